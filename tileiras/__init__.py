@@ -18,9 +18,6 @@ _LAZY = {
     "Diagnostic": "tileiras.diagnostics",
 }
 
-_SUBMODULES = ("api", "check", "runtime", "sim")
-"""Submodules that are available as attributes without an import of their own."""
-
 __all__ = ["__version__", *_LAZY]
 
 
@@ -53,13 +50,15 @@ def pkgconfig_folder() -> str:
 
 
 def __getattr__(name: str):
-    module = _LAZY.get(name)
-    if module is None and name not in _SUBMODULES:
-        raise AttributeError(f"module 'tileiras' has no attribute '{name}'")
     import importlib
 
-    if module is None:
-        return importlib.import_module(f"tileiras.{name}")
-    value = getattr(importlib.import_module(module), name)
-    globals()[name] = value
-    return value
+    if name in _LAZY:
+        value = globals()[name] = getattr(importlib.import_module(_LAZY[name]), name)
+        return value
+    try:
+        if not name.startswith("_"):
+            return importlib.import_module(f"tileiras.{name}")
+    except ModuleNotFoundError as error:
+        if error.name != f"tileiras.{name}":
+            raise
+    raise AttributeError(f"module 'tileiras' has no attribute '{name}'")

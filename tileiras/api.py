@@ -14,7 +14,8 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tileiras import pipeline, units
+import tileiras
+from tileiras import pipeline, stages, units
 from tileiras.diagnostics import CompileError, Diagnostic, ExitCode, Handler, offered, with_lines
 from tileiras.files import stem
 from tileiras.kernel_inputs import KernelInputs, kernel_inputs
@@ -83,15 +84,13 @@ class Artifact:
 
     def _repr_html_(self) -> str:
         """HTML for notebooks: the kernels with their launch requirements."""
-        from tileiras.html_table import table
-
         rows = []
         for kernel in self.kernels:
             launch = kernel.metadata or {}
             block = "x".join(map(str, launch["block"])) if "block" in launch else ""
             rows.append((kernel.name, block, launch.get("shared_memory", ""), len(launch.get("parameters", ()))))
         head = ("kernel", "block", "shared memory, bytes", "parameters")
-        return table(f"{self.suffix.lstrip('.')}, {len(self.data)} bytes", rows, head)
+        return tileiras.html_table.table(f"{self.suffix.lstrip('.')}, {len(self.data)} bytes", rows, head)
 
     def __repr__(self) -> str:
         return f"<{self.suffix} of {', '.join(kernel.name for kernel in self.kernels)}: {len(self.data)} bytes>"
@@ -145,9 +144,7 @@ def compile_any(
             "signature= goes with a cuTile Python function, and a function with signature=: "
             'compile(kernel, signature=("f32[?]", 1024), ...)'
         )
-    from tileiras.stages.export import function
-
-    exported = function.export(source, signature, pipeline.stage("export").select(options), source_name)
+    exported = stages.export.function.export(source, signature, pipeline.stage("export").select(options), source_name)
     bytecode = units.Source(exported.bytecode, exported.name, None, units.BYTECODE)
     try:
         made = compile_with(bytecode, options, emit, entry=entry)
@@ -200,10 +197,8 @@ def open_source(source: str | bytes | os.PathLike, name: str | None = None) -> u
         data = bytes(source)
         return units.Source(data, name or "<input>", None, units.kind_of(data))
     if isinstance(source, str) and units.is_text(source):
-        from tileiras.ir.encoding import encoded
-
         name = name or "<input>"
-        return units.Source(encoded(source, name), name, None, units.TEXT)
+        return units.Source(tileiras.ir.encoding.encoded(source, name), name, None, units.TEXT)
     return units.Source.read(source, name)
 
 
@@ -304,7 +299,5 @@ def join(products: list[bytes], suffix: str) -> bytes:
     if len(products) == 1:
         return products[0]
     if suffix == ".ptx":
-        from tileiras.codegen.ptx_link import link
-
-        return link([product.decode() for product in products]).encode()
+        return tileiras.codegen.ptx_link.link([product.decode() for product in products]).encode()
     return units.joined(products, suffix)

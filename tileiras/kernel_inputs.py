@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import tileiras
 from tileiras import units
 from tileiras.diagnostics import CompileError, ExitCode, Locatable
 from tileiras.named_tuple import NamedTuple
@@ -119,9 +120,7 @@ def _kernel_names(kind: str, module: Operation | bytes) -> list[str]:
         marks = ("kernel_spec", "nvvm.kernel")
         return [op.attributes["sym_name"].value for op in functions if any(mark in op.attributes for mark in marks)]
     if kind == ".ll":
-        from tileiras.codegen import kernel_metadata
-
-        return list(kernel_metadata.from_ir(module.decode()))
+        return list(tileiras.codegen.kernel_metadata.from_ir(module.decode()))
     return []
 
 
@@ -135,14 +134,12 @@ def _artifact_input(kind: str, data: bytes, name: str, gpu_name: str) -> tuple[O
 
     Raises CompileError for MLIR that does not verify (code 3), and for PTX of another GPU (code 2).
     """
-    from tileiras.ir import UNKNOWN_LOC, FileLineColLoc
-
     if kind.endswith(".mlir"):
-        from tileiras.ir import parse_module, verify
-
-        module = parse_module(data.decode(), name)
-        verify(module)
-        return module, next((op.location for op in module.walk() if op.regions and op.parent is not None), UNKNOWN_LOC)
+        module = tileiras.ir.parse_module(data.decode(), name)
+        tileiras.ir.verify(module)
+        return module, next(
+            (op.location for op in module.walk() if op.regions and op.parent is not None), tileiras.ir.UNKNOWN_LOC
+        )
     import re
 
     target = re.search(rb"^\.target\s+(sm_\d+)", data, re.MULTILINE) if kind == ".ptx" else None
@@ -150,5 +147,5 @@ def _artifact_input(kind: str, data: bytes, name: str, gpu_name: str) -> tuple[O
         raise CompileError.at(None, f"{name} is for {target[1].decode()}, not {gpu_name}", ExitCode.CONFIGURATION)
     head = re.search(rb"^(?:define\b.*\bptx_kernel\b|.*\.entry\b)", data, re.MULTILINE)
     if head is None:
-        return data, FileLineColLoc(name, 1, 1) if kind == ".ll" else UNKNOWN_LOC
-    return data, FileLineColLoc(name, data.count(b"\n", 0, head.start()) + 1, 1)
+        return data, tileiras.ir.FileLineColLoc(name, 1, 1) if kind == ".ll" else tileiras.ir.UNKNOWN_LOC
+    return data, tileiras.ir.FileLineColLoc(name, data.count(b"\n", 0, head.start()) + 1, 1)

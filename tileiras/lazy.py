@@ -1,25 +1,37 @@
-"""Lazy names of a package: the file of a name is loaded at its first use (PEP 562).
+"""Lazy packages: a file of a package is loaded at the first use of one of its names (PEP 562).
 
     _LAZY = {"parse_module": "parser", "print_op": "printer"}
     __getattr__ = lazy_names(__name__, globals(), _LAZY)
 
-Fingerprints and `load_dialect` read the tables, so each is a literal called `_LAZY`.
+Names outside the table are the package's files: after `from tileiras import rewrites` a function may use
+`rewrites.barriers.insert_barriers`, which loads `rewrites/barriers.py` when it is evaluated.  Fingerprints read both:
+each table is a literal called `_LAZY`, and files are named where they are used.
 """
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Callable, Mapping
-from typing import Any
+TYPE_CHECKING = False  # as in `typing`, which takes longer to load than everything that a command's start needs
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
 
 
-def lazy_names(package: str, namespace: dict[str, Any], table: Mapping[str, str]) -> Callable[[str], Any]:
-    """The `__getattr__` of a package; `table` maps each name to its file in the package."""
+def lazy_names(package: str, namespace: dict[str, Any], table: Mapping[str, str] = {}) -> Callable[[str], Any]:
+    """The `__getattr__` of a package; `table` maps names to their files in the package."""
 
     def load(name: str) -> Any:
-        if name not in table:
-            raise AttributeError(f"module '{package}' has no attribute '{name}'")
-        value = namespace[name] = getattr(importlib.import_module(f"{package}.{table[name]}"), name)
-        return value
+        import importlib
+
+        if name in table:
+            value = namespace[name] = getattr(importlib.import_module(f"{package}.{table[name]}"), name)
+            return value
+        file = f"{package}.{name}"
+        try:
+            if not name.startswith("_"):
+                return importlib.import_module(file)
+        except ModuleNotFoundError as error:
+            if error.name != file:
+                raise
+        raise AttributeError(f"module '{package}' has no attribute '{name}'")
 
     return load

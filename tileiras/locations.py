@@ -19,6 +19,8 @@ import functools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import tileiras
+from tileiras import ir
 from tileiras.diagnostics import CompileError, Diagnostic, FilePosition, Severity
 from tileiras.ir import (
     UNKNOWN_LOC,
@@ -207,12 +209,10 @@ def decode(
     if text[0] == "(":
         return decode(text[1:-1], files, source_name, parent, scopes)
     if "/" in text and text[0] == "f":
-        from tileiras.dialects.cuda_tile import DILoc
-
         at, _, scope = text.partition("/")
         position = decode(at, files, source_name)
         assert isinstance(position, FileLineColLoc)
-        return DILoc(position, _scope(scopes[int(scope)]))
+        return tileiras.dialects.cuda_tile.DILoc(position, _scope(scopes[int(scope)]))
     if text[0] == "f":
         index, line, column = text[1:].split(":")
         name = files[int(index) - 1] if index != "0" else source_name
@@ -226,16 +226,12 @@ def decode(
 def _fused(location: FusedLoc) -> Sequence[Location]:
     if location.metadata is None:
         return location.locations
-    from tileiras.dialects.cuda_tile.debug_info import with_metadata
-
-    return with_metadata(location)
+    return tileiras.dialects.cuda_tile.debug_info.with_metadata(location)
 
 
 @functools.lru_cache
 def _scope(text: str) -> Attribute:
-    from tileiras.ir import parse_attribute
-
-    return parse_attribute(text)
+    return ir.parse_attribute(text)
 
 
 def _called(caller: Location, callee: Location) -> Location:

@@ -23,6 +23,7 @@ import functools
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+import tileiras
 from tileiras import units
 from tileiras.diagnostics import CompileError, ExitCode, Locatable
 from tileiras.files import DISK_FULL
@@ -371,10 +372,10 @@ def run_stage(
     if context.engine.has_errors and not stage.error_code:
         raise CompileError(context.engine.diagnostics)
     if takes_module(stage) and stage.says_remarks(options):
-        from tileiras.remarks import attribute_to_kernel
-
         kernels = [op for op in source.regions[0].blocks[0].operations if op.name == "nv_tileaa.func"]
-        attribute_to_kernel(context.engine.diagnostics, kernels[0].attributes["sym_name"].value if kernels else "")
+        tileiras.remarks.attribute_to_kernel(
+            context.engine.diagnostics, kernels[0].attributes["sym_name"].value if kernels else ""
+        )
     return result
 
 

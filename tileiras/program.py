@@ -16,6 +16,7 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import tileiras
 from tileiras.diagnostics import CompileError, Diagnostic, ExitCode, Severity, render
 from tileiras.named_tuple import NamedTuple
 
@@ -77,10 +78,6 @@ class Program:
         `options` are further options of the compilation, by name; cubins are for the driver's tile launch unless
         `tile-launch` is false.  Raises CompileError with code 2 or 3.
         """
-        from tileiras import units
-        from tileiras.ir.encoding import encoded
-        from tileiras.options import GPU_NAMES, CompileOptions, unsupported_gpu
-
         if configuration is None and not gpu_name and not fields:
             raise _refused("configuration is null")
         if isinstance(configuration, Configuration):
@@ -90,14 +87,14 @@ class Program:
         if configuration.input is None:
             raise _refused("input buffer is null")
         given = configuration.input
-        data = encoded(given, "<input>") if isinstance(given, str) else bytes(given)
-        source = units.Source(data, "<input>", None, units.kind_of(data))
-        version = units.bytecode_version(data) if source.kind == units.BYTECODE else ""
+        data = tileiras.ir.encoding.encoded(given, "<input>") if isinstance(given, str) else bytes(given)
+        source = tileiras.units.Source(data, "<input>", None, tileiras.units.kind_of(data))
+        version = tileiras.units.bytecode_version(data) if source.kind == tileiras.units.BYTECODE else ""
         name = gpu_name or f"sm_{configuration.gpu}"
-        if name not in GPU_NAMES:
-            raise _refused(unsupported_gpu(name if isinstance(name, str) else repr(name), version))
+        if name not in tileiras.options.GPU_NAMES:
+            raise _refused(tileiras.options.unsupported_gpu(name if isinstance(name, str) else repr(name), version))
         configuration = configuration._replace(gpu=int(name.removeprefix("sm_")))
-        checked = CompileOptions({
+        checked = tileiras.options.CompileOptions({
             "tile-launch": True,
             **(options or {}),
             "gpu-name": name,
@@ -120,13 +117,11 @@ class Program:
 
         Raises CompileError with code 3 or 5 (4 after release); there is no output then.
         """
-        from tileiras import api
-
         self._check()
         self._output = None
         self.diagnostics = []
         try:
-            artifact = api.compile_with(self._source, self._options, "cubin")
+            artifact = tileiras.api.compile_with(self._source, self._options, "cubin")
         except CompileError as error:
             if error.code == ExitCode.COMPILE_FAILURE:
                 closing = Diagnostic(Severity.ERROR, None, "failed to compile Tile IR program")

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+import tileiras
 from tileiras import pipeline, units
 from tileiras.diagnostics import Diagnostic
 from tileiras.files import stem
@@ -170,6 +171,4 @@ def _merged(kernels: Sequence[dict[str, bytes]]) -> dict[str, bytes]:
     documents = [artifacts[".json"] for artifacts in kernels if ".json" in artifacts]
     if not documents:
         return {}
-    from tileiras.codegen import kernel_metadata
-
-    return {".json": kernel_metadata.merge(documents)}
+    return {".json": tileiras.codegen.kernel_metadata.merge(documents)}

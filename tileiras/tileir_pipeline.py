@@ -18,6 +18,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+import tileiras
 from tileiras.diagnostics import CompileError, Diagnostic, ExitCode, Severity
 from tileiras.named_tuple import NamedTuple
 from tileiras.reasons import Reason
@@ -268,25 +269,19 @@ def _bad(message: str) -> CompileError:
 
 def build(options: TileIRPipelineOptions) -> list[Pass]:
     """The passes of this compiler at the requested level; raises CompileError (code 2) for values out of range."""
-    from tileiras.options import CompileOptions
-    from tileiras.pipeline import stage
-
     level = options["opt-level"]
-    values = CompileOptions({**options.compiler_options(), "opt-level": max(0, min(level, 3))})
+    values = tileiras.options.CompileOptions({**options.compiler_options(), "opt-level": max(0, min(level, 3))})
     if level not in (0, 1, 2, 3):
         raise _bad(f"invalid optimization level: {level}")
     passes: list[Pass] = []
     if level >= 1:
-        from tileiras.stages import tileaa
-
-        passes += tileaa.passes(stage("tileaa").select(values))
+        passes += tileiras.stages.tileaa.passes(tileiras.pipeline.stage("tileaa").select(values))
     if level >= 2:
-        from tileiras.stages import llvm, tileas
-
-        passes += tileas.passes(stage("tileas").select(values))
-        passes += llvm.passes(stage("llvm").select(values))
+        passes += tileiras.stages.tileas.passes(tileiras.pipeline.stage("tileas").select(values))
+        passes += tileiras.stages.llvm.passes(tileiras.pipeline.stage("llvm").select(values))
     if level >= 3:
-        passes += llvm.closing_passes(stage("llvm").select(values), options["use-nvgpucomp-libnvvm"])
+        selected = tileiras.pipeline.stage("llvm").select(values)
+        passes += tileiras.stages.llvm.closing_passes(selected, options["use-nvgpucomp-libnvvm"])
     return passes
 
 
@@ -299,11 +294,7 @@ def tileas_passes(braces: str) -> list[Pass]:
     The defaults are the first and the last row; other keys are options of the stage.  Raises CompileError (code 2) for
     an unknown option or row.
     """
-    from tileiras.options import CompileOptions, lookup, parse_value
-    from tileiras.pipeline import stage
-    from tileiras.stages import tileas
-
-    row = stage("tileas")
+    row = tileiras.pipeline.stage("tileas")
     given = dict(item.partition("=")[::2] for item in re.split(r"[\s,]+", braces.strip()) if item)
     first_name, last_name = given.pop("from", ""), given.pop("to", "")
     values: dict[str, Any] = {"gpu-name": "sm_90"}
@@ -311,8 +302,8 @@ def tileas_passes(braces: str) -> list[Pass]:
         name = STAGE_KEYS.get(key, key)
         if name not in row.options:
             raise _bad(f"'tileas' has no option '{key}'")
-        values[name] = parse_value(lookup(name), text)
-    found = tileas.passes(row.select(CompileOptions(values)))
+        values[name] = tileiras.options.parse_value(tileiras.options.lookup(name), text)
+    found = tileiras.stages.tileas.passes(row.select(tileiras.options.CompileOptions(values)))
     for name in (first_name, last_name):
         if name and all(item.name != name for item in found):
             raise _bad(f"'tileas' has no row '{name}'; it has: {', '.join(dict.fromkeys(p.name for p in found))}")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+import tileiras
 from tileiras.diagnostics import CompileError, Diagnostic, ExitCode
 from tileiras.named_tuple import NamedTuple
 
@@ -116,17 +117,14 @@ def tune(
     Raises CompileError for a source that does not parse, for an unknown GPU or constant, and if every candidate is
     rejected, with each reason in a note; ValueError without candidates.
     """
-    from tileiras.build.library import compile
-    from tileiras.targets import rates
-
     if not candidates:
         raise ValueError("no candidates to choose from")
     if backend == CUDA:
         gpu, target = device()
     else:
-        gpu, target = rates.gpu(gpu).name, rates.gpu(gpu).target.name
+        gpu, target = tileiras.targets.rates.gpu(gpu).name, tileiras.targets.rates.gpu(gpu).target.name
     common = {"gpu_name": target, **options}
-    exported = compile(source, emit="bytecode", entry=entry, signature=signature, **common)
+    exported = tileiras.build.library.compile(source, emit="bytecode", entry=entry, signature=signature, **common)
     entry = entry or _only_entry(exported)
     small = check or (grid, args)
     if constants or callable(grid) or callable(small[0]):
@@ -159,10 +157,10 @@ def device() -> tuple[str, str]:
 
 
 def _only_entry(exported: Artifact) -> str:
-    from tileiras import units
-    from tileiras.api import parse
-
-    names = [units.entry_name(operation) for operation in units.entries_of(parse(exported.data))]
+    names = [
+        tileiras.units.entry_name(operation)
+        for operation in tileiras.units.entries_of(tileiras.api.parse(exported.data))
+    ]
     if len(names) != 1:
         known = ", ".join(names) or "none"
         raise CompileError.at(None, f"entry= has to be one of {known}", ExitCode.CONFIGURATION)
@@ -192,21 +190,25 @@ def variants_of(
     small: tuple[GridOf, Sequence[Any]], rows: Sequence[Mapping[str, Any]],
 ) -> tuple[Variant, tuple[Variant, ...]]:  # fmt: skip
     """The kernel with the constants of its file, and a variant for each of `rows`; without rows, only the former."""
-    from tileiras import api, pipeline, units
-    from tileiras.stages import StageContext
-    from tileiras.stages.export import variants
-
-    opened = None if callable(source) else source if isinstance(source, units.Source) else api.open_source(source, None)
-    if opened is None or opened.kind != units.PYTHON:
+    opened = (
+        None
+        if callable(source)
+        else source
+        if isinstance(source, tileiras.units.Source)
+        else tileiras.api.open_source(source, None)
+    )
+    if opened is None or opened.kind != tileiras.units.PYTHON:
         if rows:
             message = "constants are those of a kernel of a cuTile Python file"
             raise CompileError.at(None, message, ExitCode.CONFIGURATION)
-        made = variants.Variants({}, [], [])
+        made = tileiras.stages.export.variants.Variants({}, [], [])
     else:
         checked = dict(options)
-        values = api.checked_options(checked.pop("gpu_name"), checked.pop("opt_level", 3), checked)
-        context = StageContext(source_name=opened.name, source_path=opened.path)
-        made = variants.export(opened.data, pipeline.stage("export").select(values), context, entry, rows)
+        values = tileiras.api.checked_options(checked.pop("gpu_name"), checked.pop("opt_level", 3), checked)
+        context = tileiras.stages.StageContext(source_name=opened.name, source_path=opened.path)
+        made = tileiras.stages.export.variants.export(
+            opened.data, tileiras.pipeline.stage("export").select(values), context, entry, rows
+        )
 
     def of(constants: Mapping[str, Any], found: bytes | CompileError) -> Variant:
         grids = []
@@ -238,20 +240,18 @@ class Judge(NamedTuple):
 
     def of(self, number: int, options: Mapping[str, Any]) -> Candidate:
         """Evaluate options on the variant of this number."""
-        from tileiras.build.library import compile
         from tileiras.sim import SimulationError
         from tileiras.sim.estimate import estimate, images
-        from tileiras.targets import rates
 
         own, variant = dict(options), self.variants[number]
         if variant.why:
             return Candidate(own, None, variant.why, variant.constants)
         found, why = None, ""
         try:
-            artifact = compile(variant.source, entry=self.entry, **{**self.common, **own})
+            artifact = tileiras.build.library.compile(variant.source, entry=self.entry, **{**self.common, **own})
             if self.backend == CUDA:
                 return self._measured(artifact, variant, own)
-            image = images.load(artifact, self.entry, rates.gpu(self.gpu))
+            image = images.load(artifact, self.entry, tileiras.targets.rates.gpu(self.gpu))
             why = _difference(image, (variant.small, self.small), self.expected)
             if not why:
                 found = estimate(artifact, self.entry, variant.grid, self.args, gpu=self.gpu)

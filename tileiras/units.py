@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import tileiras
 from tileiras.bytecode.versions import MAGIC, PREVIEW, SUPPORTED, is_bytecode, looks_like_mlir
 from tileiras.diagnostics import CompileError, ExitCode
 from tileiras.named_tuple import NamedTuple
@@ -127,9 +128,7 @@ def kind_of(data: bytes, path: str = "") -> str:
 
 def _check_encoding(data: bytes, path: str) -> None:
     if not _is_utf8(data):
-        from tileiras.ir.encoding import check_encoding
-
-        check_encoding(data, path)
+        tileiras.ir.encoding.check_encoding(data, path)
 
 
 def _is_utf8(data: bytes) -> bool:
@@ -177,8 +176,6 @@ def entry_modules(module: Operation, only: str | None = None) -> list[tuple[str,
 
     They are copies, except that a module with exactly one entry's symbols is returned itself.
     """
-    from tileiras.ir import Block, Region
-
     top = tile_module(module)
     body = list(top.regions[0].blocks[0].operations)
     symbols = {op.attributes["sym_name"].value: op for op in body if "sym_name" in op.attributes}
@@ -189,12 +186,12 @@ def entry_modules(module: Operation, only: str | None = None) -> list[tuple[str,
         wanted = _reached(entry, symbols)
         if len(wanted) + 1 == len(body):
             return [(entry_name(entry), top)]
-        block = Block()
+        block = tileiras.ir.Block()
         for op in body:
             if op is entry or op in wanted:
                 block.append(op.clone({}))
         unit = type(top).create(
-            attributes=dict(top.attributes), regions=[Region([block])], location=top.location
+            attributes=dict(top.attributes), regions=[tileiras.ir.Region([block])], location=top.location
         )
         units.append((entry_name(entry), unit))
     return units
@@ -202,14 +199,12 @@ def entry_modules(module: Operation, only: str | None = None) -> list[tuple[str,
 
 def _reached(entry: Operation, symbols: dict[str, Operation]) -> set[Operation]:
     """The operations of the module that `entry` references by symbol, directly or transitively, without itself."""
-    from tileiras.ir import SymbolRefAttr
-
     wanted: set[Operation] = set()
     stack = [entry]
     while stack:
         for op in stack.pop().walk():
             for attribute in op.attributes.values():
-                if isinstance(attribute, SymbolRefAttr):
+                if isinstance(attribute, tileiras.ir.SymbolRefAttr):
                     target = symbols.get(attribute.root)
                     if target is not None and target is not entry and target not in wanted:
                         wanted.add(target)
@@ -219,7 +214,5 @@ def _reached(entry: Operation, symbols: dict[str, Operation]) -> set[Operation]:
 
 def module_text(module: Operation) -> bytes:
     """A module as an artifact: printed without locations, which are in the table beside it."""
-    from tileiras.ir import print_op
-
-    text = print_op(module)
+    text = tileiras.ir.print_op(module)
     return (text if text.endswith("\n") else text + "\n").encode("utf-8", "surrogateescape")

@@ -1,21 +1,22 @@
-"""Imports point one way: ir <- dialects <- bytecode, analysis, targets, layout <- resources <- order, slicing,
-assignment, schedule, rewrites, lowering, codegen <- passes <- stages <- api <- check <- cli, build, runtime, report
-<- server.
+"""Imports point one way: options <- ir <- dialects <- bytecode, analysis, targets, layout <- resources <- order,
+slicing, assignment, schedule, rewrites, lowering, codegen <- passes <- stages <- pipeline, steps <- api <- check
+<- cli, build, runtime, report <- server.  A function that names a file of a lazy package imports it.
 `sim.interpreter` imports ir, dialects and bytecode, `sim.emulator` nothing of the compiler, `sim.estimate` targets and
 codegen as well."""
 
 import ast
 import collections
 import functools
+import importlib
 import os
 from pathlib import Path
 
-from tileiras.build.fingerprint import CodeBase
+from tileiras.build.fingerprint import CodeBase, named_files
 
 LAYERS = [
     {
         "diagnostics", "extras", "files", "gf2", "html_table", "inputs", "lazy", "local_lock", "local_socket",
-        "named_tuple", "of_a_command", "progress", "reasons", "remarks", "",
+        "named_tuple", "of_a_command", "options", "progress", "reasons", "remarks", "",
     },
     {"ir"},
     {"dialects"},
@@ -23,12 +24,13 @@ LAYERS = [
     {"resources"},
     {
         "order", "slicing", "assignment", "schedule", "rewrites", "lowering", "codegen",
-        "units", "locations", "options", "stages_interface",
+        "units", "locations", "stages_interface",
     },
     {"passes"},
     {"stages"},
     {"fsmonitor"},
-    {"pipeline", "tileir_pipeline", "kernel_inputs", "steps", "api", "program"},
+    {"pipeline", "tileir_pipeline", "kernel_inputs", "steps"},
+    {"api", "program"},
     {"check"},
     {"cli", "build", "runtime", "tuning", "report"},
     {"server"},
@@ -191,3 +193,60 @@ def test_modules_import_each_other_in_a_circle_only_where_it_is_said_why():
         named = [f"{base}.{name}" if f"{base}.{name}" in known else base for base, name in code._file(module).imports]
         follows[module] = {name for name in named if name in known and name != module}
     assert [module for module in sorted(cycles(follows)) if not module.startswith(KNOWN_CYCLES)] == []
+
+
+def loaded_with(module: str, text: str, known: set[str]) -> set[str]:
+    """The modules that a module's own statements import when it is loaded."""
+    package = module if any(name.startswith(f"{module}.") for name in known) else module.rpartition(".")[0]
+    statements: list[ast.AST] = [*ast.parse(text).body]
+    found = set()
+    while statements:
+        node = statements.pop()
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+            statements += node.orelse
+        elif isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            around = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
+            base = ".".join([*around, *([node.module] if node.module else [])])
+            found.update(f"{base}.{alias.name}" if f"{base}.{alias.name}" in known else base for alias in node.names)
+        elif not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            statements += ast.iter_child_nodes(node)
+    return {name for name in found if name in known and name != module}
+
+
+def test_the_measure_of_loading():
+    known = {"tileiras", "tileiras.a", "tileiras.a.b", "tileiras.a.c", "tileiras.d"}
+    text = "try:\n    from . import c\nexcept ImportError:\n    import tileiras.d\ndef f():\n    import tileiras.a\n"
+    assert loaded_with("tileiras.a.b", text, known) == {"tileiras.a.c", "tileiras.d"}
+    assert loaded_with("tileiras.a", "from .b import x\nfrom .. import d", known) == {"tileiras.a.b", "tileiras.d"}
+
+
+def test_no_modules_load_each_other_in_a_circle():
+    code = CodeBase()
+    known = set(modules(code))
+    follows = {}
+    for module in known:
+        path = code.path(module)
+        assert path is not None
+        follows[module] = loaded_with(module, Path(path).read_text(encoding="utf-8"), known)
+    assert sum(map(len, follows.values())) > 3000 and sorted(cycles(follows)) == []
+
+
+def test_files_of_lazy_packages_that_are_named_exist():
+    """A name of a lazy package that is no file of it would be reported when a function is evaluated only."""
+    code = CodeBase()
+    known = set(modules(code))
+    named = {
+        (module, base, name)
+        for module in known
+        for base, name in named_files(ast.parse(Path(code.path(module) or "").read_text(encoding="utf-8")), "")
+    }
+    lacking = [
+        f"{module}: {base}.{name}"
+        for module, base, name in sorted(named)
+        if base in known
+        if f"{base}.{name}" in known and "__getattr__" not in vars(importlib.import_module(base))
+        or not hasattr(importlib.import_module(base), name)
+    ]
+    assert len(named) > 300 and lacking == []

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from tileiras import analysis
 from tileiras.diagnostics import counted
 from tileiras.dialects import arith, nvvm
 from tileiras.dialects import nv_tileaa as aa
@@ -81,10 +82,8 @@ def _errors(func: aa.FuncOp, gpu: Target) -> Iterator[Finding]:
         pipe.ctas is not None or protocol_of(pipe).is_of_pair or any(map(is_multicast, users))
         for pipe, users in uses.pipes.items()
     ):
-        from .cluster_pipes import cluster_errors  # loaded for such pipes only
-
         for pipe, users in uses.pipes.items():
-            yield from cluster_errors(pipe, users, gpu)
+            yield from analysis.cluster_pipes.cluster_errors(pipe, users, gpu)
 
 
 def agent_warps(op: Operation, func: aa.FuncOp) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tileiras import analysis
 from tileiras.analysis.incoming import incoming
 from tileiras.dialects import arith, scf
 from tileiras.dialects import nv_tileaa as aa
@@ -41,11 +42,8 @@ class ClusterUniformity:
         self._known: dict[Value, bool] = {}
         self._numbers: Any = None
         if tileas.PAIRS_OF in func.attributes:
-            # Loaded for such kernels only.
-            from tileiras.analysis.pair_numbers import PairNumbers
-
             said = dict.fromkeys(tileas.facts_of_pairs(func)) if facts is None else facts
-            self._numbers = PairNumbers(self, said, facts is not None)
+            self._numbers = analysis.pair_numbers.PairNumbers(self, said, facts is not None)
 
     def is_common(self, value: Value) -> bool:
         """Whether all CTAs compute the same value."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+import tileiras
 from tileiras.dialects import arith
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import Block, FloatType, IntegerType, Operation, Pure, TensorType, Value
@@ -172,10 +173,9 @@ def _is_stored_for_dot(value: Value) -> bool:
 def _moves(leaf: Leaf, writer: LinearLayout, bits: int) -> bool:
     """Whether a conversion that goes through shared memory feeds a dot."""
     # Kernels without such a leaf load neither.
-    from tileiras.layout.convert import plan_conversion
-    from tileiras.layout.shared import SharedPlan
-
-    through = leaf.in_place or isinstance(plan_conversion(writer, leaf.layout, bits), SharedPlan)
+    through = leaf.in_place or isinstance(
+        tileiras.layout.convert.plan_conversion(writer, leaf.layout, bits), tileiras.layout.shared.SharedPlan
+    )
     return through and _reaches_dot(leaf.convert)
 
 

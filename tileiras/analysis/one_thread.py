@@ -3,6 +3,7 @@ tensor memory."""
 
 from __future__ import annotations
 
+from tileiras import analysis
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
@@ -31,12 +32,10 @@ def is_done_by_one_thread(loop: scf.ForOp) -> bool:
 def _is_done_by_one_thread(op: Operation) -> bool:
     if op.name in _CONSUMES or op.name in _PRODUCES or op.name == names.PRODUCER_TAIL:
         # Most kernels with loops have no pipes.
-        from .pipes import pipe_of, protocol_of
-
-        pipe = pipe_of(op.operands[0])
+        pipe = analysis.pipes.pipe_of(op.operands[0])
         if pipe is None:
             return False
-        protocol = protocol_of(pipe)
+        protocol = analysis.pipes.protocol_of(pipe)
         if op.name == names.PRODUCER_TAIL:  # waits for stages that dots of this thread have read
             return protocol.is_drained_by_one_thread
         return protocol.is_drained_by_one_thread if op.name in _CONSUMES else protocol.is_filled_by_one_thread

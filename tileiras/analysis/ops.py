@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tileiras import gf2
+import tileiras
+from tileiras import analysis, gf2, targets
 from tileiras.analysis.places import PLACED, Places, launch_error, stage_error
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.nv_tileas import CopyAtomAttr, LinearLayoutAttr, MmaAtomAttr, SharedLayoutAttr, names
@@ -70,8 +71,6 @@ def ops_errors(func: aa.FuncOp, gpu: Target, unchecked: Unchecked | None = None)
     tensor_places: TensorPlaces | None = None
     for op in func.walk():
         if op.name == names.AGENT_SWITCH:
-            from .agents import agent_warps
-
             specialized = True
         elif op.name == names.CREATE_PIPELINE:
             piped = asynchronous = True
@@ -80,7 +79,7 @@ def ops_errors(func: aa.FuncOp, gpu: Target, unchecked: Unchecked | None = None)
         elif op.name == names.CONSUMER_TAIL:
             places.give_back(op.consumer.defining_op.buffers)  # type: ignore[attr-defined]
         elsewhere = elsewhere or any(residence_of(result.type) != "register" for result in op.results)
-        here = agent_warps(op, func) if specialized else warps
+        here = analysis.agents.agent_warps(op, func) if specialized else warps
         wrong = _types_error(op, here, accepted_of.setdefault(here, set()) if specialized else accepted)
         if not wrong:
             atom = op.attributes.get("atom")
@@ -98,20 +97,14 @@ def ops_errors(func: aa.FuncOp, gpu: Target, unchecked: Unchecked | None = None)
         if not wrong and type(op) in PLACED:
             wrong = places.error(op, here)
         elif not wrong and op.name.startswith(names.TENSOR_MEMORY):
-            from .tensor_operands import TensorPlaces
-
-            tensor_places = tensor_places or TensorPlaces(places)
+            tensor_places = tensor_places or analysis.tensor_operands.TensorPlaces(places)
             wrong = tensor_places.error(op, here)
         if wrong:
             yield op, wrong
     if specialized or piped:
-        from .agents import agent_errors
-
-        yield from agent_errors(func, gpu, unchecked)
+        yield from analysis.agents.agent_errors(func, gpu, unchecked)
     if asynchronous and tileas.number_of(func, tileas.NAMED_BARRIERS) is not None:
-        from .proxy_order import order_errors
-
-        yield from order_errors(func)
+        yield from analysis.proxy_order.order_errors(func)
 
 
 # ---- layouts ---------------------------------------------------------------------------------------------------------
@@ -218,9 +211,7 @@ def _atom_error(op: Operation, attribute: CopyAtomAttr | MmaAtomAttr, gpu: Targe
 
 
 def _no_such_atom(kind: str, name: str) -> str:
-    from tileiras.targets.atoms.described import described  # thousands of rows that only this message needs
-
-    if described(name):
+    if targets.atoms.described.described(name):
         return f"{kind} atom '{name}' is described, but not generated yet"
     return f"unknown {kind} atom '{name}'"
 
@@ -247,9 +238,7 @@ def _in_place_error(op: Any) -> str:
     type = op.result.type
     if not isinstance(type.encoding, SharedLayoutAttr):
         return ""
-    from tileiras.layout.matrix_descriptor import swizzle_period  # for kernels with such dots only
-
-    period = swizzle_period(layout_of(type), type.element_type.width)
+    period = tileiras.layout.matrix_descriptor.swizzle_period(layout_of(type), type.element_type.width)
     return stage_error(op.buffer, period, "the swizzle of its layout begins")
 
 
@@ -268,13 +257,9 @@ def _product_error(op: tileas.DotOp) -> str:
         return _threads_agree(op, [*_plain_factors(op), *scales])
     atom = known_mma_atom(name) or SCALED_MMA_ATOMS[name]
     if atom.executor == "warpgroup":
-        from .warpgroup_operands import dot_error  # for kernels with such dots only
-
-        return dot_error(op, atom)
+        return analysis.warpgroup_operands.dot_error(op, atom)
     if atom.executor in ELECTED:
-        from .tensor_operands import tensor_dot_error
-
-        return tensor_dot_error(op, atom)
+        return analysis.tensor_operands.tensor_dot_error(op, atom)
     scaled = name in SCALED_MMA_ATOMS
     a_type, b_type, c_type = product_types(op)
     if (a_type, b_type, c_type) != (atom.a_type, atom.b_type, atom.c_type):
@@ -395,9 +380,7 @@ _RULES: Mapping[type[Operation], Callable[[Any], str]] = {
 
 
 def _boxes_error(op: Any) -> str:
-    from .pipe_errors import stages_of_boxes_error
-
-    return stages_of_boxes_error(op.desc.type, op.buffer)
+    return analysis.pipe_errors.stages_of_boxes_error(op.desc.type, op.buffer)
 
 
 _BY_NAME: Mapping[str, Callable[[Any], str]] = {

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 from typing import Any
 
+from tileiras import analysis
 from tileiras.analysis.dots import joined_conversions
 from tileiras.analysis.proxy_uses import (
     FENCED,
@@ -419,16 +420,12 @@ def _pipe(buffer: Value | None) -> Any:
 
 
 def _pipe_of(token: Value) -> Any:
-    from tileiras.analysis.pipes import pipe_of  # for kernels with pipes only
-
-    return pipe_of(token)
+    return analysis.pipes.pipe_of(token)
 
 
 def _protocol(op: Any) -> PipeProtocol | None:
-    from tileiras.analysis.pipes import protocol_of
-
     pipe = _pipe_of(op.token)
-    return None if pipe is None else protocol_of(pipe)
+    return None if pipe is None else analysis.pipes.protocol_of(pipe)
 
 
 _RULES: dict[str, Callable[[_Walk, Any], None]] = {

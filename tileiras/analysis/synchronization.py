@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeGuard
 
+from tileiras import analysis
 from tileiras.analysis.barrier_needs import is_followed, is_of_cluster, is_of_pair
 from tileiras.analysis.barrier_times import Barriers, Loop, Place
 from tileiras.analysis.dots_in_flight import buffers_read
@@ -19,6 +20,7 @@ from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
 from tileiras.dialects.nv_tileas import names
 from tileiras.ir import Block, Operation
+from tileiras.targets.pipe_protocol import BY_DOTS
 
 
 class Synchronization(OperationBarriers):
@@ -56,12 +58,10 @@ class Synchronization(OperationBarriers):
 
     def _pipeline(self, op: Any) -> None:
         """Process an operation of agents or pipes.  Mbarriers order the accesses of agents to the stages of a pipe."""
-        from tileiras.analysis.pipes import is_last_pipe
-
         kind = op.name.removeprefix(names.PIPELINE)
         if kind == "agent_switch":
             self._agent_switch(op)
-        elif kind == "create_pipeline" and is_last_pipe(op):
+        elif kind == "create_pipeline" and analysis.pipes.is_last_pipe(op):
             # It makes the mbarriers, which one thread has initialised, visible to the others.
             self._show_mbarriers(op)
         elif kind == "destroy_pipeline":
@@ -103,9 +103,7 @@ class Synchronization(OperationBarriers):
 
     def _stage_read(self, op: Any) -> None:
         """Record the loads from a pipe's buffers, for which later buffers in their place have to wait."""
-        from tileiras.analysis.pipes import pipe_of
-
-        pipe = pipe_of(op.token)
+        pipe = analysis.pipes.pipe_of(op.token)
         for buffer in () if pipe is None else pipe.buffers:
             if buffer in self.buffers:
                 self.read(self.buffers[buffer])
@@ -113,8 +111,6 @@ class Synchronization(OperationBarriers):
     def _drained(self, pipe: Any) -> None:
         """Clear the reads of stages by dots, for which each thread has waited; stages that threads load are kept, since
         each has waited for its own loads only."""
-        from tileiras.targets.pipe_protocol import BY_DOTS
-
         for buffer in pipe.buffers if pipe.kinds[1] in BY_DOTS else ():
             found = self.buffers[buffer]
             self.under_way.pop(found, None)

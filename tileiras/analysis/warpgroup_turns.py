@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from tileiras import analysis
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.nv_tileas import names
 from tileiras.dialects.nv_tileas.agents import AgentSwitchOp
@@ -47,9 +48,7 @@ def _is_by_groups(op: Any) -> bool:
     """Whether each warpgroup of the agent waits for a stage, and commits or releases it, by itself."""
     if op.name not in (names.CONSUMER_WAIT, names.PRODUCER_ACQUIRE) or op.group is not None:
         return False
-    from .pipes import pipe_of
-
-    pipe = pipe_of(op.token)
+    pipe = analysis.pipes.pipe_of(op.token)
     return pipe is not None and pipe.groups is not None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tileiras import analysis, targets
 from tileiras.analysis.alias import data_of
 from tileiras.analysis.divisibility import DivisibilityAnalysis
 from tileiras.diagnostics import DiagnosticEngine
@@ -68,17 +69,16 @@ def _choose_tensor_maps(
     func: aa.FuncOp, accesses: list[Operation], engine: DiagnosticEngine, by_host: bool, target: Target
 ) -> None:
     """Marks the loads, stores and updates that a tensor map can serve; remarks give the reason for the others."""
-    from tileiras.analysis.tensor_map_rules import access_refusal
-    from tileiras.targets.atoms.bulk_copies import BOX_LOAD, BOX_MULTICAST, BOX_REDUCE, BOX_STORE
-
     facts = DivisibilityAnalysis(func)
     shared = _shared_by_cluster(func, target)
     for op in accesses:
-        refusal = access_refusal(op, facts, by_host)
+        refusal = analysis.tensor_map_rules.access_refusal(op, facts, by_host)
         if not refusal:
-            name = BOX_LOAD if isinstance(op, _READS) else BOX_STORE if isinstance(op, _WRITES) else BOX_REDUCE
-            if name == BOX_LOAD and shared(op):
-                name = BOX_MULTICAST
+            copies = targets.atoms.bulk_copies
+            reads, writes = isinstance(op, _READS), isinstance(op, _WRITES)
+            name = copies.BOX_LOAD if reads else copies.BOX_STORE if writes else copies.BOX_REDUCE
+            if name == targets.atoms.bulk_copies.BOX_LOAD and shared(op):
+                name = targets.atoms.bulk_copies.BOX_MULTICAST
             op.attributes[tileas.AHEAD_ATOM] = tileas.CopyAtomAttr(name, 1)
         elif engine.remarks and isinstance(data_of(op).type, TensorType):
             name = func.sym_name.value
@@ -87,15 +87,13 @@ def _choose_tensor_maps(
 
 def _shared_by_cluster(func: aa.FuncOp, target: Target) -> Callable[[Operation], bool]:
     """Predicate of loads that bring the same tiles to all CTAs of a cluster, each of which has a share of the work."""
-    from tileiras.analysis.cluster_uniformity import ClusterUniformity
-    from tileiras.targets.atoms.bulk_copies import BOX_MULTICAST, BULK_COPY_ATOMS
-
-    if tileas.cluster_size(func) == 1 or not target.meets(BULK_COPY_ATOMS[BOX_MULTICAST].requires):
+    copies = targets.atoms.bulk_copies
+    if tileas.cluster_size(func) == 1 or not target.meets(copies.BULK_COPY_ATOMS[copies.BOX_MULTICAST].requires):
         return lambda load: False
     of_blocks = tileas.CLUSTER_BLOCKS in func.attributes or tileas.PAIRS_OF in func.attributes
     if not of_blocks and not any(isinstance(op, tileas.GetCtaRankOp) for op in func.walk()):
         return lambda load: False  # one of them does all of it
-    values = ClusterUniformity(func)
+    values = analysis.cluster_uniformity.ClusterUniformity(func)
 
     return values.is_shared
 

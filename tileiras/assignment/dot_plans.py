@@ -7,6 +7,7 @@ import itertools
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from tileiras import assignment
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.ir import FloatType
 from tileiras.layout import LinearLayout, blocked, fma_operands, mma_layouts, scale_layouts
@@ -101,9 +102,7 @@ class DotPlans:
 
     def keep_a_in_shared(self, op: aa.Dot) -> None:
         """Has a dot into tensor memory read A in shared memory, though threads might store it in tensor memory."""
-        from .tensor_dots import TensorDots
-
-        assert isinstance(self._asynchronous, TensorDots), "it is into tensor memory"
+        assert isinstance(self._asynchronous, assignment.tensor_dots.TensorDots), "it is into tensor memory"
         self._asynchronous.keep_a_in_shared(op)
         self._plans.pop(op, None)
 
@@ -126,9 +125,7 @@ class DotPlans:
             return False
         if self._asynchronous is None or not self.target.has("tcgen05"):
             return True
-        from .tensor_dots import takes_scales
-
-        return not takes_scales(self.target, op)
+        return not assignment.tensor_dots.takes_scales(self.target, op)
 
     def run_atom(self, op: aa.BlockScaledMmaOp, operand: FloatType | None = None) -> MmaAtom | None:
         """The instruction for the operands of a block-scaled dot that scales each run of K afterwards; None if the
@@ -194,17 +191,10 @@ def _asynchronous_dots(target: Target, num_warps: int, func: aa.FuncOp) -> Warpg
     """The planner of the asynchronous dots of a function; None if the target lacks them."""
     if not target.has("wgmma") and not target.has("tcgen05"):
         return None
-    # Loaded for such targets only.
-    from .operand_origins import Origins, memory_layouts
-
-    origins = Origins(lambda: memory_layouts(func, num_warps))
+    origins = assignment.operand_origins.Origins(lambda: assignment.operand_origins.memory_layouts(func, num_warps))
     if target.has("wgmma"):
-        from .warpgroup_dots import WarpgroupDots
-
-        return WarpgroupDots(target, num_warps, origins)
-    from .tensor_dots import TensorDots
-
-    return TensorDots(target, num_warps, func.kernel_spec.occupancy or 1, origins)
+        return assignment.warpgroup_dots.WarpgroupDots(target, num_warps, origins)
+    return assignment.tensor_dots.TensorDots(target, num_warps, func.kernel_spec.occupancy or 1, origins)
 
 
 def split_warps(num_warps: int, tile: tuple[int, int], unit: tuple[int, int]) -> tuple[int, int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import tileiras
 from tileiras.dialects import arith
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
@@ -85,17 +86,14 @@ class Layouts:
     def _transposing(self, old: Value, layout: LinearLayout) -> LinearLayout | None:
         if layout.dims != SHARED_DIMS or len(layout.shape) != 2:
             return None
-        # Loaded for operands in shared memory only.
-        from tileiras.layout.transposing import transposing_layout
-
-        from .operand_origins import Origins
-
         if self._origins is None:
-            self._origins = Origins(lambda: self.assignment.memory)
+            self._origins = tileiras.assignment.operand_origins.Origins(lambda: self.assignment.memory)
         origin, current = self._origins.of(old), self.assignment.layout(old)
         if origin is None or current is None or layout.coordinates(layout.bases("offset")[0])[origin.axis]:
             return None
-        return transposing_layout(origin.axis, layout, old.type.element_type.width, current.warps)
+        return tileiras.layout.transposing.transposing_layout(
+            origin.axis, layout, old.type.element_type.width, current.warps
+        )
 
     def concrete(self, old: Value) -> Value:
         """The converted value of `old` in the layout that it has, or would have."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from math import prod
 
+import tileiras
+from tileiras import analysis, assignment
 from tileiras.diagnostics import DiagnosticEngine
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import scf
@@ -76,10 +78,7 @@ def _gathered(func: aa.FuncOp) -> int:
     loads = [op for op in func.walk() if isinstance(op, aa.LoadOp) and isinstance(op.data.type, TensorType)]
     if not loads:
         return 0
-    # Loaded for such kernels only.
-    from tileiras.analysis.divisibility import DivisibilityAnalysis
-
-    facts = DivisibilityAnalysis(func)
+    facts = analysis.divisibility.DivisibilityAnalysis(func)
     scattered = [op for op in loads if max(facts.contiguity(op.pointer), default=1) == 1]
     return max((op.data.type.num_elements for op in scattered), default=0)
 
@@ -89,14 +88,10 @@ def _threads_have_rows(func: aa.FuncOp, target: Target) -> bool:
     meanwhile, and dots are chained."""
     if (func.kernel_spec.occupancy or 1) == 1 or not target.has("tcgen05"):
         return False
-    # Loaded for such kernels only.
-    from tileiras.layout.tensor_memory import LANES
-
-    from .linked_dots import is_linked
-
-    dots = [op for op in func.walk() if isinstance(op, aa.DotOp) and is_linked(op)]
+    dots = [op for op in func.walk() if isinstance(op, aa.DotOp) and assignment.linked_dots.is_linked(op)]
     return bool(dots) and all(
-        op.result.type.shape[-2] == LANES and op.result.type.shape[-1] <= ROWS_PER_THREAD for op in dots
+        op.result.type.shape[-2] == tileiras.layout.tensor_memory.LANES and op.result.type.shape[-1] <= ROWS_PER_THREAD
+        for op in dots
     )
 
 

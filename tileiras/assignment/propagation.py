@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Any, Callable
 
+import tileiras
 from tileiras.analysis.alias import data_of
 from tileiras.analysis.divisibility import DivisibilityAnalysis
 from tileiras.dialects import nv_tileaa as aa
@@ -200,14 +201,16 @@ def slice_of_accumulator(op: tileas.ExtractSliceOp) -> LinearLayout | None:
     dot = accumulator_of(op.source)
     if dot is None:
         return None
-    # Loaded for such targets only.
-    from tileiras.layout.tensor_memory import HALVES, access_of, accumulator_layout, slice_fragment
-
     shapes, whole = (op.source.type.shape, op.result.type.shape), operand_layouts(dot)[2]
     rows, bits = mma_atom(dot.atom.atom).cta_rows, op.result.type.element_type.width
     exchanged = getattr(dot, "exchanged", None) is not None
-    halves = access_of(accumulator_layout(dot.c.type.shape, rows, exchanged), whole, bits) == HALVES
-    return slice_fragment(*shapes, rows, exchanged, whole.warps, bits, halves)
+    halves = (
+        tileiras.layout.tensor_memory.access_of(
+            tileiras.layout.tensor_memory.accumulator_layout(dot.c.type.shape, rows, exchanged), whole, bits
+        )
+        == tileiras.layout.tensor_memory.HALVES
+    )
+    return tileiras.layout.tensor_memory.slice_fragment(*shapes, rows, exchanged, whole.warps, bits, halves)
 
 
 def access_layout(op: tileas.Access) -> LinearLayout | None:

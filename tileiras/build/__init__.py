@@ -11,6 +11,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from tileiras import build
+from tileiras.lazy import lazy_names
+
 NOTES = ".tileiras"
 """The folder of a build directory that holds the build's records: keys, manifest, lock."""
 
@@ -21,12 +24,13 @@ class _Tool:
     __name__ = "tileiras"
 
     def __call__(self, env: Any, **keywords: Any) -> None:
-        from tileiras.build.scons import generate
-
-        generate(env, **keywords)
+        build.scons.generate(env, **keywords)
 
     def exists(self, env: Any) -> bool:
         return True
 
 
 tool = _Tool()
+
+
+__getattr__ = lazy_names(__name__, globals())

@@ -16,7 +16,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from tileiras import extras, locations
+import tileiras
+from tileiras import extras, locations, pipeline
 from tileiras.build.execute import Session
 from tileiras.build.fingerprint import stage_roots, tree_state
 from tileiras.build.produce import location_table, produce
@@ -78,13 +79,10 @@ class _Compiler:
     def __init__(self) -> None:
         import importlib
 
-        from tileiras import pipeline
-        from tileiras.codegen.bitcode_library import MemoryStore
-
         self._session = Session(ArtifactStore(OFF, print, OFF))
         self._package = os.path.join(self._session.code.root, "tileiras")
         self._files = tree_state(self._package)
-        self.store = MemoryStore()
+        self.store = tileiras.codegen.bitcode_library.MemoryStore()
         # Modules loaded later could be of another version.
         for row in (*pipeline.STAGES, *pipeline.BESIDE):
             if not row.reads_files:

@@ -12,7 +12,7 @@ import SCons.Errors
 import SCons.Node
 import SCons.Script
 
-from tileiras import pipeline, units
+from tileiras import build, pipeline, units
 from tileiras.build import discover, plan, remark_files, standing, tidying
 from tileiras.build.execute import Session
 from tileiras.build.places import from_top, overrides_folder, source_name, variant_folder
@@ -50,13 +50,11 @@ def asked_for(targets: Sequence[Any]) -> None:
     servers = [found for found in sessions if found.store.remote is not None]
     if not servers or builds_nothing():
         return
-    from tileiras.build.lookahead import look_ahead
-
     reached = _reached(targets)
     for found in servers:
         steps = [own.step for node, own in declared_steps.items()
                  if own.session is found and node in reached and not own.settled]  # fmt: skip
-        look_ahead(found, steps)
+        build.lookahead.look_ahead(found, steps)
 
 
 def _ask_no_default(env: Any) -> None:

@@ -7,6 +7,8 @@ import operator
 import os
 import re
 
+import tileiras
+from tileiras import bytecode
 from tileiras.build import NOTES
 from tileiras.units import BYTECODE, PYTHON, SUFFIXES, TEXT, Source, entries_of, entry_name
 
@@ -45,8 +47,6 @@ def entry_names(source: Source) -> list[str]:
         if names is not None:
             return names
     if source.kind == BYTECODE:
-        from tileiras import bytecode
-
         return bytecode.entry_names(source.data, source.name)
     return _entries_by_reading(source)
 
@@ -68,15 +68,15 @@ def exported_names(text: bytes) -> list[str] | None:
 
 
 def _entries_by_reading(source: Source) -> list[str]:
-    from tileiras.options import CompileOptions
-    from tileiras.pipeline import run_stage, stage
-    from tileiras.stages import StageContext
-
-    options = CompileOptions({"gpu-name": "sm_90"})
+    options = tileiras.options.CompileOptions({"gpu-name": "sm_90"})
     data = source.data
-    for row in (stage("export"), stage("read")) if source.kind == PYTHON else (stage("read"),):
-        context = StageContext(source_name=source.name, source_path=source.path)
-        data = run_stage(row, data, options, context).output
+    for row in (
+        (tileiras.pipeline.stage("export"), tileiras.pipeline.stage("read"))
+        if source.kind == PYTHON
+        else (tileiras.pipeline.stage("read"),)
+    ):
+        context = tileiras.stages.StageContext(source_name=source.name, source_path=source.path)
+        data = tileiras.pipeline.run_stage(row, data, options, context).output
     return [entry_name(op) for op in entries_of(data)]
 
 

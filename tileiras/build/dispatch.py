@@ -10,6 +10,7 @@ import os
 import threading
 from typing import TYPE_CHECKING
 
+import tileiras
 from tileiras.build.execute import Session, perform_here
 from tileiras.build.step import Report, Step, lie_there, report
 
@@ -43,16 +44,14 @@ def perform(session: Session, step: Step, jobs: int) -> Report:
         jobs = min(jobs, os.cpu_count() or 1)
         if jobs < 2:
             return perform_here(session, step)
-    from tileiras.build.worker import Place, Request, WorkerDied
-
     store = session.store
     build = session.history.build if session.history is not None else os.getcwd()
-    place = Place(store.directory, store.mode, store.limit, build)
+    place = tileiras.build.worker.Place(store.directory, store.mode, store.limit, build)
     try:
         remote = store.remote
         failure, trip = (remote.failure, remote.round_trip) if remote is not None else (None, 0.0)
-        reply = _workers(jobs).run(Request(place, os.getcwd(), step, failure, trip))
-    except WorkerDied as error:
+        reply = _workers(jobs).run(tileiras.build.worker.Request(place, os.getcwd(), step, failure, trip))
+    except tileiras.build.worker.WorkerDied as error:
         return report(session.fail(step, str(error)), step)
     if reply.remote_failure is not None and store.remote is not None:
         store.remote.turn_off(reply.remote_failure)
@@ -73,12 +72,10 @@ def _first_of(reports: list[Report]) -> Report:
 
 def _workers(jobs: int) -> Pool:
     global _pool
-    from tileiras.build.worker import Pool
-
     with _lock:
         if _pool is None:
             import atexit
 
-            _pool = Pool(jobs)
+            _pool = tileiras.build.worker.Pool(jobs)
             atexit.register(_pool.close)
         return _pool

@@ -12,7 +12,8 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from tileiras import inputs, pipeline
+import tileiras
+from tileiras import build, inputs, pipeline
 from tileiras.build import NOTES, overrides
 from tileiras.build.fingerprint import CodeBase
 from tileiras.build.further_inputs import inputs_key, states_now, stored_inputs
@@ -195,9 +196,7 @@ class Session:
     def _said(self, step: Step, record: Record) -> list[Diagnostic]:
         if not record.diagnostics["diagnostics"]:
             return []
-        from tileiras import locations
-
-        return locations.decode_diagnostics(dict(record.diagnostics), step.source_name, self._table(step))
+        return tileiras.locations.decode_diagnostics(dict(record.diagnostics), step.source_name, self._table(step))
 
     def _make(self, step: Step, found: _Found) -> Outcome:
         try:
@@ -208,12 +207,10 @@ class Session:
 
     def _run_and_store(self, step: Step, found: _Found) -> tuple[Record, list[Diagnostic], _Accepted]:
         """Run the stage; return its record, diagnostics and key.  Raises CompileError with all its diagnostics."""
-        from tileiras.build.produce import Failed, produce
-
         try:
-            record, said = produce(step, found.data, self._table(step), found.beside, self.store)
+            record, said = build.produce.produce(step, found.data, self._table(step), found.beside, self.store)
         except CompileError as error:
-            if isinstance(error, Failed):
+            if isinstance(error, build.produce.Failed):
                 found.parts["inputs"] = inputs.states(error.inputs)
             self._remember(step, found.parts, FAILED)
             raise
@@ -251,9 +248,9 @@ class Session:
             if differing:
                 listed = ", ".join(differing)
                 message = f"stage '{step.stage.name}' made another {listed} than the store has for its key"
-                from tileiras.build.produce import after, unit_location
-
-                raise after(said, CompileError.at(unit_location(self._table(step)), message))
+                raise build.produce.after(
+                    said, CompileError.at(build.produce.unit_location(self._table(step)), message)
+                )
         if full_key is not None and not any(row.kind == UNSEEN for row in record.inputs):
             self.store.put_record(full_key, record)
         return _Accepted(full_key or found.key, made)
@@ -324,9 +321,7 @@ class Session:
                 os.unlink(path)
             except OSError:
                 pass  # was not there
-        from tileiras.build.produce import after
-
-        whole = after(said, error)
+        whole = build.produce.after(said, error)
         return Outcome(False, whole.diagnostics, whole)
 
     # ---- existing artifacts ------------------------------------------------------------------------------------------
@@ -465,9 +460,7 @@ class Session:
 
     def _table(self, step: Step) -> LocationTable | None:
         """Return the location table of the step's input, referring to the current source; None if unreadable."""
-        from tileiras.build.produce import location_table
-
-        return location_table([read_if_there(path) for path in step.locations], step.source_name)
+        return build.produce.location_table([read_if_there(path) for path in step.locations], step.source_name)
 
 
 def _fails(step: Step, record: Record) -> bool:

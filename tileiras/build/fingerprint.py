@@ -247,6 +247,7 @@ def _scan(data: bytes, path: str, package: str) -> tuple[list[tuple[str, str]], 
 
     tree = ast.parse(data, path)
     imports: set[tuple[str, str]] = set()
+    imports.update(named_files(tree, package))
     for node in _executed(tree):
         if isinstance(node, ast.Import):
             imports.update((alias.name, "") for alias in node.names)
@@ -272,6 +273,36 @@ def _scan(data: bytes, path: str, package: str) -> tuple[list[tuple[str, str]], 
                 for name, module in ast.literal_eval(node.value).items():
                     lazy[name] = module if module.startswith("tileiras.") else f"{package}.{module}"
     return sorted(imports), lazy
+
+
+def named_files(tree: ast.Module, package: str) -> set[tuple[str, str]]:
+    """The imports of functions that name files of packages that the module imports as a whole, such as
+    `rewrites.barriers.insert_barriers`: a lazy package loads the file then (`tileiras.lazy`).
+
+    `package` holds the module; it and the packages around it are loaded before.
+    """
+    import ast
+
+    packages: dict[str, str] = {}
+    for node in tree.body:
+        if isinstance(node, ast.ImportFrom) and node.module == "tileiras":
+            packages.update((alias.asname or alias.name, f"tileiras.{alias.name}") for alias in node.names)
+        elif isinstance(node, ast.Import):
+            packages.update({alias.name: alias.name for alias in node.names if alias.name == "tileiras"})
+    found: set[tuple[str, str]] = set()
+    for node in _executed(tree) if packages else ():
+        attributes: list[str] = []
+        while isinstance(node, ast.Attribute):
+            attributes.insert(0, node.attr)
+            node = node.value
+        base = packages.get(node.id, "") if isinstance(node, ast.Name) else ""
+        for attribute in attributes if base else ():
+            inner = f"{base}.{attribute}"
+            # `tileiras.compile` and the like are names of the package `tileiras`.
+            if base != "tileiras" and not f"{package}.".startswith(f"{inner}."):
+                found.add((base, attribute))
+            base = inner
+    return found
 
 
 def stage_roots(stage: Stage) -> tuple[str, ...]:

@@ -28,17 +28,13 @@ def stored_inputs(store: ArtifactStore, step: Step, key: str, ask: bool) -> tupl
         return None  # written by another program
     if rows is None or own is not None:
         return rows
-    from tileiras.inputs.confinement import admits
-
     source = read_if_there(step.source_path)
-    return rows if source is not None and admits(rows, _folder(step), source) else None
+    return rows if source is not None and inputs.confinement.admits(rows, _folder(step), source) else None
 
 
 def states_now(step: Step, rows: Iterable[Input]) -> tuple[Input, ...]:
     """Return the rows of a stage's further inputs with their current states."""
-    from tileiras.inputs import kinds
-
-    return tuple(kinds.now(rows, _folder(step)))
+    return tuple(inputs.kinds.now(rows, _folder(step)))
 
 
 def _folder(step: Step) -> str:

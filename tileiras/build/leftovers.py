@@ -13,7 +13,7 @@ import os
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
-from tileiras import pipeline, units
+from tileiras import build, pipeline, units
 from tileiras.build import NOTES
 from tileiras.build.execute import Session
 from tileiras.build.history import Entry, History, remove_empty_folders
@@ -237,9 +237,7 @@ def _is_in(path: str, folder: str | None) -> bool:
 
 def _is_kernel(path: str) -> bool:
     """Whether the file exists and may be a kernel, even if the build did not treat it as one."""
-    from tileiras.build import discover
-
     try:
-        return os.path.isfile(path) and (not path.endswith(".py") or discover.exports(path))
+        return os.path.isfile(path) and (not path.endswith(".py") or build.discover.exports(path))
     except OSError:
         return True

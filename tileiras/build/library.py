@@ -11,12 +11,13 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import tileiras
 from tileiras import api, pipeline, units
 from tileiras.api import Artifact, Kernel
 from tileiras.build.execute import KEY_FORMAT, Session
 from tileiras.build.fingerprint import CodeBase
 from tileiras.build.history import key_of
-from tileiras.build.step import Step
+from tileiras.build.step import Step, warn_on_stderr
 from tileiras.build.store import (
     OFF,
     READ_ONLY,
@@ -88,9 +89,7 @@ def compile_with(
     record = store.get_record(key)
     if record is not None and store.mode != VERIFY:
         if record.diagnostics["diagnostics"]:
-            from tileiras import locations
-
-            said += quoted(locations.decode_diagnostics(dict(record.diagnostics), opened.name), opened)
+            said += quoted(tileiras.locations.decode_diagnostics(dict(record.diagnostics), opened.name), opened)
         return _artifact(record, suffix, said, dependencies)
     made = api.compile_with(
         opened, options, emit, entry=entry, store=store, meanwhile=lambda: store.prepare(key)
@@ -111,8 +110,6 @@ source file has changed since."""
 def default_session() -> Session:
     """The session of the working directory's store, by the present environment; raises CompileError (code 2)."""
     directory = directory_for(os.getcwd())
-    from tileiras.build.step import warn_on_stderr
-
     try:
         mode, limit = default_mode(), size_limit()
         if mode == READ_ONLY and directory != OFF and not os.path.isdir(folder_of(directory)):
@@ -200,9 +197,7 @@ def _record(made: Artifact, source_name: str) -> Record:
             artifacts[f"{kernel.name}\0{suffix}"] = data
     diagnostics: dict[str, Any] = {"files": [], "diagnostics": []}
     if made.diagnostics:
-        from tileiras import locations
-
-        diagnostics = locations.encode_diagnostics(made.diagnostics, source_name)
+        diagnostics = tileiras.locations.encode_diagnostics(made.diagnostics, source_name)
     return Record(artifacts, diagnostics)
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from tileiras.build.record_schema import check_row
 from tileiras.build.shards import SHARDS, open_cache, shard_folder
 from tileiras.build.store import OFF, checked, folder_of
+from tileiras.pipeline import BY_NAME
 
 OTHER = "other"
 """Statistics row of entries that are not records of stages: parts of libdevice, inputs of sources."""
@@ -37,8 +38,6 @@ def _shards(directory: str) -> Iterator[list[Any]]:
 
 def _stage(key: str) -> str:
     """The stage in a key: `ptx:0123...` is a record of `ptx`, `compile:0123...` one of a whole compilation."""
-    from tileiras.pipeline import BY_NAME
-
     stage, _, rest = key.partition(":")
     return stage if stage in (*BY_NAME, "compile") and ":" not in rest else OTHER
 

@@ -19,6 +19,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any
 
+import tileiras
 from tileiras.build import NOTES
 from tileiras.build.manifest_file import Line, ManifestFile
 from tileiras.files import RACY_NS, content_digest
@@ -266,10 +267,10 @@ class Manifest:
         """Whether the inputs that a source's modules read are unchanged; raises ValueError for a malformed row."""
         if not reads:
             return True
-        from tileiras.inputs import kinds, with_title
-
         base = os.path.dirname(os.path.realpath(self.absolute(source)))
-        return all(kinds.holds(with_title(title, state), base) for title, state in reads)
+        return all(
+            tileiras.inputs.kinds.holds(tileiras.inputs.with_title(title, state), base) for title, state in reads
+        )
 
     def drop(self, key: str) -> None:
         """Remove the row of a kernel."""

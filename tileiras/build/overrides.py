@@ -13,6 +13,7 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import tileiras
 from tileiras import pipeline, units
 from tileiras.diagnostics import CompileError, ExitCode
 from tileiras.files import read_if_there
@@ -69,10 +70,8 @@ def taken(step: Step, data: bytes, made: dict[str, bytes]) -> dict[str, bytes]:
     elif stage.name == "ptx":
         found[".json"] = _described(text, name, step, made[".json"])
     if stage.says_remarks(step.options):
-        from tileiras.remarks import remarks_json
-
         # The stage's remarks do not describe the override.
-        found[stage.remark_suffix] = remarks_json(())
+        found[stage.remark_suffix] = tileiras.remarks.remarks_json(())
     return found
 
 
@@ -83,25 +82,18 @@ def needs_stage(step: Step) -> bool:
 
 def _module(step: Step, text: str, name: str) -> dict[str, bytes]:
     """An override of MLIR, reprinted as the stage prints modules, and its location table, which names the override."""
-    from tileiras import locations
-    from tileiras.ir import parse_module, verify
-
-    module = parse_module(text, name)
-    verify(module)
+    module = tileiras.ir.parse_module(text, name)
+    tileiras.ir.verify(module)
     symbols = [op.attributes["sym_name"].value for op in module.walk() if "sym_name" in op.attributes]
     if step.entry not in symbols:
         raise CompileError.at(None, f"{name} has no function '{step.entry}'", ExitCode.INVALID_INPUT)
-    table = locations.table_of(module, step.source_name, unit_name=step.entry)
+    table = tileiras.locations.table_of(module, step.source_name, unit_name=step.entry)
     return {step.stage.suffix: units.module_text(module), step.stage.location_suffix: table.to_bytes()}
 
 
 def _described(text: str, name: str, step: Step, made: bytes) -> bytes:
     """NAME.json for edited PTX, with the launch shape taken from the PTX directives."""
-    from tileiras.codegen import kernel_metadata
-    from tileiras.codegen.ptx import parse
-    from tileiras.ir import FileLineColLoc
-
-    module = parse(text, FileLineColLoc(name, 1, 1))
+    module = tileiras.codegen.ptx.parse(text, tileiras.ir.FileLineColLoc(name, 1, 1))
     entry = next((each for each in module.entries if each.name == step.entry), None)
     if entry is None:
         raise CompileError.at(None, f"{name} has no entry '{step.entry}'", ExitCode.INVALID_INPUT)
@@ -112,17 +104,15 @@ def _described(text: str, name: str, step: Step, made: bytes) -> bytes:
     for kernel in document["kernels"]:
         if kernel["name"] == step.entry:
             kernel.update(block=list(block), cluster=list(cluster))
-    return kernel_metadata.to_json(document).encode()
+    return tileiras.codegen.kernel_metadata.to_json(document).encode()
 
 
 def noted(metadata: bytes, stages: Sequence[str]) -> bytes:
     """NAME.json with the list of the overridden stages added."""
-    from tileiras.codegen import kernel_metadata
-
     document = json.loads(metadata)
     if any(pipeline.stage(name).suffix in units.DECIDED for name in stages):
-        document = kernel_metadata.without_order(document)
-    return kernel_metadata.to_json({**document, METADATA: list(stages)}).encode()
+        document = tileiras.codegen.kernel_metadata.without_order(document)
+    return tileiras.codegen.kernel_metadata.to_json({**document, METADATA: list(stages)}).encode()
 
 
 def content(step: Step) -> bytes | None:

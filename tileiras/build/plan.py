@@ -10,6 +10,7 @@ from tileiras.build import discover
 from tileiras.build.overrides import find
 from tileiras.build.step import Step
 from tileiras.build.tuned import tuned
+from tileiras.diagnostics import CompileError, ExitCode
 from tileiras.named_tuple import NamedTuple
 from tileiras.options import CompileOptions
 
@@ -60,8 +61,6 @@ def plan(
         current = add("export", current, stem, pipeline.stage("export").artifacts(options)).outputs[0]
     if last.name == "export":
         if current == source:
-            from tileiras.diagnostics import CompileError, ExitCode
-
             raise CompileError.at(None, f"emit=bytecode: {name} is not cuTile Python", ExitCode.CONFIGURATION)
         return Plan(steps, [current])
     read = pipeline.stage("read")

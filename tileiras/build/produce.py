@@ -8,7 +8,7 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tileiras import locations, pipeline, units
+from tileiras import ir, locations, pipeline, units
 from tileiras.build import overrides
 from tileiras.build.store import Record
 from tileiras.diagnostics import CompileError, Diagnostic, Severity
@@ -88,9 +88,7 @@ def _artifacts(
     stage = step.stage
     given: Any = data
     if pipeline.takes_module(stage):
-        from tileiras.ir import parse_module
-
-        given = parse_module(data.decode(), step.input.replace(os.sep, "/"))
+        given = ir.parse_module(data.decode(), step.input.replace(os.sep, "/"))
         if table is not None:
             table.attach(given)
     result = pipeline.run_stage(stage, given, step.options, context)

@@ -18,7 +18,8 @@ import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from tileiras import inputs
+import tileiras
+from tileiras import build, inputs
 from tileiras.pipeline import BY_NAME
 
 INPUTS = ":inputs"
@@ -47,9 +48,7 @@ def check_row(key: str, value: bytes) -> None:
     if check is not None:
         check(value)
     elif kind == WHOLE or kind in BY_NAME:
-        from tileiras.build.store import Record
-
-        record = Record.from_bytes(value)
+        record = build.store.Record.from_bytes(value)
         check_names(key, record.artifacts)
         if record.has_errors and (kind == WHOLE or not BY_NAME[kind].error_code):
             raise ValueError("errors of a stage that makes nothing where it has any")
@@ -145,10 +144,8 @@ def _check_diagnostics(value: Any) -> None:
     for row in rows:
         _check_diagnostic(row)
     if rows:
-        from tileiras import locations
-
         try:
-            locations.decode_diagnostics(value, "<input>", locations.LocationTable(()))
+            tileiras.locations.decode_diagnostics(value, "<input>", tileiras.locations.LocationTable(()))
         except (IndexError, AssertionError, RecursionError) as error:
             raise ValueError(f"a diagnostic's place that is none: {error}") from None
 

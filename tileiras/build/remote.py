@@ -25,6 +25,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from tileiras import build
 from tileiras.build.remote_connection import Address, BadReply, Connection, Request, Times, Wave
 from tileiras.build.remote_messages import Damaged, OutputFile, action_result, output_file
 from tileiras.files import read_json_object, write_atomically
@@ -103,9 +104,7 @@ def from_environment(
         raise ValueError(f"TILEIRAS_REMOTE_MODE={mode}: accepted are {READ_ONLY}, {READ_WRITE}")
     made = Remote(url, warn, mode == READ_WRITE, environment.get("TILEIRAS_REMOTE_TOKEN"), notes)
     made.request_seconds = _seconds(environment.get("TILEIRAS_REMOTE_SECONDS"))
-    from tileiras.build import signing
-
-    made.signing = signing.from_environment(environment, made.writes)
+    made.signing = build.signing.from_environment(environment, made.writes)
     return made
 
 

@@ -24,7 +24,7 @@ import SCons.Scanner
 import SCons.Script
 import SCons.Util
 
-from tileiras import pipeline
+from tileiras import build, pipeline
 from tileiras.build import (
     arguments,
     checks,
@@ -219,9 +219,6 @@ def tile_watch(env: Any, name: str = "watch") -> list[Any]:
     def action(target: Any, source: Any, env: Any) -> int:
         import signal
 
-        from tileiras.build import watch
-        from tileiras.build.follow import Follower
-
         if env["TILE_OVERRIDES"]:
             print("error: a watch takes no overrides: they are for builds", file=sys.stderr)
             return int(ExitCode.CONFIGURATION)
@@ -233,14 +230,14 @@ def tile_watch(env: Any, name: str = "watch") -> list[Any]:
             follower = None
             if _has_consumers(env):
                 rest = [word for word in command if word != name]
-                follower = Follower(
+                follower = build.follow.Follower(
                     [*rest, "-Q"], SCons.Script.GetLaunchDir(), _write_line, lambda: turn(locks, _write_line)
                 )
             gating.abandon()
             for lock in locks.values():
                 lock.release()  # taken again for as long as something is built
-            watching = watch.Watch(_watched, session(env), list(_scripts), jobs, follower=follower)
-            return watch.forever(watching, SCons.Script.GetLaunchDir(), command)
+            watching = build.watch.Watch(_watched, session(env), list(_scripts), jobs, follower=follower)
+            return build.watch.forever(watching, SCons.Script.GetLaunchDir(), command)
         finally:
             signal.signal(signal.SIGINT, kept)
 

@@ -8,6 +8,7 @@ from typing import Any
 import SCons.Errors
 import SCons.Script
 
+import tileiras
 from tileiras.build.execute import Session
 from tileiras.build.fingerprint import CodeBase
 from tileiras.build.history import History
@@ -75,14 +76,12 @@ def take_turns(env: Any) -> None:
 
 
 def _cluster(executor: str) -> Any:
-    from tileiras.build.cluster import JOBS, Cluster
-
     try:
-        cluster = Cluster(executor, warn_on_stderr)
+        cluster = tileiras.build.cluster.Cluster(executor, warn_on_stderr)
     except (ValueError, ImportError) as error:
         raise SCons.Errors.UserError(str(error)) from None
     if SCons.Script.GetOption("num_jobs") == 1:
-        SCons.Script.SetOption("num_jobs", JOBS)
+        SCons.Script.SetOption("num_jobs", tileiras.build.cluster.JOBS)
     return cluster
 
 

@@ -15,7 +15,7 @@ import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tileiras import inputs
+from tileiras import build, inputs
 from tileiras.build import record_schema
 from tileiras.build.shards import SIZE_LIMIT, DamagedEntry, Rows, open_cache, set_aside, timeouts
 from tileiras.files import store_directory
@@ -168,11 +168,9 @@ class ArtifactStore:
         """Keys that the server does not have."""
         self.remote: Remote | None = None
         if mode != OFF and os.environ.get("TILEIRAS_REMOTE_CACHE"):
-            from tileiras.build import remote
-
             writable = self._usable and mode != READ_ONLY
             notes = os.path.join(directory, "server.json") if writable else None
-            self.remote = remote.from_environment(warn, notes=notes)
+            self.remote = build.remote.from_environment(warn, notes=notes)
             if self.remote is not None:
                 self.remote.tell_damage = self.warn_once
                 self.remote.check = record_schema.check_row

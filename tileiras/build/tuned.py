@@ -13,6 +13,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+import tileiras
 from tileiras.diagnostics import CompileError, ExitCode
 from tileiras.files import read_if_there
 from tileiras.options import OPTIONS, CompileOptions, lookup
@@ -68,10 +69,8 @@ def _options(data: bytes, path: str) -> dict[str, dict[str, Any]]:
 
 
 def _wrong(path: str, message: str) -> CompileError:
-    from tileiras.ir.location import FileLineColLoc
-
     shown = os.path.relpath(path).replace(os.sep, "/")
-    return CompileError.at(FileLineColLoc(shown, 1, 1), message, ExitCode.CONFIGURATION)
+    return CompileError.at(tileiras.ir.location.FileLineColLoc(shown, 1, 1), message, ExitCode.CONFIGURATION)
 
 
 def text(earlier: bytes | None, target: str, options: Mapping[str, Any], found: Mapping[str, Any]) -> bytes:

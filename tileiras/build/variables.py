@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tileiras.diagnostics import CompileError
-from tileiras.options import GPU_NAMES, OPTIONS, Option, accepted, checked_value, parse_value
+from tileiras.options import GPU_NAMES, OPTIONS, CompileOptions, Option, accepted, checked_value, parse_value
 from tileiras.pipeline import EMIT, TIERS
 
 DEFAULT_SM = "sm_90"
@@ -154,8 +154,6 @@ def flag(name: str, value: Any) -> bool:
 
 
 def _value(option: Option, name: str, text: str) -> Any:
-    from tileiras.options import CompileOptions
-
     try:
         value = parse_value(option, text)
         CompileOptions({option.name: value, "opt-level": 0})

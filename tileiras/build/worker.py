@@ -24,6 +24,7 @@ from tileiras.build.store import VERIFY, ArtifactStore
 from tileiras.codegen import isolation
 from tileiras.files import read_if_there
 from tileiras.named_tuple import NamedTuple
+from tileiras.pipeline import STAGES
 
 
 class WorkerDied(Exception):
@@ -230,8 +231,6 @@ def _context() -> Any:
     if START_METHOD != "forkserver":
         return context
     _shorten_address()
-    from tileiras.pipeline import STAGES
-
     modules = [f"tileiras.dialects.{name}" for row in STAGES for name in row.dialects]
     modules += [row.module_name for row in STAGES if not row.reads_files]
     context.set_forkserver_preload(["tileiras.build.forking", __name__, *dict.fromkeys(modules)])

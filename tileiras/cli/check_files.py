@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+import tileiras
 from tileiras.build import NOTES
 from tileiras.cli.process import UsageError
 from tileiras.files import read_if_there
@@ -65,17 +66,14 @@ def _places(stem: str) -> tuple[str, Callable[[str], Locatable | None]]:
     build = _build_of(stem)
     if module is None or table is None or build is None:
         return os.curdir, lambda place: None
-    from tileiras.build.history import History
     from tileiras.check.places import places_in
-    from tileiras.ir import parse_module
-    from tileiras.locations import LocationTable
 
-    entry = History(build, noting=False).entry(stem, "check")
+    entry = tileiras.build.history.History(build, noting=False).entry(stem, "check")
     if entry is None:
         return os.curdir, lambda place: None
-    own = parse_module(module.decode(), os.path.basename(stem) + ".cuda_tile.mlir")
-    source = parse_module(module.decode(), "")
-    LocationTable.from_bytes(table, None, entry.source).attach(source)
+    own = tileiras.ir.parse_module(module.decode(), os.path.basename(stem) + ".cuda_tile.mlir")
+    source = tileiras.ir.parse_module(module.decode(), "")
+    tileiras.locations.LocationTable.from_bytes(table, None, entry.source).attach(source)
     file = os.path.normpath(os.path.join(build, entry.path))
     named = file.replace(os.sep, "/").endswith("/" + entry.source)
     return file[: -len(entry.source)] if named else os.path.dirname(file), places_in(own, source)
@@ -106,7 +104,6 @@ def documents(verdicts: Sequence[tuple[Verdict, str]], junit_file: Any, sarif_fi
     """The content of each requested file."""
     if junit_file is None and sarif_file is None:
         return []
-    import tileiras
     from tileiras.check.junit import junit
     from tileiras.check.sarif import sarif
 

@@ -7,6 +7,8 @@ import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import tileiras
+from tileiras import schedule
 from tileiras.cli.outputs import Outputs
 from tileiras.diagnostics import CompileError
 
@@ -52,16 +54,12 @@ class Records:
         self.reproducer: CrashReproducer | None = None
         path = pipeline_options.get("schedule-trace-file")
         if path:
-            from tileiras.ir.pass_instrumentation import PassTrace
-
             self._trace_file = outputs.writes(path, "schedule-trace-file")
-            self.trace = PassTrace({"tileas-generate-schedule": _placement})
+            self.trace = tileiras.ir.pass_instrumentation.PassTrace({"tileas-generate-schedule": _placement})
         path = words.get("mlir-pass-pipeline-crash-reproducer")
         if path:
-            from tileiras.ir.pass_instrumentation import CrashReproducer
-
             self._reproducer_file = outputs.writes(path, "--mlir-pass-pipeline-crash-reproducer")
-            self.reproducer = CrashReproducer(path, self._write_reproducer)
+            self.reproducer = tileiras.ir.pass_instrumentation.CrashReproducer(path, self._write_reproducer)
 
     def _write_reproducer(self, text: str) -> None:
         self._outputs.publish([(self._reproducer_file, text.encode("utf-8", "surrogateescape"))])
@@ -75,19 +73,15 @@ class Records:
 
 def _placement(module: Operation) -> list[dict[str, Any]]:
     """Events for the loops whose operations have stages."""
-    from tileiras.schedule.schedule_trace import placement_events
-
-    return placement_events(module)
+    return schedule.schedule_trace.placement_events(module)
 
 
 def _check_passes(words: Mapping[str, Any]) -> None:
     """Raise CompileError (code 2) for the first name in `mlir-print-ir-before` and `-after` that is not a pass."""
     for option in ("mlir-print-ir-before", "mlir-print-ir-after"):
         for name in words[option].split(",") if option in words else ():
-            from tileiras.passes import lookup_pass
-
             try:
-                lookup_pass(name)
+                tileiras.passes.lookup_pass(name)
             except CompileError as error:
                 message = f"for the --{option} option: {error.diagnostics[0].message}"
                 raise CompileError.at(None, message, error.code) from None
@@ -105,12 +99,10 @@ def watching(
     `flags` are the given ones of FLAGS, `words` the values of WORDS; `diagnostics` returns the diagnostics so far.
     Times are written at the end, after a failure as well.
     """
-    from tileiras.ir.pass_instrumentation import PassTimer, VerifyEach
-
-    timer = PassTimer() if "mlir-timing" in flags else None
+    timer = tileiras.ir.pass_instrumentation.PassTimer() if "mlir-timing" in flags else None
     if records.trace is not None:
         records.trace.follow(diagnostics)
-    checked = [VerifyEach()] if "verify-each" in flags else []
+    checked = [tileiras.ir.pass_instrumentation.VerifyEach()] if "verify-each" in flags else []
     recorded = (timer, records.trace, records.reproducer)
     watchers = [*checked, *_printers(flags, words, records.pipeline_options), *(each for each in recorded if each)]
     try:
@@ -122,8 +114,6 @@ def watching(
 
 def _printers(flags: Collection[str], words: Mapping[str, str], pipeline_options: Mapping[str, Any]) -> list[Any]:
     """The instrumentations that print IR to standard error."""
-    from tileiras.ir.pass_instrumentation import IRPrinter
-
     found = []
     chosen: dict[str, Any] = {}
     for when in ("before", "after"):
@@ -135,10 +125,10 @@ def _printers(flags: Collection[str], words: Mapping[str, str], pipeline_options
     if "mlir-print-ir-after-failure" in flags:
         chosen["on_failure"] = True
     if chosen:
-        found.append(IRPrinter(_dump, **chosen))
+        found.append(tileiras.ir.pass_instrumentation.IRPrinter(_dump, **chosen))
     snapshot: Any = SNAPSHOTS.get(pipeline_options.get("emit-line-info", "none"))
     if snapshot is not None:
-        found.append(IRPrinter(_dump, locations=True, **snapshot))
+        found.append(tileiras.ir.pass_instrumentation.IRPrinter(_dump, locations=True, **snapshot))
     return found
 
 

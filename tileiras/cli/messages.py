@@ -17,6 +17,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import tileiras
 from tileiras.cli.outputs import Output, Outputs
 from tileiras.diagnostics import CompileError, Diagnostic, ExitCode, Severity, excerpt, render, to_json, unique
 from tileiras.remarks import KINDS, Remark, RemarkFilter, remarks_of, render_command_line, to_yaml
@@ -59,9 +60,7 @@ class Report:
 
     def failure(self, error: CompileError) -> None:
         """Print the error, and the line that names its kind."""
-        from tileiras.bytecode import BytecodeError
-
-        damaged = isinstance(error, BytecodeError)
+        damaged = isinstance(error, tileiras.bytecode.BytecodeError)
         closing: tuple[str, ...] = ()
         if error.code == ExitCode.COMPILE_FAILURE:
             closing = (UNCOMPILED,)
@@ -111,15 +110,12 @@ class Report:
 
 def _operation_at(offset: int, bytecode: bytes) -> str:
     """The names of the operation at a byte and of its kernel; empty if they cannot be determined."""
-    from tileiras.bytecode import read_module
-    from tileiras.ir import BytecodeLoc
-
     try:
-        module = read_module(bytecode)
+        module = tileiras.bytecode.read_module(bytecode)
     except CompileError:  # reading it again is for the message only
         return ""
     for op in module.walk():
-        if isinstance(op.location, BytecodeLoc) and op.location.offset == offset:
+        if isinstance(op.location, tileiras.ir.BytecodeLoc) and op.location.offset == offset:
             around = op
             while around is not None and "sym_name" not in around.attributes:
                 around = around.parent_op
@@ -130,8 +126,6 @@ def _operation_at(offset: int, bytecode: bytes) -> str:
 
 def render_for_bytecode(diagnostics: Iterable[Diagnostic], damaged: bool = False, bytecode: bytes = b"") -> str:
     """Diagnostics about bytecode for a terminal; `damaged` says that they are about bytes that cannot be read."""
-    from tileiras.ir import BytecodeLoc
-
     lines: list[str] = []
     shown = None
     pending = unique(diagnostics)[::-1]
@@ -139,7 +133,8 @@ def render_for_bytecode(diagnostics: Iterable[Diagnostic], damaged: bool = False
         diagnostic = pending.pop()
         pending += diagnostic.notes[::-1]
         severity, location, position = diagnostic.severity.value, diagnostic.location, diagnostic.position
-        place = position[:3] if position is not None else location if isinstance(location, BytecodeLoc) else None
+        in_bytecode = isinstance(location, tileiras.ir.BytecodeLoc)
+        place = position[:3] if position is not None else location if in_bytecode else None
         if position is not None:
             # Front ends look for the column that they wrote, which cuTile Python counts from 0 as Python's ast does.
             column = place[2] - (place[2] > 0 and place[0].endswith(".py"))

@@ -14,7 +14,9 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tileiras import cmake_folder, pkgconfig_folder
+import tileiras
+from tileiras import bytecode, cli, cmake_folder, pipeline, pkgconfig_folder, units
+from tileiras.bytecode.versions import HEADER_SIZE, OLDEST, PREVIEW, SUPPORTED, has_previews
 from tileiras.cli import depfiles, driver_options, instrumentation, process
 from tileiras.cli.command_line import CommandLine, Stop
 from tileiras.cli.driver_options import PROGRAM
@@ -23,6 +25,7 @@ from tileiras.cli.process import CommandLineError, UsageError
 from tileiras.diagnostics import CompileError, Diagnostic, DiagnosticEngine, ExitCode
 from tileiras.files import stem
 from tileiras.options import OPTIONS, CompileOptions, missing_gpu, parse_value
+from tileiras.units import file_stem
 
 if TYPE_CHECKING:
     from tileiras.api import Artifact
@@ -99,10 +102,6 @@ def _run(inputs: Sequence[str], values: Mapping[str, Any], files: Sequence[str])
     if not inputs or not inputs[0]:
         print(driver_options.help_text(), end="")
         raise CommandLineError("error: no input file provided")
-    from tileiras import pipeline, units
-    from tileiras.cli.messages import Report
-    from tileiras.codegen import isolation
-
     _check_service()
     name = inputs[0]
     emit = values.get("emit", "cubin")
@@ -113,7 +112,7 @@ def _run(inputs: Sequence[str], values: Mapping[str, Any], files: Sequence[str])
     _declare_inputs(outputs, name, values, given, files)
     default = STANDARD if name == STANDARD else DEFAULT_CUBIN if emit == "cubin" else stem(name) + suffix
     product, depfile = _products(outputs, values, default)
-    report = Report(values, outputs)
+    report = cli.messages.Report(values, outputs)
     records = instrumentation.Records(outputs, values, layered or {})
 
     source = _source(name)
@@ -127,11 +126,9 @@ def _run(inputs: Sequence[str], values: Mapping[str, Any], files: Sequence[str])
     _check_controls(options)
     if "cache" in values:
         os.environ["TILEIRAS_CACHE_DIR"] = values["cache"]
-    if not isolation.llvm_is_loaded:
+    if not tileiras.codegen.isolation.llvm_is_loaded:
         # Before the compiler is loaded: loading LLVM takes as long as loading it and lowering a small kernel.
         pipeline.start_ahead(last)
-    from tileiras.build import library
-
     if report.remarks.any:
         options = options.replace(**{"emit-remarks": True})
     refused = report.unwritable()
@@ -141,7 +138,7 @@ def _run(inputs: Sequence[str], values: Mapping[str, Any], files: Sequence[str])
         said = _hints(source, options, values)
         if (refused is not None or "l" in values) and source.kind not in units.ARTIFACTS:
             # Errors of the input are reported first.
-            library.compile_with(source, options, "cuda_tile")
+            tileiras.build.library.compile_with(source, options, "cuda_tile")
         if refused is None and "l" in values:
             refused = _refused_libraries(values)
             if refused is not None:
@@ -183,9 +180,7 @@ def _products(outputs: Outputs, values: Mapping[str, Any], default: str) -> tupl
 def _check_controls(options: CompileOptions) -> None:
     """Raises CompileError for a file of controls that ptxas could not read."""
     if options["apply-controls"] is not None:
-        from tileiras.codegen import ptxas
-
-        ptxas.read_controls(options["apply-controls"])
+        tileiras.codegen.ptxas.read_controls(options["apply-controls"])
 
 
 def _check_service() -> None:
@@ -197,8 +192,6 @@ def _check_service() -> None:
 
 def _source(name: str) -> Source:
     """The input: a file or standard input."""
-    from tileiras import units
-
     if name != STANDARD:
         return units.Source.read(name)
     data = sys.stdin.buffer.read()
@@ -225,17 +218,14 @@ def _compile(
     kept: Intermediates | None,
 ) -> Artifact:  # fmt: skip
     """The product; intermediate artifacts go to `kept` if it is given, and passes run under the instrumentations."""
-    from tileiras import api
-    from tileiras.build import library
-
     entry = values.get("entry")
     if kept is None and not records.pipeline_options and not any(values.get(name) for name in WATCHED):
-        return library.compile_with(source, options, emit, entry=entry)
+        return tileiras.build.library.compile_with(source, options, emit, entry=entry)
     keep = kept.save if kept is not None else None
     flags = {name for name in instrumentation.FLAGS if values.get(name)}
     try:
         with instrumentation.watching(flags, values, records, list) as (watchers, times):
-            return api.compile_with(
+            return tileiras.api.compile_with(
                 source, options, emit, entry=entry, keep=keep, instrumentation=watchers, times=times
             )  # fmt: skip
     finally:
@@ -254,11 +244,11 @@ def _pipeline_options(values: Mapping[str, Any], given: dict[str, Any]) -> TileI
     text = values.get("pass-pipeline")
     if text is None:
         return None
-    from tileiras.tileir_pipeline import TileIRPipelineOptions
-
     inner = re.fullmatch(r"\s*builtin\.module\((.*)\)\s*", text, re.DOTALL)
     # The driver passes its own optimization level on, even if it is the default.
-    parsed = TileIRPipelineOptions.parse(inner.group(1) if inner else text, {"opt-level": 3, **given})
+    parsed = tileiras.tileir_pipeline.TileIRPipelineOptions.parse(
+        inner.group(1) if inner else text, {"opt-level": 3, **given}
+    )
     given.update({**parsed.given_compiler_options(), **given})
     return parsed
 
@@ -273,19 +263,15 @@ def _hints(source: Source, options: CompileOptions, values: Mapping[str, Any]) -
     Hints are attributes of cuda_tile: a Python file is checked in its exported bytecode, an artifact of a later stage
     is not checked.
     """
-    from tileiras import units
-
     if not values.get("Wunsupported-hints") or source.kind in units.ARTIFACTS:
         return []
-    from tileiras import api
-    from tileiras.build import library
-    from tileiras.dialects.cuda_tile.hints import check_hints
-
     data = source.data
     if source.kind == units.PYTHON:
-        data = library.compile_with(source, options, "bytecode").data
+        data = tileiras.build.library.compile_with(source, options, "bytecode").data
     engine = DiagnosticEngine()
-    check_hints(api.parse(data, source_name=source.name), engine, as_errors=bool(values.get("Werr-hints")))
+    tileiras.dialects.cuda_tile.hints.check_hints(
+        tileiras.api.parse(data, source_name=source.name), engine, as_errors=bool(values.get("Werr-hints"))
+    )
     engine.raise_if_errors(ExitCode.INVALID_INPUT)
     return engine.diagnostics
 
@@ -304,8 +290,6 @@ class Intermediates:
     def save(self, unit: str, suffix: str, data: bytes) -> str:
         """The path of the artifact.  One at the path of the product is not written, only compared with the product;
         raises UsageError if the path is that of another file."""
-        from tileiras.units import file_stem
-
         path = os.path.join(self._folder, file_stem(unit) + suffix)
         what = f"what --save-temps keeps of '{unit}'"
         if suffix == self._suffix and self._product.is_same_file(Output(path, what)):
@@ -323,25 +307,17 @@ class Intermediates:
 
 def _check_previews(source: Source, values: Mapping[str, Any]) -> None:
     """Raises BytecodeError for bytecode with preview features when none is enabled."""
-    from tileiras import units
-    from tileiras.bytecode.versions import HEADER_SIZE, PREVIEW, has_previews
-
     if source.kind != units.BYTECODE or "preview" in values or not has_previews(source.data):
         return
     if units.bytecode_version(source.data) == str(PREVIEW):
-        from tileiras.bytecode import BytecodeError
-        from tileiras.ir.location import BytecodeLoc
-
         message = "public-preview bytecode requires at least one enabled preview feature"
-        raise BytecodeError(BytecodeLoc(source.name, "", HEADER_SIZE), message)
+        raise bytecode.BytecodeError(tileiras.ir.location.BytecodeLoc(source.name, "", HEADER_SIZE), message)
 
 
 def _refused_libraries(values: Mapping[str, Any]) -> CompileError | None:
     """Diagnostics of the tile libraries."""
-    from tileiras.cli import tile_libraries
-
     try:
-        tile_libraries.check(values["l"], values.get("preview", ()))
+        cli.tile_libraries.check(values["l"], values.get("preview", ()))
     except CompileError as error:
         return error
     return None
@@ -352,7 +328,6 @@ def _refused_libraries(values: Mapping[str, Any]) -> CompileError | None:
 
 def _version() -> str:
     from tileiras import __version__
-    from tileiras.bytecode.versions import OLDEST, PREVIEW
 
     return f"{PROGRAM} {__version__}\nTile IR bytecode {OLDEST} to {PREVIEW}\nBuild {_build()}\n"
 
@@ -372,15 +347,11 @@ def _build() -> str:
 
 
 def _bytecode_versions() -> str:
-    from tileiras.bytecode.versions import PREVIEW, SUPPORTED
-
     return "".join(f"{version}\n" for version in (*SUPPORTED, PREVIEW))
 
 
 def _pipeline() -> str:
-    from tileiras import pipeline, tileir_pipeline
-
-    return f"{pipeline.describe()}\n{tileir_pipeline.describe()}"
+    return f"{tileiras.pipeline.describe()}\n{tileiras.tileir_pipeline.describe()}"
 
 
 _ALONE: dict[str, Callable[[], str]] = {

@@ -15,6 +15,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+import tileiras
 from tileiras.cli import process
 
 USAGE = 1
@@ -25,8 +26,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """The program; returns the exit code."""
     import argparse
     import sqlite3
-
-    from tileiras.build.store import directory_for, parse_size
 
     parser = argparse.ArgumentParser(prog="tileiras-cache", description="Looks after the artifact store of builds.")
     common = argparse.ArgumentParser(add_help=False)
@@ -57,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _prepare(given.libdevice, given.json)
     if given.command == "keygen":
         return _keygen(given.file, given.comment, given.json)
-    directory = given.store or directory_for(os.getcwd())
+    directory = given.store or tileiras.build.store.directory_for(os.getcwd())
     try:
         if given.command == "path":
             answer: dict[str, Any] = {"directory": directory}
@@ -65,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return 0
         if given.command == "why":
             return _why(given.kernel, given.build, given.json)
-        size = parse_size(given.size) if given.command == "trim" and given.size else None
+        size = tileiras.build.store.parse_size(given.size) if given.command == "trim" and given.size else None
         return _maintain(given.command, directory, size, given.json)
     except ValueError as error:
         print(f"error: {error}", file=sys.stderr)
@@ -76,11 +75,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _maintain(command: str, directory: str, size: int | None, json: bool) -> int:
-    from tileiras.build import maintenance
-    from tileiras.build.store import size_limit
-
     if command == "stats":
-        answer = maintenance.statistics(directory)
+        answer = tileiras.build.maintenance.statistics(directory)
         lines = [
             f"{directory}: {answer['entries']} entries, {_size(answer['bytes'])}"
             + (f" of at most {_size(answer['limit'])}" if answer["limit"] else "")
@@ -88,33 +84,29 @@ def _maintain(command: str, directory: str, size: int | None, json: bool) -> int
         for stage, row in answer["stages"].items():
             lines.append(f"  {stage:<8}{row['entries']:>8} entries{_size(row['bytes']):>12}")
     elif command == "verify":
-        answer = maintenance.verify(directory)
+        answer = tileiras.build.maintenance.verify(directory)
         lines = [f"{answer['checked']} entries read, {len(answer['damaged'])} damaged and removed"]
         lines += [f"  {key}" for key in answer["damaged"]]
         if answer["repaired"]:
             lines.append(f"{answer['repaired']} left-overs of interrupted writes removed")
     elif command == "trim":
-        answer = maintenance.trim(directory, size_limit() if size is None else size)
+        answer = tileiras.build.maintenance.trim(directory, tileiras.build.store.size_limit() if size is None else size)
         lines = [f"{answer['removed']} entries removed, {_size(answer['bytes'])} left"]
     else:
-        answer = maintenance.clear(directory)
+        answer = tileiras.build.maintenance.clear(directory)
         lines = [f"{answer['removed']} entries removed"]
     _print(answer, json, "\n".join(lines))
     return DAMAGE if answer.get("damaged") else 0
 
 
 def _prepare(option: str | None, json: bool) -> int:
-    from tileiras.build import compiled_modules
-    from tileiras.codegen import libdevice, toolkit
-    from tileiras.codegen.llvm_identity import LIBDEVICE
-
-    library = libdevice.find(option)
+    library = tileiras.codegen.libdevice.find(option)
     if library is None:
-        hint = option or toolkit.to_install("nvidia-nvvm", LIBDEVICE)
+        hint = option or tileiras.codegen.toolkit.to_install("nvidia-nvvm", tileiras.codegen.llvm_identity.LIBDEVICE)
         print(f"error: could not find libdevice.bc: {hint}", file=sys.stderr)
         return USAGE
     try:
-        modules = compiled_modules.compile_package()
+        modules = tileiras.build.compiled_modules.compile_package()
         path = library.prepare()
     except OSError as error:
         print(f"error: unable to write '{error.filename}': {error.strerror}", file=sys.stderr)
@@ -127,10 +119,8 @@ def _prepare(option: str | None, json: bool) -> int:
 
 
 def _keygen(path: str, comment: str, json: bool) -> int:
-    from tileiras.build import signing
-
     try:
-        line = signing.make_key(path, " ".join(comment.split()))
+        line = tileiras.build.signing.make_key(path, " ".join(comment.split()))
     except OSError as error:
         print(f"error: unable to write '{error.filename}': {error.strerror}", file=sys.stderr)
         return USAGE
@@ -143,11 +133,8 @@ def _keygen(path: str, comment: str, json: bool) -> int:
 
 def _why(kernel: str, build: str, json: bool) -> int:
     """Print, per stage of a kernel, the parts of its key that differed when it last ran."""
-    from tileiras.build.history import SAME_KEY, History
-    from tileiras.pipeline import BY_NAME
-
-    history = History(build)
-    order = list(BY_NAME)
+    history = tileiras.build.history.History(build)
+    order = list(tileiras.pipeline.BY_NAME)
     wanted = kernel.replace(os.sep, "/").removeprefix("./")
     prefix = os.path.basename(os.path.abspath(build)) + "/"
     names = {wanted, wanted.removeprefix(prefix)}
@@ -165,7 +152,7 @@ def _why(kernel: str, build: str, json: bool) -> int:
         differences = history.differences(entry)
         rows.append({"artifact": entry.stem, "stage": entry.stage, "outcome": entry.outcome, "differs": differences})
         lines.append(f"{entry.stem}: {entry.stage} {entry.outcome}")
-        lines += [f"  {line}" for line in differences or [SAME_KEY]]
+        lines += [f"  {line}" for line in differences or [tileiras.build.history.SAME_KEY]]
     _print(rows, json, "\n".join(lines))
     return 0
 

@@ -40,6 +40,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import tileiras
 from tileiras.cli import check_files, compile_options, process
 from tileiras.cli.outputs import Outputs
 from tileiras.cli.process import UsageError
@@ -107,12 +108,10 @@ def launch_of(path: str) -> tuple[tuple[int, ...], list[Any]]:
 
 def rendered(finding: Finding, sources: Mapping[str, str]) -> str:
     """A finding with its line of the source."""
-    from tileiras.ir import FileLineColLoc
-
     place = None
     if finding.location:
         file, line, column = finding.location.rsplit(":", 2)
-        place = FileLineColLoc(file, int(line), int(column))
+        place = tileiras.ir.FileLineColLoc(file, int(line), int(column))
     severity = Severity.ERROR if finding.is_wrong else _SEVERITY.get(finding.kind, Severity.NOTE)
     notes = []
     if finding.launch is not None:
@@ -197,10 +196,7 @@ def _check_arguments(given: argparse.Namespace) -> None:
 
 def _entries(given: argparse.Namespace) -> list[str]:
     """The entries of the source that are asked for."""
-    import tileiras
-    from tileiras.units import entries_of, entry_name
-
-    names = [entry_name(op) for op in entries_of(tileiras.parse(given.source))]
+    names = [tileiras.units.entry_name(op) for op in tileiras.units.entries_of(tileiras.parse(given.source))]
     if given.entry is not None and given.entry not in names:
         raise UsageError(f"no entry '{given.entry}'; the module has {', '.join(names) or 'none'}")
     chosen = names if given.entry is None else [given.entry]

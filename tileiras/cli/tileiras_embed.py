@@ -16,6 +16,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import tileiras
+from tileiras import cli, stages, units
 from tileiras.cli import depfiles, driver_options, process
 from tileiras.cli.command_line import STOP, CommandLine, Spec, Stop, help_lines
 from tileiras.cli.outputs import STANDARD, Output, Outputs
@@ -107,16 +109,12 @@ def _run(inputs: Sequence[str], values: Mapping[str, Any], files: Sequence[str])
     if "depfile" in written and STANDARD in (values["header"], values["source"]):
         raise UsageError("--depfile needs output files")
 
-    from tileiras import units
-    from tileiras.build import embedding
-    from tileiras.cli.messages import Report
-
-    emits = _words(values, "emit", embedding.EMITS) or ["ptx"]
-    report = Report(values, outputs)
+    emits = _words(values, "emit", tileiras.build.embedding.EMITS) or ["ptx"]
+    report = cli.messages.Report(values, outputs)
     source = units.Source.read(name)
     report.bytecode = source.data if source.kind == units.BYTECODE else None
     try:
-        made = embedding.images(source, options, emits)
+        made = tileiras.build.embedding.images(source, options, emits)
         texts = _texts(made.images, _namespace(values))
     except CompileError as error:
         report.failure(error)
@@ -152,20 +150,16 @@ def _words(values: Mapping[str, Any], name: str, accepted: Sequence[str]) -> lis
 
 
 def _namespace(values: Mapping[str, Any]) -> str:
-    from tileiras.stages import embed
-
     given = values.get("namespace")
     if given is None:
-        return embed.identifier(stem(values["header"]))
-    if not all(part == embed.identifier(part) for part in given.split("::")):
+        return stages.embed.identifier(stem(values["header"]))
+    if not all(part == stages.embed.identifier(part) for part in given.split("::")):
         raise UsageError(f"--namespace={given} is no name in C++")
     return given
 
 
 def _texts(images: Sequence[embed.Image], namespace: str) -> dict[str, bytes]:
-    from tileiras.stages import embed
-
-    return {"header": embed.header(images, namespace), "source": embed.source(images, namespace)}
+    return {"header": stages.embed.header(images, namespace), "source": stages.embed.source(images, namespace)}
 
 
 def _publish(

@@ -42,6 +42,8 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any, Callable
 
+import tileiras
+from tileiras import cli
 from tileiras.cli import instrumentation, process
 from tileiras.cli.outputs import Outputs
 from tileiras.cli.process import UsageError, complain, read_input
@@ -98,24 +100,16 @@ class Options:
 
 def parse_arguments(argv: list[str]) -> Options:
     """Raises UsageError, or CompileError (code 2) for a pass or pass option that does not exist."""
-    from tileiras.ir.pass_pipelines import parse_pipeline
-    from tileiras.options import lookup, parse_value
-    from tileiras.passes import lookup_pass
-
     options = Options()
 
     def tileir(braces: str) -> list[Any]:
-        from tileiras.tileir_pipeline import TileIRPipelineOptions, build
-
-        given = TileIRPipelineOptions.parse("{" + braces + "}")
+        given = tileiras.tileir_pipeline.TileIRPipelineOptions.parse("{" + braces + "}")
         options.pipeline_options = dict(given)
         options.warnings += given.without_effect()
-        return build(given)
+        return tileiras.tileir_pipeline.build(given)
 
     def tileas(braces: str) -> list[Any]:
-        from tileiras.tileir_pipeline import tileas_passes
-
-        return tileas_passes(braces)
+        return tileiras.tileir_pipeline.tileas_passes(braces)
 
     seen_input = False
     arguments = iter(argv)
@@ -141,7 +135,7 @@ def parse_arguments(argv: list[str]) -> Options:
             if name == "diagnostics" and value not in ("text", "json"):
                 raise UsageError(f"--diagnostics takes text or json, got '{value}'")
             if name == "opt-bisect-limit":
-                parse_value(lookup(name), value)
+                tileiras.options.parse_value(tileiras.options.lookup(name), value)
             options.words[name] = value
         elif name == "list-passes":
             options.list_passes = True
@@ -149,7 +143,9 @@ def parse_arguments(argv: list[str]) -> Options:
             whole = name == "pass-pipeline"
             text = value if whole else name + ("{" + value + "}" if value else "")
             known = {"tileir": tileir, "tileas": tileas}
-            options.passes += parse_pipeline(text, lookup_pass, known, "<pass-pipeline>" if whole else "")
+            options.passes += tileiras.ir.pass_pipelines.parse_pipeline(
+                text, tileiras.passes.lookup_pass, known, "<pass-pipeline>" if whole else ""
+            )
     return options
 
 
@@ -171,20 +167,14 @@ def split_input(text: str, marker: str = SPLIT_MARKER) -> list[str]:
 
 def _module(part: str | bytes, filename: str, flags: set[str]) -> Any:
     if isinstance(part, bytes):
-        from tileiras.bytecode import read_module
-
-        return read_module(part, filename)
-    from tileiras.ir import parse_module
-
-    return parse_module(part, filename, allow_unregistered="allow-unregistered-dialect" in flags)
+        return tileiras.bytecode.read_module(part, filename)
+    return tileiras.ir.parse_module(part, filename, allow_unregistered="allow-unregistered-dialect" in flags)
 
 
 def _process(
     part: str | bytes, filename: str, options: Options, records: instrumentation.Records, emit: Callable[[str], None]
 ) -> list[Diagnostic]:
     """Handles one part; returns its warnings and remarks.  Raises CompileError."""
-    from tileiras.ir import verify
-
     flags = options.flags
     module = _module(part, filename, flags)
     checked = "no-verify" not in flags
@@ -194,11 +184,9 @@ def _process(
     while options.warnings:  # once for all parts
         engine.emit(options.warnings.pop(0))
     if checked:
-        verify(module, engine)
+        tileiras.ir.verify(module, engine)
         if "Wunsupported-hints" in flags:
-            from tileiras.dialects.cuda_tile.hints import check_hints
-
-            check_hints(module, engine, as_errors="Werr-hints" in flags)
+            tileiras.dialects.cuda_tile.hints.check_hints(module, engine, as_errors="Werr-hints" in flags)
         engine.raise_if_errors(ExitCode.INVALID_INPUT)
     if options.passes:
         module = anchored(module, options.passes)
@@ -213,27 +201,23 @@ def anchored(module: gpu.GPUModuleOp | builtin.ModuleOp | cuda_tile.ModuleOp, pa
     """The module, inside a builtin.module when a pass works on that: without one it would do nothing."""
     if module.name == "builtin.module" or all(item.anchor != "builtin.module" for item in passes):
         return module
-    from tileiras.ir import Block, Region, registry
-
-    block = Block()
+    block = tileiras.ir.Block()
     block.append(module)
-    return registry.lookup_operation("builtin.module").create((), (), {}, [Region([block])], (), module.location)
+    return tileiras.ir.registry.lookup_operation("builtin.module").create(
+        (), (), {}, [tileiras.ir.Region([block])], (), module.location
+    )
 
 
 def _text(module: builtin.ModuleOp | cuda_tile.ModuleOp, flags: set[str]) -> str:
-    from tileiras.ir import print_op
-
     # The custom form of an operation may omit information that is redundant only if the operation is valid.
     generic = "mlir-print-op-generic" in flags or "no-verify" in flags and not _verifies(module)
     aliases = "mlir-print-local-scope" not in flags
-    return print_op(module, generic=generic, locations="mlir-print-debuginfo" in flags, aliases=aliases)
+    return tileiras.ir.print_op(module, generic=generic, locations="mlir-print-debuginfo" in flags, aliases=aliases)
 
 
 def _verifies(module: cuda_tile.ModuleOp) -> bool:
-    from tileiras.ir import verify
-
     try:
-        verify(module)
+        tileiras.ir.verify(module)
     except CompileError:
         return False
     return True
@@ -246,29 +230,23 @@ def _run_passes(
     checked: bool,
     engine: DiagnosticEngine,
 ) -> None:
-    from tileiras.ir.pass_manager import PassContext, PassManager
-
     watching = instrumentation.watching(options.flags, options.words, records, lambda: engine.diagnostics)
     with watching as (watchers, _):
         checked = checked and "verify-each" in options.flags
         passes = options.passes
         if (limit := options.words.get("opt-bisect-limit")) is not None:
-            from tileiras.stages.tileas import bisected_passes
-
-            passes = bisected_passes(passes, int(limit), module)
-        manager = PassManager(passes, verify_each=checked, instrumentation=watchers)
-        manager.run(module, PassContext(engine))
+            passes = tileiras.stages.tileas.bisected_passes(passes, int(limit), module)
+        manager = tileiras.ir.pass_manager.PassManager(passes, verify_each=checked, instrumentation=watchers)
+        manager.run(module, tileiras.ir.pass_manager.PassContext(engine))
 
 
 def _verify_roundtrip(module: builtin.ModuleOp | cuda_tile.ModuleOp, flags: set[str]) -> None:
     """Both forms must read back to modules that print the same."""
-    from tileiras.ir import parse_module, print_op
-
-    reference = print_op(module, generic=True)
+    reference = tileiras.ir.print_op(module, generic=True)
     for generic in (False, True):
-        text = print_op(module, generic=generic)
-        again = parse_module(text, "<round trip>", allow_unregistered="allow-unregistered-dialect" in flags)
-        if print_op(again, generic=True) != reference:
+        text = tileiras.ir.print_op(module, generic=generic)
+        again = tileiras.ir.parse_module(text, "<round trip>", allow_unregistered="allow-unregistered-dialect" in flags)
+        if tileiras.ir.print_op(again, generic=True) != reference:
             raise CompileError.at(
                 module.location, f"{'generic' if generic else 'custom'} form does not read back as the same module"
             )
@@ -276,15 +254,11 @@ def _verify_roundtrip(module: builtin.ModuleOp | cuda_tile.ModuleOp, flags: set[
 
 def run(options: Options) -> int:
     if options.list_passes:
-        from tileiras.passes import names
-
-        print("\n".join(names()))
+        print("\n".join(tileiras.passes.names()))
         return ExitCode.SUCCESS
     if "testing-ops" not in options.flags:
         return _run(options)
-    from tileiras.dialects.cuda_tile import testing
-
-    with testing.loaded():
+    with tileiras.dialects.cuda_tile.testing.loaded():
         return _run(options)
 
 
@@ -320,9 +294,9 @@ def _run(options: Options) -> int:
             diagnostics = CompileError.at(None, said).diagnostics
             part_code = int(ExitCode.COMPILE_FAILURE)
         if "verify-diagnostics" in options.flags:
-            from tileiras.cli.expected_diagnostics import check_diagnostics
-
-            failures = check_diagnostics(part if isinstance(part, str) else "", filename, diagnostics)
+            failures = cli.expected_diagnostics.check_diagnostics(
+                part if isinstance(part, str) else "", filename, diagnostics
+            )
             part_code = int(ExitCode.USAGE) if failures else 0
             for failure in failures:
                 print(failure.render({filename: text}), file=sys.stderr)
@@ -341,9 +315,7 @@ def _run(options: Options) -> int:
 def _is_bytecode(data: bytes) -> bool:
     if b" " <= data[:1] <= b"~":  # no magic number starts with a printable character
         return False
-    from tileiras.bytecode import is_bytecode
-
-    return is_bytecode(data)
+    return tileiras.bytecode.is_bytecode(data)
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -20,10 +20,12 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import tileiras
+from tileiras import cli
 from tileiras.cli import compile_options, process
 from tileiras.cli.outputs import STANDARD, Output, Outputs
 from tileiras.cli.process import UsageError
-from tileiras.diagnostics import CompileError, ExitCode
+from tileiras.diagnostics import CompileError, Diagnostic, ExitCode
 from tileiras.options import CompileOptions
 
 if TYPE_CHECKING:
@@ -64,8 +66,6 @@ def build_parser() -> argparse.ArgumentParser:
 
 def run(argv: Sequence[str]) -> int:
     """Writes the report; returns the exit status.  Raises UsageError and CompileError."""
-    from tileiras.progress import Progress as Line
-
     given = build_parser().parse_intermixed_args(argv)
     outputs = Outputs()
     for path in (given.input, given.against):
@@ -77,7 +77,7 @@ def run(argv: Sequence[str]) -> int:
     gpu_name = given.gpu_name or (_target_of(launch) if launch is not None else "sm_90")
     options = CompileOptions({"gpu-name": gpu_name, "opt-level": given.opt_level, **compile_options.given(given, _OWN)})
     _check_extra(format)
-    with Line("report") as line:
+    with tileiras.progress.Progress("report") as line:
         if given.artifacts is not None:
             report = _of_artifacts(given.artifacts, given.input, line.say)
         else:
@@ -99,29 +99,24 @@ def _format_of(output: Output) -> str:
 
 def _launch(given: argparse.Namespace) -> Launch | None:
     """The launch that is to be estimated; raises UsageError where half of one is given."""
-    from tileiras.cli.run_arguments import Argument, parse_argument
-    from tileiras.cli.tileiras_run import parse_grid
-
     if given.grid is None:
         if given.arguments or given.gpu is not None:
             raise UsageError("arguments and --gpu are for an estimate, which needs --grid")
         return None
     if os.path.isdir(given.input):
         raise UsageError("a launch is estimated of a source, not of a build directory")
-    from tileiras.report.timing import Launch
-
-    arguments: list[Argument] = []
+    arguments: list[cli.run_arguments.Argument] = []
     for text in given.arguments:
-        arguments.append(parse_argument(text, arguments))
+        arguments.append(cli.run_arguments.parse_argument(text, arguments))
     entry = given.entry[0] if given.entry else None
     values = [value for argument in arguments for value in argument.parameters]
-    return Launch(entry, parse_grid(given.grid), values, given.gpu or DEFAULT_GPU)
+    return tileiras.report.timing.Launch(
+        entry, cli.tileiras_run.parse_grid(given.grid), values, given.gpu or DEFAULT_GPU
+    )
 
 
 def _target_of(launch: Launch) -> str:
-    from tileiras.targets import rates
-
-    return rates.gpu(launch.gpu).target.name
+    return tileiras.targets.rates.gpu(launch.gpu).target.name
 
 
 def _check_extra(format: str) -> None:
@@ -130,57 +125,46 @@ def _check_extra(format: str) -> None:
         return
     import importlib.util
 
-    from tileiras import extras
-    from tileiras.diagnostics import Diagnostic
-
     for name, package in (("jinja2", "jinja2"), ("pygments", "pygments")):
         if importlib.util.find_spec(name) is None:
-            note = Diagnostic.note(None, f"to write HTML, {extras.install(package)}; --format markdown takes neither")
+            note = Diagnostic.note(
+                None, f"to write HTML, {tileiras.extras.install(package)}; --format markdown takes neither"
+            )
             raise CompileError.at(None, f"{package} is not installed", ExitCode.CONFIGURATION, [note])
 
 
 def _report(
     path: str, options: CompileOptions, entries: Sequence[str] | None, launch: Launch | None, progress: Progress
 ) -> Report:
-    from tileiras.report import collect
-
     if os.path.isdir(path):
-        return collect.of_build(path, entries=entries, progress=progress)
+        return tileiras.report.collect.of_build(path, entries=entries, progress=progress)
     if launch is not None and launch.entry is None:
-        from tileiras.build import discover
-        from tileiras.units import Source
-
-        names = discover.entry_names(Source.read(path))
+        names = tileiras.build.discover.entry_names(tileiras.units.Source.read(path))
         if len(names) > 1:
             raise UsageError(f"a launch is one kernel's: --entry must be one of {', '.join(names)}")
-    return collect.of_source(path, options, entries=entries, launch=launch, progress=progress)
+    return tileiras.report.collect.of_source(path, options, entries=entries, launch=launch, progress=progress)
 
 
 def _of_artifacts(names: str, build: str, progress: Progress) -> Report:
-    from tileiras.report import collect
-
     title = os.path.basename(os.path.abspath(build))
     paths = process.read_input(names).decode("utf-8", "surrogateescape").split("\n")
-    return collect.of_artifacts([path for path in paths if path], title, progress=progress)
+    return tileiras.report.collect.of_artifacts([path for path in paths if path], title, progress=progress)
 
 
 def _rendered(report: Report, other: Report | None, format: str) -> str:
-    from tileiras.report.figures import differences
-
-    against = differences(report, other) if other is not None else ()
+    against = tileiras.report.figures.differences(report, other) if other is not None else ()
     if format == "json":
         import json
 
-        from tileiras.report.model import as_json
-
-        return json.dumps({**as_json(report), "against": as_json(against)}, indent=1) + "\n"
+        return (
+            json.dumps(
+                {**tileiras.report.model.as_json(report), "against": tileiras.report.model.as_json(against)}, indent=1
+            )
+            + "\n"
+        )
     if format == "markdown":
-        from tileiras.report.markdown import markdown
-
-        return markdown(report, against)
-    from tileiras.report.page import page
-
-    return page(report, against)
+        return tileiras.report.markdown.markdown(report, against)
+    return tileiras.report.page.page(report, against)
 
 
 def _told_failures(report: Report) -> int:

@@ -35,15 +35,17 @@ import sys
 from collections.abc import Callable
 from typing import IO, TYPE_CHECKING, Any
 
+import tileiras
+from tileiras import report
 from tileiras.cli import process
 from tileiras.cli.outputs import Output, Outputs
 from tileiras.cli.process import UsageError
 from tileiras.cli.run_arguments import Argument, file_of, parse_argument
-from tileiras.diagnostics import CompileError, ExitCode
+from tileiras.diagnostics import CompileError, Diagnostic, ExitCode, Severity
 from tileiras.named_tuple import NamedTuple
 from tileiras.options import lookup
 from tileiras.sim.errors import ArgumentMismatch, SimulationError
-from tileiras.units import Source
+from tileiras.units import Source, entries_of, entry_name
 
 if TYPE_CHECKING:
     import numpy as np
@@ -153,8 +155,6 @@ def compile_for(kernel: KernelRun, gpu_name: str) -> Compiled:
         return Compiled(Source.read(options.input).text, kernel.entry, None)
     import json
 
-    import tileiras
-
     artifact = tileiras.compile(
         options.input, gpu_name=options.gpu_name or gpu_name, opt_level=options.opt_level, entry=kernel.entry,
         tensor_maps=options.tensor_maps,
@@ -196,10 +196,8 @@ def _emulate(kernel: KernelRun) -> None:
 def _estimate(kernel: KernelRun) -> None:
     from tileiras.sim import estimate
     from tileiras.sim.emulator.errors import EmulationError
-    from tileiras.targets import rates
-
     options = kernel.options
-    gpu = rates.gpu(options.gpu)
+    gpu = tileiras.targets.rates.gpu(options.gpu)
     _check_arguments(kernel)
     ptx, image, metadata = "", options.input, None
     compiled = None
@@ -242,13 +240,13 @@ def _profiled(
     import json
     import shutil
 
-    from tileiras.report.profile import profile, table
     from tileiras.sim.emulator.errors import EmulationError
 
     options = kernel.options
     folder = os.path.dirname(options.input)
     try:
-        made = profile(compiled.ptx, compiled.entry, options.grid, kernel.parameters, compiled.metadata, found)
+        entry, grid = compiled.entry, options.grid
+        made = report.profile.profile(compiled.ptx, entry, grid, kernel.parameters, compiled.metadata, found)
     except EmulationError as error:
         raise KernelFailed(_with_source(error, compiled.ptx, folder)) from None
     sources: dict[str, list[str]] = {}
@@ -259,7 +257,7 @@ def _profiled(
                 with open(path, encoding="utf-8", errors="replace") as file:
                     sources[name] = file.read().split("\n")
     columns = shutil.get_terminal_size((120, 24)).columns
-    print(table(made, columns, sources))
+    print(report.profile.table(made, columns, sources))
     if options.json is None:
         return []
     data = {**made.to_json(), "estimate": None if found is None else found.to_json()}
@@ -268,13 +266,11 @@ def _profiled(
 
 def _with_source(error: Any, ptx: str, folder: str) -> str:
     """The emulator's message at the source line that the PTX names; the file is read from `folder` if it exists."""
-    from tileiras.diagnostics import Diagnostic, Severity
-    from tileiras.ir import FileLineColLoc
     from tileiras.sim.emulator.source import source_positions
 
     # Columns of Python's syntax trees count from 0.
     places = [
-        FileLineColLoc(file, line, column + file.endswith(".py"))
+        tileiras.ir.FileLineColLoc(file, line, column + file.endswith(".py"))
         for file, line, column in source_positions(ptx, error.line or 0)
     ]
     if not places:
@@ -384,9 +380,6 @@ def _kernel(options: Any, arguments: list[Argument]) -> KernelRun:
         return KernelRun(options, None, _choose(names, options.entry), arguments, "")
     if options.input.endswith(CUBIN):
         return KernelRun(options, None, _choose(_entries_of(options.input), options.entry), arguments, "")
-    import tileiras
-    from tileiras.units import entries_of, entry_name
-
     module = tileiras.parse(options.input)
     entries = {entry_name(op): op for op in entries_of(module)}
     chosen = _choose(list(entries), options.entry)
@@ -396,12 +389,10 @@ def _kernel(options: Any, arguments: list[Argument]) -> KernelRun:
 
 def _entries_of(path: str) -> list[str]:
     """The entries of a cubin; raises CompileError if the file is not a cubin."""
-    from tileiras.codegen.object_file import Cubin
-
     with open(path, "rb") as file:
         data = file.read()
     try:
-        return Cubin(data).entries()
+        return tileiras.codegen.object_file.Cubin(data).entries()
     except ValueError as error:
         raise CompileError.at(None, f"{path} is not a cubin: {error}", ExitCode.INVALID_INPUT) from None
 

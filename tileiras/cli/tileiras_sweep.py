@@ -31,13 +31,15 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import tileiras
+from tileiras import cli, report
 from tileiras.cli import grid_expression, process
 from tileiras.cli.outputs import Outputs
 from tileiras.cli.process import UsageError
 from tileiras.diagnostics import ExitCode
 from tileiras.files import read_if_there
 from tileiras.options import OPTIONS, CompileOptions, parse_value
-from tileiras.tuning import BACKENDS, CUDA, ESTIMATE
+from tileiras.tuning import BACKENDS, CUDA, ESTIMATE, device, tune
 
 if TYPE_CHECKING:
     from tileiras.report.sweep import Sweep
@@ -149,26 +151,22 @@ def candidates(given: argparse.Namespace) -> list[dict[str, Any]]:
 
 def run(argv: Sequence[str]) -> int:
     """Sweep; returns the exit status.  Raises UsageError, CompileError and the simulators' exceptions."""
-    from tileiras.cli.run_arguments import Argument, file_of, parse_argument
-
     given = build_parser().parse_intermixed_args(argv)
     grid = parse_grid("--grid", given.grid)
     rows = candidates(given)
     outputs = Outputs()
     outputs.reads(given.input, "the input")
-    for path in filter(None, map(file_of, given.arguments)):
+    for path in filter(None, map(cli.run_arguments.file_of, given.arguments)):
         outputs.reads(path, "an argument's file")
     data = outputs.writes(given.json, "--json") if given.json is not None else None
     bars = outputs.writes(given.plot, "--plot") if given.plot is not None else None
-    arguments: list[Argument] = []
+    arguments: list[cli.run_arguments.Argument] = []
     for text in given.arguments:
-        arguments.append(parse_argument(text, arguments))
+        arguments.append(cli.run_arguments.parse_argument(text, arguments))
     values = [value for argument in arguments for value in argument.parameters]
     check = (parse_grid("--check-grid", given.check_grid), values) if given.check_grid is not None else None
     found = _swept(given, grid, values, rows, check)
-    from tileiras.report import sweep
-
-    print(sweep.table(found, shutil.get_terminal_size((120, 24)).columns))
+    print(report.sweep.table(found, shutil.get_terminal_size((120, 24)).columns))
     if given.write and found.tuned.constants:
         best = ", ".join(f"{name}={value}" for name, value in found.tuned.constants.items())
         print(f"note: builds take constants from TILEIRAS_EXPORT; the options written are best with {best}")
@@ -176,7 +174,7 @@ def run(argv: Sequence[str]) -> int:
     if data is not None:
         contents.append((data, json.dumps(found.to_json(), indent=1).encode() + b"\n"))
     if bars is not None:
-        contents.append((bars, sweep.plot(found).encode()))
+        contents.append((bars, report.sweep.plot(found).encode()))
     if given.write:
         contents.append(_tune_file(given.input, found, outputs))
     outputs.publish(contents)
@@ -187,40 +185,31 @@ def _swept(
     given: argparse.Namespace, grid: tuple[int, ...] | Callable[[Mapping[str, Any]], tuple[int, ...]],
     values: Sequence[Any], rows: Sequence[Mapping[str, Any]], check: Any,
 ) -> Sweep:  # fmt: skip
-    from tileiras.progress import Progress
-    from tileiras.report.sweep import Sweep, said
-    from tileiras.targets import rates
-    from tileiras.tuning import device, tune
-
     if given.backend == CUDA:
         if given.gpu is not None:
             raise UsageError("--gpu names what --backend estimate is for; --backend cuda takes this machine's")
         gpu, target = device()
     else:
-        chosen_gpu = rates.gpu(given.gpu or DEFAULT_GPU)
+        chosen_gpu = tileiras.targets.rates.gpu(given.gpu or DEFAULT_GPU)
         gpu, target = chosen_gpu.name, chosen_gpu.target.name
     target = given.gpu_name or target
     entry = given.entry or _only_entry(given.input)
     common = {"gpu_name": target}
     chosen = constants(given.const)
-    with Progress("sweep", total=len(rows) * max(len(chosen), 1)) as line:
+    with tileiras.progress.Progress("sweep", total=len(rows) * max(len(chosen), 1)) as line:
         tuned = tune(
             given.input, grid, values, rows, gpu, entry=entry, check=check, constants=chosen,
-            backend=given.backend, jobs=given.jobs, progress=lambda options: line.step(said(options)), **common,
+            backend=given.backend, jobs=given.jobs,
+            progress=lambda options: line.step(report.sweep.said(options)), **common,
         )  # fmt: skip
-    return Sweep(os.path.basename(given.input), entry, gpu, target, given.grid, tuned, given.backend)
+    return report.sweep.Sweep(os.path.basename(given.input), entry, gpu, target, given.grid, tuned, given.backend)
 
 
 def _only_entry(path: str) -> str:
-    from tileiras.build import discover
-    from tileiras.units import Source
-
-    names = discover.entry_names(Source.read(path))
+    names = tileiras.build.discover.entry_names(tileiras.units.Source.read(path))
     if len(names) > 1:
         raise UsageError(f"--entry must be one of {', '.join(names)}")
     if not names:
-        import tileiras
-
         tileiras.parse(path)  # reports errors of the file
         raise UsageError(f"{path} has no kernels")
     return names[0]
@@ -228,9 +217,7 @@ def _only_entry(path: str) -> str:
 
 def _tune_file(path: str, found: Sweep, outputs: Outputs) -> tuple[Any, bytes]:
     """KERNEL.tune.json with the winner and the parameters of the search."""
-    from tileiras.build import tuned
-
-    file = tuned.path_of(path)
+    file = tileiras.build.tuned.path_of(path)
     told = {
         "entry": found.entry, "gpu": found.gpu, "grid": found.grid, "backend": found.backend,
         "microseconds": round(found.tuned.candidates[0].microseconds or 0.0, 3),
@@ -238,7 +225,7 @@ def _tune_file(path: str, found: Sweep, outputs: Outputs) -> tuple[Any, bytes]:
     if found.tuned.constants:
         told["constants"] = found.tuned.constants
     options = {name: value for name, value in found.tuned.options.items() if name != "opt_level"}
-    text = tuned.text(read_if_there(file), found.target, options, told)
+    text = tileiras.build.tuned.text(read_if_there(file), found.target, options, told)
     return outputs.writes(file, "--write"), text
 
 

@@ -28,6 +28,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
+import tileiras
+from tileiras import cli
 from tileiras.cli import process
 from tileiras.cli.outputs import Outputs
 from tileiras.cli.process import UsageError, read_input
@@ -95,17 +97,13 @@ def parse_arguments(argv: list[str]) -> Options:
 def run(options: Options) -> int:
     if "testing-ops" not in options.flags:
         return _run(options)
-    from tileiras.dialects.cuda_tile import testing
-
-    with testing.loaded():
+    with tileiras.dialects.cuda_tile.testing.loaded():
         return _run(options)
 
 
 def _run(options: Options) -> int:
-    from tileiras import bytecode
-
     if "list-versions" in options.flags:
-        print("\n".join(map(str, bytecode.supported())))
+        print("\n".join(map(str, tileiras.bytecode.supported())))
         return ExitCode.SUCCESS
     version = _version(options.version)
     outputs = Outputs()
@@ -115,10 +113,8 @@ def _run(options: Options) -> int:
     name = "<stdin>" if options.input == "-" else options.input
     parts: list[bytes | str] = [data]
     if options.direction != "cudatilebc-to-mlir":
-        from .tileiras_opt import split_input
-
         text = _decode(data, name)
-        parts = list(split_input(text)) if "split-input-file" in options.flags else [text]
+        parts = list(cli.tileiras_opt.split_input(text)) if "split-input-file" in options.flags else [text]
     output: list[bytes] = []
     code = int(ExitCode.SUCCESS)
     for part in parts:
@@ -146,28 +142,23 @@ def _translate(
     part: bytes | str, name: str, version: Version, options: Options, engine: DiagnosticEngine
 ) -> bytes:
     """One part in the other form.  Raises CompileError; warnings go to `engine`."""
-    from tileiras import bytecode
-    from tileiras.ir import print_op, verify
-
     flags = options.flags
     if isinstance(part, bytes):
-        module = bytecode.read_module(part, name)
-        verify(module)
+        module = tileiras.bytecode.read_module(part, name)
+        tileiras.ir.verify(module)
     else:
         module = _parse(part, name, "allow-unregistered-dialect" in flags)
-        verify(module)
+        tileiras.ir.verify(module)
         if "Wunsupported-hints" in flags:
-            from tileiras.dialects.cuda_tile.hints import check_hints
-
-            check_hints(module, engine, as_errors="Werr-hints" in flags)
+            tileiras.dialects.cuda_tile.hints.check_hints(module, engine, as_errors="Werr-hints" in flags)
             if engine.has_errors:
                 raise CompileError((), ExitCode.INVALID_INPUT)
-        written = bytecode.write_module(module, version, strict_locations=True)
+        written = tileiras.bytecode.write_module(module, version, strict_locations=True)
         if options.direction == "mlir-to-cudatilebc":
             return written
-        module = bytecode.read_module(written, name)
-        verify(module)
-    text = print_op(
+        module = tileiras.bytecode.read_module(written, name)
+        tileiras.ir.verify(module)
+    text = tileiras.ir.print_op(
         module,
         generic="mlir-print-op-generic" in flags,
         locations="mlir-print-debuginfo" in flags,
@@ -177,43 +168,36 @@ def _translate(
 
 
 def _check(part: str, name: str, diagnostics: list[Diagnostic]) -> int:
-    from tileiras.cli.expected_diagnostics import check_diagnostics
-
-    failures = check_diagnostics(part, name, diagnostics)
+    failures = cli.expected_diagnostics.check_diagnostics(part, name, diagnostics)
     for failure in failures:
         print(failure.render(), file=sys.stderr)
     return int(ExitCode.USAGE) if failures else int(ExitCode.SUCCESS)
 
 
 def _version(text: str) -> Version:
-    from tileiras import bytecode
-
     if not text:
-        return bytecode.CURRENT
+        return tileiras.bytecode.CURRENT
     try:
-        version = bytecode.Version.parse(text)
+        version = tileiras.bytecode.Version.parse(text)
     except ValueError:
         raise CompileError.at(None, f"Invalid argument '{text}'", ExitCode.CONFIGURATION) from None
-    if version not in bytecode.supported():
+    if version not in tileiras.bytecode.supported():
         raise CompileError.at(
             None,
-            f"Invalid argument '{text}': the supported versions are [{bytecode.SUPPORTED[0]} - {bytecode.CURRENT}]",
+            f"Invalid argument '{text}': the supported versions are "
+            f"[{tileiras.bytecode.SUPPORTED[0]} - {tileiras.bytecode.CURRENT}]",
             ExitCode.CONFIGURATION,
         )
     return version
 
 
 def _decode(data: bytes, name: str) -> str:
-    from tileiras.ir.encoding import check_encoding
-
-    check_encoding(data, name)
+    tileiras.ir.encoding.check_encoding(data, name)
     return data.decode()
 
 
 def _parse(text: str, name: str, allow_unregistered: bool) -> Any:
-    from tileiras.ir import parse_module
-
-    module = parse_module(text, name, allow_unregistered=allow_unregistered)
+    module = tileiras.ir.parse_module(text, name, allow_unregistered=allow_unregistered)
     if module.name == "cuda_tile.module":
         return module
     inner = [op for block in module.regions[0].blocks for op in block.operations]

@@ -11,15 +11,14 @@ import os
 import sys
 from collections.abc import Sequence
 
+import tileiras
 from tileiras.cli import process
+from tileiras.diagnostics import CompileError, ExitCode
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The program; returns the exit code."""
     import argparse
-
-    from tileiras.build.variables import BadVariable, construction_variables
-    from tileiras.diagnostics import CompileError, ExitCode
 
     parser = argparse.ArgumentParser(
         prog="tileiras-watch", description="Builds kernels whenever they are saved.",
@@ -46,48 +45,43 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"error: --build {given.build} is no folder", file=sys.stderr)
         return ExitCode.USAGE
     try:
-        variables = construction_variables(settings)
+        variables = tileiras.build.variables.construction_variables(settings)
         if variables["TILE_OVERRIDES"]:
-            raise BadVariable("overrides: a watch takes none: they are for builds")
+            raise tileiras.build.variables.BadVariable("overrides: a watch takes none: they are for builds")
         watch = _watch(folders, variables, given.build, given.jobs)
-    except (BadVariable, ImportError, ValueError) as error:
+    except (tileiras.build.variables.BadVariable, ImportError, ValueError) as error:
         print(f"error: {error}", file=sys.stderr)
         return ExitCode.CONFIGURATION
     except CompileError as error:
         print(error.render(), file=sys.stderr)
         return error.code
-    from tileiras.build.watch import forever
-
     command = [sys.executable, *sys.orig_argv[1:]]
-    return forever(watch, os.getcwd(), command, given.poll)
+    return tileiras.build.watch.forever(watch, os.getcwd(), command, given.poll)
 
 
 def _watch(folders: Sequence[str], variables: dict, build: str, jobs: int):
-    from tileiras import pipeline
-    from tileiras.build.execute import Session
-    from tileiras.build.history import History
-    from tileiras.build.step import warn_on_stderr
-    from tileiras.build.store import ArtifactStore, default_mode, directory_for, size_limit
-    from tileiras.build.watch import Tree, Watch
-    from tileiras.options import CompileOptions
-
     variants = []
     for sm in variables["TILE_SM"].split(","):
-        options = CompileOptions({**variables["TILE_OPTIONS"], "gpu-name": sm, "opt-level": variables["TILE_OPT"]})
-        products = variables["TILE_EMIT"] or pipeline.TIERS[options["opt-level"]]
+        options = tileiras.options.CompileOptions(
+            {**variables["TILE_OPTIONS"], "gpu-name": sm, "opt-level": variables["TILE_OPT"]}
+        )
+        products = variables["TILE_EMIT"] or tileiras.pipeline.TIERS[options["opt-level"]]
         variants += [(options, product) for product in products.split(",")]
     trees = []
     for folder in folders:
         prefix = os.path.relpath(folder)
         prefix = "" if prefix == os.curdir else os.path.basename(prefix) if prefix.startswith("..") else prefix
-        trees.append(Tree(os.path.abspath(folder), prefix, variants, build))
-    store = ArtifactStore(directory_for(os.getcwd()), warn_on_stderr, default_mode(), size_limit())
-    session = Session(store, history=History(build))
+        trees.append(tileiras.build.watch.Tree(os.path.abspath(folder), prefix, variants, build))
+    store = tileiras.build.store.ArtifactStore(
+        tileiras.build.store.directory_for(os.getcwd()),
+        tileiras.build.step.warn_on_stderr,
+        tileiras.build.store.default_mode(),
+        tileiras.build.store.size_limit(),
+    )
+    session = tileiras.build.execute.Session(store, history=tileiras.build.history.History(build))
     if variables["TILE_EXECUTOR"]:
-        from tileiras.build.cluster import Cluster
-
-        session.cluster = Cluster(variables["TILE_EXECUTOR"], warn_on_stderr)
-    return Watch(trees, session, jobs=jobs)
+        session.cluster = tileiras.build.cluster.Cluster(variables["TILE_EXECUTOR"], tileiras.build.step.warn_on_stderr)
+    return tileiras.build.watch.Watch(trees, session, jobs=jobs)
 
 
 def program() -> int:

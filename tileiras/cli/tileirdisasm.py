@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
+import tileiras
 from tileiras.cli import process
 from tileiras.cli.command_line import FLAG, STOP, CommandLine, Spec, Stop, help_lines
 from tileiras.cli.process import CommandLineError, UsageError
@@ -43,10 +44,6 @@ def help_text(hidden: bool = False) -> str:
 
 def disassemble(path: str, locations: bool = False) -> str:
     """The text of a file of bytecode.  Raises CompileError."""
-    from tileiras import bytecode
-    from tileiras.ir import verify
-    from tileiras.ir.printer import print_body
-
     try:
         with open(path, "rb") as file:
             data = file.read()
@@ -54,20 +51,20 @@ def disassemble(path: str, locations: bool = False) -> str:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         message = f"unable to read input file '{path}': {reason}"
         raise CompileError.at(None, message, ExitCode.CONFIGURATION) from None
-    if not bytecode.is_bytecode(data):
+    if not tileiras.bytecode.is_bytecode(data):
         message = "input does not correspond to Tile IR bytecode"
         raise CompileError.at(None, message, ExitCode.INVALID_INPUT)
-    module = bytecode.read_module(data, path)
-    verify(module)
-    return print_body(module, locations=locations)
+    module = tileiras.bytecode.read_module(data, path)
+    tileiras.ir.verify(module)
+    return tileiras.ir.printer.print_body(module, locations=locations)
 
 
 def _stopped(name: str) -> str:
     if name == "version":
         from tileiras import __version__
-        from tileiras.bytecode.versions import OLDEST, PREVIEW
 
-        return f"{PROGRAM} {__version__}\nTile IR bytecode {OLDEST} to {PREVIEW}\n"
+        versions = tileiras.bytecode.versions
+        return f"{PROGRAM} {__version__}\nTile IR bytecode {versions.OLDEST} to {versions.PREVIEW}\n"
     return help_text(hidden=name.endswith("hidden"))
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tileiras import codegen
 from tileiras.diagnostics import CompileError
 
 if TYPE_CHECKING:
@@ -19,14 +20,10 @@ NVJITLINK = "nvjitlink"
 def tool_identity(options: StageOptions) -> str:
     """The assembler that the options of the cubin stage name, with its release.  A missing one is part of the
     identity, not an error: the stage itself reports it."""
-    from tileiras.codegen import ptxas
-
     if options.assembler != NVJITLINK:
-        return ptxas.tool_identity(options)
-    from tileiras.codegen import nvjitlink
-
+        return codegen.ptxas.tool_identity(options)
     try:
-        found = f"nvjitlink-{nvjitlink.version(nvjitlink.find())}"
+        found = f"nvjitlink-{codegen.nvjitlink.version(codegen.nvjitlink.find())}"
     except CompileError:
         found = "nvjitlink-missing"
-    return found + ptxas.host_identity(options)
+    return found + codegen.ptxas.host_identity(options)

@@ -18,6 +18,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
+import tileiras
+from tileiras import codegen
 from tileiras.codegen.llvm_identity import llvm_identity
 from tileiras.diagnostics import CompileError, Locatable
 from tileiras.files import read_if_there, write_atomically
@@ -120,15 +122,13 @@ class BitcodeLibrary:
         if self._entries is None:
             self._entries = _in_memory.get(self._key)
         if self._entries is None:
-            from tileiras.codegen import isolation
-
             stored = self._store.get(self._key) or self._prepared()
             if stored is None:
-                from tileiras.progress import Progress
-
-                with Progress(f"taking {os.path.basename(self.path or 'a library')} apart, once") as progress:
+                with tileiras.progress.Progress(
+                    f"taking {os.path.basename(self.path or 'a library')} apart, once"
+                ) as progress:
                     progress.step()
-                    text, _ = isolation.call("disassemble", bitcode=self._read())
+                    text, _ = codegen.isolation.call("disassemble", bitcode=self._read())
                     entries = split(text)
                 self._store.put(self._key, pack(entries))
             else:

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from tileiras import codegen
 from tileiras.codegen.helper_pipes import read_message, send
 
 
@@ -24,10 +25,10 @@ def serve(
     """
     import signal
 
-    from tileiras.codegen.lifeline import follow
-
     # LLVM runs without the GIL, so this thread runs meanwhile.
-    follower = threading.Thread(target=follow, args=(lambda: read_message(lifeline), owner, sentinel), daemon=True)
+    follower = threading.Thread(
+        target=codegen.lifeline.follow, args=(lambda: read_message(lifeline), owner, sentinel), daemon=True
+    )
     follower.start()
 
     faulthandler = sys.modules.get("faulthandler")
@@ -48,9 +49,7 @@ def serve(
     if first is None and not ahead:
         return follower.join()
     if not warm:
-        from tileiras.codegen import llvmlite_import
-
-        llvmlite_import.load()
+        codegen.llvmlite_import.load()
     known = functions()
     warm_up = known.get("warm_up")
     if warm_up is not None and not warm:

@@ -31,6 +31,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from tileiras import codegen
 from tileiras.codegen import helper_loop
 from tileiras.codegen.helper_pipes import beyond_streams, nameless_file, read_message, send, wait
 
@@ -154,14 +155,12 @@ class Helper:
         """Register (`is_there`) or unregister a folder that this process is about to create or a program that it has
         started.  If this process is killed, the helper removes the registered folders and ends the programs."""
         if os.getpid() == self._owner and not self._stderr.closed:
-            from tileiras.codegen import lifeline
-
             if is_there:
                 self._announced.add(owned)
             else:
                 self._announced.discard(owned)
             with contextlib.suppress(BrokenPipeError):  # the helper has died and cannot do it
-                send(self._lifeline, lifeline.announcement(owned, is_there=is_there))
+                send(self._lifeline, codegen.lifeline.announcement(owned, is_there=is_there))
 
     def _drain(self) -> str:
         size = os.fstat(self._stderr.fileno()).st_size
@@ -463,9 +462,7 @@ def stop() -> None:
 
 
 def _functions() -> dict[str, Any]:
-    from tileiras.codegen import llvm_pipeline
-
-    return llvm_pipeline.REQUESTS
+    return codegen.llvm_pipeline.REQUESTS
 
 
 def _alone() -> bool:

@@ -14,9 +14,18 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from tileiras import codegen
 from tileiras.codegen import isolation
 from tileiras.codegen.ir_text import declarations_start, line_of_file, named_metadata, node
-from tileiras.codegen.target_machine import Processor, PTXRequirement, llvm_ptx_feature, ptx_version
+from tileiras.codegen.target_machine import (
+    Processor,
+    PTXRequirement,
+    initialize,
+    llvm_ptx_feature,
+    processor,
+    ptx_version,
+    target_machine,
+)
 from tileiras.diagnostics import CompileError, Diagnostic, DiagnosticEngine, ExitCode, Locatable
 from tileiras.named_tuple import NamedTuple
 from tileiras.targets.nvptx import MIN_PTX_METADATA, MODULE_HEADER, OPT_LEVEL_METADATA
@@ -187,8 +196,6 @@ def _compile(
     import llvmlite.binding as llvm
     from llvmlite.binding.newpassmanagers import NewPassManager
 
-    from tileiras.codegen.target_machine import processor, target_machine
-
     clock = time.process_time
     phases: dict[str, float] = {}
     start = clock()
@@ -283,8 +290,6 @@ def _disassemble(bitcode: bytes) -> str:
 def _verify(ir: str) -> None:
     import llvmlite.binding as llvm
 
-    from tileiras.codegen.target_machine import initialize
-
     initialize()
     module = llvm.parse_assembly(ir, context=llvm.create_context())
     try:
@@ -305,15 +310,11 @@ def _warm_up() -> None:
 
 
 def _nvjitlink(**arguments: Any) -> tuple[bytes, str, str]:
-    from tileiras.codegen import nvjitlink_library
-
-    return nvjitlink_library.link(**arguments)
+    return codegen.nvjitlink_library.link(**arguments)
 
 
 def _nvjitlink_version(library: str) -> tuple[int, int]:
-    from tileiras.codegen import nvjitlink_library
-
-    return nvjitlink_library.version(library)
+    return codegen.nvjitlink_library.version(library)
 
 
 REQUESTS: dict[str, Any] = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 
+from tileiras import codegen
 from tileiras.codegen import child_process, toolkit
 from tileiras.diagnostics import CompileError, Diagnostic, ExitCode, Locatable
 
@@ -39,12 +40,10 @@ def find(name: str = PROGRAM, location: Locatable | None = None) -> str:
 
 def tool_identity(options: object) -> str:
     """Which program disassembles, given the options of the sass stage: part of its key."""
-    from tileiras.codegen.ptxas import version
-
     try:
         name = words_of(options["dump-sass-command"])[0]  # type: ignore[index]
         seconds = options["child-timeout"] or None  # type: ignore[index]
-        return f"{os.path.basename(name)}-{version(find(name), seconds)}"
+        return f"{os.path.basename(name)}-{codegen.ptxas.version(find(name), seconds)}"
     except CompileError:
         return "nvdisasm-missing"
 

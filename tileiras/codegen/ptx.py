@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 
+from tileiras import codegen
 from tileiras.diagnostics import CompileError, ExitCode, Locatable
 from tileiras.named_tuple import NamedTuple
 
@@ -131,9 +132,7 @@ class PtxModule:
 
 def empty_module(gpu_name: str, location: Locatable | None = None) -> str:
     """The PTX of a module without entries for a GPU such as `sm_90`, in the lowest version that its target needs."""
-    from tileiras.codegen.target_machine import processor
-
-    row = processor(gpu_name, location)
+    row = codegen.target_machine.processor(gpu_name, location)
     return str(PtxModule(row.ptx, row.chip, (), 64, []))
 
 

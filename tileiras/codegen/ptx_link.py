@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tileiras import codegen
 from tileiras.codegen import ptx
 from tileiras.diagnostics import CompileError
 from tileiras.targets.requirements import FORMS, split
@@ -48,9 +49,7 @@ def _take_debug(modules: Sequence[ptx.PtxModule]) -> str:
     """Renumber files and labels for one module; return the text that belongs at its end."""
     if not any(isinstance(piece, str) and ".file" in piece for module in modules for piece in module.pieces):
         return ""
-    from tileiras.codegen.ptx_debug_link import DebugMerge
-
-    merge = DebugMerge()
+    merge = codegen.ptx_debug_link.DebugMerge()
     for module in modules:
         pieces = module.pieces
         changed = merge.take([piece if isinstance(piece, str) else piece.body for piece in pieces])

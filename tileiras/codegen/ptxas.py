@@ -11,6 +11,7 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from tileiras import codegen
 from tileiras.codegen import toolkit
 from tileiras.diagnostics import CompileError, Diagnostic, DiagnosticEngine, ExitCode, Locatable
 from tileiras.files import file_identity
@@ -134,9 +135,7 @@ def host_identity(options: StageOptions) -> str:
     """The platform of the host, for tile launches, as a part of an identity."""
     if not options.tile_launch:
         return ""
-    from tileiras.codegen import host_code
-
-    return f" host-{'-'.join(host_code.platform_of(options.host_arch, options.host_os) or ('unknown',))}"
+    return f" host-{'-'.join(codegen.host_code.platform_of(options.host_arch, options.host_os) or ('unknown',))}"
 
 
 def read_controls(path: str, location: Locatable | None = None) -> bytes:
@@ -159,8 +158,6 @@ def prepare() -> None:
     """Load the modules and patterns for running ptxas: this takes half as long as ptxas does for a small kernel."""
     import shutil  # noqa: F401
 
-    from tileiras.codegen import child_process  # noqa: F401
-
     for pattern in (_REPORT, _ENTRY, _FRAME, _USED, _BARRIERS, _SHARED, _CONSTANT):
         re.compile(pattern)
 
@@ -172,14 +169,12 @@ def start() -> child_process.WaitingProgram | None:
     """
     import os
 
-    from tileiras.codegen import child_process
-
     path = toolkit.find_program("ptxas")
     roots = [os.path.join(root, "") for root in toolkit.wheel_roots()]
-    if path is None or not path.startswith(tuple(roots)) or not os.path.exists(child_process.STANDARD_INPUT):
+    if path is None or not path.startswith(tuple(roots)) or not os.path.exists(codegen.child_process.STANDARD_INPUT):
         return None
     try:
-        return child_process.WaitingProgram(path, "--options-file")
+        return codegen.child_process.WaitingProgram(path, "--options-file")
     except OSError:
         return None  # `assemble` reports why it cannot be started
 
@@ -211,8 +206,6 @@ def assemble(
     import contextlib
     import os
 
-    from tileiras.codegen import child_process
-
     path = find(ptxas, location)
     arguments = ["-arch", form_of(ptx, chip), "--opt-level", str(opt_level), "-v", *options]
     files = {INPUT_NAME: ptx.encode()}
@@ -227,12 +220,12 @@ def assemble(
         arguments += ["--nv-host", HOST_NAME]
     if waiting is not None and waiting.path != path:
         waiting = None
-    place = contextlib.nullcontext(waiting.folder) if waiting is not None else child_process.working_folder()
+    place = contextlib.nullcontext(waiting.folder) if waiting is not None else codegen.child_process.working_folder()
     with place as folder:
         for name, data in files.items():
             with open(os.path.join(folder, name), "wb") as file:
                 file.write(data)
-        output = child_process.run(
+        output = codegen.child_process.run(
             "ptxas", path, [*arguments, *IN_AND_OUT], folder,
             waiting=waiting, timeout=timeout, location=location, complaint=messages, meanwhile=meanwhile,
             shown=[*shown, kept or INPUT_NAME, *IN_AND_OUT[1:]],
@@ -245,7 +238,7 @@ def assemble(
             cubin = b""
         # On a disk that is full, ptxas may end as if all were well.
         if not _is_whole(cubin):
-            full = child_process.disk_full(folder)
+            full = codegen.child_process.disk_full(folder)
             if full is not None:
                 raise CompileError.at(None, full, ExitCode.USAGE)
     if not cubin.startswith(b"\x7fELF"):

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
+from tileiras.lazy import lazy_names
 from tileiras.named_tuple import NamedTuple
 
 FORMAT = 1
@@ -129,3 +130,6 @@ def _is_sound(row: Input) -> bool:
     if row.kind == DISTRIBUTION:
         return bool(_DISTRIBUTION_NAME.fullmatch(row.name))
     return bool(row.name) and (row.kind != VARIABLE or "=" not in row.name)
+
+
+__getattr__ = lazy_names(__name__, globals())

@@ -21,3 +21,7 @@ __all__ = [
     "swizzled_shared",
     "warpgroup_layouts",
 ]
+
+from tileiras.lazy import lazy_names
+
+__getattr__ = lazy_names(__name__, globals())

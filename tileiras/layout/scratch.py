@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
 
+import tileiras
+from tileiras import dialects
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.llvm.layout import SHARED
 from tileiras.ir import Operation, TensorType, Value, element_type_of
@@ -59,12 +61,10 @@ class Conversion(NamedTuple):
     def within(self, limit: int, left: int) -> tuple[int, int]:
         if self.bytes <= limit:
             return self.bytes, 1
-        from tileiras.layout.convert import split_rounds
-
         wanted = max(0, (-(-self.bytes // limit) - 1).bit_length())
-        found = split_rounds(self.source, self.target, wanted)
+        found = tileiras.layout.convert.split_rounds(self.source, self.target, wanted)
         if self.bytes // (len(found.parts) if found is not None else 1) > left:
-            found = split_rounds(self.source, self.target, wanted, conditional=True)
+            found = tileiras.layout.convert.split_rounds(self.source, self.target, wanted, conditional=True)
         rounds = len(found.parts) if found is not None else 1
         return self.bytes // rounds, rounds
 
@@ -110,12 +110,10 @@ def in_rounds(source: LinearLayout, target: LinearLayout, rounds: int) -> Rounds
     """The parts of a conversion in `rounds` rounds; None for one."""
     if rounds == 1:
         return None
-    from tileiras.layout.convert import split_rounds
-
     bits = rounds.bit_length() - 1
-    found = split_rounds(source, target, bits)
+    found = tileiras.layout.convert.split_rounds(source, target, bits)
     if found is None or len(found.parts) != rounds:
-        found = split_rounds(source, target, bits, conditional=True)
+        found = tileiras.layout.convert.split_rounds(source, target, bits, conditional=True)
     return found
 
 
@@ -148,11 +146,11 @@ class Warps(NamedTuple):
         """The exchanges of a conversion of layout; empty if elements stay in their warp."""
         if source == target:
             return ()
-        from tileiras.layout.convert import plan_conversion
-        from tileiras.layout.shared import SharedPlan
-
         bits = stored_bits(element_type_of(type))
-        through_memory = isinstance(plan_conversion(source, target, bits, self.store_matrices), SharedPlan)
+        through_memory = isinstance(
+            tileiras.layout.convert.plan_conversion(source, target, bits, self.store_matrices),
+            tileiras.layout.shared.SharedPlan,
+        )
         return (Conversion(source, target, bits),) if through_memory else ()
 
     def spread(self, layout: LinearLayout, bits: int) -> Iterator[Conversion]:
@@ -200,9 +198,7 @@ def _broadcast(op: Any, warps: Warps) -> Sequence[Exchange]:
 
 
 def _reduce(op: Any, warps: Warps) -> Iterator[Exchange]:
-    from tileiras.layout.reduce import plan_reduction
-
-    plan = plan_reduction(layout_of(op.inputs[0].type), op.dim.value)
+    plan = tileiras.layout.reduce.plan_reduction(layout_of(op.inputs[0].type), op.dim.value)
     if plan.shared is not None:
         for number, value in enumerate(op.inputs):
             bits = stored_bits(value.type.element_type)
@@ -214,15 +210,13 @@ def _reduce(op: Any, warps: Warps) -> Iterator[Exchange]:
 
 
 def _scan(op: Any, warps: Warps) -> Iterator[Exchange]:
-    from tileiras.layout.scan import is_scannable, scan_layout, warp_totals
-
     axis, source = op.dim.value, layout_of(op.inputs[0].type)
     layout = source
-    if not is_scannable(source, axis):
-        layout = scan_layout(op.inputs[0].type.shape, axis, warps.count)
+    if not tileiras.layout.scan.is_scannable(source, axis):
+        layout = tileiras.layout.scan.scan_layout(op.inputs[0].type.shape, axis, warps.count)
     for value in op.inputs:
         yield from warps.converted(source, layout, value.type)
-    totals = warp_totals(layout, axis, [stored_bits(v.type.element_type) // 8 for v in op.inputs])
+    totals = tileiras.layout.scan.warp_totals(layout, axis, [stored_bits(v.type.element_type) // 8 for v in op.inputs])
     if totals is not None:
         yield Whole(totals.starts[-1])
     for result in op.results:
@@ -255,15 +249,13 @@ def _alloca(op: Any, warps: Warps) -> Iterator[Exchange]:
 
 def _print(op: Any, warps: Warps) -> Iterator[Exchange]:
     """Tiles of few elements first, which all threads get, then the others where they are printed."""
-    from tileiras.dialects.nv_tileaa.print_format import is_printed_at_once, pieces
-
     for value in op.args:
-        if is_printed_at_once(value.type):
+        if dialects.nv_tileaa.print_format.is_printed_at_once(value.type):
             type = value.type
             yield from warps.converted(layout_of(type), replicated(type.shape, warps.count), type)
-    for piece in pieces(op.format.value):
+    for piece in dialects.nv_tileaa.print_format.pieces(op.format.value):
         type = None if isinstance(piece, str) or piece.operand >= len(op.args) else op.args[piece.operand].type
-        if isinstance(type, TensorType) and not is_printed_at_once(type):
+        if isinstance(type, TensorType) and not dialects.nv_tileaa.print_format.is_printed_at_once(type):
             yield Printed(type.num_elements, stored_bits(type.element_type) // 8)
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from tileiras.diagnostics import CompileError, ExitCode
 from tileiras.ir import Pass
+from tileiras.lazy import lazy_names
 
 if TYPE_CHECKING:
     from tileiras.dialects import nv_tileaa as aa
@@ -125,3 +126,6 @@ def names() -> list[str]:
     import pkgutil
 
     return sorted(info.name.replace("_", "-") for info in pkgutil.iter_modules(__path__))
+
+
+__getattr__ = lazy_names(__name__, globals())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tileiras import lowering
 from tileiras.passes import FunctionPass
 
 if TYPE_CHECKING:
@@ -20,6 +21,4 @@ class ConvertTileAAToTileAS(FunctionPass):
     keeps = "values, token order, locations"
 
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
-        from tileiras.lowering.tileaa_to_tileas import convert_function
-
-        convert_function(func, context.engine)
+        lowering.tileaa_to_tileas.convert_function(func, context.engine)

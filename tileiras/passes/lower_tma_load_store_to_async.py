@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tileiras import rewrites
+from tileiras.dialects import nv_tileas as tileas
 from tileiras.passes import FunctionPass
 
 if TYPE_CHECKING:
@@ -23,9 +25,5 @@ class LowerTmaLoadStoreToAsync(FunctionPass):
     tensor_maps: str = "none"
 
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
-        from tileiras.dialects import nv_tileas as tileas
-
         if any(tileas.AHEAD_ATOM in op.attributes for op in func.walk()):
-            from tileiras.rewrites.tensor_stores import store_in_boxes
-
-            store_in_boxes(func, gpu, context.engine, keeps_maps=self.tensor_maps == "host")
+            rewrites.tensor_stores.store_in_boxes(func, gpu, context.engine, keeps_maps=self.tensor_maps == "host")

@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+from tileiras import analysis
 from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.nv_tileas import names
 from tileiras.ir import Operation, Pass
 from tileiras.ir.pass_manager import PassContext
 from tileiras.passes import gpu_of
@@ -28,14 +30,9 @@ class AgentVerifier(Pass):
         def unchecked(place: Operation, said: Reason) -> None:
             context.engine.emit(Remark(said, place.location))
 
-        from tileiras.dialects.nv_tileas import names
-
         functions = [func for func in op.regions[0].operations if isinstance(func, aa.FuncOp)]
         if not any(inner.name.startswith(names.PIPELINE) for func in functions for inner in func.walk()):
             return
-        # For kernels without agents their dialect is not loaded.
-        from tileiras.analysis.agents import agent_errors
-
         for func in functions:
-            for place, wrong in agent_errors(func, gpu, unchecked):
+            for place, wrong in analysis.agents.agent_errors(func, gpu, unchecked):
                 context.engine.error(place.location, f"'{place.name}' op {wrong}")

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tileiras import assignment, rewrites
+from tileiras.dialects import nv_tileas as tileas
 from tileiras.passes import FunctionPass
 
 if TYPE_CHECKING:
@@ -27,15 +29,8 @@ class AssignDotLayouts(FunctionPass):
     warpgroups: bool = True
 
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
-        from tileiras.dialects import nv_tileas as tileas
-
         dots = [op for op in func.walk() if isinstance(op, tileas.DOTS) and op.atom is None]
         if dots:
-            # Loaded for such kernels only.
-            from tileiras.assignment.dots import assign_dot_layouts
-
-            assign_dot_layouts(dots, func, gpu, context.engine, self.warpgroups)
+            assignment.dots.assign_dot_layouts(dots, func, gpu, context.engine, self.warpgroups)
         if any(isinstance(op, tileas.BlockScaledMmaOp) for op in dots):
-            from tileiras.rewrites.packed_operands import pack_operands
-
-            pack_operands(func)
+            rewrites.packed_operands.pack_operands(func)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tileiras import resources
 from tileiras.passes import FunctionPass
 
 if TYPE_CHECKING:
@@ -26,6 +27,4 @@ class AssignLaunchBounds(FunctionPass):
     keeps = "operations"
 
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
-        from tileiras.resources.launch_bounds import assign_launch_shape
-
-        assign_launch_shape(func, gpu, context.engine)
+        resources.launch_bounds.assign_launch_shape(func, gpu, context.engine)

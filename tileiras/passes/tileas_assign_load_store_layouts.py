@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tileiras import assignment
 from tileiras.passes import FunctionPass
 
 if TYPE_CHECKING:
@@ -28,6 +29,4 @@ class AssignLoadStoreLayouts(FunctionPass):
     tensor_maps: str = "none"
 
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
-        from tileiras.assignment.accesses import assign_load_store_layouts
-
-        assign_load_store_layouts(func, gpu, context, self.tensor_maps)
+        assignment.accesses.assign_load_store_layouts(func, gpu, context, self.tensor_maps)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tileiras import assignment
 from tileiras.passes import FunctionPass
 from tileiras.schedule.strategy import Strategy
 
@@ -31,7 +32,5 @@ class AssignNumWarps(FunctionPass):
     strategy: Strategy = Strategy()
 
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
-        from tileiras.assignment.num_warps import assign_num_warps
-
         in_turn = self.strategy.is_by_rule and self.tensor_maps == "host"
-        assign_num_warps(func, self.num_warps, gpu, context.engine, in_turn)
+        assignment.num_warps.assign_num_warps(func, self.num_warps, gpu, context.engine, in_turn)

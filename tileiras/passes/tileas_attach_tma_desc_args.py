@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tileiras.dialects.nv_tileas import names
+from tileiras.ir import VerifyError
 from tileiras.passes import FunctionPass
 
 if TYPE_CHECKING:
@@ -23,11 +25,7 @@ class AttachTmaDescArgs(FunctionPass):
     tensor_maps: str = "none"
 
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
-        from tileiras.dialects.nv_tileas import names
-
         if any(op.name == names.MAKE_TMA_DESC for op in func.walk()):
-            from tileiras.ir import VerifyError
-
             try:
                 if self.tensor_maps == "device":
                     from tileiras.rewrites.device_tensor_maps import build_maps

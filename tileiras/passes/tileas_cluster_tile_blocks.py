@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tileiras import rewrites
 from tileiras.passes import FunctionPass
 from tileiras.schedule.strategy import Strategy
 
@@ -32,7 +33,4 @@ class ClusterTileBlocks(FunctionPass):
         if not self.strategy.may_have_agents or self.tensor_maps != "host" or not gpu.has("wgmma"):
             return
         if any(op.name == "nv_tileaa.dot" for op in func.walk()):
-            # Loaded for such kernels only.
-            from tileiras.rewrites.tile_block_clusters import cluster_tile_blocks
-
-            cluster_tile_blocks(func, context.engine)
+            rewrites.tile_block_clusters.cluster_tile_blocks(func, context.engine)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tileiras import assignment
 from tileiras.passes import FunctionPass
 
 if TYPE_CHECKING:
@@ -27,7 +28,4 @@ class FitTensorMemory(FunctionPass):
 
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
         if self.warpgroups and (func.kernel_spec.occupancy or 1) > 1 and gpu.has("tcgen05"):
-            # Loaded for such kernels only.
-            from tileiras.assignment.tensor_columns import fit_tensor_memory
-
-            fit_tensor_memory(func, gpu, context.engine)
+            assignment.tensor_columns.fit_tensor_memory(func, gpu, context.engine)

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tileiras import rewrites
+from tileiras.dialects.nv_tileaa import BlockScaledMmaOp, DotOp
 from tileiras.passes import FunctionPass
 
 if TYPE_CHECKING:
@@ -21,9 +23,5 @@ class FoldUnitBatches(FunctionPass):
     keeps = "values, other operations"
 
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
-        from tileiras.dialects.nv_tileaa import BlockScaledMmaOp, DotOp
-
         if any(type(op) in (DotOp, BlockScaledMmaOp) and op.result.type.shape[:-2] == (1,) for op in func.walk()):
-            from tileiras.rewrites.unit_batches import fold_unit_batches
-
-            fold_unit_batches(func)
+            rewrites.unit_batches.fold_unit_batches(func)

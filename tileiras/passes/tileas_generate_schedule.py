@@ -27,6 +27,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tileiras import schedule
 from tileiras.dialects import scf
 from tileiras.passes import FunctionPass
 from tileiras.schedule.strategy import Loads, Overlap, Strategy
@@ -60,24 +61,16 @@ class GenerateSchedule(FunctionPass):
         specializes = strategy.loads is Loads.AGENT
         if any(isinstance(inner, scf.ForOp) for inner in func.walk()):
             # A dozen modules, for kernels with loops only.
-            from tileiras.schedule.plain import generate_schedule, leave_serial
-
             if strategy.loads is Loads.NONE:
-                leave_serial(func)
+                schedule.plain.leave_serial(func)
                 return
-            done = generate_schedule(func, gpu, strategy, context.engine)
+            done = schedule.plain.generate_schedule(func, gpu, strategy, context.engine)
             self._pipelined += done.pipelined
             self._refused += done.refused
             specializes |= strategy.is_by_rule and done.pipelined > 0
             if strategy.overlap is not Overlap.OFF and done.pipelined and not strategy.may_have_agents:
-                from tileiras.schedule.overlap import overlap_loops
-
-                overlap_loops(func, gpu, strategy, context.engine)
+                schedule.overlap.overlap_loops(func, gpu, strategy, context.engine)
         if specializes:
-            from tileiras.schedule.warp_specialize import specialize_loops
-
-            has_agents = specialize_loops(func, gpu, strategy, context.engine)
+            has_agents = schedule.warp_specialize.specialize_loops(func, gpu, strategy, context.engine)
             if strategy.overlap is Overlap.BY_RULE and not has_agents:
-                from tileiras.schedule.overlap import overlap_loops
-
-                overlap_loops(func, gpu, strategy, context.engine)
+                schedule.overlap.overlap_loops(func, gpu, strategy, context.engine)

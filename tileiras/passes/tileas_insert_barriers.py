@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tileiras import analysis, rewrites
 from tileiras.passes import FunctionPass
 
 if TYPE_CHECKING:
@@ -28,12 +29,7 @@ class InsertBarriers(FunctionPass):
     keeps = "all other operations"
 
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
-        from tileiras.rewrites.barriers import insert_barriers
-        from tileiras.rewrites.known_stages import know_empty_stages
-
-        insert_barriers(func)
-        know_empty_stages(func)
+        rewrites.barriers.insert_barriers(func)
+        rewrites.known_stages.know_empty_stages(func)
         if gpu.has("tcgen05"):
-            from tileiras.analysis.tensor_fences import fence_columns
-
-            fence_columns(func)
+            analysis.tensor_fences.fence_columns(func)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tileiras import rewrites
 from tileiras.passes import FunctionPass
 
 if TYPE_CHECKING:
@@ -25,6 +26,4 @@ class InsertDelays(FunctionPass):
     nanoseconds: int = 1000
 
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
-        from tileiras.rewrites.delays import insert_delays
-
-        insert_delays(func, self.seed, self.nanoseconds)
+        rewrites.delays.insert_delays(func, self.seed, self.nanoseconds)

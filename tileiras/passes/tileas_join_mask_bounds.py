@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tileiras import passes, rewrites
+from tileiras.dialects.arith import AndIOp
+from tileiras.ir import TensorType
 from tileiras.passes import FunctionPass
 
 if TYPE_CHECKING:
@@ -20,12 +23,6 @@ class JoinMaskBounds(FunctionPass):
     keeps = "values, other operations"
 
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
-        from tileiras.dialects.arith import AndIOp
-        from tileiras.ir import TensorType
-
         if any(isinstance(op, AndIOp) and isinstance(op.result.type, TensorType) for op in func.walk()):
-            from tileiras.passes.dce import remove_dead_operations
-            from tileiras.rewrites.mask_bounds import join_mask_bounds
-
-            if join_mask_bounds(func):
-                remove_dead_operations(func)
+            if rewrites.mask_bounds.join_mask_bounds(func):
+                passes.dce.remove_dead_operations(func)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tileiras import resources, rewrites
 from tileiras.passes import FunctionPass
 
 if TYPE_CHECKING:
@@ -24,10 +25,6 @@ class LegalizeFmaDot(FunctionPass):
     keeps = "values, the order of additions, other dots"
 
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
-        from tileiras.resources.large_dots import is_large, is_multiply_add
-
-        if any(is_large(op, gpu) and is_multiply_add(op) for op in func.walk()):
-            # Loaded for such kernels only.
-            from tileiras.rewrites.fma_dots import loop_fma_dots
-
-            loop_fma_dots(func, gpu, context.engine)
+        large_dots = resources.large_dots
+        if any(large_dots.is_large(op, gpu) and large_dots.is_multiply_add(op) for op in func.walk()):
+            rewrites.fma_dots.loop_fma_dots(func, gpu, context.engine)

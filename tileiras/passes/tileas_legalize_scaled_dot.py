@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tileiras import rewrites
+from tileiras.dialects.nv_tileaa import BlockScaledMmaOp
 from tileiras.passes import FunctionPass
 
 if TYPE_CHECKING:
@@ -21,9 +23,5 @@ class LegalizeScaledDot(FunctionPass):
     keeps = "values, other operations"
 
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
-        from tileiras.dialects.nv_tileaa import BlockScaledMmaOp
-
         if any(type(op) is BlockScaledMmaOp for op in func.walk()):
-            from tileiras.rewrites.scaled_dot import legalize_scaled_dots
-
-            legalize_scaled_dots(func, gpu)
+            rewrites.scaled_dot.legalize_scaled_dots(func, gpu)

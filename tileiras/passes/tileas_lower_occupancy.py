@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tileiras import resources, schedule
 from tileiras.diagnostics import CompileError, ExitCode
 from tileiras.passes import FunctionPass
 from tileiras.schedule.strategy import Loads, Strategy
@@ -37,11 +38,7 @@ class LowerOccupancy(FunctionPass):
         if (func.kernel_spec.occupancy or 1) == 1:
             return
         if self.resource == "registers":
-            from tileiras.resources.lower_occupancy import lower_occupancy
-
-            lower_occupancy(func, gpu, context.engine)
+            resources.lower_occupancy.lower_occupancy(func, gpu, context.engine)
         else:
-            from tileiras.schedule.plain import stages_leave_room
-
             by_threads = self.strategy.loads is not Loads.AGENT and self.strategy.stages is None
-            stages_leave_room(func, gpu, context.engine, by_threads=by_threads)
+            schedule.plain.stages_leave_room(func, gpu, context.engine, by_threads=by_threads)

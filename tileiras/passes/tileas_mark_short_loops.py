@@ -8,6 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import tileiras
+from tileiras import resources
+from tileiras.dialects import nv_tileas as tileas
+from tileiras.dialects import scf
+from tileiras.ir import UnitAttr
 from tileiras.passes import FunctionPass
 
 if TYPE_CHECKING:
@@ -24,16 +29,9 @@ class MarkShortLoops(FunctionPass):
     keeps = "operations"
 
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
-        from tileiras.dialects import nv_tileas as tileas
-        from tileiras.dialects import scf
-        from tileiras.ir import UnitAttr
-        from tileiras.targets import find_copy_atom
-
         loops = [op for op in func.walk() if isinstance(op, scf.ForOp)]
         # Without asynchronous copies, loads take registers, which are counted only if the loads run ahead.
-        if not loops or find_copy_atom(gpu, "global", "shared", asynchronous=True) is None:
+        if not loops or tileiras.targets.find_copy_atom(gpu, "global", "shared", asynchronous=True) is None:
             return
-        from tileiras.resources.registers import short_loops
-
-        for loop in short_loops(func):
+        for loop in resources.registers.short_loops(func):
             loop.attributes[tileas.SHORT_OF_REGISTERS] = UnitAttr()

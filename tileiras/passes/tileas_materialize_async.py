@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tileiras import analysis, rewrites, schedule
 from tileiras.passes import FunctionPass
 
 if TYPE_CHECKING:
@@ -25,24 +26,13 @@ class MaterializeAsync(FunctionPass):
     keeps = "values, other dots"
 
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
-        from tileiras.analysis.dots_in_flight import is_asynchronous, is_of_tensor_memory
-
-        dots = [op for op in func.walk() if is_asynchronous(op)]
+        dots = [op for op in func.walk() if analysis.dots_in_flight.is_asynchronous(op)]
         if not dots:
             return
-        # Loaded for such kernels only.
-        from tileiras.rewrites.in_place_operands import copy_in_place
-        from tileiras.schedule.materialize.shared_tiles import put_into_shared
-
-        copy_in_place(func, gpu)
-        put_into_shared(func)
-        if is_of_tensor_memory(dots[0]):
-            from tileiras.rewrites.reducing_loads import reduce_in_loads
-            from tileiras.schedule.materialize.tensor_dots import materialize_tensor_dots
-
-            materialize_tensor_dots(func)
-            reduce_in_loads(func, gpu)
+        rewrites.in_place_operands.copy_in_place(func, gpu)
+        schedule.materialize.shared_tiles.put_into_shared(func)
+        if analysis.dots_in_flight.is_of_tensor_memory(dots[0]):
+            schedule.materialize.tensor_dots.materialize_tensor_dots(func)
+            rewrites.reducing_loads.reduce_in_loads(func, gpu)
         else:
-            from tileiras.schedule.materialize.async_dots import materialize_async_dots
-
-            materialize_async_dots(func)
+            schedule.materialize.async_dots.materialize_async_dots(func)

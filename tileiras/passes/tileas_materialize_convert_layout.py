@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tileiras import rewrites
 from tileiras.passes import FunctionPass
 
 if TYPE_CHECKING:
@@ -23,6 +24,4 @@ class MaterializeConvertLayout(FunctionPass):
     keeps = "values"
 
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
-        from tileiras.rewrites.sink_conversions import sink_conversions
-
-        sink_conversions(func)
+        rewrites.sink_conversions.sink_conversions(func)

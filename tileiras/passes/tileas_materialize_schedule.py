@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tileiras import schedule
+from tileiras.dialects import nv_tileas as tileas
 from tileiras.passes import FunctionPass
 
 if TYPE_CHECKING:
@@ -20,11 +22,6 @@ class MaterializeSchedule(FunctionPass):
     keeps = "values, token order, other functions"
 
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
-        from tileiras.dialects import nv_tileas as tileas
-
         schedules = (op.attributes.get(tileas.LOOP_SCHEDULE) for op in func.walk())
         if any(each is not None and each.kind == tileas.WARP_SPECIALIZE for each in schedules):
-            # Loaded for such kernels only.
-            from tileiras.schedule.materialize.agents import specialize
-
-            specialize(func, gpu, context.engine)
+            schedule.materialize.agents.specialize(func, gpu, context.engine)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tileiras import resources
 from tileiras.passes import FunctionPass
 
 if TYPE_CHECKING:
@@ -27,11 +28,7 @@ class OptimizeAllocTensor(FunctionPass):
     keeps = "operations, but for the address space of allocations that nobody else sees"
 
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
-        from tileiras.resources.arena import place, place_in_shared
-
-        place_in_shared(func)
-        place(func, gpu, context.engine)
+        resources.arena.place_in_shared(func)
+        resources.arena.place(func, gpu, context.engine)
         if gpu.has("tcgen05"):
-            from tileiras.resources.tensor_columns import place_columns
-
-            place_columns(func, context.engine)
+            resources.tensor_columns.place_columns(func, context.engine)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tileiras import rewrites
+from tileiras.dialects.scf import ForOp
 from tileiras.passes import FunctionPass
 
 if TYPE_CHECKING:
@@ -21,13 +23,8 @@ class OrderTileBlocks(FunctionPass):
     keeps = "what the tile blocks of a grid do together; the order of those that may wait for each other"
 
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
-        from tileiras.dialects.scf import ForOp
-
         if any(isinstance(op, ForOp) and _depends_on_block(op.upper_bound) for op in func.walk()):
-            # Loaded for such kernels only.
-            from tileiras.rewrites.tile_block_order import start_longest_first
-
-            start_longest_first(func, context.engine)
+            rewrites.tile_block_order.start_longest_first(func, context.engine)
 
 
 def _depends_on_block(value: Value) -> bool:

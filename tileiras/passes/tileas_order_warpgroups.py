@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tileiras import dialects, schedule
 from tileiras.passes import FunctionPass
 
 if TYPE_CHECKING:
@@ -20,12 +21,7 @@ class OrderWarpgroups(FunctionPass):
     keeps = "all other operations"
 
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
-        from tileiras.dialects.nv_tileas.agents import AgentSwitchOp
-
-        switches = [op for op in func.walk() if isinstance(op, AgentSwitchOp)]
+        switches = [op for op in func.walk() if isinstance(op, dialects.nv_tileas.agents.AgentSwitchOp)]
         if switches and gpu.has("wgmma"):
-            # Loaded for such kernels only.
-            from tileiras.schedule.warpgroup_turns import order_warpgroups
-
             for switch in switches:
-                order_warpgroups(func, switch, gpu, context.engine)
+                schedule.warpgroup_turns.order_warpgroups(func, switch, gpu, context.engine)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tileiras import assignment
 from tileiras.diagnostics import CompileError
 from tileiras.dialects.nv_tileas import ALONE, PAIRS_OF
 from tileiras.passes import FunctionPass, functions_of, gpu_of
@@ -35,18 +36,15 @@ class PairDots(FunctionPass):
         for func in list(functions_of(op)):
             by_choice, alone = PAIRS_OF in func.attributes, func.attributes.pop(ALONE, None)
             if alone is not None and context.engine.remarks:
-                from tileiras.assignment.cta_pairs import say_alone
                 from tileiras.reasons import Reason
 
                 try:
                     reason = Reason.parse(getattr(alone, "value", ""))
                 except ValueError as error:  # text that was written by hand
                     raise CompileError.at(func.location, f"'{ALONE}' is no code with arguments: {error}") from None
-                say_alone(func, reason, context.engine)
+                assignment.cta_pairs.say_alone(func, reason, context.engine)
             if not by_choice and (func.kernel_spec.num_ctas or 1) == 1:
                 continue
-            from tileiras.assignment.cta_pairs import pair_dots
-
-            may_have_agents = self.strategy.may_have_agents
-            if not pair_dots(func, gpu, context.engine, self.tensor_maps, may_have_agents) and by_choice:
+            agents = self.strategy.may_have_agents
+            if not assignment.cta_pairs.pair_dots(func, gpu, context.engine, self.tensor_maps, agents) and by_choice:
                 func.erase()

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tileiras import analysis, rewrites
+from tileiras.dialects.nv_tileas import ALONE, PAIRS_OF
+from tileiras.ir import StringAttr
 from tileiras.passes import FunctionPass, functions_of, gpu_of
 from tileiras.reasons import Reason
 
@@ -28,17 +31,14 @@ class PairTileBlocks(FunctionPass):
     def run(self, op: Operation, context: PassContext) -> None:
         if not gpu_of(self.compute_capability).has("tcgen05"):
             return
-        # Loaded for such kernels only.
-        from tileiras.analysis.function_state import is_nv_tileas
-        from tileiras.dialects.nv_tileas import ALONE, PAIRS_OF
-        from tileiras.ir import StringAttr
-        from tileiras.rewrites.tile_block_pairs import dots_of, pair_tile_blocks
-
         for func in list(functions_of(op)):
-            if func is op or is_nv_tileas(func) or PAIRS_OF in func.attributes or not dots_of(func):
+            if func is op or analysis.function_state.is_nv_tileas(func) or PAIRS_OF in func.attributes:
+                continue
+            if not rewrites.tile_block_pairs.dots_of(func):
                 continue
             if (func.kernel_spec.num_ctas or 1) > 1:
                 continue  # the CTAs of a tile block are the pair
+            pair_tile_blocks = rewrites.tile_block_pairs.pair_tile_blocks
             reason = pair_tile_blocks(func) if self.tensor_maps == "host" else Reason("pairs.no-launcher")
             if reason is not None:
                 func.attributes[ALONE] = StringAttr(reason.spelled())

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tileiras import passes, rewrites
+from tileiras.dialects.nv_tileas import names
 from tileiras.passes import FunctionPass
 from tileiras.schedule.strategy import Strategy
 
@@ -28,13 +30,8 @@ class PingPong(FunctionPass):
     strategy: Strategy = Strategy()
 
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
-        from tileiras.dialects.nv_tileas import names
-
         switches = [op for op in func.body.blocks[0].operations if op.name == names.AGENT_SWITCH]
         if len(switches) == 1:
-            # Loaded for such kernels only.
-            from tileiras.passes.dce import remove_dead_operations
-            from tileiras.rewrites.ping_pong import take_turns
-
-            if take_turns(switches[0], func, gpu, self.strategy.is_by_rule, context.engine) is not None:
-                remove_dead_operations(func)
+            by_rule = self.strategy.is_by_rule
+            if rewrites.ping_pong.take_turns(switches[0], func, gpu, by_rule, context.engine) is not None:
+                passes.dce.remove_dead_operations(func)

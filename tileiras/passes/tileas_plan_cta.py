@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tileiras import slicing
 from tileiras.passes import FunctionPass
 
 if TYPE_CHECKING:
@@ -24,7 +25,4 @@ class PlanCta(FunctionPass):
 
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
         if (func.kernel_spec.num_ctas or 1) > 1 and gpu.has("cluster"):
-            # Loaded for such kernels only.
-            from tileiras.slicing.plan_cta import plan_cta
-
-            plan_cta(func, context.engine)
+            slicing.plan_cta.plan_cta(func, context.engine)

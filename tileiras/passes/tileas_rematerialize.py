@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tileiras import rewrites
+from tileiras.dialects import nv_tileas as tileas
 from tileiras.passes import FunctionPass
 
 if TYPE_CHECKING:
@@ -21,10 +23,5 @@ class Rematerialize(FunctionPass):
     keeps = "operations"
 
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
-        from tileiras.dialects import nv_tileas as tileas
-
         if any(tileas.SHORT_OF_REGISTERS in op.attributes for op in func.walk()):
-            # Loaded for such kernels only.
-            from tileiras.rewrites.rematerialize import rematerialize
-
-            rematerialize(func)
+            rewrites.rematerialize.rematerialize(func)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tileiras import assignment
 from tileiras.passes import FunctionPass
 
 if TYPE_CHECKING:
@@ -25,6 +26,4 @@ class RemoveLayoutConversions(FunctionPass):
     keeps = "values, token order, locations"
 
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
-        from tileiras.assignment.rewrite import put_into_layouts
-
-        put_into_layouts(func, context)
+        assignment.rewrite.put_into_layouts(func, context)

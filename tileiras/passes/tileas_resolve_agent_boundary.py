@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tileiras import rewrites
+from tileiras.dialects.nv_tileas import names
 from tileiras.passes import FunctionPass
 
 if TYPE_CHECKING:
@@ -20,12 +22,7 @@ class ResolveAgentBoundary(FunctionPass):
     keeps = "operations, other functions"
 
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
-        from tileiras.dialects.nv_tileas import names
-
         switches = [op for op in func.body.blocks[0].operations if op.name == names.AGENT_SWITCH]
         if switches:
-            # Loaded for such kernels only.
-            from tileiras.rewrites.agent_boundary import resolve_boundary
-
             for switch in switches:
-                resolve_boundary(switch, func, gpu, context.engine)
+                rewrites.agent_boundary.resolve_boundary(switch, func, gpu, context.engine)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tileiras import rewrites
 from tileiras.passes import FunctionPass
 
 if TYPE_CHECKING:
@@ -21,6 +22,4 @@ class ReuseLoads(FunctionPass):
 
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
         if sum(op.name in ("nv_tileas.load", "nv_tileas.tiled_load") for op in func.walk()) > 1:
-            from tileiras.rewrites.reuse_loads import reuse_loads
-
-            reuse_loads(func, context.engine)
+            rewrites.reuse_loads.reuse_loads(func, context.engine)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tileiras import resources, rewrites
 from tileiras.passes import FunctionPass
 
 if TYPE_CHECKING:
@@ -23,10 +24,6 @@ class RollMmaDot(FunctionPass):
     keeps = "values, the order of additions, buffers, other dots"
 
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
-        from tileiras.resources.large_dots import is_large, is_multiply_add
-
-        if any(is_large(op, gpu) and not is_multiply_add(op) for op in func.walk()):
-            # Loaded for such kernels only.
-            from tileiras.rewrites.mma_dots import loop_mma_dots
-
-            loop_mma_dots(func, gpu)
+        large_dots = resources.large_dots
+        if any(large_dots.is_large(op, gpu) and not large_dots.is_multiply_add(op) for op in func.walk()):
+            rewrites.mma_dots.loop_mma_dots(func, gpu)

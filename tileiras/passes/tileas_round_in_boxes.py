@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tileiras import schedule
+from tileiras.dialects import nv_tileas as tileas
+from tileiras.ir import element_type_of, tf32
 from tileiras.passes import FunctionPass
 
 if TYPE_CHECKING:
@@ -25,14 +28,8 @@ class RoundInBoxes(FunctionPass):
     tensor_maps: str = "none"
 
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
-        from tileiras.dialects import nv_tileas as tileas
-        from tileiras.ir import element_type_of, tf32
-
         by_host = self.tensor_maps == "host"
         if not gpu.has("tma") or self.tensor_maps == "none" or not (by_host or gpu.has("tensormap_replace")):
             return
         if any(isinstance(op, tileas.FpToFpOp) and element_type_of(op.result.type) is tf32 for op in func.walk()):
-            # Loaded for such kernels only.
-            from tileiras.schedule.rounded_loads import round_in_boxes
-
-            round_in_boxes(func, by_host)
+            schedule.rounded_loads.round_in_boxes(func, by_host)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tileiras import resources, rewrites
 from tileiras.passes import FunctionPass
 
 if TYPE_CHECKING:
@@ -22,13 +23,7 @@ class SinkLoads(FunctionPass):
     keeps = "values, the order of loads and writes"
 
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
-        from tileiras.resources.loaded_tiles import loads_for_slices, loads_much
-
-        if loads_much(func):
-            from tileiras.rewrites.sink_loads import sink_loads
-
-            sink_loads(func, context.engine)
-        if loads_for_slices(func):
-            from tileiras.rewrites.sink_loads import sink_into_slices
-
-            sink_into_slices(func, context.engine)
+        if resources.loaded_tiles.loads_much(func):
+            rewrites.sink_loads.sink_loads(func, context.engine)
+        if resources.loaded_tiles.loads_for_slices(func):
+            rewrites.sink_loads.sink_into_slices(func, context.engine)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tileiras import slicing
+from tileiras.dialects.nv_tileaa import BlockScaledMmaOp, DotOp
 from tileiras.passes import FunctionPass
 
 if TYPE_CHECKING:
@@ -22,12 +24,8 @@ class SliceBatches(FunctionPass):
     warpgroups: bool = True
 
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
-        from tileiras.dialects.nv_tileaa import BlockScaledMmaOp, DotOp
-
         if not self.warpgroups or not gpu.has("wgmma") and not gpu.has("tcgen05"):
             return
         ranks = (op.result.type.shape[:-2] for op in func.walk() if type(op) in (DotOp, BlockScaledMmaOp))
         if any(batch and batch != (1,) for batch in ranks):
-            from tileiras.slicing.batches import slice_batches
-
-            slice_batches(func, gpu, context.engine)
+            slicing.batches.slice_batches(func, gpu, context.engine)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tileiras import assignment, slicing
 from tileiras.passes import FunctionPass, check_num_warps
 
 if TYPE_CHECKING:
@@ -27,12 +28,7 @@ class SliceDots(FunctionPass):
         check_num_warps(self.name, op, context)
 
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
-        from tileiras.slicing.sizes import has_large_operands
-
         warps = func.kernel_spec.num_warps
-        if has_large_operands(func, 32 * warps):
-            # Loaded for such kernels only.
-            from tileiras.assignment.dot_plans import DotPlans
-            from tileiras.slicing.dot_k_slices import slice_dots
-
-            slice_dots(func, warps, DotPlans(gpu, warps, func if self.warpgroups else None), context.engine)
+        if slicing.sizes.has_large_operands(func, 32 * warps):
+            plans = assignment.dot_plans.DotPlans(gpu, warps, func if self.warpgroups else None)
+            slicing.dot_k_slices.slice_dots(func, warps, plans, context.engine)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tileiras import assignment, slicing
 from tileiras.passes import FunctionPass, check_num_warps
 
 if TYPE_CHECKING:
@@ -27,13 +28,7 @@ class Slicing(FunctionPass):
         check_num_warps(self.name, op, context)
 
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
-        from tileiras.slicing.sizes import has_large_tiles
-
         warps = func.kernel_spec.num_warps
-        if has_large_tiles(func, 32 * warps):
-            # Loaded for such kernels only.
-            from tileiras.assignment.dot_plans import DotPlans
-            from tileiras.slicing.tile_slices import slice_tiles
-
-            plans = DotPlans(gpu, warps, func if self.warpgroups else None)
-            slice_tiles(func, warps, plans, context.engine, in_boxes=self.tensor_maps == "host")
+        if slicing.sizes.has_large_tiles(func, 32 * warps):
+            plans = assignment.dot_plans.DotPlans(gpu, warps, func if self.warpgroups else None)
+            slicing.tile_slices.slice_tiles(func, warps, plans, context.engine, in_boxes=self.tensor_maps == "host")

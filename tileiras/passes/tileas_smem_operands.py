@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tileiras import resources, rewrites
 from tileiras.diagnostics import CompileError, ExitCode
+from tileiras.dialects import nv_tileas as tileas
+from tileiras.dialects import scf
 from tileiras.passes import FunctionPass
 
 if TYPE_CHECKING:
@@ -35,25 +38,19 @@ class SharedMemoryOperands(FunctionPass):
             raise CompileError.at(None, message, ExitCode.CONFIGURATION)
         if not _may_have_operands(func, self.where):
             return
-        from tileiras.rewrites import smem_operands
-
         chosen = {
-            "loop-invariant": smem_operands.keep_loop_invariant,
-            "in-loops": smem_operands.copy_refused,
-            "outside-loops": smem_operands.copy_large,
+            "loop-invariant": rewrites.smem_operands.keep_loop_invariant,
+            "in-loops": rewrites.smem_operands.copy_refused,
+            "outside-loops": rewrites.smem_operands.copy_large,
         }
         chosen[self.where](func, gpu, context.engine)
 
 
 def _may_have_operands(func: aa.FuncOp, where: str) -> bool:
     """A cheap check that decides whether the module of the analysis is imported."""
-    from tileiras.dialects import nv_tileas as tileas
-    from tileiras.dialects import scf
-
     if where == "outside-loops":
-        from tileiras.resources.loaded_tiles import loads_much
-
-        return any(isinstance(op, tileas.DOTS) for op in func.body.blocks[0].operations) and loads_much(func)
+        has_dots = any(isinstance(op, tileas.DOTS) for op in func.body.blocks[0].operations)
+        return has_dots and resources.loaded_tiles.loads_much(func)
     if where == "in-loops":
         return any(tileas.NO_ROOM in op.attributes for op in func.walk())
     return any(isinstance(op, scf.ForOp) for op in func.walk())

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tileiras import passes, rewrites
+from tileiras.dialects.nv_tileas import names
 from tileiras.passes import FunctionPass
 
 if TYPE_CHECKING:
@@ -24,13 +26,7 @@ class SpecializeMma(FunctionPass):
     keeps = "values, other functions"
 
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
-        from tileiras.dialects.nv_tileas import names
-
         switches = [op for op in func.body.blocks[0].operations if op.name == names.AGENT_SWITCH]
         if len(switches) == 1 and any(op.name == names.TENSOR_DOT for op in switches[0].walk()):
-            # Loaded for such kernels only.
-            from tileiras.passes.dce import remove_dead_operations
-            from tileiras.rewrites.mma_agent import specialize_products
-
-            if specialize_products(switches[0], func, gpu, context.engine):
-                remove_dead_operations(func)
+            if rewrites.mma_agent.specialize_products(switches[0], func, gpu, context.engine):
+                passes.dce.remove_dead_operations(func)

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tileiras import passes, rewrites
+from tileiras.dialects import nv_tileas as tileas
+from tileiras.dialects.nv_tileas import names
 from tileiras.passes import FunctionPass
 
 if TYPE_CHECKING:
@@ -26,18 +29,11 @@ class SpecializeStores(FunctionPass):
     tensor_maps: str = "none"
 
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
-        from tileiras.dialects import nv_tileas as tileas
-        from tileiras.dialects.nv_tileas import names
-
         if self.tensor_maps != "host":
             return
         switches = [op for op in func.body.blocks[0].operations if op.name == names.AGENT_SWITCH]
         if len(switches) == 1 and any(
             isinstance(op, tileas.TiledStoreOp) and tileas.AHEAD_ATOM in op.attributes for op in switches[0].walk()
         ):
-            # Loaded for such kernels only.
-            from tileiras.passes.dce import remove_dead_operations
-            from tileiras.rewrites.store_agent import specialize_stores
-
-            if specialize_stores(switches[0], func, gpu, context.engine):
-                remove_dead_operations(func)
+            if rewrites.store_agent.specialize_stores(switches[0], func, gpu, context.engine):
+                passes.dce.remove_dead_operations(func)

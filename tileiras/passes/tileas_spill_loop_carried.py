@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tileiras import rewrites
+from tileiras.dialects import nv_tileas as tileas
 from tileiras.passes import FunctionPass
 
 if TYPE_CHECKING:
@@ -21,9 +23,5 @@ class SpillLoopCarried(FunctionPass):
     keeps = "values, token order"
 
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
-        from tileiras.dialects import nv_tileas as tileas
-
         if any(tileas.SHORT_OF_REGISTERS in op.attributes for op in func.walk()):
-            from tileiras.rewrites.spill_loop_carried import spill_loop_carried
-
-            spill_loop_carried(func, gpu, context.engine)
+            rewrites.spill_loop_carried.spill_loop_carried(func, gpu, context.engine)

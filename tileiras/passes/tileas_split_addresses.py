@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tileiras import rewrites
 from tileiras.passes import FunctionPass
 
 if TYPE_CHECKING:
@@ -21,6 +22,4 @@ class SplitAddresses(FunctionPass):
     keeps = "operations"
 
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
-        from tileiras.rewrites.split_addresses import split_addresses
-
-        split_addresses(func, context.engine)
+        rewrites.split_addresses.split_addresses(func, context.engine)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tileiras import assignment, resources, slicing
 from tileiras.passes import FunctionPass, check_num_warps
 from tileiras.schedule.strategy import Strategy
 
@@ -31,14 +32,8 @@ class SplitLoopSteps(FunctionPass):
         check_num_warps(self.name, op, context)
 
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
-        from tileiras.resources.shared_memory import shared_budget
-        from tileiras.slicing.sizes import WANTED_STAGES, has_large_steps
-
-        wanted = self.strategy.stages or WANTED_STAGES
-        if wanted > 1 and has_large_steps(func, shared_budget(func, gpu) // wanted):
-            # Loaded for such kernels only.
-            from tileiras.assignment.dot_plans import DotPlans
-            from tileiras.slicing.loop_steps import split_loop_steps
-
-            plans = DotPlans(gpu, func.kernel_spec.num_warps, func if self.warpgroups else None)
-            split_loop_steps(func, plans, wanted, context.engine)
+        wanted = self.strategy.stages or slicing.sizes.WANTED_STAGES
+        budget = resources.shared_memory.shared_budget(func, gpu)
+        if wanted > 1 and slicing.sizes.has_large_steps(func, budget // wanted):
+            plans = assignment.dot_plans.DotPlans(gpu, func.kernel_spec.num_warps, func if self.warpgroups else None)
+            slicing.loop_steps.split_loop_steps(func, plans, wanted, context.engine)

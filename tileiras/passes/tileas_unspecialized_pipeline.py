@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import tileiras
+from tileiras.dialects import nv_tileas as tileas
 from tileiras.passes import FunctionPass
 
 if TYPE_CHECKING:
@@ -24,15 +26,11 @@ class UnspecializedPipeline(FunctionPass):
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
         if any(map(_is_to_change, func.walk())):
             # A dozen modules, for kernels with such loops only.
-            from tileiras.schedule.materialize.loops import materialize_loops
-
-            materialize_loops(func, gpu, context.engine)
+            tileiras.schedule.materialize.loops.materialize_loops(func, gpu, context.engine)
 
 
 def _is_to_change(op: Operation) -> bool:
     """Whether an operation is a loop with a schedule other than serial, or a load that runs ahead."""
-    from tileiras.dialects import nv_tileas as tileas
-
     schedule = op.attributes.get(tileas.LOOP_SCHEDULE)
     if schedule is None:
         return tileas.RUNS_AHEAD in op.attributes

@@ -4,3 +4,7 @@
 and `model.as_json` render it. The entry points are `tileiras-report` and `env.TileReport`. Reports do not influence
 code: their data comes from artifacts, build histories, machine code and estimates.
 """
+
+from tileiras.lazy import lazy_names
+
+__getattr__ = lazy_names(__name__, globals())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from tileiras import resources
 from tileiras.diagnostics import DiagnosticEngine
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
@@ -64,9 +65,7 @@ def least_ctas(func: aa.FuncOp, target: Target, engine: DiagnosticEngine) -> int
         return 1
     if bounded:
         # Several modules, for such kernels only.
-        from .register_bounds import enough_registers
-
-        if enough_registers(func) <= registers_per_thread(threads, room.ctas):
+        if resources.register_bounds.enough_registers(func) <= registers_per_thread(threads, room.ctas):
             return room.ctas
     least = _by_registers(func, threads, wanted, engine) if wanted > 1 else None
     return least or (1 if _takes_all_registers(func) else None)
@@ -74,12 +73,12 @@ def least_ctas(func: aa.FuncOp, target: Target, engine: DiagnosticEngine) -> int
 
 def _by_registers(func: aa.FuncOp, threads: int, wanted: int, engine: DiagnosticEngine) -> int | None:
     """The word for a kernel that should have several CTAs on an SM; None where ptxas is to choose."""
-    from .expected_registers import expected_registers
-    from .register_bounds import least_registers, registers_alone
-
-    if registers_alone(func) <= registers_per_thread(threads, wanted):
+    if resources.register_bounds.registers_alone(func) <= registers_per_thread(threads, wanted):
         return None
-    needed, expected = least_registers(func), expected_registers(func, 1)
+    needed, expected = (
+        resources.register_bounds.least_registers(func),
+        resources.expected_registers.expected_registers(func, 1),
+    )
     least = _held(needed, threads, wanted)
     if least < wanted:
         asked = func.kernel_spec.occupancy
@@ -125,21 +124,22 @@ def _takes_all_registers(func: aa.FuncOp) -> bool:
     if _elements(func) <= of_two * threads:
         return False
     # Imported here: several modules, needed only for kernels with large tiles.
-    from .registers import LiveRegisters
-    from .shared_memory import takes_rounds
-
     # Accumulators of dots stay in registers, whereas ptxas rematerializes some operands of other tiles.
     loops = (
         op
         for op in func.walk()
         if isinstance(op, scf.ForOp) and any(isinstance(inner, tileas.DOTS) for inner in op.walk())
     )
-    live = LiveRegisters()
+    live = resources.registers.LiveRegisters()
     tiles = live.of_block(func.body.blocks[0])
     if tiles > of_two * 9 // 8 or any(live.of_loop(loop) > of_two for loop in loops):
         return True
     # An operand that goes through shared memory in rounds is all in registers before the dot reads it.
-    in_rounds = (op.result for op in func.walk() if isinstance(op, tileas.ConvertLayoutOp) and takes_rounds(op))
+    in_rounds = (
+        op.result
+        for op in func.walk()
+        if isinstance(op, tileas.ConvertLayoutOp) and resources.shared_memory.takes_rounds(op)
+    )
     needed = max(tiles, max(map(live.words, in_rounds), default=0))
     return needed + RESERVE > most
 

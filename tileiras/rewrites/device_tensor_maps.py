@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from tileiras import analysis
 from tileiras.analysis.tensor_map_rules import memref_of
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
@@ -102,15 +103,13 @@ def _end_of_copies(func: aa.FuncOp) -> Operation:
     switches = [op for op in entry.operations if op.name == names.AGENT_SWITCH]
     if not switches:
         return entry.last
-    from tileiras.analysis.pipes import PipeUses, agent_of, pipe_of
-
     (first, *_) = switches[0].regions
-    uses = PipeUses(func)
+    uses = analysis.pipes.PipeUses(func)
     for build in [op for op in func.walk() if isinstance(op, tileas.MapBuildOp)]:
         for user in build.result.users:
-            if agent_of(user) is first:
+            if analysis.pipes.agent_of(user) is first:
                 continue
-            pipe = pipe_of(user.token) if isinstance(user, tileas.TmaLoadOp) else None
+            pipe = analysis.pipes.pipe_of(user.token) if isinstance(user, tileas.TmaLoadOp) else None
             if pipe is None or not _is_seen_by(first, pipe, uses):
                 return entry.last
     return first.block.last
@@ -119,24 +118,26 @@ def _end_of_copies(func: aa.FuncOp) -> Operation:
 def _is_seen_by(first: Region, pipe: Operation, uses: PipeUses) -> bool:
     """Whether an agent waits for every stage of a pipe, or for accumulators of dots of every stage, or for dots that
     have read the operands that it stored."""
-    from tileiras.analysis.pipes import DRAINS, agent_of, pipe_of, protocol_of
 
     def hands_on(op: Operation) -> bool:
         if op.name == names.CONSUMER_RELEASE:
-            stored = pipe_of(op.operands[0])
-            if stored is None or not protocol_of(stored).is_stored:
+            stored = analysis.pipes.pipe_of(op.operands[0])
+            if stored is None or not analysis.pipes.protocol_of(stored).is_stored:
                 return False
-            return any(user.name == names.PRODUCER_TAIL and agent_of(user) is first for user in stored.producer.users)
+            return any(
+                user.name == names.PRODUCER_TAIL and analysis.pipes.agent_of(user) is first
+                for user in stored.producer.users
+            )
         if op.name != names.PRODUCER_COMMIT:
             return False
-        accumulators = pipe_of(op.operands[0])
-        if accumulators is None or not protocol_of(accumulators).fills_by_commit:
+        accumulators = analysis.pipes.pipe_of(op.operands[0])
+        if accumulators is None or not analysis.pipes.protocol_of(accumulators).fills_by_commit:
             return False
         return uses.draining(accumulators) == [first]
 
     if uses.draining(pipe) == [first]:  # type: ignore[arg-type]
         return True
-    waits = [op for op in uses.pipes[pipe] if isinstance(op, DRAINS)]  # type: ignore[index]
+    waits = [op for op in uses.pipes[pipe] if isinstance(op, analysis.pipes.DRAINS)]  # type: ignore[index]
     return all(any(map(hands_on, _behind(wait))) for wait in waits)
 
 

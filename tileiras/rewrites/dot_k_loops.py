@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from math import prod
 from typing import Any
 
+from tileiras import analysis
 from tileiras.dialects import arith, scf
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.arith.build import binary, integer
@@ -204,9 +205,7 @@ def _is_held(copy: tileas.CopyOp, dot: Operation) -> bool:
     lasts, that of a pipe until it is released."""
     if tileas.pipe_of_buffer(copy.buffer) is None:
         return True
-    from tileiras.analysis.pipes import is_held_until
-
-    return is_held_until(copy, dot)
+    return analysis.pipes.is_held_until(copy, dot)
 
 
 def _is_uniform(op: Operation | None) -> bool:

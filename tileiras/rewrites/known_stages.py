@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tileiras import analysis, dialects
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
 from tileiras.dialects.nv_tileas import names
@@ -31,22 +32,18 @@ def know_empty_stages(func: aa.FuncOp) -> None:
     pipes = [op for op in func.body.blocks[0].operations if op.name == names.CREATE_PIPELINE]
     if not pipes:
         return
-    # Loaded for kernels with pipes only.
-    from tileiras.analysis.pipes import pipe_of, protocol_of
-    from tileiras.dialects.nv_tileas.pipes import ConsumerReleaseOp, ProducerAcquireOp
-
     ends: dict[Operation | None, list[Operation]] = {}
     for op in func.walk():
-        if isinstance(op, (ProducerAcquireOp, ConsumerReleaseOp)):
-            ends.setdefault(pipe_of(op.token), []).append(op)
+        if isinstance(op, (dialects.nv_tileas.pipes.ProducerAcquireOp, dialects.nv_tileas.pipes.ConsumerReleaseOp)):
+            ends.setdefault(analysis.pipes.pipe_of(op.token), []).append(op)
     for pipe in pipes:
-        protocol = protocol_of(pipe)
+        protocol = analysis.pipes.protocol_of(pipe)
         of_threads = protocol.empty != "agent" and not protocol.fills_by_commit
         if pipe.ctas is not None or pipe.groups is not None or not of_threads:
             continue
         own = ends.get(pipe, [])
-        acquires = [op for op in own if isinstance(op, ProducerAcquireOp) and op.fresh is None]
-        releases = [op for op in own if isinstance(op, ConsumerReleaseOp) and op.last is None]
+        acquires = [op for op in own if isinstance(op, dialects.nv_tileas.pipes.ProducerAcquireOp) and op.fresh is None]
+        releases = [op for op in own if isinstance(op, dialects.nv_tileas.pipes.ConsumerReleaseOp) and op.last is None]
         if acquires and _are_apart(releases, acquires):
             for op in (*acquires, *releases):
                 op.attributes["known"] = UnitAttr()
@@ -68,9 +65,7 @@ def _are_apart(releases: list[Operation], acquires: list[Operation]) -> bool:
 
 def _loop_around(op: Operation) -> scf.ForOp | None:
     """The innermost loop around an operation, branches apart, if it is one with a counter and not an agent's."""
-    from tileiras.analysis.pipes import agent_of
-
     around = op.parent_op
     while isinstance(around, scf.IfOp):
         around = around.parent_op
-    return around if isinstance(around, scf.ForOp) and agent_of(around) is None else None
+    return around if isinstance(around, scf.ForOp) and analysis.pipes.agent_of(around) is None else None

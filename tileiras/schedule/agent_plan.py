@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
+from tileiras import schedule
 from tileiras.analysis.agents import least_ctas_of
 from tileiras.analysis.cluster_uniformity import ClusterUniformity
 from tileiras.analysis.copied_loads import is_zero, moves_with_conversion, rounds
@@ -171,10 +172,7 @@ def leave_plain(loops: list[scf.ForOp], target: Target) -> None:
                 if staged is None or box_refusal(staged, loop):
                     del op.attributes[tileas.AHEAD_ATOM]
                     if rounds(op):  # type: ignore[arg-type]
-                        # Loaded for such loads only.
-                        from .rounded_loads import round_by_threads
-
-                        round_by_threads(op)
+                        schedule.rounded_loads.round_by_threads(op)
                 else:
                     keep_apart(staged, loop)
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from tileiras import analysis
 from tileiras.analysis.copied_loads import LOADS
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
@@ -206,9 +207,7 @@ def _rings_of(op: Operation) -> Iterator[Operation | None]:
     """The pipe whose stage an operation fills or frees, or None for a ring without mbarriers; yields nothing for other
     operations."""
     if op.name in _ON_PIPES:
-        from tileiras.analysis.pipes import pipe_of
-
-        yield pipe_of(op.operands[0])
+        yield analysis.pipes.pipe_of(op.operands[0])
     elif isinstance(op, (tileas.AsyncTiledLoadOp, tileas.AsyncLoadOp)):
         yield tileas.pipe_of_buffer(op.buffer)
     elif isinstance(op, tileas.FenceProxyOp) or _is_of_a_ring(op):

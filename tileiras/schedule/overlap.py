@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import permutations
 from typing import Any
 
+import tileiras
 from tileiras.analysis.copied_loads import loads_of
 from tileiras.analysis.dots_in_flight import is_of_warpgroups
 from tileiras.diagnostics import DiagnosticEngine
@@ -319,9 +320,7 @@ class LoopOverlap:
         """Stages of the ring that is held longest, when an iteration lasts `cycles`; None where no copy can run ahead,
         or, where the user has not requested overlap, where loads would not run as far ahead as with the plain schedule:
         loops that L2 bounds would wait for them."""
-        from .materialize.unspecialized import held_iterations
-
-        held = [held_iterations(each, analysis) for each in self._staged]
+        held = [tileiras.schedule.materialize.unspecialized.held_iterations(each, analysis) for each in self._staged]
         if self._strategy.stages is not None:
             ahead = self._plain_ahead
         else:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from tileiras import schedule
 from tileiras.analysis.copied_loads import loads_of, rounds
 from tileiras.analysis.dots_in_flight import carried_in_flight, is_of_warpgroups
 from tileiras.diagnostics import DiagnosticEngine
@@ -137,10 +138,7 @@ def _without_boxes(staged: StagedLoad, loop: scf.ForOp, atom: CopyAtom) -> list[
     del load.attributes[tileas.AHEAD_ATOM]
     if not rounds(load):
         return [staged]
-    # Loaded for such loads only.
-    from .rounded_loads import round_by_threads
-
-    again = staged_load(round_by_threads(load), loop, atom)
+    again = staged_load(schedule.rounded_loads.round_by_threads(load), loop, atom)
     return [] if again is None else [again]
 
 

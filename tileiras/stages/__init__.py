@@ -16,7 +16,9 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+import tileiras
 from tileiras.diagnostics import DiagnosticEngine, Locatable
+from tileiras.lazy import lazy_names
 
 if TYPE_CHECKING:
     from tileiras.codegen.child_process import WaitingProgram
@@ -124,9 +126,9 @@ class StageContext:
         """The files and folders among the inputs."""
         if not self.inputs:
             return []
-        from tileiras.inputs import kinds
-
-        return kinds.files(self.inputs, os.path.dirname(os.path.realpath(self.source_path or self.source_name)))
+        return tileiras.inputs.kinds.files(
+            self.inputs, os.path.dirname(os.path.realpath(self.source_path or self.source_name))
+        )
 
 
 class StageResult:
@@ -148,3 +150,6 @@ class StageResult:
     def artifacts(self) -> dict[str, bytes]:
         """The bytes of the artifacts; to be read before the next stage modifies `output`."""
         return {suffix: made() if callable(made) else made for suffix, made in self._artifacts.items()}
+
+
+__getattr__ = lazy_names(__name__, globals())

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from tileiras import codegen
 from tileiras.codegen import kernel_metadata, ptx, ptxas
 from tileiras.codegen.assembler import NVJITLINK
 from tileiras.codegen.kernel_resources import kernel_resources, resources_json
@@ -32,9 +33,7 @@ def run(source: bytes, options: StageOptions, context: StageContext) -> StageRes
     launches = kernel_metadata.launch_memory(context.beside.get(".json"))
     kernels = kernel_resources(module, text, assembled.resources, launches)
     if context.engine.remarks:
-        from tileiras.codegen.kernel_remarks import remark_on_kernels
-
-        remark_on_kernels(kernels, context.engine, context.entry_locations, context.location)
+        codegen.kernel_remarks.remark_on_kernels(kernels, context.engine, context.entry_locations, context.location)
     return StageResult(assembled.cubin, {".resources.json": resources_json(kernels).encode()})
 
 
@@ -43,24 +42,20 @@ def _host_object(module: ptx.PtxModule, options: StageOptions, context: StageCon
 
     Raises CompileError (2) where kernels take tensor maps that no host code can fill.
     """
-    from tileiras.codegen import host_code
-
-    platform = host_code.platform_of(options.host_arch, options.host_os)
+    platform = codegen.host_code.platform_of(options.host_arch, options.host_os)
     described = {kernel["name"]: kernel for kernel in kernel_metadata.kernels_of(context.beside.get(".json"))}
     kernels = []
     for entry in module.entries:
         maps = b""
         if any(parameter.hidden for parameter in entry.parameters):
-            from tileiras.codegen import host_tensor_maps
-
             kernel = described.get(entry.name, {"hidden_parameters": ()})
             if platform is None or not kernel["hidden_parameters"]:
                 missing = "no host code for this machine" if platform is None else "NAME.json does not describe them"
                 message = f"kernel '{entry.name}' takes tensor maps, which a tile launch does not make: {missing}"
                 raise CompileError.at(context.location, message, ExitCode.CONFIGURATION)
-            maps = host_tensor_maps.table(kernel, target(module.target).parameter_bank)
-        kernels.append(host_code.HostKernel(entry.name, maps))
-    return None if platform is None else host_code.host_object(kernels, *platform)
+            maps = codegen.host_tensor_maps.table(kernel, target(module.target).parameter_bank)
+        kernels.append(codegen.host_code.HostKernel(entry.name, maps))
+    return None if platform is None else codegen.host_code.host_object(kernels, *platform)
 
 
 def _is_tile_launch(text: str) -> bool:
@@ -71,10 +66,8 @@ def _is_tile_launch(text: str) -> bool:
 def _by_library(
     text: str, module: ptx.PtxModule, host: bytes | None, options: StageOptions, context: StageContext
 ) -> ptxas.Assembled:
-    from tileiras.codegen import nvjitlink
-
-    nvjitlink.check(options, context.location)
-    return nvjitlink.assemble(
+    codegen.nvjitlink.check(options, context.location)
+    return codegen.nvjitlink.assemble(
         text, module.target,
         opt_level=options.opt_level, line_info=options.lineinfo, extended_shared=_is_tile_launch(text),
         options=options.ptxas_options, host=host, timeout=options.child_timeout or None, engine=context.engine,

@@ -14,7 +14,8 @@ With line or debug information, the LLVM IR has the locations of its instruction
 
 from __future__ import annotations
 
-from tileiras import units
+import tileiras
+from tileiras import lowering, units
 from tileiras.dialects.gpu import GPUModuleOp
 from tileiras.ir import Operation, Pass, verify
 from tileiras.ir.pass_manager import PassContext, PassManager
@@ -34,13 +35,9 @@ def passes(options: StageOptions) -> list[Pass]:
     ]
     # Passes for debug information are loaded only if it is requested.
     if options.lineinfo or options.device_debug:
-        from tileiras.passes.tileir_insert_debug_scope import InsertDebugScope
-
-        found.insert(0, InsertDebugScope())
+        found.insert(0, tileiras.passes.tileir_insert_debug_scope.InsertDebugScope())
     if options.device_debug:
-        from tileiras.passes.convert_debuginfo_to_llvm import ConvertDebugInfoToLLVM
-
-        found.append(ConvertDebugInfoToLLVM())
+        found.append(tileiras.passes.convert_debuginfo_to_llvm.ConvertDebugInfoToLLVM())
     return found
 
 
@@ -58,11 +55,13 @@ def run(source: Operation, options: StageOptions, context: StageContext) -> Stag
     context.engine.remarks = options.emit_remarks
     debug = None
     if options.lineinfo or options.device_debug:
-        from tileiras.locations import settle
-        from tileiras.lowering.llvm_to_ir.debug_info import DIRECTIVES_ONLY, FULL, DebugLevel
-
-        debug = DebugLevel(FULL if options.device_debug else DIRECTIVES_ONLY, optimized=options.opt_level > 0)
-        settle(source, context.source_name)
+        debug = lowering.llvm_to_ir.debug_info.DebugLevel(
+            lowering.llvm_to_ir.debug_info.FULL
+            if options.device_debug
+            else lowering.llvm_to_ir.debug_info.DIRECTIVES_ONLY,
+            optimized=options.opt_level > 0,
+        )
+        tileiras.locations.settle(source, context.source_name)
     attach, check = closing_passes(options, ptx_version=context.ptx_version)
     # A source with a gpu.module is compiled for the target that the gpu.module names, or cannot be translated.
     targeted = any(isinstance(op, GPUModuleOp) for op in source.regions[0].operations)

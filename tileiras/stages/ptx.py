@@ -10,6 +10,7 @@ resolved in the blobs of the module, then in libdevice, which is searched for on
 
 from __future__ import annotations
 
+from tileiras import codegen
 from tileiras.codegen import (
     admission,
     bitcode_library,
@@ -60,10 +61,8 @@ def run(source: bytes, options: StageOptions, context: StageContext) -> StageRes
         remedy = "--tile-launch=false makes kernels that are launched as ordinary ones"
         required.append(PTXRequirement(tile_launch.LANGUAGE_PTX, "the tile launch", remedy))
     if debug >= 0 and "emissionKind: FullDebug" in ir[debug:]:
-        from tileiras.codegen import ptx_debug
-
         remedy = "--lineinfo says which line an instruction is from, in any version"
-        required.append(PTXRequirement(ptx_debug.DEBUG_SECTIONS_PTX, "full debug information", remedy))
+        required.append(PTXRequirement(codegen.ptx_debug.DEBUG_SECTIONS_PTX, "full debug information", remedy))
     compiled = llvm_pipeline.compile_to_ptx(
         ir,
         row,
@@ -75,21 +74,16 @@ def run(source: bytes, options: StageOptions, context: StageContext) -> StageRes
         location=context.location,
         meanwhile=context.meanwhile,
     )
-    # The PTX parser is loaded after or while LLVM works (`context.meanwhile`), so as not to delay its start.
-    from tileiras.codegen import ptx
-
-    module = ptx.parse(compiled.text, context.location)
+    module = codegen.ptx.parse(compiled.text, context.location)
     module.version = compiled.version
     widest = max((entry.parameter_bytes for entry in module.entries), default=0)
     if options.ptx_version is None and widest > PARAMETER_BYTES:
         module.version = max(module.version, MORE_PARAMETERS_PTX)
     module.target = row.chip
     if debug >= 0:
-        from tileiras.codegen import ptx_debug
-
         # A requested older version cannot express inlined locations.
-        known = options.ptx_version is None or module.version >= ptx_debug.INLINED_PTX
-        ptx_debug.finish(module, ir[debug:], inlining=known)
+        known = options.ptx_version is None or module.version >= codegen.ptx_debug.INLINED_PTX
+        codegen.ptx_debug.finish(module, ir[debug:], inlining=known)
     if options.tile_launch:
         tile_launch.mark(module, kernels)
     document = kernel_metadata.describe(module, kernels, context.location)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import tileiras
 from tileiras import bytecode
 from tileiras.diagnostics import CompileError, DiagnosticEngine, ExitCode
 from tileiras.stages import StageContext, StageOptions, StageResult
@@ -12,10 +13,8 @@ from tileiras.stages import StageContext, StageOptions, StageResult
 def run(source: bytes, options: StageOptions, context: StageContext) -> StageResult:
     """Raises CompileError (code 3) with a place in the text, or a section and byte offset in the bytecode."""
     module = read(source, context.source_name)
-    from tileiras.ir import verify
-
     found = DiagnosticEngine()
-    verify(module, found)
+    tileiras.ir.verify(module, found)
     found.raise_if_errors(ExitCode.INVALID_INPUT)
     for warning in found.diagnostics:
         context.engine.emit(warning)
@@ -33,9 +32,7 @@ def read(source: bytes, name: str) -> Any:
         return bytecode.read_module(source, name)
     if "\0" in text:
         return bytecode.read_module(source, name)
-    from tileiras.ir import parse_module
-
-    module = parse_module(text.removeprefix("\ufeff"), name)
+    module = tileiras.ir.parse_module(text.removeprefix("\ufeff"), name)
     if module.name == "builtin.module":
         blocks = module.regions[0].blocks
         inner = [op for block in blocks for op in block.operations if op.name == "cuda_tile.module"]

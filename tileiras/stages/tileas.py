@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
+import tileiras
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.nv_tileas import names
@@ -299,9 +300,7 @@ def _items(options: StageOptions) -> list[Pass | PassWhereFound]:
 
 
 def _agent_verifier(options: StageOptions) -> Pass:
-    from tileiras.passes.tileaa_agent_verifier import AgentVerifier
-
-    return AgentVerifier(compute_capability=options.gpu_name)
+    return tileiras.passes.tileaa_agent_verifier.AgentVerifier(compute_capability=options.gpu_name)
 
 
 def explained(options: StageOptions) -> list[tuple[str, str]]:

@@ -3,9 +3,7 @@
 The process that runs LLVM does not need the tables of atoms: they are loaded when one of their names is used.
 """
 
-import importlib
-from typing import Any
-
+from tileiras.lazy import lazy_names
 from tileiras.targets.sm import TARGETS, Occupancy, Target, occupancy, registers_per_thread, target
 
 _LAZY = {
@@ -36,9 +34,4 @@ _LAZY = {
 
 __all__ = ["TARGETS", "Occupancy", "Target", "occupancy", "registers_per_thread", "target", *_LAZY]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _LAZY:
-        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
-    value = globals()[name] = getattr(importlib.import_module(f"{__name__}.{_LAZY[name]}"), name)
-    return value
+__getattr__ = lazy_names(__name__, globals(), _LAZY)

@@ -7,6 +7,7 @@ declarations.  `since` is the Tile IR version that introduced a thing, `opcode` 
 from typing import Any
 
 from tileiras.ir import Attribute, Location, Operation, register_type_directive
+from tileiras.lazy import lazy_names
 
 from . import (
     attributes,
@@ -66,4 +67,7 @@ def __getattr__(name: str) -> Any:
         if isinstance(value, type) and issubclass(value, (Attribute, Location, Operation)):
             globals()[name] = value
             return value
-    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+    return _files(name)
+
+
+_files = lazy_names(__name__, globals())

@@ -4,5 +4,9 @@ Scopes and files are cuda_tile's (`di_subprogram`, `di_file`).  `convert-debugin
 those of the llvm dialect, with `--device-debug` only.
 """
 
+from tileiras.lazy import lazy_names
+
 from .attributes import *  # noqa: F403
 from .ops import *  # noqa: F403
+
+__getattr__ = lazy_names(__name__, globals())

@@ -5,6 +5,8 @@ operations are ordered by tokens, and facts about values (`assume`) are kept bes
 warps will run or who holds which element.
 """
 
+from tileiras.lazy import lazy_names
+
 from .accesses import (
     AtomicCASOp,
     AtomicRMWOp,
@@ -92,3 +94,5 @@ __all__ = [
     "Dot",
     *(name for name in dir() if name.endswith(("Op", "Attr", "Type"))),
 ]
+
+__getattr__ = lazy_names(__name__, globals())

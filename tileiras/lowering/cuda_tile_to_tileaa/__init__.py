@@ -11,6 +11,7 @@ from typing import Any
 
 from tileiras.diagnostics import CompileError, Diagnostic, DiagnosticEngine, ExitCode, Severity
 from tileiras.ir import Operation, VerifyError, registry
+from tileiras.lazy import lazy_names
 from tileiras.named_tuple import NamedTuple
 
 from . import (
@@ -87,3 +88,6 @@ def convert_to_tileaa(module: Operation, target: TargetSpec, engine: DiagnosticE
     memory.end_lifetimes(module)
     body = type(module.regions[0])().take_blocks(module.regions[0])
     return ModuleOp.create((), (), chip_attributes(target.gpu_name), [body], (), module.location)
+
+
+__getattr__ = lazy_names(__name__, globals())

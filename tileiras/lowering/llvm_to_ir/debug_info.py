@@ -20,6 +20,7 @@ import posixpath
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from tileiras import dialects
 from tileiras.dialects import llvm
 from tileiras.dialects.cuda_tile import DILexicalBlockAttr, DILoc, DISubprogramAttr
 from tileiras.dialects.cuda_tile.debug_info import subprogram_of, supported_location
@@ -182,22 +183,20 @@ class DebugMetadata:
         )
 
     def _type(self, type: debuginfo.DebugTypeAttr) -> str:
-        from tileiras.dialects import debuginfo
-
-        if isinstance(type, debuginfo.DIPointerTypeAttr):
+        if isinstance(type, dialects.debuginfo.DIPointerTypeAttr):
             pointee = self._type(type.pointee)
             return self._node(f"!DIDerivedType(tag: DW_TAG_pointer_type, baseType: {pointee}, size: {type.size})")
-        if isinstance(type, debuginfo.DIArrayTypeAttr):
+        if isinstance(type, dialects.debuginfo.DIArrayTypeAttr):
             element = self._type(type.element)
             elements = self._node("!{" + self._node(f"!DISubrange(count: {type.count})") + "}")
             shape = f"size: {type.size}, elements: {elements}"
             return self._node(f"!DICompositeType(tag: DW_TAG_array_type, baseType: {element}, {shape})")
-        if isinstance(type, debuginfo.DIStructTypeAttr):
+        if isinstance(type, dialects.debuginfo.DIStructTypeAttr):
             members = ", ".join(self._member(type, number) for number in range(len(type.members)))
             elements = self._node("!{" + members + "}")
             return self._node(f"!DICompositeType(tag: DW_TAG_structure_type, size: {type.size}, elements: {elements})")
         name = escaped(type.type_name)
-        if isinstance(type, debuginfo.DIUnspecifiedTypeAttr):
+        if isinstance(type, dialects.debuginfo.DIUnspecifiedTypeAttr):
             return self._node(f'!DIBasicType(tag: DW_TAG_unspecified_type, name: "{name}")')
         return self._node(f'!DIBasicType(name: "{name}", size: {type.size}, encoding: DW_ATE_{type.encoding.value})')
 

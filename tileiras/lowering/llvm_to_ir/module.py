@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from tileiras import lowering
 from tileiras.diagnostics import CompileError, Diagnostic, ExitCode, Severity
 from tileiras.dialects import llvm
 from tileiras.dialects.gpu import GPUModuleOp
@@ -71,9 +72,7 @@ class ModuleTranslation:
         """The highest optimization level of the module, or None."""
         self.debug: DebugMetadata | None = None
         if debug is not None:
-            from .debug_info import DebugMetadata
-
-            self.debug = DebugMetadata(debug, self.node)
+            self.debug = lowering.llvm_to_ir.debug_info.DebugMetadata(debug, self.node)
         self._declarations: dict[str, str] = {}
         self._signatures: dict[str, tuple[str, tuple[str, ...]]] = {}
         self._defined: set[str] = set()
@@ -288,8 +287,6 @@ def _used_elsewhere(variables: Iterable[llvm.GlobalOp]) -> list[str]:
 
 
 def _initial_value(value: DenseElementsAttr | StringAttr) -> str:
-    from tileiras.ir import DenseElementsAttr
-
     if isinstance(value, DenseElementsAttr) and not value.is_splat:
         # An array constant; its vector spelling differs only in the brackets.
         return "[" + constant_text(value)[1:-1] + "]"

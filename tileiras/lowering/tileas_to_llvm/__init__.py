@@ -21,6 +21,7 @@ from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.nv_tileas import names
 from tileiras.ir import DenseElementsAttr, Location, Operation, StringAttr, TensorType, UnitAttr, i8
 from tileiras.layout.arena import ARENA_ALIGNMENT
+from tileiras.lazy import lazy_names
 from tileiras.targets import Target
 
 # Nearly every kernel takes rules of these files.
@@ -263,3 +264,6 @@ def _string_constant(name: str, text: str, location: Location) -> Operation:
 
 
 __all__ = ["FAMILIES", "convert_tileas_to_llvm", "pattern"]
+
+
+__getattr__ = lazy_names(__name__, globals())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import tileiras
 from tileiras.dialects import arith, llvm, nvvm
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
@@ -20,6 +21,7 @@ from tileiras.ir import (
     element_type_of,
     i1,
 )
+from tileiras.lowering.tileas_to_llvm.conversions import to_f32
 
 from .function import FunctionLowering
 from .types import NATIVE_FLOATS, count_of, element_of, held_bits, scalar_type, vector_of
@@ -106,13 +108,13 @@ def _intrinsic(name: str) -> Any:
 
 def _float_extreme(name: str) -> Any:
     def lower(op: Operation, args: Sequence[Value], lowering: FunctionLowering) -> Value:
-        from .floats import widened
-
         args = lowering.matched(args)
         type = element_type_of(op.result.type)
         if aa.FLUSH_TO_ZERO in op.attributes:
             args = [_flushed(value, lowering) for value in args]
-        return widened(type, args, lowering, lambda values: lowering.emit.intrinsic(name, *values))
+        return tileiras.lowering.tileas_to_llvm.floats.widened(
+            type, args, lowering, lambda values: lowering.emit.intrinsic(name, *values)
+        )
 
     return lower
 
@@ -225,14 +227,10 @@ def compare_floats(op: arith.CmpFOp, args: Sequence[Value], lowering: FunctionLo
     type = element_type_of(op.lhs.type)
     a, b = lowering.matched(args)
     if type.keyword not in NATIVE_FLOATS:
-        from .conversions import to_f32
-
         a, b = to_f32(type, a, lowering), to_f32(type, b, lowering)
     result = emit.fcmp(predicate, a, b)
     if lowering.relations is None:
-        from .float_relations import FloatRelations
-
-        lowering.relations = FloatRelations(emit)
+        lowering.relations = tileiras.lowering.tileas_to_llvm.float_relations.FloatRelations(emit)
     lowering.relations.note(result, predicate, a, b)
     return result
 
@@ -247,10 +245,10 @@ def select(op: arith.SelectOp, args: Sequence[Value], lowering: FunctionLowering
 
 
 def negate(op: arith.NegFOp, args: Sequence[Value], lowering: FunctionLowering) -> Value:
-    from .floats import widened
-
     type = element_type_of(op.result.type)
-    return widened(type, args, lowering, lambda values: lowering.emit.insert(llvm.FNegOp(*values)))
+    return tileiras.lowering.tileas_to_llvm.floats.widened(
+        type, args, lowering, lambda values: lowering.emit.insert(llvm.FNegOp(*values))
+    )
 
 
 def assume(op: tileas.AssumeOp, args: Sequence[Any], lowering: FunctionLowering) -> Any:

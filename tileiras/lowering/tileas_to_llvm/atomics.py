@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+import tileiras
 from tileiras.dialects import llvm, nvvm
 from tileiras.dialects.nvvm.atomics import atomic_form
 from tileiras.ir import FloatType, IntegerType, Operation, StringAttr, Value, VerifyError, i32
@@ -290,10 +291,10 @@ def tiled_atomic_rmw(op: tileas.TiledAtomicRMWOp, args: Sequence[Any], lowering:
             elif op.multicast is None:
                 update.at(emit.gep(pointer, offset), [elements], predicate)
             else:
-                from . import multimem
-
                 mode = op.rmw_mode.value
-                multimem.reduce(lowering, mode, emit.gep(pointer, offset), elements, predicate, ordering_of(op))
+                place = emit.gep(pointer, offset)
+                multimem = tileiras.lowering.tileas_to_llvm.multimem
+                multimem.reduce(lowering, mode, place, elements, predicate, ordering_of(op))
 
     # Updates in switches of multicast memory have orders of their own.
     count = 1 if op.multicast is not None else _distinct(layout) // size

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import tileiras
 from tileiras.analysis.one_thread import is_done_by_one_thread
 from tileiras.dialects import llvm, nvvm, scf
 from tileiras.dialects import nv_tileaa as aa
@@ -90,10 +91,8 @@ def lower_for(op: scf.ForOp, args: Sequence[Any], lowering: FunctionLowering) ->
 
 def _branch_of_others(join: Block, initial: Sequence[Value], lowering: FunctionLowering) -> None:
     """Branches all threads but one, which continues in a new block, to the exit, with the initial values of a loop."""
-    from .agents import in_first_warp  # few kernels load it
-
     emit = lowering.emit
-    for condition in (in_first_warp(lowering), emit.insert(nvvm.ElectSyncOp())):
+    for condition in (tileiras.lowering.tileas_to_llvm.agents.in_first_warp(lowering), emit.insert(nvvm.ElectSyncOp())):
         if condition is not None:
             alone = lowering.new_block()
             emit.insert(llvm.CondBrOp(condition, [], list(initial), trueDest=alone, falseDest=join))

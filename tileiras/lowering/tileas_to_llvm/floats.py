@@ -18,6 +18,7 @@ from tileiras.ir import (
     Value,
     element_type_of,
 )
+from tileiras.lowering.tileas_to_llvm.conversions import from_f32, round_to_tf32, to_f32
 
 from .function import FunctionLowering
 from .types import NATIVE_FLOATS, ROUNDING, count_of, element_of, vector_of
@@ -34,8 +35,6 @@ def widened(
     """`compute` on the arguments; for a type without arithmetic on f32 values, rounded once at the end."""
     if type.keyword in NATIVE_FLOATS:
         return compute(list(args))
-    from .conversions import from_f32, round_to_tf32, to_f32
-
     if type.keyword == "tf32":
         return round_to_tf32(compute(list(args)), lowering)
     return from_f32(type, compute([to_f32(type, a, lowering) for a in args]), lowering)
@@ -69,8 +68,6 @@ def _issue(
     type = element_type_of(op.result.type)
     if type.keyword not in ("f16", "bf16"):
         return emit.insert(cls(*args, **rounding))
-    from .conversions import from_f32, to_f32
-
     wide = emit.insert(cls(*(to_f32(type, a, lowering) for a in args), **rounding))
     return from_f32(type, wide, lowering, op.rounding_mode.value)
 
@@ -109,8 +106,6 @@ def sqrt(op: tileas.SqrtOp, args: Sequence[Value], lowering: FunctionLowering) -
         return _issue(nvvm.SqrtOp, op, args[:1], rounding, lowering)
     if type.keyword in ("f32", "f64"):
         return emit.intrinsic("sqrt", args[0])
-    from .conversions import from_f32, to_f32
-
     # f32 has more than twice the bits of every narrower type plus two: rounding twice is rounding once.
     return from_f32(type, emit.intrinsic("sqrt", to_f32(type, args[0], lowering)), lowering)
 

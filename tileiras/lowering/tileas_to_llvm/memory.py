@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import tileiras
 from tileiras.dialects import llvm
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import FloatType, IntegerType, Operation, SymbolRefAttr, Type, Value, element_type_of, i8
@@ -52,9 +53,7 @@ def _addresses(
     op: tileas.TiledLoadOp | tileas.TiledStoreOp, layout: LinearLayout, lowering: FunctionLowering
 ) -> TileAddresses:
     if op.view.type.element_type.width == 4:
-        from .sub_byte import NibbleAddresses
-
-        return NibbleAddresses(op, layout, lowering)
+        return tileiras.lowering.tileas_to_llvm.sub_byte.NibbleAddresses(op, layout, lowering)
     return TileAddresses(op, layout, lowering)
 
 
@@ -70,13 +69,9 @@ def tiled_load(op: tileas.TiledLoadOp, args: Sequence[Any], lowering: FunctionLo
     acting = representative(layout, lowering) if ordering else None
     access: Any = load_vector
     if op.reduction is not None:
-        from . import multimem
-
-        access = multimem.load(op.reduction.value)
+        access = tileiras.lowering.tileas_to_llvm.multimem.load(op.reduction.value)
     elif addresses.view.element_type.width == 4:
-        from . import sub_byte
-
-        access = sub_byte.load_vector
+        access = tileiras.lowering.tileas_to_llvm.sub_byte.load_vector
 
     def load(width: int, masked: bool) -> Value:
         groups = register_groups(layout.registers, vector_bits(layout, axis, width) if width > 1 else ())
@@ -112,13 +107,9 @@ def tiled_store(op: tileas.TiledStoreOp, args: Sequence[Any], lowering: Function
     ordering = ordering_of(op)
     access: Any = store_vector
     if op.multicast is not None:
-        from . import multimem
-
-        access = multimem.store_vector
+        access = tileiras.lowering.tileas_to_llvm.multimem.store_vector
     elif addresses.view.element_type.width == 4:
-        from . import sub_byte
-
-        access = sub_byte.store_vector
+        access = tileiras.lowering.tileas_to_llvm.sub_byte.store_vector
 
     def store(width: int, masked: bool) -> None:
         groups = register_groups(layout.registers, vector_bits(layout, axis, width) if width > 1 else ())
@@ -142,19 +133,14 @@ def tiled_store(op: tileas.TiledStoreOp, args: Sequence[Any], lowering: Function
 
 def load(op: tileas.LoadOp, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]:
     if tileas.PARTS in op.attributes and not lowering.narrow:
-        # Loaded for such accesses only.
-        from .parts import access_in_parts
-
-        return access_in_parts(op, lowering)
+        return tileiras.lowering.tileas_to_llvm.parts.access_in_parts(op, lowering)
     emit = lowering.emit
     layout = lowering.layout(op.data)
     type = element_type_of(op.data.type)
     element, held = i8 if type.width == 4 else memory_type(type), scalar_type(type)
     access: Any = load_vector
     if type.width == 4:
-        from . import sub_byte
-
-        access = sub_byte.load_vector
+        access = tileiras.lowering.tileas_to_llvm.sub_byte.load_vector
     pointers = lowering.value(op.pointer)
     other = as_data(lowering.value(op.other), lowering) if op.other is not None else None
     ordering = ordering_of(op)
@@ -206,10 +192,7 @@ def _unused_registers(op: tileas.LoadOp, lowering: FunctionLowering) -> frozense
 
 def store(op: tileas.StoreOp, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]:
     if tileas.PARTS in op.attributes and not lowering.narrow:
-        # Loaded for such accesses only.
-        from .parts import access_in_parts
-
-        return access_in_parts(op, lowering)
+        return tileiras.lowering.tileas_to_llvm.parts.access_in_parts(op, lowering)
     emit = lowering.emit
     layout = lowering.layout(op.data)
     pointers = lowering.value(op.pointer)
@@ -219,9 +202,7 @@ def store(op: tileas.StoreOp, args: Sequence[Any], lowering: FunctionLowering) -
     ordering = ordering_of(op)
     access: Any = store_vector
     if points_to_half_bytes(op.pointer.type):
-        from . import sub_byte
-
-        access = sub_byte.store_vector
+        access = tileiras.lowering.tileas_to_llvm.sub_byte.store_vector
     elif op.mask is not None or acting is not None or ordering:
         value = emit.bitcast(value, vector_of(as_integer(element_of(value.type)), layout.registers))
     mask = MaskedVectors(op, layout, lowering)

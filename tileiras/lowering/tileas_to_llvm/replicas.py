@@ -8,6 +8,7 @@ same in all threads.
 
 from __future__ import annotations
 
+import tileiras
 from tileiras.ir import Value
 from tileiras.layout import LinearLayout
 
@@ -28,6 +29,4 @@ def from_elected(value: Value, layout: LinearLayout, lowering: FunctionLowering)
         value = emit.shuffle(value, [register & ~free["register"] for register in range(layout.registers)])
     if representative(layout, lowering) is None:
         return value
-    from .convert_layout import through_shared
-
-    return through_shared(value, layout, layout, lowering)
+    return tileiras.lowering.tileas_to_llvm.convert_layout.through_shared(value, layout, layout, lowering)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import tileiras
 from tileiras import gf2
 from tileiras.dialects import llvm
 from tileiras.dialects import nv_tileas as tileas
@@ -20,9 +21,7 @@ from .types import points_to_half_bytes, scalar_type
 def splat(op: tileas.SplatOp, args: Sequence[Value], lowering: FunctionLowering) -> Value:
     scalar = args[0]
     if points_to_half_bytes(op.result.type):
-        from .sub_byte import half_byte_address
-
-        scalar = half_byte_address(scalar, lowering)
+        scalar = tileiras.lowering.tileas_to_llvm.sub_byte.half_byte_address(scalar, lowering)
     return lowering.emit.splat(scalar, lowering.layout(op.result).registers)
 
 
@@ -82,18 +81,20 @@ def make_range(op: tileas.MakeRangeOp, args: Sequence[Value], lowering: Function
 
 def rename(op: tileas.PermuteOp | tileas.ViewOp, args: Sequence[Any], lowering: FunctionLowering) -> Any:
     """Views and permutations: the same elements under other coordinates."""
-    from .convert_layout import StagedFragment, convert
-
-    if isinstance(args[0], StagedFragment) or is_in_shared(op.result.type):
+    if isinstance(args[0], tileiras.lowering.tileas_to_llvm.convert_layout.StagedFragment) or is_in_shared(
+        op.result.type
+    ):
         return args  # in the result's layout already
-    return convert(args[0], renamed_layout(op), lowering.layout(op.result), lowering)
+    return tileiras.lowering.tileas_to_llvm.convert_layout.convert(
+        args[0], renamed_layout(op), lowering.layout(op.result), lowering
+    )
 
 
 def broadcast(op: tileas.BroadcastOp, args: Sequence[Value], lowering: FunctionLowering) -> Value:
     """Each element of the result is the one whose coordinate is 0 along the broadcast dimensions."""
-    from .convert_layout import convert
-
-    return convert(args[0], lowering.layout(op.operand), broadcast_layout(op), lowering)
+    return tileiras.lowering.tileas_to_llvm.convert_layout.convert(
+        args[0], lowering.layout(op.operand), broadcast_layout(op), lowering
+    )
 
 
 def program_id(op: tileas.GetProgramIdOp, args: Sequence[Any], lowering: FunctionLowering) -> Value:
@@ -110,9 +111,7 @@ def number_of_neighbor(rank: int, lowering: FunctionLowering) -> Value:
 
 def _neighbor(own: Value, rank: int, lowering: FunctionLowering) -> Value:
     """The number of the tile block of a rank in the cluster of tile blocks along x; grids are multiples of clusters."""
-    from .agents import copies_for_others
-
-    together, emit = copies_for_others(lowering), lowering.emit
+    together, emit = tileiras.lowering.tileas_to_llvm.agents.copies_for_others(lowering), lowering.emit
     if together is None:
         return own
     blocks = tileas.number_of(lowering.func, tileas.CLUSTER_BLOCKS) or 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tileiras import gf2
+from tileiras import analysis, gf2
 from tileiras.analysis.dots import feeds_dots
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import Value, VerifyError, element_type_of, i32
@@ -227,9 +227,7 @@ def reads_steps(op: tileas.CopyOp | ConsumerReadOp, buffer: Value) -> bool:
         return False
     if tileas.pipe_of_buffer(buffer) is None:
         return True
-    from tileiras.analysis.pipes import is_held_by_dots
-
-    return is_held_by_dots(op)
+    return analysis.pipes.is_held_by_dots(op)
 
 
 def copy(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from tileiras import dialects
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.debuginfo import DILocalVariableAttr, DIPointerTypeAttr, DIUnspecifiedTypeAttr, ValueOp
 from tileiras.ir import i32
@@ -28,9 +29,7 @@ def lower_variable(op: debuginfo.AddrOp | ValueOp, args: Sequence[Any], lowering
         value = lowering.emit.poison(i32)
         type = DIUnspecifiedTypeAttr(str(operand.type))
     elif type is None and isinstance(operand.type, aa.PtrType):
-        from tileiras.dialects.debuginfo.value_types import debug_type
-
-        pointee = debug_type(operand.type.pointee)
+        pointee = dialects.debuginfo.value_types.debug_type(operand.type.pointee)
         if pointee is not None:
             type = DIPointerTypeAttr(pointee) if isinstance(op, ValueOp) else pointee
     if type is not variable.type:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from tileiras import schedule
 from tileiras.analysis.copied_loads import moves_with_conversion
 from tileiras.analysis.dots_in_flight import is_of_warpgroups
 from tileiras.analysis.pipes import pipe_of
@@ -43,11 +44,9 @@ class Consumer:
         at = {ring: builder.insert(tileas.CreateIteratorOp(ring.consumer)).results[0] for ring in self._pipes.rings}
         self._block(work, at, runs_once=True)
         if self._overlapping:
-            from .pipe_slots import overlap_around_pipes
-
             for loop in self._overlapping:
                 block = loop.parent
-                overlap_around_pipes(loop)
+                schedule.materialize.pipe_slots.overlap_around_pipes(loop)
                 # No stage is filled again after the last loop, where the last iterations now end.
                 for ring in (ring for ring in self._pipes.rings if ring in self._ended.get(loop, ())):
                     _mark_last_releases(block, ring)
@@ -139,10 +138,7 @@ class Consumer:
         again = [token for pipe, token in zip(held, handed_on[len(rings) :])
                  if not runs_once or pipe.ring.last is not loop or is_published(new) or most is not None]  # fmt: skip
         if most is not None:
-            # Loaded for such loops only.
-            from .cluster_trips import give_back_rest
-
-            give_back_rest(new, most, own, at)
+            schedule.materialize.cluster_trips.give_back_rest(new, most, own, at)
         if again:
             _release_last(new, again)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from itertools import accumulate
 
+from tileiras import analysis
 from tileiras.analysis.dots_in_flight import buffers_read
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
@@ -156,17 +157,13 @@ def _pipes(dot: tileas.DotOp) -> set[Operation]:
 
 
 def _frees_by_commit(pipe: Operation) -> bool:
-    from tileiras.analysis.pipes import protocol_of
-
-    return protocol_of(pipe).frees_by_commit  # type: ignore[arg-type]
+    return analysis.pipes.protocol_of(pipe).frees_by_commit  # type: ignore[arg-type]
 
 
 def _releases(op: Operation, pipes: set[Operation]) -> bool:
     if op.name != names.CONSUMER_RELEASE:
         return False
-    from tileiras.analysis.pipes import pipe_of
-
-    return pipe_of(op.operands[0]) in pipes
+    return analysis.pipes.pipe_of(op.operands[0]) in pipes
 
 
 def _fills(buffer: Value, loop: Operation) -> list[Operation]:
@@ -175,10 +172,8 @@ def _fills(buffer: Value, loop: Operation) -> list[Operation]:
     found = [user for user in found if tileas.BEHIND_READERS not in user.attributes]
     pipe = tileas.pipe_of_buffer(buffer)
     if pipe is not None and not _frees_by_commit(pipe):
-        from tileiras.analysis.pipes import pipe_of
-
         copies = [op for op in loop.walk() if op.name in _FILLS_PIPES]
-        found += [op for op in copies if buffer in getattr(pipe_of(op.token), "buffers", ())]  # type: ignore[attr-defined]
+        found += [op for op in copies if buffer in getattr(analysis.pipes.pipe_of(op.token), "buffers", ())]  # type: ignore[attr-defined]
     return found
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tileiras import analysis
 from tileiras.analysis.dots_in_flight import scales_of
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import TensorType, Value, i32
@@ -51,10 +52,8 @@ def _copy_of(value: Value) -> tileas.CopyOp | None:
 
 def _pipe_freed_by_commits(buffer: Value) -> Any:
     """The pipe of a buffer; None if it has no pipe, or threads free the stages of its pipe."""
-    from tileiras.analysis.pipes import protocol_of
-
     pipe = tileas.pipe_of_buffer(buffer)
-    return pipe if pipe is not None and protocol_of(pipe).frees_by_commit else None
+    return pipe if pipe is not None and analysis.pipes.protocol_of(pipe).frees_by_commit else None
 
 
 def turns_of_stages(stages: int) -> int:

@@ -11,6 +11,7 @@ Proxy"); where all threads wait for a stage that other threads have copied, and 
 
 from __future__ import annotations
 
+from tileiras import analysis
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.arith.build import integer
@@ -36,11 +37,8 @@ def _comes_with_wait(fence: Operation) -> bool:
         op = op.next
     if op is None or op.name != names.CONSUMER_WAIT:
         return False
-    # Loaded for kernels with pipes only.
-    from tileiras.analysis.pipes import pipe_of, protocol_of
-
-    pipe = pipe_of(op.operands[0])
-    protocol = None if pipe is None else protocol_of(pipe)
+    pipe = analysis.pipes.pipe_of(op.operands[0])
+    protocol = None if pipe is None else analysis.pipes.protocol_of(pipe)
     return protocol is not None and protocol.fence == "behind wait" and protocol.empty != "agent"
 
 

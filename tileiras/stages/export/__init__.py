@@ -14,11 +14,13 @@ import sys
 import threading
 from typing import Any, Callable, Iterator, Mapping
 
-from tileiras import extras
+import tileiras
+from tileiras import extras, stages
 from tileiras.diagnostics import CompileError, Diagnostic, ExitCode, Severity
 from tileiras.inputs import FILE, FOLDER, UNSEEN, VARIABLE, Input, kinds, places, with_title
 from tileiras.ir import FileLineColLoc
 from tileiras.ir.encoding import check_encoding
+from tileiras.lazy import lazy_names
 from tileiras.stages import StageContext, StageOptions, StageResult
 
 from . import loaded
@@ -67,13 +69,11 @@ def run(source: bytes, options: StageOptions, context: StageContext) -> StageRes
 
 def _slot_names(requests: list[tuple[Any, list[Any], str]]) -> dict[str, list[str]]:
     """The names of every compiled kernel's parameters, of those kernels that let them be seen."""
-    from .signatures import slot_names
-
     found = {}
     for kernel, signatures, _ in requests:
         names = _parameter_names(kernel)
         for signature in signatures if names is not None else ():
-            slots = slot_names(names, signature.parameters)
+            slots = stages.export.signatures.slot_names(names, signature.parameters)
             if slots is not None:
                 found[signature.symbol] = slots
     return found
@@ -231,13 +231,11 @@ def checked_signature(name: str, kernel: Any, parameters: tuple, place: Place, a
 
     Raises CompileError (code 3) at line and column `at` for a name or parameters that the kernel cannot have.
     """
-    from .signatures import SignatureError, kernel_signature
-
     if not isinstance(name, str) or not name.isidentifier() or not name.isascii():
         raise place.error(*at, f"{name!r} is not a name that a kernel can have: letters, digits and _ only")
     try:
-        signature = kernel_signature(name, parameters)
-    except SignatureError as error:
+        signature = stages.export.signatures.kernel_signature(name, parameters)
+    except stages.export.signatures.SignatureError as error:
         raise place.error(*at, f"'{name}': {error}") from None
     wanted = _parameter_names(kernel)
     if wanted is not None and len(signature.parameters) != len(wanted):
@@ -313,22 +311,20 @@ def export_requests(
                 )
             except Exception as error:
                 raise _located(error, place, lines.get(name)) from None
-    from tileiras.bytecode.relative_paths import make_paths_relative
-
-    return make_paths_relative(bytes(shared()) if shared is not None else output.getvalue(), place.root)
+    data = bytes(shared()) if shared is not None else output.getvalue()
+    return tileiras.bytecode.relative_paths.make_paths_relative(data, place.root)
 
 
 def _newest_version() -> str | None:
     """The newest version of the format that the front end writes and the compiler reads: operations and options of
     kernels need their version or a newer one.  None leaves the choice to a front end that has other names for them."""
-    from tileiras.bytecode.versions import SUPPORTED
-
     try:
         from cuda.tile._bytecode import BytecodeVersion
     except ImportError:
         return None
     known = {member.as_string() for member in BytecodeVersion}
-    return next((str(version) for version in reversed(SUPPORTED) if str(version) in known), None)
+    newest_first = reversed(tileiras.bytecode.versions.SUPPORTED)
+    return next((str(version) for version in newest_first if str(version) in known), None)
 
 
 @contextlib.contextmanager
@@ -431,3 +427,6 @@ def _traceback_location(error: BaseException, place: Place) -> FileLineColLoc | 
         if inside and not file.startswith(_OWN_PACKAGE):
             return place.location(file, frame.lineno or 1, (frame.colno or 0) + 1)
     return None
+
+
+__getattr__ = lazy_names(__name__, globals())

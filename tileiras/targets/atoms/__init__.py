@@ -12,3 +12,7 @@
 
 Rows whose `chosen` is False are described, but no pass chooses them yet.
 """
+
+from tileiras.lazy import lazy_names
+
+__getattr__ = lazy_names(__name__, globals())
