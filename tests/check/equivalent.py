@@ -84,6 +84,8 @@ class Registers:
             return (1 << width - 1) - 1
         if name == "min" and None not in ends:
             return min(each for each in ends if each is not None)
+        if name == "selp":
+            ends = ends[:2]
         if None in ends or not ends:
             return None
         known = [each for each in ends if each is not None]
@@ -128,21 +130,21 @@ class Registers:
 def single_tiles(entry: Operation, facts: Facts) -> set[tuple[int, int]]:
     """(axis, parameter) where the number of a tile block along the axis is that of a tile of one element along a
     dimension of the parameter's size: at the size, the tile lies entirely outside of its view."""
-    found = set()
+    pairs = set()
     for op in entry.walk():
         if not hasattr(op, "index") or not hasattr(op, "view"):
             continue
         view = op.view.type
-        made = op.view.defining_op
-        shape = facts.sizes_of.get(source(made.operands[0]), []) if made is not None else []
+        maker = op.view.defining_op
+        shape = facts.sizes_of.get(source(maker.operands[0]), []) if maker is not None else []
         dims = tuple(getattr(view, "dim_map", range(len(view.tile_shape))))
         for index, dim, tile in zip(op.index, dims, view.tile_shape):
             block = source(index).defining_op
             described = shape[dim] if dim < len(shape) else None
             if tile == 1 and described is not None and described[0] == "parameter" and block is not None:
                 if block.name == "cuda_tile.get_tile_block_id":
-                    found.add((list(block.results).index(source(index)), described[1]))
-    return found
+                    pairs.add((list(block.results).index(source(index)), described[1]))
+    return pairs
 
 
 def proof(fault: Fault, original: str, facts: Facts, single: set[tuple[int, int]] = frozenset()) -> str:
@@ -192,6 +194,8 @@ def _same_part(registers: Registers, ptx: str, result: str, inputs: list[str], c
     for opcode, operands in registers.uses(result):
         if opcode.startswith("shr.") and operands[0] == result and operands[1].isdigit():
             bits = int(operands[1])
+        elif opcode.startswith("and.") and re.fullmatch(r"\d+", operands[-1]):
+            bits = registers.zeros(operands[-1])
         elif re.match(r"setp\.(?:lt|ge)\.[su]", opcode) and operands[0] == result:
             bits = registers.zeros(operands[1])
         elif re.match(r"setp\.(?:gt|le)\.[su]", opcode) and operands[1] == result:

@@ -37,7 +37,7 @@ from tileiras.sim.errors import SimulationError
 from tileiras.sim.interpreter.machine import InterpreterError
 from tileiras.units import entry_name
 
-STEPS = 200_000
+STEPS = 600_000
 """Instructions of warps after which a launch counts as endless: right launches, which are held to it too, take less."""
 MOST = 12
 """Faults of one kind in one kernel."""

@@ -123,7 +123,7 @@ class Boundaries:
         for line, differences in lines.items():
             for sign in (1, -1):
                 if self._failed[line, parameter.position, sign] < _FAILURES:
-                    found = size + sign * differences[differences != 0]
-                    found = found[(found > 0) & (found <= most) & (found % parameter.divisor == 0)]
-                    votes[found] += 0.25 if self.met[line] else 1.0
+                    others = size + sign * differences[differences != 0]
+                    others = others[(others > 0) & (others <= most) & (others % parameter.divisor == 0)]
+                    votes[others] += 0.25 if self.met[line] else 1.0
         return votes

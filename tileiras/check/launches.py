@@ -38,8 +38,8 @@ _CANDIDATES = 24
 
 
 def ring_trips(ptx: str) -> int:
-    """Trips of a loop after which each stage of the deepest ring of a code has been used a third time: a barrier's
-    phase then has the parity of its first one, and a parity that is not kept shows."""
+    """Trips of a loop after which each stage of the deepest ring of a code has been used a third time: the parity of a
+    barrier's phase then returns, and a parity that is not updated shows."""
     stages = max((len(re.findall(r"mbarrier\.init\.", each)) for each in ptx.split(".entry")), default=0) // 2
     return min(2 * stages + 1, MOST_TRIPS)
 
@@ -52,7 +52,7 @@ def plans(facts: Facts, trips: int = 0) -> Iterator[Plan]:
 
 
 def every(facts: Facts, boundaries: Boundaries, ptx: str) -> Iterator[Plan]:
-    """All launches of a check of a code; the later ones depend on what `boundaries` learns from the earlier ones."""
+    """All launches of a check of a code; `boundaries` learns from each before the next is chosen."""
     yield from plans(facts, ring_trips(ptx))
     yield from edge_plans(facts, boundaries)
 
@@ -93,7 +93,7 @@ def _drawn(
     bits that select a register.
     """
     tile, divisor = max(each.tile for each in members), max(each.divisor for each in members)
-    # Where tiles have one element, what a block computes of its number shows in the third.
+    # Where tiles have one element, a third block shows the effect of large block numbers.
     most = max(tile if number % 4 else 2 * tile, 3)
     drawn = [-(-draw.randrange(1, most + 1) // divisor) * divisor for _ in range(_CANDIDATES)]
     group = members[0].position
