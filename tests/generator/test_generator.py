@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -12,6 +16,7 @@ from tests.generator.forms import FORMS
 from tests.generator.judge import FINE, draw, interpreted, judge
 from tests.generator.options import Weights
 
+ROOT = Path(__file__).resolve().parents[2]
 FIXED_RUN = 30
 """Cases of the plain sequence that every run of the tests judges."""
 
@@ -60,3 +65,10 @@ def test_the_command_judges_the_same_cases(capfd, tmp_path, weights):
     assert main(arguments) == 0 and figures.read_text().splitlines() == lines
     shown = capfd.readouterr().out
     assert "| all |" in shown and "impossible" in shown
+
+
+def test_a_build_runs_them_for_some_time():
+    words = [sys.executable, "-m", "SCons", "-n", "conformance", "fuzz=7", "seed=3", "workers=1"]
+    said = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    commands = [line for line in said.splitlines() if "tests/" in line]
+    assert len(commands) == 1 and commands[0].endswith("tests/generator --seconds 7 --seed 3 --jobs 1")
