@@ -57,7 +57,7 @@ class Plan:
     has_spare_blocks: bool = False
     """The grid has an extra block if that block touches nothing: launchers round grids up, and masks disable it."""
     has_large_scalars: bool = False
-    """Floating-point parameters are large whatever the arrays contain."""
+    """Floating-point parameters are large, independent of the kind of the values in arrays."""
     lengths: tuple[tuple[int, int], ...] = ()
     """Numbers in memory that bound loops, in turn: tiles, and further elements."""
     limit: int | None = None
