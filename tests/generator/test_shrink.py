@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import pytest
 
 import tileiras
-from tests.check.test_blame import FAULTS, plant
+from tests.check.pass_faults import FAULTS, plant
 from tests.generator.choices import Choices
 from tests.generator.judge import draw, judge
 from tests.generator.reduction import reduced, size
@@ -21,7 +21,7 @@ TARGETS = ("sm_80", "sm_90", "sm_120")
 
 
 class Planted(NamedTuple):
-    """A case that a fault of `tests/check/test_blame.py` breaks, and the most operations that its module may keep."""
+    """A case that a fault of `tests/check/pass_faults.py` breaks, and the most operations that its module may keep."""
 
     fault: str
     family: str

@@ -290,7 +290,7 @@ def named_files(tree: ast.Module, package: str) -> set[tuple[str, str]]:
         elif isinstance(node, ast.Import):
             packages.update({alias.name: alias.name for alias in node.names if alias.name == "tileiras"})
     found: set[tuple[str, str]] = set()
-    for node in _executed(tree) if packages else ():
+    for node in _expressions(tree) if packages else ():
         attributes: list[str] = []
         while isinstance(node, ast.Attribute):
             attributes.insert(0, node.attr)
@@ -315,7 +315,7 @@ def stage_roots(stage: Stage) -> tuple[str, ...]:
 
 
 def _executed(tree: ast.Module) -> Iterable[ast.stmt]:
-    """The statements of a module except the bodies of `if TYPE_CHECKING:`; expressions import nothing."""
+    """The statements of a module except the bodies of `if TYPE_CHECKING:`."""
     import ast
 
     stack: list[Any] = [*tree.body]
@@ -327,6 +327,19 @@ def _executed(tree: ast.Module) -> Iterable[ast.stmt]:
         yield node
         for blocks in _BLOCKS:
             stack += getattr(node, blocks, ())
+
+
+def _expressions(tree: ast.Module) -> Iterable[ast.AST]:
+    """The nodes inside of the statements of `_executed`."""
+    import ast
+
+    with_statements = ast.stmt, ast.excepthandler, ast.match_case
+    for statement in _executed(tree):
+        stack = [statement]
+        while stack:
+            inner = [each for each in ast.iter_child_nodes(stack.pop()) if not isinstance(each, with_statements)]
+            yield from inner
+            stack += inner
 
 
 def tree_state(folder: str) -> dict[str, list[int]]:
