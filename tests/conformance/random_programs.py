@@ -27,7 +27,7 @@ import numpy as np  # noqa: E402
 
 import tileiras  # noqa: E402
 from tests.kernels.random_tiles import DTYPES, INTEGERS, MAX_ELEMENTS, RandomKernel  # noqa: E402
-from tests.kernels.reasons import stated
+from tests.kernels.reasons import stated  # noqa: E402
 from tests.kernels.tiles import Tile, assert_same, run_both  # noqa: E402
 from tests.kernels.views import tile_type  # noqa: E402
 from tileiras.diagnostics import CompileError  # noqa: E402
