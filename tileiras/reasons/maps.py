@@ -24,7 +24,8 @@ ROWS: dict[str, Row] = {
     # ---- the access --------------------------------------------------------------------------------------------------
     "maps.no-tile": Row("it does not access a tile of a view", _VIEW),
     "maps.multicast-memory": Row("it accesses every copy of multicast memory", "access one copy"),
-    "maps.no-reduction": Row("no copy in boxes combines {element} by '{mode}'", "add f16, bf16, f32 or i32; signed min and max, and, or, xor of i32 or i64"),
+    "maps.no-reduction": Row("no copy in boxes combines {element} by '{mode}'",
+                             "add f16, bf16, f32 or i32; signed min and max, and, or, xor of i32 or i64"),
     "maps.hint": Row("its hint allow_tma is false", "remove the hint allow_tma"),
     "maps.ordered": Row("it is ordered with accesses of other threads", _ORDER),
     "maps.ordered-in-cluster": Row(

@@ -20,7 +20,9 @@ ROWS: dict[str, Row] = {
     "turns.ordered": Row("'{op}' is ordered with accesses of other threads", _TILES_ALONE),
     "turns.while-waits": Row("a loop without a counter waits for stages", _COUNTED),
     "turns.in-order": Row("'{op}' has to execute in the order of tiles", _TILES_ALONE),
-    "turns.iterations-overlap": Row("iterations of a loop overlap", "rrt-size-threshold=0: light agents do not overlap iterations"),
+    "turns.iterations-overlap": Row(
+        "iterations of a loop overlap", "rrt-size-threshold=0: light agents do not overlap iterations"
+    ),
     "turns.tile-carried": Row("an iteration continues with a tile of the previous one", _TILES_ALONE),
     "turns.stage-carried": Row("an iteration holds a stage of the previous one", _TILES_ALONE),
     "turns.unequal-stages": Row("iterations of a loop use different numbers of stages", _COUNTED),
