@@ -131,8 +131,7 @@ def emulate(
     launch = Launch(
         program, memory, *shapes, _dynamic_shared_memory(program, kernel, shared_memory), parameters, seed, step_limit,
         check_uninitialised, check_races, count_bank_conflicts, rules.waived(waive), recorder,
-        _chosen(blocks, shapes), multiply, leader, compared,
-        ahead if seed is not None else 0,
+        _chosen(blocks, shapes), multiply, leader, compared, ahead if seed is not None else 0,
     )  # fmt: skip
     launch.bind_addresses(_allocate_variables(_parse(ptx), memory))
     launch.run()

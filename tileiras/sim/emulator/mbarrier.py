@@ -69,21 +69,6 @@ def decode_mbarrier(decoder: Decoder, item: Instruction, modifiers: Modifiers) -
     address = address_slot(decoder, operands[0], space)
     amount = decoder.src(operands[1] if len(operands) > 1 else Immediate(1), U32)
 
-    def tell(group: WarpGroup, elements: list[int], threads: list[int], amounts: np.ndarray) -> None:
-        recorder = group.launch.recorder
-        if operation == "init":
-            for element, thread in zip(elements, threads):
-                told = BarrierInit(place(group, element), int(amounts[thread]))
-                recorder.operation(group, item, thread, told)
-        elif operation != "inval":
-            counts = count_by_warp(group, elements, threads, lambda thread: int(amounts[thread]))
-            here = count_by_warp(group, elements, threads, lambda thread: 1)
-            for (thread, element), total in counts.items():
-                arrives = operation in ("arrive", "arrive_drop")
-                bytes_ = total if expect else -total if operation == "complete_tx" else 0
-                count = (here[thread, element] if expect else total) if arrives else 0
-                recorder.operation(group, item, thread, Arrive(place(group, element), count, bytes_))
-
     def step(group: WarpGroup) -> None:
         cells, elements, threads = barriers_at(group, item, address, space)
         arrives = operation in ("arrive", "arrive_drop")
@@ -94,7 +79,7 @@ def decode_mbarrier(decoder: Decoder, item: Instruction, modifiers: Modifiers) -
             note_arrivals(group, item, elements, threads)
         amounts = group.full(amount)
         if group.launch.recorder is not None:
-            tell(group, elements, threads, amounts)
+            _record(group, item, operation, expect, elements, threads, amounts)
         tokens = np.zeros(group.n, np.uint64)
         synchronised = 0
         for number, (element, thread) in enumerate(zip(elements, threads), 1):
@@ -126,6 +111,25 @@ def decode_mbarrier(decoder: Decoder, item: Instruction, modifiers: Modifiers) -
             group.write(slot, tokens)
 
     decoder.emit(step)
+
+
+def _record(
+    group: WarpGroup, item: Instruction, operation: str, expect: bool, elements: list[int], threads: list[int],
+    amounts: np.ndarray,
+) -> None:
+    """Give the recorder the operations of threads on barriers; `expect` as for `_changed`."""
+    recorder = group.launch.recorder
+    if operation == "init":
+        for element, thread in zip(elements, threads):
+            recorder.operation(group, item, thread, BarrierInit(place(group, element), int(amounts[thread])))
+    elif operation != "inval":
+        counts = count_by_warp(group, elements, threads, lambda thread: int(amounts[thread]))
+        here = count_by_warp(group, elements, threads, lambda thread: 1)
+        for (thread, element), total in counts.items():
+            arrives = operation in ("arrive", "arrive_drop")
+            bytes_ = total if expect else -total if operation == "complete_tx" else 0
+            count = (here[thread, element] if expect else total) if arrives else 0
+            recorder.operation(group, item, thread, Arrive(place(group, element), count, bytes_))
 
 
 def _changed(state: State | None, operation: str, expect: bool, value: int) -> State:
