@@ -1,5 +1,5 @@
 // RUN: tileiras-opt %s --tileas-split-loop-steps=compute-capability=sm_120 --verify-roundtrip | FileCheck %s
-// RUN: tileiras-opt %s --tileas-split-loop-steps="compute-capability=sm_120 num-stages=2" | FileCheck %s --check-prefix=TWO
+// RUN: tileiras-opt %s --tileas-split-loop-steps="compute-capability=sm_120 strategy={stages=2}" | FileCheck %s --check-prefix=TWO
 
 // Loops of products take smaller steps along K until shared memory holds three of them.
 
