@@ -52,7 +52,7 @@ def local_imports(tree: ast.Module) -> int:
 def test_the_measures():
     long, short = ("def f():\n" + "    x = 1\n" * lines for lines in (FUNCTION, FUNCTION - 1))
     assert long_functions(ast.parse(long)) == ["f"] and not long_functions(ast.parse(f"{short}\n\n"))
-    text = "import tileiras\ndef f():\n  import tileiras.ir\n  def g():\n    from . import x\n    from tileiras import y"
+    text = "import tileiras\ndef f():\n  import tileiras\n  def g():\n    from . import x\n    from tileiras import y"
     assert local_imports(ast.parse(text + "\n  import os\n  from tileirast import z\n")) == 3
 
 

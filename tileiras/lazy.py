@@ -10,7 +10,7 @@ each table is a literal called `_LAZY`, and files are named where they are used.
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # as in `typing`, which takes longer to load than everything that a command's start needs
+TYPE_CHECKING = False  # `typing` takes longer to load than a command's start
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any

@@ -105,8 +105,16 @@ def small_package(folder) -> str:
         "tileiras/stages/ptx.py": (
             "from __future__ import annotations\nfrom typing import TYPE_CHECKING\nimport numpy\n"
             "if TYPE_CHECKING:\n    import tileiras.typing_only\n"
+            "from tileiras import passes as named\nimport tileiras\n"
             "def run():\n    from tileiras.ir import parse\n    from ..codegen import text\n"
+            "    return named.cse.run(tileiras.layout.shared.TABLE.rows, tileiras.compile.__doc__)\n"
         ),
+        "tileiras/passes/__init__.py": "",
+        "tileiras/passes/cse.py": "",
+        "tileiras/passes/dce.py": "",
+        "tileiras/layout/__init__.py": "",
+        "tileiras/layout/shared.py": "",
+        "tileiras/layout/scan.py": "",
         "tileiras/typing_only.py": "",
         "tileiras/codegen/__init__.py": "",
         "tileiras/codegen/text.py": "",
@@ -119,11 +127,12 @@ def small_package(folder) -> str:
     return str(folder)
 
 
-def test_imports_are_followed_inside_functions_and_through_lazy_tables(tmp_path):
+def test_imports_in_functions_and_lazy_packages_are_followed(tmp_path):
     inside, outside = CodeBase(small_package(tmp_path)).closure(["tileiras.stages.ptx"])
     assert inside == [
         "tileiras", "tileiras.codegen", "tileiras.codegen.text", "tileiras.ir", "tileiras.ir.core",
-        "tileiras.ir.parser", "tileiras.stages", "tileiras.stages.ptx",
+        "tileiras.ir.parser", "tileiras.layout", "tileiras.layout.shared", "tileiras.passes", "tileiras.passes.cse",
+        "tileiras.stages", "tileiras.stages.ptx",
     ]  # fmt: skip
     assert "numpy" in outside
 

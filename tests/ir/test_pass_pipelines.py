@@ -7,8 +7,7 @@ import pytest
 from tileiras.cli.tileiras_opt import main
 from tileiras.diagnostics import CompileError
 from tileiras.ir import parse_module, print_op
-from tileiras.ir.pass_manager import Pass, PassContext, PassManager
-from tileiras.ir.pass_pipelines import parse_pipeline
+from tileiras.ir.pass_manager import Pass, PassContext, PassManager, parse_pipeline
 from tileiras.passes import lookup_pass
 
 NESTED = """\

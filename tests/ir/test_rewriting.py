@@ -20,7 +20,7 @@ from tileiras.ir import (
     parse_module,
 )
 from tileiras.ir.pass_instrumentation import IRPrinter
-from tileiras.ir.pass_pipelines import parse_pipeline
+from tileiras.ir.pass_manager import parse_pipeline
 from tileiras.ir.types import IntegerType
 from tileiras.passes import lookup_pass
 

@@ -76,8 +76,7 @@ def _lowered(levels: tuple[tuple[str, ...], ...]) -> list[str]:
     from tileiras.cli.tileiras_opt import anchored
     from tileiras.diagnostics import CompileError
     from tileiras.ir import print_op
-    from tileiras.ir.pass_manager import PassContext, PassManager
-    from tileiras.ir.pass_pipelines import parse_pipeline
+    from tileiras.ir.pass_manager import PassContext, PassManager, parse_pipeline
     from tileiras.passes import lookup_pass
     from tileiras.tileir_pipeline import tileas_passes
 

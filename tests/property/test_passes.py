@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tileiras.ir import PassManager, parse_module, print_op
-from tileiras.ir.pass_pipelines import parse_pipeline
+from tileiras.ir.pass_manager import parse_pipeline
 from tileiras.passes import lookup_pass
 from tileiras.sim import interpret
 

@@ -11,8 +11,7 @@ from tests.kernels.tiles import Tile, kernel_text
 from tileiras import bytecode, passes
 from tileiras.diagnostics import DiagnosticEngine
 from tileiras.ir import Block, Pass, Region, parse_module, print_op, verify
-from tileiras.ir.pass_manager import PassContext, PassManager
-from tileiras.ir.pass_pipelines import parse_pipeline
+from tileiras.ir.pass_manager import PassContext, PassManager, parse_pipeline
 from tileiras.ir.registry import lookup_operation
 from tileiras.sim import interpret
 from tileiras.tileir_pipeline import tileas_passes

@@ -10,7 +10,7 @@ import pytest
 
 import tileiras
 from tileiras import pipeline
-from tileiras.ir.pass_pipelines import parse_pipeline
+from tileiras.ir.pass_manager import parse_pipeline
 from tileiras.options import OPTIONS, CompileOptions
 from tileiras.passes import lookup_pass
 from tileiras.schedule.strategy import Loads, Overlap, Strategy, Variant

@@ -143,7 +143,7 @@ def parse_arguments(argv: list[str]) -> Options:
             whole = name == "pass-pipeline"
             text = value if whole else name + ("{" + value + "}" if value else "")
             known = {"tileir": tileir, "tileas": tileas}
-            options.passes += tileiras.ir.pass_pipelines.parse_pipeline(
+            options.passes += tileiras.ir.pass_manager.parse_pipeline(
                 text, tileiras.passes.lookup_pass, known, "<pass-pipeline>" if whole else ""
             )
     return options

@@ -44,7 +44,7 @@ class ConvertTargetToNVVM(Pass):
         chip = self.compute_capability or module_chip(module) or module_chip(around) or _target_spec(module)
         if chip not in TARGETS:
             raise CompileError.at(module.location, "failed to get compute capability.", ExitCode.COMPILE_FAILURE)
-        # Both are read: an invalid value is an error whatever the other one is.
+        # Both are read: an invalid value is an error regardless of the other one.
         nvgpucomp = [_uses_nvgpucomp(module), _uses_nvgpucomp(around), self.use_nvgpucomp_libnvvm]
         made = NVVMTargetAttr.of(chip, self.opt_level, debug=self.device_debug, nvgpucomp=any(nvgpucomp))
         module.attributes["targets"] = ArrayAttr([made])
