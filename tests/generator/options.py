@@ -68,7 +68,7 @@ def build(pick: Choices, targets: tuple[str, ...] = TARGETS, weights: Weights = 
     if pick.chance(0.3):
         hints.append(f"num_ctas={pick.choice((1, 2, 2, 2, 4, 8))}")
     if pick.chance(0.25):
-        hints.append(f"occupancy={pick.choice((1, 2, 2, 3, 4, 8))}")
+        hints.append(f"occupancy={pick.choice((1, 2, 2, 3, 4, 8, 16))}")
     if pick.chance(0.2):
         hints.append(f"num_worker_warps={pick.choice((4, 8))}")
     if pick.chance(0.7):
