@@ -22,9 +22,12 @@ import numpy as np
 from tileiras.api import checked_options, compile_with
 from tileiras.ir import Operation, Value
 from tileiras.ir.pass_instrumentation import PassInstrumentation
+from tileiras.ir.printer import print_op
+from tileiras.pipeline import stage
 from tileiras.sim import interpret
 from tileiras.sim.interpreter.lowered import LoweredMachine, NoRule, execute
 from tileiras.sim.interpreter.machine import InterpreterError
+from tileiras.stages.tileas import bisected
 
 from .coverage import Coverage, place
 from .facts import Facts
@@ -55,8 +58,6 @@ class Snapshots(PassInstrumentation):
         self._text = ""
 
     def after_pass(self, name: str, op: Operation) -> None:
-        from tileiras.ir.printer import print_op
-
         self.passes += 1
         text = print_op(op)
         if text != self._text:
@@ -271,9 +272,6 @@ class _Search:
 
 def _optional_rows(suspect: Suspect) -> list[str]:
     """The optional decisions in their order, as `opt-bisect-limit` counts them."""
-    from tileiras.pipeline import stage
-    from tileiras.stages.tileas import bisected
-
     given = checked_options(suspect.gpu_name, suspect.opt_level, dict(suspect.options))
     return [row.name for row, _ in bisected(stage("tileas").select(given))]
 

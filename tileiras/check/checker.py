@@ -10,7 +10,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import tileiras
+from tileiras.codegen import cubin_host
 from tileiras.codegen.kernel_metadata import without_order
+from tileiras.codegen.object_file import Cubin
 from tileiras.diagnostics import CompileError, ExitCode
 from tileiras.ir import Operation
 from tileiras.options import missing_gpu
@@ -130,8 +132,6 @@ def _edited(metadata: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
 
 def _host_code(cubin: bytes, name: str) -> FillHidden | None:
     """The function that fills hidden parameters by the host's code in a cubin; None without one that runs here."""
-    from tileiras.codegen import cubin_host
-
     try:
         return cubin_host.hidden_parameters(cubin, name)
     except (cubin_host.HostCodeUnusable, KeyError, ValueError):
@@ -140,8 +140,6 @@ def _host_code(cubin: bytes, name: str) -> FillHidden | None:
 
 def _ptx_of(path: str, data: bytes) -> tuple[str, bytes]:
     """The PTX of a cubin, and where it is: in the cubin, as line information has it, or in a file beside it."""
-    from tileiras.codegen.object_file import Cubin
-
     try:
         embedded = Cubin(data).embedded_ptx()
     except ValueError:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from tileiras import order
 from tileiras.codegen.ir_text import named_metadata, node
 from tileiras.diagnostics import CompileError, Locatable
 from tileiras.named_tuple import NamedTuple
@@ -167,9 +168,7 @@ def _row(entry: PtxEntry, info: KernelInfo) -> dict[str, Any]:
 
 
 def _order(lines: Sequence[str]) -> dict[str, Any]:
-    from tileiras.order.certificate import Certificate
-
-    return Certificate.from_words(lines).to_json()
+    return order.certificate.Certificate.from_words(lines).to_json()
 
 
 def to_json(document: Mapping[str, Any]) -> str:

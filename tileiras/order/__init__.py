@@ -9,3 +9,7 @@ each of them, whether the result is the same from run to run, and on which launc
 is the data model, with a text form for attributes and a JSON form for NAME.json. The pass `verify-deterministic`
 refuses kernels by the program's half.
 """
+
+from tileiras.lazy import lazy_names
+
+__getattr__ = lazy_names(__name__, globals())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tileiras import order, targets
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileas.discardable_attributes import ORDER
 from tileiras.ir import ArrayAttr, Operation, StringAttr
@@ -20,9 +21,7 @@ def trace(module: Operation) -> Traced | None:
     if len(functions) != 1:
         return None
     certificate, flow = program_half(functions[0])
-    from .lowered import Traced
-
-    return Traced(flow, certificate)
+    return order.lowered.Traced(flow, certificate)
 
 
 def attach(module: Operation, traced: Traced | None) -> None:
@@ -30,12 +29,8 @@ def attach(module: Operation, traced: Traced | None) -> None:
     functions = _functions(module)
     if traced is None or not functions:
         return
-    from tileiras.targets import target
-
-    from .lowered import complete
-
-    gpu = target(functions[0].target_spec.value)
-    lines = complete(traced, functions, gpu).words()
+    gpu = targets.target(functions[0].target_spec.value)
+    lines = order.lowered.complete(traced, functions, gpu).words()
     functions[0].attributes[ORDER] = ArrayAttr([StringAttr(line) for line in lines])
 
 

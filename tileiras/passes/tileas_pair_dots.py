@@ -12,6 +12,7 @@ from tileiras import assignment
 from tileiras.diagnostics import CompileError
 from tileiras.dialects.nv_tileas import ALONE, PAIRS_OF
 from tileiras.passes import FunctionPass, functions_of, gpu_of
+from tileiras.reasons import Reason
 from tileiras.schedule.strategy import Strategy
 
 if TYPE_CHECKING:
@@ -36,8 +37,6 @@ class PairDots(FunctionPass):
         for func in list(functions_of(op)):
             by_choice, alone = PAIRS_OF in func.attributes, func.attributes.pop(ALONE, None)
             if alone is not None and context.engine.remarks:
-                from tileiras.reasons import Reason
-
                 try:
                     reason = Reason.parse(getattr(alone, "value", ""))
                 except ValueError as error:  # text that was written by hand

@@ -284,9 +284,7 @@ def _items(options: StageOptions) -> list[Pass | PassWhereFound]:
     """The passes; one that is triggered by operations is created only when a function contains one of them."""
     found: list[Pass | PassWhereFound] = []
     if options.deterministic == "require":
-        from tileiras.passes.verify_deterministic import VerifyDeterministic
-
-        found.append(VerifyDeterministic())
+        found.append(tileiras.passes.verify_deterministic.VerifyDeterministic())
     strategy = Strategy.of(options)
     for row in decisions(options):
         made = partial(_pass, row, options, strategy)
