@@ -108,6 +108,14 @@ class CopyArrival:
         self.seen = False
         self.copies = list(group.async_copies)
 
+    def later(self, pending: int) -> CopyArrival | None:
+        """The arrival of the threads that a phase with so many pending arrivals does not need; the others stay."""
+        if not 0 < pending < len(self.threads):
+            return None
+        rest = CopyArrival(self.group, self.item, self.threads[pending:], self.cell)
+        rest.copies, rest.seen, self.threads = self.copies, self.seen, self.threads[:pending]
+        return rest
+
     def land(self, batch: Batch) -> None:
         group = self.group
         mask = np.zeros(group.n, bool)

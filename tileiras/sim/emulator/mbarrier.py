@@ -311,7 +311,10 @@ def _deliver(batch: Batch, cells: np.ndarray, phases: dict[int, int]) -> None:
         if copy.cell in phases and int(cells[copy.cell]) & 1 == phases[copy.cell]:
             batch.moved = True
             if copy.seen:
+                later = getattr(copy, "later", None)
+                waiting = later(State(int(cells[copy.cell])).pending) if later is not None else None
                 copy.land(batch)
+                rest += [waiting] if waiting is not None else []
                 continue
             copy.seen = True
         rest.append(copy)
