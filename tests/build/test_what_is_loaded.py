@@ -89,5 +89,5 @@ def test_llvms_process_knows_nothing_of_the_compiler():
     loaded = {name.removeprefix("tileiras.") for name in done.stdout.split()}
     assert "codegen.llvm_pipeline" in loaded
     packages = {name.partition(".")[0] for name in loaded}
-    assert packages <= {"codegen", "targets", "diagnostics", "lazy", "named_tuple", "requirements"}
-    assert not {name for name in loaded if "atoms" in name}
+    assert packages <= {"codegen", "targets", "diagnostics", "lazy", "named_tuple", "reasons", "requirements"}
+    assert not {name for name in loaded if "atoms" in name or name.startswith("reasons.")}
