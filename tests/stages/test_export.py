@@ -102,6 +102,7 @@ def test_the_compiler_is_no_dependency_of_kernels_in_its_own_tree(monkeypatch):
     # Not loaded before: what an export loads first must not be taken for the user's.
     signatures = "tileiras.stages.export.signatures"
     monkeypatch.delitem(sys.modules, signatures, raising=False)
+    monkeypatch.delattr(export, "signatures", raising=False)
     with open(path, "rb") as file:
         export.run(file.read(), stage("export").select(CompileOptions({"gpu-name": "sm_90"})), context)
     assert signatures in sys.modules and context.dependencies == []
