@@ -181,7 +181,7 @@ def _never_equal(registers: Registers, inputs: list[str], single: set[tuple[int,
             return 'PTX ISA, "%ctaid": each element is below that of %nctaid'
         parameter = re.search(r"_param_(\d+)\]", registers.origin(number))
         if parameter is not None and ("xyz".index(axis[1]), int(parameter[1])) in single:
-            return 'Tile IR, "load_view_tko": a tile entirely outside of its view is undefined, and is one where they agree'
+            return 'Tile IR, "load_view_tko": where they are equal, the tile is outside of its view: undefined'
     return ""
 
 
@@ -202,6 +202,7 @@ def _same_part(registers: Registers, ptx: str, result: str, inputs: list[str], c
             bits = registers.zeros(operands[0])
         else:
             return ""
-        if known < bits or int(inputs[-1]) >> bits != int(constant[1]) >> bits or int(constant[1]) >> known != int(inputs[-1]) >> known:
+        old, new = int(inputs[-1]), int(constant[1])
+        if known < bits or old >> bits != new >> bits or old >> known != new >> known:
             return ""
     return f"{inputs[0]} is a multiple of {1 << known}, and the users of {result} drop the bits below"

@@ -226,7 +226,8 @@ def _plant(
         used.add(head)
         outcomes[fault.kind, "found" if found else outcome.partition(":")[0]] += 1
         changed, seconds = f"{fault.line} -> {fault.changed}", f"{time.process_time() - begin:.1f} s"
-        print(*(" ".join(each.split()) for each in (*head, fault.kind, changed, seconds, outcome)), sep="\t", flush=True)
+        columns = (*head, fault.kind, changed, seconds, outcome)
+        print(*(" ".join(each.split()) for each in columns), sep="\t", flush=True)
 
 
 def _table(outcomes: Counter[tuple[str, str]], used: set[tuple[str, str]]) -> Iterator[str]:

@@ -19,8 +19,8 @@ GENERATED = "generated:"
 TARGETS = ("sm_80", "sm_90", "sm_100", "sm_120")
 
 TABLE: tuple[tuple[str, str], ...] = (
-    ("sm_80", "saxpy.mlir transpose.mlir matmul_f32.mlir matmul_f16.py kernels/matmul_grouped.py kernels/prefix_sum.mlir"),
-    ("sm_80", "kernels/spin_lock.mlir kernels/attention.py kernels/histogram.py"),
+    ("sm_80", "saxpy.mlir transpose.mlir matmul_f32.mlir matmul_f16.py kernels/matmul_grouped.py"),
+    ("sm_80", "kernels/prefix_sum.mlir kernels/spin_lock.mlir kernels/attention.py kernels/histogram.py"),
     ("sm_90", "matmul_f16.py matmul_f16.py/boxes matmul_f16.py/agents matmul_f16.py/agents-boxes layer_norm.py"),
     ("sm_90", "matmul_f16.py/agents-device-boxes matmul_f16.py/clusters kernels/matmul_batched.py/light-boxes"),
     ("sm_90", "kernels/attention.py/agents-boxes kernels/top_k.py"),

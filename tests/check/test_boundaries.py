@@ -152,6 +152,6 @@ def test_padding_that_is_only_read_past_is_nan():
 
 
 def test_large_numbers_reach_arguments_that_functions_reduce():
-    _, every = fitted(rows("%result = addf %value, %value : tile<256xf32>").replace("%n: tile<i32>", "%n: tile<i32>, %f: tile<f32>"))
+    _, every = fitted(DOUBLED.replace("%n: tile<i32>", "%n: tile<i32>, %f: tile<f32>"))
     numbers = [abs(launch.arguments[3]) for launch in every]
     assert max(numbers) >= 40 and min(numbers) < 1
