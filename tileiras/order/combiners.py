@@ -5,6 +5,7 @@ from __future__ import annotations
 from tileiras.analysis.incoming import incoming
 from tileiras.dialects import arith
 from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects import scf
 from tileiras.ir import Block, FloatType, Operation, Value, element_type_of
 
 ROUNDED = (aa.AddFOp, aa.SubFOp, aa.MulFOp, aa.DivFOp, aa.FmaOp)
@@ -61,10 +62,10 @@ def carried_operations(loop: Operation, result: Value, argument: Value) -> set[O
 
 def _sources(value: Value, inside: set[Operation]) -> list[Value]:
     """The values that a value of a loop body is computed from."""
-    passed = incoming(value)
     op = value.defining_op or value.block.parent_op  # type: ignore[attr-defined]
-    if op not in inside:
+    if op not in inside or isinstance(op, scf.ForOp) and value is op.induction_variable:
         return []
+    passed = incoming(value)
     if passed is not None:
         return [each.value for each in passed]
     return list(op.operands) if value.defining_op is not None else []
