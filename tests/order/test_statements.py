@@ -268,3 +268,22 @@ def test_a_grid_that_shares_out_a_row_is_in_its_order():
     assert out.depends() == {"block.z": "order", "grid.z": "order", COLUMNS: "order", "block.x": "reads"}
 
 
+
+
+def test_counters_of_loops_around_enter_a_sum_as_values():
+    """The loop around carries nothing; its counter is a term of the sum in each of its iterations."""
+    text = module(f"""{HEAD}
+    %none = constant <f32: 0.0> : tile<f32>
+    for %row in (%zero to %n, step %one) : tile<i32> {{
+      %sum = for %i in (%zero to %n, step %one) : tile<i32> iter_values(%acc = %none) -> (tile<f32>) {{
+        %term = itof %row signed rounding<nearest_even> : tile<i32> -> tile<f32>
+        %next = addf %acc, %term rounding<nearest_even> : tile<f32>
+        continue %next : tile<f32>
+      }}
+      %to = offset %out, %row : tile<ptr<f32>>, tile<i32> -> tile<ptr<f32>>
+      %stored = store_ptr_tko weak %to, %sum : tile<ptr<f32>>, tile<f32> -> token
+      continue
+    }}""", "%out: tile<ptr<f32>>, %n: tile<i32>")  # fmt: skip
+    made = certificate(text)
+    assert [each.kind for each in made.sums] == ["loop"]
+    assert [(out.repeatable, out.depends()["p1"]) for out in made.outputs] == [("yes", "order")]
