@@ -9,7 +9,6 @@ from tileiras.pipeline import EMIT, STAGES, stage
 from tileiras.stages import StageOptions, UndeclaredOption
 from tileiras.tileir_pipeline import TileIRPipelineOptions
 
-
 STRATEGY = "tileiras.schedule.strategy"
 """The module that reads options for stages that build a `Strategy`."""
 
