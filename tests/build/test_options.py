@@ -9,6 +9,9 @@ from tileiras.pipeline import EMIT, STAGES, stage
 from tileiras.stages import StageOptions, UndeclaredOption
 from tileiras.tileir_pipeline import TileIRPipelineOptions
 
+STRATEGY = "tileiras.schedule.strategy"
+"""The module that reads options for stages that build a `Strategy`."""
+
 
 def test_a_stage_cannot_read_an_option_it_does_not_declare():
     options = StageOptions("ptx", ("ptx-version",), CompileOptions({"ptx-version": "8.7"}))
@@ -34,6 +37,9 @@ def test_a_stage_reads_what_it_declares():
     for row in STAGES:
         with open(code.path(row.module_name), encoding="utf-8") as file:
             text = file.read()
+        if "Strategy.of(options)" in text:
+            with open(code.path(STRATEGY), encoding="utf-8") as file:
+                text += file.read()
         for name in row.options:
             if f"options.{name.replace('-', '_')}" not in text and f'"{name}"' not in text:
                 unread.append(f"{row.name}: {name}")
