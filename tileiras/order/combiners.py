@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from tileiras.analysis.incoming import incoming
-from tileiras.dialects import arith
+from tileiras.dialects import arith, scf
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.dialects import scf
 from tileiras.ir import Block, FloatType, Operation, Value, element_type_of
 
 ROUNDED = (aa.AddFOp, aa.SubFOp, aa.MulFOp, aa.DivFOp, aa.FmaOp)
