@@ -1,4 +1,4 @@
-"""The kernels that faults are planted in: forty builds of examples and of generated kernels, of every kind of plan."""
+"""The kernels that faults are planted in: 42 builds of examples and of generated kernels, of every kind of plan."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Kernel(NamedTuple):
 
 
 def chosen(draw: random.Random) -> list[tuple[str, str]]:
-    """(name, target) of forty kernels; the generated ones are other ones for another state of `draw`."""
+    """(name, target) of 42 kernels; the generated ones are other ones for another state of `draw`."""
     rows = [(name, gpu_name) for gpu_name, names in TABLE for name in names.split()]
     return rows + [(f"{GENERATED}{draw.randrange(1 << 20)}", TARGETS[number % 4]) for number in range(DRAWN)]
 
