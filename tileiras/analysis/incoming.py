@@ -17,15 +17,16 @@ class Incoming(NamedTuple):
 
 
 def incoming(value: Value) -> list[Incoming] | None:
-    """The possible sources of a result of a loop or branch of scf, or of an argument in a loop; None for other values.
-
-    Must not be called for the induction variable of a loop, which no operation yields.
+    """The possible sources of a result of a loop or branch of scf, or of an argument in a loop; None for other values,
+    among them the induction variable of a loop, which no operation yields.
     """
     is_argument = isinstance(value, BlockArgument)
     op: Any = value.block.parent_op if is_argument else value.defining_op  # type: ignore[attr-defined]
     number: int = value.index  # type: ignore[attr-defined]
     if isinstance(op, scf.ForOp):
-        number -= is_argument  # the first argument is the counter
+        if is_argument and value is op.induction_variable:
+            return None
+        number -= is_argument
         return [Incoming(op.init_args[number]), Incoming(op.yield_op.operands[number], True)]
     if isinstance(op, scf.IfOp):
         return [Incoming(region.block.last.operands[number]) for region in op.regions]  # type: ignore[union-attr]

@@ -178,7 +178,7 @@ class Addresses:
         if isinstance(owner, LOADS):
             of_run = marks_of_run(facts.value)
             return of_run.union(*map(self._of, places_of(owner)))
-        passed = None if is_counter else incoming(value)
+        passed = incoming(value)
         if passed is None and not is_counter:
             return NONE.union(*map(self._of, owner.operands))
         return NONE.union(*map(self._of, _sources(owner, passed or ())), self._of_trips(owner))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tileiras.analysis.incoming import incoming
-from tileiras.dialects import arith, scf
+from tileiras.dialects import arith
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.ir import Block, FloatType, Operation, Value, element_type_of
 
@@ -62,7 +62,7 @@ def carried_operations(loop: Operation, result: Value, argument: Value) -> set[O
 def _sources(value: Value, inside: set[Operation]) -> list[Value]:
     """The values that a value of a loop body is computed from."""
     op = value.defining_op or value.block.parent_op  # type: ignore[attr-defined]
-    if op not in inside or isinstance(op, scf.ForOp) and value is op.induction_variable:
+    if op not in inside:
         return []
     passed = incoming(value)
     if passed is not None:
