@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tileiras
-from tests.kernels.checked import DOUBLED, module, rows, with_tile
+from tests.kernels.checked import DOUBLED, module, pointers, rows, with_tile
 from tileiras.check import launches
 from tileiras.check.boundaries import Boundaries
 from tileiras.check.facts import Facts, facts
@@ -96,22 +96,11 @@ def test_rows_are_padded_where_strides_are_parameters():
 
 
 def test_memory_behind_raw_pointers_is_found_by_executing():
-    text = module("""
-    %block, %y, %z = get_tile_block_id : tile<i32>
-    %size = constant <i32: 64> : tile<i32>
-    %first = muli %block, %size : tile<i32>
-    %one = reshape %first : tile<i32> -> tile<1xi32>
-    %firsts = broadcast %one : tile<1xi32> -> tile<64xi32>
-    %lane = iota : tile<64xi32>
-    %index = addi %firsts, %lane : tile<64xi32>
-    %base = reshape %x : tile<ptr<i16>> -> tile<1xptr<i16>>
-    %bases = broadcast %base : tile<1xptr<i16>> -> tile<64xptr<i16>>
-    %place = offset %bases, %index : tile<64xptr<i16>>, tile<64xi32> -> tile<64xptr<i16>>
-    %values, %t0 = load_ptr_tko weak %place : tile<64xptr<i16>> -> tile<64xi16>, token
+    text = module(f"""
+    %block, %y, %z = get_tile_block_id : tile<i32>{pointers("%x", "i16", 64)}
+    %values, %t0 = load_ptr_tko weak %at : tile<64xptr<i16>> -> tile<64xi16>, token
     %sums = addi %values, %values : tile<64xi16>
-    %t1 = store_ptr_tko weak %place, %sums : tile<64xptr<i16>>, tile<64xi16> -> token""",
-        "%x: tile<ptr<i16>>",
-    )  # fmt: skip
+    %t1 = store_ptr_tko weak %at, %sums : tile<64xptr<i16>>, tile<64xi16> -> token""", "%x: tile<ptr<i16>>")
     for launch in found(text)[1]:
         assert len(launch.arguments[0]) == 64 * launch.grid[0] and launch.grid[0] > 1
 
@@ -201,21 +190,12 @@ def test_a_size_that_a_tile_number_asks_for_keeps_its_part():
     assert min(sizes) > 3 * 64 and any(size % 64 for size in sizes)
 
 
-MASKED = module("""
-    %block, %y, %z = get_tile_block_id : tile<i32>
-    %tile = constant <i32: 64> : tile<i32>
-    %first = muli %block, %tile : tile<i32>
-    %spread = reshape %first : tile<i32> -> tile<1xi32>
-    %base = broadcast %spread : tile<1xi32> -> tile<64xi32>
-    %lane = iota : tile<64xi32>
-    %place = addi %base, %lane : tile<64xi32>
+MASKED = module(f"""
+    %block, %y, %z = get_tile_block_id : tile<i32>{pointers("%out", "i32", 64)}
     %size = reshape %n : tile<i32> -> tile<1xi32>
     %sizes = broadcast %size : tile<1xi32> -> tile<64xi32>
-    %mask = cmpi less_than %place, %sizes, signed : tile<64xi32> -> tile<64xi1>
-    %start = reshape %out : tile<ptr<i32>> -> tile<1xptr<i32>>
-    %starts = broadcast %start : tile<1xptr<i32>> -> tile<64xptr<i32>>
-    %to = offset %starts, %place : tile<64xptr<i32>>, tile<64xi32> -> tile<64xptr<i32>>
-    %done = store_ptr_tko weak %to, %place, %mask : tile<64xptr<i32>>, tile<64xi32>, tile<64xi1> -> token
+    %mask = cmpi less_than %places, %sizes, signed : tile<64xi32> -> tile<64xi1>
+    %done = store_ptr_tko weak %at, %places, %mask : tile<64xptr<i32>>, tile<64xi32>, tile<64xi1> -> token
 """, "%out: tile<ptr<i32>>, %n: tile<i32>")
 
 
@@ -234,13 +214,13 @@ def test_masks_hold_back_a_block_that_launchers_round_up_to(text, has_spare):
 
 def test_quotients_rounded_down_are_places():
     """Of Python's `//` and `%` the front end makes a quotient that a select corrects."""
-    text = MASKED.replace("%mask = cmpi less_than %place", """
+    text = MASKED.replace("%mask = cmpi less_than %places", """
     %one = constant <i32: 1> : tile<64xi32>
     %zero = constant <i32: 0> : tile<64xi32>
-    %rest = remi %place, %sizes signed : tile<64xi32>
+    %rest = remi %places, %sizes signed : tile<64xi32>
     %negative = cmpi less_than %rest, %zero, signed : tile<64xi32> -> tile<64xi1>
-    %lower = subi %place, %one : tile<64xi32>
-    %chosen = select %negative, %lower, %place : tile<64xi1>, tile<64xi32>
+    %lower = subi %places, %one : tile<64xi32>
+    %chosen = select %negative, %lower, %places : tile<64xi1>, tile<64xi32>
     %mask = cmpi less_than %chosen""")
     parameter = facts(entries_of(tileiras.parse(text))[0]).parameters[1]
     assert parameter.kind == "size" and not parameter.is_threshold

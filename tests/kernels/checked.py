@@ -26,6 +26,22 @@ def rows(operations: str, tile: int = 256, element: str = "f32", assume: str = "
     return module(lines, f"%x: tile<ptr<{element}>>, %out: tile<ptr<{element}>>, %n: tile<i32>")
 
 
+def pointers(argument: str, element: str, tile: int, distance: int = 0) -> str:
+    """`%places`, the numbers of the elements of tile block %block, and pointers `%at` to them; `distance` lies between
+    neighbouring tile blocks (0: a tile)."""
+    t, p = f"tile<{tile}x", f"ptr<{element}>"
+    return f"""
+    %apart = constant <i32: {distance or tile}> : tile<i32>
+    %first = muli %block, %apart : tile<i32>
+    %one_first = reshape %first : tile<i32> -> tile<1xi32>
+    %firsts = broadcast %one_first : tile<1xi32> -> {t}i32>
+    %lane = iota : {t}i32>
+    %places = addi %firsts, %lane : {t}i32>
+    %base = reshape {argument} : tile<{p}> -> tile<1x{p}>
+    %bases = broadcast %base : tile<1x{p}> -> {t}{p}>
+    %at = offset %bases, %places : {t}{p}>, {t}i32> -> {t}{p}>"""
+
+
 def with_tile(number: int, tile: int = 256) -> str:
     """Adds the tile of a constant number to each tile of a row."""
     view = "tensor_view<?xf32, strides=[1]>"

@@ -15,7 +15,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 from certificates import built, output  # noqa: E402
 
-from tests.kernels.checked import module  # noqa: E402
+from tests.kernels.checked import module, pointers  # noqa: E402
 from tileiras.check.checker import check  # noqa: E402
 from tileiras.sim import emulate  # noqa: E402
 
@@ -50,20 +50,10 @@ def stored(value: str, at: str, order: str = "relaxed device") -> str:
 
 def tiles_stored(distance: int) -> str:
     """Tiles of four elements, with this distance between those of neighbouring tile blocks."""
-    pointers = "tile<4xptr<i32>>"
-    return f"""
-    %four = constant <i32: {distance}> : tile<i32>
-    %first = muli %block, %four : tile<i32>
-    %row = reshape %first : tile<i32> -> tile<1xi32>
-    %firsts = broadcast %row : tile<1xi32> -> tile<4xi32>
-    %i = iota : tile<4xi32>
-    %places = addi %firsts, %i : tile<4xi32>
-    %base = reshape %out : tile<ptr<i32>> -> tile<1xptr<i32>>
-    %bases = broadcast %base : tile<1xptr<i32>> -> {pointers}
-    %to = offset %bases, %places : {pointers}, tile<4xi32> -> {pointers}
+    return f"""{pointers("%out", "i32", 4, distance)}
     %one_value = reshape %value : tile<i32> -> tile<1xi32>
     %values = broadcast %one_value : tile<1xi32> -> tile<4xi32>
-    %u = store_ptr_tko relaxed device %to, %values : {pointers}, tile<4xi32> -> token
+    %u = store_ptr_tko relaxed device %at, %values : tile<4xptr<i32>>, tile<4xi32> -> token
 """
 
 
