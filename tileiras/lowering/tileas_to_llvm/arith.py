@@ -141,7 +141,7 @@ def _dividend_and_divisor(op: Operation, args: Sequence[Value], lowering: Functi
     """The operands of a division, the divisor with ones in the place of zeros.
 
     Division by zero yields an undefined value.  LLVM's instructions have undefined behaviour there: it deletes the
-    branch or the mask of a load behind which a divisor is zero, and with it the other results of the kernel.
+    branch that yields a divisor of zero, and with it the other results of the kernel.
     """
     emit = lowering.emit
     a, b = lowering.matched(args)
