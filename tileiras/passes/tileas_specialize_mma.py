@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tileiras import passes, rewrites
+from tileiras import passes, schedule
 from tileiras.dialects.nv_tileas import names
 from tileiras.passes import FunctionPass
 
@@ -28,5 +28,5 @@ class SpecializeMma(FunctionPass):
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
         switches = [op for op in func.body.blocks[0].operations if op.name == names.AGENT_SWITCH]
         if len(switches) == 1 and any(op.name == names.TENSOR_DOT for op in switches[0].walk()):
-            if rewrites.mma_agent.specialize_products(switches[0], func, gpu, context.engine):
+            if schedule.agents.dot_agent.specialize_dots(switches[0], func, gpu, context.engine):
                 passes.dce.remove_dead_operations(func)

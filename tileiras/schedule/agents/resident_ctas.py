@@ -10,16 +10,15 @@ from tileiras.resources.agent_registers import FEWER_REGISTERS, loading_warps
 from tileiras.resources.expected_registers import expected_registers
 from tileiras.resources.limits import threads_of
 from tileiras.resources.shared_memory import ring_bytes, scratch_before, scratch_beside, shared_budget
+from tileiras.schedule.agents.load_plan import LoadPlan
 from tileiras.targets import Target, occupancy, registers_per_thread
 from tileiras.targets.sm import WARP_SIZE
-
-from .agent_plan import AgentPlan
 
 if TYPE_CHECKING:
     from tileiras.dialects import nv_tileaa as aa
 
 
-def resident_ctas(func: aa.FuncOp, plan: AgentPlan, target: Target, in_boxes: bool) -> tuple[int, int]:
+def resident_ctas(func: aa.FuncOp, plan: LoadPlan, target: Target, in_boxes: bool) -> tuple[int, int]:
     """The CTAs that an SM may hold with the plain schedule, and the CTAs that it is expected to hold with another
     agent; at least one.  A thread gets no more registers than allow the SM the CTAs that it has to hold."""
     threads, registers, least = threads_of(func), expected_registers(func), least_ctas_of(func)

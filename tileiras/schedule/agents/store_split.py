@@ -22,14 +22,13 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.nv_tileas.agents import AgentSwitchOp, YieldOp
 from tileiras.ir import Block, Builder, DenseArrayAttr, Operation, Region, Value, i32
-from tileiras.schedule.store_agent_plan import StoreAgentPlan
+from tileiras.schedule.agents.channels import create_pipe
+from tileiras.schedule.agents.load_consumer import Consumer
+from tileiras.schedule.agents.rules.store import StorePlan
+from tileiras.schedule.agents.split import AgentProgram
+from tileiras.schedule.materialize.box_ring import box_coordinates
 from tileiras.schedule.stored_tiles import as_it_comes, stored_in_boxes
 from tileiras.targets.pipe_protocol import BOX_STORES, STORES
-
-from .agent_program import AgentProgram
-from .box_ring import box_coordinates
-from .consumer_program import Consumer
-from .pipes import create_pipe
 
 STAGES = 1
 """Stages of the pipe of a store: while one tile is copied the next one is multiplied."""
@@ -55,7 +54,7 @@ class StorePipe:
 class StorePipes:
     """The pipes of the stores of a kernel, by these; for `Consumer` no loop has some that it drains."""
 
-    def __init__(self, plan: StoreAgentPlan, builder: Builder) -> None:
+    def __init__(self, plan: StorePlan, builder: Builder) -> None:
         self.by_store: dict[Operation, StorePipe] = {store: StorePipe(store, builder) for store in plan.stores}
         self.rings = list(self.by_store.values())
 
@@ -67,7 +66,7 @@ class StorePipes:
         return [self.by_store[inner] for inner in op.walk() if inner in self.by_store]
 
 
-def separate_stores(switch: AgentSwitchOp, plan: StoreAgentPlan) -> AgentSwitchOp:
+def separate_stores(switch: AgentSwitchOp, plan: StorePlan) -> AgentSwitchOp:
     """Moves the stores of a plan to a further, last agent, of as many warps as the first one; returns the switch that
     replaces the given one."""
     work = switch.agents[0].block
@@ -92,7 +91,7 @@ def separate_stores(switch: AgentSwitchOp, plan: StoreAgentPlan) -> AgentSwitchO
 class _StoreProgram(AgentProgram[StorePipe]):
     """Writes the program of the agent that stores."""
 
-    def __init__(self, plan: StoreAgentPlan, pipes: StorePipes) -> None:
+    def __init__(self, plan: StorePlan, pipes: StorePipes) -> None:
         super().__init__(plan.slice)
         self._pipes = pipes
         self._ranges = RangeAnalysis()

@@ -8,21 +8,20 @@ from tileiras.analysis.ranges import RangeAnalysis
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
 from tileiras.ir import Block, Builder, Operation, Value, i32
-from tileiras.schedule.agent_plan import AgentPlan
+from tileiras.schedule.agents.channels import Pipe, Pipes, Ring, copy_box
+from tileiras.schedule.agents.load_plan import LoadPlan
+from tileiras.schedule.agents.split import AgentProgram
+from tileiras.schedule.materialize.box_ring import box_coordinates
+from tileiras.schedule.materialize.cluster_tiles import ClusterTiles
 from tileiras.schedule.staging import StagedLoad, start_copy
 from tileiras.schedule.tensor_boxes import is_multicast
 from tileiras.targets.pipe_protocol import PIPE_PROTOCOLS
-
-from .agent_program import AgentProgram
-from .box_ring import box_coordinates
-from .cluster_tiles import ClusterTiles
-from .pipes import Pipe, Pipes, Ring, copy_box
 
 
 class Producer(AgentProgram[Ring]):
     """Writes the program of the agent that loads beside that of the kernel."""
 
-    def __init__(self, plan: AgentPlan, pipes: Pipes, most: Mapping[Operation, Value], tiles: ClusterTiles) -> None:
+    def __init__(self, plan: LoadPlan, pipes: Pipes, most: Mapping[Operation, Value], tiles: ClusterTiles) -> None:
         super().__init__(plan.slice)
         self._tiles = tiles
         self._most = most

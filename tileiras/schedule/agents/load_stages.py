@@ -15,35 +15,34 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.resources.agent_registers import POINTER_COPIES, TILED_COPIES, loading_warps, register_shares
 from tileiras.resources.limits import RESERVE
+from tileiras.schedule.agents.load_plan import LoadPlan, LoopPlan, plan_loads
+from tileiras.schedule.agents.resident_ctas import resident_ctas
+from tileiras.schedule.agents.slice import CannotSpecialize
+from tileiras.schedule.dependence_graph import LoopGraph
+from tileiras.schedule.induction_variable import trip_count
+from tileiras.schedule.overlap import Choice, Computing, LoopOverlap
+from tileiras.schedule.schedule_analysis import publish, withdraw
+from tileiras.schedule.strategy import Strategy
+from tileiras.schedule.tensor_boxes import ctas_of
 from tileiras.targets import Target
 from tileiras.targets.pipe_protocol import BOXES, PAIR, TENSOR_MEMORY
-
-from .agent_plan import AgentPlan, LoopPlan, plan_agents
-from .dependence_graph import LoopGraph
-from .induction_variable import trip_count
-from .overlap import Choice, Computing, LoopOverlap
-from .producer_slice import NotSeparable
-from .resident_ctas import resident_ctas
-from .schedule_analysis import publish, withdraw
-from .strategy import Strategy
-from .tensor_boxes import ctas_of
 
 ALL_THERE_ARE = 1 << 16
 """A number of registers for tiles with which an agent requests all that it can have."""
 
 
 def place_agents(
-    func: aa.FuncOp, plan: AgentPlan, target: Target, strategy: Strategy, engine: DiagnosticEngine | None = None
-) -> AgentPlan:
+    func: aa.FuncOp, plan: LoadPlan, target: Target, strategy: Strategy, engine: DiagnosticEngine | None = None
+) -> LoadPlan:
     """The plan with the loops of the agent that computes placed; their operations have their stages from now on.
 
     Where a rule decides about agents, iterations overlap only if an SM has one CTA of one warpgroup.  With more CTAs,
-    one already computes under the products of another: attention of 64 heads over 4,096 positions in tiles of 64x64,
+    one already computes under the dots of another: attention of 64 heads over 4,096 positions in tiles of 64x64,
     d 64, three CTAs on an SM of H200, takes 753 us by our estimate, and 799 where iterations overlap.
     """
     for loop in [each.loop for each in plan.loops]:
         (each,) = (each for each in plan.loops if each.loop is loop)
-        # CTAs that fill each other's stages come to each operation equally often; products into tensor memory have
+        # CTAs that fill each other's stages come to each operation equally often; dots into tensor memory have
         # accumulators and groups of their own.
         if any(ctas_of(pipe.loads) > 1 or pipe.consumer in (PAIR, TENSOR_MEMORY) for pipe in each.pipes):
             continue
@@ -59,7 +58,7 @@ class _Placing:
     """The placement of one loop, in a plan with which an SM holds the CTAs of `computing`."""
 
     def __init__(
-        self, func: aa.FuncOp, plan: AgentPlan, target: Target, overlap: LoopOverlap, computing: Computing
+        self, func: aa.FuncOp, plan: LoadPlan, target: Target, overlap: LoopOverlap, computing: Computing
     ) -> None:
         self._func = func
         self._plan = plan
@@ -67,7 +66,7 @@ class _Placing:
         self._overlap = overlap
         self._computing = computing
 
-    def place(self, each: LoopPlan, graph: LoopGraph, choice: Choice, forced: bool) -> AgentPlan:
+    def place(self, each: LoopPlan, graph: LoopGraph, choice: Choice, forced: bool) -> LoadPlan:
         """The plan with a loop placed; the given plan where the stages do not fit."""
         loop = each.loop
         before = dict(loop.attributes)
@@ -98,10 +97,10 @@ class _Placing:
         wanted = wanted if known is None else min(wanted, known)
         return list(range(max(wanted, each.stages), each.stages - 1, -1))
 
-    def _with_as_many_ctas(self) -> AgentPlan | None:
+    def _with_as_many_ctas(self) -> LoadPlan | None:
         try:
-            found = plan_agents(self._func, self._target, [each.loop for each in self._plan.loops])
-        except NotSeparable:
+            found = plan_loads(self._func, self._target, [each.loop for each in self._plan.loops])
+        except CannotSpecialize:
             return None
         now = _computing(self._func, found, self._target)
         return found if now.ctas >= self._computing.ctas else None
@@ -112,7 +111,7 @@ def _is_asked_for(each: LoopPlan) -> bool:
     return any(aa.LATENCY in staged.load.attributes for pipe in each.pipes for staged in pipe.loads)
 
 
-def _computing(func: aa.FuncOp, plan: AgentPlan, target: Target) -> Computing:
+def _computing(func: aa.FuncOp, plan: LoadPlan, target: Target) -> Computing:
     """The CTAs of an SM, and the registers that each thread that computes has for its tiles."""
     warps = func.kernel_spec.num_warps
     pipes = [pipe for each in plan.loops for pipe in each.pipes]

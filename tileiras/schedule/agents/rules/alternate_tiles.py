@@ -1,8 +1,8 @@
 """Which loops over tiles two groups of warps can take alternately, each with the accumulators of a whole tile.
 
     tile      0          1          2          3
-    group 0   |products 0|epilogue 0|products 2|epilogue 2|
-    group 1              |products 1|epilogue 1|products 3| ...
+    group 0   |dots 0|epilogue 0|dots 2|epilogue 2|
+    group 1              |dots 1|epilogue 1|dots 3| ...
 
 Both run the whole loop.  In a round of its own a group does all that the round does; in one of the other group it only
 moves its iterators past the stages that this one uses, whose number follows from trip counts.  Values that rounds carry
@@ -22,8 +22,7 @@ from tileiras.dialects.nv_tileas.agents import AgentSwitchOp, YieldOp
 from tileiras.dialects.nv_tileas.pipes import CreatePipelineOp, PipelineIteratorType
 from tileiras.ir import Block, MemoryRead, MemoryWrite, Operation, Region, TensorType, Terminator, Value
 from tileiras.named_tuple import NamedTuple
-
-from .producer_slice import AgentSlice, NotSeparable
+from tileiras.schedule.agents.slice import AgentSlice, CannotSpecialize
 
 _ON_PIPES = (
     tileas.ConsumerWaitOp, tileas.ConsumerReleaseOp, tileas.ProducerAcquireOp, tileas.ProducerCommitOp,
@@ -36,11 +35,11 @@ _OF_TILES = (
 _ACCESSES = (tileas.TiledLoadOp, tileas.TiledStoreOp, tileas.LoadOp, tileas.StoreOp)
 
 
-class PingPongPlan(NamedTuple):
+class AlternatePlan(NamedTuple):
     """The loop over tiles of an agent that computes.
 
     `tile`: its body, which is one round; `slice`: the operations that both groups execute in each round; `runs`: the
-    inner loops that use stages, and how many of each pipe in an iteration; `products`: the first and the last operation
+    inner loops that use stages, and how many of each pipe in an iteration; `dots`: the first and the last operation
     of the body that wait for stages; `ordered`: the first and the last one that fill stages, or that tokens order after
     the previous round; None if absent; `stores`: stores of tiles that tokens order so; `pipes`: those whose stages both
     groups use alternately; `iterators`: the pipe of each iterator.
@@ -50,17 +49,17 @@ class PingPongPlan(NamedTuple):
     tile: Block
     slice: AgentSlice
     runs: dict[Operation, dict[CreatePipelineOp, int]]
-    products: tuple[Operation, Operation]
+    dots: tuple[Operation, Operation]
     ordered: tuple[Operation, Operation] | None
     stores: list[tileas.TiledStoreOp]
     pipes: list[CreatePipelineOp]
     iterators: dict[Value, CreatePipelineOp]
 
 
-def plan_ping_pong(switch: AgentSwitchOp, agent: Region, outside: set[Operation]) -> PingPongPlan:
+def plan_alternate_tiles(switch: AgentSwitchOp, agent: Region, outside: set[Operation]) -> AlternatePlan:
     """The plan for one agent of a switch, which computes.  `outside`: operations before the agents.
 
-    Raises NotSeparable, with the reason.
+    Raises CannotSpecialize, with the reason.
     """
     program = agent.block
     loop = _tile_loop(program)
@@ -69,7 +68,7 @@ def plan_ping_pong(switch: AgentSwitchOp, agent: Region, outside: set[Operation]
         if op is loop:
             continue
         if _touches(op):
-            raise NotSeparable(op, "turns.executes-once", op=op.name)
+            raise CannotSpecialize(op, "turns.executes-once", op=op.name)
         before.add(op)
     tile = loop.body.block
     _check_round(loop, tile)
@@ -79,7 +78,7 @@ def plan_ping_pong(switch: AgentSwitchOp, agent: Region, outside: set[Operation]
     for op in (inner for outer in tile.operations for inner in outer.walk()):
         if isinstance(op, tileas.IncIterOp) and op.parent_op not in runs:
             if op.by is not None:
-                raise NotSeparable(op, "turns.stages-skipped")
+                raise CannotSpecialize(op, "turns.stages-skipped")
             around = op.parent_op
             if around is not loop and isinstance(around, scf.ForOp):
                 runs[around] = _stages_of(around)
@@ -91,14 +90,14 @@ def plan_ping_pong(switch: AgentSwitchOp, agent: Region, outside: set[Operation]
     needed.close()
     for op, handed_on in needed.handed_on.items():
         if op is not loop and handed_on:
-            raise NotSeparable(op, "turns.next-tile-unknown")
+            raise CannotSpecialize(op, "turns.next-tile-unknown")
     waits = [op for op in tile.operations if any(isinstance(inner, tileas.ConsumerWaitOp) for inner in op.walk())]
     by_tokens = _ordered_by_tokens(loop, tile)
     stores = [inner for op in by_tokens for inner in op.walk() if isinstance(inner, tileas.TiledStoreOp)]
     ends = tileas.ProducerAcquireOp, tileas.ProducerCommitOp
     fills = {op for op in tile.operations if any(isinstance(inner, ends) for inner in op.walk())}
     ordered = [op for op in tile.operations if op in fills or op in by_tokens]
-    return PingPongPlan(
+    return AlternatePlan(
         loop, tile, needed, runs, (waits[0], waits[-1]), (ordered[0], ordered[-1]) if ordered else None, stores,
         _pipes_of(agent), _iterators(tile),
     )  # fmt: skip
@@ -111,15 +110,15 @@ def tile_loops(program: Block) -> list[scf.ForOp | scf.WhileOp]:
 
 
 def _tile_loop(program: Block) -> scf.ForOp:
-    """Raises NotSeparable where a program is not one loop over tiles."""
+    """Raises CannotSpecialize where a program is not one loop over tiles."""
     loops = tile_loops(program)
     if len(loops) != 1:
         first = program.first
         assert first is not None
-        raise NotSeparable(loops[1] if loops else first, "turns.loops", loops=len(loops))
+        raise CannotSpecialize(loops[1] if loops else first, "turns.loops", loops=len(loops))
     (loop,) = loops
     if not isinstance(loop, scf.ForOp):
-        raise NotSeparable(loop, "turns.no-counter")
+        raise CannotSpecialize(loop, "turns.no-counter")
     return loop
 
 
@@ -131,25 +130,25 @@ def _touches(op: Operation) -> bool:
 
 
 def _check_round(loop: scf.ForOp, tile: Block) -> None:
-    """Raises NotSeparable where something other than pipes, tokens and numbers ties a round to the one before."""
+    """Raises CannotSpecialize where something other than pipes, tokens and numbers ties a round to the one before."""
     for op in (inner for outer in tile.operations for inner in outer.walk()):
         semantic = getattr(op, "mem_semantic", None)
         if isinstance(op, _ACCESSES):
             if semantic is not None and semantic.value != "weak":
-                raise NotSeparable(op, "turns.ordered", op=op.name)
+                raise CannotSpecialize(op, "turns.ordered", op=op.name)
         elif isinstance(op, scf.WhileOp) and any(isinstance(inner, _ON_PIPES) for inner in op.walk()):
-            raise NotSeparable(op, "turns.while-waits")
+            raise CannotSpecialize(op, "turns.while-waits")
         elif isinstance(op, (*_ON_PIPES, *_OF_TILES, scf.ForOp, scf.IfOp, scf.WhileOp, Terminator)):
             continue
         elif op.has_trait(MemoryRead) or op.has_trait(MemoryWrite):
-            raise NotSeparable(op, "turns.in-order", op=op.name)
+            raise CannotSpecialize(op, "turns.in-order", op=op.name)
         if tileas.AWS_STAGE in op.attributes:
-            raise NotSeparable(op, "turns.iterations-overlap")
+            raise CannotSpecialize(op, "turns.iterations-overlap")
     for value in loop.init_args:
         if isinstance(value.type, (TensorType, tileas.InFlightType)):
-            raise NotSeparable(loop, "turns.tile-carried")
+            raise CannotSpecialize(loop, "turns.tile-carried")
         if isinstance(value.type, (tileas.ConsumerTokenType, tileas.ProducerTokenType)):
-            raise NotSeparable(loop, "turns.stage-carried")
+            raise CannotSpecialize(loop, "turns.stage-carried")
 
 
 def is_of_round(value: Value) -> bool:
@@ -158,7 +157,7 @@ def is_of_round(value: Value) -> bool:
 
 
 def _stages_of(run: scf.ForOp) -> dict[CreatePipelineOp, int]:
-    """How many stages of each pipe an iteration of a loop uses.  Raises NotSeparable where that is not known."""
+    """How many stages of each pipe an iteration of a loop uses.  Raises CannotSpecialize where that is not known."""
     found: dict[CreatePipelineOp, int] = {}
     for argument, last in zip(run.iter_args, run.yield_op.operands):
         if not isinstance(argument.type, PipelineIteratorType):
@@ -167,42 +166,43 @@ def _stages_of(run: scf.ForOp) -> dict[CreatePipelineOp, int]:
         while value is not argument:
             op = value.defining_op
             if not isinstance(op, tileas.IncIterOp) or op.by is not None:
-                raise NotSeparable(run, "turns.unequal-stages")
+                raise CannotSpecialize(run, "turns.unequal-stages")
             count, value = count + 1, op.iterator
         pipe = pipe_of(argument)
         if pipe is None or pipe in found:
-            raise NotSeparable(run, "turns.several-stages")
+            raise CannotSpecialize(run, "turns.several-stages")
         found[pipe] = count
     return found
 
 
 def _iterators(tile: Block) -> dict[Value, CreatePipelineOp]:
-    """The pipe of each iterator that a round moves on or carries.  Raises NotSeparable where one may be of several."""
+    """The pipe of each iterator that a round moves on or carries.  Raises CannotSpecialize where one may be of
+    several."""
     end: Any = tile.last
     moved = (op.iterator for outer in tile.operations for op in outer.walk() if isinstance(op, tileas.IncIterOp))
     found: dict[Value, CreatePipelineOp] = {}
     for value in (*moved, *(value for value in end.operands if isinstance(value.type, PipelineIteratorType))):
         pipe = pipe_of(value)
         if pipe is None:
-            raise NotSeparable(end, "turns.iterators-exchanged")
+            raise CannotSpecialize(end, "turns.iterators-exchanged")
         found[value] = pipe
     return found
 
 
 def _pipes_of(agent: Region) -> list[CreatePipelineOp]:
-    """The pipes that an agent fills or drains.  Raises NotSeparable where turns cannot be taken at one of them."""
+    """The pipes that an agent fills or drains.  Raises CannotSpecialize where turns cannot be taken at one of them."""
     found: dict[CreatePipelineOp, None] = {}
     for op in (inner for outer in agent.operations for inner in outer.walk()):
         if isinstance(op, (tileas.ConsumerWaitOp, tileas.ProducerAcquireOp)):
             pipe = pipe_of(op.token)
             if pipe is None:
-                raise NotSeparable(op, "turns.pipe-unknown")
+                raise CannotSpecialize(op, "turns.pipe-unknown")
             found[pipe] = None
         elif isinstance(op, (tileas.ProducerTailOp, tileas.ConsumerTailOp)):
-            raise NotSeparable(op, "turns.pipe-drained")
+            raise CannotSpecialize(op, "turns.pipe-drained")
     for pipe in found:
         if protocol_of(pipe).is_in_tensor_memory or pipe.groups is not None or agent_of(pipe) is not None:
-            raise NotSeparable(pipe, "turns.not-of-warpgroups")
+            raise CannotSpecialize(pipe, "turns.not-of-warpgroups")
     return list(found)
 
 

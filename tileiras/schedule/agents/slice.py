@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 READS = (tileas.TiledLoadOp, tileas.LoadOp)
 
 
-class NotSeparable(Exception):
+class CannotSpecialize(Exception):
     """The reason for which an operation keeps work of a kernel from another agent, as a code with arguments."""
 
     def __init__(self, place: Operation, code: str, /, **arguments: Argument) -> None:
@@ -33,7 +33,7 @@ class NotSeparable(Exception):
         self.reason = Reason(code, **arguments)  # type: ignore[arg-type]
 
     @classmethod
-    def of(cls, place: Operation, reason: Reason) -> NotSeparable:
+    def of(cls, place: Operation, reason: Reason) -> CannotSpecialize:
         """A refusal with a reason of another analysis."""
         found = cls(place, reason.code)
         found.reason = reason
@@ -48,7 +48,7 @@ class AgentSlice:
     their results that it needs, for loops without an induction variable of the values that their condition passes on;
     `begun_with`: the numbers of the values that an iteration of these begins with.
 
-    Methods raise NotSeparable where something cannot be repeated, or has to wait for another agent.
+    Methods raise CannotSpecialize where something cannot be repeated, or has to wait for another agent.
     """
 
     def __init__(self, program: Operation, outside: set[Operation]) -> None:
@@ -121,7 +121,7 @@ class AgentSlice:
             if isinstance(inner, READS):
                 self._check_order(inner)
             elif not (inner.regions or inner.has_trait(NoMemoryEffect) or inner.has_trait(Pure)):
-                raise NotSeparable(inner, "agents.executes-once", values=self.what, op=inner.name)
+                raise CannotSpecialize(inner, "agents.executes-once", values=self.what, op=inner.name)
             self._pending += [
                 value
                 for value in inner.operands
@@ -132,9 +132,9 @@ class AgentSlice:
     """The agent's own values that depend on the repeated operations, as remarks name them."""
 
     def _check_order(self, load: Any) -> None:
-        """Raises NotSeparable where a load has to wait for an operation of another agent."""
+        """Raises CannotSpecialize where a load has to wait for an operation of another agent."""
         if load.mem_semantic.value != "weak":
-            raise NotSeparable(load, "agents.ordered")
+            raise CannotSpecialize(load, "agents.ordered")
         seen: set[Value] = set()
         pending = [] if load.token is None else [load.token]
         while pending:
@@ -152,7 +152,7 @@ class AgentSlice:
             if isinstance(op, aa.GdcWaitOp) and op.parent_op is self._program:
                 self.operations.add(op)  # each agent waits for the grid itself
             elif self._comes_first(op, load):
-                raise NotSeparable(load, "agents.ordered-after", op=op.name)
+                raise CannotSpecialize(load, "agents.ordered-after", op=op.name)
             pending += [value for value in op.operands if isinstance(value.type, aa.MemTokenType)]
 
     def _comes_first(self, op: Any, load: Operation) -> bool:
@@ -169,7 +169,7 @@ class AgentSlice:
 class ProducerSlice(AgentSlice):
     """The backward slice of `loads` in a function, without the data of these loads.
 
-    Raises NotSeparable where something cannot be repeated, or a load has to wait for another agent.
+    Raises CannotSpecialize where something cannot be repeated, or a load has to wait for another agent.
     """
 
     what = "addresses of loads"

@@ -1,9 +1,9 @@
-"""Which loops of products into tensor memory can go to an agent of their own, and through which accumulators.
+"""Which loops of dots into tensor memory can go to an agent of their own, and through which accumulators.
 
 Such a loop is nested in a loop over tiles: the agent multiplies for the next tile while the warps that compute load,
 convert and store the current one.  That takes two accumulators.  With one, the agent would begin once the previous tile
-has been loaded, as these warps do without an agent: with rings of two stages a persistent product of tiles of 256x256
-takes 107.3 us on B200 in this way, by our estimate, and 106.3 without the agent.
+has been loaded, as these warps do without an agent: with rings of two stages a persistent matrix product of tiles of
+256x256 takes 107.3 us on B200 in this way, by our estimate, and 106.3 without the agent.
 """
 
 from __future__ import annotations
@@ -19,16 +19,15 @@ from tileiras.dialects.nv_tileas.tensor_memory import allocation_of
 from tileiras.ir import Operation, Value
 from tileiras.layout.tensor_memory import COLUMNS
 from tileiras.named_tuple import NamedTuple
-
-from .producer_slice import AgentSlice, NotSeparable, is_inside
+from tileiras.schedule.agents.slice import AgentSlice, CannotSpecialize, is_inside
 
 ACCUMULATORS = 2
-"""Used in turn: the one that products write and the one that is being stored."""
+"""Used in turn: the one that dots write and the one that is being stored."""
 
 
-class ProductLoop(NamedTuple):
-    """A loop whose products an agent issues, the commit of the group after it unless that has been joined with a later
-    one, the accumulators, and the operations of its block between which these are loaded; whether the products are of a
+class DotLoop(NamedTuple):
+    """A loop whose dots an agent issues, the commit of the group after it unless that has been joined with a later
+    one, the accumulators, and the operations of its block between which these are loaded; whether the dots are of a
     pair of CTAs, the number of accumulators used in turn, and the buffers of block scales, by stages of its operands.
     """
 
@@ -42,16 +41,16 @@ class ProductLoop(NamedTuple):
     scales: Sequence[Value] = ()
 
 
-class MmaAgentPlan(NamedTuple):
+class DotPlan(NamedTuple):
     """The loops of dots of a kernel, and the operations that their agent repeats."""
 
-    loops: list[ProductLoop]
+    loops: list[DotLoop]
     slice: AgentSlice
 
 
-def plan_mma_agent(func: aa.FuncOp, switch: AgentSwitchOp) -> MmaAgentPlan | None:
-    """The plan for the products of the first agent of a switch, which computes; None where it has no loop over tiles
-    around products into tensor memory.  Raises NotSeparable, with the reason."""
+def plan_dots(func: aa.FuncOp, switch: AgentSwitchOp) -> DotPlan | None:
+    """The plan for the dots of the first agent of a switch, which computes; None where it has no loop over tiles
+    around dots into tensor memory.  Raises CannotSpecialize, with the reason."""
     program = switch.agents[0].block
     dots = [op for outer in program.operations for op in outer.walk() if isinstance(op, tileas.TensorDotOp)]
     if not any(_is_in_loop(loop) for dot in dots for loop in scf.loops_around(dot)):
@@ -60,11 +59,11 @@ def plan_mma_agent(func: aa.FuncOp, switch: AgentSwitchOp) -> MmaAgentPlan | Non
     for dot in dots:
         loop = _outermost(dot)
         if loop is None:
-            raise NotSeparable(dot, "agents.dot-beside-threads")
+            raise CannotSpecialize(dot, "agents.dot-beside-threads")
         if not _is_in_loop(loop):
-            raise NotSeparable(loop, "agents.no-loop-over-tiles")
+            raise CannotSpecialize(loop, "agents.no-loop-over-tiles")
         loops[loop] = None
-    found = [_product_loop(loop) for loop in loops]
+    found = [_dot_loop(loop) for loop in loops]
     columns = sum(buffer.type.columns for each in found for buffer in each.buffers)  # type: ignore[attr-defined]
     beside = sum(buffer.type.columns for each in found for buffer in each.scales)  # type: ignore[attr-defined]
     taken, most = ACCUMULATORS * columns + beside, COLUMNS // (func.kernel_spec.occupancy or 1)
@@ -73,12 +72,12 @@ def plan_mma_agent(func: aa.FuncOp, switch: AgentSwitchOp) -> MmaAgentPlan | Non
         # it.
         found = [each._replace(stages=1) for each in found]
     elif taken > most:
-        raise NotSeparable(found[0].loop, "agents.dot-columns", taken=taken, scales=beside, most=most)
+        raise CannotSpecialize(found[0].loop, "agents.dot-columns", taken=taken, scales=beside, most=most)
     needed = AgentSlice(switch, set(func.body.blocks[0].operations))
     for each in found:
         needed.take(each.loop, _taken(each))
     needed.close()
-    return MmaAgentPlan(found, needed)
+    return DotPlan(found, needed)
 
 
 def _outermost(dot: Operation) -> scf.ForOp | None:
@@ -94,31 +93,31 @@ def _is_in_loop(loop: Operation) -> bool:
     return next(iter(scf.loops_around(loop)), None) is not None
 
 
-def _product_loop(loop: scf.ForOp) -> ProductLoop:
+def _dot_loop(loop: scf.ForOp) -> DotLoop:
     commit = loop.next if isinstance(loop.next, tileas.TensorCommitOp) else None
     dots = [op for op in loop.walk() if isinstance(op, tileas.TensorDotOp)]
     buffers = list(dict.fromkeys(dot.buffer for dot in dots))
     touched: list[Operation] = []
     for buffer in buffers:
         if not isinstance(buffer.defining_op, tileas.TensorAllocOp) or buffer.parent_block is not loop.parent:
-            raise NotSeparable(loop, "agents.accumulator-outlives")
+            raise CannotSpecialize(loop, "agents.accumulator-outlives")
         for user in _users(buffer):
             if not isinstance(user, (tileas.TensorDotOp, tileas.TensorLoadOp)):
-                raise NotSeparable(user, "agents.accumulator-written")
+                raise CannotSpecialize(user, "agents.accumulator-written")
             if isinstance(user, tileas.TensorLoadOp):
                 around = loop.parent.find_ancestor_op(user)
                 if around is None:
-                    raise NotSeparable(user, "agents.accumulator-loaded-elsewhere")
+                    raise CannotSpecialize(user, "agents.accumulator-loaded-elsewhere")
                 touched.append(around)
     if not touched:
-        raise NotSeparable(loop, "agents.accumulator-unread")
+        raise CannotSpecialize(loop, "agents.accumulator-unread")
     places = {op: number for number, op in enumerate(loop.parent.operations)}
     touched.sort(key=lambda op: places[op])
     is_of_pair = any(dot.atom.is_of_pair for dot in dots)
     scales = list(dict.fromkeys(allocation_of(each) for dot in dots for each in dot.scales[2:]))
     if any(buffer.parent_block is not loop.parent for buffer in scales):
-        raise NotSeparable(loop, "agents.scales-outlive")
-    return ProductLoop(loop, commit, buffers, touched[0], touched[-1], is_of_pair, scales=scales)
+        raise CannotSpecialize(loop, "agents.scales-outlive")
+    return DotLoop(loop, commit, buffers, touched[0], touched[-1], is_of_pair, scales=scales)
 
 
 def _users(buffer: Value) -> Iterator[Operation]:
@@ -130,8 +129,8 @@ def _users(buffer: Value) -> Iterator[Operation]:
             yield user
 
 
-def _taken(each: ProductLoop) -> Iterator[Value]:
-    """The values from outside that a loop of products uses, tokens and accumulators apart."""
+def _taken(each: DotLoop) -> Iterator[Value]:
+    """The values from outside that a loop of dots uses, tokens and accumulators apart."""
     for op in each.loop.walk():
         for value in op.operands:
             if value not in each.buffers and value not in each.scales and not isinstance(value.type, aa.MemTokenType):

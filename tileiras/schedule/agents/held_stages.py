@@ -1,8 +1,8 @@
-"""Operands that a loop over tiles loads once for each tile and that products in its inner loops read, as attention
+"""Operands that a loop over tiles loads once for each tile and that dots in its inner loops read, as attention
 does with the rows of Q while its loop over keys runs.  Another agent loads them ahead, into a ring of the outer loop.
 
 An agent that multiplies waits for the stage before the inner loops and releases it after them, by a commit, which
-arrives once all products that read the stage are complete.
+arrives once all dots that read the stage are complete.
 """
 
 from __future__ import annotations
@@ -15,14 +15,13 @@ from tileiras.dialects import scf
 from tileiras.dialects.nv_tileas.pipes import ConsumerReleaseOp, ConsumerWaitOp, IncIterOp
 from tileiras.ir import Operation
 from tileiras.named_tuple import NamedTuple
+from tileiras.schedule.agents.slice import CannotSpecialize
+from tileiras.schedule.dependence_graph import readers_of
 from tileiras.targets.pipe_protocol import TENSOR_MEMORY
-
-from .dependence_graph import readers_of
-from .producer_slice import NotSeparable
 
 
 class HeldStages(NamedTuple):
-    """The operations of threads on such rings: waits for stages, the copies by which products read these, releases, and
+    """The operations of threads on such rings: waits for stages, the copies by which dots read these, releases, and
     the steps of iterators to the next stage."""
 
     waits: list[ConsumerWaitOp]
@@ -34,10 +33,10 @@ class HeldStages(NamedTuple):
 def held_stages(
     inside: Iterable[Operation], loops: Iterable[scf.ForOp], copies: Iterable[tileas.CopyOp], moved: set[Operation]
 ) -> HeldStages:
-    """The operations among those `inside` a program that work on the rings which `copies` read for products in `loops`.
+    """The operations among those `inside` a program that work on the rings which `copies` read for dots in `loops`.
     Those in `moved` are left out: they leave the program with their loops.
 
-    Raises NotSeparable where threads do something else with a stage of these rings.
+    Raises CannotSpecialize where threads do something else with a stage of these rings.
     """
     pipes = {pipe: None for copy in copies if (pipe := tileas.pipe_of_buffer(copy.buffer)) is not None}
     found = HeldStages([], [], [], [])
@@ -50,11 +49,11 @@ def held_stages(
             continue
         if isinstance(op, tileas.CopyOp) and op.buffer in buffers:
             if not all(dot.parent_op in around for dot in readers_of(op)):
-                raise NotSeparable(op, "agents.stage-read")
+                raise CannotSpecialize(op, "agents.stage-read")
             found.copies.append(op)
         elif isinstance(op, ConsumerWaitOp) and pipe_of(op.token) in pipes:
             if not all(isinstance(user, ConsumerReleaseOp) for user in op.results[0].users):
-                raise NotSeparable(op, "agents.stage-read")
+                raise CannotSpecialize(op, "agents.stage-read")
             found.waits.append(op)
         elif isinstance(op, ConsumerReleaseOp) and pipe_of(op.token) in pipes:
             found.releases.append(op)
@@ -62,5 +61,5 @@ def held_stages(
             found.steps.append(op)
     for pipe in pipes:
         if pipe.kinds[1] != TENSOR_MEMORY:
-            raise NotSeparable(pipe, "agents.stage-held")
+            raise CannotSpecialize(pipe, "agents.stage-held")
     return found

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import Builder, IntegerAttr, Operation, UnitAttr, Value, i32
-from tileiras.schedule.agent_plan import LoopPlan, PipePlan
+from tileiras.schedule.agents.load_plan import LoopPlan, PipePlan
 from tileiras.schedule.staging import StagedLoad
 from tileiras.schedule.tensor_boxes import ctas_of, descriptor_type
 from tileiras.targets.pipe_protocol import BOXES

@@ -28,7 +28,7 @@ from tileiras.resources.expected_registers import expected_registers
 from tileiras.resources.limits import LEAST_RESERVE
 from tileiras.resources.register_bounds import least_of_reads
 from tileiras.resources.registers import block_registers
-from tileiras.schedule.producer_slice import NotSeparable
+from tileiras.schedule.agents.slice import CannotSpecialize
 from tileiras.targets import Target, registers_per_thread
 from tileiras.targets.sm import MAX_THREADS_PER_CTA, REGISTERS_PER_THREAD, WARP_SIZE, entry_registers
 
@@ -70,11 +70,11 @@ def resolve_boundary(
 
 
 def shares_with_further(switch: AgentSwitchOp, func: aa.FuncOp, warps: int) -> RegisterShares:
-    """The registers of a switch, whose first agent computes, with `warps` further warps.  Raises NotSeparable if the
-    threads that compute get too few."""
+    """The registers of a switch, whose first agent computes, with `warps` further warps.  Raises CannotSpecialize if
+    the threads that compute get too few."""
     compute, *others = switch.warps(func.kernel_spec.num_warps)
     if WARP_SIZE * (compute + sum(others) + warps) > MAX_THREADS_PER_CTA:
-        raise NotSeparable(switch, "agents.too-many-warps", warps=compute + sum(others) + warps)
+        raise CannotSpecialize(switch, "agents.too-many-warps", warps=compute + sum(others) + warps)
     tiles, ctas = block_registers(switch.agents[0].block), least_ctas_of(func)
     shares = register_shares(
         tiles, expected_registers(func), compute, sum(others) + warps, service_registers(switch), ctas
@@ -82,7 +82,7 @@ def shares_with_further(switch: AgentSwitchOp, func: aa.FuncOp, warps: int) -> R
     # Values beyond the registers that a thread can have would spill without further warps as well.
     needed = min(tiles + LEAST_RESERVE, registers_per_thread(WARP_SIZE * compute, ctas))
     if needed > shares.most:
-        raise NotSeparable(switch, "agents.too-few-registers", needed=needed, most=shares.most)
+        raise CannotSpecialize(switch, "agents.too-few-registers", needed=needed, most=shares.most)
     return shares
 
 

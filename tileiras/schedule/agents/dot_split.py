@@ -1,4 +1,4 @@
-"""Loops of products into tensor memory go to an agent of their own, with accumulators in turn.
+"""Loops of dots into tensor memory go to an agent of their own, with accumulators in turn.
 
     for %tile ... {                        agent that computes              agent that multiplies
       %t = alloc                             for %tile ... {                  for %tile ... {
@@ -9,7 +9,7 @@
       ...                                    }
     }
 
-The stages of the pipe are accumulators.  The agent does the loops of products as they stand, waits for tiles and their
+The stages of the pipe are accumulators.  The agent does the loops of dots as they stand, waits for tiles and their
 releases included, and continues with the next tile while the last one is converted and stored.
 """
 
@@ -24,16 +24,15 @@ from tileiras.dialects.arith.build import integer
 from tileiras.dialects.nv_tileas.agents import AgentSwitchOp, YieldOp
 from tileiras.ir import Block, Builder, DenseArrayAttr, IntegerAttr, Operation, Region, TensorType, Value, i32
 from tileiras.layout.linear_layout import log2_exact
-from tileiras.schedule.mma_agent_plan import MmaAgentPlan, ProductLoop
-from tileiras.schedule.producer_slice import is_inside
+from tileiras.schedule.agents.channels import create_pipe
+from tileiras.schedule.agents.load_consumer import Consumer
+from tileiras.schedule.agents.rules.dot import DotLoop, DotPlan
+from tileiras.schedule.agents.slice import is_inside
+from tileiras.schedule.agents.split import AgentProgram
 from tileiras.targets.pipe_protocol import ACCUMULATOR_LOADS, PAIR_PRODUCTS, PRODUCTS
 
-from .agent_program import AgentProgram
-from .consumer_program import Consumer
-from .pipes import create_pipe
 
-
-def separate_products(switch: AgentSwitchOp, plan: MmaAgentPlan) -> AgentSwitchOp:
+def separate_dots(switch: AgentSwitchOp, plan: DotPlan) -> AgentSwitchOp:
     """Moves the dots of a plan to a further, last agent, of as many warps as the first one; returns the switch that
     replaces the given one."""
     work = switch.agents[0].block
@@ -90,19 +89,19 @@ def with_agent(switch: AgentSwitchOp, program: Block) -> AgentSwitchOp:
 
 
 class AccumulatorPipe:
-    """The pipe of the accumulators of a loop of products."""
+    """The pipe of the accumulators of a loop of dots."""
 
     __slots__ = ("buffers", "consumer", "loop", "producer")
 
-    def __init__(self, loop: ProductLoop, base: Value, builder: Builder) -> None:
+    def __init__(self, loop: DotLoop, base: Value, builder: Builder) -> None:
         self.loop = loop
         self.buffers = []
         for buffer in loop.buffers:
             builder.location = buffer.defining_op.location
             alloc = tileas.TensorAllocOp(base, result=_in_turn(buffer.type, loop.stages))
             self.buffers.append(builder.insert(alloc).results[0])
-        products = PAIR_PRODUCTS if loop.is_of_pair else PRODUCTS
-        self.producer, self.consumer = create_pipe(builder, self.buffers, loop.stages, products, ACCUMULATOR_LOADS)
+        dots = PAIR_PRODUCTS if loop.is_of_pair else PRODUCTS
+        self.producer, self.consumer = create_pipe(builder, self.buffers, loop.stages, dots, ACCUMULATOR_LOADS)
 
     def stage(self, builder: Builder, iterator: Value) -> dict[Value, Value]:
         """The accumulators of the stage that an iterator is at, by the buffers that they replace."""
@@ -127,7 +126,7 @@ class AccumulatorPipes:
     """The pipes of the accumulators of a kernel, by the loops that fill them; for `Consumer` no loop has some that it
     drains a stage of in each iteration."""
 
-    def __init__(self, plan: MmaAgentPlan, base: Value, builder: Builder) -> None:
+    def __init__(self, plan: DotPlan, base: Value, builder: Builder) -> None:
         self.by_loop = {each.loop: AccumulatorPipe(each, base, builder) for each in plan.loops}
         self.rings = list(self.by_loop.values())
 
@@ -135,7 +134,7 @@ class AccumulatorPipes:
         return ()
 
     def inside(self, op: Operation) -> list[AccumulatorPipe]:
-        """The pipes of an operation that is a loop of products, and of those in it, in order."""
+        """The pipes of an operation that is a loop of dots, and of those in it, in order."""
         return [self.by_loop[inner] for inner in op.walk() if inner in self.by_loop] if op.regions else []
 
 
@@ -145,7 +144,7 @@ class AccumulatorPipes:
 class _MmaProgram(AgentProgram[AccumulatorPipe]):
     """Writes the program of the agent that multiplies."""
 
-    def __init__(self, plan: MmaAgentPlan, pipes: AccumulatorPipes) -> None:
+    def __init__(self, plan: DotPlan, pipes: AccumulatorPipes) -> None:
         super().__init__(plan.slice)
         self._pipes = pipes
 

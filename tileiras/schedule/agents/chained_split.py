@@ -31,19 +31,18 @@ from tileiras.dialects import scf
 from tileiras.dialects.nv_tileas import names
 from tileiras.dialects.nv_tileas.agents import AgentSwitchOp, YieldOp
 from tileiras.ir import Block, Builder, IntegerAttr, Operation, Region, UnitAttr, Value, i32
+from tileiras.schedule.agents.chained_pipes import ChainedPipe, ChainedPipes
+from tileiras.schedule.agents.dot_split import drop_unchanged, loops_around, open_before, outlive_agents, with_agent
+from tileiras.schedule.agents.load_consumer import Consumer
+from tileiras.schedule.agents.rules.chained_dots import ChainedDot, ChainedLoop, ChainedPlan, FixedOperand, reads_of
+from tileiras.schedule.agents.split import AgentProgram
 from tileiras.schedule.induction_variable import trip_count
-from tileiras.schedule.linked_products_plan import FixedOperand, LinkedDot, LinkedLoop, LinkedPlan, reads_of
+from tileiras.schedule.materialize.rotation import rotate
+from tileiras.schedule.materialize.unspecialized import mark_fresh
 from tileiras.targets.pipe_protocol import OPERAND_STORES, PRODUCTS
 
-from .agent_program import AgentProgram
-from .consumer_program import Consumer
-from .linked_pipes import LinkedPipe, LinkedPipes
-from .mma_agent import drop_unchanged, loops_around, open_before, outlive_agents, with_agent
-from .rotation import rotate
-from .unspecialized import mark_fresh
 
-
-def separate_linked_products(switch: AgentSwitchOp, plan: LinkedPlan) -> AgentSwitchOp:
+def separate_chained_dots(switch: AgentSwitchOp, plan: ChainedPlan) -> AgentSwitchOp:
     """Moves the dots of a plan to a further, last agent, of as many warps as the first one; returns the switch that
     replaces the given one."""
     work = switch.agents[0].block
@@ -53,7 +52,7 @@ def separate_linked_products(switch: AgentSwitchOp, plan: LinkedPlan) -> AgentSw
     kept = list(dict.fromkeys(buffer for each in plan.loops for dot in each.dots for buffer in dot.buffers[1:]))
     for buffer in kept:
         outlive_agents(buffer, before)
-    pipes = LinkedPipes(plan, base, before)
+    pipes = ChainedPipes(plan, base, before)
     program = _Program(plan, pipes)
     block = program.program(work)
     _Computing(plan, pipes).rewrite(work)
@@ -77,10 +76,10 @@ def separate_linked_products(switch: AgentSwitchOp, plan: LinkedPlan) -> AgentSw
 # ---- the agent that multiplies ---------------------------------------------------------------------------------------
 
 
-class _Program(AgentProgram[LinkedPipe]):
+class _Program(AgentProgram[ChainedPipe]):
     """Writes the program of the agent that multiplies."""
 
-    def __init__(self, plan: LinkedPlan, pipes: LinkedPipes) -> None:
+    def __init__(self, plan: ChainedPlan, pipes: ChainedPipes) -> None:
         super().__init__(plan.slice)
         self._pipes = pipes
         self._loops = {each.loop: each for each in plan.loops}
@@ -94,17 +93,17 @@ class _Program(AgentProgram[LinkedPipe]):
 
     def program(self, work: Block) -> Block:
         """The program of the agent that runs beside `work`."""
-        fills = {pipe: pipe.producer for pipe in self._pipes.rings if _is_filled_by_products(pipe)}
+        fills = {pipe: pipe.producer for pipe in self._pipes.rings if _is_filled_by_dots(pipe)}
         drains = {pipe: pipe.consumer for pipe in self._pipes.rings if pipe not in fills}
         return self._written(work, {**fills, **drains})
 
     def _is_own(self, op: Operation) -> bool:
         return op in self._loops or op in self._copies or op in self._stages
 
-    def _inside(self, op: Operation) -> list[LinkedPipe]:
+    def _inside(self, op: Operation) -> list[ChainedPipe]:
         return self._pipes.inside(op)
 
-    def _do(self, op: Operation, builder: Builder, at: dict[LinkedPipe, Value]) -> None:
+    def _do(self, op: Operation, builder: Builder, at: dict[ChainedPipe, Value]) -> None:
         each = self._loops.get(op)
         if each is None:
             builder.insert(op.clone(self._values))
@@ -117,13 +116,13 @@ class _Program(AgentProgram[LinkedPipe]):
             if fixed.loops[-1] is each.loop:
                 builder.insert(tileas.ConsumerReleaseOp(self._held.pop(fixed.buffer)))
 
-    def _wait(self, fixed: FixedOperand, builder: Builder, at: dict[LinkedPipe, Value]) -> None:
+    def _wait(self, fixed: FixedOperand, builder: Builder, at: dict[ChainedPipe, Value]) -> None:
         if fixed.buffer not in self._held:
             pipe = self._pipes.fixed[fixed.buffer]
             self._held[fixed.buffer] = builder.insert(tileas.ConsumerWaitOp(pipe.consumer, at[pipe])).results[0]
             at[pipe] = builder.insert(tileas.IncIterOp(at[pipe])).results[0]
 
-    def _multiply(self, each: LinkedLoop, builder: Builder, at: dict[LinkedPipe, Value]) -> None:
+    def _multiply(self, each: ChainedLoop, builder: Builder, at: dict[ChainedPipe, Value]) -> None:
         """Emits the loop, with the waits and signals of its dots."""
         loop, pipes = each.loop, self._pipes.by_loop[each.loop]
         inits = [*(self._of(loop.init_args[n]) for n in each.carried), *(at[pipe] for pipe in pipes)]
@@ -166,11 +165,11 @@ class _Program(AgentProgram[LinkedPipe]):
         self.overlapping.append((new, {op: (stages[op][0], place) for place, op in enumerate(places)}))
 
 
-def _is_filled_by_products(pipe: LinkedPipe) -> bool:
+def _is_filled_by_dots(pipe: ChainedPipe) -> bool:
     return pipe.producer.defining_op.kinds[0] == PRODUCTS  # type: ignore[union-attr]
 
 
-def _stages(each: LinkedLoop) -> dict[Operation, int]:
+def _stages(each: ChainedLoop) -> dict[Operation, int]:
     """Operation that moves -> its stage: 1 for dots of tiles that threads store and for operations that only these
     use."""
     found: dict[Operation, int] = {dot.dot: int(not dot.is_ahead) for dot in each.dots}
@@ -191,8 +190,8 @@ def _stages(each: LinkedLoop) -> dict[Operation, int]:
 
 
 def _issue(
-    each: LinkedDot, pipe: LinkedPipe, tail: tuple[Value, Value] | None, groups: int, values: dict[Value, Value],
-    iterators: dict[LinkedPipe, Value], builder: Builder,
+    each: ChainedDot, pipe: ChainedPipe, tail: tuple[Value, Value] | None, groups: int, values: dict[Value, Value],
+    iterators: dict[ChainedPipe, Value], builder: Builder,
 ) -> Iterator[tuple[int, Operation]]:  # fmt: skip
     """Emits a dot, by groups of warps, between the wait for its stage and the signal after it; yields the group of each
     operation.  Where it overwrites operands of others, it follows the wait for the `tail` of their pipe."""
@@ -246,10 +245,10 @@ def _release_no_further(program: Block) -> None:
 class _Computing(Consumer):
     """Rewrites the program of the agent that computes, in place, to hand stages to the one that multiplies."""
 
-    def __init__(self, plan: LinkedPlan, pipes: LinkedPipes) -> None:
+    def __init__(self, plan: ChainedPlan, pipes: ChainedPipes) -> None:
         super().__init__(pipes)  # type: ignore[arg-type]
         self._loops = {each.loop: each for each in plan.loops}
-        self._linked = pipes
+        self._chained = pipes
         self._copies = [*(copy for each in plan.fixed for copy in each.copies), *plan.held.copies]
         self._held = plan.held
         self._fixed = {each.buffer: each for each in plan.fixed}
@@ -264,9 +263,9 @@ class _Computing(Consumer):
         places = {op: number for number, op in enumerate(inner for outer in work.operations for inner in outer.walk())}
         for op in sorted(around, key=lambda op: -places[op]):  # inner operations first
             drop_unchanged(op)
-        _drop_waits_for_copies(work, set(self._linked.fixed))
+        _drop_waits_for_copies(work, set(self._chained.fixed))
         builder = Builder.at_start(work)
-        ends = {pipe: pipe.consumer if _is_filled_by_products(pipe) else pipe.producer for pipe in self._linked.rings}
+        ends = {pipe: pipe.consumer if _is_filled_by_dots(pipe) else pipe.producer for pipe in self._chained.rings}
         at: Any = {pipe: builder.insert(tileas.CreateIteratorOp(end)).results[0] for pipe, end in ends.items()}
         self._block(work, at, runs_once=True)
         for copy in self._copies:
@@ -284,9 +283,9 @@ class _Computing(Consumer):
         for op in list(block.operations):
             if isinstance(op, tileas.TensorWaitOp):
                 self._wait(op, at)
-            elif op in self._linked.fills:
+            elif op in self._chained.fills:
                 self._fill(op, at)
-            elif isinstance(op, tileas.DeallocTensorOp) and op.buffer in self._linked.fixed:
+            elif isinstance(op, tileas.DeallocTensorOp) and op.buffer in self._chained.fixed:
                 self._give_back(op, at)
             elif not self._pipes.inside(op):
                 continue
@@ -298,16 +297,16 @@ class _Computing(Consumer):
                 self._branch(op, at, runs_once)
 
     def _wait(self, wait: tileas.TensorWaitOp, at: Any) -> None:
-        """After a loop: for all products that add to an accumulator of its own."""
+        """After a loop: for all dots that add to an accumulator of its own."""
         builder = Builder.before(wait)
         builder.location = wait.location
-        for pipe in self._linked.rings:
+        for pipe in self._chained.rings:
             if pipe.producer.defining_op.kinds[0] == OPERAND_STORES:  # type: ignore[union-attr]
                 builder.insert(tileas.ProducerTailOp(pipe.producer, at[pipe]))
         wait.erase()
 
     def _fill(self, fill: Operation, at: Any) -> None:
-        pipe = self._linked.fixed[self._linked.fills[fill].buffer]
+        pipe = self._chained.fixed[self._chained.fills[fill].buffer]
         builder = Builder.before(fill)
         builder.location = fill.location
         token = builder.insert(tileas.ProducerAcquireOp(pipe.producer, at[pipe])).results[0]
@@ -324,7 +323,7 @@ class _Computing(Consumer):
         if next(iter(scf.loops_around(dealloc)), None) is not None:
             dealloc.erase()
         elif not any(self._runs[loop] for loop in self._fixed[dealloc.buffer].loops):
-            pipe = self._linked.fixed[dealloc.buffer]
+            pipe = self._chained.fixed[dealloc.buffer]
             builder.insert(tileas.ProducerTailOp(pipe.producer, at[pipe]))
 
     def _loop(self, loop: scf.ForOp, at: Any, runs_once: bool) -> None:
@@ -332,11 +331,11 @@ class _Computing(Consumer):
         if each is None:
             super()._loop(loop, at, runs_once)
             return
-        pipes = self._linked.by_loop[loop]
+        pipes = self._chained.by_loop[loop]
         block = loop.body.block
         inner = {pipe: block.add_argument(at[pipe].type, loop.location) for pipe in pipes}
         for dot, pipe in zip(each.dots, pipes):
-            _hand_on(dot, pipe, self._linked.in_turn, inner)
+            _hand_on(dot, pipe, self._chained.in_turn, inner)
         for op in [op for op in block.operations if isinstance(op, tileas.TensorWaitOp)]:
             op.erase()
         same = [*each.carried, *_counts(each)]
@@ -358,7 +357,7 @@ class _Computing(Consumer):
         at.update(zip(pipes, new.results[-len(pipes) :]))
 
 
-def _hand_on(each: LinkedDot, pipe: LinkedPipe, in_turn: bool, at: dict[LinkedPipe, Value]) -> None:
+def _hand_on(each: ChainedDot, pipe: ChainedPipe, in_turn: bool, at: dict[ChainedPipe, Value]) -> None:
     """Inserts the threads' wait for the stage of a pipe in an iteration, and their signal after it.  Where the tile
     that they store alternates with scores, its signal also says that they have loaded the scores, and the scores of the
     next iteration show that the tile has been read."""
@@ -380,13 +379,13 @@ def _hand_on(each: LinkedDot, pipe: LinkedPipe, in_turn: bool, at: dict[LinkedPi
             old.replace_uses_in(pipe.buffers[0], [user])
 
 
-def _counts(each: LinkedLoop) -> list[int]:
+def _counts(each: ChainedLoop) -> list[int]:
     """The numbers of the groups that a loop carries."""
     loop, counts = each.loop, {dot.commit.count for dot in each.dots if dot.commit is not None}
     return [n for n, value in enumerate(loop.iter_args) if value in counts]
 
 
-def _pass_by(each: LinkedLoop) -> None:
+def _pass_by(each: ChainedLoop) -> None:
     """Replaces the numbers and iterators after the dots of a loop by those before it."""
     loop = each.loop
     for dot in each.dots:

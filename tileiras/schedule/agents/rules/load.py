@@ -11,18 +11,18 @@ many CTAs with the further warps as without them, and
   issue no copies; or
 - threads copy (`cp.async`), and the threads that compute issue instructions of their own for as long as it takes to
   issue the copies and to compute their addresses.  `mma.sync` and exponentials are such instructions, under which other
-  warps copy.  Threads whose products are `wgmma` or `tcgen05` only wait, and can copy as well as others.
+  warps copy.  Threads whose dots are `wgmma` or `tcgen05` only wait, and can copy as well as others.
 
-Kernels whose products are `mma.sync` keep one agent where a thread is likely to need all registers that it can have:
+Kernels whose dots are `mma.sync` keep one agent where a thread is likely to need all registers that it can have:
 beside another agent it has no more, and the control flow of agents takes some.  Gradients of K and V in tiles of 64x64,
 d 128, on RTX PRO 6000, would have 416 bytes of local memory instead of 0, and take 210 us instead of 165 by our
 estimate; those of 32x64 488 bytes, and 197 us instead of 164.
 
-A loop with single stages (`single_buffer.py`) is specialized where a pipe can have two, and products leave as well or
+A loop with single stages (`single_buffer.py`) is specialized where a pipe can have two, and dots leave as well or
 threads issue the copies.  Attention over one row in tiles of 64x256, 1024 keys, takes 11.3 us on B200 by our estimate
 with two stages of V, and 13.3 us without agents.
 
-By our estimate a product of f16 matrices of 8192, 128x128x64, takes 1,468 us on B200 where threads of an agent copy,
+By our estimate a matrix product of f16 of 8192, 128x128x64, takes 1,468 us on B200 where threads of an agent copy,
 and 1,066 us with the plain schedule; on RTX 5090 it takes 5,646 us with the agent and 6,350 us without
 (docs/scheduling.md).
 """
@@ -43,17 +43,16 @@ from tileiras.reasons import Reason
 from tileiras.remarks import Remark
 from tileiras.resources.expected_registers import expected_registers
 from tileiras.resources.limits import threads_of
+from tileiras.schedule.agents.load_plan import LoadPlan, LoopPlan, leave_plain, pairs_need_dot_agent, plan_loads
+from tileiras.schedule.agents.resident_ctas import resident_ctas
+from tileiras.schedule.agents.slice import CannotSpecialize
+from tileiras.schedule.cost_model import nested_cost, operation_cost
+from tileiras.schedule.induction_variable import trip_count
+from tileiras.schedule.materialize.tensor_buffers import columns_taken
+from tileiras.schedule.resource_table import Resources, Unit, resources
+from tileiras.schedule.strategy import Strategy, Variant
 from tileiras.targets import Target, registers_per_thread
 from tileiras.targets.pipe_protocol import BOXES
-
-from .agent_plan import AgentPlan, LoopPlan, leave_plain, pairs_need_mma_agent, plan_agents
-from .cost_model import nested_cost, operation_cost
-from .induction_variable import trip_count
-from .materialize.tensor_buffers import columns_taken
-from .producer_slice import NotSeparable
-from .resident_ctas import resident_ctas
-from .resource_table import Resources, Unit, resources
-from .strategy import Strategy, Variant
 
 if TYPE_CHECKING:
     from tileiras.dialects import nv_tileaa as aa
@@ -78,17 +77,17 @@ def specialize_loops(
         return False
     try:
         if not loops:
-            raise NotSeparable(func, "agents.no-loads-ahead")
+            raise CannotSpecialize(func, "agents.no-loads-ahead")
         for loop in by_threads:
-            raise NotSeparable(loop, "agents.stages-filled-by-threads")
-        plan = plan_agents(func, target, loops)
-        # Without agents, all threads of both CTAs would meet in each iteration of a product in a loop over tiles.
-        why = _gain(func, plan, target) if by_rule and not pairs_need_mma_agent(func) else None
+            raise CannotSpecialize(loop, "agents.stages-filled-by-threads")
+        plan = plan_loads(func, target, loops)
+        # Without agents, all threads of both CTAs would meet in each iteration of a dot in a loop over tiles.
+        why = _gain(func, plan, target) if by_rule and not pairs_need_dot_agent(func) else None
         if strategy.variant is Variant.HEAVY:
-            from .agent_stages import place_agents
+            from tileiras.schedule.agents.load_stages import place_agents
 
             plan = place_agents(func, plan, target, strategy, engine)
-    except NotSeparable as found:
+    except CannotSpecialize as found:
         leave_plain(loops, target)
         if engine is not None:
             said = Reason("agents.loads-stay", variant=variant, cause=found.reason)
@@ -115,55 +114,55 @@ def _mark_stages(each: LoopPlan, engine: DiagnosticEngine | None) -> None:
                 engine.emit(Remark(Reason("agents.pipe-stages", stages=pipe.stages), staged.load.location))
 
 
-def _gain(func: aa.FuncOp, plan: AgentPlan, target: Target) -> Reason:
+def _gain(func: aa.FuncOp, plan: LoadPlan, target: Target) -> Reason:
     """The reason for which the rule of `auto` gives a kernel another agent, for a remark.
 
-    Raises NotSeparable, with the reason, where it does not.
+    Raises CannotSpecialize, with the reason, where it does not.
     """
     why, in_boxes = Reason("agents.one-thread-copies"), True
     for each in plan.loops:
         loop, trips = each.loop, trip_count(each.loop)
         size = sum(staged.stage_bytes for pipe in each.pipes for staged in pipe.loads)
         if trips is not None and trips < LEAST_TRIPS:
-            raise NotSeparable(loop, "agents.few-iterations", iterations=trips)
+            raise CannotSpecialize(loop, "agents.few-iterations", iterations=trips)
         if _kind(loop) == tileas.SINGLE_BUFFER:
             _check_single(func, each)
         if size < LEAST_BYTES:
-            raise NotSeparable(loop, "agents.few-bytes", bytes=size, least=LEAST_BYTES)
+            raise CannotSpecialize(loop, "agents.few-bytes", bytes=size, least=LEAST_BYTES)
         if any(pipe.producer != BOXES for pipe in each.pipes):
             in_boxes = False
             copies, others = _issued(each, resources(target), func.kernel_spec.num_warps)
             if others < copies:
-                raise NotSeparable(loop, "agents.copies-dominate", copies=round(copies), others=round(others))
+                raise CannotSpecialize(loop, "agents.copies-dominate", copies=round(copies), others=round(others))
             why = Reason("agents.copies-are-covered", copies=round(copies), others=round(others))
     _check_registers(func)
     alone, beside = resident_ctas(func, plan, target, in_boxes)
     if beside < alone:
-        raise NotSeparable(func, "agents.fewer-ctas", alone=alone, beside=beside)
+        raise CannotSpecialize(func, "agents.fewer-ctas", alone=alone, beside=beside)
     return why
 
 
 def _check_single(func: aa.FuncOp, each: LoopPlan) -> None:
-    """Raises NotSeparable unless a loop with single stages gains: a pipe has two, and threads leave copies, or
-    products, to others."""
+    """Raises CannotSpecialize unless a loop with single stages gains: a pipe has two, and threads leave copies, or
+    dots, to others."""
     if all(pipe.stages == 1 for pipe in each.pipes):
-        raise NotSeparable(each.loop, "agents.no-second-stage")
+        raise CannotSpecialize(each.loop, "agents.no-second-stage")
     if any(pipe.producer != BOXES for pipe in each.pipes):
         return
     dots = [op for op in each.loop.body.block.operations if isinstance(op, tileas.DOTS)]
     fits = columns_taken(dots) <= COLUMNS // (func.kernel_spec.occupancy or 1)
     if not fits or not any(map(reads_a_in_tensor_memory, dots)):
-        raise NotSeparable(each.loop, "agents.one-thread-copies-already")
+        raise CannotSpecialize(each.loop, "agents.one-thread-copies-already")
 
 
 def _check_registers(func: aa.FuncOp) -> None:
-    """Raises NotSeparable where warps hold the operands of products, and a thread likely has no register left."""
+    """Raises CannotSpecialize where warps hold the operands of dots, and a thread likely has no register left."""
     dots = [op for op in func.walk() if isinstance(op, tileas.DOTS)]
     if not dots or any(is_of_warpgroups(dot) or is_of_tensor_memory(dot) for dot in dots):
         return
     most = registers_per_thread(threads_of(func), least_ctas_of(func))
     if expected_registers(func) >= most:
-        raise NotSeparable(func, "agents.no-register-left", most=most)
+        raise CannotSpecialize(func, "agents.no-register-left", most=most)
 
 
 def _issued(plan: LoopPlan, table: Resources, warps: int) -> tuple[float, float]:

@@ -17,25 +17,24 @@ from tileiras.dialects.nv_tileas import names
 from tileiras.dialects.nv_tileas.agents import AgentSwitchOp
 from tileiras.ir import MemoryRead, MemoryWrite, Operation, Value
 from tileiras.named_tuple import NamedTuple
-
-from .producer_slice import AgentSlice, NotSeparable
+from tileiras.schedule.agents.slice import AgentSlice, CannotSpecialize
 
 STORE_WARPS = 1
 """The warps of an agent that stores: one thread copies boxes."""
 
 
-class StoreAgentPlan(NamedTuple):
+class StorePlan(NamedTuple):
     """The stores that leave the agent that computes, in program order, and the operations that their agent repeats."""
 
     stores: list[tileas.TiledStoreOp]
     slice: AgentSlice
 
 
-def plan_store_agent(switch: AgentSwitchOp, outside: set[Operation]) -> StoreAgentPlan | None:
+def plan_stores(switch: AgentSwitchOp, outside: set[Operation]) -> StorePlan | None:
     """The plan for the stores of the first agent of a switch, which computes; None where it has no store in a loop that
     a tensor map can serve.  `outside`: operations before the agents.
 
-    Raises NotSeparable, with the reason.
+    Raises CannotSpecialize, with the reason.
     """
     program = switch.agents[0].block
     stores: list[Any] = [
@@ -48,12 +47,12 @@ def plan_store_agent(switch: AgentSwitchOp, outside: set[Operation]) -> StoreAge
     together = set(stores)
     for store in stores:
         if store.view.defining_op not in outside:
-            raise NotSeparable(store, "agents.map-in-agent")
+            raise CannotSpecialize(store, "agents.map-in-agent")
         _check_before(store, together)
         _check_behind(store, together)
         needed.take(store, store.coords)
     needed.close()
-    return StoreAgentPlan(stores, needed)
+    return StorePlan(stores, needed)
 
 
 def _is_in_loop_over_tiles(op: Operation) -> bool:
@@ -62,7 +61,7 @@ def _is_in_loop_over_tiles(op: Operation) -> bool:
 
 
 def _check_before(store: Any, stores: set[Any]) -> None:
-    """Raises NotSeparable where a store is ordered after anything but stores of the same agent."""
+    """Raises CannotSpecialize where a store is ordered after anything but stores of the same agent."""
     seen: set[Value] = set()
     pending = [] if store.token is None else [store.token]
     while pending:
@@ -76,12 +75,12 @@ def _check_before(store: Any, stores: set[Any]) -> None:
             pending += [each.value for each in handed_on]
         elif op is not None and op not in stores:
             if op.regions or _accesses(op):
-                raise NotSeparable(store, "agents.ordered-after", op=op.name)
+                raise CannotSpecialize(store, "agents.ordered-after", op=op.name)
             pending += [value for value in op.operands if isinstance(value.type, aa.MemTokenType)]
 
 
 def _check_behind(store: Any, stores: set[Any]) -> None:
-    """Raises NotSeparable where anything but stores of the same agent is ordered after a store."""
+    """Raises CannotSpecialize where anything but stores of the same agent is ordered after a store."""
     seen: set[Value] = set()
     pending = [store.result_token]
     while pending:
@@ -93,7 +92,7 @@ def _check_behind(store: Any, stores: set[Any]) -> None:
             if user in stores:
                 continue
             if not isinstance(user, _HANDING_ON):
-                raise NotSeparable(user, "agents.store-ordered-before", op=user.name)
+                raise CannotSpecialize(user, "agents.store-ordered-before", op=user.name)
             pending += _becomes(token, user)
 
 

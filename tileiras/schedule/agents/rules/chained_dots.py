@@ -1,7 +1,7 @@
 """Which loops whose threads compute between their dots, as in attention, can leave the dots to an agent.
 
 An iteration of such a loop executes a dot, has threads compute with its result, and executes a dot of the tile that
-they have stored: in attention the scores, their exponentials, and the product of these with V, which is added to the
+they have stored: in attention the scores, their exponentials, and the dot of these with V, which is added to the
 result of the previous iterations after threads have rescaled it.  An agent of one warp issues the dots: the scores of
 the next iteration before it waits for the exponentials of the current one, so that the threads find their scores
 available.
@@ -23,19 +23,18 @@ from tileiras.ir import Block, BlockArgument, Operation, TensorType, Value
 from tileiras.layout.encoding import is_in_shared
 from tileiras.layout.tensor_memory import COLUMNS, LANES
 from tileiras.named_tuple import NamedTuple
+from tileiras.schedule.agents.held_stages import HeldStages, held_stages
+from tileiras.schedule.agents.slice import AgentSlice, CannotSpecialize, is_inside
 from tileiras.targets import mma_atom
 from tileiras.targets.pipe_protocol import TENSOR_MEMORY
 from tileiras.targets.sm import WARPGROUP
-
-from .held_stages import HeldStages, held_stages
-from .producer_slice import AgentSlice, NotSeparable, is_inside
 
 _FILLS = (tileas.AsyncTiledLoadOp, tileas.AsyncLoadOp, tileas.StoreTensorOp)
 """Operations that write to a buffer in shared memory."""
 
 
-class LinkedDot(NamedTuple):
-    """A product, the commit of its group unless that has been joined with a later one, and the threads' operations in
+class ChainedDot(NamedTuple):
+    """A dot, the commit of its group unless that has been joined with a later one, and the threads' operations in
     its block on its accumulator, or on its A: from the first to the last of these operations the threads own the stage
     of a pipe."""
 
@@ -46,14 +45,14 @@ class LinkedDot(NamedTuple):
     first: Operation
     last: Operation
     buffers: list[Value]
-    """The buffers shared by the product and the threads: its accumulator, after A where threads store that."""
+    """The buffers shared by the dot and the threads: its accumulator, after A where threads store that."""
 
 
-class LinkedLoop(NamedTuple):
-    """A loop, its products, and the operations of its block that leave with them."""
+class ChainedLoop(NamedTuple):
+    """A loop, its dots, and the operations of its block that leave with them."""
 
     loop: scf.ForOp
-    dots: list[LinkedDot]
+    dots: list[ChainedDot]
     moved: list[Operation]
     carried: list[int]
     """The numbers of the loop-carried values of these operations."""
@@ -67,8 +66,8 @@ class LinkedLoop(NamedTuple):
 
 
 class FixedOperand(NamedTuple):
-    """A buffer in shared memory with an operand of the products of some loops of one block, the threads' operations
-    that fill it, and the copies outside these loops through which products read it."""
+    """A buffer in shared memory with an operand of the dots of some loops of one block, the threads' operations
+    that fill it, and the copies outside these loops through which dots read it."""
 
     buffer: Value
     fill: Operation
@@ -76,11 +75,11 @@ class FixedOperand(NamedTuple):
     loops: list[scf.ForOp]
 
 
-class LinkedPlan(NamedTuple):
+class ChainedPlan(NamedTuple):
     """The loops of a kernel whose dots move to the agent, the operands that threads fill, those in rings of outer
     loops, and the operations that the agent repeats."""
 
-    loops: list[LinkedLoop]
+    loops: list[ChainedLoop]
     fixed: list[FixedOperand]
     held: HeldStages
     slice: AgentSlice
@@ -90,9 +89,9 @@ class LinkedPlan(NamedTuple):
     """The number of warpgroups that compute, each with rows of its own."""
 
 
-def plan_linked_products(func: aa.FuncOp, switch: AgentSwitchOp) -> LinkedPlan | None:
-    """The plan for the products of the first agent of a switch, which computes; None where threads do not compute
-    between products in loops.  Raises NotSeparable, with the reason."""
+def plan_chained_dots(func: aa.FuncOp, switch: AgentSwitchOp) -> ChainedPlan | None:
+    """The plan for the dots of the first agent of a switch, which computes; None where threads do not compute
+    between dots in loops.  Raises CannotSpecialize, with the reason."""
     program = switch.agents[0].block
     inside = [op for outer in program.operations for op in outer.walk()]
     dots: list[Any] = [op for op in inside if isinstance(op, tileas.TensorDotOp)]
@@ -103,7 +102,7 @@ def plan_linked_products(func: aa.FuncOp, switch: AgentSwitchOp) -> LinkedPlan |
         return None
     for dot in dots:
         if not isinstance(dot.parent_op, scf.ForOp):
-            raise NotSeparable(dot, "linked.no-loop")
+            raise CannotSpecialize(dot, "linked.no-loop")
     found = [_Loop(loop, own).plan() for loop, own in loops.items()]
     _check_waits(inside, found)
     fixed = _fixed_operands(found)
@@ -124,10 +123,10 @@ def plan_linked_products(func: aa.FuncOp, switch: AgentSwitchOp) -> LinkedPlan |
     for release in held.releases:
         needed.take(release, [])
     needed.close()
-    return LinkedPlan(found, fixed, held, needed, takes_turns, groups)
+    return ChainedPlan(found, fixed, held, needed, takes_turns, groups)
 
 
-def _groups(warps: int, loops: list[LinkedLoop]) -> int:
+def _groups(warps: int, loops: list[ChainedLoop]) -> int:
     """The number of warpgroups, if each owns the rows of one instruction of every dot; 1 where rows are not divided in
     this way."""
     groups = warps // WARPGROUP
@@ -138,7 +137,7 @@ def _groups(warps: int, loops: list[LinkedLoop]) -> int:
     return groups
 
 
-def _take_turns(func: aa.FuncOp, groups: int, loops: list[LinkedLoop]) -> bool:
+def _take_turns(func: aa.FuncOp, groups: int, loops: list[ChainedLoop]) -> bool:
     """Whether each A has to occupy the columns of the accumulator that it is computed from.  Both have columns for the
     whole kernel; loops of one kind share theirs.
 
@@ -147,7 +146,7 @@ def _take_turns(func: aa.FuncOp, groups: int, loops: list[LinkedLoop]) -> bool:
     the dot of one between the two dots of the other: causal attention, 128x128, then takes 546 us on B200 by our
     estimate, and 490 us without this agent.
 
-    Raises NotSeparable where there are too few columns either way.
+    Raises CannotSpecialize where there are too few columns either way.
     """
     own: dict[Any, int] = {}
     stored: dict[Any, int] = {}
@@ -160,12 +159,12 @@ def _take_turns(func: aa.FuncOp, groups: int, loops: list[LinkedLoop]) -> bool:
     if taken <= most:
         return False
     if sum(own.values()) > most or groups == 1 or not all(map(_overwrites_scores, loops)):
-        raise NotSeparable(loops[0].loop, "linked.columns", taken=taken, most=most)
+        raise CannotSpecialize(loops[0].loop, "linked.columns", taken=taken, most=most)
     return True
 
 
-def _overwrites_scores(each: LinkedLoop) -> bool:
-    """Whether a loop has two products, and threads have loaded the result of the first before they store for the
+def _overwrites_scores(each: ChainedLoop) -> bool:
+    """Whether a loop has two dots, and threads have loaded the result of the first before they store for the
     second, in no more columns."""
     if [dot.is_ahead for dot in each.dots] != [True, False]:
         return False
@@ -176,8 +175,8 @@ def _overwrites_scores(each: LinkedLoop) -> bool:
     return loaded and stored.type.columns <= scores.type.columns  # type: ignore[attr-defined]
 
 
-def _check_waits(inside: Iterable[Operation], loops: list[LinkedLoop]) -> None:
-    """Raises NotSeparable unless threads wait for groups in these loops, or around them, and there are no other
+def _check_waits(inside: Iterable[Operation], loops: list[ChainedLoop]) -> None:
+    """Raises CannotSpecialize unless threads wait for groups in these loops, or around them, and there are no other
     groups."""
     blocks: set[Block | None] = set()
     for each in loops:
@@ -188,16 +187,16 @@ def _check_waits(inside: Iterable[Operation], loops: list[LinkedLoop]) -> None:
     commits = {dot.commit for each in loops for dot in each.dots}
     for op in inside:
         if isinstance(op, tileas.TensorCommitOp) and op not in commits:
-            raise NotSeparable(op, "linked.several-dots-in-group")
+            raise CannotSpecialize(op, "linked.several-dots-in-group")
         if isinstance(op, tileas.TensorWaitOp) and op.parent not in blocks:
-            raise NotSeparable(op, "linked.wait-in-branch")
+            raise CannotSpecialize(op, "linked.wait-in-branch")
 
 
 # ---- one loop --------------------------------------------------------------------------------------------------------
 
 
 class _Loop:
-    """The plan of a loop with products.  Methods raise NotSeparable."""
+    """The plan of a loop with dots.  Methods raise CannotSpecialize."""
 
     def __init__(self, loop: scf.ForOp, dots: list[tileas.TensorDotOp]) -> None:
         self._loop = loop
@@ -208,10 +207,10 @@ class _Loop:
         self._fixed: dict[Operation, None] = {}
         self._carried: dict[int, None] = {}
 
-    def plan(self) -> LinkedLoop:
+    def plan(self) -> ChainedLoop:
         dots = [self._dot(dot) for dot in self._dots]
         if not any(each.is_ahead for each in dots) or all(each.is_ahead for each in dots):
-            raise NotSeparable(self._loop, "linked.no-computation")
+            raise CannotSpecialize(self._loop, "linked.no-computation")
         for dot in self._dots:
             self._moved[dot] = None
             self._need(dot.adds)
@@ -228,41 +227,41 @@ class _Loop:
         for number in self._carried:
             end = self._block.last.operands[number]  # type: ignore[union-attr]
             if end.defining_op not in self._moved and is_inside(end, self._loop):
-                raise NotSeparable(self._loop, "linked.carried-by-threads")
+                raise CannotSpecialize(self._loop, "linked.carried-by-threads")
         self._check_stages(dots)
         moved = sorted(self._moved, key=lambda op: self._places[op])
-        return LinkedLoop(self._loop, dots, moved, sorted(self._carried), list(self._fixed))
+        return ChainedLoop(self._loop, dots, moved, sorted(self._carried), list(self._fixed))
 
-    def _check_stages(self, dots: list[LinkedDot]) -> None:
-        """Raises NotSeparable where the next iteration's products that come first would wait for a stage which this
-        one's last product still reads."""
+    def _check_stages(self, dots: list[ChainedDot]) -> None:
+        """Raises CannotSpecialize where the next iteration's dots that come first would wait for a stage which this
+        one's last dot still reads."""
         for wait in self._moved:
             if not isinstance(wait, ConsumerWaitOp):
                 continue
             pipe: Any = pipe_of(wait.token)
             readers = {each.is_ahead for each in dots if reads_of(each.dot, pipe.buffers)}
             if len(readers) > 1 and pipe.num_stages.value < 2:
-                raise NotSeparable(wait, "linked.single-stage")
+                raise CannotSpecialize(wait, "linked.single-stage")
 
-    def _dot(self, dot: Any) -> LinkedDot:
+    def _dot(self, dot: Any) -> ChainedDot:
         if dot.atom.is_of_pair or dot.scales:
-            raise NotSeparable(dot, "linked.pair-or-scales")
+            raise CannotSpecialize(dot, "linked.pair-or-scales")
         commit = dot.next if isinstance(dot.next, tileas.TensorCommitOp) else None
         place = self._places[dot]
         if isinstance(dot.a.type, tileas.TensorBufferType):
             touched = [*self._touched(dot.a), *self._touched(dot.buffer)]
             if not touched or any(self._places[op] > place for op in touched):
-                raise NotSeparable(dot, "linked.used-at-once")
+                raise CannotSpecialize(dot, "linked.used-at-once")
             if is_inside(dot.buffer, self._loop):
-                raise NotSeparable(dot, "linked.accumulator-of-iteration")
-            return LinkedDot(dot, commit, False, *self._ends(touched), [dot.a, dot.buffer])
+                raise CannotSpecialize(dot, "linked.accumulator-of-iteration")
+            return ChainedDot(dot, commit, False, *self._ends(touched), [dot.a, dot.buffer])
         touched = self._touched(dot.buffer)
         fresh = is_zero(dot.adds) and isinstance(dot.buffer.defining_op, tileas.TensorAllocOp)
         if not fresh or not is_inside(dot.buffer, self._loop):
-            raise NotSeparable(dot, "linked.accumulator-outlives")
+            raise CannotSpecialize(dot, "linked.accumulator-outlives")
         if not touched or any(self._places[op] < place for op in touched):
-            raise NotSeparable(dot, "linked.accumulator-written")
-        return LinkedDot(dot, commit, True, *self._ends(touched), [dot.buffer])
+            raise CannotSpecialize(dot, "linked.accumulator-written")
+        return ChainedDot(dot, commit, True, *self._ends(touched), [dot.buffer])
 
     def _touched(self, buffer: Value) -> list[Operation]:
         """The operations of the block in which threads load from a buffer, or store to it."""
@@ -275,7 +274,7 @@ class _Loop:
                 found += self._touched(user.result)
             elif isinstance(user, tileas.TensorDotOp):
                 if user.parent is not self._block or buffer is not user.buffer and user.a is not buffer:
-                    raise NotSeparable(user, "linked.reads-result")
+                    raise CannotSpecialize(user, "linked.reads-result")
             elif not isinstance(user, tileas.TensorDeallocOp):
                 found.append(around)
         return found
@@ -290,7 +289,7 @@ class _Loop:
         return value.index - 1 if is_carried else None  # type: ignore[attr-defined]
 
     def _need(self, value: Value) -> None:
-        """Follows an operand of a product to the operations that its agent takes over."""
+        """Follows an operand of a dot to the operations that its agent takes over."""
         number = self._number(value)
         if number is not None:
             if number not in self._carried:
@@ -312,28 +311,28 @@ class _Loop:
                     self._need(operand)
             return
         if op.parent is not self._block or op.regions:
-            raise NotSeparable(op, "linked.operand-in-branch")
+            raise CannotSpecialize(op, "linked.operand-in-branch")
         if isinstance(op, tileas.CopyOp) and tileas.pipe_of_buffer(op.buffer) is None:
-            raise NotSeparable(op, "linked.operand-by-threads")
+            raise CannotSpecialize(op, "linked.operand-by-threads")
         self._moved[op] = None
         for operand in op.operands:
             if not isinstance(operand.type, (tileas.BufferType, aa.MemTokenType)):
                 self._need(operand)
 
     def _take_from_ring(self, op: Any, rings: set[Value]) -> None:
-        """Takes over a wait for a stage of a ring whose tiles products read, or the release of one."""
+        """Takes over a wait for a stage of a ring whose tiles dots read, or the release of one."""
         pipe = pipe_of(op.token)
         if pipe is None or not any(buffer in rings for buffer in pipe.buffers):
             return
         if op.parent is not self._block or pipe.kinds[1] != TENSOR_MEMORY:
-            raise NotSeparable(op, "agents.stage-held")
+            raise CannotSpecialize(op, "agents.stage-held")
         self._moved[op] = None
         if isinstance(op, ConsumerWaitOp):
             self._need(op.iterator)
 
 
 def reads_of(dot: Operation, buffers: Collection[Value]) -> bool:
-    """Whether a product reads a tile of a ring with these buffers."""
+    """Whether a dot reads a tile of a ring with these buffers."""
     pending = list(dot.operands)
     while pending:
         op = pending.pop().defining_op
@@ -358,8 +357,8 @@ def _fills(buffer: Value) -> list[Operation]:
     return [user for user in buffer.users if isinstance(user, _FILLS)]
 
 
-def _taken(each: LinkedLoop) -> Iterator[Value]:
-    """The values from outside that the products of a loop use, tiles in memory apart."""
+def _taken(each: ChainedLoop) -> Iterator[Value]:
+    """The values from outside that the dots of a loop use, tiles in memory apart."""
     loop = each.loop
     yield from (loop.lower_bound, loop.upper_bound, loop.step)
     yield from (loop.init_args[number] for number in each.carried)
@@ -371,8 +370,8 @@ def _taken(each: LinkedLoop) -> Iterator[Value]:
 # ---- operands that do not change -------------------------------------------------------------------------------------
 
 
-def _fixed_operands(loops: list[LinkedLoop]) -> list[FixedOperand]:
-    """The buffers of operands that products of loops read and threads have filled before."""
+def _fixed_operands(loops: list[ChainedLoop]) -> list[FixedOperand]:
+    """The buffers of operands that dots of loops read and threads have filled before."""
     found: dict[Value, FixedOperand] = {}
     for each in loops:
         for copy in each.fixed:
@@ -384,15 +383,15 @@ def _fixed_operands(loops: list[LinkedLoop]) -> list[FixedOperand]:
             ends = (*fills, *(user for user in buffer.users if isinstance(user, tileas.DeallocTensorOp)))
             beside = [user for user in buffer.users if user not in ends]
             if made is None or made.name != tileas.AllocTensorOp.name or len(fills) != 1 or buffer.type.stages != 1:
-                raise NotSeparable(copy, "linked.invariant-in-parts")
+                raise CannotSpecialize(copy, "linked.invariant-in-parts")
             if not all(isinstance(user, tileas.CopyOp) and is_in_shared(user.result.type) for user in beside):
-                raise NotSeparable(copy, "linked.invariant-read-by-threads")
+                raise CannotSpecialize(copy, "linked.invariant-read-by-threads")
             if fills[0].parent is not each.loop.parent or not fills[0].is_before_in_block(each.loop):
-                raise NotSeparable(copy, "linked.invariant-filled-elsewhere")
+                raise CannotSpecialize(copy, "linked.invariant-filled-elsewhere")
             operand = found.setdefault(buffer, FixedOperand(buffer, fills[0], [], []))
             if not is_inside(copy.result, each.loop):  # type: ignore[attr-defined]
                 if operand.copies and copy.parent is not operand.copies[0].parent:
-                    raise NotSeparable(copy, "linked.invariant-read-elsewhere")
+                    raise CannotSpecialize(copy, "linked.invariant-read-elsewhere")
                 if copy not in operand.copies:
                     operand.copies.append(copy)
             if each.loop not in operand.loops:

@@ -51,24 +51,23 @@ from tileiras.resources.shared_memory import (
     scratch_bytes,
     shared_budget,
 )
+from tileiras.schedule.agents.slice import CannotSpecialize, ProducerSlice
+from tileiras.schedule.materialize.scale_columns import columns_of_scales, turns_of_stages
+from tileiras.schedule.plain import DEFAULT_STAGES
+from tileiras.schedule.schedule_analysis import analysis_of, is_published
+from tileiras.schedule.staging import StagedLoad, staged_load
+from tileiras.schedule.tensor_boxes import box_refusal, comes_in_boxes, consumer_kind, ctas_of, is_multicast, keep_apart
 from tileiras.targets import CopyAtom, Target, find_copy_atom, mma_atom, registers_per_thread
 from tileiras.targets.pipe_protocol import BOXES, PIPE_PROTOCOLS, RUNS, WARPGROUPS
 from tileiras.targets.sm import MAX_THREADS_PER_CTA, WARP_SIZE
-
-from .materialize.scale_columns import columns_of_scales, turns_of_stages
-from .plain import DEFAULT_STAGES
-from .producer_slice import NotSeparable, ProducerSlice
-from .schedule_analysis import analysis_of, is_published
-from .staging import StagedLoad, staged_load
-from .tensor_boxes import box_refusal, comes_in_boxes, consumer_kind, ctas_of, is_multicast, keep_apart
 
 if TYPE_CHECKING:
     from tileiras.dialects import nv_tileaa as aa
 
 LEAST_STAGES = 2
 
-MMA_WARPS = 1
-"""One thread issues all products of an agent that multiplies."""
+DOT_WARPS = 1
+"""One thread issues all dots of an agent that multiplies."""
 
 
 class PipePlan:
@@ -119,7 +118,7 @@ class LoopPlan(NamedTuple):
         return min(pipe.stages for pipe in self.pipes)
 
 
-class AgentPlan(NamedTuple):
+class LoadPlan(NamedTuple):
     """How a kernel is split into an agent that loads and one that computes."""
 
     loops: list[LoopPlan]
@@ -131,18 +130,18 @@ class AgentPlan(NamedTuple):
     """The registers that the agents are expected to need."""
 
 
-def plan_agents(func: aa.FuncOp, target: Target, loops: list[scf.ForOp]) -> AgentPlan:
+def plan_loads(func: aa.FuncOp, target: Target, loops: list[scf.ForOp]) -> LoadPlan:
     """The plan for the loops of a function whose loads, marked `nv_tileas.runs_ahead`, go to an agent of their own.
 
-    Raises NotSeparable, with the reason.
+    Raises CannotSpecialize, with the reason.
     """
     atom = find_copy_atom(target, "global", "shared", asynchronous=True)
     if atom is None or not target.has("setmaxnreg"):
-        raise NotSeparable(func, "agents.no-registers-by-agent", target=target.name)
+        raise CannotSpecialize(func, "agents.no-registers-by-agent", target=target.name)
     # Agents have as many warps as the kernel has until `tileas-resolve-agent-boundary` determines the number of each.
     warps = 2 * func.kernel_spec.num_warps
     if warps * WARP_SIZE > MAX_THREADS_PER_CTA:
-        raise NotSeparable(func, "agents.too-many-warps", warps=warps)
+        raise CannotSpecialize(func, "agents.too-many-warps", warps=warps)
     plans = [_loop_plan(loop, atom, target) for loop in loops]
     _check_pairs(func, plans)
     _share_rings(plans, func)
@@ -153,8 +152,8 @@ def plan_agents(func: aa.FuncOp, target: Target, loops: list[scf.ForOp]) -> Agen
     needed = ProducerSlice(func, [each.load for each in staged])
     for each in staged:
         if comes_in_boxes(each) and each.load.view.defining_op not in needed.outside:
-            raise NotSeparable(each.load, "agents.map-in-agent")
-    return AgentPlan(plans, needed, atom, beside, shares)
+            raise CannotSpecialize(each.load, "agents.map-in-agent")
+    return LoadPlan(plans, needed, atom, beside, shares)
 
 
 def leave_plain(loops: list[scf.ForOp], target: Target) -> None:
@@ -187,13 +186,13 @@ def _loop_plan(loop: scf.ForOp, atom: CopyAtom, target: Target) -> LoopPlan:
         why: list[Reason] = []
         staged = staged_load(load, loop, atom, why)
         if staged is None:
-            raise NotSeparable.of(load, why[-1] if why else Reason("agents.no-copy"))
+            raise CannotSpecialize.of(load, why[-1] if why else Reason("agents.no-copy"))
         producer, consumer = BOXES if comes_in_boxes(staged) else RUNS, consumer_kind(staged)
         if consumer is None:
-            raise NotSeparable(load, "agents.read-in-two-ways")
+            raise CannotSpecialize(load, "agents.read-in-two-ways")
         protocol = PIPE_PROTOCOLS.get((producer, consumer))
         if protocol is None or not target.meets(protocol.requires):
-            raise NotSeparable(load, "agents.no-pipe", target=target.name, producer=producer, consumer=consumer)
+            raise CannotSpecialize(load, "agents.no-pipe", target=target.name, producer=producer, consumer=consumer)
         dots = frozenset(dot for leaf in staged.leaves for dot in _dots(leaf.convert))
         groups.setdefault((producer, consumer, dots), []).append(staged)
     pipes = []
@@ -246,8 +245,8 @@ def _contains(one: scf.ForOp, other: scf.ForOp) -> bool:
 
 
 def _check_pairs(func: aa.FuncOp, plans: list[LoopPlan]) -> None:
-    """Raises NotSeparable where a dot of a pair of CTAs depends on anything but stages of pipes that both CTAs fill,
-    and accumulators that are stages of a pipe: threads of one agent have no barrier with those of another CTA."""
+    """Raises CannotSpecialize where a dot of a pair of CTAs depends on anything but stages of pipes that both CTAs
+    fill, and accumulators that are stages of a pipe: threads of one agent have no barrier with those of another CTA."""
     dots: list[Any] = [op for op in func.walk() if is_of_tensor_memory(op) and op.atom.is_of_pair]
     if not dots:
         return
@@ -256,28 +255,28 @@ def _check_pairs(func: aa.FuncOp, plans: list[LoopPlan]) -> None:
     columns: dict[tuple[Operation, int], int] = {}
     for dot in dots:
         if not {_unmoved(value) for value in (dot.a, dot.b, *scales_of(dot))} <= leaves:
-            raise NotSeparable(dot, "agents.pair-without-boxes")
+            raise CannotSpecialize(dot, "agents.pair-without-boxes")
         loop: Any = dot.parent_op
         if not isinstance(loop, scf.ForOp):
-            raise NotSeparable(dot, "agents.pair-accumulator-loaded")
+            raise CannotSpecialize(dot, "agents.pair-accumulator-loaded")
         places = accumulated_in_place(loop)
         place = next((number for number, each in places.items() if dot in each), None)
         if place is None or not is_zero(loop.init_args[place]):
-            raise NotSeparable(dot, "agents.pair-accumulator-written")
+            raise CannotSpecialize(dot, "agents.pair-accumulator-written")
         columns[loop, place] = dot.c.type.num_elements // LANES
     loops = [dot.parent_op for dot in dots]
-    if not pairs_need_mma_agent(func):
+    if not pairs_need_dot_agent(func):
         if len(set(loops)) > 1:
-            raise NotSeparable(dots[0], "agents.pair-accumulator-loaded")
+            raise CannotSpecialize(dots[0], "agents.pair-accumulator-loaded")
         return
     staged = {each.load for pipe in boxes for each in pipe.loads}
     for loop in loops:
         if not any(True for _ in scf.loops_around(loop)) or not _only_multiplies(loop, staged):
-            raise NotSeparable(loop, "agents.pair-accumulator-loaded")
+            raise CannotSpecialize(loop, "agents.pair-accumulator-loaded")
     scales = sum(_columns_of_scales(dot, boxes) for dot in dots)
     taken, most = sum(columns.values()) + scales, COLUMNS // (func.kernel_spec.occupancy or 1)
     if taken > most:
-        raise NotSeparable(dots[0], "agents.pair-columns", taken=taken, most=most)
+        raise CannotSpecialize(dots[0], "agents.pair-columns", taken=taken, most=most)
 
 
 def _columns_of_scales(dot: Any, pipes: list[PipePlan]) -> int:
@@ -287,7 +286,7 @@ def _columns_of_scales(dot: Any, pipes: list[PipePlan]) -> int:
     return turns_of_stages(max(pipe.stages for pipe in pipes)) * sum(columns_of_scales(dot))
 
 
-def pairs_need_mma_agent(func: aa.FuncOp) -> bool:
+def pairs_need_dot_agent(func: aa.FuncOp) -> bool:
     """Whether dots of pairs of CTAs are nested in loops over tiles and add to columns that threads of both CTAs load in
     between: an agent that multiplies learns of these loads through a pipe."""
     dots = (op for op in func.walk() if is_of_tensor_memory(op) and op.atom.is_of_pair)  # type: ignore[attr-defined]
@@ -325,14 +324,14 @@ def _dots(op: Operation) -> list[Operation]:
 
 
 def _registers(func: aa.FuncOp, staged: list[StagedLoad]) -> RegisterShares:
-    """The registers that agents are expected to need.  Raises NotSeparable where the warps that load leave too few to
-    those that compute."""
+    """The registers that agents are expected to need.  Raises CannotSpecialize where the warps that load leave too few
+    to those that compute."""
     compute = func.kernel_spec.num_warps
     gone = {each.load for each in staged} | {leaf.convert for each in staged for leaf in each.leaves}
     gone |= {view for each in staged for view in _views(each.load.data) if _lead_to(view, gone)}
     tiles = block_registers(func.body.blocks[0], gone)
     pointers = any(isinstance(each.load, tileas.LoadOp) for each in staged)
-    others = loading_warps(compute, all(map(comes_in_boxes, staged))) + (MMA_WARPS if pairs_need_mma_agent(func) else 0)
+    others = loading_warps(compute, all(map(comes_in_boxes, staged))) + (DOT_WARPS if pairs_need_dot_agent(func) else 0)
     expected, ctas = expected_registers(func), least_ctas_of(func)
     shares = register_shares(
         tiles, expected, compute, others, POINTER_COPIES if pointers else TILED_COPIES, ctas
@@ -345,7 +344,7 @@ def _registers(func: aa.FuncOp, staged: list[StagedLoad]) -> RegisterShares:
     if needed > shares.most or least > shares.entry:
         most = shares.most if needed > shares.most else shares.entry
         wanted = max(needed, least)
-        raise NotSeparable(func, "agents.too-few-registers", needed=wanted, most=most)
+        raise CannotSpecialize(func, "agents.too-few-registers", needed=wanted, most=most)
     return shares
 
 
@@ -371,7 +370,7 @@ def _fit(func: aa.FuncOp, plans: list[LoopPlan], target: Target) -> int:
     Exchanges outside of these loops use less memory in more rounds before a pipe gets fewer stages than its loop asks
     for.
 
-    Raises NotSeparable where two stages of each pipe do not fit, or one where the loop accepts single stages.
+    Raises CannotSpecialize where two stages of each pipe do not fit, or one where the loop accepts single stages.
     """
     pipes = [pipe for plan in plans for pipe in plan.pipes]
     budget = _budget(func, target)
@@ -382,7 +381,7 @@ def _fit(func: aa.FuncOp, plans: list[LoopPlan], target: Target) -> int:
             beside = in_rounds
             continue
         if deepest.stages <= LEAST_STAGES:
-            raise NotSeparable(deepest.loop, "agents.no-shared-memory", stages=deepest.stages)
+            raise CannotSpecialize(deepest.loop, "agents.no-shared-memory", stages=deepest.stages)
         for ring in dict.fromkeys(pipe.first for pipe in deepest.pipes):
             ring.stages -= 1
     return beside

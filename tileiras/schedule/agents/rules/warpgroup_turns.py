@@ -1,5 +1,5 @@
 """Which loops have the warpgroups of an agent take turns at the tensor cores, so that one of them computes under the
-products of another (ping-pong scheduling).
+dots of another (ping-pong scheduling).
 
     end_turn {first};  wait_turn
     loop:                                                     tensor cores  |P0 Q0|P1 Q1|P0 Q0|P1 Q1| ...
@@ -10,8 +10,8 @@ products of another (ping-pong scheduling).
       dots that the next iteration waits for    (P)
     end_turn;  wait_turn {last}
 
-Warpgroups that issue their products at the same time also wait for them at the same time, and the tensor cores are idle
-until all have computed the operands of the next products.  A turn begins before the last dots of an iteration and ends
+Warpgroups that issue their dots at the same time also wait for them at the same time, and the tensor cores are idle
+until all have computed the operands of the next dots.  A turn begins before the last dots of an iteration and ends
 after the first ones of the next.  (FlashAttention-3 orders its warpgroups in this way.)
 
 During its turn a warpgroup may wait for copies into a stage, but not for any operation of another warpgroup after the
@@ -33,15 +33,14 @@ from tileiras.ir import Block, Builder, IntegerAttr, Location, Operation, UnitAt
 from tileiras.named_tuple import NamedTuple
 from tileiras.reasons import Reason
 from tileiras.remarks import Remark
+from tileiras.schedule.cost_model import operation_cost
+from tileiras.schedule.resource_table import Unit, resources
 from tileiras.targets import Target
 from tileiras.targets.sm import NAMED_BARRIERS, WARPGROUP
 
-from .cost_model import operation_cost
-from .resource_table import Unit, resources
-
 LEAST_SHARE = 0.1
-"""The least share that the threads' computation between a loop's products has of the cycles of these products: less
-leaves no time that other products could fill."""
+"""The least share that the threads' computation between a loop's dots has of the cycles of these dots: less
+leaves no time that other dots could fill."""
 
 
 class _Turn(NamedTuple):
@@ -91,9 +90,9 @@ def _turn_of(loop: scf.ForOp, target: Target, warps: int) -> _Turn | None:
     before, behind = [n for n in dots if n < wait], [n for n in dots if n > wait]
     between = operations[wait:behind[0]]
     table = resources(target)
-    products = sum(_busy(operations[n], Unit.TENSOR, warps, table) for n in dots)
+    dots = sum(_busy(operations[n], Unit.TENSOR, warps, table) for n in dots)
     computed = max(sum(_busy(op, unit, warps, table) for op in between) for unit in Unit if unit is not Unit.TENSOR)
-    if computed < LEAST_SHARE * products:
+    if computed < LEAST_SHARE * dots:
         return None
     ends = _commit_behind(operations, before[-1])
     begins = operations[behind[0]]

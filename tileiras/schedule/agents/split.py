@@ -12,7 +12,7 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.arith.build import binary, integer
 from tileiras.ir import Block, Builder, Operation, Region, Value
-from tileiras.schedule.producer_slice import AgentSlice, is_inside
+from tileiras.schedule.agents.slice import AgentSlice, is_inside
 
 Pipe = TypeVar("Pipe")
 """Key of a pipe that the agent fills."""

@@ -1,4 +1,4 @@
-"""The pipes between the agent that multiplies and threads that compute between its products."""
+"""The pipes between the agent that multiplies and threads that compute between its dots."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ from typing import Any
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import Builder, IntegerAttr, Operation, TensorType, Value, i32
 from tileiras.layout.linear_layout import log2_exact
-from tileiras.schedule.linked_products_plan import LinkedDot, LinkedPlan
+from tileiras.schedule.agents.channels import create_pipe
+from tileiras.schedule.agents.rules.chained_dots import ChainedDot, ChainedPlan
 from tileiras.targets.pipe_protocol import ACCUMULATOR_LOADS, OPERAND_STORES, PRODUCTS, RUNS, STORES, TENSOR_MEMORY
 
-from .pipes import create_pipe
 
-
-class LinkedPipe:
+class ChainedPipe:
     """A pipe between the agent that multiplies and threads that compute: of accumulators, of operands with the
     accumulators that they add to, or of an operand that does not change."""
 
@@ -30,18 +29,18 @@ class LinkedPipe:
             self.producer.defining_op.attributes["groups"] = IntegerAttr(groups, i32)  # type: ignore[union-attr]
 
 
-class LinkedPipes:
-    """The pipes of the products of a kernel, as `Consumer` asks for them."""
+class ChainedPipes:
+    """The pipes of the dots of a kernel, as `Consumer` asks for them."""
 
-    def __init__(self, plan: LinkedPlan, base: Value, builder: Builder) -> None:
-        self.by_loop: dict[Operation, list[LinkedPipe]] = {}
-        """A pipe for each product of a loop; loops of a kind share theirs."""
-        self.fixed: dict[Value, LinkedPipe] = {}
+    def __init__(self, plan: ChainedPlan, base: Value, builder: Builder) -> None:
+        self.by_loop: dict[Operation, list[ChainedPipe]] = {}
+        """A pipe for each dot of a loop; loops of a kind share theirs."""
+        self.fixed: dict[Value, ChainedPipe] = {}
         """Buffer of an operand that does not change -> its pipe."""
         self.fills = {each.fill: each for each in plan.fixed}
         self.in_turn = plan.takes_turns
         self.groups = plan.groups
-        of_kind: dict[Any, list[LinkedPipe]] = {}
+        of_kind: dict[Any, list[ChainedPipe]] = {}
         for each in plan.loops:
             if each.kind not in of_kind:
                 made = of_kind[each.kind] = []
@@ -53,27 +52,27 @@ class LinkedPipes:
             builder.location = operand.buffer.defining_op.location  # type: ignore[union-attr]
             builder.insert(operand.buffer.defining_op.detach())  # type: ignore[union-attr]
             filled = STORES if isinstance(operand.fill, tileas.StoreTensorOp) else RUNS
-            self.fixed[operand.buffer] = LinkedPipe([operand.buffer], [], (filled, TENSOR_MEMORY), builder)
+            self.fixed[operand.buffer] = ChainedPipe([operand.buffer], [], (filled, TENSOR_MEMORY), builder)
         shared = [pipe for pipes in of_kind.values() for pipe in pipes]
         self.rings = [*shared, *self.fixed.values()]
 
-    def _pipe(self, dot: LinkedDot, base: Value, over: Value | None, builder: Builder) -> LinkedPipe:
-        """The pipe of a product, with a buffer of its own, which lies where another one does where it is `over` it."""
+    def _pipe(self, dot: ChainedDot, base: Value, over: Value | None, builder: Builder) -> ChainedPipe:
+        """The pipe of a dot, with a buffer of its own, which lies where another one does where it is `over` it."""
         builder.location = dot.dot.location
         type: Any = dot.buffers[0].type
         if over is not None:
             type = _apart(type, over.type, self.groups)  # type: ignore[arg-type]
         own = builder.insert(tileas.TensorAllocOp(base, over, result=type)).results[0]
         kinds = (PRODUCTS, ACCUMULATOR_LOADS) if dot.is_ahead else (OPERAND_STORES, TENSOR_MEMORY)
-        return LinkedPipe([own, *dot.buffers[1:]], [own], kinds, builder, self.groups)
+        return ChainedPipe([own, *dot.buffers[1:]], [own], kinds, builder, self.groups)
 
-    def of(self, loop: Operation) -> list[LinkedPipe]:
+    def of(self, loop: Operation) -> list[ChainedPipe]:
         """No pipes: loops drain no further stages in each iteration."""
         return []
 
-    def inside(self, op: Operation) -> list[LinkedPipe]:
+    def inside(self, op: Operation) -> list[ChainedPipe]:
         """The pipes of an operation that is such a loop or fills an operand, and of those in it, in order."""
-        found: dict[LinkedPipe, None] = {}
+        found: dict[ChainedPipe, None] = {}
         for inner in op.walk():
             found.update(dict.fromkeys(self.by_loop.get(inner, ())))
             if inner in self.fills:

@@ -29,16 +29,15 @@ from tileiras.dialects.arith.build import binary, compare, integer
 from tileiras.dialects.nv_tileas.agents import AgentSwitchOp
 from tileiras.dialects.nv_tileas.pipes import CreatePipelineOp, PipelineIteratorType
 from tileiras.ir import Block, Builder, DenseArrayAttr, Operation, Region, UnitAttr, Value, i32
-from tileiras.schedule.ping_pong_plan import PingPongPlan, is_of_round, plan_ping_pong
+from tileiras.schedule.agents.channels import create_pipe
+from tileiras.schedule.agents.rules.alternate_tiles import AlternatePlan, is_of_round, plan_alternate_tiles
+from tileiras.schedule.agents.split import AgentProgram
 from tileiras.targets.pipe_protocol import STORES, THREADS
-
-from .agent_program import AgentProgram
-from .pipes import create_pipe
 
 GROUPS = 2
 
 
-def alternate(switch: AgentSwitchOp, plan: PingPongPlan, outside: set[Operation]) -> AgentSwitchOp:
+def alternate(switch: AgentSwitchOp, plan: AlternatePlan, outside: set[Operation]) -> AgentSwitchOp:
     """Has a second agent, beside the first one of a switch, take every other tile; returns the switch in the place of
     the one that is given."""
     builder = Builder.before(switch)
@@ -59,14 +58,14 @@ def alternate(switch: AgentSwitchOp, plan: PingPongPlan, outside: set[Operation]
     switch.parent.insert_before(new, switch)
     switch.erase()
     for number in range(GROUPS):
-        _Group(plan_ping_pong(new, new.agents[number], outside), number, orders).rewrite()
+        _Group(plan_alternate_tiles(new, new.agents[number], outside), number, orders).rewrite()
     return new
 
 
 class _Group:
     """Rewrites the program of one of the agents, in place, to take every other tile."""
 
-    def __init__(self, plan: PingPongPlan, number: int, orders: Sequence[Sequence[Value]]) -> None:
+    def __init__(self, plan: AlternatePlan, number: int, orders: Sequence[Sequence[Value]]) -> None:
         self._plan = plan
         self._number = number
         self._orders = [ends[number] for ends in orders]
@@ -128,7 +127,7 @@ class _Group:
         """Inserts a wait for the turn before each part of a round that has turns, and the end of the turn after it;
         returns the iterators of the next turns."""
         plan = self._plan
-        spans = [plan.products, *([] if plan.ordered is None else [plan.ordered])]
+        spans = [plan.dots, *([] if plan.ordered is None else [plan.ordered])]
         following = []
         for (first, last), end, at in zip(spans, self._orders, iterators):
             builder, behind = Builder.before(first), Builder.after(last)
@@ -146,7 +145,7 @@ class _Group:
 class _Passing(AgentProgram[CreatePipelineOp]):
     """Writes the program of an agent in a round of the other one: it only advances its iterators."""
 
-    def __init__(self, plan: PingPongPlan) -> None:
+    def __init__(self, plan: AlternatePlan) -> None:
         super().__init__(plan.slice)
         self._plan = plan
 

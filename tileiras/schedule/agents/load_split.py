@@ -22,15 +22,14 @@ from tileiras.dialects.nv_tileas.agents import AgentSwitchOp, YieldOp
 from tileiras.ir import Block, Builder, DenseArrayAttr, IntegerAttr, Region, i32
 from tileiras.reasons import Reason
 from tileiras.remarks import Remark
-from tileiras.schedule.agent_plan import AgentPlan, leave_plain, plan_agents
-from tileiras.schedule.producer_slice import NotSeparable
+from tileiras.schedule.agents.channels import Pipes
+from tileiras.schedule.agents.load_consumer import Consumer
+from tileiras.schedule.agents.load_plan import LoadPlan, leave_plain, plan_loads
+from tileiras.schedule.agents.load_producer import Producer
+from tileiras.schedule.agents.slice import CannotSpecialize
+from tileiras.schedule.materialize.cluster_tiles import ClusterTiles
+from tileiras.schedule.materialize.cluster_trips import most_trips
 from tileiras.targets import Target
-
-from .cluster_tiles import ClusterTiles
-from .cluster_trips import most_trips
-from .consumer_program import Consumer
-from .pipes import Pipes
-from .producer_program import Producer
 
 
 def specialize(func: aa.FuncOp, target: Target, engine: DiagnosticEngine | None = None) -> None:
@@ -42,8 +41,8 @@ def specialize(func: aa.FuncOp, target: Target, engine: DiagnosticEngine | None 
     if not loops:
         return
     try:
-        plan = plan_agents(func, target, loops)
-    except NotSeparable as found:
+        plan = plan_loads(func, target, loops)
+    except CannotSpecialize as found:
         leave_plain(loops, target)
         if engine is not None:
             engine.emit(Remark(Reason("agents.not-split", cause=found.reason), found.op.location))
@@ -62,7 +61,7 @@ def _is_to_be_specialized(loop: scf.ForOp) -> bool:
     return any(tileas.RUNS_AHEAD in op.attributes for op in loop.body.block.operations)
 
 
-def _split(func: aa.FuncOp, plan: AgentPlan) -> None:
+def _split(func: aa.FuncOp, plan: LoadPlan) -> None:
     """Makes the agents, which have as many warps as the kernel has."""
     entry = func.body.blocks[0]
     end = entry.last

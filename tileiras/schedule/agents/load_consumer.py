@@ -17,12 +17,11 @@ from tileiras.dialects.arith.build import compare
 from tileiras.ir import Attribute, Block, Builder, Operation, Region, UnitAttr, Value, i32
 from tileiras.layout import LinearLayout
 from tileiras.layout.encoding import layout_of, with_layout
+from tileiras.schedule.agents.channels import Pipe, Pipes, Ring
 from tileiras.schedule.dependence_graph import rolled_dots
 from tileiras.schedule.induction_variable import LoopCounter
 from tileiras.schedule.schedule_analysis import is_published, slot_attributes
 from tileiras.schedule.staging import StagedLoad, erase_unused, read_in
-
-from .pipes import Pipe, Pipes, Ring
 
 Iterators = dict[Ring, Value]
 
@@ -46,7 +45,7 @@ class Consumer:
         if self._overlapping:
             for loop in self._overlapping:
                 block = loop.parent
-                schedule.materialize.pipe_slots.overlap_around_pipes(loop)
+                schedule.agents.pipe_slots.overlap_around_pipes(loop)
                 # No stage is filled again after the last loop, where the last iterations now end.
                 for ring in (ring for ring in self._pipes.rings if ring in self._ended.get(loop, ())):
                     _mark_last_releases(block, ring)

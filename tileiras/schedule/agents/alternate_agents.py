@@ -15,16 +15,15 @@ from tileiras.resources.expected_registers import expected_registers
 from tileiras.resources.limits import LEAST_RESERVE
 from tileiras.resources.registers import LiveRegisters, block_registers
 from tileiras.resources.shared_memory import MBARRIER_BYTES, bytes_in_use, shared_budget
-from tileiras.schedule.materialize.ping_pong import GROUPS, alternate
-from tileiras.schedule.ping_pong_plan import PingPongPlan, plan_ping_pong, tile_loops
-from tileiras.schedule.producer_slice import NotSeparable
+from tileiras.schedule.agents.alternate_split import GROUPS, alternate
+from tileiras.schedule.agents.budget import give_warps, service_registers
+from tileiras.schedule.agents.rules.alternate_tiles import AlternatePlan, plan_alternate_tiles, tile_loops
+from tileiras.schedule.agents.slice import CannotSpecialize
 from tileiras.targets import Target, occupancy, registers_per_thread
 from tileiras.targets.sm import MAX_THREADS_PER_CTA, WARP_SIZE, WARPGROUP
 
-from .agent_boundary import give_warps, service_registers
 
-
-def take_turns(
+def alternate_tiles(
     switch: AgentSwitchOp, func: aa.FuncOp, target: Target, by_rule: bool = False,
     engine: DiagnosticEngine | None = None,
 ) -> AgentSwitchOp | None:  # fmt: skip
@@ -37,12 +36,12 @@ def take_turns(
         return None
     outside = set(func.body.blocks[0].operations)
     try:
-        plan = plan_ping_pong(switch, switch.agents[0], outside)
+        plan = plan_alternate_tiles(switch, switch.agents[0], outside)
         shares = _shares(switch, func, plan)
         taken = _bytes_taken(switch, func, target)
         if not asked:
             _check_gain(switch, func, target, plan, shares, taken)
-    except NotSeparable as found:
+    except CannotSpecialize as found:
         for loop in loops:
             loop.attributes.pop(tileas.PING_PONG, None)
         if engine is not None:
@@ -65,17 +64,17 @@ def _is_by_warpgroups(switch: AgentSwitchOp) -> bool:
 
 
 def _check_gain(
-    switch: AgentSwitchOp, func: aa.FuncOp, target: Target, plan: PingPongPlan, shares: RegisterShares,
+    switch: AgentSwitchOp, func: aa.FuncOp, target: Target, plan: AlternatePlan, shares: RegisterShares,
     taken: tuple[int, int],
 ) -> None:  # fmt: skip
-    """Raises NotSeparable where the rule of `auto` leaves all tiles to one agent: if there is one tile, or an SM would
-    hold fewer CTAs, and one already computes under the dots of another.  `taken`: bytes of shared memory now, and with
-    a second agent."""
+    """Raises CannotSpecialize where the rule of `auto` leaves all tiles to one agent: if there is one tile, or an SM
+    would hold fewer CTAs, and one already computes under the dots of another.  `taken`: bytes of shared memory now, and
+    with a second agent."""
     tiles = plan.loop.trip_count
     if tiles is not None and tiles < GROUPS:
-        raise NotSeparable(plan.loop, "turns.one-tile")
+        raise CannotSpecialize(plan.loop, "turns.one-tile")
     if func.kernel_spec.num_warps != WARPGROUP:
-        raise NotSeparable(plan.loop, "turns.many-warps", warps=func.kernel_spec.num_warps)
+        raise CannotSpecialize(plan.loop, "turns.many-warps", warps=func.kernel_spec.num_warps)
     expected, least = expected_registers(func), least_ctas_of(func)
     by_agent = switch.max_regs is not None and any(switch.max_regs.elements)
     threads = WARP_SIZE * tileas.block_warps(func)
@@ -83,34 +82,35 @@ def _check_gain(
     held = max(least, occupancy(target, threads, entry, taken[0]).ctas)
     left = max(least, occupancy(target, WARP_SIZE * shares.warps, shares.entry, taken[1]).ctas)
     if left < held:
-        raise NotSeparable(switch, "agents.fewer-ctas", alone=held, beside=left)
+        raise CannotSpecialize(switch, "agents.fewer-ctas", alone=held, beside=left)
 
 
-def _shares(switch: AgentSwitchOp, func: aa.FuncOp, plan: PingPongPlan) -> RegisterShares:
-    """The registers of all agents with a second one that computes.  Raises NotSeparable where threads get too few."""
+def _shares(switch: AgentSwitchOp, func: aa.FuncOp, plan: AlternatePlan) -> RegisterShares:
+    """The registers of all agents with a second one that computes.  Raises CannotSpecialize where threads get too
+    few."""
     compute, *others = switch.warps(func.kernel_spec.num_warps)
     total = GROUPS * compute + sum(others)
     if compute % WARPGROUP:
-        raise NotSeparable(switch, "turns.part-of-warpgroup", warps=compute)
+        raise CannotSpecialize(switch, "turns.part-of-warpgroup", warps=compute)
     if total * WARP_SIZE > MAX_THREADS_PER_CTA:
-        raise NotSeparable(switch, "agents.too-many-warps", warps=total)
+        raise CannotSpecialize(switch, "agents.too-many-warps", warps=total)
     tiles, expected, ctas = block_registers(switch.agents[0].block), expected_registers(func), least_ctas_of(func)
     shares = register_shares(tiles, expected, GROUPS * compute, sum(others), service_registers(switch), ctas)
     # ptxas computes an epilogue of a few registers at a time, whose tiles as a whole do not fit.
     live = LiveRegisters()
     needed = LEAST_RESERVE + max(live.of_loop(run) for run in plan.runs)
     if needed > shares.most:
-        raise NotSeparable(switch, "agents.too-few-registers", needed=needed, most=shares.most)
+        raise CannotSpecialize(switch, "agents.too-few-registers", needed=needed, most=shares.most)
     return shares
 
 
 def _bytes_taken(switch: AgentSwitchOp, func: aa.FuncOp, target: Target) -> tuple[int, int]:
-    """The shared memory that a function takes at most, and with a second agent.  Raises NotSeparable where that is more
-    than there is."""
+    """The shared memory that a function takes at most, and with a second agent.  Raises CannotSpecialize where that is
+    more than there is."""
     budget = shared_budget(func, target)
     most = bytes_in_use(func.body.blocks[0], budget) + MBARRIER_BYTES
     # The memory of the agents is in use at the same time.
     both = most + bytes_in_use(switch.agents[0].block, budget)
     if both > budget:
-        raise NotSeparable(switch, "turns.shared-memory", bytes=both, budget=budget)
+        raise CannotSpecialize(switch, "turns.shared-memory", bytes=both, budget=budget)
     return most, both

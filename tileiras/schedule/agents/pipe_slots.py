@@ -17,8 +17,7 @@ from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
 from tileiras.ir import Block, IntegerAttr, Operation, Value, i32
 from tileiras.schedule.dependence_graph import readers_of
-
-from .unspecialized import overlap_iterations
+from tileiras.schedule.materialize.unspecialized import overlap_iterations
 
 Slot = tuple[int, int]
 """Stage, and place in a round; of two, the later one comes later in the time of one iteration."""

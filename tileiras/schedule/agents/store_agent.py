@@ -15,14 +15,13 @@ from tileiras.remarks import Remark
 from tileiras.resources.agent_registers import RegisterShares
 from tileiras.resources.expected_registers import expected_registers
 from tileiras.resources.shared_memory import MBARRIER_BYTES, buffer_bytes, scratch_bytes, shared_budget
-from tileiras.schedule.materialize.store_agent import STAGES, separate_stores
-from tileiras.schedule.producer_slice import NotSeparable
-from tileiras.schedule.store_agent_plan import STORE_WARPS, StoreAgentPlan, plan_store_agent
+from tileiras.schedule.agents.budget import give_further, shares_with_further
+from tileiras.schedule.agents.rules.store import STORE_WARPS, StorePlan, plan_stores
+from tileiras.schedule.agents.slice import CannotSpecialize
+from tileiras.schedule.agents.store_split import STAGES, separate_stores
 from tileiras.schedule.stored_tiles import LEAST_BYTES, as_it_comes, stored_in_boxes, tile_bytes
 from tileiras.targets import Target, occupancy
 from tileiras.targets.sm import WARP_SIZE
-
-from .agent_boundary import give_further, shares_with_further
 
 
 def specialize_stores(
@@ -31,14 +30,14 @@ def specialize_stores(
     """Whether the stores of a switch, whose first agent computes, leave it for an agent of their own, in place; a
     remark says so, or why those of a loop over tiles stay."""
     try:
-        plan = plan_store_agent(switch, set(func.body.blocks[0].operations))
+        plan = plan_stores(switch, set(func.body.blocks[0].operations))
         if plan is None:
             return False
         for store in plan.stores:
             _check_tile(store)
         shares = shares_with_further(switch, func, STORE_WARPS)
         _check_room(func, plan, shares, target)
-    except NotSeparable as found:
+    except CannotSpecialize as found:
         if engine is not None:
             engine.emit(Remark(Reason("agents.stores-stay", cause=found.reason), found.op.location))
         return False
@@ -52,28 +51,28 @@ def specialize_stores(
 
 def _check_tile(store: tileas.TiledStoreOp) -> None:
     if stored_in_boxes(store) is None:
-        raise NotSeparable(store, "maps.no-boxes")
+        raise CannotSpecialize(store, "maps.no-boxes")
     if tile_bytes(store) < LEAST_BYTES:
-        raise NotSeparable(store, "maps.small-tile", bytes=tile_bytes(store), least=LEAST_BYTES)
+        raise CannotSpecialize(store, "maps.small-tile", bytes=tile_bytes(store), least=LEAST_BYTES)
 
 
-def _check_room(func: aa.FuncOp, plan: StoreAgentPlan, shares: RegisterShares, target: Target) -> None:
-    """Raises NotSeparable where shared memory does not hold the tiles beside all else, or where with them, and with a
-    further warp, an SM would hold fewer CTAs than without."""
+def _check_room(func: aa.FuncOp, plan: StorePlan, shares: RegisterShares, target: Target) -> None:
+    """Raises CannotSpecialize where shared memory does not hold the tiles beside all else, or where with them, and with
+    a further warp, an SM would hold fewer CTAs than without."""
     converts = {convert for store in plan.stores if (convert := as_it_comes(store.data)[1]) is not None}
     gone = {convert for convert in converts if all(user in plan.stores for user in convert.results[0].users)}
     budget = shared_budget(func, target)
     stages = sum(STAGES * aligned_to(tile_bytes(store), ARENA_ALIGNMENT) for store in plan.stores)
     before, after = _bytes_taken(func, budget, set()), stages + _bytes_taken(func, budget, gone)
     if after > budget:
-        raise NotSeparable(plan.stores[0], "agents.store-shared-memory", bytes=after, budget=budget)
+        raise CannotSpecialize(plan.stores[0], "agents.store-shared-memory", bytes=after, budget=budget)
     expected, least = expected_registers(func), least_ctas_of(func)
     held = []
     for warps, taken in ((tileas.block_warps(func), before), (shares.warps, after)):
         registers = shares.entry if shares.compute else min(expected, shares.entry)
         held.append(max(least, occupancy(target, WARP_SIZE * warps, registers, taken).ctas))
     if held[1] < held[0]:
-        raise NotSeparable(plan.stores[0], "agents.fewer-ctas", alone=held[0], beside=held[1])
+        raise CannotSpecialize(plan.stores[0], "agents.fewer-ctas", alone=held[0], beside=held[1])
 
 
 def _bytes_taken(func: aa.FuncOp, budget: int, gone: set[Any]) -> int:
