@@ -12,7 +12,7 @@ A pass is a class named as on the command line; its options are annotated class 
 An option with several fields is spelled `{key=value ...}`; the class of its default has `parse`, which raises
 ValueError with the accepted text, and `str` as its inverse.
 
-`canonicalize` lives in `tileiras/passes/canonicalize.py`, `fuse-fma` in `fuse_fma.py`: the name leads to the file.
+The table `PASSES` of `tileiras/passes/__init__.py` has the module of each pass.
 
 A pass that cannot do its work, although the program is correct, fails softly: it emits a remark with the reason, sets
 its bit and returns (`signal_soft_failure`).  The manager clears the bits before a run and records them after every

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tileiras import rewrites
-from tileiras.passes import FunctionPass
+from tileiras.analysis.function_pass import FunctionPass
 from tileiras.schedule.strategy import Strategy
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tileiras import resources, schedule
+from tileiras.analysis.function_pass import FunctionPass
 from tileiras.diagnostics import CompileError, ExitCode
-from tileiras.passes import FunctionPass
 from tileiras.schedule.strategy import Loads, Strategy
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import tileiras
 from tileiras import resources
+from tileiras.analysis.function_pass import FunctionPass
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
 from tileiras.ir import UnitAttr
-from tileiras.passes import FunctionPass
 
 if TYPE_CHECKING:
     from tileiras.dialects import nv_tileaa as aa

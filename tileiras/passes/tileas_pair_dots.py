@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tileiras import assignment
+from tileiras.analysis.function_pass import FunctionPass, functions_of, gpu_of
 from tileiras.diagnostics import CompileError
 from tileiras.dialects.nv_tileas import ALONE, PAIRS_OF
-from tileiras.passes import FunctionPass, functions_of, gpu_of
 from tileiras.reasons import Reason
 from tileiras.schedule.strategy import Strategy
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tileiras import analysis, rewrites
+from tileiras.analysis.function_pass import FunctionPass, functions_of, gpu_of
 from tileiras.dialects.nv_tileas import ALONE, PAIRS_OF
 from tileiras.ir import StringAttr
-from tileiras.passes import FunctionPass, functions_of, gpu_of
 from tileiras.reasons import Reason
 
 if TYPE_CHECKING:

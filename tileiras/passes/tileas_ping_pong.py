@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tileiras import passes, rewrites
+from tileiras.analysis.function_pass import FunctionPass
 from tileiras.dialects.nv_tileas import names
-from tileiras.passes import FunctionPass
 from tileiras.schedule.strategy import Strategy
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tileiras import assignment, slicing
-from tileiras.passes import FunctionPass, check_num_warps
+from tileiras.analysis.function_pass import FunctionPass, check_num_warps
 
 if TYPE_CHECKING:
     from tileiras.dialects import nv_tileaa as aa

@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tileiras import resources, rewrites
+from tileiras.analysis.function_pass import FunctionPass
 from tileiras.diagnostics import CompileError, ExitCode
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
-from tileiras.passes import FunctionPass
 
 if TYPE_CHECKING:
     from tileiras.dialects import nv_tileaa as aa

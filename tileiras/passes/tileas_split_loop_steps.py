@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tileiras import assignment, resources, slicing
-from tileiras.passes import FunctionPass, check_num_warps
+from tileiras.analysis.function_pass import FunctionPass, check_num_warps
 from tileiras.schedule.strategy import Strategy
 
 if TYPE_CHECKING:

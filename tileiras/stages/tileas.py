@@ -15,15 +15,11 @@ from functools import partial
 from typing import Any
 
 import tileiras
-from tileiras.dialects import nv_tileaa as aa
-from tileiras.dialects import nv_tileas as tileas
-from tileiras.dialects.nv_tileas import names
-from tileiras.dialects.scf import ForOp
 from tileiras.ir import Operation, Pass, verify
 from tileiras.ir.pass_manager import PassContext, PassManager, PassWhereFound
 from tileiras.named_tuple import NamedTuple
 from tileiras.order.tracing import attach, trace
-from tileiras.passes import lookup_pass
+from tileiras.passes import PASSES, lookup_pass
 from tileiras.schedule.strategy import Loads, Strategy
 from tileiras.stages import StageContext, StageOptions, StageResult
 
@@ -36,7 +32,8 @@ class Decision(NamedTuple):
     """
 
     name: str
-    """Must be a literal: `build/fingerprint.py` reads it from the source to find the code of the stage."""
+    """A name of the table `PASSES`.  Must be a literal: `build/fingerprint.py` reads it from the source to find the
+    code of the stage."""
     why: str
     options: Mapping[str, str] = {}
     optional: bool = False
@@ -186,49 +183,6 @@ DECISIONS: tuple[Decision, ...] = (
 )
 """The decisions of TileAS in order."""
 
-LOOPS, LOOP_SCHEDULES = (ForOp.name,), (tileas.LOOP_SCHEDULE, tileas.RUNS_AHEAD)
-TILEAA_DOTS, DOTS = (aa.DotOp.name, aa.BlockScaledMmaOp.name), tuple(op.name for op in tileas.DOTS)
-AGENTS = (names.AGENT_SWITCH,)
-
-WORKS_ON: Mapping[str, tuple[str, ...]] = {
-    "tileas-pair-tile-blocks": TILEAA_DOTS,
-    "tileas-cluster-tile-blocks": TILEAA_DOTS,
-    "tileas-order-tile-blocks": LOOPS,
-    "tileas-slice-batches": TILEAA_DOTS,
-    "tileas-fold-unit-batches": TILEAA_DOTS,
-    "tileas-legalize-scaled-dot": TILEAA_DOTS,
-    "tileas-fit-tensor-memory": TILEAA_DOTS,
-    "tileas-split-loop-steps": TILEAA_DOTS,
-    "tileas-slice-dots": TILEAA_DOTS,
-    "tileas-round-in-boxes": (tileas.FpToFpOp.name,),
-    "tileas-assign-dot-layouts": DOTS,
-    "tileas-pair-dots": DOTS,
-    "tileas-reuse-loads": (tileas.TiledLoadOp.name, tileas.LoadOp.name),
-    "tileas-mark-short-loops": LOOPS,
-    "tileas-smem-operands": (*LOOPS, *DOTS),
-    "tileas-generate-schedule": LOOPS,
-    "tileas-materialize-schedule": LOOP_SCHEDULES,
-    "tileas-resolve-agent-boundary": AGENTS,
-    "tileas-unspecialized-pipeline": LOOP_SCHEDULES,
-    "tileas-materialize-async": DOTS,
-    "tileas-specialize-mma": AGENTS,
-    "tileas-specialize-stores": AGENTS,
-    "tileas-ping-pong": AGENTS,
-    "tileas-spill-loop-carried": (tileas.SHORT_OF_REGISTERS,),
-    f"cse after {GENERATE_SCHEDULE}": (*LOOPS, *DOTS, tileas.ShiftedOp.name),
-    "tileas-roll-mma-dot": DOTS,
-    "tileas-legalize-fma-dot": DOTS,
-    "lower-tma-load-store-to-async": (tileas.AHEAD_ATOM,),
-    "tileas-attach-tma-desc-args": (names.MAKE_TMA_DESC,),
-    "tileas-materialize-convert-layout": (tileas.ConvertLayoutOp.name,),
-    "tileas-rematerialize": (tileas.SHORT_OF_REGISTERS,),
-    "tileas-split-addresses": (tileas.LoadOp.name, tileas.StoreOp.name),
-    "tileas-order-warpgroups": AGENTS,
-    AGENT_VERIFIER: (names.AGENT_SWITCH, names.CREATE_PIPELINE),
-}
-"""Pass (with its `after`, if any) -> names of operations and attributes that trigger it; it is not loaded for a
-function without any."""
-
 GIVEN = {
     "compute_capability": "gpu-name",
     "num_warps": "num-warps",
@@ -290,10 +244,10 @@ def _items(options: StageOptions) -> list[Pass | PassWhereFound]:
         made = partial(_pass, row, options, strategy)
         # If agents are requested, the pass reports kernels without loops as well.
         always = strategy.loads is Loads.AGENT and row.name == GENERATE_SCHEDULE
-        works_on = WORKS_ON.get(f"{row.name} after {row.after}" if row.after else row.name)
-        found.append(made() if always or works_on is None else PassWhereFound(made, works_on))
+        triggers = PASSES[row.name].triggers
+        found.append(made() if always or not triggers else PassWhereFound(made, triggers))
     if strategy.may_have_agents:
-        found.append(PassWhereFound(partial(_agent_verifier, options), WORKS_ON[AGENT_VERIFIER]))
+        found.append(PassWhereFound(partial(_agent_verifier, options), PASSES[AGENT_VERIFIER].triggers))
     return found
 
 
