@@ -51,6 +51,11 @@ class Pass:
     keeps: ClassVar[str] = ""
     """... and the properties that it preserves: for `docs/passes.md`."""
 
+    optional: ClassVar[bool] = False
+    """Whether the result is correct without the pass, if slower."""
+    schedules: ClassVar[bool] = False
+    """Whether a stage omits the pass where loads must not run ahead."""
+
     accepts: ClassVar[Mapping[str, range]] = {}
     """Option -> its valid values, for numbers with restrictions."""
 
@@ -171,9 +176,11 @@ class PassContext:
 class PassWhereFound(NamedTuple):
     """A pass that is constructed, and its file loaded, only for IR that contains its operations."""
 
-    made: Callable[[], Pass]
+    made: Callable[[], Pass | None]
+    """Constructs the pass; None if it is omitted."""
     names: tuple[str, ...]
-    """The pass has no effect if no operation has one of these names, or an attribute of such a name."""
+    """The pass has no effect if no operation has one of these names, or an attribute of such a name.  Empty: it is
+    constructed for all IR."""
 
 
 class PassManager:
@@ -194,7 +201,8 @@ class PassManager:
         self.instrumentation = [VerifyEach(), *instrumentation] if verify_each else list(instrumentation)
         self.passes = list(passes)
         if self.instrumentation:
-            self.passes = [item if isinstance(item, Pass) else item.made() for item in passes]
+            created = (item if isinstance(item, Pass) else item.made() for item in passes)
+            self.passes = [item for item in created if item is not None]
 
     def run(self, op: Operation, context: PassContext | None = None) -> None:
         """Raises CompileError (code 5) when a pass fails or leaves invalid IR behind."""
@@ -203,14 +211,18 @@ class PassManager:
         context.forget_analyses()
         found: set[str] = set()
         for each in self.passes:
+            item: Pass | None
             if isinstance(each, Pass):
                 item = each
             else:
-                if not found:
-                    _collect_names(op, found)
-                if found.isdisjoint(each.names):
-                    continue
+                if each.names:
+                    if not found:
+                        _collect_names(op, found)
+                    if found.isdisjoint(each.names):
+                        continue
                 item = each.made()
+                if item is None:
+                    continue
             item.state = 0
             if item._after in context.soft_failures:
                 continue

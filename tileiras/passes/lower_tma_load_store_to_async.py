@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 class LowerTmaLoadStoreToAsync(FunctionPass):
     name = "lower-tma-load-store-to-async"
+    optional = True
+    schedules = True
     requires = "SCHEDULED"
     needs = "schedules, and buffers for what runs ahead: no more than they take is used"
     establishes = "`async.tma_store` for stores marked with its atom, where shared memory has room for their tiles"

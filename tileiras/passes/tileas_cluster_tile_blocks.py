@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 class ClusterTileBlocks(FunctionPass):
     name = "tileas-cluster-tile-blocks"
+    optional = True
+    schedules = True
     of_nv_tileaa = True
     needs = "`nv_tileaa` functions"
     establishes = "how many neighbours along x may share copies"

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 class FitTensorMemory(FunctionPass):
     name = "tileas-fit-tensor-memory"
+    optional = True
     of_nv_tileaa = True
     needs = "a number of warps"
     establishes = "an occupancy in `kernel_spec` that leaves a CTA the columns of its accumulators"

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 class FoldUnitBatches(FunctionPass):
     name = "tileas-fold-unit-batches"
+    optional = True
     of_nv_tileaa = True
     needs = "`nv_tileaa` functions"
     establishes = "dots of batches of two or more, and of matrices"

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 class InsertDelays(FunctionPass):
     name = "tileas-insert-delays"
+    optional = True
     requires = "PLACED"
     needs = "all that waits, arrives or copies as it will be"
     establishes = "`nv_tileas.delay` before it"

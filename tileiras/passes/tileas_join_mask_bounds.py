@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 class JoinMaskBounds(FunctionPass):
     name = "tileas-join-mask-bounds"
+    optional = True
     of_nv_tileaa = True
     needs = "`nv_tileaa` functions"
     establishes = "one comparison where a mask is of several with bounds of fewer elements than the mask"

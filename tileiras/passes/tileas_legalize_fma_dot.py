@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 class LegalizeFmaDot(FunctionPass):
     name = "tileas-legalize-fma-dot"
+    optional = True
     requires = "LAYOUTS"
     needs = "layouts and atoms; loads that run ahead are in buffers already"
     establishes = "loops over K for large dots by multiply-adds, as far as shared memory goes"

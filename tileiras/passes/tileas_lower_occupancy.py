@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 class LowerOccupancy(FunctionPass):
     name = "tileas-lower-occupancy"
+    optional = True
+    schedules = True
     requires = "LAYOUTS"
     adds_operations = False
     needs = "layouts and atoms"

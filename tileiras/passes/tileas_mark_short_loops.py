@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 class MarkShortLoops(FunctionPass):
     name = "tileas-mark-short-loops"
+    optional = True
+    schedules = True
     requires = "LAYOUTS"
     needs = "layouts and atoms"
     establishes = "`nv_tileas.short_of_registers` on loops"

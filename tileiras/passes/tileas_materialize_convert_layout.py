@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 class MaterializeConvertLayout(FunctionPass):
     name = "tileas-materialize-convert-layout"
+    optional = True
     requires = "LAYOUTS"
     needs = "layouts; loops as they will be"
     establishes = "each conversion just before its first user"

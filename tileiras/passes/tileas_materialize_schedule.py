@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 class MaterializeSchedule(FunctionPass):
     name = "tileas-materialize-schedule"
+    optional = True
+    schedules = True
     requires = "SCHEDULED"
     needs = "schedules"
     establishes = "agents, and pipes between them, where a loop's loads go to an agent of their own"

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 class OrderTileBlocks(FunctionPass):
     name = "tileas-order-tile-blocks"
+    optional = True
+    schedules = True
     of_nv_tileaa = True
     needs = "`nv_tileaa` functions"
     establishes = "numbers of tile blocks by which those with more work start first"

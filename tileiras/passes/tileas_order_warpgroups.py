@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 class OrderWarpgroups(FunctionPass):
     name = "tileas-order-warpgroups"
+    optional = True
+    schedules = True
     requires = "SYNCHRONIZED"
     needs = "asynchronous dots and their waits; all barriers where they will be"
     establishes = "`async.wait_turn` and `async.end_turn` in agents of several warpgroups"

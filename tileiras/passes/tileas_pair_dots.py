@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 class PairDots(FunctionPass):
     name = "tileas-pair-dots"
+    optional = True
+    schedules = True
     requires = "DOT_ATOMS"
     needs = "an atom for every dot, work that `tileas-plan-cta` has divided among the CTAs of a cluster"
     establishes = "dots of pairs of CTAs, where all into tensor memory can be, and loads of half of their B"

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 class PairTileBlocks(FunctionPass):
     name = "tileas-pair-tile-blocks"
+    optional = True
+    schedules = True
     of_nv_tileaa = True
     needs = "`nv_tileaa` functions"
     establishes = "a kernel NAME$pairs beside each whose tile blocks may multiply in pairs, of others why they do not"

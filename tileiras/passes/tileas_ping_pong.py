@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 class PingPong(FunctionPass):
     name = "tileas-ping-pong"
+    optional = True
+    schedules = True
     requires = "SCHEDULED"
     needs = "agents with their warps; dots of warpgroups with their waits"
     establishes = "a second agent that computes, for every other tile, in loops over tiles"

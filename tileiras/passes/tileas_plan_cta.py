@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 class PlanCta(FunctionPass):
     name = "tileas-plan-cta"
+    optional = True
     of_nv_tileaa = True
     needs = "`nv_tileaa` functions"
     establishes = "a slice of what is stored for each CTA of a cluster, by its rank"

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 class Rematerialize(FunctionPass):
     name = "tileas-rematerialize"
+    optional = True
+    schedules = True
     requires = "ALLOCATED"
     needs = "loops that `tileas-mark-short-loops` has marked; operations and scratch areas as they will be"
     establishes = "`nv_tileas.rematerialize` on operations, `nv_tileas.rematerialize_behind` on the loops"

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 class ResolveAgentBoundary(FunctionPass):
     name = "tileas-resolve-agent-boundary"
+    optional = True
+    schedules = True
     requires = "SCHEDULED"
     needs = "agents with as many warps as the kernel has"
     establishes = "warps and registers of agents, layouts of what an agent of fewer warps does"

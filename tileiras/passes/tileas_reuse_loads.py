@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 class ReuseLoads(FunctionPass):
     name = "tileas-reuse-loads"
+    optional = True
+    schedules = True
     requires = "LAYOUTS"
     needs = "layouts and atoms"
     establishes = "no load of what one before it has, and of tiles moved against others what no thread has"

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 class RollMmaDot(FunctionPass):
     name = "tileas-roll-mma-dot"
+    optional = True
     requires = "LAYOUTS"
     needs = "layouts and atoms; operands in the buffers in which they will be"
     establishes = "loops over K for dots of more matrix instructions than are written out"

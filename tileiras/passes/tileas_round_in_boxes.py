@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 class RoundInBoxes(FunctionPass):
     name = "tileas-round-in-boxes"
+    optional = True
+    schedules = True
     requires = "NO_LAYOUTS"
     needs = "`nv_tileas` operations"
     establishes = "loads of tf32 from views of f32, where boxes of tensor maps will round what they bring for dots"

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 class SinkLoads(FunctionPass):
     name = "tileas-sink-loads"
+    optional = True
+    schedules = True
     requires = "LAYOUTS"
     adds_operations = False
     needs = "layouts and atoms"

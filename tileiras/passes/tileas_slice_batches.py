@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 class SliceBatches(FunctionPass):
     name = "tileas-slice-batches"
+    optional = True
     of_nv_tileaa = True
     needs = "`nv_tileaa` functions"
     establishes = "loops over matrices in the place of batches whose matrices wgmma or tcgen05.mma multiplies"

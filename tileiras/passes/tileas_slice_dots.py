@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 class SliceDots(FunctionPass):
     name = "tileas-slice-dots"
+    optional = True
     of_nv_tileaa = True
     needs = "a number of warps"
     establishes = "loops over K around dots with large operands"

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 class Slicing(FunctionPass):
     name = "tileas-slicing"
+    optional = True
     of_nv_tileaa = True
     needs = "a number of warps"
     establishes = "loops over slices of tiles that take too many registers"

@@ -25,6 +25,8 @@ WHERE = ("loop-invariant", "in-loops", "outside-loops")
 
 class SharedMemoryOperands(FunctionPass):
     name = "tileas-smem-operands"
+    optional = True
+    schedules = True
     requires = "LAYOUTS"
     needs = "layouts and atoms; with `where=in-loops`, schedules"
     establishes = "buffers with asynchronous copies for dot operands, within what shared memory has left"

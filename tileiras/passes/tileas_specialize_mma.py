@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 class SpecializeMma(FunctionPass):
     name = "tileas-specialize-mma"
+    optional = True
+    schedules = True
     requires = "ASYNCHRONOUS"
     needs = "agents with their warps; dots into tensor memory with buffers, groups and waits"
     establishes = (

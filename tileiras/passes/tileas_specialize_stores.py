@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 class SpecializeStores(FunctionPass):
     name = "tileas-specialize-stores"
+    optional = True
+    schedules = True
     requires = "SCHEDULED"
     needs = "agents with their warps; stores marked with the atom of a tensor map"
     establishes = "an agent that copies a tile to memory while the next one is computed, in loops over tiles"

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 class SpillLoopCarried(FunctionPass):
     name = "tileas-spill-loop-carried"
+    optional = True
+    schedules = True
     requires = "SCHEDULED"
     needs = "schedules, and buffers for what runs ahead: only what they leave is used"
     establishes = "loop-carried tiles in buffers of shared memory, in loops marked short of registers"

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 class SplitAddresses(FunctionPass):
     name = "tileas-split-addresses"
+    optional = True
     requires = "ALLOCATED"
     needs = "accesses with their layouts, and what computes their addresses as it will be"
     establishes = "`nv_tileas.parts` on accesses through pointers"

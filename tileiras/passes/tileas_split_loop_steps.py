@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 class SplitLoopSteps(FunctionPass):
     name = "tileas-split-loop-steps"
+    optional = True
+    schedules = True
     of_nv_tileaa = True
     needs = "a number of warps"
     establishes = "loops of products whose stages fit into shared memory"

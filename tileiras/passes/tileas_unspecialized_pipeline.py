@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 class UnspecializedPipeline(FunctionPass):
     name = "tileas-unspecialized-pipeline"
+    optional = True
+    schedules = True
     requires = "SCHEDULED"
     needs = "schedules"
     establishes = "buffers and asynchronous copies, or loop-carried tiles, for loads that run ahead"
