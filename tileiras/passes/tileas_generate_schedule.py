@@ -28,8 +28,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tileiras import schedule
+from tileiras.analysis.function_pass import FunctionPass
 from tileiras.dialects import scf
-from tileiras.passes import FunctionPass
 from tileiras.schedule.strategy import Loads, Overlap, Strategy
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tileiras import schedule
+from tileiras.analysis.function_pass import FunctionPass
 from tileiras.dialects import nv_tileas as tileas
-from tileiras.passes import FunctionPass
 
 if TYPE_CHECKING:
     from tileiras.dialects import nv_tileaa as aa
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 class MaterializeSchedule(FunctionPass):
     name = "tileas-materialize-schedule"
+    optional = True
+    schedules = True
     requires = "SCHEDULED"
     needs = "schedules"
     establishes = "agents, and pipes between them, where a loop's loads go to an agent of their own"

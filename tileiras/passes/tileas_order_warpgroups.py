@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tileiras import dialects, schedule
-from tileiras.passes import FunctionPass
+from tileiras.analysis.function_pass import FunctionPass
 
 if TYPE_CHECKING:
     from tileiras.dialects import nv_tileaa as aa
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 class OrderWarpgroups(FunctionPass):
     name = "tileas-order-warpgroups"
+    optional = True
+    schedules = True
     requires = "SYNCHRONIZED"
     needs = "asynchronous dots and their waits; all barriers where they will be"
     establishes = "`async.wait_turn` and `async.end_turn` in agents of several warpgroups"

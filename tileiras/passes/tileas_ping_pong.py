@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tileiras import passes, schedule
+from tileiras.analysis.function_pass import FunctionPass
 from tileiras.dialects.nv_tileas import names
-from tileiras.passes import FunctionPass
 from tileiras.schedule.strategy import Strategy
 
 if TYPE_CHECKING:
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 class PingPong(FunctionPass):
     name = "tileas-ping-pong"
+    optional = True
+    schedules = True
     requires = "SCHEDULED"
     needs = "agents with their warps; dots of warpgroups with their waits"
     establishes = "a second agent that computes, for every other tile, in loops over tiles"

@@ -6,8 +6,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tileiras import passes, schedule
+from tileiras.analysis.function_pass import FunctionPass
 from tileiras.dialects.nv_tileas import names
-from tileiras.passes import FunctionPass
 
 if TYPE_CHECKING:
     from tileiras.dialects import nv_tileaa as aa
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 class SpecializeMma(FunctionPass):
     name = "tileas-specialize-mma"
+    optional = True
+    schedules = True
     requires = "ASYNCHRONOUS"
     needs = "agents with their warps; dots into tensor memory with buffers, groups and waits"
     establishes = (

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tileiras import passes, schedule
+from tileiras.analysis.function_pass import FunctionPass
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.nv_tileas import names
-from tileiras.passes import FunctionPass
 
 if TYPE_CHECKING:
     from tileiras.dialects import nv_tileaa as aa
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 class SpecializeStores(FunctionPass):
     name = "tileas-specialize-stores"
+    optional = True
+    schedules = True
     requires = "SCHEDULED"
     needs = "agents with their warps; stores marked with the atom of a tensor map"
     establishes = "an agent that copies a tile to memory while the next one is computed, in loops over tiles"
