@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -11,48 +12,17 @@ import numpy as np
 from ..ptx.decoder import Decoder, Instruction, Modifiers, instruction
 from ..ptx.module import Group, Immediate, Sink
 from ..ptx.types import B32, PRED, TYPES, U32, PtxType
+from ..ptx.verbs import Verb, emit, one_type, verbs
 
 if TYPE_CHECKING:
     from ..ptx.module import Register
-
-
-def _one_type(decoder: Decoder, modifiers: Modifiers) -> PtxType:
-    types = modifiers.types()
-    if len(types) != 1:
-        raise decoder.unsupported()
-    return types[0]
-
-
-@instruction("and", "or", "xor")
-def decode_logic(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
-    type_ = _one_type(decoder, modifiers)
-    d, a, b = decoder.operands(3)
-    compute = {"and": operator.and_, "or": operator.or_, "xor": operator.xor}[item.opcode]
-    x, y = decoder.src(a, type_), decoder.src(b, type_)
-    decoder.put(d, type_, lambda R: compute(R[x], R[y]), raw=True)
-
-
-@instruction("not")
-def decode_not(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
-    type_ = _one_type(decoder, modifiers)
-    d, a = decoder.operands(2)
-    x = decoder.src(a, type_)
-    decoder.put(d, type_, lambda R: ~R[x], raw=True)
-
-
-@instruction("cnot")
-def decode_cnot(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
-    type_ = _one_type(decoder, modifiers)
-    d, a = decoder.operands(2)
-    x = decoder.src(a, type_)
-    decoder.put(d, type_, lambda R: (R[x] == 0).astype(type_.storage), raw=True)
 
 
 @instruction("lop3")
 def decode_lop3(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
     """Any function of three bits, given as the table it takes on (0xF0, 0xCC, 0xAA)."""
     combine = modifiers.take("and", "or")
-    _one_type(decoder, modifiers)
+    one_type(decoder, modifiers)
     operands = decoder.operands(6 if combine else 5)
     d, predicate = operands[0], None
     if isinstance(d, Group):
@@ -85,7 +55,7 @@ def decode_lop3(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> No
 @instruction("shl", "shr")
 def decode_shift(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
     """Amounts of the width and above give 0, or the sign in every bit for a signed right shift."""
-    type_ = _one_type(decoder, modifiers)
+    type_ = one_type(decoder, modifiers)
     d, a, b = decoder.operands(3)
     x, bits = decoder.src(a, type_), type_.bits
     shift = operator.lshift if item.opcode == "shl" else operator.rshift
@@ -107,22 +77,17 @@ def decode_shift(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> N
     decoder.put(d, type_, compute)
 
 
-@instruction("shf")
-def decode_funnel(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
-    left = modifiers.take("l", "r") == "l"
-    clamp = modifiers.take("wrap", "clamp") == "clamp"
-    _one_type(decoder, modifiers)
-    d, a, b, c = decoder.operands(4)
-    x, y, z = decoder.src(a, B32), decoder.src(b, B32), decoder.src(c, U32)
+def _funnel_shift(type_: PtxType, side: str | None, mode: str | None):
+    def shift(a: np.ndarray, b: np.ndarray, amount: np.ndarray) -> np.ndarray:
+        amount = _limited(amount, mode).astype(np.uint64)
+        both = b.astype(np.uint64) << np.uint64(32) | a.astype(np.uint64)
+        return ((both << amount) >> np.uint64(32) if side == "l" else both >> amount).astype(np.uint32)
 
-    def compute(R: Sequence[np.ndarray]):
-        amount = (np.minimum(R[z], np.uint32(32)) if clamp else R[z] & np.uint32(31)).astype(np.uint64)
-        both = R[y].astype(np.uint64) << np.uint64(32) | R[x].astype(np.uint64)
-        if left:
-            return ((both << amount) >> np.uint64(32)).astype(np.uint32)
-        return (both >> amount).astype(np.uint32)
+    return shift
 
-    decoder.put(d, B32, compute, raw=True)
+
+def _limited(amount: np.ndarray, mode: str | None) -> np.ndarray:
+    return np.minimum(amount, np.uint32(32)) if mode == "clamp" else amount & np.uint32(31)
 
 
 def bit_length(values: np.ndarray) -> np.ndarray:
@@ -142,74 +107,40 @@ def reverse_bits(values: np.ndarray) -> np.ndarray:
     return values.byteswap()
 
 
-@instruction("popc", "clz", "brev", "bfind", "fns")
-def decode_count(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
-    if item.opcode == "fns":
-        raise decoder.unsupported()
-    shift_amount = modifiers.take("shiftamt")
-    type_ = _one_type(decoder, modifiers)
-    d, a = decoder.operands(2)
-    x, bits, value = decoder.src(a, type_), type_.bits, type_.value
-    if item.opcode == "popc":
-        decoder.put(d, U32, lambda R: np.bitwise_count(R[x]).astype(np.uint32), raw=True)
-    elif item.opcode == "clz":
-        decoder.put(d, U32, lambda R: (bits - bit_length(R[x])).astype(np.uint32), raw=True)
-    elif item.opcode == "brev":
-        decoder.put(d, type_, lambda R: reverse_bits(R[x]), raw=True)
-    else:
+def _highest_bit(type_: PtxType, shift_amount: str | None):
+    def find(source: np.ndarray) -> np.ndarray:
+        if type_.signed:
+            source = np.where(source < 0, ~source, source).view(type_.storage)
+        position = bit_length(source) - 1
+        if shift_amount:
+            position = np.where(position < 0, -1, type_.bits - 1 - position)
+        return position.astype(np.int32).view(np.uint32)
 
-        def compute(R: Sequence[np.ndarray]):
-            source = R[x].view(value)
-            if type_.signed:
-                source = np.where(source < 0, ~source, source).view(type_.storage)
-            position = bit_length(source) - 1
-            if shift_amount:
-                position = np.where(position < 0, -1, bits - 1 - position)
-            return position.astype(np.int32).view(np.uint32)
-
-        decoder.put(d, U32, compute, raw=True)
+    return find
 
 
-@instruction("bfe", "bfi", "bmsk", "szext")
-def decode_field(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
-    mode = modifiers.take("clamp", "wrap") if item.opcode in ("bmsk", "szext") else None
-    type_ = _one_type(decoder, modifiers)
-    if item.opcode == "bfe":
-        d, a, b, c = decoder.operands(4)
-        x, position, length = decoder.src(a, type_), decoder.src(b, U32), decoder.src(c, U32)
-        decoder.put(d, type_, lambda R: _extract(R[x], R[position], R[length], type_), raw=True)
-    elif item.opcode == "bfi":
-        f, a, b, c, e = decoder.operands(5)
-        x, y, position, length = decoder.src(a, type_), decoder.src(b, type_), decoder.src(c, U32), decoder.src(e, U32)
-        decoder.put(f, type_, lambda R: _insert(R[x], R[y], R[position], R[length], type_), raw=True)
-    else:
-        d, a, b = decoder.operands(3)
-        x, y = decoder.src(a, U32), decoder.src(b, U32)
+def _mask(type_: PtxType, mode: str | None):
+    def mask(start: np.ndarray, width: np.ndarray) -> np.ndarray:
+        start, width = _limited(start, mode).astype(np.uint64), _limited(width, mode).astype(np.uint64)
+        return (((np.uint64(1) << width) - np.uint64(1)) << start).astype(np.uint32)
 
-        def limited(values):
-            return np.minimum(values, np.uint32(32)) if mode == "clamp" else values & np.uint32(31)
-
-        def mask(R):
-            start, width = limited(R[x]).astype(np.uint64), limited(R[y]).astype(np.uint64)
-            return (((np.uint64(1) << width) - np.uint64(1)) << start).astype(np.uint32)
-
-        def extend(R):
-            width = limited(R[y])
-            unsigned = R[x] & ((np.uint64(1) << width.astype(np.uint64)) - np.uint64(1)).astype(np.uint32)
-            if not type_.signed:
-                return unsigned
-            up = (np.uint32(32) - width).astype(np.int64)
-            return np.where(width > 0, ((unsigned.astype(np.int64) << up).astype(np.int32) >> up).astype(np.uint32), 0)
-
-        decoder.put(
-            d,
-            type_ if item.opcode == "szext" else B32,
-            lambda R: (extend if item.opcode == "szext" else mask)(R).astype(np.uint32),
-            raw=True,
-        )
+    return mask
 
 
-def _extract(a: np.ndarray, position: np.ndarray, length: np.ndarray, type_: PtxType):
+def _extend(type_: PtxType, mode: str | None):
+    def extend(a: np.ndarray, width: np.ndarray) -> np.ndarray:
+        width = _limited(width, mode)
+        unsigned = a & ((np.uint64(1) << width.astype(np.uint64)) - np.uint64(1)).astype(np.uint32)
+        if not type_.signed:
+            return unsigned
+        up = (np.uint32(32) - width).astype(np.int64)
+        signed = ((unsigned.astype(np.int64) << up).astype(np.int32) >> up).astype(np.uint32)
+        return np.where(width > 0, signed, np.uint32(0))
+
+    return extend
+
+
+def _extract(type_: PtxType, a: np.ndarray, position: np.ndarray, length: np.ndarray):
     """`bfe`: bits [position, position + length), both modulo 256; the sign bit fills the upper bits."""
     bits = type_.bits
     one, storage = type_.storage.type(1), type_.storage
@@ -230,7 +161,7 @@ def _extract(a: np.ndarray, position: np.ndarray, length: np.ndarray, type_: Ptx
     return np.where(length == 0, storage.type(0), np.where(sign, field | filled.astype(storage), field)).astype(storage)
 
 
-def _insert(a: np.ndarray, b: np.ndarray, position: np.ndarray, length: np.ndarray, type_: PtxType):
+def _insert(type_: PtxType, a: np.ndarray, b: np.ndarray, position: np.ndarray, length: np.ndarray):
     bits, storage = type_.bits, type_.storage
     one = storage.type(1)
     position, length = position & np.uint32(255), length & np.uint32(255)
@@ -240,32 +171,47 @@ def _insert(a: np.ndarray, b: np.ndarray, position: np.ndarray, length: np.ndarr
     return (b & ~mask) | (np.where(position < bits, a << place, storage.type(0)).astype(storage) & mask)
 
 
+verbs(
+    Verb("and.T", "T T T", operator.and_),
+    Verb("or.T", "T T T", operator.or_),
+    Verb("xor.T", "T T T", operator.xor),
+    Verb("not.T", "T T", operator.invert),
+    Verb("cnot.T", "T T", lambda a: (a == 0).astype(a.dtype)),
+    Verb("shf.{l,r}.{wrap,clamp}.T", "b32 b32 b32 u32", make=_funnel_shift),
+    Verb("popc.T", "u32 T", lambda a: np.bitwise_count(a).astype(np.uint32)),
+    Verb("clz.T", "u32 T", lambda a: (8 * a.itemsize - bit_length(a)).astype(np.uint32)),
+    Verb("brev.T", "T T", reverse_bits),
+    Verb("bfind.{shiftamt}.T", "u32 t", make=_highest_bit),
+    Verb("bfe.T", "T T u32 u32", make=lambda type_: functools.partial(_extract, type_)),
+    Verb("bfi.T", "T T T u32 u32", make=lambda type_: functools.partial(_insert, type_)),
+    Verb("bmsk.{clamp,wrap}.T", "b32 u32 u32", make=_mask),
+    Verb("szext.{clamp,wrap}.T", "T u32 u32", make=_extend),
+)
+
+
 @instruction("prmt")
 def decode_prmt(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
-    """Bytes of {b, a} picked by selector nibbles; a nibble's top bit replicates the byte's sign instead."""
     mode = modifiers.take("f4e", "b4e", "rc8", "ecl", "ecr", "rc16")
-    _one_type(decoder, modifiers)
-    d, a, b, c = decoder.operands(4)
-    x, y, z = decoder.src(a, B32), decoder.src(b, B32), decoder.src(c, U32)
+    one_type(decoder, modifiers)
+    selector = decoder.operands(4)[3]
     if mode is not None:
         raise decoder.unsupported(f"prmt.{mode}")
-    constant = int(c.value) & 0xFFFF if isinstance(c, Immediate) else None
-    if constant is not None and not constant & 0x8888:
-        decoder.put(d, B32, lambda R: _permute_constant(R[x], R[y], constant), raw=True)
-        return
+    constant = int(selector.value) & 0xFFFF if isinstance(selector, Immediate) else 0x8888
+    compute = _permute if constant & 0x8888 else lambda a, b, _: _permute_constant(a, b, constant)
+    emit(decoder, (B32, B32, B32, U32), compute)
 
-    def compute(R: Sequence[np.ndarray]):
-        both = R[y].astype(np.uint64) << np.uint64(32) | R[x].astype(np.uint64)
-        selector = R[z].astype(np.uint64)
-        result = np.zeros(1, np.uint64)
-        for place in range(4):
-            nibble = selector >> np.uint64(4 * place)
-            byte = both >> ((nibble & np.uint64(7)) * np.uint64(8)) & np.uint64(255)
-            spread = np.where(byte & np.uint64(128), np.uint64(255), np.uint64(0))
-            result = result | np.where(nibble & np.uint64(8), spread, byte) << np.uint64(8 * place)
-        return result.astype(np.uint32)
 
-    decoder.put(d, B32, compute, raw=True)
+def _permute(a: np.ndarray, b: np.ndarray, selector: np.ndarray) -> np.ndarray:
+    """Bytes of {b, a} picked by selector nibbles; a nibble's top bit replicates the byte's sign instead."""
+    both = b.astype(np.uint64) << np.uint64(32) | a.astype(np.uint64)
+    selector = selector.astype(np.uint64)
+    result = np.zeros(1, np.uint64)
+    for place in range(4):
+        nibble = selector >> np.uint64(4 * place)
+        byte = both >> ((nibble & np.uint64(7)) * np.uint64(8)) & np.uint64(255)
+        spread = np.where(byte & np.uint64(128), np.uint64(255), np.uint64(0))
+        result = result | np.where(nibble & np.uint64(8), spread, byte) << np.uint64(8 * place)
+    return result.astype(np.uint32)
 
 
 def _permute_constant(a: np.ndarray, b: np.ndarray, selector: int) -> np.ndarray:
@@ -282,18 +228,14 @@ def _permute_constant(a: np.ndarray, b: np.ndarray, selector: int) -> np.ndarray
 
 @instruction("mov")
 def decode_mov(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
-    types = modifiers.types()
-    if len(types) != 1:
-        raise decoder.unsupported()
-    type_ = types[0]
+    type_ = one_type(decoder, modifiers)
     d, a = decoder.operands(2)
     if isinstance(d, Group):
         _unpack(decoder, d.items, a, type_)
     elif isinstance(a, Group):
         _pack(decoder, d, a.items, type_)
     else:
-        x = decoder.src(a, type_)
-        decoder.put(d, type_, lambda R: R[x], raw=True)
+        emit(decoder, (type_, type_), lambda bits: bits)
 
 
 def _unpack(decoder: Decoder, parts: list, a: Register, type_: PtxType) -> None:

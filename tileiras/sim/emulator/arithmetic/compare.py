@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..ptx.decoder import Decoder, Instruction, Modifiers, instruction
+from ..ptx.decoder import FLOAT_TYPES, Decoder, Instruction, Modifiers, instruction
 from ..ptx.module import Group, Sink
-from ..ptx.types import PRED, S32, TYPES, PtxType
+from ..ptx.types import PRED, TYPES, PtxType
+from ..ptx.verbs import Verb, emit, verbs
 from . import rounding
-from .floating import FLOAT_TYPES
 
 if TYPE_CHECKING:
     from ..launch.warps import WarpGroup
@@ -168,22 +168,13 @@ def _packed_compare(
         decoder.put(part, PRED, lambda R, number=number: R[held[number]], raw=True)
 
 
-@instruction("selp")
-def decode_selp(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
-    (type_,) = modifiers.types()
-    d, a, b, c = decoder.operands(4)
-    x, y, p = decoder.src(a, type_), decoder.src(b, type_), decoder.src(c, PRED)
-    where = np.where
-    decoder.put(d, type_, lambda R: where(R[p], R[x], R[y]), raw=True)
-
-
 @instruction("slct")
 def decode_slct(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
     """The first source where the third is not negative; NaN selects the second (PTX ISA, slct)."""
     ftz = bool(modifiers.take("ftz"))
     type_, selector = modifiers.types()
-    d, a, b, c = decoder.operands(4)
-    x, y, z = decoder.src(a, type_), decoder.src(b, type_), decoder.src(c, selector)
-    test = comparison(decoder, "ge", selector.name if selector.name != S32.name else "s32", ftz)
-    zero = np.zeros(1, selector.storage)
-    decoder.put(d, type_, lambda R: np.where(test(R[z], zero), R[x], R[y]), raw=True)
+    test, zero = comparison(decoder, "ge", selector.name, ftz), np.zeros(1, selector.storage)
+    emit(decoder, (type_, type_, type_, selector), lambda a, b, c: np.where(test(c, zero), a, b))
+
+
+verbs(Verb("selp.T", "T T T pred", lambda a, b, chosen: np.where(chosen, a, b)))

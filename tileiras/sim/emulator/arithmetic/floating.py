@@ -7,24 +7,18 @@ the ISA states for them; where the ISA defines a value (div.approx), they return
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import operator
 
 import numpy as np
 
-from ..ptx.decoder import Decoder, Instruction, Modifiers, instruction
-from ..ptx.types import PRED, TYPES, PtxType
+from ..ptx.decoder import FLOAT_TYPES, Decoder, Instruction, Modifiers, instruction
+from ..ptx.types import TYPES, PtxType
+from ..ptx.verbs import Verb, emit, one_type, verbs
 from . import rounding
 
-FLOAT_TYPES = ("f16", "bf16", "f32", "f64", "f16x2", "bf16x2", "f32x2")
+_SINGLE = ("f32", "f64")
 _MODES = ("rn", "rz", "rm", "rp")
 _SIGN = {16: np.uint16(0x8000), 32: np.uint32(0x80000000), 64: np.uint64(1 << 63)}
-
-
-def float_type(decoder: Decoder, modifiers: Modifiers) -> PtxType:
-    types = modifiers.types()
-    if len(types) != 1 or types[0].name not in FLOAT_TYPES:
-        raise decoder.unsupported()
-    return types[0]
 
 
 def packed(compute, half: np.dtype, word: np.dtype):
@@ -185,115 +179,36 @@ def bits_of_nan(name: str, dtype: np.dtype):
     return dtype.type(rounding.FORMATS[name].nan)
 
 
-def emit(decoder: Decoder, type_: PtxType, operands: list, compute) -> None:
-    """``compute`` from source bit patterns to the result's, for a possibly packed type."""
-    slots = [decoder.src(each, type_) for each in operands[1:]]
-    if type_.kind == "packed":
-        compute = packed(compute, TYPES[type_.name[:-2]].storage, type_.storage)
-    if len(slots) == 1:
-        (x,) = slots
-        decoder.put(operands[0], type_, lambda R: compute(R[x]), raw=True)
-    elif len(slots) == 2:
-        x, y = slots
-        decoder.put(operands[0], type_, lambda R: compute(R[x], R[y]), raw=True)
-    else:
-        x, y, z = slots
-        decoder.put(operands[0], type_, lambda R: compute(R[x], R[y], R[z]), raw=True)
-
-
-def _arithmetic(decoder: Decoder, modifiers: Modifiers, default_mode: str | None = "rn") -> tuple[Float, PtxType]:
-    mode = modifiers.take(*_MODES) or default_mode
-    ftz, sat, relu = (bool(modifiers.take(each)) for each in ("ftz", "sat", "relu"))
-    type_ = float_type(decoder, modifiers)
-    name = type_.name.removesuffix("x2")
-    return Float(name, mode or "rn", ftz, sat, relu), type_
+def on_halves(compute, type_: PtxType):
+    """``compute`` for a type that may be packed."""
+    return packed(compute, TYPES[type_.name[:-2]].storage, type_.storage) if type_.kind == "packed" else compute
 
 
 def _mixed(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> bool:
     """`add.f32.f16 d, a, c`: the f16 or bf16 operands are widened first."""
-    found = [name for name in modifiers.names if name in FLOAT_TYPES]
-    if len(found) != 2:
+    floats = [name for name in modifiers.names if name in FLOAT_TYPES]
+    if len(floats) != 2:
         return False
-    narrow = TYPES[found[1]]
+    narrow = TYPES[floats[1]]
     modifiers.names.reverse()
-    modifiers.names.remove(found[1])
+    modifiers.names.remove(floats[1])
     modifiers.names.reverse()
-    unit, type_ = _arithmetic(decoder, modifiers)
-    d, *sources = item.operands
-    slots = [decoder.src(each, narrow) for each in sources[:-1]]
-    last = decoder.src(sources[-1], type_)
-    compute = {"add": unit.add, "sub": unit.sub, "fma": unit.fma}[item.opcode]
+    unit, type_ = _unit(decoder, modifiers)
+    compute = getattr(unit, item.opcode)
 
-    def evaluate(R: Sequence[np.ndarray]):
-        wide = [rounding.encode(rounding.decode(R[slot], narrow.name), type_.name) for slot in slots]
-        return compute(*wide, R[last])
+    def evaluate(*operands: np.ndarray) -> np.ndarray:
+        *sources, last = operands
+        return compute(*(rounding.encode(rounding.decode(bits, narrow.name), type_.name) for bits in sources), last)
 
-    decoder.put(d, type_, evaluate, raw=True)
+    emit(decoder, (type_, *(narrow,) * (len(item.operands) - 2), type_), evaluate)
     return True
 
 
-def decode_add(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
-    if _mixed(decoder, item, modifiers):
-        return
-    unit, type_ = _arithmetic(decoder, modifiers)
-    emit(decoder, type_, decoder.operands(3), unit.add if item.opcode == "add" else unit.sub)
-
-
-def decode_mul(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
-    unit, type_ = _arithmetic(decoder, modifiers)
-    if item.opcode == "mad":
-        emit(decoder, type_, decoder.operands(4), unit.fma)
-    else:
-        emit(decoder, type_, decoder.operands(3), unit.mul)
-
-
-@instruction("fma")
-def decode_fma(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
-    if modifiers.take("oob"):
-        raise decoder.unsupported("fma.oob")
-    if _mixed(decoder, item, modifiers):
-        return
-    unit, type_ = _arithmetic(decoder, modifiers)
-    emit(decoder, type_, decoder.operands(4), unit.fma)
-
-
-def decode_div(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
-    approximate = modifiers.take("approx", "full") == "approx"
-    unit, type_ = _arithmetic(decoder, modifiers)
-    emit(decoder, type_, decoder.operands(3), unit.div_approximate if approximate else unit.div)
-
-
-def decode_min(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
-    keep_nan = bool(modifiers.take("NaN"))
-    magnitude_sign = bool(modifiers.take("xorsign"))
-    if magnitude_sign:
-        modifiers.take("abs")
-    unit, type_ = _arithmetic(decoder, modifiers)
-    operands = item.operands
-    if len(operands) not in (3, 4):
-        raise decoder.error("expected 3 or 4 operands")
-    emit(decoder, type_, operands, unit.minimum(keep_nan, item.opcode == "max", magnitude_sign))
-
-
-def decode_abs(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
-    unit, type_ = _arithmetic(decoder, modifiers)
-    sign = _SIGN[16 if type_.name[:3] in ("f16", "bf1") else 32 if type_.name[:3] == "f32" else 64]
-
-    def compute(a: np.ndarray):
-        (a,) = unit._in(a)
-        return a & ~sign if item.opcode == "abs" else a ^ sign
-
-    emit(decoder, type_, decoder.operands(2), compute)
-
-
-@instruction("sqrt", "rcp")
-def decode_sqrt(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
-    approximate = modifiers.take("approx")
-    unit, type_ = _arithmetic(decoder, modifiers)
-    compute = unit.sqrt if item.opcode == "sqrt" else unit.rcp
-    if approximate and type_.name == "f64":
-        compute = _upper_half(unit.rcp)
-    emit(decoder, type_, decoder.operands(2), compute)
+def _unit(decoder: Decoder, modifiers: Modifiers) -> tuple[Float, PtxType]:
+    mode = modifiers.take(*_MODES) or "rn"
+    ftz, sat, relu = (bool(modifiers.take(each)) for each in ("ftz", "sat", "relu"))
+    type_ = one_type(decoder, modifiers, FLOAT_TYPES)
+    return Float(type_.name.removesuffix("x2"), mode, ftz, sat, relu), type_
 
 
 def _upper_half(compute):
@@ -302,53 +217,96 @@ def _upper_half(compute):
     return lambda a: compute(a & keep) & keep
 
 
+def _function(evaluate):
+    """A function evaluated in binary64."""
+
+    def make(unit: Float, flags: set[str]):
+        compute = unit.function(evaluate)
+        return _upper_half(compute) if unit.name == "f64" and unit.ftz else compute
+
+    return make
+
+
+def _reciprocal(unit: Float, flags: set[str]):
+    return _upper_half(unit.rcp) if "approx" in flags and unit.name == "f64" else unit.rcp
+
+
+def _sign(change):
+    """`abs` and `neg`: ``change`` of the bits and the sign bit."""
+
+    def make(unit: Float, flags: set[str]):
+        sign = _SIGN[rounding.FORMATS[unit.name].bits]
+        return lambda a: change(*unit._in(a), sign)
+
+    return make
+
+
+def _extremum(largest: bool):
+    return lambda unit, flags: unit.minimum("NaN" in flags, largest, "xorsign" in flags)
+
+
 def _cosine_or_sine(function):
     return lambda x: function(np.where(np.isinf(x), np.nan, x))
 
 
-_FUNCTIONS = {
-    "ex2": np.exp2,
-    "lg2": np.log2,
-    "sin": _cosine_or_sine(np.sin),
-    "cos": _cosine_or_sine(np.cos),
-    "tanh": np.tanh,
-    "rsqrt": lambda x: 1.0 / np.sqrt(x),
+_ARITHMETIC = {
+    # opcode: (modifiers, numbers of sources, function of the unit and of the modifiers that are present)
+    "add": ("", (2,), lambda unit, flags: unit.add),
+    "sub": ("", (2,), lambda unit, flags: unit.sub),
+    "mul": ("", (2,), lambda unit, flags: unit.mul),
+    "mad": ("", (3,), lambda unit, flags: unit.fma),
+    "fma": ("", (3,), lambda unit, flags: unit.fma),
+    "div": ("approx full", (2,), lambda unit, flags: unit.div_approximate if "approx" in flags else unit.div),
+    "min": ("NaN xorsign abs", (2, 3), _extremum(False)),
+    "max": ("NaN xorsign abs", (2, 3), _extremum(True)),
+    "abs": ("", (1,), _sign(lambda bits, sign: bits & ~sign)),
+    "neg": ("", (1,), _sign(operator.xor)),
+    "sqrt": ("approx", (1,), lambda unit, flags: unit.sqrt),
+    "rcp": ("approx", (1,), _reciprocal),
+    "ex2": ("approx", (1,), _function(np.exp2)),
+    "lg2": ("approx", (1,), _function(np.log2)),
+    "sin": ("approx", (1,), _function(_cosine_or_sine(np.sin))),
+    "cos": ("approx", (1,), _function(_cosine_or_sine(np.cos))),
+    "tanh": ("approx", (1,), _function(np.tanh)),
+    "rsqrt": ("approx", (1,), _function(lambda x: 1.0 / np.sqrt(x))),
 }
+_BOTH_KINDS = ("add", "sub", "mul", "mad", "div", "min", "max", "abs", "neg")
+"""Opcodes with instructions on integers as well."""
 
 
-@instruction(*_FUNCTIONS)
-def decode_function(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
-    modifiers.take("approx")
-    unit, type_ = _arithmetic(decoder, modifiers)
-    compute = unit.function(_FUNCTIONS[item.opcode])
-    if type_.name == "f64" and unit.ftz:
-        compute = _upper_half(compute)
-    emit(decoder, type_, decoder.operands(2), compute)
+@instruction(*_BOTH_KINDS, floats=True)
+@instruction(*_ARITHMETIC.keys() - _BOTH_KINDS)
+def decode_arithmetic(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
+    if item.opcode in ("add", "sub", "fma") and _mixed(decoder, item, modifiers):
+        return
+    names, counts, make = _ARITHMETIC[item.opcode]
+    flags = {name for name in names.split() if modifiers.take(name)}
+    if "abs" in flags and "xorsign" not in flags:
+        raise decoder.unsupported("modifier .abs")
+    unit, type_ = _unit(decoder, modifiers)
+    count = len(item.operands) - 1 if len(item.operands) - 1 in counts else counts[0]
+    emit(decoder, (type_,) * (count + 1), on_halves(make(unit, flags), type_))
 
 
-@instruction("copysign")
-def decode_copysign(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
-    """The sign of the first source on the magnitude of the second."""
-    type_ = float_type(decoder, modifiers)
-    sign = _SIGN[type_.bits]
-    emit(decoder, type_, decoder.operands(3), lambda a, b: (a & sign) | (b & ~sign))
-
-
-@instruction("testp")
-def decode_testp(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
-    kind = modifiers.take("finite", "infinite", "number", "notanumber", "normal", "subnormal")
-    type_ = float_type(decoder, modifiers)
-    d, a = decoder.operands(2)
-    x, value = decoder.src(a, type_), type_.value
-    smallest = np.finfo(value).smallest_normal
-    test = {
+def _property(type_: PtxType, name: str):
+    smallest = np.finfo(type_.value).smallest_normal
+    return {
         "finite": np.isfinite,
         "infinite": np.isinf,
         "number": lambda v: ~np.isnan(v),
         "notanumber": np.isnan,
         "normal": lambda v: np.isfinite(v) & (np.abs(v) >= smallest),
         "subnormal": lambda v: (v != 0) & (np.abs(v) < smallest),
-    }.get(kind)
-    if test is None:
-        raise decoder.unsupported()
-    decoder.put(d, PRED, lambda R: test(R[x].view(value)), raw=True)
+    }[name]
+
+
+def _copy_sign(type_: PtxType):
+    """The sign of the first source on the magnitude of the second."""
+    sign = _SIGN[type_.bits]
+    return lambda a, b: (a & sign) | (b & ~sign)
+
+
+verbs(
+    Verb("copysign.T", "T T T", make=_copy_sign, types=_SINGLE),
+    Verb("testp.(finite,infinite,number,notanumber,normal,subnormal).T", "pred t", make=_property, types=_SINGLE),
+)

@@ -14,11 +14,14 @@ import numpy as np
 from ..ptx.decoder import Decoder, Instruction, Modifiers, instruction
 from ..ptx.program import writer
 from ..ptx.types import PRED, TYPES, U32, PtxType
-from . import floating
+from ..ptx.verbs import Verb, emit, one_type, verbs
 
 if TYPE_CHECKING:
     from ..launch.warps import WarpGroup
     from ..ptx.module import Register
+
+
+_INTEGERS = frozenset(name for name, type_ in TYPES.items() if type_.kind == "packed" or type_.is_integer)
 
 
 def truncating_divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -62,25 +65,8 @@ def saturate(wide: np.ndarray, dtype: np.dtype) -> np.ndarray:
     return np.clip(wide, limits.min, limits.max).astype(dtype)
 
 
-def _is_float(modifiers: Modifiers) -> bool:
-    return any(name in floating.FLOAT_TYPES for name in modifiers.names)
-
-
 def _integer_type(decoder: Decoder, modifiers: Modifiers) -> PtxType:
-    types = modifiers.types()
-    if len(types) != 1 or not (types[0].is_integer or types[0].kind == "packed"):
-        raise decoder.unsupported()
-    return types[0]
-
-
-def _binary(decoder: Decoder, type_: PtxType, compute) -> None:
-    """``compute(a, b)`` on value arrays."""
-    d, a, b = decoder.operands(3)
-    x, y, value = decoder.src(a, type_), decoder.src(b, type_), type_.value
-    if value == type_.storage:
-        decoder.put(d, type_, lambda R: compute(R[x], R[y]), raw=True)
-    else:
-        decoder.put(d, type_, lambda R: compute(R[x].view(value), R[y].view(value)))
+    return one_type(decoder, modifiers, _INTEGERS)
 
 
 def _halves(compute, half: np.dtype):
@@ -96,16 +82,15 @@ def _halves(compute, half: np.dtype):
     return packed
 
 
-def _packed_binary(decoder: Decoder, type_: PtxType, compute) -> None:
-    half = np.dtype(np.int16 if type_.name == "s16x2" else np.uint16)
-    _binary(decoder, type_, _halves(compute, half))
+def _binary(decoder: Decoder, type_: PtxType, compute) -> None:
+    """``compute(a, b)`` on values, of both halves for a packed type."""
+    if type_.kind == "packed":
+        compute = _halves(compute, np.dtype(np.int16 if type_.name == "s16x2" else np.uint16))
+    emit(decoder, (type_,) * 3, compute, values=True)
 
 
 @instruction("add", "sub")
 def decode_add(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
-    if _is_float(modifiers):
-        floating.decode_add(decoder, item, modifiers)
-        return
     subtract = item.opcode == "sub"
     if modifiers.take("cc"):
         _carry(decoder, _integer_type(decoder, modifiers), subtract, use=False, define=True)
@@ -114,7 +99,7 @@ def decode_add(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> Non
     type_ = _integer_type(decoder, modifiers)
     compute = operator.sub if subtract else operator.add
     if type_.kind == "packed":
-        _packed_binary(decoder, type_, compute)
+        _binary(decoder, type_, compute)
     elif sat:
         _binary(decoder, type_, lambda a, b: saturate(compute(a.astype(np.int64), b.astype(np.int64)), a.dtype))
     else:
@@ -195,10 +180,6 @@ def _mad_carry(decoder: Decoder, modifiers: Modifiers, use: bool, define: bool) 
 
 @instruction("mul", "mad", "mul24", "mad24")
 def decode_mul(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
-    if _is_float(modifiers):
-        floating.decode_mul(decoder, item, modifiers)
-        return
-    narrow = item.opcode.endswith("24")
     adds = item.opcode.startswith("mad")
     part = modifiers.take("lo", "hi", "wide")
     if part is None:
@@ -209,33 +190,34 @@ def decode_mul(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> Non
     sat = modifiers.take("sat")
     type_ = _integer_type(decoder, modifiers)
     result = TYPES[f"{'s' if type_.signed else 'u'}{2 * type_.bits}"] if part == "wide" else type_
-    operands = decoder.operands(4 if adds else 3)
-    x, y = decoder.src(operands[1], type_), decoder.src(operands[2], type_)
-    z = decoder.src(operands[3], result) if adds else None
-    value, wide = type_.value, result.value
+    product = (_product24 if item.opcode.endswith("24") else _product)(type_, part, result.value)
+    if not adds:
+        emit(decoder, (result, type_, type_), product, values=True)
+        return
 
-    def product(R: Sequence[np.ndarray]):
-        a, b = R[x].view(value), R[y].view(value)
-        if narrow:
-            a, b = _low24(a), _low24(b)
-            full = a.astype(np.int64 if type_.signed else np.uint64) * b
-            return (full >> full.dtype.type(16 if part == "hi" else 0)).astype(value)
-        if part == "lo":
-            return a * b
-        if part == "wide":
-            return a.astype(wide) * b.astype(wide)
-        return multiply_high(*np.broadcast_arrays(a, b))
+    def compute(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
+        if sat:
+            return saturate(product(a, b).astype(np.int64) + c.astype(np.int64), result.value)
+        return product(a, b) + c
 
-    if z is None:
-        decoder.put(operands[0], result, product)
-    elif sat:
-        decoder.put(
-            operands[0],
-            result,
-            lambda R: saturate(product(R).astype(np.int64) + R[z].view(wide).astype(np.int64), wide),
-        )
-    else:
-        decoder.put(operands[0], result, lambda R: product(R) + R[z].view(wide))
+    emit(decoder, (result, type_, type_, result), compute, values=True)
+
+
+def _product(type_: PtxType, part: str, wide: np.dtype):
+    if part == "lo":
+        return operator.mul
+    if part == "wide":
+        return lambda a, b: a.astype(wide) * b.astype(wide)
+    return lambda a, b: multiply_high(*np.broadcast_arrays(a, b))
+
+
+def _product24(type_: PtxType, part: str, wide: np.dtype):
+    full, shift = np.dtype(np.int64 if type_.signed else np.uint64), 16 if part == "hi" else 0
+
+    def multiply(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        return (_low24(a).astype(full) * _low24(b) >> full.type(shift)).astype(type_.value)
+
+    return multiply
 
 
 def _mad_carry_with(decoder: Decoder, modifiers: Modifiers, part: str) -> None:
@@ -248,62 +230,25 @@ def _low24(values: np.ndarray) -> np.ndarray:
     return (values << eight) >> eight
 
 
-@instruction("sad")
-def decode_sad(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
-    type_ = _integer_type(decoder, modifiers)
-    d, a, b, c = decoder.operands(4)
-    x, y, z = (decoder.src(each, type_) for each in (a, b, c))
-    value, storage = type_.value, type_.storage
-
-    def compute(R: Sequence[np.ndarray]):
-        left, right = R[x].view(value), R[y].view(value)
-        return R[z] + np.where(left < right, right - left, left - right).view(storage)
-
-    decoder.put(d, type_, compute, raw=True)
-
-
-@instruction("div")
-def decode_div(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
-    if _is_float(modifiers):
-        floating.decode_div(decoder, item, modifiers)
-        return
-    _binary(decoder, _integer_type(decoder, modifiers), truncating_divide)
-
-
-@instruction("rem")
-def decode_rem(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
-    _binary(decoder, _integer_type(decoder, modifiers), truncating_remainder)
-
-
 @instruction("min", "max")
 def decode_min(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
-    if _is_float(modifiers):
-        floating.decode_min(decoder, item, modifiers)
-        return
     relu = modifiers.take("relu")
-    type_ = _integer_type(decoder, modifiers)
     choose = np.minimum if item.opcode == "min" else np.maximum
 
-    def compute(a: np.ndarray, b: np.ndarray):
+    def clamp(a: np.ndarray, b: np.ndarray) -> np.ndarray:
         result = choose(a, b)
-        return np.maximum(result, result.dtype.type(0)) if relu else result
+        return np.maximum(result, result.dtype.type(0))
 
-    if type_.kind == "packed":
-        _packed_binary(decoder, type_, compute)
-    else:
-        _binary(decoder, type_, compute)
+    _binary(decoder, _integer_type(decoder, modifiers), clamp if relu else choose)
 
 
-@instruction("abs", "neg")
-def decode_abs(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
-    if _is_float(modifiers):
-        floating.decode_abs(decoder, item, modifiers)
-        return
-    type_ = _integer_type(decoder, modifiers)
-    d, a = decoder.operands(2)
-    x, value = decoder.src(a, type_), type_.value
-    compute = np.abs if item.opcode == "abs" else np.negative
-    decoder.put(d, type_, lambda R: compute(R[x].view(value)))
+verbs(
+    Verb("div.T", "t t t", truncating_divide, types=_INTEGERS),
+    Verb("rem.T", "t t t", truncating_remainder, types=_INTEGERS),
+    Verb("abs.T", "t t", np.abs, types=_INTEGERS),
+    Verb("neg.T", "t t", np.negative, types=_INTEGERS),
+    Verb("sad.T", "t t t t", lambda a, b, c: c + np.where(a < b, b - a, a - b), types=_INTEGERS),
+)
 
 
 @instruction("dp4a", "dp2a")
@@ -311,18 +256,15 @@ def decode_dot(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> Non
     """A dot product of four bytes (dp4a), or of two halves and two bytes (dp2a.lo, .hi), added to a 32-bit word."""
     part = modifiers.take("lo", "hi") if item.opcode == "dp2a" else None
     types = modifiers.types()
-    d, a, b, c = decoder.operands(4)
     result = TYPES["s32" if any(t.signed for t in types) else "u32"]
-    x, y, z = decoder.src(a, U32), decoder.src(b, U32), decoder.src(c, U32)
+    count, bits = (4, 8) if part is None else (2, 16)
 
-    def parts(values: np.ndarray, signed: bool, bits: int, first: int, count: int) -> np.ndarray:
+    def parts(values: np.ndarray, signed: bool, bits: int, first: int) -> np.ndarray:
         raw = np.ascontiguousarray(values).view(f"{'i' if signed else 'u'}{bits // 8}").reshape(-1, 32 // bits)
         return raw[:, first : first + count].astype(np.int64)
 
-    def compute(R: Sequence[np.ndarray]):
-        count = 4 if part is None else 2
-        left = parts(R[x], types[0].signed, 8 if part is None else 16, 0, count)
-        right = parts(R[y], types[1].signed, 8, 2 if part == "hi" else 0, count)
-        return R[z] + (left * right).sum(1).astype(np.uint32)
+    def compute(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
+        right = parts(b, types[1].signed, 8, 2 if part == "hi" else 0)
+        return c + (parts(a, types[0].signed, bits, 0) * right).sum(1).astype(np.uint32)
 
-    decoder.put(d, result, compute, raw=True)
+    emit(decoder, (result, U32, U32, U32), compute)

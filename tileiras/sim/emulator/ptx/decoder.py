@@ -40,6 +40,12 @@ if TYPE_CHECKING:
 #: opcode -> decoder; filled by the instruction modules through `instruction`.
 DECODERS: dict[str, Callable[[Decoder, Instruction, Modifiers], None]] = {}
 
+#: The same, for opcodes whose instructions on floating-point numbers are those of another family.
+FLOAT_DECODERS: dict[str, Callable[[Decoder, Instruction, Modifiers], None]] = {}
+
+FLOAT_TYPES = frozenset(("f16", "bf16", "f32", "f64", "f16x2", "bf16x2", "f32x2"))
+"""Types of floating-point arithmetic."""
+
 _FAMILIES = (
     "arithmetic.integer",
     "arithmetic.bits",
@@ -73,12 +79,11 @@ _WIDE_SPECIALS = {"%clock64": U64, "%globaltimer": U64, "%gridid": U64, "%curren
                   "%perctamemoryoffset": U64}  # fmt: skip
 
 
-def instruction(*opcodes: str):
-    """Register a decoder for opcodes."""
+def instruction(*opcodes: str, floats: bool = False):
+    """Register a decoder for opcodes, of their instructions on ``floats`` alone."""
 
     def register(decode):
-        for opcode in opcodes:
-            DECODERS[opcode] = decode
+        (FLOAT_DECODERS if floats else DECODERS).update(dict.fromkeys(opcodes, decode))
         return decode
 
     return register
@@ -303,7 +308,9 @@ class Decoder:
 
     def _instruction(self, item: Instruction) -> None:
         self.current = item
-        decode = DECODERS.get(item.opcode)
+        decode = FLOAT_DECODERS.get(item.opcode)
+        if decode is None or FLOAT_TYPES.isdisjoint(item.modifiers):
+            decode = DECODERS.get(item.opcode)
         if decode is None:
             raise self.unsupported()
         self.block.instructions.append(item)
