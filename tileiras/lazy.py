@@ -4,7 +4,7 @@
     __getattr__ = lazy_names(__name__, globals(), _LAZY)
 
 Names outside the table are the package's files: after `from tileiras import rewrites` a function may use
-`rewrites.barriers.insert_barriers`, which loads `rewrites/barriers.py` when it is evaluated.  Fingerprints read both:
+`synchronization.barriers.insert_barriers`, which loads `synchronization/barriers.py` when it is evaluated.  Fingerprints read both:
 each table is a literal called `_LAZY`, and files are named where they are used.
 """
 

@@ -28,4 +28,4 @@ class LowerTmaLoadStoreToAsync(FunctionPass):
 
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
         if any(tileas.AHEAD_ATOM in op.attributes for op in func.walk()):
-            rewrites.tensor_stores.store_in_boxes(func, gpu, context.engine, keeps_maps=self.tensor_maps == "host")
+            tensor_maps.stores.store_in_boxes(func, gpu, context.engine, keeps_maps=self.tensor_maps == "host")

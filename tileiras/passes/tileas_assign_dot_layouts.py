@@ -33,4 +33,4 @@ class AssignDotLayouts(FunctionPass):
         if dots:
             assignment.dots.assign_dot_layouts(dots, func, gpu, context.engine, self.warpgroups)
         if any(isinstance(op, tileas.BlockScaledMmaOp) for op in dots):
-            rewrites.packed_operands.pack_operands(func)
+            assignment.packed_operands.pack_operands(func)

@@ -28,11 +28,11 @@ class AttachTmaDescArgs(FunctionPass):
         if any(op.name == names.MAKE_TMA_DESC for op in func.walk()):
             try:
                 if self.tensor_maps == "device":
-                    from tileiras.rewrites.device_tensor_maps import build_maps
+                    from tileiras.tensor_maps.device_maps import build_maps
 
                     build_maps(func, gpu)
                 else:
-                    from tileiras.rewrites.tensor_map_arguments import attach_arguments
+                    from tileiras.tensor_maps.arguments import attach_arguments
 
                     attach_arguments(func)
             except VerifyError as error:

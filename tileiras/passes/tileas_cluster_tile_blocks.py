@@ -35,4 +35,4 @@ class ClusterTileBlocks(FunctionPass):
         if not self.strategy.may_have_agents or self.tensor_maps != "host" or not gpu.has("wgmma"):
             return
         if any(op.name == "nv_tileaa.dot" for op in func.walk()):
-            rewrites.tile_block_clusters.cluster_tile_blocks(func, context.engine)
+            tile_blocks.clusters.cluster_tile_blocks(func, context.engine)

@@ -25,4 +25,4 @@ class FoldUnitBatches(FunctionPass):
 
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
         if any(type(op) in (DotOp, BlockScaledMmaOp) and op.result.type.shape[:-2] == (1,) for op in func.walk()):
-            rewrites.unit_batches.fold_unit_batches(func)
+            operands.unit_batches.fold_unit_batches(func)

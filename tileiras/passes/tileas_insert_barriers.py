@@ -29,7 +29,7 @@ class InsertBarriers(FunctionPass):
     keeps = "all other operations"
 
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
-        rewrites.barriers.insert_barriers(func)
+        synchronization.barriers.insert_barriers(func)
         rewrites.known_stages.know_empty_stages(func)
         if gpu.has("tcgen05"):
             analysis.tensor_fences.fence_columns(func)

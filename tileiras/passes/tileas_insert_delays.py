@@ -27,4 +27,4 @@ class InsertDelays(FunctionPass):
     nanoseconds: int = 1000
 
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
-        rewrites.delays.insert_delays(func, self.seed, self.nanoseconds)
+        synchronization.delays.insert_delays(func, self.seed, self.nanoseconds)

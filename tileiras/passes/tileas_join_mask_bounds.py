@@ -25,5 +25,5 @@ class JoinMaskBounds(FunctionPass):
 
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
         if any(isinstance(op, AndIOp) and isinstance(op.result.type, TensorType) for op in func.walk()):
-            if rewrites.mask_bounds.join_mask_bounds(func):
+            if registers.mask_bounds.join_mask_bounds(func):
                 passes.dce.remove_dead_operations(func)

@@ -28,4 +28,4 @@ class LegalizeFmaDot(FunctionPass):
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
         large_dots = resources.large_dots
         if any(large_dots.is_large(op, gpu) and large_dots.is_multiply_add(op) for op in func.walk()):
-            rewrites.fma_dots.loop_fma_dots(func, gpu, context.engine)
+            operands.fma_dots.loop_fma_dots(func, gpu, context.engine)

@@ -24,4 +24,4 @@ class LegalizeScaledDot(FunctionPass):
 
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
         if any(type(op) is BlockScaledMmaOp for op in func.walk()):
-            rewrites.scaled_dot.legalize_scaled_dots(func, gpu)
+            operands.scaled_dot.legalize_scaled_dots(func, gpu)

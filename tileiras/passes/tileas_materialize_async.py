@@ -29,10 +29,10 @@ class MaterializeAsync(FunctionPass):
         dots = [op for op in func.walk() if analysis.dots_in_flight.is_asynchronous(op)]
         if not dots:
             return
-        rewrites.in_place_operands.copy_in_place(func, gpu)
+        operands.in_place.copy_in_place(func, gpu)
         schedule.materialize.shared_tiles.put_into_shared(func)
         if analysis.dots_in_flight.is_of_tensor_memory(dots[0]):
             schedule.materialize.tensor_dots.materialize_tensor_dots(func)
-            rewrites.reducing_loads.reduce_in_loads(func, gpu)
+            tensor_maps.reducing_loads.reduce_in_loads(func, gpu)
         else:
             schedule.materialize.async_dots.materialize_async_dots(func)

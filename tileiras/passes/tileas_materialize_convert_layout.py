@@ -25,4 +25,4 @@ class MaterializeConvertLayout(FunctionPass):
     keeps = "values"
 
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
-        rewrites.sink_conversions.sink_conversions(func)
+        registers.sink_conversions.sink_conversions(func)

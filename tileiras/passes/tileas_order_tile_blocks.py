@@ -26,7 +26,7 @@ class OrderTileBlocks(FunctionPass):
 
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
         if any(isinstance(op, ForOp) and _depends_on_block(op.upper_bound) for op in func.walk()):
-            rewrites.tile_block_order.start_longest_first(func, context.engine)
+            tile_blocks.order.start_longest_first(func, context.engine)
 
 
 def _depends_on_block(value: Value) -> bool:

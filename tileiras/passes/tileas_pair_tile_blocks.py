@@ -36,11 +36,11 @@ class PairTileBlocks(FunctionPass):
         for func in list(functions_of(op)):
             if func is op or analysis.function_state.is_nv_tileas(func) or PAIRS_OF in func.attributes:
                 continue
-            if not rewrites.tile_block_pairs.dots_of(func):
+            if not tile_blocks.pairs.dots_of(func):
                 continue
             if (func.kernel_spec.num_ctas or 1) > 1:
                 continue  # the CTAs of a tile block are the pair
-            pair_tile_blocks = rewrites.tile_block_pairs.pair_tile_blocks
+            pair_tile_blocks = tile_blocks.pairs.pair_tile_blocks
             reason = pair_tile_blocks(func) if self.tensor_maps == "host" else Reason("pairs.no-launcher")
             if reason is not None:
                 func.attributes[ALONE] = StringAttr(reason.spelled())

@@ -26,4 +26,4 @@ class Rematerialize(FunctionPass):
 
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
         if any(tileas.SHORT_OF_REGISTERS in op.attributes for op in func.walk()):
-            rewrites.rematerialize.rematerialize(func)
+            registers.rematerialize.rematerialize(func)

@@ -24,4 +24,4 @@ class ReuseLoads(FunctionPass):
 
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
         if sum(op.name in ("nv_tileas.load", "nv_tileas.tiled_load") for op in func.walk()) > 1:
-            rewrites.reuse_loads.reuse_loads(func, context.engine)
+            registers.reuse_loads.reuse_loads(func, context.engine)

@@ -27,4 +27,4 @@ class RollMmaDot(FunctionPass):
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
         large_dots = resources.large_dots
         if any(large_dots.is_large(op, gpu) and not large_dots.is_multiply_add(op) for op in func.walk()):
-            rewrites.mma_dots.loop_mma_dots(func, gpu)
+            operands.mma_dots.loop_mma_dots(func, gpu)

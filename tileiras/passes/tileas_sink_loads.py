@@ -26,6 +26,6 @@ class SinkLoads(FunctionPass):
 
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
         if resources.loaded_tiles.loads_much(func):
-            rewrites.sink_loads.sink_loads(func, context.engine)
+            registers.sink_loads.sink_loads(func, context.engine)
         if resources.loaded_tiles.loads_for_slices(func):
-            rewrites.sink_loads.sink_into_slices(func, context.engine)
+            registers.sink_loads.sink_into_slices(func, context.engine)

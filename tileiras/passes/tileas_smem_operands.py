@@ -41,9 +41,9 @@ class SharedMemoryOperands(FunctionPass):
         if not _may_have_operands(func, self.where):
             return
         chosen = {
-            "loop-invariant": rewrites.smem_operands.keep_loop_invariant,
-            "in-loops": rewrites.smem_operands.copy_refused,
-            "outside-loops": rewrites.smem_operands.copy_large,
+            "loop-invariant": operands.smem.keep_loop_invariant,
+            "in-loops": operands.smem.copy_refused,
+            "outside-loops": operands.smem.copy_large,
         }
         chosen[self.where](func, gpu, context.engine)
 

@@ -26,4 +26,4 @@ class SpillLoopCarried(FunctionPass):
 
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
         if any(tileas.SHORT_OF_REGISTERS in op.attributes for op in func.walk()):
-            rewrites.spill_loop_carried.spill_loop_carried(func, gpu, context.engine)
+            registers.spill_loop_carried.spill_loop_carried(func, gpu, context.engine)

@@ -23,4 +23,4 @@ class SplitAddresses(FunctionPass):
     keeps = "operations"
 
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
-        rewrites.split_addresses.split_addresses(func, context.engine)
+        registers.split_addresses.split_addresses(func, context.engine)

@@ -14,7 +14,7 @@ from tileiras.dialects import scf
 from tileiras.layout.encoding import layout_of, offsets_of
 from tileiras.layout.staging import in_whole, load_access
 from tileiras.resources.large_dots import MATRIX_INSTRUCTIONS
-from tileiras.rewrites.dot_k_loops import BODY, MATRIX_BODY
+from tileiras.operands.dot_k_loops import BODY, MATRIX_BODY
 from tileiras.sim import emulate
 
 
@@ -106,7 +106,7 @@ def test_operands_go_through_little_shared_memory_in_parts(transposed):
 def test_dots_without_room_are_unrolled(monkeypatch):
     kernel = single((64, 64, 32))
     assert len(unrolled_once(kernel.tileas("sm_75"))) == 1
-    monkeypatch.setattr("tileiras.rewrites.fma_dots.shared_budget", lambda func, target: 1024)
+    monkeypatch.setattr("tileiras.operands.fma_dots.shared_budget", lambda func, target: 1024)
     module = kernel.tileas("sm_75")
     assert unrolled_once(module) == [] and buffers(module) == []
 

@@ -9,7 +9,7 @@ import pytest
 
 import tileiras
 from tests.kernels.reasons import stated
-from tileiras.rewrites.tile_block_order import GROUP
+from tileiras.tile_blocks.order import GROUP
 from tileiras.sim import emulate
 from tileiras.sim.estimate.sampling import block_order
 

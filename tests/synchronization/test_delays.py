@@ -16,7 +16,7 @@ from tests.kernels.views import Kernel, operations
 from tileiras import compile
 from tileiras.codegen import ptxas as assembler
 from tileiras.dialects.nv_tileas.delays import DelayOp
-from tileiras.rewrites.delays import DELAYED
+from tileiras.synchronization.delays import DELAYED
 from tileiras.sim import emulate, estimate
 
 DELAYED_BY_OPTION = {"enable_random_delay": True}
