@@ -23,7 +23,8 @@ LAYERS = [
     {"bytecode", "analysis", "targets", "layout"},
     {"resources"},
     {
-        "order", "slicing", "assignment", "schedule", "rewrites", "lowering", "codegen",
+        "order", "slicing", "assignment", "schedule", "tile_blocks", "operands", "tensor_maps", "registers",
+        "synchronization", "rewrites", "lowering", "codegen",
         "units", "locations", "stages_interface",
     },
     {"passes"},

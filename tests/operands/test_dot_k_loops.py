@@ -13,8 +13,8 @@ from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
 from tileiras.layout.encoding import layout_of, offsets_of
 from tileiras.layout.staging import in_whole, load_access
-from tileiras.resources.large_dots import MATRIX_INSTRUCTIONS
 from tileiras.operands.dot_k_loops import BODY, MATRIX_BODY
+from tileiras.resources.large_dots import MATRIX_INSTRUCTIONS
 from tileiras.sim import emulate
 
 

@@ -16,8 +16,8 @@ from tests.kernels.views import Kernel, operations
 from tileiras import compile
 from tileiras.codegen import ptxas as assembler
 from tileiras.dialects.nv_tileas.delays import DelayOp
-from tileiras.synchronization.delays import DELAYED
 from tileiras.sim import emulate, estimate
+from tileiras.synchronization.delays import DELAYED
 
 DELAYED_BY_OPTION = {"enable_random_delay": True}
 SPECIALIZED = {**DELAYED_BY_OPTION, "pipeline_strategy": "warp-specialize"}

@@ -9,9 +9,9 @@ import pytest
 
 import tileiras
 from tests.kernels.reasons import stated
-from tileiras.tile_blocks.order import GROUP
 from tileiras.sim import emulate
 from tileiras.sim.estimate.sampling import block_order
+from tileiras.tile_blocks.order import GROUP
 
 KERNEL = """cuda_tile.module @m {
   entry @k(%out: tile<ptr<i32>>, %few: tile<i32>) {

@@ -7,7 +7,9 @@ unrolled, or are executed a part after the other.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
+from tileiras.analysis.function_pass import FunctionPass
 from tileiras.diagnostics import DiagnosticEngine
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
@@ -17,11 +19,27 @@ from tileiras.layout.encoding import layout_of
 from tileiras.named_tuple import NamedTuple
 from tileiras.reasons import Reason
 from tileiras.remarks import Remark
-from tileiras.resources.large_dots import OPERAND_MAKERS, is_multiply_add
+from tileiras.resources.large_dots import OPERAND_MAKERS, is_large, is_multiply_add
 from tileiras.resources.shared_memory import buffer_bytes, scratch_bytes, shared_budget
 from tileiras.targets import Target
 
 from .dot_k_loops import Dot, buffer_type, bytes_of, dot_of, make_loop
+
+if TYPE_CHECKING:
+    from tileiras.ir.pass_manager import PassContext
+
+
+class LegalizeFmaDot(FunctionPass):
+    name = "tileas-legalize-fma-dot"
+    optional = True
+    requires = "LAYOUTS"
+    needs = "layouts and atoms; loads that run ahead are in buffers already"
+    establishes = "loops over K for large dots by multiply-adds, as far as shared memory goes"
+    keeps = "values, the order of additions, other dots"
+
+    def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
+        if any(is_large(op, gpu) and is_multiply_add(op) for op in func.walk()):
+            loop_fma_dots(func, gpu, context.engine)
 
 
 def loop_fma_dots(func: aa.FuncOp, target: Target, engine: DiagnosticEngine | None = None) -> None:

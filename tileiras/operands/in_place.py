@@ -11,7 +11,11 @@ The copies of a block are in flight together: the wait precedes the first operat
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from tileiras import analysis, schedule, tensor_maps
 from tileiras.analysis.copied_loads import LOADS, Leaf, copied_vector, leaves_of
+from tileiras.analysis.function_pass import FunctionPass
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.arith.build import integer
@@ -22,6 +26,9 @@ from tileiras.named_tuple import NamedTuple
 from tileiras.schedule.staging import buffer_type, erase_unused, read_in, stage_offsets, start_copy
 from tileiras.targets import CopyAtom, Target, find_copy_atom
 
+if TYPE_CHECKING:
+    from tileiras.ir.pass_manager import PassContext
+
 
 class _Copied(NamedTuple):
     """A load, where its tile is read in place, the first and the last operation of its block that do."""
@@ -31,6 +38,30 @@ class _Copied(NamedTuple):
     offsets: tuple[int, ...]
     first: Operation
     last: Operation
+
+
+class MaterializeAsync(FunctionPass):
+    name = "tileas-materialize-async"
+    requires = "SCHEDULED"
+    leaves = "ASYNCHRONOUS"
+    needs = "schedules; loops as they will be"
+    establishes = (
+        "`async.dot` for dots of warpgroups, `tensor_memory.dot` for those into tensor memory, buffers for what these "
+        "read and add to, proxy fences, groups and waits"
+    )
+    keeps = "values, other dots"
+
+    def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
+        dots = [op for op in func.walk() if analysis.dots_in_flight.is_asynchronous(op)]
+        if not dots:
+            return
+        copy_in_place(func, gpu)
+        schedule.materialize.shared_tiles.put_into_shared(func)
+        if analysis.dots_in_flight.is_of_tensor_memory(dots[0]):
+            schedule.materialize.tensor_dots.materialize_tensor_dots(func)
+            tensor_maps.reducing_loads.reduce_in_loads(func, gpu)
+        else:
+            schedule.materialize.async_dots.materialize_async_dots(func)
 
 
 def copy_in_place(func: aa.FuncOp, target: Target) -> None:

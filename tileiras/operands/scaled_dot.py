@@ -6,11 +6,29 @@ these two before it is added.  Operands of types that no instruction takes becom
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from tileiras.analysis.function_pass import FunctionPass
 from tileiras.assignment.dot_plans import DotPlans
 from tileiras.assignment.tensor_dots import WARPS, takes_scales
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.ir import Builder, FloatType, Value, f8E8M0FNU, f16, f32
 from tileiras.targets import Target
+
+if TYPE_CHECKING:
+    from tileiras.ir.pass_manager import PassContext
+
+
+class LegalizeScaledDot(FunctionPass):
+    name = "tileas-legalize-scaled-dot"
+    of_nv_tileaa = True
+    needs = "`nv_tileaa` functions"
+    establishes = "block-scaled dots whose operands the target multiplies"
+    keeps = "values, other operations"
+
+    def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
+        if any(type(op) is aa.BlockScaledMmaOp for op in func.walk()):
+            legalize_scaled_dots(func, gpu)
 
 
 def legalize_scaled_dots(func: aa.FuncOp, target: Target) -> None:

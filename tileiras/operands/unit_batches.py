@@ -10,13 +10,31 @@ accumulator stay where the dots of the loop have it.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from tileiras.analysis.function_pass import FunctionPass
 from tileiras.dialects import arith, scf
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.ir import Builder, DenseElementsAttr, TensorType, Value
 
+if TYPE_CHECKING:
+    from tileiras.ir.pass_manager import PassContext
+    from tileiras.targets import Target
+
 DOTS = (aa.DotOp, aa.BlockScaledMmaOp)
+
+
+class FoldUnitBatches(FunctionPass):
+    name = "tileas-fold-unit-batches"
+    optional = True
+    of_nv_tileaa = True
+    needs = "`nv_tileaa` functions"
+    establishes = "dots of batches of two or more, and of matrices"
+    keeps = "values, other operations"
+
+    def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
+        if any(type(op) in DOTS and op.result.type.shape[:-2] == (1,) for op in func.walk()):
+            fold_unit_batches(func)
 
 
 def fold_unit_batches(func: aa.FuncOp) -> None:

@@ -13,13 +13,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from tileiras.analysis.function_pass import FunctionPass
 from tileiras.analysis.ranges import RangeAnalysis, whole
 from tileiras.dialects import arith, scf
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.ir import BlockArgument, Builder, IntegerAttr, Operation, TensorType, Value, element_type_of
+from tileiras.dialects.arith import AndIOp
+from tileiras.ir import (
+    BlockArgument,
+    Builder,
+    IntegerAttr,
+    Operation,
+    TensorType,
+    Value,
+    element_type_of,
+    remove_dead_operations,
+)
 from tileiras.named_tuple import NamedTuple
+
+if TYPE_CHECKING:
+    from tileiras.ir.pass_manager import PassContext
+    from tileiras.targets import Target
 
 _MIRRORED = {"slt": "sgt", "sle": "sge", "sgt": "slt", "sge": "sle"}
 
@@ -69,6 +84,20 @@ class Limit(NamedTuple):
     @property
     def is_strict(self) -> bool:
         return self.predicate in ("slt", "sgt")
+
+
+class JoinMaskBounds(FunctionPass):
+    name = "tileas-join-mask-bounds"
+    optional = True
+    of_nv_tileaa = True
+    needs = "`nv_tileaa` functions"
+    establishes = "one comparison where a mask is of several with bounds of fewer elements than the mask"
+    keeps = "values, other operations"
+
+    def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
+        if any(isinstance(op, AndIOp) and isinstance(op.result.type, TensorType) for op in func.walk()):
+            if join_mask_bounds(func):
+                remove_dead_operations(func)
 
 
 def join_mask_bounds(func: aa.FuncOp) -> bool:

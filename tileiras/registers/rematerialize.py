@@ -7,10 +7,17 @@ registers for a few instructions only.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from tileiras.analysis.function_pass import FunctionPass
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
 from tileiras.ir import IntegerAttr, Operation, UnitAttr, i32
+
+if TYPE_CHECKING:
+    from tileiras.ir.pass_manager import PassContext
+    from tileiras.targets import Target
 
 _BY_THREAD = (
     tileas.AsyncLoadOp, tileas.AsyncTiledLoadOp, tileas.CopyOp, tileas.MakeRangeOp, tileas.StoreTensorOp,
@@ -19,6 +26,20 @@ _BY_THREAD = (
 
 _THROUGH_VIEWS = (tileas.TiledLoadOp, tileas.TiledStoreOp, tileas.TiledAtomicRMWOp)
 """Operations that compute addresses and conditions of sizes and strides."""
+
+
+class Rematerialize(FunctionPass):
+    name = "tileas-rematerialize"
+    optional = True
+    schedules = True
+    requires = "ALLOCATED"
+    needs = "loops that `tileas-mark-short-loops` has marked; operations and scratch areas as they will be"
+    establishes = "`nv_tileas.rematerialize` on operations, `nv_tileas.rematerialize_behind` on the loops"
+    keeps = "operations"
+
+    def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
+        if any(tileas.SHORT_OF_REGISTERS in op.attributes for op in func.walk()):
+            rematerialize(func)
 
 
 def rematerialize(func: aa.FuncOp) -> None:

@@ -15,8 +15,10 @@ are observed by the first.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from tileiras.analysis.copied_loads import LOADS
+from tileiras.analysis.function_pass import FunctionPass
 from tileiras.analysis.shifted_values import ShiftedValues
 from tileiras.diagnostics import DiagnosticEngine
 from tileiras.dialects import nv_tileaa as aa
@@ -29,6 +31,10 @@ from tileiras.named_tuple import NamedTuple
 from tileiras.reasons import Reason
 from tileiras.remarks import Remark
 from tileiras.resources.registers import lacks, words
+
+if TYPE_CHECKING:
+    from tileiras.ir.pass_manager import PassContext
+    from tileiras.targets import Target
 
 _LOOKED_AT = 8
 """The number of preceding loads that are considered as a source."""
@@ -43,6 +49,20 @@ class _Source(NamedTuple):
     by: int
     left: int
     accesses: int
+
+
+class ReuseLoads(FunctionPass):
+    name = "tileas-reuse-loads"
+    optional = True
+    schedules = True
+    requires = "LAYOUTS"
+    needs = "layouts and atoms"
+    establishes = "no load of what one before it has, and of tiles moved against others what no thread has"
+    keeps = "values, layouts, the order of loads and writes"
+
+    def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
+        if sum(op.name in ("nv_tileas.load", "nv_tileas.tiled_load") for op in func.walk()) > 1:
+            reuse_loads(func, context.engine)
 
 
 def reuse_loads(func: aa.FuncOp, engine: DiagnosticEngine | None = None) -> None:

@@ -2,8 +2,28 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from tileiras.analysis.function_pass import FunctionPass
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import Operation
+
+if TYPE_CHECKING:
+    from tileiras.dialects import nv_tileaa as aa
+    from tileiras.ir.pass_manager import PassContext
+    from tileiras.targets import Target
+
+
+class MaterializeConvertLayout(FunctionPass):
+    name = "tileas-materialize-convert-layout"
+    optional = True
+    requires = "LAYOUTS"
+    needs = "layouts; loops as they will be"
+    establishes = "each conversion just before its first user"
+    keeps = "values"
+
+    def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
+        sink_conversions(func)
 
 
 def sink_conversions(func: Operation) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tileiras.analysis.copied_loads import LOADS
+from tileiras.analysis.function_pass import FunctionPass
 from tileiras.diagnostics import DiagnosticEngine
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
@@ -20,14 +21,33 @@ from tileiras.ir import MemoryRead, NoMemoryEffect, Operation, RecursiveMemoryEf
 from tileiras.ir.effects import has_no_effect
 from tileiras.reasons import Reason
 from tileiras.remarks import Remark
-from tileiras.resources.loaded_tiles import is_over_slices
+from tileiras.resources.loaded_tiles import is_over_slices, loads_for_slices, loads_much
 from tileiras.resources.registers import exceeds, lacks_registers
 
 if TYPE_CHECKING:
     from tileiras.dialects import nv_tileaa as aa
+    from tileiras.ir.pass_manager import PassContext
+    from tileiras.targets import Target
 
 _MOVED_ALONG = (*tileas.VIEW_LIKE, tileas.ExtractSliceOp, tileas.ConvertLayoutOp, tileas.BroadcastOp)
 """Operations between a loaded tile and its use; their results take no more registers than their operands."""
+
+
+class SinkLoads(FunctionPass):
+    name = "tileas-sink-loads"
+    optional = True
+    schedules = True
+    requires = "LAYOUTS"
+    adds_operations = False
+    needs = "layouts and atoms"
+    establishes = "loads where their tiles are used, in kernels without the registers to wait"
+    keeps = "values, the order of loads and writes"
+
+    def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
+        if loads_much(func):
+            sink_loads(func, context.engine)
+        if loads_for_slices(func):
+            sink_into_slices(func, context.engine)
 
 
 def sink_loads(func: aa.FuncOp, engine: DiagnosticEngine | None = None) -> None:

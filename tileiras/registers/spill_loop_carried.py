@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tileiras.analysis.function_pass import FunctionPass
 from tileiras.diagnostics import DiagnosticEngine
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
@@ -31,6 +32,7 @@ from tileiras.targets import Target
 
 if TYPE_CHECKING:
     from tileiras.dialects import nv_tileaa as aa
+    from tileiras.ir.pass_manager import PassContext
 
 
 class Carried(NamedTuple):
@@ -39,6 +41,20 @@ class Carried(NamedTuple):
     index: int
     first: Operation
     last: Operation
+
+
+class SpillLoopCarried(FunctionPass):
+    name = "tileas-spill-loop-carried"
+    optional = True
+    schedules = True
+    requires = "SCHEDULED"
+    needs = "schedules, and buffers for what runs ahead: only what they leave is used"
+    establishes = "loop-carried tiles in buffers of shared memory, in loops marked short of registers"
+    keeps = "values, token order"
+
+    def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
+        if any(tileas.SHORT_OF_REGISTERS in op.attributes for op in func.walk()):
+            spill_loop_carried(func, gpu, context.engine)
 
 
 def spill_loop_carried(func: aa.FuncOp, target: Target, engine: DiagnosticEngine | None = None) -> None:

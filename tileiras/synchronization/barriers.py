@@ -4,13 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import groupby
+from typing import TYPE_CHECKING
 
+from tileiras import analysis, rewrites
 from tileiras.analysis.barrier_needs import accesses_buffer
+from tileiras.analysis.function_pass import FunctionPass
 from tileiras.analysis.synchronization import Synchronization
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import ArrayAttr, IntegerAttr, Operation, UnitAttr, VerifyError, i32
 from tileiras.targets.sm import NAMED_BARRIERS, WARP_SIZE
+
+if TYPE_CHECKING:
+    from tileiras.ir.pass_manager import PassContext
+    from tileiras.targets import Target
+
+
+class InsertBarriers(FunctionPass):
+    name = "tileas-insert-barriers"
+    requires = "ALLOCATED"
+    leaves = "SYNCHRONIZED"
+    needs = "places of buffers and scratch areas; operations in the order in which they will run"
+    establishes = (
+        "`nv_tileas.barrier` operations, the barrier of each scratch area, `nv_tileas.named_barriers` on the function, "
+        "fences of what threads do in tensor memory, stages of pipes that barriers show to be empty"
+    )
+    keeps = "all other operations"
+
+    def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
+        insert_barriers(func)
+        rewrites.known_stages.know_empty_stages(func)
+        if gpu.has("tcgen05"):
+            analysis.tensor_fences.fence_columns(func)
 
 
 def insert_barriers(func: aa.FuncOp) -> None:

@@ -7,11 +7,18 @@ tile block one launch covers many orders, and every launch has the same delays.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from tileiras.analysis.function_pass import FunctionPass
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.nv_tileas import names
 from tileiras.dialects.nv_tileas.delays import DelayOp
 from tileiras.ir import Builder, IntegerAttr, Operation, i32
+
+if TYPE_CHECKING:
+    from tileiras.ir.pass_manager import PassContext
+    from tileiras.targets import Target
 
 _ON_PIPES = (
     "producer_acquire", "producer_commit", "producer_tail", "consumer_wait", "consumer_release", "produce_one",
@@ -31,6 +38,22 @@ between them for a use of registers in flight."""
 
 _WITH_REGION = tuple(names.PIPELINE + name for name in ("produce_one", "consume_one"))
 """Operations that commit or release a stage at the end of their region, so that it gets a delay there as well."""
+
+
+class InsertDelays(FunctionPass):
+    name = "tileas-insert-delays"
+    optional = True
+    requires = "PLACED"
+    needs = "all that waits, arrives or copies as it will be"
+    establishes = "`nv_tileas.delay` before it"
+    keeps = "all other operations, and so what the function computes"
+    accepts = {"nanoseconds": range(1, 1_000_001)}
+
+    seed: int = 0
+    nanoseconds: int = 1000
+
+    def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
+        insert_delays(func, self.seed, self.nanoseconds)
 
 
 def insert_delays(func: aa.FuncOp, seed: int, nanoseconds: int) -> None:

@@ -8,14 +8,43 @@ The host knows the kernel's own arguments, so a view can have a descriptor when 
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from tileiras import tensor_maps
+from tileiras.analysis.function_pass import FunctionPass
 from tileiras.analysis.tensor_map_rules import UNIT, host_value, memref_of
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
+from tileiras.dialects.nv_tileas import names
 from tileiras.dialects.nv_tileas.tensor_maps import MakeTmaDescOp, TmaDescType
 from tileiras.ir import ArrayAttr, FunctionType, IntegerType, StringAttr, Value, VerifyError
 
+if TYPE_CHECKING:
+    from tileiras.ir.pass_manager import PassContext
+    from tileiras.targets import Target
+
 _INTEGERS = {8: "i8", 16: "i16", 32: "i32", 64: "i64"}
 """Elements are moved as bits: their type matters where padding is NaN."""
+
+
+class AttachTmaDescArgs(FunctionPass):
+    name = "tileas-attach-tma-desc-args"
+    requires = "LAYOUTS"
+    needs = "layouts and atoms"
+    establishes = "no `make_tma_desc`: descriptors are arguments behind the source's, with how each is filled, or built"
+    keeps = "values, accesses"
+
+    tensor_maps: str = "none"
+
+    def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
+        if any(op.name == names.MAKE_TMA_DESC for op in func.walk()):
+            try:
+                if self.tensor_maps == "device":
+                    tensor_maps.device_maps.build_maps(func, gpu)
+                else:
+                    attach_arguments(func)
+            except VerifyError as error:
+                context.engine.error(error.location or func.location, f"'{names.MAKE_TMA_DESC}' op {error.message}")
 
 
 def attach_arguments(func: aa.FuncOp) -> None:

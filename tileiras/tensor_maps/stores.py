@@ -14,8 +14,9 @@ store need only a barrier; if no operation waits for a copy, the thread waits on
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from tileiras.analysis.function_pass import FunctionPass
 from tileiras.analysis.pipes import agent_of
 from tileiras.analysis.ranges import RangeAnalysis
 from tileiras.analysis.tensor_map_rules import follows_strong, needs_fence
@@ -31,6 +32,7 @@ from tileiras.layout.arena import SCRATCH_LIMIT
 from tileiras.reasons import Reason
 from tileiras.remarks import Remark
 from tileiras.resources.shared_memory import buffer_bytes, conversion_bytes, ring_bytes, scratch_bytes, shared_budget
+from tileiras.rewrites.drained_pipes import drained_bytes, say_where_pipes_are_drained
 from tileiras.schedule.materialize.box_ring import box_coordinates
 from tileiras.schedule.stored_tiles import (
     LEAST_BYTES,
@@ -42,12 +44,29 @@ from tileiras.schedule.stored_tiles import (
 )
 from tileiras.targets import Target
 
-from .drained_pipes import drained_bytes, say_where_pipes_are_drained
+if TYPE_CHECKING:
+    from tileiras.ir.pass_manager import PassContext
 
 MOST_STAGES = 4
 """Slices of a tile on their way to memory: one that is written, and as many as the latency of a copy hides."""
 
 _TAKE_MEMORY = (tileas.TiledStoreOp, tileas.TiledAtomicRMWOp, TmaStoreOp, tileas.AllocTensorOp)
+
+
+class LowerTmaLoadStoreToAsync(FunctionPass):
+    name = "lower-tma-load-store-to-async"
+    optional = True
+    schedules = True
+    requires = "SCHEDULED"
+    needs = "schedules, and buffers for what runs ahead: no more than they take is used"
+    establishes = "`async.tma_store` for stores marked with its atom, where shared memory has room for their tiles"
+    keeps = "values, token order"
+
+    tensor_maps: str = "none"
+
+    def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
+        if any(tileas.AHEAD_ATOM in op.attributes for op in func.walk()):
+            store_in_boxes(func, gpu, context.engine, keeps_maps=self.tensor_maps == "host")
 
 
 def store_in_boxes(func: aa.FuncOp, target: Target, engine: DiagnosticEngine, keeps_maps: bool = False) -> None:

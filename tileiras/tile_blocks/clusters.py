@@ -10,7 +10,10 @@ copies for itself otherwise, as for a grid that is no multiple of it.  NAME.json
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tileiras.analysis.cluster_uniformity import ClusterUniformity, pays
+from tileiras.analysis.function_pass import FunctionPass
 from tileiras.diagnostics import DiagnosticEngine
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import scf
@@ -18,11 +21,36 @@ from tileiras.dialects.nv_tileas import CLUSTER_BLOCKS
 from tileiras.ir import IntegerAttr, i32
 from tileiras.reasons import Reason
 from tileiras.remarks import Remark
+from tileiras.schedule.strategy import Strategy
 
-from .tile_block_order import may_hand_on
+from .order import may_hand_on
+
+if TYPE_CHECKING:
+    from tileiras.ir.pass_manager import PassContext
+    from tileiras.targets import Target
 
 BLOCKS = 2
 """Tile blocks of a cluster."""
+
+class ClusterTileBlocks(FunctionPass):
+    name = "tileas-cluster-tile-blocks"
+    optional = True
+    schedules = True
+    of_nv_tileaa = True
+    needs = "`nv_tileaa` functions"
+    establishes = "how many neighbours along x may share copies"
+    keeps = "everything else"
+
+    tensor_maps: str = "none"
+    strategy: Strategy = Strategy()
+
+    def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
+        # The launcher that fills tensor maps reads NAME.json, which requests clusters.
+        if not self.strategy.may_have_agents or self.tensor_maps != "host" or not gpu.has("wgmma"):
+            return
+        if any(op.name == "nv_tileaa.dot" for op in func.walk()):
+            cluster_tile_blocks(func, context.engine)
+
 
 def cluster_tile_blocks(func: aa.FuncOp, engine: DiagnosticEngine) -> None:
     """Marks a function of nv_tileaa, in place, with the number of its tile blocks that may form a cluster, if loads of

@@ -19,7 +19,9 @@ it: kernels with atomic updates, or accesses that are not weak, keep theirs.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
+from tileiras.analysis.function_pass import FunctionPass
 from tileiras.analysis.ranges import MOST_TILE_BLOCKS, RangeAnalysis
 from tileiras.analysis.trends import Trend, TrendAnalysis, opposite, together
 from tileiras.diagnostics import DiagnosticEngine
@@ -27,10 +29,15 @@ from tileiras.dialects import arith, scf
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.arith.build import binary, integer
 from tileiras.dialects.nv_tileas import BLOCK_GROUP, CLUSTER_BLOCKS, number_of
+from tileiras.dialects.scf import ForOp
 from tileiras.ir import Builder, IntegerAttr, Operation, Value, i32
 from tileiras.named_tuple import NamedTuple
 from tileiras.reasons import Reason
 from tileiras.remarks import Remark
+
+if TYPE_CHECKING:
+    from tileiras.ir.pass_manager import PassContext
+    from tileiras.targets import Target
 
 GROUP = 512
 """The fewest tile blocks of a group, for each CTA that a kernel requests on an SM.  Of blocks whose work grows along a
@@ -42,6 +49,35 @@ AXES = ("x", "y", "z")
 
 _UPDATES = (aa.AtomicRMWOp, aa.AtomicCASOp, aa.TiledAtomicRMWOp)
 _WEAK = aa.MemSemanticAttr("weak")
+
+
+class OrderTileBlocks(FunctionPass):
+    name = "tileas-order-tile-blocks"
+    optional = True
+    schedules = True
+    of_nv_tileaa = True
+    needs = "`nv_tileaa` functions"
+    establishes = "numbers of tile blocks by which those with more work start first"
+    keeps = "what the tile blocks of a grid do together; the order of those that may wait for each other"
+
+    def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
+        if any(isinstance(op, ForOp) and _depends_on_block(op.upper_bound) for op in func.walk()):
+            start_longest_first(func, context.engine)
+
+
+def _depends_on_block(value: Value) -> bool:
+    """Whether a number is computed from the number of the tile block."""
+    seen, waiting = {value}, [value]
+    while waiting:
+        op = waiting.pop().defining_op
+        if op is None:
+            continue
+        if op.name == "nv_tileaa.get_program_id":
+            return True
+        fresh = [each for each in op.operands if each not in seen]
+        seen.update(fresh)
+        waiting += fresh
+    return False
 
 
 def start_longest_first(func: aa.FuncOp, engine: DiagnosticEngine) -> None:

@@ -15,16 +15,22 @@ to have (`analysis/pair_numbers.py`).
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from tileiras import analysis
 from tileiras.analysis.cluster_uniformity import ClusterUniformity
+from tileiras.analysis.function_pass import FunctionPass, functions_of, gpu_of
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import scf
-from tileiras.dialects.nv_tileas import PAIRS_OF, PAIRS_WHERE
+from tileiras.dialects.nv_tileas import ALONE, PAIRS_OF, PAIRS_WHERE
 from tileiras.ir import ArrayAttr, StringAttr, Value
 from tileiras.reasons import Reason
 
-from .tile_block_order import may_hand_on
+from .order import may_hand_on
+
+if TYPE_CHECKING:
+    from tileiras.ir import Operation
+    from tileiras.ir.pass_manager import PassContext
 
 SUFFIX = "$pairs"
 """The suffix of the second kernel's name; `$` may occur in identifiers of PTX, LLVM and MLIR."""
@@ -35,6 +41,32 @@ shared memory.  By the model of a B200, 4096 cubed, microseconds without pairs a
 106.2, 128x256x64 121.9 and 99.3, 256x256x64 99.3 and 99.3; f8, 256x256x128 50.6 and 51.0."""
 
 _RENAMED = (aa.PermuteOp, aa.ViewOp)
+
+
+class PairTileBlocks(FunctionPass):
+    name = "tileas-pair-tile-blocks"
+    optional = True
+    schedules = True
+    of_nv_tileaa = True
+    needs = "`nv_tileaa` functions"
+    establishes = "a kernel NAME$pairs beside each whose tile blocks may multiply in pairs, of others why they do not"
+    keeps = "everything else"
+
+    tensor_maps: str = "none"
+
+    def run(self, op: Operation, context: PassContext) -> None:
+        if not gpu_of(self.compute_capability).has("tcgen05"):
+            return
+        for func in list(functions_of(op)):
+            if func is op or analysis.function_state.is_nv_tileas(func) or PAIRS_OF in func.attributes:
+                continue
+            if not dots_of(func):
+                continue
+            if (func.kernel_spec.num_ctas or 1) > 1:
+                continue  # the CTAs of a tile block are the pair
+            reason = pair_tile_blocks(func) if self.tensor_maps == "host" else Reason("pairs.no-launcher")
+            if reason is not None:
+                func.attributes[ALONE] = StringAttr(reason.spelled())
 
 
 def pair_tile_blocks(func: aa.FuncOp) -> Reason | None:
