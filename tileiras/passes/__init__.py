@@ -61,7 +61,7 @@ PASSES: Mapping[str, Place] = {
     "tileas-insert-delays": Place("synchronization.delays"),
     "tileas-join-mask-bounds": Place("registers.mask_bounds", ("arith.andi",)),
     "tileas-legalize-fma-dot": Place("operands.fma_dots", DOTS),
-    "tileas-legalize-scaled-dot": Place("operands.scaled_dot", TILEAA_DOTS),
+    "tileas-legalize-scaled-dot": Place("operands.scaled_dot", ("nv_tileaa.block_scaled_mma",)),
     "tileas-lower-occupancy": Place("registers.occupancy"),
     "tileas-mark-short-loops": Place("resources.registers", LOOPS),
     "tileas-materialize-async": Place("operands.in_place", DOTS),

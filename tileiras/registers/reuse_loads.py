@@ -17,9 +17,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from tileiras import analysis, resources
 from tileiras.analysis.copied_loads import LOADS
 from tileiras.analysis.function_pass import FunctionPass
-from tileiras.analysis.shifted_values import ShiftedValues
 from tileiras.diagnostics import DiagnosticEngine
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
@@ -30,9 +30,9 @@ from tileiras.layout.memory import moved_registers, register_groups, vector_regi
 from tileiras.named_tuple import NamedTuple
 from tileiras.reasons import Reason
 from tileiras.remarks import Remark
-from tileiras.resources.registers import lacks, words
 
 if TYPE_CHECKING:
+    from tileiras.analysis.shifted_values import ShiftedValues
     from tileiras.ir.pass_manager import PassContext
     from tileiras.targets import Target
 
@@ -68,7 +68,7 @@ class ReuseLoads(FunctionPass):
 def reuse_loads(func: aa.FuncOp, engine: DiagnosticEngine | None = None) -> None:
     """Reuses the tiles of earlier equal loads, and elements of overlapping loads through pointers where that saves half
     of the accesses; in place, in a function of nv_tileas with layouts."""
-    facts = ShiftedValues()
+    facts = analysis.shifted_values.ShiftedValues()
     for block in [region.block for op in func.walk() for region in op.regions if region.blocks]:
         _reuse(block, facts, func, engine)
 
@@ -87,7 +87,7 @@ def _reuse_whole(
 ) -> bool:
     """Whether an equal load precedes this one, which is then erased."""
     found = next((each for each in reversed(before) if _loads_the_same(each[0], load)), None)
-    if found is None or lacks(func, words(load.data)):
+    if found is None or resources.registers.lacks(func, resources.registers.words(load.data)):
         return False
     other, known = found
     if engine is not None and engine.remarks:

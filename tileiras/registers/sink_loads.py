@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tileiras import resources
 from tileiras.analysis.copied_loads import LOADS
 from tileiras.analysis.function_pass import FunctionPass
 from tileiras.diagnostics import DiagnosticEngine
@@ -22,7 +23,6 @@ from tileiras.ir.effects import has_no_effect
 from tileiras.reasons import Reason
 from tileiras.remarks import Remark
 from tileiras.resources.loaded_tiles import is_over_slices, loads_for_slices, loads_much
-from tileiras.resources.registers import exceeds, lacks_registers
 
 if TYPE_CHECKING:
     from tileiras.dialects import nv_tileaa as aa
@@ -53,7 +53,7 @@ class SinkLoads(FunctionPass):
 def sink_loads(func: aa.FuncOp, engine: DiagnosticEngine | None = None) -> None:
     """Moves loads of a kernel's own block, in place, each with the operations that only extract or rename parts of it,
     to the first use, if the kernel lacks registers.  No load moves past an operation that may write."""
-    if not lacks_registers(func):
+    if not resources.registers.lacks_registers(func):
         return
     moved = 0
     limit: Operation | None = None
@@ -76,7 +76,7 @@ def sink_into_slices(func: aa.FuncOp, engine: DiagnosticEngine | None = None) ->
     A load then follows stores of earlier slices, which is right since nothing orders it: its token is unused.
     """
     for loop in [op for op in func.walk() if is_over_slices(op) and any(map(_multiplies, op.body.block.operations))]:
-        if exceeds(loop, func) > 0 and (moved := _sink_into(loop)) and engine is not None:
+        if resources.registers.exceeds(loop, func) > 0 and (moved := _sink_into(loop)) and engine is not None:
             engine.emit(Remark(Reason("memory.loads-per-slice", tiles=moved), loop.location))
 
 
