@@ -26,4 +26,4 @@ class OrderWarpgroups(FunctionPass):
         switches = [op for op in func.walk() if isinstance(op, dialects.nv_tileas.agents.AgentSwitchOp)]
         if switches and gpu.has("wgmma"):
             for switch in switches:
-                schedule.warpgroup_turns.order_warpgroups(func, switch, gpu, context.engine)
+                schedule.agents.rules.warpgroup_turns.order_warpgroups(func, switch, gpu, context.engine)

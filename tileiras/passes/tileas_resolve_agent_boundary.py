@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tileiras import rewrites
+from tileiras import schedule
 from tileiras.analysis.function_pass import FunctionPass
 from tileiras.dialects.nv_tileas import names
 
@@ -27,4 +27,4 @@ class ResolveAgentBoundary(FunctionPass):
         switches = [op for op in func.body.blocks[0].operations if op.name == names.AGENT_SWITCH]
         if switches:
             for switch in switches:
-                rewrites.agent_boundary.resolve_boundary(switch, func, gpu, context.engine)
+                schedule.agents.budget.resolve_boundary(switch, func, gpu, context.engine)

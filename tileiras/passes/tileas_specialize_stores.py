@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tileiras import rewrites
+from tileiras import schedule
 from tileiras.analysis.function_pass import FunctionPass
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.nv_tileas import names
@@ -38,5 +38,5 @@ class SpecializeStores(FunctionPass):
         if len(switches) == 1 and any(
             isinstance(op, tileas.TiledStoreOp) and tileas.AHEAD_ATOM in op.attributes for op in switches[0].walk()
         ):
-            if rewrites.store_agent.specialize_stores(switches[0], func, gpu, context.engine):
+            if schedule.agents.store_agent.specialize_stores(switches[0], func, gpu, context.engine):
                 remove_dead_operations(func)

@@ -16,7 +16,7 @@ from tileiras.server import protocol, warm_up
 
 PACKAGES = (
     "ir", "dialects", "bytecode", "analysis", "targets", "layout", "resources", "slicing", "assignment", "schedule",
-    "tile_blocks", "operands", "tensor_maps", "registers", "synchronization", "rewrites", "lowering", "codegen",
+    "tile_blocks", "operands", "tensor_maps", "registers", "synchronization", "lowering", "codegen",
     "passes", "stages", "cli", "server",
 )  # fmt: skip
 """Packages that compilations use: loaded completely, so that requests load no module."""

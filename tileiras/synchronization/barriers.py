@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from tileiras import analysis, rewrites
+from tileiras import analysis, schedule
 from tileiras.analysis.barrier_needs import accesses_buffer
 from tileiras.analysis.function_pass import FunctionPass
 from tileiras.analysis.synchronization import Synchronization
@@ -33,7 +33,7 @@ class InsertBarriers(FunctionPass):
 
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
         insert_barriers(func)
-        rewrites.known_stages.know_empty_stages(func)
+        schedule.agents.known_stages.know_empty_stages(func)
         if gpu.has("tcgen05"):
             analysis.tensor_fences.fence_columns(func)
 
