@@ -24,8 +24,11 @@ from tileiras.stages import ByteStore, StageContext
 from tileiras.steps import Keep, Steps, as_bytes
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
     from tileiras.ir import Operation
     from tileiras.ir.pass_instrumentation import PassInstrumentation
+    from tileiras.option_types import CompileKeywords
 
 
 class Kernel:
@@ -106,7 +109,7 @@ def compile(
     source_name: str | None = None,
     handlers: Sequence[Handler] = (),
     signature: object = None,
-    **options: object,
+    **options: Unpack[CompileKeywords],
 ) -> Artifact:
     """Compile one source for one GPU.
 

@@ -266,6 +266,10 @@ class CompileError(Exception):
         """The rendered diagnostics with source lines, for notebooks and tracebacks."""
         return self.render() or "failed to compile Tile IR program"
 
+    def _render_traceback_(self) -> list[str]:
+        """The lines that IPython shows instead of a traceback, whose frames are the compiler's and not the user's."""
+        return str(self).splitlines()
+
     @classmethod
     def at(
         cls,

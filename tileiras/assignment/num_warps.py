@@ -97,7 +97,7 @@ def _threads_have_rows(func: aa.FuncOp, target: Target) -> bool:
 
 def _takes_turns(func: aa.FuncOp, target: Target) -> bool:
     """Whether two warpgroups should take alternate tiles of a loop, so that the epilogue of one tile runs under the
-    products of the next one (`schedule/ping_pong_plan.py`).
+    products of the next one (`schedule/agents/rules/alternate_tiles.py`).
 
     So it is for a function with one product, of tiles that are loaded as a whole, in a loop inside of another one, if
     a warpgroup has registers for its accumulators and the epilogue is long enough.

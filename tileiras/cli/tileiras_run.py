@@ -206,7 +206,9 @@ def _estimate(kernel: KernelRun) -> None:
         ptx, image, metadata = compiled.ptx, compiled.ptx, compiled.metadata
     memory = kernel.memory()
     try:
-        found = estimate(image, kernel.entry, options.grid, kernel.parameters, gpu=gpu.name, metadata=metadata)
+        with tileiras.progress.Progress(f"estimate of {kernel.entry} on {gpu.name}") as line:
+            line.say("")  # a launch of real size takes minutes
+            found = estimate(image, kernel.entry, options.grid, kernel.parameters, gpu=gpu.name, metadata=metadata)
     except EmulationError as error:
         raise KernelFailed(_with_source(error, ptx, os.path.dirname(options.input))) from None
     finally:

@@ -7,6 +7,7 @@ from tileiras.ir import Operation, Pass, is_trivially_dead
 
 class DeadCodeElimination(Pass):
     name = "dce"
+    optional = True
     adds_operations = False
     needs = "nothing"
     establishes = "no operation without effects and users"

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tileiras import assignment
-from tileiras.passes import FunctionPass
+from tileiras.analysis.function_pass import FunctionPass
 from tileiras.schedule.strategy import Strategy
 
 if TYPE_CHECKING:

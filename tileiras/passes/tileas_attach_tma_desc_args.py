@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tileiras.analysis.function_pass import FunctionPass
 from tileiras.dialects.nv_tileas import names
 from tileiras.ir import VerifyError
-from tileiras.passes import FunctionPass
 
 if TYPE_CHECKING:
     from tileiras.dialects import nv_tileaa as aa

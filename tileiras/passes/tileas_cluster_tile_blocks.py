@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tileiras import rewrites
-from tileiras.passes import FunctionPass
+from tileiras.analysis.function_pass import FunctionPass
 from tileiras.schedule.strategy import Strategy
 
 if TYPE_CHECKING:
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 class ClusterTileBlocks(FunctionPass):
     name = "tileas-cluster-tile-blocks"
+    optional = True
+    schedules = True
     of_nv_tileaa = True
     needs = "`nv_tileaa` functions"
     establishes = "how many neighbours along x may share copies"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tileiras import assignment
-from tileiras.passes import FunctionPass
+from tileiras.analysis.function_pass import FunctionPass
 
 if TYPE_CHECKING:
     from tileiras.dialects import nv_tileaa as aa
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 class FitTensorMemory(FunctionPass):
     name = "tileas-fit-tensor-memory"
+    optional = True
     of_nv_tileaa = True
     needs = "a number of warps"
     establishes = "an occupancy in `kernel_spec` that leaves a CTA the columns of its accumulators"

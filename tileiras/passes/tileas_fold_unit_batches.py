@@ -6,8 +6,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tileiras import rewrites
+from tileiras.analysis.function_pass import FunctionPass
 from tileiras.dialects.nv_tileaa import BlockScaledMmaOp, DotOp
-from tileiras.passes import FunctionPass
 
 if TYPE_CHECKING:
     from tileiras.dialects import nv_tileaa as aa
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 class FoldUnitBatches(FunctionPass):
     name = "tileas-fold-unit-batches"
+    optional = True
     of_nv_tileaa = True
     needs = "`nv_tileaa` functions"
     establishes = "dots of batches of two or more, and of matrices"

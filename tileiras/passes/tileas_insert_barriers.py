@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tileiras import analysis, rewrites
-from tileiras.passes import FunctionPass
+from tileiras import analysis, rewrites, schedule
+from tileiras.analysis.function_pass import FunctionPass
 
 if TYPE_CHECKING:
     from tileiras.dialects import nv_tileaa as aa
@@ -30,6 +30,6 @@ class InsertBarriers(FunctionPass):
 
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
         rewrites.barriers.insert_barriers(func)
-        rewrites.known_stages.know_empty_stages(func)
+        schedule.agents.known_stages.know_empty_stages(func)
         if gpu.has("tcgen05"):
             analysis.tensor_fences.fence_columns(func)

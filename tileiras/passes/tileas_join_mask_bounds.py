@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tileiras import passes, rewrites
+from tileiras.analysis.function_pass import FunctionPass
 from tileiras.dialects.arith import AndIOp
 from tileiras.ir import TensorType
-from tileiras.passes import FunctionPass
 
 if TYPE_CHECKING:
     from tileiras.dialects import nv_tileaa as aa
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 class JoinMaskBounds(FunctionPass):
     name = "tileas-join-mask-bounds"
+    optional = True
     of_nv_tileaa = True
     needs = "`nv_tileaa` functions"
     establishes = "one comparison where a mask is of several with bounds of fewer elements than the mask"

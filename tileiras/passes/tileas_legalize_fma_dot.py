@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tileiras import resources, rewrites
-from tileiras.passes import FunctionPass
+from tileiras.analysis.function_pass import FunctionPass
 
 if TYPE_CHECKING:
     from tileiras.dialects import nv_tileaa as aa
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 class LegalizeFmaDot(FunctionPass):
     name = "tileas-legalize-fma-dot"
+    optional = True
     requires = "LAYOUTS"
     needs = "layouts and atoms; loads that run ahead are in buffers already"
     establishes = "loops over K for large dots by multiply-adds, as far as shared memory goes"

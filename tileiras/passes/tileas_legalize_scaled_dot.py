@@ -6,8 +6,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tileiras import rewrites
+from tileiras.analysis.function_pass import FunctionPass
 from tileiras.dialects.nv_tileaa import BlockScaledMmaOp
-from tileiras.passes import FunctionPass
 
 if TYPE_CHECKING:
     from tileiras.dialects import nv_tileaa as aa

@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tileiras import resources, schedule
+from tileiras.analysis.function_pass import FunctionPass
 from tileiras.diagnostics import CompileError, ExitCode
-from tileiras.passes import FunctionPass
 from tileiras.schedule.strategy import Loads, Strategy
 
 if TYPE_CHECKING:
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 class LowerOccupancy(FunctionPass):
     name = "tileas-lower-occupancy"
+    optional = True
+    schedules = True
     requires = "LAYOUTS"
     adds_operations = False
     needs = "layouts and atoms"

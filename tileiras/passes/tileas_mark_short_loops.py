@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import tileiras
 from tileiras import resources
+from tileiras.analysis.function_pass import FunctionPass
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
 from tileiras.ir import UnitAttr
-from tileiras.passes import FunctionPass
 
 if TYPE_CHECKING:
     from tileiras.dialects import nv_tileaa as aa
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 class MarkShortLoops(FunctionPass):
     name = "tileas-mark-short-loops"
+    optional = True
+    schedules = True
     requires = "LAYOUTS"
     needs = "layouts and atoms"
     establishes = "`nv_tileas.short_of_registers` on loops"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tileiras import rewrites
-from tileiras.passes import FunctionPass
+from tileiras.analysis.function_pass import FunctionPass
 
 if TYPE_CHECKING:
     from tileiras.dialects import nv_tileaa as aa
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 class MaterializeConvertLayout(FunctionPass):
     name = "tileas-materialize-convert-layout"
+    optional = True
     requires = "LAYOUTS"
     needs = "layouts; loops as they will be"
     establishes = "each conversion just before its first user"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tileiras import rewrites
+from tileiras.analysis.function_pass import FunctionPass
 from tileiras.dialects.scf import ForOp
-from tileiras.passes import FunctionPass
 
 if TYPE_CHECKING:
     from tileiras.dialects import nv_tileaa as aa
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 class OrderTileBlocks(FunctionPass):
     name = "tileas-order-tile-blocks"
+    optional = True
+    schedules = True
     of_nv_tileaa = True
     needs = "`nv_tileaa` functions"
     establishes = "numbers of tile blocks by which those with more work start first"

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tileiras import assignment
+from tileiras.analysis.function_pass import FunctionPass, functions_of, gpu_of
 from tileiras.diagnostics import CompileError
 from tileiras.dialects.nv_tileas import ALONE, PAIRS_OF
-from tileiras.passes import FunctionPass, functions_of, gpu_of
 from tileiras.reasons import Reason
 from tileiras.schedule.strategy import Strategy
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 class PairDots(FunctionPass):
     name = "tileas-pair-dots"
+    optional = True
+    schedules = True
     requires = "DOT_ATOMS"
     needs = "an atom for every dot, work that `tileas-plan-cta` has divided among the CTAs of a cluster"
     establishes = "dots of pairs of CTAs, where all into tensor memory can be, and loads of half of their B"

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tileiras import analysis, rewrites
+from tileiras.analysis.function_pass import FunctionPass, functions_of, gpu_of
 from tileiras.dialects.nv_tileas import ALONE, PAIRS_OF
 from tileiras.ir import StringAttr
-from tileiras.passes import FunctionPass, functions_of, gpu_of
 from tileiras.reasons import Reason
 
 if TYPE_CHECKING:
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 class PairTileBlocks(FunctionPass):
     name = "tileas-pair-tile-blocks"
+    optional = True
+    schedules = True
     of_nv_tileaa = True
     needs = "`nv_tileaa` functions"
     establishes = "a kernel NAME$pairs beside each whose tile blocks may multiply in pairs, of others why they do not"

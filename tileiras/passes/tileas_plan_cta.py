@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tileiras import slicing
-from tileiras.passes import FunctionPass
+from tileiras.analysis.function_pass import FunctionPass
 
 if TYPE_CHECKING:
     from tileiras.dialects import nv_tileaa as aa
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 class PlanCta(FunctionPass):
     name = "tileas-plan-cta"
+    optional = True
     of_nv_tileaa = True
     needs = "`nv_tileaa` functions"
     establishes = "a slice of what is stored for each CTA of a cluster, by its rank"

@@ -6,8 +6,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tileiras import rewrites
+from tileiras.analysis.function_pass import FunctionPass
 from tileiras.dialects import nv_tileas as tileas
-from tileiras.passes import FunctionPass
 
 if TYPE_CHECKING:
     from tileiras.dialects import nv_tileaa as aa
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 class Rematerialize(FunctionPass):
     name = "tileas-rematerialize"
+    optional = True
+    schedules = True
     requires = "ALLOCATED"
     needs = "loops that `tileas-mark-short-loops` has marked; operations and scratch areas as they will be"
     establishes = "`nv_tileas.rematerialize` on operations, `nv_tileas.rematerialize_behind` on the loops"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tileiras import rewrites
-from tileiras.passes import FunctionPass
+from tileiras.analysis.function_pass import FunctionPass
 
 if TYPE_CHECKING:
     from tileiras.dialects import nv_tileaa as aa
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 class ReuseLoads(FunctionPass):
     name = "tileas-reuse-loads"
+    optional = True
+    schedules = True
     requires = "LAYOUTS"
     needs = "layouts and atoms"
     establishes = "no load of what one before it has, and of tiles moved against others what no thread has"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tileiras import resources, rewrites
-from tileiras.passes import FunctionPass
+from tileiras.analysis.function_pass import FunctionPass
 
 if TYPE_CHECKING:
     from tileiras.dialects import nv_tileaa as aa
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 class RollMmaDot(FunctionPass):
     name = "tileas-roll-mma-dot"
+    optional = True
     requires = "LAYOUTS"
     needs = "layouts and atoms; operands in the buffers in which they will be"
     establishes = "loops over K for dots of more matrix instructions than are written out"

@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tileiras import schedule
+from tileiras.analysis.function_pass import FunctionPass
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import element_type_of, tf32
-from tileiras.passes import FunctionPass
 
 if TYPE_CHECKING:
     from tileiras.dialects import nv_tileaa as aa
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 class RoundInBoxes(FunctionPass):
     name = "tileas-round-in-boxes"
+    optional = True
+    schedules = True
     requires = "NO_LAYOUTS"
     needs = "`nv_tileas` operations"
     establishes = "loads of tf32 from views of f32, where boxes of tensor maps will round what they bring for dots"

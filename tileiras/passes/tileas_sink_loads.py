@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tileiras import resources, rewrites
-from tileiras.passes import FunctionPass
+from tileiras.analysis.function_pass import FunctionPass
 
 if TYPE_CHECKING:
     from tileiras.dialects import nv_tileaa as aa
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 class SinkLoads(FunctionPass):
     name = "tileas-sink-loads"
+    optional = True
+    schedules = True
     requires = "LAYOUTS"
     adds_operations = False
     needs = "layouts and atoms"

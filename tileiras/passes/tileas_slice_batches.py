@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tileiras import slicing
+from tileiras.analysis.function_pass import FunctionPass
 from tileiras.dialects.nv_tileaa import BlockScaledMmaOp, DotOp
-from tileiras.passes import FunctionPass
 
 if TYPE_CHECKING:
     from tileiras.dialects import nv_tileaa as aa
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 class SliceBatches(FunctionPass):
     name = "tileas-slice-batches"
+    optional = True
     of_nv_tileaa = True
     needs = "`nv_tileaa` functions"
     establishes = "loops over matrices in the place of batches whose matrices wgmma or tcgen05.mma multiplies"

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tileiras import assignment, slicing
-from tileiras.passes import FunctionPass, check_num_warps
+from tileiras.analysis.function_pass import FunctionPass, check_num_warps
 
 if TYPE_CHECKING:
     from tileiras.dialects import nv_tileaa as aa
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 class SliceDots(FunctionPass):
     name = "tileas-slice-dots"
+    optional = True
     of_nv_tileaa = True
     needs = "a number of warps"
     establishes = "loops over K around dots with large operands"

@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tileiras import resources, rewrites
+from tileiras.analysis.function_pass import FunctionPass
 from tileiras.diagnostics import CompileError, ExitCode
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
-from tileiras.passes import FunctionPass
 
 if TYPE_CHECKING:
     from tileiras.dialects import nv_tileaa as aa
@@ -25,6 +25,8 @@ WHERE = ("loop-invariant", "in-loops", "outside-loops")
 
 class SharedMemoryOperands(FunctionPass):
     name = "tileas-smem-operands"
+    optional = True
+    schedules = True
     requires = "LAYOUTS"
     needs = "layouts and atoms; with `where=in-loops`, schedules"
     establishes = "buffers with asynchronous copies for dot operands, within what shared memory has left"

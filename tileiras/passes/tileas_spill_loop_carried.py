@@ -6,8 +6,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tileiras import rewrites
+from tileiras.analysis.function_pass import FunctionPass
 from tileiras.dialects import nv_tileas as tileas
-from tileiras.passes import FunctionPass
 
 if TYPE_CHECKING:
     from tileiras.dialects import nv_tileaa as aa
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 class SpillLoopCarried(FunctionPass):
     name = "tileas-spill-loop-carried"
+    optional = True
+    schedules = True
     requires = "SCHEDULED"
     needs = "schedules, and buffers for what runs ahead: only what they leave is used"
     establishes = "loop-carried tiles in buffers of shared memory, in loops marked short of registers"

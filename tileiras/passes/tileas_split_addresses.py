@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tileiras import rewrites
-from tileiras.passes import FunctionPass
+from tileiras.analysis.function_pass import FunctionPass
 
 if TYPE_CHECKING:
     from tileiras.dialects import nv_tileaa as aa
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 class SplitAddresses(FunctionPass):
     name = "tileas-split-addresses"
+    optional = True
     requires = "ALLOCATED"
     needs = "accesses with their layouts, and what computes their addresses as it will be"
     establishes = "`nv_tileas.parts` on accesses through pointers"

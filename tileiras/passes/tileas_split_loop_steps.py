@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tileiras import assignment, resources, slicing
-from tileiras.passes import FunctionPass, check_num_warps
+from tileiras.analysis.function_pass import FunctionPass, check_num_warps
 from tileiras.schedule.strategy import Strategy
 
 if TYPE_CHECKING:
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 class SplitLoopSteps(FunctionPass):
     name = "tileas-split-loop-steps"
+    optional = True
+    schedules = True
     of_nv_tileaa = True
     needs = "a number of warps"
     establishes = "loops of products whose stages fit into shared memory"

@@ -6,8 +6,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import tileiras
+from tileiras.analysis.function_pass import FunctionPass
 from tileiras.dialects import nv_tileas as tileas
-from tileiras.passes import FunctionPass
 
 if TYPE_CHECKING:
     from tileiras.dialects import nv_tileaa as aa
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 class UnspecializedPipeline(FunctionPass):
     name = "tileas-unspecialized-pipeline"
+    optional = True
+    schedules = True
     requires = "SCHEDULED"
     needs = "schedules"
     establishes = "buffers and asynchronous copies, or loop-carried tiles, for loads that run ahead"

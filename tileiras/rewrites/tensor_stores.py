@@ -31,6 +31,7 @@ from tileiras.layout.arena import SCRATCH_LIMIT
 from tileiras.reasons import Reason
 from tileiras.remarks import Remark
 from tileiras.resources.shared_memory import buffer_bytes, conversion_bytes, ring_bytes, scratch_bytes, shared_budget
+from tileiras.schedule.agents.drained_pipes import drained_bytes, say_where_pipes_are_drained
 from tileiras.schedule.materialize.box_ring import box_coordinates
 from tileiras.schedule.stored_tiles import (
     LEAST_BYTES,
@@ -41,8 +42,6 @@ from tileiras.schedule.stored_tiles import (
     writes_conflict,
 )
 from tileiras.targets import Target
-
-from .drained_pipes import drained_bytes, say_where_pipes_are_drained
 
 MOST_STAGES = 4
 """Slices of a tile on their way to memory: one that is written, and as many as the latency of a copy hides."""

@@ -30,8 +30,9 @@ def cluster_tile_blocks(func: aa.FuncOp, engine: DiagnosticEngine) -> None:
 
     Tile blocks that may wait for each other by other means stay apart: one of a cluster that waits for a lock would
     keep the other one, which may hold it, from its tiles.  So do those whose loops have several products and whose SM
-    has one of them: there iterations overlap instead (`schedule/agent_stages.py`), which agents of a cluster's CTAs do
-    not.  Decoding with tiles of 64x128 takes 11.5 us on H200 by the model, and 12.8 where it could share copies.
+    has one of them: there iterations overlap instead (`schedule/agents/load_stages.py`), which agents of a cluster's
+    CTAs do not.  Decoding with tiles of 64x128 takes 11.5 us on H200 by the model, and 12.8 where it could share
+    copies.
     """
     if (func.kernel_spec.num_ctas or 1) > 1 or any(map(may_hand_on, func.walk())):
         return

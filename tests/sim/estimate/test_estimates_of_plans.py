@@ -17,7 +17,7 @@ from tests.kernels.dots import Matmul, attention_like, matmul
 from tests.kernels.tile_rounds import rounds
 from tests.kernels.views import Kernel
 from tests.machine_code import needs_tools
-from tileiras.sim.emulator.recording import Copy
+from tileiras.sim.emulator.launch.recording import Copy
 from tileiras.sim.emulator.rules import RULES
 from tileiras.sim.estimate.images import load
 from tileiras.sim.estimate.model import Model

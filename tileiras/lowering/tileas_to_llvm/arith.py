@@ -137,12 +137,33 @@ def _never_negative(op: Operation, lowering: FunctionLowering) -> bool:
     return lowering.ranges.range(op.lhs).low >= 0 and lowering.ranges.range(op.rhs).low > 0
 
 
+def _dividend_and_divisor(op: Operation, args: Sequence[Value], lowering: FunctionLowering) -> tuple[Value, Value]:
+    """The operands of a division, the divisor with ones in the place of zeros.
+
+    Division by zero yields an undefined value.  LLVM's instructions have undefined behaviour there: it deletes the
+    branch that yields a divisor of zero, and with it the other results of the kernel.
+    """
+    emit = lowering.emit
+    a, b = lowering.matched(args)
+    known = lowering.ranges.range(op.rhs)
+    if known.low > 0 or known.high < 0:
+        return a, b
+    return a, emit.select(emit.icmp("eq", b, emit.integer(0, b.type)), emit.integer(1, b.type), b)
+
+
 def _signed_division(signed: type, unsigned: type) -> Any:
     """A quotient that is cut off, or its remainder: of numbers that are not negative it is cheaper."""
 
     def lower(op: arith.DivSIOp | arith.RemSIOp, args: Sequence[Value], lowering: FunctionLowering) -> Value:
         cls = unsigned if _never_negative(op, lowering) else signed
-        return lowering.emit.insert(cls(*lowering.matched(args)))
+        return lowering.emit.insert(cls(*_dividend_and_divisor(op, args, lowering)))
+
+    return lower
+
+
+def _unsigned_division(cls: type) -> Any:
+    def lower(op: arith.DivUIOp | arith.RemUIOp, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+        return lowering.emit.insert(cls(*_dividend_and_divisor(op, args, lowering)))
 
     return lower
 
@@ -163,7 +184,7 @@ def ceil_div_unsigned(
     op: arith.CeilDivSIOp | arith.CeilDivUIOp, args: Sequence[Value], lowering: FunctionLowering
 ) -> Value:
     emit = lowering.emit
-    a, b = lowering.matched(args)
+    a, b = _dividend_and_divisor(op, args, lowering)
     shift = _shift(op, lowering)
     if shift is not None:
         known = lowering.ranges.range(op.lhs)
@@ -183,7 +204,7 @@ def ceil_div_signed(op: arith.CeilDivSIOp, args: Sequence[Value], lowering: Func
         return _rounded_up(lowering.matched(args)[0], shift, highest, llvm.AShrOp, lowering)
     if _never_negative(op, lowering):
         return ceil_div_unsigned(op, args, lowering)
-    return _corrected(args, True, lowering)
+    return _corrected(op, args, True, lowering)
 
 
 def floor_div_signed(op: arith.FloorDivSIOp, args: Sequence[Value], lowering: FunctionLowering) -> Value:
@@ -192,15 +213,15 @@ def floor_div_signed(op: arith.FloorDivSIOp, args: Sequence[Value], lowering: Fu
         a = lowering.matched(args)[0]
         return lowering.emit.insert(llvm.AShrOp(a, lowering.emit.integer(shift, a.type)))
     if _never_negative(op, lowering):
-        return lowering.emit.insert(llvm.UDivOp(*lowering.matched(args)))
-    return _corrected(args, False, lowering)
+        return lowering.emit.insert(llvm.UDivOp(*_dividend_and_divisor(op, args, lowering)))
+    return _corrected(op, args, False, lowering)
 
 
-def _corrected(args: Sequence[Value], up: bool, lowering: FunctionLowering) -> Value:
+def _corrected(op: Operation, args: Sequence[Value], up: bool, lowering: FunctionLowering) -> Value:
     """Truncating division corrected by one where the remainder shows that the exact quotient lies further up or
     down."""
     emit = lowering.emit
-    a, b = lowering.matched(args)
+    a, b = _dividend_and_divisor(op, args, lowering)
     quotient = emit.insert(llvm.SDivOp(a, b))
     rest = emit.insert(llvm.SRemOp(a, b))
     zero = emit.integer(0, a.type)
@@ -263,9 +284,9 @@ shli = _overflowing(llvm.ShlOp)
 shrsi = _binary(llvm.AShrOp)
 shrui = _binary(llvm.LShrOp)
 divsi = _signed_division(llvm.SDivOp, llvm.UDivOp)
-divui = _binary(llvm.UDivOp)
+divui = _unsigned_division(llvm.UDivOp)
 remsi = _signed_division(llvm.SRemOp, llvm.URemOp)
-remui = _binary(llvm.URemOp)
+remui = _unsigned_division(llvm.URemOp)
 andi = _logical(llvm.AndOp)
 ori = _logical(llvm.OrOp)
 xori = _logical(llvm.XOrOp)

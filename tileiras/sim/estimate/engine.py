@@ -13,7 +13,7 @@ import heapq
 from collections.abc import Callable, Mapping, Sequence
 
 from tileiras.codegen.machine_code import INSTRUCTION_BYTES
-from tileiras.sim.emulator.recording import (
+from tileiras.sim.emulator.launch.recording import (
     Arrive,
     BarrierInit,
     BlockBarrier,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tileiras.sim.emulator.recording import Copy
+from tileiras.sim.emulator.launch.recording import Copy
 from tileiras.sim.estimate.barrier_events import key_of
 from tileiras.sim.estimate.barriers import Cause
 from tileiras.sim.estimate.events import SECTOR, Access, Event, sectors_of

@@ -11,7 +11,7 @@ import numpy as np
 
 from tileiras.codegen.machine_code import INSTRUCTION_BYTES
 from tileiras.named_tuple import NamedTuple
-from tileiras.sim.emulator.launch import launch_shapes
+from tileiras.sim.emulator.launch.emulation import launch_shapes
 from tileiras.sim.emulator.rules import RULES
 from tileiras.sim.errors import SimulationError
 from tileiras.sim.estimate import drawing, fill_levels, grid_limits, locks, sampling, steady_state

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tileiras.sim.emulator.recording import Multiply, Transfer
+from tileiras.sim.emulator.launch.recording import Multiply, Transfer
 from tileiras.sim.errors import SimulationError
 from tileiras.sim.estimate.barriers import Cause
 from tileiras.sim.estimate.events import Event

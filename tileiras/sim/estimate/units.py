@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 
 from tileiras.named_tuple import NamedTuple
-from tileiras.sim.emulator.recording import Copy
+from tileiras.sim.emulator.launch.recording import Copy
 from tileiras.sim.estimate.events import LINE, SECTOR, Access
 from tileiras.targets.rates import SHARED_PIPES, SUB_CORES, Gpu
 
