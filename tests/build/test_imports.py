@@ -15,8 +15,8 @@ from tileiras.build.fingerprint import CodeBase, named_files
 
 LAYERS = [
     {
-        "diagnostics", "extras", "files", "gf2", "html_table", "inputs", "lazy", "local_lock", "local_socket",
-        "named_tuple", "of_a_command", "option_types", "options", "progress", "reasons", "remarks", "",
+        "colours", "diagnostics", "extras", "files", "gf2", "html_table", "inputs", "lazy", "local_lock",
+        "local_socket", "named_tuple", "of_a_command", "option_types", "options", "progress", "reasons", "remarks", "",
     },
     {"ir"},
     {"dialects"},
