@@ -267,7 +267,7 @@ class CompileError(Exception):
         return self.render() or "failed to compile Tile IR program"
 
     def _render_traceback_(self) -> list[str]:
-        """The lines that IPython shows instead of a traceback, whose frames are the compiler's and not the user's."""
+        """The text that IPython shows instead of a traceback, whose frames are those of the compiler."""
         return str(self).splitlines()
 
     @classmethod

@@ -3,8 +3,8 @@
     _LAZY = {"parse_module": "parser", "print_op": "printer"}
     __getattr__ = lazy_names(__name__, globals(), _LAZY)
 
-Names outside the table are the package's files: after `from tileiras import rewrites` a function may use
-`rewrites.barriers.insert_barriers`, which loads `rewrites/barriers.py` when it is evaluated.  Fingerprints read both:
+Names outside the table are the package's files: after `from tileiras import synchronization` a function
+may use `synchronization.barriers.insert_barriers`, which loads the file when it is evaluated.  Fingerprints read both:
 each table is a literal called `_LAZY`, and files are named where they are used.
 
 Type checkers read neither: a package repeats its table as imports below `if TYPE_CHECKING:`

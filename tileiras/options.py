@@ -150,8 +150,8 @@ class UnknownOption(CompileError, TypeError):
 
 
 def lookup(name: str) -> Option:
-    """The option called `name`, with dashes or underscores; raises UnknownOption (code 2) with the nearest name, spelled
-    in the same way."""
+    """The option called `name`, with dashes or underscores; raises UnknownOption (code 2) with the nearest name in the
+    same spelling."""
     option = _BY_ATTRIBUTE.get(name.replace("-", "_"))
     if option is None:
         import difflib

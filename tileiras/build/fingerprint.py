@@ -297,7 +297,7 @@ def _first_text(node: ast.AST) -> str:
 
 def named_files(tree: ast.Module, package: str) -> set[tuple[str, str]]:
     """The imports of functions that name files of packages that the module imports as a whole, such as
-    `rewrites.barriers.insert_barriers`: a lazy package loads the file then (`tileiras.lazy`).
+    `synchronization.barriers.insert_barriers`: a lazy package loads the file then (`tileiras.lazy`).
 
     `package` holds the module; it and the packages around it are loaded before.
     """

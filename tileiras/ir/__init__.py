@@ -157,6 +157,7 @@ _LAZY = {
     "apply_patterns_greedily": "rewrite",
     "has_no_effect": "effects",
     "is_trivially_dead": "effects",
+    "remove_dead_operations": "effects",
     "ConversionTarget": "conversion",
     "ConversionRewriter": "conversion",
     "TypeConverter": "conversion",

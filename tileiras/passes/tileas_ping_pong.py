@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tileiras import passes, schedule
+from tileiras import schedule
 from tileiras.analysis.function_pass import FunctionPass
 from tileiras.dialects.nv_tileas import names
+from tileiras.ir import remove_dead_operations
 from tileiras.schedule.strategy import Strategy
 
 if TYPE_CHECKING:
@@ -36,4 +37,4 @@ class PingPong(FunctionPass):
         if len(switches) == 1:
             alternate_tiles = schedule.agents.alternate_agents.alternate_tiles
             if alternate_tiles(switches[0], func, gpu, self.strategy.is_by_rule, context.engine) is not None:
-                passes.dce.remove_dead_operations(func)
+                remove_dead_operations(func)

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tileiras import passes, schedule
+from tileiras import schedule
 from tileiras.analysis.function_pass import FunctionPass
 from tileiras.dialects.nv_tileas import names
+from tileiras.ir import remove_dead_operations
 
 if TYPE_CHECKING:
     from tileiras.dialects import nv_tileaa as aa
@@ -31,4 +32,4 @@ class SpecializeMma(FunctionPass):
         switches = [op for op in func.body.blocks[0].operations if op.name == names.AGENT_SWITCH]
         if len(switches) == 1 and any(op.name == names.TENSOR_DOT for op in switches[0].walk()):
             if schedule.agents.dot_agent.specialize_dots(switches[0], func, gpu, context.engine):
-                passes.dce.remove_dead_operations(func)
+                remove_dead_operations(func)

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tileiras import passes, schedule
+from tileiras import schedule
 from tileiras.analysis.function_pass import FunctionPass
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.nv_tileas import names
+from tileiras.ir import remove_dead_operations
 
 if TYPE_CHECKING:
     from tileiras.dialects import nv_tileaa as aa
@@ -38,4 +39,4 @@ class SpecializeStores(FunctionPass):
             isinstance(op, tileas.TiledStoreOp) and tileas.AHEAD_ATOM in op.attributes for op in switches[0].walk()
         ):
             if schedule.agents.store_agent.specialize_stores(switches[0], func, gpu, context.engine):
-                passes.dce.remove_dead_operations(func)
+                remove_dead_operations(func)

@@ -197,7 +197,7 @@ def _items(options: StageOptions) -> list[Pass | PassWhereFound]:
     """The passes; one that is triggered by operations is created only when a function contains one of them."""
     items: list[Pass | PassWhereFound] = []
     if options.deterministic == "require":
-        items.append(tileiras.passes.verify_deterministic.VerifyDeterministic())
+        items.append(tileiras.order.verify_deterministic.VerifyDeterministic())
     strategy, left_out = Strategy.of(options), _left_out(options)
     values = _option_values(options, strategy)
     for row in _enabled(options):

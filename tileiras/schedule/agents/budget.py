@@ -54,7 +54,8 @@ def resolve_boundary(
     tiles, expected = block_registers(switch.agents[0].block), expected_registers(func)
     others, service = sum(counts[1:]), service_registers(switch)
     shares = register_shares(tiles, expected, compute, others, service, least_ctas_of(func))
-    # ptxas 13.5 holds single instructions to the registers that threads start with, whatever `setmaxnreg` adds (C7602).
+    # ptxas 13.5 holds single instructions to the registers that threads start with, without those that `setmaxnreg`
+    # adds (C7602).
     needed = min(least_of_reads(func.walk()), REGISTERS_PER_THREAD)
     while (ctas := least_ctas_of(func)) > 1 and entry_registers(WARP_SIZE * shares.warps, ctas) < needed:
         func.attributes["kernel_spec"] = func.kernel_spec.with_occupancy(ctas - 1)

@@ -175,7 +175,8 @@ class Estimate(NamedTuple):
         reasons = list(self.by_reason().items())[:6]
         lines.append(f"warps: issue {self.issued:.0%}, " + ", ".join(f"{name} {share:.0%}" for name, share in reasons))
         held = self.occupancy
-        lines.append(f"{counted(held.ctas, 'CTA')}, {counted(held.warps, 'warp')} an SM ({held.limit}), {held.waves:.3g} waves")
+        fill = f"{counted(held.ctas, 'CTA')}, {counted(held.warps, 'warp')} an SM ({held.limit})"
+        lines.append(f"{fill}, {held.waves:.3g} waves")
         return "\n".join([*lines, *self.notes])
 
 
