@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from .assembly_format import Custom, FunctionalType, Oilist, Optional, TypeDirective, Variable, compile_format
 from .attributes import DenseArrayAttr
 from .blocks import Region
-from .fields import Field
+from .fields import Field, only_type
 from .location import SourceLoc
 from .operation import OPERAND_SEGMENTS, RESULT_SEGMENTS, Operation
 from .traits import (
@@ -46,12 +46,7 @@ def _source_of_type(cls: type[Operation], field: Field, spelled: set[tuple[str, 
     of_kind = cls.operand_fields if field.kind == "operand" else cls.result_fields
     if (field.kind, of_kind.index(field)) in spelled:
         return field.kind, of_kind.index(field)
-    constraint = field.constraint
-    if isinstance(constraint, Type):
-        return "type", constraint
-    if isinstance(constraint, type) and issubclass(constraint, Type) and constraint.name and not constraint.parameters:
-        return "type", constraint()
-    only = getattr(constraint, "only_type", None)
+    only = only_type(field.constraint)
     if only is not None:
         return "type", only
     for name in _matching(cls, field.name, field.kind == "result"):

@@ -18,13 +18,9 @@ from .constraints import DictArrayAttr
 from .operation import TileOp
 
 
-class PreviewCallOp(TileOp):
+class PreviewCallOp(TileOp, name="cuda_tile.preview$call", since="13.5", opcode=0x4002, group="Preview"):
     """Calls a function of a tile library."""
 
-    name = "cuda_tile.preview$call"
-    group = "Preview"
-    since = "13.5"
-    opcode = 0x4002
     callee = attribute(SymbolRefAttr, "the function")
     const_args = attribute(ArrayAttr, "arguments that are known when compiling")
     arg_attrs = attribute(DictArrayAttr, "a dictionary per argument", optional=True)
