@@ -20,7 +20,10 @@ from tileiras.options import CompileOptions, lookup, missing_gpu
 from tileiras.stages import StageContext
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
     from tileiras.ir import Operation
+    from tileiras.option_types import CompileKeywords
 
 __all__ = [
     "Artifact", "Kernel", "checked_options", "compile", "compile_any", "compile_with", "handled", "join", "open_source",
@@ -38,7 +41,7 @@ def compile(
     source_name: str | None = None,
     handlers: Sequence[Handler] = (),
     signature: object = None,
-    **options: object,
+    **options: Unpack[CompileKeywords],
 ) -> Artifact:
     """Compile one source for one GPU.
 

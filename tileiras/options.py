@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from tileiras.diagnostics import CompileError, Diagnostic, ExitCode
+from tileiras.diagnostics import CompileError, Diagnostic, ExitCode, Severity
 from tileiras.named_tuple import NamedTuple
 
 GPU_NAMES = (
@@ -145,15 +145,22 @@ def accepted(option: Option) -> str:
     return {int: "an integer", str: "text", list: "a list of words"}[option.kind]
 
 
+class UnknownOption(CompileError, TypeError):
+    """An option that does not exist; a TypeError as well, as for any misspelt keyword of a Python function."""
+
+
 def lookup(name: str) -> Option:
-    """The option called `name`, with dashes or underscores; raises CompileError (code 2) with the nearest name."""
+    """The option called `name`, with dashes or underscores; raises UnknownOption (code 2) with the nearest name in the
+    same spelling."""
     option = _BY_ATTRIBUTE.get(name.replace("-", "_"))
     if option is None:
         import difflib
 
-        near = difflib.get_close_matches(name.replace("_", "-"), OPTIONS, 1)
+        spelled = [option.attribute if "_" in name else option.name for option in OPTIONS.values()]
+        near = difflib.get_close_matches(name, spelled, 1)
         hint = f" (did you mean '{near[0]}'?)" if near else ""
-        raise _bad(f"unknown option '{name}'{hint}; known options: {', '.join(OPTIONS)}")
+        message = f"unknown option '{name}'{hint}; known options: {', '.join(spelled)}"
+        raise UnknownOption([Diagnostic(Severity.ERROR, None, message)], ExitCode.CONFIGURATION)
     return option
 
 

@@ -173,11 +173,12 @@ def test_the_store_of_one_run_can_be_named(kernel, monkeypatch):
 
 def test_the_version_names_the_build(capsys):
     assert main(["--version"]) == 0
-    first, versions, build = capsys.readouterr().out.splitlines()
+    first, versions, *tools, build = capsys.readouterr().out.splitlines()
     assert first == f"tileiras {tileiras.__version__}" and versions == "Tile IR bytecode 13.1 to 13.5"
+    assert [line.split()[0] for line in tools] == ["ptxas", "libdevice", "nvdisasm"]
     assert re.fullmatch("Build [0-9a-f]{16}", build)
     assert main(["--version"]) == 0
-    assert capsys.readouterr().out.splitlines()[2] == build
+    assert capsys.readouterr().out.splitlines()[-1] == build
 
 
 def test_a_refused_operation_of_bytecode_is_named_when_nothing_says_its_line(tmp_path, capsys):
@@ -232,7 +233,7 @@ def test_what_is_shown_of_a_text_is_what_helps(kernel, capsys, text, said):
 def test_hidden_options_are_shown_to_those_who_ask(capsys):
     def names(word):
         assert main([word]) == 0
-        rows = re.findall(r"^  (-.*?) +- ", capsys.readouterr().out, re.MULTILINE)
+        rows = re.findall(r"^  (-.*?)(?: +- |$)", capsys.readouterr().out, re.MULTILINE)
         return {spelling for row in rows for spelling in re.findall(r"-[\w-]+", row)}
 
     shown, everything = names("--help"), names("--help-hidden")

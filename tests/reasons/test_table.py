@@ -14,11 +14,11 @@ from tileiras.remarks import KINDS, NAMES
 
 ROOT = Path(__file__).parents[2]
 
-EMITTERS = {"Reason": 0, "NotSeparable": 1, "Indivisible": 1, "_Refusal": 0, "refused": 1, "NoDescriptor": 0}
+EMITTERS = {"Reason": 0, "CannotSpecialize": 1, "Indivisible": 1, "_Refusal": 0, "refused": 1, "NoDescriptor": 0}
 """Function or class -> the position of a code among its arguments; keywords are the arguments of the code."""
 
 FORWARDING = {
-    "cta_pairs.py", "copied_loads.py", "matrix_descriptor.py", "plan_cta.py", "producer_slice.py", "remarks.py"
+    "cta_pairs.py", "copied_loads.py", "matrix_descriptor.py", "plan_cta.py", "remarks.py", "slice.py"
 }  # fmt: skip
 """Files whose emitters pass a code on."""
 

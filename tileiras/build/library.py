@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import tileiras
 from tileiras import api, pipeline, units
@@ -36,6 +36,11 @@ from tileiras.of_a_command import forgotten_by
 from tileiras.options import CompileOptions
 from tileiras.pipeline import Stage
 
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from tileiras.option_types import CompileKeywords
+
 ROW = Stage("compile", pipeline.FILE, "", (), (), "a whole compilation", module="tileiras.api")
 """The pseudo-stage in keys of whole compilations; its code is the driver in `tileiras.api`."""
 
@@ -52,7 +57,7 @@ def compile(
     source_name: str | None = None,
     handlers: Sequence[Handler] = (),
     signature: object = None,
-    **options: object,
+    **options: Unpack[CompileKeywords],
 ) -> Artifact:
     """`tileiras.api.compile` with the artifact store as a cache.
 

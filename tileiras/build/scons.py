@@ -45,10 +45,13 @@ from tileiras.build.places import absolute_path, build_folder, from_top, named_f
 from tileiras.build.sessions import locks, session, take_turns
 from tileiras.build.stage_action import BUILDERS, StageAction, asked, checked_options, construction_variable, step_of
 from tileiras.build.store import default_directory
-from tileiras.build.variables import BadVariable, words
+from tileiras.build.variables import BadVariable, construction_variables, words
 from tileiras.build.watched import Single, Tree
 from tileiras.diagnostics import ExitCode
 from tileiras.options import GPU_NAMES, CompileOptions
+
+command_line = arguments.located(construction_variables)
+"""The construction variables that the words `NAME=VALUE` of a command line set: for `Environment` in an SConstruct."""
 
 _OWN_ACTIONS = (StageAction, reports.ReportAction)
 """Actions declared by this tool; a node with any other action is a consumer of the kernels."""

@@ -249,12 +249,15 @@ class Watch:
         many = len(kernels) > TOGETHER
         reports: list[Report] = []
         failed = 0
+        told: set[tuple[str, str]] = set()
         for kernel, done in self._all(self._in_order(kernels)):
             failed += any(report.code for report in done.reports)
             self._settle(kernel)
             reports += done.reports
             for report in done.reports:
-                if report.text:
+                # Most mistakes recur for all targets and products of a source.
+                if report.text and (kernel.path, report.text) not in told:
+                    told.add((kernel.path, report.text))
                     self._error(report.text)
             text = "" if any(report.code for report in done.reports) else self._remarks(kernel)
             if text:

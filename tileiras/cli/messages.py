@@ -18,6 +18,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import tileiras
+from tileiras.cli import process
 from tileiras.cli.outputs import Output, Outputs
 from tileiras.diagnostics import CompileError, Diagnostic, ExitCode, Severity, excerpt, render, to_json, unique
 from tileiras.remarks import KINDS, Remark, RemarkFilter, remarks_of, render_command_line, to_yaml
@@ -55,7 +56,7 @@ class Report:
             failed.diagnostics.insert(0, Diagnostic(Severity.ERROR, None, message))
         else:
             # The vendor's tool writes the first line without a severity.
-            print(message, file=sys.stderr)
+            process.complain(message)
         return failed
 
     def failure(self, error: CompileError) -> None:
@@ -87,7 +88,7 @@ class Report:
         elif self.json:
             print(to_json(remarks), end="", file=sys.stderr)
         elif remarks:
-            print(render_command_line(remarks), end="", file=sys.stderr)
+            process.complain(render_command_line(remarks).removesuffix("\n"))
 
     def remark(self, remark: Remark | None) -> None:
         """Print a remark about the command line, whether or not remarks about the kernel are requested."""
@@ -105,7 +106,7 @@ class Report:
             text = render(diagnostics) if self.bytecode is None else render_for_bytecode(
                 diagnostics, damaged, self.bytecode
             )
-            print(text, file=sys.stderr)
+            process.complain(text)
 
 
 def _operation_at(offset: int, bytecode: bytes) -> str:

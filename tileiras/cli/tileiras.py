@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import tileiras
 from tileiras import bytecode, cli, cmake_folder, pipeline, pkgconfig_folder, units
-from tileiras.bytecode.versions import HEADER_SIZE, OLDEST, PREVIEW, SUPPORTED, has_previews
+from tileiras.bytecode.versions import HEADER_SIZE, PREVIEW, SUPPORTED, has_previews
 from tileiras.cli import depfiles, driver_options, instrumentation, process
 from tileiras.cli.command_line import CommandLine, Stop
 from tileiras.cli.driver_options import PROGRAM
@@ -59,6 +59,8 @@ def program() -> int:
 def main(arguments: Sequence[str] | None = None) -> int:
     """The program; returns the exit code."""
     words = sys.argv[1:] if arguments is None else list(arguments)
+    if words and words[0] in driver_options.IS_VERB and not os.path.exists(words[0]):
+        return cli.verbs.run(words)
     line = driver_options.command_line()
     try:
         try:
@@ -327,9 +329,7 @@ def _refused_libraries(values: Mapping[str, Any]) -> CompileError | None:
 
 
 def _version() -> str:
-    from tileiras import __version__
-
-    return f"{PROGRAM} {__version__}\nTile IR bytecode {OLDEST} to {PREVIEW}\nBuild {_build()}\n"
+    return f"{cli.toolkits.version_text(PROGRAM)}Build {_build()}\n"
 
 
 def _build() -> str:

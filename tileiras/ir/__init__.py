@@ -3,7 +3,7 @@
 Knows no dialect.  Import from here, not from the submodules.
 """
 
-from tileiras.lazy import lazy_names
+from tileiras.lazy import lazy_dir, lazy_names
 
 from .attributes import (
     ArrayAttr,
@@ -127,6 +127,18 @@ from .types import (
 )
 from .values import BlockArgument, OpResult, Value
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .conversion import ConversionRewriter, ConversionTarget, TypeConverter, apply_conversion
+    from .dominance import DominanceInfo
+    from .effects import has_no_effect, is_trivially_dead
+    from .operand_parser import UnresolvedOperand
+    from .parser import Argument, ParseError, Parser, parse_attribute, parse_module, parse_operations, parse_type
+    from .pass_manager import Pass, PassManager
+    from .printer import Printer, attribute_text, print_op
+    from .rewrite import PatternRewriter, RewritePattern, apply_patterns_greedily
+    from .verifier import verify
+
 # Text is read and written on demand: a build from bytecode to PTX in one process never loads the parser.
 _LAZY = {
     "ParseError": "parser",
@@ -138,7 +150,6 @@ _LAZY = {
     "print_op": "printer",
     "attribute_text": "printer",
     "Argument": "parser",
-    "UnresolvedOperand": "parser",
     "parse_operations": "parser",
     "verify": "verifier",
     "PatternRewriter": "rewrite",
@@ -146,6 +157,7 @@ _LAZY = {
     "apply_patterns_greedily": "rewrite",
     "has_no_effect": "effects",
     "is_trivially_dead": "effects",
+    "remove_dead_operations": "effects",
     "ConversionTarget": "conversion",
     "ConversionRewriter": "conversion",
     "TypeConverter": "conversion",
@@ -153,6 +165,8 @@ _LAZY = {
     "Pass": "pass_manager",
     "PassManager": "pass_manager",
     "DominanceInfo": "dominance",
+    "UnresolvedOperand": "operand_parser",
 }
 
 __getattr__ = lazy_names(__name__, globals(), _LAZY)
+__dir__ = lazy_dir(globals(), _LAZY)

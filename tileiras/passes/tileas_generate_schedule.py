@@ -11,8 +11,8 @@ hints of the loads and the available memory, unless given), and which iterations
 - `loads=none` leaves all loops unchanged;
 - `loads=agent` requests warp specialization: an agent of its own issues the loads, where possible.  `variant=heavy`
   also schedules the operations of the computing agent, for the units and registers that it then has
-  (`schedule/agent_stages.py`);
-- `loads=by-rule` does so in loops where a rule predicts a gain (`schedule/warp_specialize.py`);
+  (`schedule/agents/load_stages.py`);
+- `loads=by-rule` does so in loops where a rule predicts a gain (`schedule/agents/rules/load.py`);
 - `overlap=model`: loops whose loads run ahead are software-pipelined if an SM has no other warps that compute during a
   dot, overlapped iterations are shorter by the static model, and their tiles fit into registers: operations get stages
   and an order in a round of the loop (`nv_tile.aws.stage`, `nv_tile.aws.order`).  `placements` limits the number of
@@ -28,8 +28,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tileiras import schedule
+from tileiras.analysis.function_pass import FunctionPass
 from tileiras.dialects import scf
-from tileiras.passes import FunctionPass
 from tileiras.schedule.strategy import Loads, Overlap, Strategy
 
 if TYPE_CHECKING:
@@ -71,6 +71,6 @@ class GenerateSchedule(FunctionPass):
             if strategy.overlap is not Overlap.OFF and done.pipelined and not strategy.may_have_agents:
                 schedule.overlap.overlap_loops(func, gpu, strategy, context.engine)
         if specializes:
-            has_agents = schedule.warp_specialize.specialize_loops(func, gpu, strategy, context.engine)
+            has_agents = schedule.agents.rules.load.specialize_loops(func, gpu, strategy, context.engine)
             if strategy.overlap is Overlap.BY_RULE and not has_agents:
                 schedule.overlap.overlap_loops(func, gpu, strategy, context.engine)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tileiras import schedule
+from tileiras.analysis.function_pass import FunctionPass
 from tileiras.dialects import nv_tileas as tileas
-from tileiras.passes import FunctionPass
 
 if TYPE_CHECKING:
     from tileiras.dialects import nv_tileaa as aa
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 class MaterializeSchedule(FunctionPass):
     name = "tileas-materialize-schedule"
+    optional = True
+    schedules = True
     requires = "SCHEDULED"
     needs = "schedules"
     establishes = "agents, and pipes between them, where a loop's loads go to an agent of their own"
@@ -24,4 +26,4 @@ class MaterializeSchedule(FunctionPass):
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
         schedules = (op.attributes.get(tileas.LOOP_SCHEDULE) for op in func.walk())
         if any(each is not None and each.kind == tileas.WARP_SPECIALIZE for each in schedules):
-            schedule.materialize.agents.specialize(func, gpu, context.engine)
+            schedule.agents.load_split.specialize(func, gpu, context.engine)

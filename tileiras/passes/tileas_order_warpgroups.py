@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tileiras import dialects, schedule
-from tileiras.passes import FunctionPass
+from tileiras.analysis.function_pass import FunctionPass
 
 if TYPE_CHECKING:
     from tileiras.dialects import nv_tileaa as aa
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 class OrderWarpgroups(FunctionPass):
     name = "tileas-order-warpgroups"
+    optional = True
+    schedules = True
     requires = "SYNCHRONIZED"
     needs = "asynchronous dots and their waits; all barriers where they will be"
     establishes = "`async.wait_turn` and `async.end_turn` in agents of several warpgroups"
@@ -24,4 +26,4 @@ class OrderWarpgroups(FunctionPass):
         switches = [op for op in func.walk() if isinstance(op, dialects.nv_tileas.agents.AgentSwitchOp)]
         if switches and gpu.has("wgmma"):
             for switch in switches:
-                schedule.warpgroup_turns.order_warpgroups(func, switch, gpu, context.engine)
+                schedule.agents.rules.warpgroup_turns.order_warpgroups(func, switch, gpu, context.engine)

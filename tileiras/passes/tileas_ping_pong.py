@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tileiras import passes, rewrites
+from tileiras import schedule
+from tileiras.analysis.function_pass import FunctionPass
 from tileiras.dialects.nv_tileas import names
-from tileiras.passes import FunctionPass
+from tileiras.ir import remove_dead_operations
 from tileiras.schedule.strategy import Strategy
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 class PingPong(FunctionPass):
     name = "tileas-ping-pong"
+    optional = True
+    schedules = True
     requires = "SCHEDULED"
     needs = "agents with their warps; dots of warpgroups with their waits"
     establishes = "a second agent that computes, for every other tile, in loops over tiles"
@@ -32,6 +35,6 @@ class PingPong(FunctionPass):
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
         switches = [op for op in func.body.blocks[0].operations if op.name == names.AGENT_SWITCH]
         if len(switches) == 1:
-            by_rule = self.strategy.is_by_rule
-            if rewrites.ping_pong.take_turns(switches[0], func, gpu, by_rule, context.engine) is not None:
-                passes.dce.remove_dead_operations(func)
+            alternate_tiles = schedule.agents.alternate_agents.alternate_tiles
+            if alternate_tiles(switches[0], func, gpu, self.strategy.is_by_rule, context.engine) is not None:
+                remove_dead_operations(func)

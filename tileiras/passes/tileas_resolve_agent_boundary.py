@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tileiras import rewrites
+from tileiras import schedule
+from tileiras.analysis.function_pass import FunctionPass
 from tileiras.dialects.nv_tileas import names
-from tileiras.passes import FunctionPass
 
 if TYPE_CHECKING:
     from tileiras.dialects import nv_tileaa as aa
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 class ResolveAgentBoundary(FunctionPass):
     name = "tileas-resolve-agent-boundary"
+    optional = True
+    schedules = True
     requires = "SCHEDULED"
     needs = "agents with as many warps as the kernel has"
     establishes = "warps and registers of agents, layouts of what an agent of fewer warps does"
@@ -25,4 +27,4 @@ class ResolveAgentBoundary(FunctionPass):
         switches = [op for op in func.body.blocks[0].operations if op.name == names.AGENT_SWITCH]
         if switches:
             for switch in switches:
-                rewrites.agent_boundary.resolve_boundary(switch, func, gpu, context.engine)
+                schedule.agents.budget.resolve_boundary(switch, func, gpu, context.engine)

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tileiras import passes, rewrites
+from tileiras import schedule
+from tileiras.analysis.function_pass import FunctionPass
 from tileiras.dialects.nv_tileas import names
-from tileiras.passes import FunctionPass
+from tileiras.ir import remove_dead_operations
 
 if TYPE_CHECKING:
     from tileiras.dialects import nv_tileaa as aa
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 class SpecializeMma(FunctionPass):
     name = "tileas-specialize-mma"
+    optional = True
+    schedules = True
     requires = "ASYNCHRONOUS"
     needs = "agents with their warps; dots into tensor memory with buffers, groups and waits"
     establishes = (
@@ -28,5 +31,5 @@ class SpecializeMma(FunctionPass):
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
         switches = [op for op in func.body.blocks[0].operations if op.name == names.AGENT_SWITCH]
         if len(switches) == 1 and any(op.name == names.TENSOR_DOT for op in switches[0].walk()):
-            if rewrites.mma_agent.specialize_products(switches[0], func, gpu, context.engine):
-                passes.dce.remove_dead_operations(func)
+            if schedule.agents.dot_agent.specialize_dots(switches[0], func, gpu, context.engine):
+                remove_dead_operations(func)

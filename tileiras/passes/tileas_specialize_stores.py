@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tileiras import passes, rewrites
+from tileiras import schedule
+from tileiras.analysis.function_pass import FunctionPass
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.nv_tileas import names
-from tileiras.passes import FunctionPass
+from tileiras.ir import remove_dead_operations
 
 if TYPE_CHECKING:
     from tileiras.dialects import nv_tileaa as aa
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 class SpecializeStores(FunctionPass):
     name = "tileas-specialize-stores"
+    optional = True
+    schedules = True
     requires = "SCHEDULED"
     needs = "agents with their warps; stores marked with the atom of a tensor map"
     establishes = "an agent that copies a tile to memory while the next one is computed, in loops over tiles"
@@ -35,5 +38,5 @@ class SpecializeStores(FunctionPass):
         if len(switches) == 1 and any(
             isinstance(op, tileas.TiledStoreOp) and tileas.AHEAD_ATOM in op.attributes for op in switches[0].walk()
         ):
-            if rewrites.store_agent.specialize_stores(switches[0], func, gpu, context.engine):
-                passes.dce.remove_dead_operations(func)
+            if schedule.agents.store_agent.specialize_stores(switches[0], func, gpu, context.engine):
+                remove_dead_operations(func)

@@ -16,7 +16,8 @@ from tileiras.server import protocol, warm_up
 
 PACKAGES = (
     "ir", "dialects", "bytecode", "analysis", "targets", "layout", "resources", "slicing", "assignment", "schedule",
-    "rewrites", "lowering", "codegen", "passes", "stages", "cli", "server",
+    "tile_blocks", "operands", "tensor_maps", "registers", "synchronization", "lowering", "codegen",
+    "passes", "stages", "cli", "server",
 )  # fmt: skip
 """Packages that compilations use: loaded completely, so that requests load no module."""
 

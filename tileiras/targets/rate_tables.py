@@ -305,6 +305,7 @@ _B200_TENSOR = Figure(0.63, f"cuBLAS's bf16 product of 8192^3: 1,414 of 2,243 TF
 PRODUCTS: dict[str, Product] = {
     "T4": _product("sm_75", 40, 1590, 4, Figure(799, f"1,270 GB/s, {_T4_PAPER}", "recalled"), 0.32),
     "A100": _product("sm_80", 108, 1410, 40, Figure(2008, LUO), 2.039),
+    "A100 40GB": _product("sm_80", 108, 1410, 40, Figure(2008, LUO), 1.555),
     "A10": _product("sm_86", 72, 1695, 6, _GA102_L2, 0.6, _professional("sm_86")),
     "RTX 3090": _product("sm_86", 82, 1695, 6, _GA102_L2, 0.936),
     "L4": _product("sm_89", 58, 2040, 48, _bus(192), 0.3, _professional("sm_89")),
@@ -319,6 +320,7 @@ PRODUCTS: dict[str, Product] = {
     ),
     "RTX 5090": _product("sm_120", 170, 2407, 96, _bus(512), 1.792),
     "RTX PRO 6000": _product("sm_120", 188, 2617, 128, _bus(512), 1.792, _professional("sm_120")),
+    "RTX PRO 6000 Max-Q": _product("sm_120", 188, 2280, 128, _bus(512), 1.792, _professional("sm_120")),
 }
 """H100 is the SXM module; its clock and the H100 PCIe's are those that their f16 peaks follow from.  A10 stands for the
 RTX A series of GA102, RTX 3090 for GeForce."""

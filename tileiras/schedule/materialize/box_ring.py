@@ -27,11 +27,10 @@ from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.arith.build import compare, integer
 from tileiras.ir import Block, Builder, Operation, Pure, Region, UnitAttr, Value
 from tileiras.layout.scratch import Warps, exchanges
+from tileiras.schedule.agents.channels import copy_box, create_pipe, descriptor_of
 from tileiras.schedule.staging import StagedLoad
 from tileiras.schedule.tensor_boxes import consumer_kind, ctas_of, is_multicast
 from tileiras.targets.pipe_protocol import BOXES, PIPE_PROTOCOLS
-
-from .pipes import copy_box, create_pipe, descriptor_of
 
 Again = Callable[[Value], Value]
 """Value of the loop's body -> its value in the requested iteration."""

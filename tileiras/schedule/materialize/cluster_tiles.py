@@ -18,11 +18,11 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.arith.build import binary
 from tileiras.ir import Builder, IntegerAttr, Operation, Value, i32
+from tileiras.schedule.agents.channels import Pipe
 from tileiras.schedule.staging import StagedLoad
 from tileiras.schedule.tensor_boxes import is_multicast
 
 from .cluster_trips import of_neighbor
-from .pipes import Pipe
 
 
 class ClusterTiles:

@@ -18,10 +18,9 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.arith.build import binary, integer
 from tileiras.ir import Block, Builder, IntegerAttr, Region, Value, i32
-from tileiras.schedule.agent_plan import LoopPlan
+from tileiras.schedule.agents.channels import Pipe, Ring
+from tileiras.schedule.agents.load_plan import LoopPlan
 from tileiras.schedule.tensor_boxes import ctas_of
-
-from .pipes import Pipe, Ring
 
 
 def most_trips(func: aa.FuncOp, plan: LoopPlan, builder: Builder) -> Value | None:

@@ -18,7 +18,7 @@ from tileiras.codegen.target_machine import processor
 from tileiras.dialects import llvm, nvvm
 from tileiras.dialects.nvvm.atomics import FORMS
 from tileiras.ir import Block, IntegerType, bf16, f16, f32, f64
-from tileiras.lowering.tileas_to_llvm import access
+from tileiras.lowering.tileas_to_llvm.memory import access
 from tileiras.sim.emulator.errors import EmulationError
 from tileiras.sim.emulator.instructions import decode
 from tileiras.sim.emulator.ptx import parser

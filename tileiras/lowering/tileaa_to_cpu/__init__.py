@@ -1,0 +1,56 @@
+"""nv_tileaa -> LLVM IR for CPUs: tiles become loops over vectors.
+
+One file per family of operations; each ends in a table from operation to rule.  `elementwise`, `floats` and `shape` have
+the rules of expressions, which are computed in the loops of their users (`plan`).  An operation without a rule is
+refused with its location.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from tileiras.dialects.nv_tileaa import FuncOp, GlobalOp
+from tileiras.ir import Operation
+
+from . import atomics, collectives, control, dot, floats, function, memory, pieces, views
+from .lower import Features, Lowering
+
+_RULES = {
+    name: rule
+    for family in (atomics, collectives, control, dot, function, memory, pieces, views)
+    for name, rule in family.FAMILY.items()
+}
+
+
+
+def lower(module: Operation, features: Features, attributes: str) -> tuple[str, dict[str, Any]]:
+    """LLVM IR text of the kernel of a module, and its launch description.
+
+    `attributes` are those of functions.  Raises CompileError, located, for an operation without a rule.
+    """
+    body = list(module.regions[0].blocks[0].operations)
+    globals_ = [function.global_definition(op) for op in body if isinstance(op, GlobalOp)]
+    (kernel,) = (op for op in body if isinstance(op, FuncOp))
+    state = Lowering(kernel, features, _RULES)
+    block = function.block_function(state, kernel)
+    entry = function.entry_function(state, kernel)
+    parts = [
+        *globals_, *state.constants, "", block, entry, *sorted(state.code.declarations.values()), "",
+        f"attributes #0 = {{ {attributes} }}", "",
+    ]  # fmt: skip
+    description = {
+        "name": state.name,
+        "parameters": function.parameters(kernel),
+        "hidden_parameters": [],
+        "block": [1, 1, 1],
+        "cluster": [1, 1, 1],
+        "shared_memory": 0,
+        "scratch": state.arena.size,
+        "messages": state.messages,
+    }
+    return "\n".join(parts), description
+
+
+def to_json(description: dict[str, Any]) -> str:
+    return json.dumps({"kernels": [description]}, indent=2) + "\n"

@@ -1,0 +1,153 @@
+"""The number of warps of each agent of a kernel, and their registers; and the narrowing of an agent to fewer warps than
+the kernel has: its threads hold the elements of the other warps in further registers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from tileiras.analysis.agents import least_ctas_of
+from tileiras.diagnostics import DiagnosticEngine
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects import nv_tileas as tileas
+from tileiras.dialects.nv_tileas import names
+from tileiras.dialects.nv_tileas.agents import AgentSwitchOp
+from tileiras.ir import DenseArrayAttr, IntegerAttr, Operation, Region, TensorType, Value, i32
+from tileiras.layout import LinearLayout
+from tileiras.layout.encoding import encode, layout_of, with_layout
+from tileiras.reasons import Reason
+from tileiras.remarks import Remark
+from tileiras.resources.agent_registers import (
+    POINTER_COPIES,
+    TILED_COPIES,
+    RegisterShares,
+    loading_warps,
+    register_shares,
+)
+from tileiras.resources.expected_registers import expected_registers
+from tileiras.resources.limits import LEAST_RESERVE
+from tileiras.resources.register_bounds import least_of_reads
+from tileiras.resources.registers import block_registers
+from tileiras.schedule.agents.slice import CannotSpecialize
+from tileiras.targets import Target, registers_per_thread
+from tileiras.targets.sm import MAX_THREADS_PER_CTA, REGISTERS_PER_THREAD, WARP_SIZE, entry_registers
+
+RUNS = (tileas.AsyncTiledLoadOp, tileas.AsyncLoadOp)
+"""Copies by all threads of an agent."""
+
+
+def resolve_boundary(
+    switch: AgentSwitchOp, func: aa.FuncOp, target: Target, engine: DiagnosticEngine | None = None
+) -> None:
+    """Gives the agents of a switch, whose first one computes, their warps and registers, in place; a remark says how
+    many.
+
+    Leaves a switch unchanged that already has the numbers of warps.
+    """
+    if switch.num_warps is not None:
+        return
+    compute = func.kernel_spec.num_warps
+    counts = [compute, *(loading_warps(compute, not _has(region, RUNS)) for region in switch.agents[1:])]
+    for region, warps in zip(switch.agents[1:], counts[1:]):
+        if warps < compute:
+            narrow(region, warps)
+    tiles, expected = block_registers(switch.agents[0].block), expected_registers(func)
+    others, service = sum(counts[1:]), service_registers(switch)
+    shares = register_shares(tiles, expected, compute, others, service, least_ctas_of(func))
+    # ptxas 13.5 holds single instructions to the registers that threads start with, without those that `setmaxnreg`
+    # adds (C7602).
+    needed = min(least_of_reads(func.walk()), REGISTERS_PER_THREAD)
+    while (ctas := least_ctas_of(func)) > 1 and entry_registers(WARP_SIZE * shares.warps, ctas) < needed:
+        func.attributes["kernel_spec"] = func.kernel_spec.with_occupancy(ctas - 1)
+        if engine is not None:
+            cause = Reason("kernel.registers-of-instruction", registers=needed)
+            engine.emit(Remark(Reason("kernel.fewer-ctas", ctas=ctas - 1, asked=ctas, cause=cause), func.location))
+        shares = register_shares(tiles, expected, compute, others, service, ctas - 1)
+    give_warps(switch, func, target, counts, shares)
+    if engine is not None:
+        pipes = sum(op.name == names.CREATE_PIPELINE for op in func.body.blocks[0].operations)
+        said = Reason("agents.warps", compute=compute, load=sum(counts[1:]), pipes=pipes)
+        engine.emit(Remark(said, switch.location))
+
+
+def shares_with_further(switch: AgentSwitchOp, func: aa.FuncOp, warps: int) -> RegisterShares:
+    """The registers of a switch, whose first agent computes, with `warps` further warps.  Raises CannotSpecialize if
+    the threads that compute get too few."""
+    compute, *others = switch.warps(func.kernel_spec.num_warps)
+    if WARP_SIZE * (compute + sum(others) + warps) > MAX_THREADS_PER_CTA:
+        raise CannotSpecialize(switch, "agents.too-many-warps", warps=compute + sum(others) + warps)
+    tiles, ctas = block_registers(switch.agents[0].block), least_ctas_of(func)
+    shares = register_shares(
+        tiles, expected_registers(func), compute, sum(others) + warps, service_registers(switch), ctas
+    )
+    # Values beyond the registers that a thread can have would spill without further warps as well.
+    needed = min(tiles + LEAST_RESERVE, registers_per_thread(WARP_SIZE * compute, ctas))
+    if needed > shares.most:
+        raise CannotSpecialize(switch, "agents.too-few-registers", needed=needed, most=shares.most)
+    return shares
+
+
+def give_further(
+    switch: AgentSwitchOp, func: aa.FuncOp, target: Target, counts: list[int], shares: RegisterShares
+) -> None:
+    """Gives the agents of a switch, whose last one is new, their warps and registers."""
+    narrow(switch.agents[-1], counts[-1])
+    give_warps(switch, func, target, counts, shares)
+
+
+def give_warps(
+    switch: AgentSwitchOp, func: aa.FuncOp, target: Target, counts: list[int], shares: RegisterShares, compute: int = 1
+) -> None:
+    """Writes the warps and registers of the agents of a switch; the first `compute` of them compute."""
+    switch.attributes["num_warps"] = DenseArrayAttr(i32, counts)
+    func.attributes[tileas.BLOCK_WARPS] = IntegerAttr(shares.warps, i32)
+    switch.attributes.pop("max_regs", None)
+    if shares.compute and target.has("setmaxnreg"):
+        registers = [shares.compute] * compute + [shares.service] * (len(counts) - compute)
+        switch.attributes["max_regs"] = DenseArrayAttr(i32, registers)
+
+
+def service_registers(switch: AgentSwitchOp) -> int:
+    """Registers of a thread of the agents of a switch that do not compute."""
+    pointers = any(_has(region, (tileas.AsyncLoadOp,)) for region in switch.agents[1:])
+    return POINTER_COPIES if pointers else TILED_COPIES
+
+
+def _operations(region: Region) -> Iterator[Operation]:
+    for op in region.operations:
+        yield from op.walk()
+
+
+def _has(region: Region, kinds: tuple[type[Operation], ...]) -> bool:
+    return any(isinstance(op, kinds) for op in _operations(region))
+
+
+def narrow(region: Region, warps: int) -> None:
+    """Distributes the tiles of the kernel's warps over `warps` warps."""
+    for op in _operations(region):
+        values: list[Value] = [*op.results]
+        for inner in op.regions:
+            for block in inner.blocks:
+                values += block.arguments
+        for value in values:
+            if isinstance(value.type, TensorType) and isinstance(value.type.encoding, tileas.LinearLayoutAttr):
+                value.type = with_layout(value.type, _narrowed(layout_of(value.type), warps))
+        if isinstance(op, tileas.AsyncTiledLoadOp):
+            _narrow_copy(op, warps)
+
+
+def _narrow_copy(op: Any, warps: int) -> None:
+    layout = LinearLayout.from_coordinates(
+        {dim: getattr(op.layout, dim) for dim in ("register", "lane", "warp")}, op.view.type.shape
+    )
+    op.attributes["layout"] = encode(_narrowed(layout, warps))
+
+
+def _narrowed(layout: LinearLayout, warps: int) -> LinearLayout:
+    """The layout with the bits of a warp's number beyond `warps` warps among those of registers; copies of elements
+    that only other warps would have are left out."""
+    kept = (warps - 1).bit_length()
+    bases = layout.bases("warp")
+    moved = tuple(basis for basis in bases[kept:] if basis)
+    registers = (*layout.bases("register"), *moved)
+    return layout.with_bases("register", registers).with_bases("warp", bases[:kept])

@@ -1,0 +1,200 @@
+"""Whether the warps of a kernel are specialized: loads that run ahead go to an agent of their own.
+
+`pipeline-strategy=warp-specialize` requests it, `auto` leaves it to a rule.  Loops get the plain schedule first, which
+determines the loads that run ahead and their stages; the kernel is split where all of these loops can be
+(`agent_plan.py`).
+
+The rule: specialize where a loop may run three times and loads 8 KiB or more in each iteration, where an SM holds as
+many CTAs with the further warps as without them, and
+
+- one thread copies the tiles, in boxes of tensor maps: no warp waits for the whole CTA, and the threads that compute
+  issue no copies; or
+- threads copy (`cp.async`), and the threads that compute issue instructions of their own for as long as it takes to
+  issue the copies and to compute their addresses.  `mma.sync` and exponentials are such instructions, under which other
+  warps copy.  Threads whose dots are `wgmma` or `tcgen05` only wait, and can copy as well as others.
+
+Kernels whose dots are `mma.sync` keep one agent where a thread is likely to need all registers that it can have:
+beside another agent it has no more, and the control flow of agents takes some.  Gradients of K and V in tiles of 64x64,
+d 128, on RTX PRO 6000, would have 416 bytes of local memory instead of 0, and take 210 us instead of 165 by our
+estimate; those of 32x64 488 bytes, and 197 us instead of 164.
+
+A loop with single stages (`single_buffer.py`) is specialized where a pipe can have two, and dots leave as well or
+threads issue the copies.  Attention over one row in tiles of 64x256, 1024 keys, takes 11.3 us on B200 by our estimate
+with two stages of V, and 13.3 us without agents.
+
+By our estimate a matrix product of f16 of 8192, 128x128x64, takes 1,468 us on B200 where threads of an agent copy,
+and 1,066 us with the plain schedule; on RTX 5090 it takes 5,646 us with the agent and 6,350 us without
+(docs/scheduling.md).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tileiras.analysis.agents import least_ctas_of
+from tileiras.analysis.dots_in_flight import is_of_tensor_memory, is_of_warpgroups
+from tileiras.diagnostics import DiagnosticEngine
+from tileiras.dialects import nv_tileas as tileas
+from tileiras.dialects import scf
+from tileiras.ir import IntegerAttr, Operation, i32
+from tileiras.layout.accumulators import reads_a_in_tensor_memory
+from tileiras.layout.tensor_memory import COLUMNS
+from tileiras.reasons import Reason
+from tileiras.remarks import Remark
+from tileiras.resources.expected_registers import expected_registers
+from tileiras.resources.limits import threads_of
+from tileiras.schedule.agents.load_plan import LoadPlan, LoopPlan, leave_plain, pairs_need_dot_agent, plan_loads
+from tileiras.schedule.agents.resident_ctas import resident_ctas
+from tileiras.schedule.agents.slice import CannotSpecialize
+from tileiras.schedule.cost_model import nested_cost, operation_cost
+from tileiras.schedule.induction_variable import trip_count
+from tileiras.schedule.materialize.tensor_buffers import columns_taken
+from tileiras.schedule.resource_table import Resources, Unit, resources
+from tileiras.schedule.strategy import Strategy, Variant
+from tileiras.targets import Target, registers_per_thread
+from tileiras.targets.pipe_protocol import BOXES
+
+if TYPE_CHECKING:
+    from tileiras.dialects import nv_tileaa as aa
+
+LEAST_TRIPS, LEAST_BYTES = 3, 8192
+"""The least trip count, where it is known, of a loop that `auto` specializes, and the least bytes of the tiles of an
+iteration."""
+
+
+def specialize_loops(
+    func: aa.FuncOp, target: Target, strategy: Strategy, engine: DiagnosticEngine | None = None
+) -> bool:
+    """Whether the loops of a function of nv_tileas with a plain schedule leave their loads to an agent; their schedules
+    then say so.  Where they do not, a remark gives the reason."""
+    kinds = {op: _kind(op) for op in func.walk() if isinstance(op, scf.ForOp)}
+    single = [loop for loop, kind in kinds.items() if kind == tileas.SINGLE_BUFFER]
+    by_threads = [loop for loop in single if not _is_freed_by_commits(loop)]
+    loops = [loop for loop, kind in kinds.items() if kind in (tileas.PLAIN, tileas.SINGLE_BUFFER)]
+    loops = [loop for loop in loops if loop not in by_threads]
+    by_rule, variant = strategy.is_by_rule, strategy.agents
+    if not loops and by_rule:
+        return False
+    try:
+        if not loops:
+            raise CannotSpecialize(func, "agents.no-loads-ahead")
+        for loop in by_threads:
+            raise CannotSpecialize(loop, "agents.stages-filled-by-threads")
+        plan = plan_loads(func, target, loops)
+        # Without agents, all threads of both CTAs would meet in each iteration of a dot in a loop over tiles.
+        why = _gain(func, plan, target) if by_rule and not pairs_need_dot_agent(func) else None
+        if strategy.variant is Variant.HEAVY:
+            from tileiras.schedule.agents.load_stages import place_agents
+
+            plan = place_agents(func, plan, target, strategy, engine)
+    except CannotSpecialize as found:
+        leave_plain(loops, target)
+        if engine is not None:
+            said = Reason("agents.loads-stay", variant=variant, cause=found.reason)
+            engine.emit(Remark(said, found.op.location))
+        return False
+    for each in plan.loops:
+        each.loop.attributes[tileas.LOOP_SCHEDULE] = tileas.LoopScheduleAttr(tileas.WARP_SPECIALIZE, each.stages)
+        if each.loop in single:
+            _mark_stages(each, engine)
+    if engine is not None:
+        said = Reason("agents.loads-specialized", variant=variant, loops=len(plan.loops), cause=why)
+        engine.emit(Remark(said, func.location))
+    return True
+
+
+def _mark_stages(each: LoopPlan, engine: DiagnosticEngine | None) -> None:
+    """Records on loads of a loop with single stages where their pipes have more."""
+    for pipe in each.pipes:
+        if pipe.stages == each.stages:
+            continue
+        for staged in pipe.loads:
+            staged.load.attributes[tileas.STAGES] = IntegerAttr(pipe.stages, i32)
+            if engine is not None:
+                engine.emit(Remark(Reason("agents.pipe-stages", stages=pipe.stages), staged.load.location))
+
+
+def _gain(func: aa.FuncOp, plan: LoadPlan, target: Target) -> Reason:
+    """The reason for which the rule of `auto` gives a kernel another agent, for a remark.
+
+    Raises CannotSpecialize, with the reason, where it does not.
+    """
+    why, in_boxes = Reason("agents.one-thread-copies"), True
+    for each in plan.loops:
+        loop, trips = each.loop, trip_count(each.loop)
+        size = sum(staged.stage_bytes for pipe in each.pipes for staged in pipe.loads)
+        if trips is not None and trips < LEAST_TRIPS:
+            raise CannotSpecialize(loop, "agents.few-iterations", iterations=trips)
+        if _kind(loop) == tileas.SINGLE_BUFFER:
+            _check_single(func, each)
+        if size < LEAST_BYTES:
+            raise CannotSpecialize(loop, "agents.few-bytes", bytes=size, least=LEAST_BYTES)
+        if any(pipe.producer != BOXES for pipe in each.pipes):
+            in_boxes = False
+            copies, others = _issued(each, resources(target), func.kernel_spec.num_warps)
+            if others < copies:
+                raise CannotSpecialize(loop, "agents.copies-dominate", copies=round(copies), others=round(others))
+            why = Reason("agents.copies-are-covered", copies=round(copies), others=round(others))
+    _check_registers(func)
+    alone, beside = resident_ctas(func, plan, target, in_boxes)
+    if beside < alone:
+        raise CannotSpecialize(func, "agents.fewer-ctas", alone=alone, beside=beside)
+    return why
+
+
+def _check_single(func: aa.FuncOp, each: LoopPlan) -> None:
+    """Raises CannotSpecialize unless a loop with single stages gains: a pipe has two, and threads leave copies, or
+    dots, to others."""
+    if all(pipe.stages == 1 for pipe in each.pipes):
+        raise CannotSpecialize(each.loop, "agents.no-second-stage")
+    if any(pipe.producer != BOXES for pipe in each.pipes):
+        return
+    dots = [op for op in each.loop.body.block.operations if isinstance(op, tileas.DOTS)]
+    fits = columns_taken(dots) <= COLUMNS // (func.kernel_spec.occupancy or 1)
+    if not fits or not any(map(reads_a_in_tensor_memory, dots)):
+        raise CannotSpecialize(each.loop, "agents.one-thread-copies-already")
+
+
+def _check_registers(func: aa.FuncOp) -> None:
+    """Raises CannotSpecialize where warps hold the operands of dots, and a thread likely has no register left."""
+    dots = [op for op in func.walk() if isinstance(op, tileas.DOTS)]
+    if not dots or any(is_of_warpgroups(dot) or is_of_tensor_memory(dot) for dot in dots):
+        return
+    most = registers_per_thread(threads_of(func), least_ctas_of(func))
+    if expected_registers(func) >= most:
+        raise CannotSpecialize(func, "agents.no-register-left", most=most)
+
+
+def _issued(plan: LoopPlan, table: Resources, warps: int) -> tuple[float, float]:
+    """Cycles of an iteration in which threads issue copies of tiles, together with the operations that only their
+    addresses need, and cycles in which they issue all others."""
+    loads = {staged.load for pipe in plan.pipes for staged in pipe.loads}
+    gone = {leaf.convert for pipe in plan.pipes for staged in pipe.loads for leaf in staged.leaves}
+    for_copies: set[Operation] = set(loads)
+    copies = others = 0.0
+    for op in reversed(list(plan.loop.body.block.operations)):
+        if isinstance(op, (scf.ForOp, scf.IfOp, scf.WhileOp)):
+            # The issue slots of a loop without a known trip count are not known either; at least 0.
+            others += (nested_cost(op, warps, table) or {}).get(Unit.ISSUE, 0.0)
+            continue
+        users = [user for value in op.results for user in value.users]
+        if users and all(user in for_copies for user in users):
+            for_copies.add(op)
+        cycles = operation_cost(op, warps, table).busy.get(Unit.ISSUE, 0.0)
+        if op in for_copies:
+            copies += cycles
+        elif op not in gone:
+            others += cycles
+    return copies, others
+
+
+def _is_freed_by_commits(loop: scf.ForOp) -> bool:
+    """Whether all dots of a loop are into tensor memory, whose commits signal that a single stage may be filled
+    again."""
+    return all(is_of_tensor_memory(op) for op in loop.body.block.operations if isinstance(op, tileas.DOTS))
+
+
+def _kind(loop: scf.ForOp) -> str:
+    schedule = loop.attributes[tileas.LOOP_SCHEDULE]
+    assert isinstance(schedule, tileas.LoopScheduleAttr)
+    return schedule.kind
