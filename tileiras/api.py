@@ -101,7 +101,7 @@ def compile(
     *,
     gpu_name: str,
     opt_level: int = 3,
-    emit: str = "ptx",
+    emit: str | None = None,
     entry: str | None = None,
     source_name: str | None = None,
     handlers: Sequence[Handler] = (),
@@ -115,7 +115,8 @@ def compile(
         of a source; otherwise it is a path.
     signature: the signature of a function: its parameters in order, as after the kernel in TILEIRAS_EXPORT
         (`("f32[?]", "f32[?]", 1024)`), the front end's KernelSignature, or a dictionary of these by kernels' names.
-    emit: `bytecode`, `cuda_tile`, `tileaa`, `tileas`, `llvm`, `ptx`, `cubin` or `sass`.
+    emit: `bytecode`, `cuda_tile`, `tileaa`, `tileas`, `llvm`, `ptx`, `cubin` or `sass`; for a CPU `obj` behind
+        `llvm`.  PTX, or an object, when absent.
     entry: compile only this entry.
     source_name: the name of the source in messages, instead of its path.
     handlers: called in order with each diagnostic; one that returns True accepts it: it is not passed on or collected.
@@ -125,6 +126,7 @@ def compile(
     """
     values = checked_options(gpu_name, opt_level, options)
     with handled(handlers) as made:
+        emit = emit or pipeline.default_emit(gpu_name)
         made.append(compile_any(compile_with, source, signature, values, emit, entry, source_name))
     return made[0]
 
@@ -235,7 +237,7 @@ def compile_with(
     return the path of its copy.  `instrumentation` observes the passes of all stages; `times` receives the seconds of
     stages without passes.  `meanwhile` is called once while a stage waits for another process, if one does.
     """
-    last, suffix = pipeline.emit_stage(emit)
+    last, suffix = pipeline.emit_stage(emit, options["gpu-name"])
     given: Operation | bytes
     if isinstance(source, units.Source):
         opened, given = source, source.data
@@ -295,9 +297,12 @@ def _bytecode(module: Operation, version: str | None) -> bytes:
 
 
 def join(products: list[bytes], suffix: str) -> bytes:
-    """Join the products of several entries: PTX is linked to one module, other texts are concatenated."""
+    """Join the products of several entries: PTX is linked to one module, objects are members of an archive, other
+    texts are concatenated."""
     if len(products) == 1:
         return products[0]
+    if suffix == ".cpu.o":
+        return tileiras.codegen.archive.archive(products)
     if suffix == ".ptx":
         return tileiras.codegen.ptx_link.link([product.decode() for product in products]).encode()
     return units.joined(products, suffix)

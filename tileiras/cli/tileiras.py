@@ -104,8 +104,9 @@ def _run(inputs: Sequence[str], values: Mapping[str, Any], files: Sequence[str])
         raise CommandLineError("error: no input file provided")
     _check_service()
     name = inputs[0]
-    emit = values.get("emit", "cubin")
-    last, suffix = pipeline.emit_stage(emit)
+    gpu_name = values.get("gpu-name")
+    emit = values.get("emit", pipeline.default_emit(gpu_name, "cubin"))
+    last, suffix = pipeline.emit_stage(emit, gpu_name)
     given = {option: _of_compiler(option, value) for option, value in values.items() if option in OPTIONS}
     layered = _pipeline_options(values, given)
     outputs = Outputs()

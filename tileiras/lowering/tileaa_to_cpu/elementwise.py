@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from tileiras.dialects.arith.ops import splat_elements
 from tileiras.ir import DenseElementsAttr, TensorType, element_type_of
 
-from . import formats
+from . import directed, formats
 from .code import constant, float_literal, suffix, vector
 from .elements import EQUAL, Kind, Lanes, kind_of
 
@@ -319,7 +319,8 @@ def _fp_to_fp(low: Lowering, op: Any, operands: Sequence[Lanes]) -> Lanes:
     if not kind.format:
         if value.kind.number == "float":
             return Lanes(kind, count, number)
-        low.require(op, mode == "nearest_even", f"rounding {mode} from f64 to f32")
+        if mode != "nearest_even":
+            return Lanes(kind, count, directed.narrowed(code, count, number, mode))
         return Lanes(kind, count, code.value(f"fptrunc {value.type} {number} to {vector('float', count)}"))
     if value.kind.number == "double":
         number = formats.narrow_to_odd(code, count, number)
