@@ -1,4 +1,4 @@
-"""The stages of the compiler, in order; `tileiras --print-pipeline` prints them.
+"""The stages of the compiler, in order; `tileiras --print-pipeline` prints them (`pipeline_text`).
 
 The order is defined only here.
 
@@ -476,36 +476,3 @@ def _located(error: CompileError, context: StageContext) -> CompileError:
         if diagnostic.location is None:
             diagnostic.location = context.location
     return error
-
-
-def _passes(row: Stage) -> list[tuple[str, str]]:
-    """The passes of a stage for sm_90 with default options, and the reason for each one's position."""
-    import importlib
-
-    module = importlib.import_module(row.module_name)
-    options = row.select(CompileOptions({"gpu-name": "sm_90"}))
-    if hasattr(module, "explained"):
-        return module.explained(options)
-    return [(item.name, "") for item in module.passes(options)] if hasattr(module, "passes") else []
-
-
-def describe() -> str:
-    """The output of `--print-pipeline`: the stages, their artifacts and options, and their passes."""
-    lines = []
-    for number, row in enumerate(STAGES, 1):
-        made = ", ".join("NAME" + suffix for suffix in (row.suffix, *row.side_suffixes))
-        lines.append(f"{number}. {row.name:<7} {row.doc}")
-        lines.append(f"           one {row.unit} -> {made}")
-        if row.options:
-            lines.append(f"           reads {', '.join(row.options)}")
-        lines += [f"           {name:<50} {why}".rstrip() for name, why in _passes(row)]
-    for row in CPU:
-        lines.append(f"   {row.name:<8} {row.doc}, for a CPU")
-        lines.append(f"           one {row.unit} -> " + ", ".join("NAME" + s for s in (row.suffix, *row.side_suffixes)))
-        lines.append(f"           reads {', '.join(row.options)}")
-    for row in BESIDE:
-        lines.append(f"   {row.name:<7} {row.doc}")
-        beside = ", ".join("NAME" + suffix for suffix in row.reads_beside)
-        made = ", ".join("NAME" + suffix for suffix in (row.suffix, *row.side_suffixes))
-        lines.append(f"           one {row.unit}, {beside} -> {made}")
-    return "\n".join(lines) + "\n"

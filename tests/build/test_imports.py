@@ -29,7 +29,7 @@ LAYERS = [
     {"passes"},
     {"stages"},
     {"fsmonitor"},
-    {"pipeline", "tileir_pipeline", "kernel_inputs", "steps"},
+    {"pipeline", "pipeline_text", "tileir_pipeline", "kernel_inputs", "steps"},
     {"api", "program"},
     {"check"},
     {"cli", "build", "runtime", "tuning", "report"},

@@ -459,7 +459,8 @@ def _real(path: str) -> str:
 def _is_for(kernel: Single) -> bool:
     """Whether a kernel of a tree is compiled for its target: Python sources may ask for a newer one."""
     least = discover.required_target(kernel.path) if kernel.path.endswith(".py") else None
-    return least is None or is_cpu(kernel.options["gpu-name"]) or find_target(kernel.options["gpu-name"]).meets(str(least))
+    target = kernel.options["gpu-name"]
+    return least is None or is_cpu(target) or find_target(target).meets(str(least))
 
 
 def _named(kernel: Single) -> str:

@@ -352,7 +352,7 @@ def _bytecode_versions() -> str:
 
 
 def _pipeline() -> str:
-    return f"{tileiras.pipeline.describe()}\n{tileiras.tileir_pipeline.describe()}"
+    return f"{tileiras.pipeline_text.describe()}\n{tileiras.tileir_pipeline.describe()}"
 
 
 _ALONE: dict[str, Callable[[], str]] = {

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from tileiras.codegen import isolation, llvm_identity
 from tileiras.codegen.llvm_pipeline import first_line
+from tileiras.codegen.target_machine import initialize
 from tileiras.diagnostics import CompileError, Diagnostic, ExitCode, Locatable
 from tileiras.targets.cpu import CpuTarget, cpu_target
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from tileiras.stages import StageOptions
 
 OPTIMIZATION = {0: 0, 1: 1, 2: 2, 3: 2}
-"""Level of the compiler -> LLVM's: vectors are explicit, so that level 3 finds nothing that level 2 does not."""
+"""Level of the compiler -> LLVM's: vectors are explicit, so that level 3 gains nothing."""
 
 
 def tool_identity(options: StageOptions) -> str:
@@ -61,8 +62,6 @@ def emit(ir: str, triple: str, processor: str, opt_level: int) -> bytes:
     """The object file, in the helper process."""
     import llvmlite.binding as llvm
     from llvmlite.binding.newpassmanagers import NewPassManager
-
-    from tileiras.codegen.target_machine import initialize
 
     # Options of LLVM hold for the process: the same ones, whether it has compiled for a GPU before or not.
     initialize()

@@ -61,7 +61,7 @@ class Loaded:
         self._engine.finalize_object()
 
     def function(self, name: str) -> Any:
-        """The entry of a kernel; raises ArgumentError if the object has none of that name."""
+        """The entry of a kernel; raises ArgumentError for a name that the object does not have."""
         address = self._engine.get_function_address(name)
         if not address:
             raise ArgumentError(f"no kernel '{name}' in the object")
@@ -114,7 +114,7 @@ def launch(
     failed = run.all()
     if failed:
         message = kernel["messages"][failed - 1]
-        raise KernelFailure(f"{message['location']}: assertion failed: {message['assert']}")
+        raise KernelFailure(f"kernel '{kernel['name']}': assertion failed: {message['assert']}")
 
 
 class _Run:

@@ -14,5 +14,6 @@ from tileiras.stages import StageContext, StageOptions, StageResult
 
 def run(source: Operation, options: StageOptions, context: StageContext) -> StageResult:
     target = cpu_object.require_target(options.gpu_name, context.location)
-    text, description = tileaa_to_cpu.lower(source, tileaa_to_cpu.Features(target.lanes, target.registers, target.long_double))
+    features = tileaa_to_cpu.Features(target.lanes, target.registers, target.long_double)
+    text, description = tileaa_to_cpu.lower(source, features)
     return StageResult(tileaa_to_cpu.described(f'target triple = "{target.triple}"\n{text}', description).encode())

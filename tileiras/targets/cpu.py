@@ -59,7 +59,7 @@ def cpu_target(name: str) -> CpuTarget | None:
 
 @functools.cache
 def host() -> CpuTarget | None:
-    """The highest level that this machine has; None if it has none."""
+    """The highest level that this machine has; None without any."""
     machine = {"AMD64": "x86_64", "arm64": "aarch64"}.get(platform.machine(), platform.machine())
     if machine == "aarch64":
         return TARGETS["cpu-aarch64"]

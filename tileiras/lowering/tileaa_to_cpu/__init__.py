@@ -1,7 +1,7 @@
 """nv_tileaa -> LLVM IR for CPUs: tiles become loops over vectors.
 
-One file per family of operations; each ends in a table from operation to rule.  `elementwise`, `floats` and `shape` have
-the rules of expressions, which are computed in the loops of their users (`plan`).  An operation without a rule is
+One file per family of operations; each ends in a table from operation to rule.  `elementwise`, `floats` and `shape`
+have the rules of expressions, which are computed in the loops of their users (`plan`).  An operation without a rule is
 refused with its location.
 """
 

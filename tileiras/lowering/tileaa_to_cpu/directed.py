@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from . import formats
 from .code import Code, constant, float_literal, vector
 from .elements import Kind, Lanes
+from .formats import encode, narrow_to_odd
 
 
 class _Doubles:
@@ -98,7 +98,7 @@ OPERATIONS = {"addf": _add, "subf": _sub, "mulf": _mul, "divf": _div, "sqrt": _s
 _CANCELLING = ("addf", "subf", "fma")
 
 
-def apply(code: Code, name: str, kind: Kind, count: int, given: Sequence[str], mode: str) -> Lanes:
+def rounded_towards(code: Code, name: str, kind: Kind, count: int, given: Sequence[str], mode: str) -> Lanes:
     """The result of an operation on numbers of one kind, rounded in a directed mode."""
     d = _Doubles(code, count)
     if kind.number == "float":
@@ -109,8 +109,8 @@ def apply(code: Code, name: str, kind: Kind, count: int, given: Sequence[str], m
     else:
         odd = _odd(d, near, error)
         if kind.format:
-            single = formats.narrow_to_odd(code, count, odd)
-            found = Lanes(kind, count, stored=formats.encode(code, kind.format, count, single, mode))
+            single = narrow_to_odd(code, count, odd)
+            found = Lanes(kind, count, stored=encode(code, kind.format, count, single, mode))
         else:
             found = Lanes(kind, count, _narrowed(d, odd, mode))
     if mode == "negative_inf" and name in _CANCELLING:

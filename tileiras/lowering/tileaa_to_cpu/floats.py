@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from . import directed, formats, functions
 from .code import constant, float_literal, vector
+from .directed import rounded_towards
 from .elements import Lanes
 from .elementwise import Rule, result_kind, rule
+from .formats import encode
+from .functions import FUNCTIONS, call_function
 
 if TYPE_CHECKING:
     from .lower import Lowering
@@ -35,7 +37,7 @@ def finished(low: Lowering, op: Any, kind: Any, count: int, number: str) -> Lane
     """The result of an operation from its f32 or f64 number."""
     number = flushed(low, op, kind.number, count, number)
     if kind.format:
-        return Lanes(kind, count, stored=formats.encode(low.code, kind.format, count, number))
+        return Lanes(kind, count, stored=encode(low.code, kind.format, count, number))
     return Lanes(kind, count, number)
 
 
@@ -62,7 +64,7 @@ def _rounded(name: str, nearest: Rule) -> None:
         if mode == "nearest_even":
             return nearest(low, op, operands)
         kind, count = operands[0].kind, operands[0].count
-        found = directed.apply(low.code, name, kind, count, numbers(low, op, operands), mode)
+        found = rounded_towards(low.code, name, kind, count, numbers(low, op, operands), mode)
         if kind.format:
             return found
         return Lanes(kind, count, flushed(low, op, kind.number, count, found.number(low.code)))
@@ -84,7 +86,7 @@ def _fma(low: Lowering, op: Any, operands: Sequence[Lanes]) -> Lanes:
     given = numbers(low, op, operands)
     if not kind.format:
         return finished(low, op, kind, count, code.intrinsic("fma", kind.number, count, *given))
-    return directed.apply(code, "fma", kind, count, given, "nearest_even")
+    return rounded_towards(code, "fma", kind, count, given, "nearest_even")
 
 
 def _unary(intrinsic: str) -> Rule:
@@ -147,12 +149,12 @@ def _function(name: str) -> Rule:
     def apply(low: Lowering, op: Any, operands: Sequence[Lanes]) -> Lanes:
         kind, count = operands[0].kind, operands[0].count
         given = numbers(low, op, operands)
-        return finished(low, op, kind, count, functions.call(low.code, name, kind.number, count, given))
+        return finished(low, op, kind, count, call_function(low.code, name, kind.number, count, given))
 
     return apply
 
 
-for _name in functions.NAMES:
+for _name in FUNCTIONS:
     rule(f"math.{_name}")(_function(_name))
 
 
@@ -166,7 +168,7 @@ def _fpowi(low: Lowering, op: Any, operands: Sequence[Lanes]) -> Lanes:
     number = base.number(code)
     if base.kind.number == "float":
         number = code.value(f"fpext {base.type} {number} to {wide}")
-    found = functions.call(code, "powf", "double", count, [number, power])
+    found = call_function(code, "powf", "double", count, [number, power])
     if base.kind.number == "float":
         found = code.value(f"fptrunc {wide} {found} to {base.type}")
     return finished(low, op, base.kind, count, found)

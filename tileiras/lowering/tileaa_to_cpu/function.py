@@ -2,9 +2,9 @@
 
     i32 NAME(ptr parameters, ptr grid, i64 first, i64 count, ptr scratch, ptr print)
 
-`parameters` are the arguments at the offsets of NAME.json, `grid` three i32, `first` and `count` numbers of tile blocks,
-x fastest, `scratch` memory of the size in NAME.json, aligned to 64 bytes, for the calling thread alone, `print` a
-function for output or null.  Returns 0, or one more than the number of the assertion that failed.
+`parameters` are the arguments at the offsets of NAME.json, `grid` three i32, `first` and `count` numbers of tile
+blocks, x fastest, `scratch` memory of the size in NAME.json, aligned to 64 bytes, for the calling thread alone,
+`print` a function for output or null.  Returns 0, or one more than the number of the assertion that failed.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def _of_axis(prefix: str) -> Any:
 def assert_(low: Lowering, op: Any) -> None:
     code = low.code
     number = len(low.messages)
-    low.messages.append({"assert": op.message.value, "location": str(op.location)})
+    low.messages.append({"assert": op.message.value})
     with over(low, op.condition, lanes=1) as at:
         holds = low.lanes(op.condition, at).number(code)
         fails = code.value(f"xor i1 {holds}, true")

@@ -16,7 +16,7 @@ LIBRARY = {
 }  # fmt: skip
 """Operation of math -> the function of the C library for f64."""
 
-NAMES = (*LIBRARY, "rsqrt")
+FUNCTIONS = (*LIBRARY, "rsqrt")
 
 Function = Callable[[Code, int, str], str]
 
@@ -24,7 +24,7 @@ LONG = ("tan", "sinh", "cosh", "tanh")
 """Functions of the C library that are off by more than a unit in f64: they are called in long double."""
 
 
-def call(code: Code, name: str, type: str, count: int, given: Sequence[str]) -> str:
+def call_function(code: Code, name: str, type: str, count: int, given: Sequence[str]) -> str:
     """A function of f32 or f64 numbers."""
     if name == "rsqrt":
         return _rsqrt(code, type, count, given[0])

@@ -1,4 +1,4 @@
-"""The state of the lowering of one function, and what all families of operations use: values, loops, tiles."""
+"""The state of the lowering of one function, which all families of operations use: values, loops, tiles."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from .elementwise import ELEMENTWISE, constant_lanes
 from .plan import Plan, is_tile
 from .shape import EXPRESSIONS
 from .tiles import At, Tile, vector_dim
-
 
 Family = Callable[["Lowering", Any], None]
 """The rule of an operation that is no expression."""
@@ -137,7 +136,7 @@ class Lowering:
 
     @contextlib.contextmanager
     def together(self) -> Iterator[None]:
-        """A stretch of code in which elements are computed once, whatever asks for them."""
+        """A stretch of code in which elements are computed once, for all their users."""
         outer, self._memo = self._memo, {}
         try:
             yield
