@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import operator
 import os
+import sys
 import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -24,7 +25,7 @@ ALIGNMENT = 64
 SUFFIX = ".cpu.o"
 
 _ENTRY = ctypes.CFUNCTYPE(
-    ctypes.c_int32, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p
+    ctypes.c_int32, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p
 )
 
 
@@ -110,8 +111,14 @@ def launch(
     workers = thread_count(threads)
     function = _function(data, kernel["name"])
     blocks = grid[0] * grid[1] * grid[2]
-    run = _Run(function, kernel, packed, grid, blocks, min(workers, blocks))
+    # Output has the order of tile blocks.
+    prints = bool(kernel.get("prints"))
+    run = _Run(function, kernel, packed, grid, blocks, 1 if prints else min(workers, blocks))
+    if prints:
+        sys.stdout.flush()
     failed = run.all()
+    if prints:
+        ctypes.CDLL(None).fflush(None)
     if failed:
         message = kernel["messages"][failed - 1]
         raise KernelFailure(f"kernel '{kernel['name']}': assertion failed: {message['assert']}")
@@ -150,7 +157,7 @@ class _Run:
             first, count = self._take()
             if not count:
                 return
-            status = self._function(self._packed, ctypes.addressof(self._grid), first, count, start, None)
+            status = self._function(self._packed, ctypes.addressof(self._grid), first, count, start)
             if status:
                 self._failed = self._failed or status
                 return

@@ -13,12 +13,12 @@ from typing import Any
 from tileiras.dialects.nv_tileaa import FuncOp, GlobalOp
 from tileiras.ir import Operation
 
-from . import atomics, collectives, control, dot, floats, function, memory, pieces, views
+from . import atomics, collectives, control, dot, floats, function, memory, pieces, printing, views
 from .lower import Features, Lowering
 
 _RULES = {
     name: rule
-    for family in (atomics, collectives, control, dot, function, memory, pieces, views)
+    for family in (atomics, collectives, control, dot, function, memory, pieces, printing, views)
     for name, rule in family.FAMILY.items()
 }
 
@@ -52,6 +52,7 @@ def lower(module: Operation, features: Features) -> tuple[str, dict[str, Any]]:
         "shared_memory": 0,
         "scratch": state.arena.size,
         "messages": state.messages,
+        "prints": state.prints,
     }
     return "\n".join(parts), description
 

@@ -49,7 +49,9 @@ class Lowering:
         self.constants: list[str] = []
         """Definitions of constant tiles in the module."""
         self.messages: list[dict[str, Any]] = []
-        """Assertions and prints, by number."""
+        """Assertions, by number."""
+        self.prints = False
+        """Whether the kernel writes output."""
         self._memo: dict[tuple[Value, At], Lanes] | None = None
         self._owned: list[list[tuple[int, Tile]]] = []
 
