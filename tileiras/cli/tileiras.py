@@ -106,8 +106,9 @@ def _run(inputs: Sequence[str], values: Mapping[str, Any], files: Sequence[str])
         raise CommandLineError("error: no input file provided")
     _check_service()
     name = inputs[0]
-    emit = values.get("emit", "cubin")
-    last, suffix = pipeline.emit_stage(emit)
+    gpu_name = values.get("gpu-name")
+    emit = values.get("emit", pipeline.default_emit(gpu_name, "cubin"))
+    last, suffix = pipeline.emit_stage(emit, gpu_name)
     given = {option: _of_compiler(option, value) for option, value in values.items() if option in OPTIONS}
     layered = _pipeline_options(values, given)
     outputs = Outputs()
@@ -351,7 +352,7 @@ def _bytecode_versions() -> str:
 
 
 def _pipeline() -> str:
-    return f"{tileiras.pipeline.describe()}\n{tileiras.tileir_pipeline.describe()}"
+    return f"{tileiras.pipeline_text.describe()}\n{tileiras.tileir_pipeline.describe()}"
 
 
 _ALONE: dict[str, Callable[[], str]] = {

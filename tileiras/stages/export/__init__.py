@@ -22,10 +22,14 @@ from tileiras.ir import FileLineColLoc
 from tileiras.ir.encoding import check_encoding
 from tileiras.lazy import lazy_names
 from tileiras.stages import StageContext, StageOptions, StageResult
+from tileiras.targets.cpu import is_cpu
 
 from . import loaded
 from .events import record
 from .recording import Recording
+
+GPU_OF_CPUS = "sm_100"
+"""The GPU that the front end is given for a CPU: one that has all element types."""
 
 EXPORT_NAME = "TILEIRAS_EXPORT"
 
@@ -305,7 +309,7 @@ def export_requests(
                     kernel,
                     signatures,
                     output,
-                    gpu_code=options.gpu_name,
+                    gpu_code=GPU_OF_CPUS if is_cpu(options.gpu_name) else options.gpu_name,
                     output_format="tileir_bytecode",
                     bytecode_version=options.bytecode_version or _newest_version(),
                 )
