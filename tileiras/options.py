@@ -62,7 +62,7 @@ OPTIONS: dict[str, Option] = {
         Option("device-debug", bool, False, "full debug information, for a debugger; needs optimization level 0"),
         Option(
             "bytecode-version", str, None, "version of exported or written bytecode; the newest when absent",
-            ("13.1", "13.2", "13.3", "13.4"),
+            ("13.1", "13.2", "13.3", "13.4", "13.5"),
         ),
         Option("num-warps", int, None, "warps per tile block; chosen when absent", (1, 2, 4, 8, 16, 32)),
         Option("num-ctas", int, None, "CTAs per tile block; the kernel's hint or 1 when absent", (1, 2, 4, 8, 16)),

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import tileiras
 from tileiras import bytecode, cli, cmake_folder, pipeline, pkgconfig_folder, units
-from tileiras.bytecode.versions import HEADER_SIZE, PREVIEW, SUPPORTED, has_previews
+from tileiras.bytecode.versions import HEADER_SIZE, PREVIEWS, SUPPORTED, has_previews
 from tileiras.cli import depfiles, driver_options, instrumentation, process
 from tileiras.cli.command_line import CommandLine, Stop
 from tileiras.cli.driver_options import PROGRAM
@@ -312,7 +312,7 @@ def _check_previews(source: Source, values: Mapping[str, Any]) -> None:
     """Raises BytecodeError for bytecode with preview features when none is enabled."""
     if source.kind != units.BYTECODE or "preview" in values or not has_previews(source.data):
         return
-    if units.bytecode_version(source.data) == str(PREVIEW):
+    if units.bytecode_version(source.data) == str(PREVIEWS):
         message = "public-preview bytecode requires at least one enabled preview feature"
         raise bytecode.BytecodeError(tileiras.ir.location.BytecodeLoc(source.name, "", HEADER_SIZE), message)
 
@@ -348,7 +348,7 @@ def _build() -> str:
 
 
 def _bytecode_versions() -> str:
-    return "".join(f"{version}\n" for version in (*SUPPORTED, PREVIEW))
+    return "".join(f"{version}\n" for version in SUPPORTED)
 
 
 def _pipeline() -> str:

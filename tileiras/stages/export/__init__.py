@@ -323,10 +323,13 @@ def _newest_version() -> str | None:
     """The newest version of the format that the front end writes and the compiler reads: operations and options of
     kernels need their version or a newer one.  None leaves the choice to a front end that has other names for them."""
     try:
+        import cuda.tile._compile as front_end
         from cuda.tile._bytecode import BytecodeVersion
     except ImportError:
         return None
-    known = {member.as_string() for member in BytecodeVersion}
+    # Newer front ends have versions for development only besides those of releases.
+    released = getattr(front_end, "_all_bytecode_versions", lambda: BytecodeVersion)
+    known = {member.as_string() for member in released()}
     newest_first = reversed(tileiras.bytecode.versions.SUPPORTED)
     return next((str(version) for version in newest_first if str(version) in known), None)
 
