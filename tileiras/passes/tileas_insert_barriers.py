@@ -30,6 +30,6 @@ class InsertBarriers(FunctionPass):
 
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
         rewrites.barriers.insert_barriers(func)
-        schedule.agents.known_stages.know_empty_stages(func)
+        schedule.agents.simplify.know_empty_stages(func)
         if gpu.has("tcgen05"):
             analysis.tensor_fences.fence_columns(func)

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tileiras import passes, schedule
+from tileiras import passes
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.nv_tileas import names
 from tileiras.passes import FunctionPass
+from tileiras.reasons import Reason
+from tileiras.schedule import agents
 
 if TYPE_CHECKING:
     from tileiras.dialects import nv_tileaa as aa
@@ -35,5 +37,10 @@ class SpecializeStores(FunctionPass):
         if len(switches) == 1 and any(
             isinstance(op, tileas.TiledStoreOp) and tileas.AHEAD_ATOM in op.attributes for op in switches[0].walk()
         ):
-            if schedule.agents.store_agent.specialize_stores(switches[0], func, gpu, context.engine):
+            rules = (agents.rules.store.store_agent,)
+            if agents.further.add_agent(switches[0], func, gpu, rules, _stay, context.engine):
                 passes.dce.remove_dead_operations(func)
+
+
+def _stay(cause: Reason) -> Reason:
+    return Reason("agents.stores-stay", cause=cause)
