@@ -34,7 +34,7 @@ class InsertBarriers(FunctionPass):
 
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
         insert_barriers(func)
-        schedule.agents.known_stages.know_empty_stages(func)
+        schedule.agents.simplify.know_empty_stages(func)
         if gpu.has("tcgen05"):
             synchronization.tensor_fences.fence_columns(func)
 

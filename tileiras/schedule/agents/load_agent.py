@@ -1,4 +1,16 @@
-"""The program of the agent that computes: the kernel's, with stages of pipes in the place of loads."""
+"""A kernel whose loads run ahead becomes two agents: one that loads, and one that does everything else.
+
+    scf.for %i = ... {                     agent that computes                agent that loads
+      %a = load ...                          scf.for %i = ... {                 scf.for %i = ... {
+      %b = load ...              ->            consumer_wait                      producer_acquire
+      %d = dot %a, %b, ...                     dot of the stage                   copies into the stage
+      ...                                      consumer_release                   producer_commit
+    }                                        }                                  }
+
+Where a dot may be in flight when the next iteration begins, the stage that it reads is released after the next
+iteration's dot.  Pipes run on through the loops around: iterators are handed from one run of a loop to the next, and
+from a loop to a later one that continues with its ring.
+"""
 
 from __future__ import annotations
 
@@ -10,104 +22,159 @@ from tileiras import schedule
 from tileiras.analysis.copied_loads import moves_with_conversion
 from tileiras.analysis.dots_in_flight import is_of_warpgroups
 from tileiras.analysis.pipes import pipe_of
+from tileiras.analysis.ranges import RangeAnalysis
+from tileiras.diagnostics import DiagnosticEngine
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
 from tileiras.dialects.arith.build import compare
-from tileiras.ir import Attribute, Block, Builder, Operation, Region, UnitAttr, Value, i32
+from tileiras.dialects.nv_tileas.agents import AgentSwitchOp, YieldOp
+from tileiras.ir import Attribute, Block, Builder, DenseArrayAttr, IntegerAttr, Operation, Region, UnitAttr, Value, i32
 from tileiras.layout import LinearLayout
 from tileiras.layout.encoding import layout_of, with_layout
-from tileiras.schedule.agents.channels import Pipe, Pipes, Ring
+from tileiras.reasons import Reason
+from tileiras.remarks import Remark
 from tileiras.schedule.dependence_graph import rolled_dots
 from tileiras.schedule.induction_variable import LoopCounter
+from tileiras.schedule.materialize.box_ring import box_coordinates
+from tileiras.schedule.materialize.cluster_tiles import ClusterTiles
+from tileiras.schedule.materialize.cluster_trips import most_trips
 from tileiras.schedule.schedule_analysis import is_published, slot_attributes
-from tileiras.schedule.staging import StagedLoad, erase_unused, read_in
+from tileiras.schedule.staging import StagedLoad, erase_unused, read_in, start_copy
+from tileiras.schedule.tensor_boxes import is_multicast
+from tileiras.targets import Target
+from tileiras.targets.pipe_protocol import PIPE_PROTOCOLS
 
-Iterators = dict[Ring, Value]
+from .channels import Pipe, Pipes, Ring, copy_box
+from .load_plan import LoadPlan, leave_plain, plan_loads
+from .slice import CannotSpecialize
+from .split import Agent, AgentProgram, Remainder, split
 
 
-class Consumer:
-    """Rewrites the program of a kernel, in place, to take its tiles from pipes."""
+def specialize(func: aa.FuncOp, target: Target, engine: DiagnosticEngine | None = None) -> None:
+    """Splits a function of nv_tileas into agents, in place, if the schedules of its loops require it.
 
-    def __init__(self, pipes: Pipes, most: Mapping[Operation, Value] | None = None) -> None:
-        self._pipes = pipes
-        self._most = most or {}
+    Where that cannot be, these loops are left to the plain schedule, with a remark.
+    """
+    loops = [op for op in func.walk() if isinstance(op, scf.ForOp) and _is_to_be_specialized(op)]
+    if not loops:
+        return
+    try:
+        plan = plan_loads(func, target, loops)
+    except CannotSpecialize as found:
+        leave_plain(loops, target)
+        if engine is not None:
+            engine.emit(Remark(Reason("agents.not-split", cause=found.reason), found.op.location))
+        return
+    for loop in loops:
+        for op in loop.body.block.operations:
+            op.attributes.pop(tileas.RUNS_AHEAD, None)
+            op.attributes.pop(tileas.STAGES, None)
+    _split(func, plan)
+
+
+def _is_to_be_specialized(loop: scf.ForOp) -> bool:
+    found = loop.attributes.get(tileas.LOOP_SCHEDULE)
+    if not isinstance(found, tileas.LoopScheduleAttr) or found.kind != tileas.WARP_SPECIALIZE:
+        return False
+    return any(tileas.RUNS_AHEAD in op.attributes for op in loop.body.block.operations)
+
+
+def _split(func: aa.FuncOp, plan: LoadPlan) -> None:
+    """Makes the agents, which have as many warps as the kernel has."""
+    entry = func.body.blocks[0]
+    end = entry.last
+    assert end is not None
+    work, location = Block(), plan.loops[0].loop.location
+    for op in entry.operations:
+        if op is not end and op not in plan.slice.outside:
+            work.append(op.detach())
+    builder = Builder.before(end)
+    loads = _Loads(func, plan, builder)
+    Builder.at_end(work, location).insert(YieldOp.create(()))
+    builder.location = location
+    count = {"num_agents_per_group": DenseArrayAttr(i32, [1])}
+    switch = AgentSwitchOp.create((), (), count, [Region([work])], location=location)
+    builder.insert(switch)
+    switch = split(switch, loads)
+    for ring in reversed(loads.pipes):
+        for buffer in reversed(ring.buffers):
+            builder.insert(tileas.DeallocTensorOp(buffer))
+    func.attributes[tileas.BLOCK_WARPS] = IntegerAttr(len(switch.agents) * func.kernel_spec.num_warps, i32)
+
+
+class _Loads(Agent[Ring]):
+    """The loads of the loops of a plan."""
+
+    def __init__(self, func: aa.FuncOp, plan: LoadPlan, builder: Builder) -> None:
+        self._uses = uses = Pipes(plan.loops, builder)
+        super().__init__(plan.slice, uses.rings)
+        counted = {each.loop: most_trips(func, each, builder) for each in plan.loops}
+        self._most: Mapping[Operation, Value] = {loop: trips for loop, trips in counted.items() if trips is not None}
         """The largest trip count of a loop among the tile blocks of a cluster, where they differ."""
+        self._tiles = ClusterTiles(func)
+        self._atom = plan.atom
+        self._loads: dict[Operation, tuple[Pipe, int, StagedLoad]] = {}
+        for pipe in uses.all:
+            for number, staged in enumerate(pipe.plan.loads):
+                self._loads[staged.load] = pipe, number, staged
+        self._acquired: dict[Pipe, Value] = {}
+        self._stages: dict[Pipe, Value] = {}
+        self._ranges = RangeAnalysis()
         self._overlapping: list[scf.ForOp] = []
         """Loops whose operations have stages."""
         self._ended: dict[Operation, list[Ring]] = {}
         """Loop that runs once -> the rings whose last user it is."""
 
-    def rewrite(self, work: Block) -> None:
-        builder = Builder.at_start(work)
-        at = {ring: builder.insert(tileas.CreateIteratorOp(ring.consumer)).results[0] for ring in self._pipes.rings}
-        self._block(work, at, runs_once=True)
-        if self._overlapping:
-            for loop in self._overlapping:
-                block = loop.parent
-                schedule.agents.pipe_slots.overlap_around_pipes(loop)
-                # No stage is filled again after the last loop, where the last iterations now end.
-                for ring in (ring for ring in self._pipes.rings if ring in self._ended.get(loop, ())):
-                    _mark_last_releases(block, ring)
+    def of(self, op: Operation) -> Sequence[Ring]:
+        return [pipe.ring for pipe in self._uses.of(op)]
 
-    def _block(self, block: Block, at: Iterators, runs_once: bool = False) -> None:
-        """Rewrites the loops of a block; advances the iterators."""
-        for op in block.operations:
-            if not self._pipes.inside(op):
-                continue
-            if isinstance(op, scf.ForOp):
-                self._loop(op, at, runs_once)
-            elif isinstance(op, scf.WhileOp):
-                self._while(op, at)
-            else:
-                self._branch(op, at, runs_once)
+    # -- the agent that loads ------------------------------------------------------------------------------------------
 
-    def _branch(self, branch: Any, at: Iterators, runs_once: bool) -> None:
-        rings = self._pipes.inside(branch)
-        regions = []
-        for region in branch.regions:
-            inner = dict(at)
-            if not region.blocks:
-                region.append(Block())
-                Builder.at_end(region.block, branch.location).insert(scf.YieldOp.create(()))
-            self._block(region.block, inner, runs_once)
-            end = region.block.last
-            end.operands = (*end.operands, *(inner[ring] for ring in rings))
-            regions.append(Region().take_blocks(region))
-        types = [*(result.type for result in branch.results), *(at[ring].type for ring in rings)]
-        new = scf.IfOp.create(branch.operands, types, dict(branch.attributes), regions, location=branch.location)
-        branch.parent.insert_before(new, branch)
-        count = len(branch.results)
-        branch.replace_all_uses_with(new.results[:count])
-        branch.erase()
-        at.update(zip(rings, new.results[count:]))
+    def takes(self, op: Operation) -> bool:
+        return op in self._loads
 
-    def _while(self, loop: scf.WhileOp, at: Iterators) -> None:
-        rings = self._pipes.inside(loop)
-        types = [at[ring].type for ring in rings]
-        for block in (loop.before.block, loop.after.block):
-            inner = {ring: block.add_argument(type, loop.location) for ring, type in zip(rings, types)}
-            self._block(block, inner)
-            end: Any = block.last
-            end.operands = (*end.operands, *(inner[ring] for ring in rings))
-        operands = (*loop.operands, *(at[ring] for ring in rings))
-        regions = [Region().take_blocks(region) for region in loop.regions]
-        results = [*(result.type for result in loop.results), *types]
-        new = scf.WhileOp.create(operands, results, dict(loop.attributes), regions, location=loop.location)
-        assert loop.parent is not None
-        loop.parent.insert_before(new, loop)
-        count = len(loop.results)
-        loop.replace_all_uses_with(new.results[:count])
-        loop.erase()
-        at.update(zip(rings, new.results[count:]))
+    def trips(self, loop: scf.ForOp) -> Value | None:
+        """The agent copies as often as the tile block of the cluster with the largest trip count."""
+        return self._most.get(loop)
 
-    def _loop(self, loop: scf.ForOp, at: Iterators, runs_once: bool) -> None:
-        rings, own = self._pipes.inside(loop), self._pipes.of(loop)
+    def before(self, loop: scf.ForOp, program: AgentProgram[Ring], builder: Builder) -> None:
+        for pipe in self._uses.of(loop):
+            self._tiles.compare(pipe, builder, program.values)
+
+    def execute(self, load: Operation, program: AgentProgram[Ring], builder: Builder, at: dict[Ring, Value]) -> None:
+        pipe, number, staged = self._loads[load]
+        ring = pipe.ring
+        if number == 0:
+            self._acquired[pipe] = ring.begin(builder, at, True, together=self._tiles.pipes.get(pipe))
+            if not pipe.descriptors:
+                self._stages[pipe] = builder.insert(tileas.GetStageOp(at[ring], result=i32)).results[0]
+        if pipe.descriptors:
+            coords = box_coordinates(builder, staged.load, program.value, self._ranges)
+            acquired, same = self._acquired[pipe], self._tiles.loads.get(load)
+            copy_box(builder, pipe.descriptors[number], coords, acquired, number, is_multicast(staged), same)
+        else:
+            buffer, stage = ring.buffers[number], self._stages[pipe]
+            start_copy(builder, staged.load, buffer, stage, None, self._atom, program.value)
+        if number + 1 == len(ring.buffers):
+            ring.end(builder, self._acquired.pop(pipe), at, True)
+
+    def finish(self, builder: Builder, at: dict[Ring, Value]) -> None:
+        plans = {pipe.ring: pipe.plan for pipe in self._uses.all}
+        for ring in self.pipes:
+            if PIPE_PROTOCOLS[plans[ring].producer, plans[ring].consumer].is_of_pair:
+                builder.insert(tileas.ProducerTailOp(ring.producer, at[ring]))
+
+    # -- the agent that computes ---------------------------------------------------------------------------------------
+
+    def hand_over(self, loop: scf.ForOp, rest: Remainder[Ring], at: dict[Ring, Value], runs_once: bool) -> None:
+        """Has a loop with loads read stages of their pipes."""
+        rings, own = self.inside(loop), self._uses.of(loop)
         held = [pipe for pipe in own if pipe.plan.held]
         block = loop.body.block
         inner = {ring: block.add_argument(at[ring].type, loop.location) for ring in rings}
         tokens = {pipe: block.add_argument(pipe.ring.consumer.type, loop.location) for pipe in held}
-        self._block(block, inner)
+        rest.block(block, inner)
         waited = {pipe: _Stage(pipe, inner[pipe.ring], loop) for pipe in own}
         readers = {pipe: stage.read() for pipe, stage in waited.items()}
         for pipe, last in readers.items():
@@ -140,6 +207,14 @@ class Consumer:
             schedule.materialize.cluster_trips.give_back_rest(new, most, own, at)
         if again:
             _release_last(new, again)
+
+    def end(self, work: Block) -> None:
+        for loop in self._overlapping:
+            block = loop.parent
+            schedule.agents.pipe_slots.overlap_around_pipes(loop)
+            # No stage is filled again after the last loop, where the last iterations now end.
+            for ring in (ring for ring in self.pipes if ring in self._ended.get(loop, ())):
+                _mark_last_releases(block, ring)
 
 
 class _Stage:
