@@ -302,5 +302,5 @@ def join(products: list[bytes], suffix: str) -> bytes:
     if len(products) == 1:
         return products[0]
     if suffix == ".ptx":
-        return tileiras.codegen.ptx_link.link([product.decode() for product in products]).encode()
+        return tileiras.codegen.ptx.link.link([product.decode() for product in products]).encode()
     return units.joined(products, suffix)

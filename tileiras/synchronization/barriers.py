@@ -7,9 +7,9 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from tileiras import analysis, schedule
-from tileiras.analysis.barrier_needs import accesses_buffer
 from tileiras.analysis.function_pass import FunctionPass
-from tileiras.analysis.synchronization import Synchronization
+from tileiras.analysis.races.barrier_needs import accesses_buffer
+from tileiras.analysis.races.synchronization import Synchronization
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import ArrayAttr, IntegerAttr, Operation, UnitAttr, VerifyError, i32
@@ -35,7 +35,7 @@ class InsertBarriers(FunctionPass):
         insert_barriers(func)
         schedule.agents.known_stages.know_empty_stages(func)
         if gpu.has("tcgen05"):
-            analysis.tensor_fences.fence_columns(func)
+            analysis.races.tensor_fences.fence_columns(func)
 
 
 def insert_barriers(func: aa.FuncOp) -> None:
