@@ -203,5 +203,5 @@ def join(products: list[bytes], suffix: str) -> bytes:
     if suffix == ".cpu.o":
         return tileiras.codegen.archive.archive(products)
     if suffix == ".ptx":
-        return tileiras.codegen.ptx_link.link([product.decode() for product in products]).encode()
+        return tileiras.codegen.ptx.link.link([product.decode() for product in products]).encode()
     return units.joined(products, suffix)

@@ -258,7 +258,7 @@ def write_arguments(printer: Printer, region: Region, attributes: Sequence[DictA
 
 def parse_constant(parser: Parser) -> DenseElementsAttr:
     """`<f32: 1.0> : tile<4xf32>`: the elements with their type in front, then the type of the whole."""
-    from tileiras.ir.dense_format import parse_dense_literal
+    from tileiras.ir.text.dense_format import parse_dense_literal
 
     parser.parse_punctuation("<")
     wanted = f"expect element type to be one of {DENSE_WORDS} values, but got"
@@ -281,7 +281,7 @@ def parse_constant(parser: Parser) -> DenseElementsAttr:
 
 
 def write_constant(printer: Printer, value: DenseElementsAttr) -> None:
-    from tileiras.ir.dense_format import dense_text
+    from tileiras.ir.text.dense_format import dense_text
 
     printer.write("<")
     write_type(printer, value.type.element_type)
