@@ -119,9 +119,8 @@ class Bench:
         copy = median(lambda: np.copyto(out, x), self.options.runs)
 
         def slots(*arrays: Any) -> list[Any]:
-            return [
-                slot for array in arrays for slot in (array, *array.shape, *(s // array.itemsize for s in array.strides))
-            ]
+            of_each = [(a, *a.shape, *(stride // a.itemsize for stride in a.strides)) for a in arrays]
+            return [slot for each in of_each for slot in each]
 
         softmax = tileiras.compile(ROOT / "examples" / "softmax.py", gpu_name=self.options.target)
         run = self.launch(softmax, "softmax", ROWS, slots(x, out))

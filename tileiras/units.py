@@ -28,8 +28,8 @@ SUFFIXES = {".mlir": TEXT, ".py": PYTHON, ".tileirbc": BYTECODE}
 """Suffix of a source file -> kind of its content."""
 
 ARTIFACTS = {
-    ".tileaa.mlir": "tileas", ".tileas.mlir": "llvm", ".llvm.mlir": "llvm", ".ll": "ptx", ".ptx": "cubin",
-    ".cubin": "sass",
+    ".tileaa.mlir": "tileas", ".tileas.mlir": "llvm", ".llvm.mlir": "llvm", ".cpu.ll": "object", ".ll": "ptx",
+    ".ptx": "cubin", ".cubin": "sass",
 }  # fmt: skip
 """Artifacts that can be sources: suffix, which is also the kind -> the stage that reads them."""
 
@@ -37,7 +37,8 @@ DECIDED = tuple(suffix for suffix in ARTIFACTS if suffix != ".tileaa.mlir")
 """Artifacts without a certificate of order: they may have been edited after the decisions of `tileas`."""
 
 
-MARKS = {".tileaa.mlir": "// -----", ".tileas.mlir": "// -----", ".llvm.mlir": "// -----", ".ll": "; -----"}
+MARKS = {".tileaa.mlir": "// -----", ".tileas.mlir": "// -----", ".llvm.mlir": "// -----", ".cpu.ll": "; -----",
+         ".ll": "; -----"}
 """Kind -> the line between two modules in a file, as in split input files of MLIR's tools."""
 
 

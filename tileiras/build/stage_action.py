@@ -45,6 +45,8 @@ LABELS = {
     "tileas": "TILEAS",
     "llvm": "LLVM",
     "ptx": "PTX",
+    "cpu-llvm": "CPU-LLVM",
+    "object": "OBJECT",
     "cubin": "CUBIN",
     "sass": "SASS",
     "check": "CHECK",
