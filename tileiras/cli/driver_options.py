@@ -61,6 +61,7 @@ OWN = (
     Spec("cache", str, "Folder of the artifact store for this run, or off", "folder"),
     Spec("server", SERVICE, "Whether the compile service may answer; TILEIRAS_SERVER says when absent", lists=True),
     Spec("diagnostics", ("text", "json"), "Form of what is said; JSON has one object a line"),
+    Spec("sarif", str, "Write diagnostics and the requested remarks as SARIF 2.1.0 as well", "file"),
     Spec("save-temps", FLAG, "Write what every stage makes beside the output"),
     Spec("pass-pipeline", str, "tileir{key=value ...}: options of the documented pipeline", "pipeline"),
     *(Spec(name, FLAG, doc) for name, doc in instrumentation.FLAGS.items()),
@@ -101,7 +102,7 @@ GROUPS: dict[str, str] = {
     "Libraries": "l preview libdevice blob-linked-lib",
     "Tools": "assembler ptxas ptxas-options apply-controls child-timeout dump-sass-command",
     "Messages": (
-        "diagnostics emit-remarks remarks remarks-passed remarks-missed remarks-failed remarks-analysis remark-format"
+        "diagnostics sarif emit-remarks remarks remarks-passed remarks-missed remarks-failed remarks-analysis remark-format"
         " remarks-output-file Wunsupported-hints Werr-hints"
     ),
     "Debugging of the compiler": " ".join((*instrumentation.FLAGS, *instrumentation.WORDS, "opt-bisect-limit")),

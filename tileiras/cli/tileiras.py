@@ -162,6 +162,7 @@ def _run(inputs: Sequence[str], values: Mapping[str, Any], files: Sequence[str])
     unread = layered.without_effect() if layered is not None else []
     report.success([*unread, *said, *artifact.diagnostics])
     report.remark(layered.differences(options) if layered is not None else None)
+    report.write_sarif()
     unchanged = values.get("write-if-changed") and product.holds(artifact.data)
     contents = [] if unchanged else [(product, artifact.data)]
     if depfile is not None:
