@@ -18,7 +18,8 @@ PROGRAM = f"""
 import sys
 from tileiras.build.fingerprint import CodeBase, stage_roots
 from tileiras.cli import tileiras_opt
-from tileiras.pipeline import describe, stage
+from tileiras.pipeline import stage
+from tileiras.pipeline_text import describe
 assert "  {PASS} " in describe()
 assert "tileiras.registers.true_masks" in CodeBase().closure(stage_roots(stage("tileas")))[0]
 sys.exit(tileiras_opt.main([sys.argv[1], "--{PASS}", "--verify-roundtrip"]))

@@ -131,7 +131,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .conversion import ConversionRewriter, ConversionTarget, TypeConverter, apply_conversion
     from .dominance import DominanceInfo
-    from .effects import has_no_effect, is_trivially_dead
+    from .effects import has_no_effect, is_trivially_dead, remove_dead_operations
     from .pass_manager import Pass, PassManager
     from .rewrite import PatternRewriter, RewritePattern, apply_patterns_greedily
     from .text.operand_parser import UnresolvedOperand
