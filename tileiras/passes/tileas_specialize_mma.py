@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from tileiras import passes
 from tileiras.dialects.nv_tileas import names
+from tileiras.dialects.nv_tileas.attributes import DOT
 from tileiras.passes import FunctionPass
 from tileiras.reasons import Reason
 from tileiras.schedule import agents
@@ -31,7 +32,8 @@ class SpecializeMma(FunctionPass):
         switches = [op for op in func.body.blocks[0].operations if op.name == names.AGENT_SWITCH]
         if len(switches) == 1 and any(op.name == names.TENSOR_DOT for op in switches[0].walk()):
             rules = agents.chained_agent.chained_dot_agent, agents.rules.dot.dot_agent
-            if agents.further.add_agent(switches[0], func, gpu, rules, _stay, context.engine):
+            choose, engine = agents.rules.dot.dots_to_issue, context.engine
+            if agents.further.add_agent(switches[0], func, gpu, DOT, choose, rules, _stay, engine):
                 passes.dce.remove_dead_operations(func)
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tileiras import passes
-from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.nv_tileas import names
+from tileiras.dialects.nv_tileas.attributes import STORE
 from tileiras.passes import FunctionPass
 from tileiras.reasons import Reason
 from tileiras.schedule import agents
@@ -34,11 +34,11 @@ class SpecializeStores(FunctionPass):
         if self.tensor_maps != "host":
             return
         switches = [op for op in func.body.blocks[0].operations if op.name == names.AGENT_SWITCH]
-        if len(switches) == 1 and any(
-            isinstance(op, tileas.TiledStoreOp) and tileas.AHEAD_ATOM in op.attributes for op in switches[0].walk()
-        ):
-            rules = (agents.rules.store.store_agent,)
-            if agents.further.add_agent(switches[0], func, gpu, rules, _stay, context.engine):
+        if len(switches) == 1:
+            rule, engine = agents.rules.store, context.engine
+            if agents.further.add_agent(
+                switches[0], func, gpu, STORE, rule.stores_of_tiles, (rule.store_agent,), _stay, engine
+            ):
                 passes.dce.remove_dead_operations(func)
 
 

@@ -19,6 +19,7 @@ from .attributes import (
     LinearLayoutAttr,
     LoopScheduleAttr,
     MmaAtomAttr,
+    PartitionAttr,
     ScratchAttr,
 )
 from .buffers import (
@@ -57,6 +58,7 @@ from .discardable_attributes import (
     ORDER,
     PAIRS_OF,
     PAIRS_WHERE,
+    PARTITION,
     PARTS,
     PING_PONG,
     REMATERIALIZE,
@@ -236,6 +238,7 @@ __all__ = [
     "ORDER",
     "PAIRS_OF",
     "PAIRS_WHERE",
+    "PARTITION",
     "PARTS",
     "PING_PONG",
     "REMATERIALIZE",
