@@ -118,7 +118,7 @@ def difference(first: Any, second: Any, job: Job, gpu: Gpu) -> str:
     to the rounding of sums in another order.
     """
     from tileiras.sim import emulate
-    from tileiras.sim.emulator.launch import launch_shapes
+    from tileiras.sim.emulator.launch.emulation import launch_shapes
     from tileiras.sim.emulator.rules import RULES
     from tileiras.sim.estimate import images
     from tileiras.sim.estimate.sampling import block_order

@@ -20,12 +20,12 @@ from typing import NamedTuple
 from bench.kernels import Kernel, collect
 from bench.whole_process import TARGETS
 from tileiras import api, units
+from tileiras.analysis.function_pass import functions_of
 from tileiras.codegen import bitcode_library, ptx, ptxas, toolkit
 from tileiras.diagnostics import CompileError
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.ir import parse_module
 from tileiras.options import CompileOptions
-from tileiras.passes import functions_of
 from tileiras.resources.expected_registers import WEIGHTS, expected_registers, places
 
 NEAR = 0.15

@@ -1,9 +1,13 @@
-"""python -m bench validation --samples CHECKOUT [--gpus B200,...] [--kernels PART,...] [--jobs N]
+"""python -m bench validation [--samples CHECKOUT] [--sources DIR] [--gpus B200,...] [--kernels PART,...] [--jobs N]
 
 Published times of the reference compiler's own images beside their estimates, as a Markdown table, with the mean and
 the worst error, and the pairs of variants of one kernel whose order is wrong; behind them kernels that stand for
 published ones, for their order.  CHECKOUT is one of cuTile Python, in which the kernels are; needs the reference
 compiler, ptxas and nvdisasm.
+
+DIR has checkouts of the repositories of `bench/ladders.py`, each in a folder of its name: ladders of CUDA kernels are
+compiled by nvcc and estimated, constants are fitted to the half of them that `bench/halves.py` names, and the other
+half judges.  Needs nvcc with the headers of libcu++ (packages nvidia-cuda-nvcc, nvidia-cuda-runtime, nvidia-cuda-cccl).
 """
 
 from __future__ import annotations
@@ -16,7 +20,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from bench import estimates, hand_written_gemm, real_sizes, stand_ins
+from bench import estimates, hand_written_gemm, ladder_launches, ladder_validation, real_sizes, stand_ins
 from bench.published import SOURCE, Published, published
 from tileiras.targets import rates
 
@@ -106,17 +110,28 @@ def _words(row: Published) -> str:
 
 def main(arguments: Sequence[str] = ()) -> int:
     parser = argparse.ArgumentParser(prog="validation", description=__doc__.partition("\n\n")[2])
-    parser.add_argument("--samples", type=Path, required=True, help="a checkout of cuTile Python")
+    parser.add_argument("--samples", type=Path, help="a checkout of cuTile Python")
+    parser.add_argument("--sources", type=Path, help="a folder of checkouts of the ladders' repositories")
     parser.add_argument("--gpus", default="")
     parser.add_argument("--kernels", default="", help="only those of whose names and configurations a part is given")
     parser.add_argument("--jobs", type=int, default=1)
     given = parser.parse_args(arguments)
-    if missing := estimates.missing_tools():
-        print(f"validation: needs {' and '.join(missing)}", file=sys.stderr)
+    if given.samples is None and given.sources is None:
+        parser.error("nothing to judge by: give --samples or --sources")
+    missing = estimates.missing_tools() + (ladder_launches.missing_tools() if given.sources else [])
+    if missing:
+        print(f"validation: needs {' and '.join(dict.fromkeys(missing))}", file=sys.stderr)
         return 2
-    real_sizes.prepare(given.samples)
     gpus = [rates.gpu(name).name for name in given.gpus.split(",") if name]
     parts = [part for part in given.kernels.split(",") if part]
+    if given.sources is not None:
+        rungs = ladder_validation.estimates(ladder_validation.chosen(gpus, parts), given.sources, given.jobs)
+        print("", *ladder_validation.summary(rungs), sep="\n")
+    return _by_samples(given, gpus, parts) if given.samples is not None else 0
+
+
+def _by_samples(given: argparse.Namespace, gpus: Sequence[str], parts: Sequence[str]) -> int:
+    real_sizes.prepare(given.samples)
     chosen = [
         row for row in published()
         if (not gpus or row.gpu in gpus) and (not parts or any(part in _words(row) for part in parts))

@@ -8,15 +8,27 @@ Names are loaded at first use; `import tileiras` alone loads no submodule.
 
 __version__ = "0.1.0"
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from tileiras.api import Artifact, parse
+    from tileiras.build.library import compile
+    from tileiras.check.checker import check
+    from tileiras.diagnostics import CompileError, Diagnostic
+    from tileiras.program import Program
+    from tileiras.tuning import tune
+
 _LAZY = {
     "compile": "tileiras.build.library",
     "parse": "tileiras.api",
     "tune": "tileiras.tuning",
-    "Artifact": "tileiras.api",
+    "Artifact": "tileiras.compilation",
     "Program": "tileiras.program",
     "CompileError": "tileiras.diagnostics",
     "Diagnostic": "tileiras.diagnostics",
 }
+
+_PACKAGES = ("bytecode", "check", "dialects", "ir", "runtime", "sim", "targets")
+"""Packages of a program's interface, which are attributes without an import: `check` can be called as well."""
 
 __all__ = ["__version__", *_LAZY]
 
@@ -47,6 +59,10 @@ def pkgconfig_folder() -> str:
     import os
 
     return os.path.join(os.path.dirname(os.path.abspath(__file__)), "share", "pkgconfig")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LAZY, *_PACKAGES})
 
 
 def __getattr__(name: str):

@@ -266,6 +266,10 @@ class CompileError(Exception):
         """The rendered diagnostics with source lines, for notebooks and tracebacks."""
         return self.render() or "failed to compile Tile IR program"
 
+    def _render_traceback_(self) -> list[str]:
+        """The text that IPython shows instead of a traceback, whose frames are those of the compiler."""
+        return str(self).splitlines()
+
     @classmethod
     def at(
         cls,

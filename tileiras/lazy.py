@@ -3,9 +3,12 @@
     _LAZY = {"parse_module": "parser", "print_op": "printer"}
     __getattr__ = lazy_names(__name__, globals(), _LAZY)
 
-Names outside the table are the package's files: after `from tileiras import rewrites` a function may use
-`rewrites.barriers.insert_barriers`, which loads `rewrites/barriers.py` when it is evaluated.  Fingerprints read both:
+Names outside the table are the package's files: after `from tileiras import synchronization` a function
+may use `synchronization.barriers.insert_barriers`, which loads the file when it is evaluated.  Fingerprints read both:
 each table is a literal called `_LAZY`, and files are named where they are used.
+
+Type checkers read neither: a package repeats its table as imports below `if TYPE_CHECKING:`
+(`tests/test_typed_names.py` compares both), and `lazy_dir` shows the names to `dir`.
 """
 
 from __future__ import annotations
@@ -35,3 +38,12 @@ def lazy_names(package: str, namespace: dict[str, Any], table: Mapping[str, str]
         raise AttributeError(f"module '{package}' has no attribute '{name}'")
 
     return load
+
+
+def lazy_dir(namespace: dict[str, Any], table: Mapping[str, str]) -> Callable[[], list[str]]:
+    """The `__dir__` of a package: the names that it defines, and those of `table` that are not loaded yet."""
+
+    def names() -> list[str]:
+        return sorted({*namespace, *table})
+
+    return names

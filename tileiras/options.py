@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from tileiras.diagnostics import CompileError, Diagnostic, ExitCode
+from tileiras.diagnostics import CompileError, Diagnostic, ExitCode, Severity
 from tileiras.named_tuple import NamedTuple
 
 GPU_NAMES = (
@@ -20,6 +20,10 @@ GPU_NAMES = (
     "sm_121",
 )  # fmt: skip
 """Values of `--gpu-name`: the vendor's list of 13.5, and sm_75."""
+
+
+CPU_NAMES = ("cpu", "cpu-x86-64-v3", "cpu-x86-64-v4", "cpu-aarch64")
+"""Values of `--gpu-name` that are CPUs: this machine's, or a level of features (`targets/cpu.py`)."""
 
 
 NO_GPU = "sm_0"
@@ -52,13 +56,13 @@ class Option(NamedTuple):
 OPTIONS: dict[str, Option] = {
     option.name: option
     for option in (
-        Option("gpu-name", str, None, "GPU to generate code for", GPU_NAMES),
+        Option("gpu-name", str, None, "GPU to generate code for, or a CPU", (*GPU_NAMES, *CPU_NAMES)),
         Option("opt-level", int, 3, "optimization level", (0, 1, 2, 3)),
         Option("lineinfo", bool, False, "keep line-number information: which source line an instruction is from"),
         Option("device-debug", bool, False, "full debug information, for a debugger; needs optimization level 0"),
         Option(
             "bytecode-version", str, None, "version of exported or written bytecode; the newest when absent",
-            ("13.1", "13.2", "13.3", "13.4"),
+            ("13.1", "13.2", "13.3", "13.4", "13.5"),
         ),
         Option("num-warps", int, None, "warps per tile block; chosen when absent", (1, 2, 4, 8, 16, 32)),
         Option("num-ctas", int, None, "CTAs per tile block; the kernel's hint or 1 when absent", (1, 2, 4, 8, 16)),
@@ -145,15 +149,22 @@ def accepted(option: Option) -> str:
     return {int: "an integer", str: "text", list: "a list of words"}[option.kind]
 
 
+class UnknownOption(CompileError, TypeError):
+    """An option that does not exist; a TypeError as well, as for any misspelt keyword of a Python function."""
+
+
 def lookup(name: str) -> Option:
-    """The option called `name`, with dashes or underscores; raises CompileError (code 2) with the nearest name."""
+    """The option called `name`, with dashes or underscores; raises UnknownOption (code 2) with the nearest name in the
+    same spelling."""
     option = _BY_ATTRIBUTE.get(name.replace("-", "_"))
     if option is None:
         import difflib
 
-        near = difflib.get_close_matches(name.replace("_", "-"), OPTIONS, 1)
+        spelled = [option.attribute if "_" in name else option.name for option in OPTIONS.values()]
+        near = difflib.get_close_matches(name, spelled, 1)
         hint = f" (did you mean '{near[0]}'?)" if near else ""
-        raise _bad(f"unknown option '{name}'{hint}; known options: {', '.join(OPTIONS)}")
+        message = f"unknown option '{name}'{hint}; known options: {', '.join(spelled)}"
+        raise UnknownOption([Diagnostic(Severity.ERROR, None, message)], ExitCode.CONFIGURATION)
     return option
 
 

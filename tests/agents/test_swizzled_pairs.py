@@ -19,7 +19,7 @@ from tileiras.ir.pass_manager import PassContext, PassManager
 from tileiras.passes.tileaa_agent_verifier import AgentVerifier
 from tileiras.passes.tileir_verify_ops_analysis import VerifyOpsAnalysis
 from tileiras.sim import emulate, estimate
-from tileiras.sim.emulator.launch import launch_shapes
+from tileiras.sim.emulator.launch.emulation import launch_shapes
 from tileiras.sim.estimate import images
 from tileiras.targets import rates
 

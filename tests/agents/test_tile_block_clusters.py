@@ -13,7 +13,7 @@ from tests.agents.shared_copies import EVERYWHERE, SEEDS, compiled, may_share, s
 from tests.kernels import tensor_maps as kernels
 from tests.kernels.tensor_maps import Arrays
 from tileiras.sim import emulate
-from tileiras.sim.emulator.launch import launch_shapes
+from tileiras.sim.emulator.launch.emulation import launch_shapes
 from tileiras.sim.estimate.sampling import block_order
 
 

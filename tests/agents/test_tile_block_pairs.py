@@ -12,7 +12,7 @@ from tests.agents.running import SPECIALIZED, sites, survives
 from tests.kernels import tensor_maps as kernels
 from tests.kernels.tensor_maps import Arrays
 from tests.kernels.views import whole_numbers
-from tileiras.sim.emulator.launch import launch_shapes
+from tileiras.sim.emulator.launch.emulation import launch_shapes
 
 GPU, PAIR = "sm_100", ".cta_group::2"
 PLANS = {"auto": {}, "agents": SPECIALIZED, "one agent": {"unspecialized_pipeline_num_stages": 2}}

@@ -30,7 +30,7 @@ def tree(folder: str) -> str:
         os.path.join(CHECKOUT, "tileiras"), os.path.join(copied, "tileiras"),
         ignore=shutil.ignore_patterns("__pycache__"),
     )  # fmt: skip
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
+    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
         shutil.copy(os.path.join(CHECKOUT, name), copied)
     return copied
 

@@ -20,9 +20,8 @@ IMPORTS = os.path.join(CHECKOUT, ".pytest_cache", MEMO)
 
 SCONSTRUCT = """\
 import os
-from tileiras.build import tool
-from tileiras.build.variables import construction_variables
-env = Environment(tools=[tool], ENV=os.environ, **construction_variables(ARGUMENTS))
+from tileiras.build import command_line, tool
+env = Environment(tools=[tool], ENV=os.environ, **command_line(ARGUMENTS))
 Default(env.TileTree("kernels"))
 """
 

@@ -122,7 +122,7 @@ def why(capsys, kernel: str) -> dict[str, tuple[str, list[str]]]:
 
 def test_why_names_the_part_of_the_key_that_differed(project, capsys):
     project.scons()
-    assert why(capsys, "kernels/k.mlir")["ptx"] == ("ran", ["never built before in this build directory"])
+    assert why(capsys, "kernels/k.mlir")["ptx"] == ("ran", ["the first time in this build directory"])
     project.scons("ptx-version=8.8")
     assert why(capsys, "first")["ptx"] == ("ran", ["options: ptx-version: None -> '8.8'"])
     project.write("kernels/k.mlir", module(axpy("first", operation="mulf")))

@@ -220,7 +220,7 @@ def test_packages_loaded_by_parts_are_whole_in_a_fingerprint(tmp_path):
 
 def test_every_decision_is_in_the_fingerprint_of_its_stage():
     inside, _ = CodeBase().closure(stage_roots(stage("tileas")))
-    passes = {row.made.__module__ for row in DECISIONS}
+    passes = {row.pass_class.__module__ for row in DECISIONS}
     assert len(passes) > 30 and passes <= {*inside}
     assert {"tileiras.passes.tileaa_agent_verifier", "tileiras.schedule.agents.load_agent"} <= {*inside}
 

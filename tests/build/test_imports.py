@@ -1,6 +1,7 @@
 """Imports point one way: options <- ir <- dialects <- bytecode, analysis, targets, layout <- resources <- order,
-slicing, assignment, schedule, rewrites, lowering, codegen <- passes <- stages <- pipeline, steps <- api <- check
-<- cli, build, runtime, report <- server.  A function that names a file of a lazy package imports it.
+slicing, assignment, schedule, tile_blocks, operands, tensor_maps, registers, synchronization, lowering, codegen
+<- passes <- stages <- pipeline, steps <- api <- check <- cli, build, runtime, report <- server.  A function that names
+a file of a lazy package imports it.
 `sim.interpreter` imports ir, dialects and bytecode, `sim.emulator` nothing of the compiler, `sim.estimate` targets and
 codegen as well."""
 
@@ -15,22 +16,23 @@ from tileiras.build.fingerprint import CodeBase, named_files
 
 LAYERS = [
     {
-        "diagnostics", "extras", "files", "gf2", "html_table", "inputs", "lazy", "local_lock", "local_socket",
-        "named_tuple", "of_a_command", "options", "progress", "reasons", "remarks", "",
+        "colours", "diagnostics", "extras", "files", "gf2", "html_table", "inputs", "lazy", "local_lock",
+        "local_socket", "named_tuple", "of_a_command", "option_types", "options", "progress", "reasons", "remarks", "",
     },
     {"ir"},
     {"dialects"},
     {"bytecode", "analysis", "targets", "layout"},
     {"resources"},
     {
-        "order", "slicing", "assignment", "schedule", "rewrites", "lowering", "codegen",
+        "order", "slicing", "assignment", "schedule", "tile_blocks", "operands", "tensor_maps", "registers",
+        "synchronization", "lowering", "codegen",
         "units", "locations", "stages_interface",
     },
     {"passes"},
     {"stages"},
     {"fsmonitor"},
-    {"pipeline", "tileir_pipeline", "kernel_inputs", "steps"},
-    {"api", "program"},
+    {"pipeline", "pipeline_text", "tileir_pipeline", "kernel_inputs", "steps", "compilation", "program"},
+    {"api"},
     {"check"},
     {"cli", "build", "runtime", "tuning", "report"},
     {"server"},

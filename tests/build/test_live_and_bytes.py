@@ -51,6 +51,15 @@ def test_an_error_has_a_place_and_a_code():
 
 
 def test_a_misspelt_option_is_refused_with_the_nearest():
-    with pytest.raises(CompileError, match="unknown option 'num_wraps'") as caught:
+    with pytest.raises(CompileError, match="unknown option 'num_wraps' .did you mean 'num_warps'") as caught:
         tileiras.compile(TEXT, gpu_name="sm_90", num_wraps=4)
     assert caught.value.code == 2
+    with pytest.raises(TypeError):  # as of any function of Python
+        tileiras.compile(TEXT, gpu_name="sm_90", num_wraps=4)
+
+
+def test_a_notebook_shows_the_diagnostics_and_no_frames_of_the_compiler():
+    with pytest.raises(CompileError) as caught:
+        tileiras.compile(TEXT.replace("%lane = iota", "%lane = iotta"), gpu_name="sm_90", source_name="k.mlir")
+    shown = caught.value._render_traceback_()
+    assert shown[0].startswith("k.mlir:8:") and shown[-1].strip() == "^"

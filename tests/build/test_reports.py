@@ -12,9 +12,8 @@ SAXPY = os.path.join(CHECKOUT, "examples", "saxpy.mlir")
 
 SCONSTRUCT = """
 import os
-from tileiras.build import tool
-from tileiras.build.variables import construction_variables
-env = Environment(tools=[tool], ENV=os.environ, **construction_variables(ARGUMENTS))
+from tileiras.build import command_line, tool
+env = Environment(tools=[tool], ENV=os.environ, **command_line(ARGUMENTS))
 kernels = env.TileTree("kernels")
 env.Default(kernels)
 env.Alias("report", env.TileReport("build/report.json", kernels))
@@ -32,6 +31,8 @@ def project(tmp_path):
 def test_a_report_is_a_node_of_the_build(project):
     first = project.scons("report", "lineinfo=1", "emit-remarks=1", "emit=cubin")
     assert "REPORT" in first.output
+    (line,) = [line for line in first.output.splitlines() if line.startswith("tileiras: ")]
+    assert ", 1 report in " in line
     (kernel,) = json.loads(project.read("build/report.json"))["kernels"]
     assert (kernel["name"], kernel["target"], kernel["source"]) == ("saxpy", "sm_90", "kernels/saxpy.mlir")
     assert {"source", "tileas", "sass"} <= kernel["levels"].keys() and kernel["choices"]
@@ -64,4 +65,4 @@ def test_tuned_options_are_tracked(project):
 def test_mistakes_are_told_at_their_line(project, call, said):
     project.write("SConstruct", SCONSTRUCT + call + "\n")
     failed = project.scons(expect=2)
-    assert said in failed.output + failed.errors and "SConstruct\", line 9" in failed.output + failed.errors
+    assert said in failed.output + failed.errors and "SConstruct\", line 8" in failed.output + failed.errors

@@ -10,13 +10,15 @@ from tileiras.cli import tileiras_watch
 
 HEAD = """\
 import os
-from tileiras.build import tool
+from tileiras.build import command_line, tool
 env = Environment(tools=["default", tool], ENV=os.environ)
 """
 
 MISTAKES = {
     'env.TileTree("nodir")': "there is no folder nodir",
     'env.TileTree("kernels/k.mlir")': "kernels/k.mlir is a file; env.TileKernel",
+    "command_line({'mine': '1', 'sn': 'sm_90'}, further=['mine'])": "unknown variable sn: accepted are sm, opt, emit, ",
+    "command_line({'sm': 'sm_91'})": "sm=sm_91: accepted are sm_75, ",
     "env.TileTree(3)": "directory: a path or a node is expected, not 3",
     "env.TileTree()": "missing a required argument: 'directory'",
     'env.TileTree("kernels", emit="elf")': "emit=elf: accepted are bytecode, cuda_tile, ",
@@ -32,7 +34,7 @@ MISTAKES = {
     'env.TileTree("kernels", ftz="maybe")': "'maybe' value invalid for option 'ftz'; accepted: true, false",
     'env.TileTree("kernels", num_warps=[8])': "invalid value for option 'num-warps': [8]",
     'env.TileTree("kernels", ptxas_options=3)': "accepted: a list of words",
-    'env.TileTree("kernels", num_wraps=8)': "unknown option 'num_wraps' (did you mean 'num-warps'?)",
+    'env.TileTree("kernels", num_wraps=8)': "unknown option 'num_wraps' (did you mean 'num_warps'?)",
     'env.TileTree("kernels", gpu_name="sm_90")': "option 'gpu-name' is called 'sm' here",
     'env.TileTree("kernels", entries=3)': "entries=3: names of kernels are expected",
     'env.TileKernel("kernels/k.mlir", entries="first,third")': "k.mlir has no kernel third; it has first, second",

@@ -38,7 +38,7 @@ env = Environment(tools=[tool])
 env.TileKernel("kernels/k.mlir", num_wraps=8)
 """)  # fmt: skip
     build = project.scons(expect=2)
-    assert "unknown option 'num_wraps' (did you mean 'num-warps'?)" in build.errors + build.output
+    assert "unknown option 'num_wraps' (did you mean 'num_warps'?)" in build.errors + build.output
     project.write("SConstruct", """
 from tileiras.build import tool
 env = Environment(tools=[tool])

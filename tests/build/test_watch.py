@@ -267,6 +267,15 @@ def test_a_kernel_for_newer_targets_is_left_out(project, quiet_watch):
     assert watching.scan() == ([quiet_watch.single], [])
 
 
+def test_one_mistake_is_told_once_for_all_targets_and_products(project, quiet_watch):
+    project.write("kernels/k.mlir", module(axpy("first")).replace("%lane = iota", "%lane = iotta"))
+    variants = [(CompileOptions({"gpu-name": gpu}), emit) for gpu in ("sm_80", "sm_90") for emit in ("tileaa", "llvm")]
+    watching, said = quiet_watch(Tree(project.path("kernels"), "kernels", variants, "build"))
+    assert not watching.build(watching.scan()[0])
+    assert len([line for line in said if "iotta" in line]) == 1
+    assert len([line for line in said if "read failed" in line]) == 4
+
+
 def test_an_artifact_that_is_as_it_should_be_keeps_its_time(project, quiet_watch):
     path = project.path("build/sm_90/O3/kernels/k/first.tileaa.mlir")
     for mtime in (None, 1):

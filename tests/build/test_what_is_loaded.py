@@ -50,8 +50,10 @@ def test_text_is_not_read_or_written_for_bytecode(loaded):
 @pytest.mark.parametrize(
     "package, families",
     [
-        ("tileiras.lowering.tileas_to_llvm", "atomics atoms convert_layout dot print reduce scan slices staging"),
-        ("tileiras.lowering.tileas_to_llvm", "multimem sub_byte"),
+        ("tileiras.lowering.tileas_to_llvm.memory", "atomics multimem print sub_byte"),
+        ("tileiras.lowering.tileas_to_llvm.collective", "convert_layout reduce scan slices"),
+        ("tileiras.lowering.tileas_to_llvm.tensor_core", "atoms dot"),
+        ("tileiras.lowering.tileas_to_llvm.pipes", "staging"),
         ("tileiras.layout", "convert shared staging"),
         ("tileiras.schedule", "software_pipeline cost_model"),
         ("tileiras.schedule.agents", "load_plan rules slice split"),

@@ -20,7 +20,8 @@ from tileiras.codegen.host_machine_code import CODE
 from tileiras.codegen.object_file import Cubin, ObjectFile
 from tileiras.options import GPU_NAMES
 from tileiras.sim import emulate
-from tileiras.sim.emulator import hidden_parameters, tensor_map
+from tileiras.sim.emulator import tensor_map
+from tileiras.sim.emulator.launch.emulation import hidden_parameters
 from tileiras.targets.sm import TARGETS
 
 CODE_AT, STACK_AT, PARAMETERS_AT, RETURN_AT, PAGE = 0x10000, 0x40000, 0x60000, 0x90000, 0x1000

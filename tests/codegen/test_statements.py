@@ -4,7 +4,7 @@ import pytest
 
 import tileiras
 from tileiras.codegen.machine_code.statements import first_lines
-from tileiras.sim.emulator import ptx_parser
+from tileiras.sim.emulator.ptx import parser
 
 TEXT = """.version 8.8
 .target sm_90a
@@ -47,7 +47,7 @@ def test_a_statement_begins_where_its_first_word_stands():
 def test_statements_begin_where_the_emulator_says_that_instructions_do(name, target):
     text = tileiras.compile(f"examples/{name}", gpu_name=target, lineinfo=True).text
     lines = first_lines(text)
-    (function,) = ptx_parser.parse(text).functions.values()
+    (function,) = parser.parse(text).functions.values()
     begins = [instruction.line for instruction in function.body]
     assert [lines[line] for line in begins] == begins
     source = text.split("\n")

@@ -7,7 +7,8 @@ file beside those of earlier ones, so that the whole can be run in parts, and pr
 interrupted goes on where it was.
 In round N of as many as there are targets, each module is for one of them, going round: the first round has every
 kernel once, all of them have every kernel on every target.
-`--instructions tests/sim/emulate/selected_instructions.txt` adds what LLVM selects to what the emulator's tests decode.
+`--instructions tests/sim/emulator/ptx/selected_instructions.txt` adds what LLVM selects to what the emulator's tests
+decode.
 """
 
 from __future__ import annotations

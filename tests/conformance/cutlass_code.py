@@ -33,7 +33,8 @@ sys.path[:0] = [str(HERE), str(HERE.parents[1])]
 import numpy as np  # noqa: E402
 
 from tileiras.sim import emulate  # noqa: E402
-from tileiras.sim.emulator import ptx_parser, tensor_map  # noqa: E402
+from tileiras.sim.emulator import tensor_map  # noqa: E402
+from tileiras.sim.emulator.ptx import parser as ptx_parser  # noqa: E402
 from tileiras.sim.errors import SimulationError  # noqa: E402
 from tileiras.sim.memory import Memory  # noqa: E402
 

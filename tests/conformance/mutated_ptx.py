@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE.parents[1]), str(HERE.parent / "sim" / "emulate")]
+sys.path[:0] = [str(HERE.parents[1]), str(HERE.parent / "sim" / "emulator")]
 
 import handwritten_matmul  # noqa: E402
 import numpy as np  # noqa: E402

@@ -40,7 +40,7 @@ from vendor_ptx import WAIVED, Compiled, Refused, vendor_compile  # noqa: E402
 import tileiras  # noqa: E402
 from tileiras.codegen.cubin_host import HostCodeUnusable  # noqa: E402
 from tileiras.sim import emulate  # noqa: E402
-from tileiras.sim.emulator.launch import EmulationResult  # noqa: E402
+from tileiras.sim.emulator.launch.emulation import EmulationResult  # noqa: E402
 from tileiras.sim.errors import SimulationError  # noqa: E402
 
 # (what the kernel's name matches, what is said, whose mistake or liberty it is)

@@ -9,9 +9,9 @@ import pytest
 from tileiras.layout import LinearLayout
 from tileiras.layout.matrix_descriptor import NoDescriptor, byte_offset, describe, matrix_layout
 from tileiras.reasons import Reason
-from tileiras.sim.emulator.matrix_descriptor import Operand, _addresses, decode_descriptor
-from tileiras.sim.emulator.tcgen05_operands import Matrix, unit_addresses
-from tileiras.sim.emulator.tcgen05_operands import decode_descriptor as decode_tcgen05
+from tileiras.sim.emulator.tensor_core.matrix_descriptor import Operand, _addresses, decode_descriptor
+from tileiras.sim.emulator.tensor_core.tcgen05_operands import Matrix, unit_addresses
+from tileiras.sim.emulator.tensor_core.tcgen05_operands import decode_descriptor as decode_tcgen05
 
 PTX_TYPES = {8: "s8", 16: "f16", 32: "tf32"}
 

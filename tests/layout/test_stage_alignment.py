@@ -21,9 +21,9 @@ from tileiras.layout.shared import MatrixAccess
 from tileiras.layout.staging import load_access
 from tileiras.layout.tensor_box import TensorBoxes, box_layout, stage_of_boxes, tensor_boxes
 from tileiras.layout.tensor_memory import scale_layout
-from tileiras.sim.emulator.matrix_descriptor import Operand, _addresses, decode_descriptor
-from tileiras.sim.emulator.tcgen05_operands import Matrix, unit_addresses
-from tileiras.sim.emulator.tcgen05_operands import decode_descriptor as decode_tcgen05
+from tileiras.sim.emulator.tensor_core.matrix_descriptor import Operand, _addresses, decode_descriptor
+from tileiras.sim.emulator.tensor_core.tcgen05_operands import Matrix, unit_addresses
+from tileiras.sim.emulator.tensor_core.tcgen05_operands import decode_descriptor as decode_tcgen05
 from tileiras.sim.emulator.tensor_map import swizzled
 from tileiras.targets import MMA_ATOMS
 

@@ -189,7 +189,7 @@ def test_passes_say_what_they_changed(matmul):
 
     changed = {each.name: each for each in kernel.passes}
     # Behind the decisions agents are checked, which a rule may have chosen.
-    names = [row.made.name for row in tileas.DECISIONS if not row.asked_by]
+    names = [row.name for row in tileas.DECISIONS if not row.asked_by]
     assert [each.name for each in kernel.passes] == [*names, "tileaa-agent-verifier"]
     assert changed["tileas-unspecialized-pipeline"].operations["nv_tileas.async.commit_group"] > 0
     assert "+" in changed["tileas-unspecialized-pipeline"].difference

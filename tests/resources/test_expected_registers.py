@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 from zlib import crc32
 
+from tileiras.analysis.function_pass import functions_of
 from tileiras.ir import parse_module
-from tileiras.passes import functions_of
 from tileiras.resources.expected_registers import CALL_REGISTERS, FEWEST, expected_registers, places
 from tileiras.resources.registers import tile_registers
 

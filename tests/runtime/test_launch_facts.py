@@ -15,7 +15,7 @@ from tests.kernels import tensor_maps as kernels
 from tileiras import cpp_folder
 from tileiras.diagnostics import CompileError
 from tileiras.runtime import launch_facts
-from tileiras.sim.emulator import launch_facts as emulated_facts
+from tileiras.sim.emulator.launch.emulation import launch_facts as emulated_facts
 from tileiras.stages import embed
 from tileiras.targets.launch_facts import MOST_NUMBERS, MOST_WORDS, OPERATIONS, PREDICATES, fact_error
 

@@ -13,16 +13,17 @@ from tests.kernels.dots import Matmul
 from tests.kernels.views import Kernel, View, reduced
 from tests.tileas_stage import through
 from tileiras import pipeline
+from tileiras.analysis.function_pass import functions_of
 from tileiras.analysis.function_state import LEFT_BY, State, function_state
 from tileiras.diagnostics import CompileError, DiagnosticEngine
 from tileiras.dialects.nv_tileas import ORDER
 from tileiras.ir import parse_module, print_op, verify
 from tileiras.ir.pass_manager import PassContext, PassManager
 from tileiras.options import CompileOptions
-from tileiras.passes import functions_of
+from tileiras.passes import DOTS, LOOPS, PASSES, TILEAA_DOTS
 from tileiras.passes.convert_tileas_to_llvm import ConvertTileASToLLVM
 from tileiras.stages import StageContext, tileas
-from tileiras.stages.tileas import DECISIONS, DOTS, LOOPS, TILEAA_DOTS, WORKS_ON
+from tileiras.stages.tileas import DECISIONS
 from tileiras.tileir_pipeline import tileas_passes
 
 ROWS, COLUMNS = 64, 64
@@ -127,7 +128,7 @@ BYTECODE = Path(__file__).parents[2] / "examples" / "bytecode"
 @pytest.mark.parametrize("name", ["vector_add", "softmax", "layer_norm", "matmul_f16"])
 @pytest.mark.parametrize("gpu", ["sm_80", "sm_90", "sm_100"])
 def test_a_pass_that_is_left_out_has_nothing_to_do(gpu, name, strategy):
-    """The stage leaves out passes by the names in the IR (`WORKS_ON`); all of them together make the same of it."""
+    """The stage leaves out passes by the names in the IR (`Place.triggers`); all of them make the same of it."""
     given = {"gpu-name": gpu, "pipeline-strategy": strategy, "tensor-maps": "host", "emit-remarks": True}
     options = pipeline.stage("tileas").select(CompileOptions(given))
     text = tileiras.compile(BYTECODE / f"{name}.tileirbc", gpu_name=gpu, emit="tileaa").text
@@ -164,6 +165,7 @@ def test_a_kernel_without_loops_and_dots_leaves_passes_out(monkeypatch):
     ran, run_pass = [], PassManager._run_pass
     monkeypatch.setattr(PassManager, "_run_pass", lambda *given: (ran.append(given[1].name), run_pass(*given)))
     tileiras.compile(BYTECODE / "vector_add.tileirbc", gpu_name="sm_90", emit="tileas")
-    of_loops_and_dots = {name for name, found in WORKS_ON.items() if {*found} <= {*LOOPS, *TILEAA_DOTS, *DOTS}}
+    of_dots = {*LOOPS, *TILEAA_DOTS, *DOTS}
+    of_loops_and_dots = {name for name, place in PASSES.items() if place.triggers and {*place.triggers} <= of_dots}
     assert len(of_loops_and_dots) > 10 and of_loops_and_dots <= {row.name for row in DECISIONS}
     assert "tileas-slicing" in ran and not of_loops_and_dots & {*ran}

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from tileiras import analysis, targets
 from tileiras.analysis.alias import data_of
 from tileiras.analysis.divisibility import DivisibilityAnalysis
+from tileiras.analysis.function_pass import FunctionPass
 from tileiras.diagnostics import DiagnosticEngine
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
@@ -35,6 +36,21 @@ def _atom(op: Operation, target: Target) -> CopyAtom | None:
 
 
 _STORES = (*_WRITES, aa.TiledAtomicRMWOp)
+
+
+class AssignLoadStoreLayouts(FunctionPass):
+    name = "tileas-assign-load-store-layouts"
+    requires = "DOT_ATOMS"
+    leaves = "ATOMS"
+    preserves_analyses = True
+    needs = "atoms of dots: what is stored may stay in the layout in which a dot leaves it"
+    establishes = "`atom` and `layout` on every access"
+    keeps = "types, other operations"
+
+    tensor_maps: str = "none"
+
+    def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
+        assign_load_store_layouts(func, gpu, context, self.tensor_maps)
 
 
 def assign_load_store_layouts(

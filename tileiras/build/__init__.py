@@ -1,7 +1,7 @@
 """Building kernels with SCons: every stage a node.
 
-    from tileiras.build import tool
-    env = Environment(tools=["default", tool])
+    from tileiras.build import command_line, tool
+    env = Environment(tools=["default", tool], **command_line(ARGUMENTS))
     env.TileKernel("kernels/softmax.mlir", sm="sm_90,sm_100", opt=3)
 
 The tool calls the library and holds no compiler logic.  `scons` is imported when the tool is used.
@@ -12,7 +12,11 @@ from __future__ import annotations
 from typing import Any
 
 from tileiras import build
-from tileiras.lazy import lazy_names
+from tileiras.lazy import lazy_dir, lazy_names
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .scons import command_line
 
 NOTES = ".tileiras"
 """The folder of a build directory that holds the build's records: keys, manifest, lock."""
@@ -33,4 +37,7 @@ class _Tool:
 tool = _Tool()
 
 
-__getattr__ = lazy_names(__name__, globals())
+_LAZY = {"command_line": "scons"}
+
+__getattr__ = lazy_names(__name__, globals(), _LAZY)
+__dir__ = lazy_dir(globals(), _LAZY)

@@ -7,9 +7,10 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+import tileiras
 from tileiras.build.overrides import unused
 from tileiras.build.remark_files import remark_text
 from tileiras.build.step import Report, Step
@@ -47,6 +48,8 @@ class Display:
         """Sources and targets for which a file could not be read or written; their kernels have no error."""
         self._told: set[tuple[str, str]] = set()
         """Messages already printed for a source: most errors for one target recur for all targets."""
+        self._pages: list[float] = []
+        """Seconds that each report took."""
         self._running = 0
         self._drawn = 0.0
         self._summarised = False
@@ -86,6 +89,12 @@ class Display:
                 self._say(report.text, self._error)
             self._draw()
 
+    def reported(self, seconds: float) -> None:
+        """Add a report that was written, which is no stage."""
+        with self._lock:
+            self._summarise()
+            self._pages.append(seconds)
+
     def note(self, line: str) -> None:
         """Print a line about the build itself."""
         with self._lock:
@@ -94,6 +103,8 @@ class Display:
 
     def _say(self, text: str, file: Any) -> None:
         # A single write: print() writes the line end separately, and another thread may write in between.
+        if file is self._error:
+            text = tileiras.colours.for_stream(text, file)
         file.write(("\r\x1b[K" if self._terminal else "") + text + "\n")
         file.flush()
 
@@ -117,14 +128,16 @@ class Display:
             edited = self._overrides()
             for name in self._unused_overrides():
                 self._say(f"tileiras: {name} takes the place of nothing that is built", self._error)
-            if not self._reports and not edited:
+            if not self._reports and not edited and not self._pages:
                 return
             reports = self._reports.values()
             ran = [report for report in reports if not report.cached and not report.code]
             hits = [report for report in reports if report.cached]
-            words = [f"{counted(len(ran), 'stage')} run in {_seconds(ran)}"]
+            words = [f"{counted(len(ran), 'stage')} run in {_seconds(report.seconds for report in ran)}"]
             if hits:
-                words.append(f"{len(hits)} from the store, which saved {_seconds(hits)}")
+                words.append(f"{len(hits)} from the store, which saved {_seconds(report.seconds for report in hits)}")
+            if self._pages:
+                words.append(f"{counted(len(self._pages), 'report')} in {_seconds(self._pages)}")
             cut = self._cut_off()
             if cut:
                 words.append(f"{cut} cut off")
@@ -188,6 +201,6 @@ class Display:
         return len(found)
 
 
-def _seconds(reports: Sequence[Report]) -> str:
-    seconds = sum(report.seconds for report in reports)
+def _seconds(times: Iterable[float]) -> str:
+    seconds = sum(times)
     return f"{seconds:.1f} s" if seconds >= 1 else f"{seconds * 1000:.0f} ms"

@@ -23,7 +23,10 @@ from tileiras.pipeline import Stage
 if TYPE_CHECKING:
     import ast
 
-FORMAT = 1
+FORMAT = 2
+
+PASSES = "tileiras.passes"
+"""The package whose table `PASSES` has the module of each pass."""
 
 CANONICALIZE = "tileiras.passes.canonicalize"
 """The module that loads the `canonicalization` module of each dialect in its input."""
@@ -34,8 +37,8 @@ FRAME = ("tileiras.stages", "tileiras.diagnostics")
 MODULE_FRAME = (
     "tileiras.locations",
     "tileiras.units",
-    "tileiras.ir.parser",
-    "tileiras.ir.printer",
+    "tileiras.ir.text.parser",
+    "tileiras.ir.text.printer",
     "tileiras.ir.verifier",
 )
 """Parser, printer and verifier of IR: part of the fingerprint of every stage with IR as input or output."""
@@ -117,7 +120,8 @@ class CodeBase:
         module = f"{base}.{name}"
         reached = [module, *self._lazy(module)] if self._file(module) is not None else []
         file = self._file(base)
-        return [*reached, file.lazy[name]] if file is not None and name in file.lazy else reached
+        tables = (file.lazy, file.passes) if file is not None else ()
+        return [*reached, *(table[name] for table in tables if name in table)]
 
     def _lazy(self, package: str) -> list[str]:
         """The modules behind a package's `_LAZY` table."""
@@ -163,14 +167,13 @@ class CodeBase:
                 data = source.read()
             digest = xxhash.xxh3_128_hexdigest(data)
             # Relative imports depend on the module's name, so it is part of the memo's key.
-            known = self._memo.get(f"{module}:{digest}")
+            known = self._memo.get(_memo_key(module, digest))
             if known is None:
                 package = module if os.path.basename(path) == "__init__.py" else module.rpartition(".")[0]
-                imports, lazy = _scan(data, path, package)
+                known = _scan(data, path, package)
                 self._memo_grew = True
-            else:
-                imports, lazy = known
-            file = _File(digest, [(base, name) for base, name in imports], lazy)
+            imports, lazy, passes = known
+            file = _File(digest, [(base, name) for base, name in imports], lazy, passes)
         self._files[module] = file
         return file
 
@@ -221,7 +224,7 @@ class CodeBase:
         current = {key: known for key, known in self._memo.items() if key.partition(":")[0] not in self._files}
         for module, file in self._files.items():
             if file is not None:
-                current[f"{module}:{file.digest}"] = [file.imports, file.lazy]
+                current[_memo_key(module, file.digest)] = [file.imports, file.lazy, file.passes]
         try:
             write_atomically(self._memo_path, json.dumps(current, sort_keys=True).encode())
         except OSError:
@@ -235,13 +238,19 @@ class _File(NamedTuple):
     """(module, name imported from it or "")."""
     lazy: dict[str, str]
     """The `_LAZY` table of a package: name -> module."""
+    passes: dict[str, str]
+    """The `PASSES` table of a package: name of a pass -> module."""
 
 
-def _scan(data: bytes, path: str, package: str) -> tuple[list[tuple[str, str]], dict[str, str]]:
-    """The imports of a file and its `_LAZY` table; its relative imports are relative to `package`.
+def _memo_key(module: str, digest: str) -> str:
+    return f"{module}:{FORMAT}:{digest}"
+
+
+def _scan(data: bytes, path: str, package: str) -> tuple[list[tuple[str, str]], dict[str, str], dict[str, str]]:
+    """The imports of a file, its `_LAZY` and its `PASSES` table; its relative imports are relative to `package`.
 
     The keys of a `FAMILIES` table are submodules that the package loads by name.  The rows of a `DECISIONS` table begin
-    with the names of passes, which are loaded on demand.
+    with the names of passes, whose modules are in the table `PASSES`.
     """
     import ast
 
@@ -259,25 +268,36 @@ def _scan(data: bytes, path: str, package: str) -> tuple[list[tuple[str, str]], 
                 base = ".".join([*parent, node.module] if node.module else parent)
             imports.update((base, alias.name) for alias in node.names)
     lazy: dict[str, str] = {}
+    passes: dict[str, str] = {}
     for node in tree.body:
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.target.id == "FAMILIES":
             if isinstance(node.value, ast.Dict):
                 imports.update((f"{package}.{ast.literal_eval(key)}", "") for key in node.value.keys if key is not None)
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.target.id == "DECISIONS":
             rows = node.value.elts if isinstance(node.value, ast.Tuple) else []
-            first = [row.args[0] for row in rows if isinstance(row, ast.Call) and row.args]
-            names = [name.value for name in first if isinstance(name, ast.Constant) and isinstance(name.value, str)]
-            imports.update((f"tileiras.passes.{name.replace('-', '_')}", "") for name in names)
+            imports.update((PASSES, name) for name in map(_first_text, rows) if name)
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.target.id == "PASSES":
+            if isinstance(node.value, ast.Dict):
+                rows_by_name = zip(node.value.keys, map(_first_text, node.value.values), strict=True)
+                passes = {ast.literal_eval(key): f"tileiras.{module}" for key, module in rows_by_name if key}
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Dict):
             if isinstance(node.targets[0], ast.Name) and node.targets[0].id == "_LAZY":
                 for name, module in ast.literal_eval(node.value).items():
                     lazy[name] = module if module.startswith("tileiras.") else f"{package}.{module}"
-    return sorted(imports), lazy
+    return sorted(imports), lazy, passes
+
+
+def _first_text(node: ast.AST) -> str:
+    """The first argument of a call, if it is a literal text; else empty."""
+    import ast
+
+    first = node.args[0] if isinstance(node, ast.Call) and node.args else None
+    return first.value if isinstance(first, ast.Constant) and isinstance(first.value, str) else ""
 
 
 def named_files(tree: ast.Module, package: str) -> set[tuple[str, str]]:
     """The imports of functions that name files of packages that the module imports as a whole, such as
-    `rewrites.barriers.insert_barriers`: a lazy package loads the file then (`tileiras.lazy`).
+    `synchronization.barriers.insert_barriers`: a lazy package loads the file then (`tileiras.lazy`).
 
     `package` holds the module; it and the packages around it are loaded before.
     """

@@ -177,7 +177,7 @@ class History:
     def differences(self, entry: Entry) -> list[str]:
         """List the differences between an entry's key and the previous one; empty if the keys are equal."""
         if entry.before is None:
-            return ["never built before in this build directory"]
+            return ["the first time in this build directory"]
         lines = []
         for name in sorted({*entry.parts, *entry.before}):
             old, new = entry.before.get(name), entry.parts.get(name)

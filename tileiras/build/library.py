@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import tileiras
 from tileiras import api, pipeline, units
@@ -36,6 +36,11 @@ from tileiras.of_a_command import forgotten_by
 from tileiras.options import CompileOptions
 from tileiras.pipeline import Stage
 
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from tileiras.option_types import CompileKeywords
+
 ROW = Stage("compile", pipeline.FILE, "", (), (), "a whole compilation", module="tileiras.api")
 """The pseudo-stage in keys of whole compilations; its code is the driver in `tileiras.api`."""
 
@@ -47,12 +52,12 @@ def compile(
     *,
     gpu_name: str,
     opt_level: int = 3,
-    emit: str = "ptx",
+    emit: str | None = None,
     entry: str | None = None,
     source_name: str | None = None,
     handlers: Sequence[Handler] = (),
     signature: object = None,
-    **options: object,
+    **options: Unpack[CompileKeywords],
 ) -> Artifact:
     """`tileiras.api.compile` with the artifact store as a cache.
 
@@ -61,6 +66,7 @@ def compile(
     """
     values = api.checked_options(gpu_name, opt_level, options)
     with api.handled(handlers) as made:
+        emit = emit or pipeline.default_emit(gpu_name)
         made.append(api.compile_any(compile_with, source, signature, values, emit, entry, source_name))
     return made[0]
 
@@ -77,7 +83,7 @@ def compile_with(
         if not isinstance(source, (str, bytes, bytearray, memoryview, os.PathLike)):
             return api.compile_with(source, options, emit, entry=entry, source_name=source_name, store=store)
         source = api.open_source(source, source_name)
-    last, suffix = pipeline.emit_stage(emit)
+    last, suffix = pipeline.emit_stage(emit, options["gpu-name"])
     said: list[Diagnostic] = []
     dependencies: list[str] = []
     opened = source
@@ -164,7 +170,7 @@ def exported(source: units.Source, options: CompileOptions) -> Exported:
 def _key(session: Session, source: units.Source, options: CompileOptions, emit: str, entry: str | None) -> str:
     import xxhash
 
-    last, _ = pipeline.emit_stage(emit)
+    last, _ = pipeline.emit_stage(emit, options["gpu-name"])
     # Bytecode emitted from text is written by the driver, after the stage `read`.
     rows = pipeline.stages_between("read", last.name) or (pipeline.stage("read"),)
     names = {name for row in rows for name in row.options}

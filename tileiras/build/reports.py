@@ -13,15 +13,18 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from typing import Any
 
 import SCons.Action
+import SCons.Script
 import SCons.Util
 
 from tileiras import pipeline
 from tileiras.build import arguments
 from tileiras.build.fingerprint import CodeBase
 from tileiras.build.places import build_folder
+from tileiras.build.stage_action import display
 from tileiras.build.variables import BadVariable
 from tileiras.files import content_digest
 from tileiras.pipeline import Stage
@@ -59,7 +62,11 @@ class ReportAction(SCons.Action.FunctionAction):
                        "-o", target[0].abspath]  # fmt: skip
             os.makedirs(os.path.dirname(target[0].abspath), exist_ok=True)
             path = os.pathsep.join([_code.root, *filter(None, [os.environ.get("PYTHONPATH")])])
-            return subprocess.run(command, env={**os.environ, "PYTHONPATH": path}).returncode
+            display.silent = bool(SCons.Script.GetOption("silent"))
+            start = time.perf_counter()
+            code = subprocess.run(command, env={**os.environ, "PYTHONPATH": path}).returncode
+            display.reported(time.perf_counter() - start)
+            return code
 
 
 @arguments.located

@@ -1,4 +1,4 @@
-"""Tile IR bytecode, versions 13.1 to 13.4, and 13.5 as far as front ends write it (read only).
+"""Tile IR bytecode, versions 13.1 to 13.5.
 
 The file is a magic number, a version and sections (strings, types, constants, globals, functions, debug information, a
 producer name) in any order, closed by an end marker.  The encoding of an operation inside a function follows from its
@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tileiras.lazy import lazy_names
+from tileiras.lazy import lazy_dir, lazy_names
 
 from .versions import CURRENT, MAGIC, SUPPORTED, Version, is_bytecode, supported
 
 if TYPE_CHECKING:
     from tileiras.dialects import cuda_tile
+
+    from .encoding import BytecodeError
 
 __all__ = ["CURRENT", "MAGIC", "SUPPORTED", "BytecodeError", "Version", "entry_names", "is_bytecode", "read_module",
            "supported", "write_module"]  # fmt: skip
@@ -23,6 +25,7 @@ __all__ = ["CURRENT", "MAGIC", "SUPPORTED", "BytecodeError", "Version", "entry_n
 _LAZY = {"BytecodeError": "encoding"}
 
 __getattr__ = lazy_names(__name__, globals(), _LAZY)
+__dir__ = lazy_dir(globals(), _LAZY)
 
 
 def read_module(data: bytes, filename: str = "<bytecode>", *, entries: set[str] | None = None):

@@ -15,12 +15,18 @@ import sys
 import types
 from typing import Any
 
-from tileiras.lazy import lazy_names
+from tileiras.lazy import lazy_dir, lazy_names
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .checker import check
+    from .verdict import Finding, LaunchReport, Verdict
 
 _LAZY = {
     "check": "checker", "Verdict": "verdict", "Finding": "verdict", "LaunchReport": "verdict",
 }  # fmt: skip
 __getattr__ = lazy_names(__name__, globals(), _LAZY)
+__dir__ = lazy_dir(globals(), _LAZY)
 
 
 class _CallablePackage(types.ModuleType):

@@ -7,7 +7,7 @@ import json
 import os
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import tileiras
 from tileiras.codegen import cubin_host
@@ -24,12 +24,17 @@ from .judgement import BUDGET, SEEDS, LaunchData, choose, judgement
 from .judging import FillHidden, Image
 from .verdict import Blame, Verdict
 
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from tileiras.option_types import CompileKeywords
+
 
 def check(
     source: Any, *, gpu_name: str | None = None, entry: str | None = None, image: str | os.PathLike[str] | None = None,
     metadata: Mapping[str, Any] | None = None, given: Sequence[LaunchData] = (), budget: float = BUDGET,
     seeds: Sequence[int | None] = SEEDS, waive: Sequence[str] = (), opt_level: int = 3, blame: bool = False,
-    **options: Any,
+    **options: Unpack[CompileKeywords],
 ) -> Verdict:  # fmt: skip
     """Judges one entry of a source, compiled for `gpu_name` with the options of `tileiras.compile`.
 

@@ -40,13 +40,8 @@ _OWN = ("gpu-name", "opt-level", "lineinfo", "emit-remarks", "bytecode-version")
 """Options of the compiler that are spelled in another way here, or that a report sets itself."""
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str):  # type: ignore[override]
-        raise UsageError(message)
-
-
 def build_parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog=PROGRAM, description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = cli.parsers.Parser(PROGRAM, __doc__)
     parser.add_argument("input", metavar="IN", help="a source or a build directory")
     parser.add_argument("arguments", metavar="ARG", nargs="*", help="arguments of the launch that is estimated")
     parser.add_argument("-o", "--output", metavar="FILE", required=True, help="the report; - for standard output")
@@ -58,7 +53,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--grid", metavar="X[,Y[,Z]]", help="number of tile blocks of the launch that is estimated")
     parser.add_argument("--gpu", metavar="NAME", help=f"which GPU to estimate for (default {DEFAULT_GPU})")
     parser.add_argument("--gpu-name", help="what to compile for; the estimated GPU's own, or sm_90, unless given")
-    parser.add_argument("-O", "--opt-level", type=int, default=3, choices=range(4))
+    parser.add_argument("-O", "--opt-level", type=int, default=3, choices=range(4), help="optimization level")
     compile_options.add(parser, _OWN)
     parser.epilog = "Options of the compiler are taken as `tileiras` has them: --num-warps 8, --pipeline-strategy none."
     return parser

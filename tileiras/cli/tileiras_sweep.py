@@ -52,13 +52,8 @@ _NOT_SWEPT = ("gpu-name", "opt-level")
 _RANGE = re.compile(r"(\d+)\.\.(\d+)")
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str):  # type: ignore[override]
-        raise UsageError(message)
-
-
 def build_parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog=PROGRAM, description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = cli.parsers.Parser(PROGRAM, __doc__)
     parser.add_argument("input", metavar="IN")
     parser.add_argument("arguments", metavar="ARG", nargs="*")
     parser.add_argument("--entry", help="the kernel; may be left out when there is only one")
@@ -77,7 +72,7 @@ def build_parser() -> argparse.ArgumentParser:
         if name not in _NOT_SWEPT:
             names = [f"--{name}", *([SHORT[name]] if name in SHORT else [])]
             parser.add_argument(*names, metavar="VALUES", dest=option.attribute, help=argparse.SUPPRESS)
-    parser.epilog = "Options: " + ", ".join(f"--{name}" for name in OPTIONS if name not in _NOT_SWEPT)
+    parser.epilog = "Every option of the compiler takes several values: --num-warps 4,8; `tileiras --help` lists them."
     return parser
 
 

@@ -12,7 +12,7 @@ A pass is a class named as on the command line; its options are annotated class 
 An option with several fields is spelled `{key=value ...}`; the class of its default has `parse`, which raises
 ValueError with the accepted text, and `str` as its inverse.
 
-`canonicalize` lives in `tileiras/passes/canonicalize.py`, `fuse-fma` in `fuse_fma.py`: the name leads to the file.
+The table `PASSES` of `tileiras/passes/__init__.py` has the module of each pass.
 
 A pass that cannot do its work, although the program is correct, fails softly: it emits a remark with the reason, sets
 its bit and returns (`signal_soft_failure`).  The manager clears the bits before a run and records them after every
@@ -50,6 +50,11 @@ class Pass:
     """... its postcondition, ..."""
     keeps: ClassVar[str] = ""
     """... and the properties that it preserves: for `docs/passes.md`."""
+
+    optional: ClassVar[bool] = False
+    """Whether the result is correct without the pass, if slower."""
+    schedules: ClassVar[bool] = False
+    """Whether a stage omits the pass where loads must not run ahead."""
 
     accepts: ClassVar[Mapping[str, range]] = {}
     """Option -> its valid values, for numbers with restrictions."""
@@ -171,9 +176,11 @@ class PassContext:
 class PassWhereFound(NamedTuple):
     """A pass that is constructed, and its file loaded, only for IR that contains its operations."""
 
-    made: Callable[[], Pass]
+    made: Callable[[], Pass | None]
+    """Constructs the pass; None if it is omitted."""
     names: tuple[str, ...]
-    """The pass has no effect if no operation has one of these names, or an attribute of such a name."""
+    """The pass has no effect if no operation has one of these names, or an attribute of such a name.  Empty: it is
+    constructed for all IR."""
 
 
 class PassManager:
@@ -194,7 +201,8 @@ class PassManager:
         self.instrumentation = [VerifyEach(), *instrumentation] if verify_each else list(instrumentation)
         self.passes = list(passes)
         if self.instrumentation:
-            self.passes = [item if isinstance(item, Pass) else item.made() for item in passes]
+            created = (item if isinstance(item, Pass) else item.made() for item in passes)
+            self.passes = [item for item in created if item is not None]
 
     def run(self, op: Operation, context: PassContext | None = None) -> None:
         """Raises CompileError (code 5) when a pass fails or leaves invalid IR behind."""
@@ -203,14 +211,18 @@ class PassManager:
         context.forget_analyses()
         found: set[str] = set()
         for each in self.passes:
+            item: Pass | None
             if isinstance(each, Pass):
                 item = each
             else:
-                if not found:
-                    _collect_names(op, found)
-                if found.isdisjoint(each.names):
-                    continue
+                if each.names:
+                    if not found:
+                        _collect_names(op, found)
+                    if found.isdisjoint(each.names):
+                        continue
                 item = each.made()
+                if item is None:
+                    continue
             item.state = 0
             if item._after in context.soft_failures:
                 continue

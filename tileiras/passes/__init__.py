@@ -1,131 +1,120 @@
-"""Passes inside one level.  `lookup_pass("fuse-fma")` finds `FuseFMA` in `fuse_fma.py`: the name leads to the file."""
+"""The passes by name, each with the module that declares it and the operations that trigger it."""
 
 from __future__ import annotations
 
 import functools
 import importlib
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Mapping
 
 from tileiras.diagnostics import CompileError, ExitCode
 from tileiras.ir import Pass
 from tileiras.lazy import lazy_names
+from tileiras.named_tuple import NamedTuple
 
-if TYPE_CHECKING:
-    from tileiras.dialects import nv_tileaa as aa
-    from tileiras.ir import Operation
-    from tileiras.ir.pass_manager import PassContext
-    from tileiras.targets import Target
+
+class Place(NamedTuple):
+    """The module and the triggers of a pass, readable without loading its code."""
+
+    module: str
+    """Module of the package `tileiras`; must be a literal: `build/fingerprint.py` reads it from the source."""
+    triggers: tuple[str, ...] = ()
+    """Names of operations and attributes; the pass has no effect on a module without any of them, and a stage does not
+    load it.  Empty: the pass always runs."""
+
+
+LOOPS = ("scf.for",)
+TILEAA_DOTS = ("nv_tileaa.dot", "nv_tileaa.block_scaled_mma")
+DOTS = ("nv_tileas.dot", "nv_tileas.block_scaled_mma")
+LOOP_SCHEDULES, SHORT_LOOPS = ("nv_tileas.loop_schedule", "nv_tileas.runs_ahead"), ("nv_tileas.short_of_registers",)
+AGENTS = ("nv_tileas.async.pipeline.agent_switch",)
+
+PASSES: Mapping[str, Place] = {
+    "canonicalize": Place("passes.canonicalize"),
+    "convert-cudatile-to-tileaa": Place("passes.convert_cudatile_to_tileaa"),
+    "convert-debuginfo-to-llvm": Place("passes.convert_debuginfo_to_llvm"),
+    "convert-target-to-nvvm": Place("passes.convert_target_to_nvvm"),
+    "convert-tileaa-to-tileas": Place("passes.convert_tileaa_to_tileas"),
+    "convert-tileas-to-llvm": Place("passes.convert_tileas_to_llvm"),
+    "cse": Place("passes.cse"),
+    "dce": Place("passes.dce"),
+    "debuginfo-describe-parameters": Place("passes.debuginfo_describe_parameters"),
+    "debuginfo-update-symbol-name": Place("passes.debuginfo_update_symbol_name"),
+    "fuse-fma": Place("passes.fuse_fma"),
+    "instrument-memcheck": Place("passes.instrument_memcheck"),
+    "loop-split": Place("passes.loop_split"),
+    "lower-tma-load-store-to-async": Place("tensor_maps.stores", ("nv_tileas.ahead_atom",)),
+    "nvvm-ir-verifier": Place("passes.nvvm_ir_verifier"),
+    "synthesize-debug-info-scopes": Place("passes.synthesize_debug_info_scopes"),
+    "tileaa-agent-verifier": Place(
+        "passes.tileaa_agent_verifier", (*AGENTS, "nv_tileas.async.pipeline.create_pipeline")
+    ),  # fmt: skip
+    "tileas-assign-dot-layouts": Place("assignment.dots", DOTS),
+    "tileas-assign-launch-bounds": Place("resources.launch_bounds"),
+    "tileas-assign-load-store-layouts": Place("assignment.accesses"),
+    "tileas-assign-num-warps": Place("assignment.num_warps"),
+    "tileas-attach-tma-desc-args": Place("tensor_maps.arguments", ("nv_tileas.make_tma_desc",)),
+    "tileas-cluster-tile-blocks": Place("tile_blocks.clusters", TILEAA_DOTS),
+    "tileas-fit-tensor-memory": Place("assignment.tensor_columns", TILEAA_DOTS),
+    "tileas-fold-unit-batches": Place("operands.unit_batches", TILEAA_DOTS),
+    "tileas-generate-schedule": Place("schedule.generate_schedule", LOOPS),
+    "tileas-insert-barriers": Place("synchronization.barriers"),
+    "tileas-insert-delays": Place("synchronization.delays"),
+    "tileas-join-mask-bounds": Place("registers.mask_bounds", ("arith.andi",)),
+    "tileas-legalize-fma-dot": Place("operands.fma_dots", DOTS),
+    "tileas-legalize-scaled-dot": Place("operands.scaled_dot", ("nv_tileaa.block_scaled_mma",)),
+    "tileas-lower-occupancy": Place("registers.occupancy"),
+    "tileas-mark-short-loops": Place("resources.registers", LOOPS),
+    "tileas-materialize-async": Place("operands.in_place", DOTS),
+    "tileas-materialize-convert-layout": Place(
+        "registers.sink_conversions", ("nv_tileas.convert_layout",),
+    ),  # fmt: skip
+    "tileas-materialize-schedule": Place("schedule.agents.load_agent", ("nv_tile.aws.partition",)),
+    "tileas-optimize-alloc-tensor": Place("resources.arena"),
+    "tileas-order-tile-blocks": Place("tile_blocks.order", LOOPS),
+    "tileas-order-warpgroups": Place("schedule.agents.rules.warpgroup_turns", AGENTS),
+    "tileas-pair-dots": Place("assignment.cta_pairs", DOTS),
+    "tileas-pair-tile-blocks": Place("tile_blocks.pairs", TILEAA_DOTS),
+    "tileas-ping-pong": Place("schedule.agents.alternate_agents", AGENTS),
+    "tileas-plan-cta": Place("slicing.decisions"),
+    "tileas-rematerialize": Place("registers.rematerialize", SHORT_LOOPS),
+    "tileas-remove-layout-conversions": Place("assignment.rewrite"),
+    "tileas-resolve-agent-boundary": Place("schedule.agents.budget", AGENTS),
+    "tileas-reuse-loads": Place("registers.reuse_loads", ("nv_tileas.tiled_load", "nv_tileas.load")),
+    "tileas-roll-mma-dot": Place("operands.mma_dots", DOTS),
+    "tileas-round-in-boxes": Place("schedule.rounded_loads", ("nv_tileas.fp_to_fp",)),
+    "tileas-sink-loads": Place("registers.sink_loads"),
+    "tileas-slice-batches": Place("slicing.decisions", TILEAA_DOTS),
+    "tileas-slice-dots": Place("slicing.decisions", TILEAA_DOTS),
+    "tileas-slicing": Place("slicing.decisions"),
+    "tileas-smem-operands": Place("operands.smem", (*LOOPS, *DOTS)),
+    "tileas-specialize-mma": Place("schedule.agents.further", AGENTS),
+    "tileas-specialize-stores": Place("schedule.agents.further", AGENTS),
+    "tileas-spill-loop-carried": Place("registers.spill_loop_carried", SHORT_LOOPS),
+    "tileas-split-addresses": Place("registers.split_addresses", ("nv_tileas.load", "nv_tileas.store")),
+    "tileas-split-loop-steps": Place("slicing.decisions", TILEAA_DOTS),
+    "tileas-unspecialized-pipeline": Place("schedule.materialize.loops", LOOP_SCHEDULES),
+    "tileir-insert-debug-scope": Place("passes.tileir_insert_debug_scope"),
+    "tileir-verify-ops-analysis": Place("passes.tileir_verify_ops_analysis"),
+    "verify-deterministic": Place("order.verify_deterministic"),
+}
 
 
 @functools.cache
 def lookup_pass(name: str) -> type[Pass]:
-    """The class of a pass; raises CompileError (code 2) for an unknown name."""
-    module = f"tileiras.passes.{name.replace('-', '_')}"
-    try:
-        found = vars(importlib.import_module(module)) if name.replace("-", "_").isidentifier() else {}
-    except ModuleNotFoundError as error:
-        if error.name != module:
-            raise
-        found = {}
-    for value in found.values():
+    """The class of a pass, whose module is loaded; raises CompileError (code 2) for an unknown name."""
+    place = PASSES.get(name)
+    if place is None:
+        text = f"'{name}' does not refer to a registered pass; known: {', '.join(names())}"
+        raise CompileError.at(None, text, ExitCode.CONFIGURATION)
+    for value in vars(importlib.import_module(f"tileiras.{place.module}")).values():
         if isinstance(value, type) and issubclass(value, Pass) and value.name == name:
             return value
-    raise CompileError.at(None, f"'{name}' does not refer to a registered pass; known: {', '.join(names())}",
-                          ExitCode.CONFIGURATION)  # fmt: skip
-
-
-def gpu_of(name: str, otherwise: str = "invalid or missing --compute-capability option") -> Target:
-    """The target that an option `compute-capability` names; raises CompileError (code 5) for an unknown one."""
-    from tileiras.targets import TARGETS
-
-    found = TARGETS.get(name)
-    if found is None:
-        raise CompileError.at(None, f"{otherwise}: '{name}'")
-    return found
-
-
-class FunctionPass(Pass):
-    """A pass over the functions of a module, one by one, for one GPU."""
-
-    anchor = "builtin.module"
-    requires: ClassVar[str] = ""
-    """The state (`tileiras.analysis.function_state`) that functions have to be in; empty for nv_tileaa."""
-    leaves: ClassVar[str] = ""
-    """The state that they are in afterwards; empty if it does not change."""
-    of_nv_tileaa: ClassVar[bool] = False
-    """Whether the pass skips functions that have been converted to nv_tileas."""
-
-    compute_capability: str = "sm_90"
-
-    def verify_input(self, op: Operation, context: PassContext) -> None:
-        if not self.requires:
-            return
-        for func in functions_of(op):
-            check_state(self.name, func, self.requires, self.compute_capability, context)
-
-    def run(self, op: Operation, context: PassContext) -> None:
-        gpu = gpu_of(self.compute_capability)
-        for func in functions_of(op):
-            if not (self.of_nv_tileaa and _is_nv_tileas(func)):
-                self.run_on_function(func, gpu, context)
-
-    def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
-        """Changes `func` in place."""
-        raise TypeError(f"pass '{self.name}' does not say what it does")
-
-
-def _is_nv_tileas(func: aa.FuncOp) -> bool:
-    from tileiras.analysis.function_state import is_nv_tileas
-
-    return is_nv_tileas(func)
-
-
-def functions_of(op: Operation) -> Iterator[aa.FuncOp]:
-    """The functions in a module, or the function that is given."""
-    from tileiras.dialects.nv_tileaa import FuncOp
-
-    if isinstance(op, FuncOp):
-        yield op
-        return
-    for region in op.regions:
-        for inner in region.operations:
-            if isinstance(inner, FuncOp):
-                yield inner
-            elif inner.regions:
-                yield from functions_of(inner)
-
-
-def check_num_warps(name: str, op: Operation, context: PassContext) -> None:
-    """Report functions without a number of warps, which pass `name` needs."""
-    for func in functions_of(op):
-        if func.kernel_spec.num_warps is None:
-            text = f"has no number of warps, which pass '{name}' needs: run 'tileas-assign-num-warps' first"
-            context.engine.error(func.location, f"'nv_tileaa.func' op {text}")
-
-
-def check_state(name: str, func: aa.FuncOp, required: str, gpu_name: str, context: PassContext) -> None:
-    """Report the pass that must run on a function before pass `name`, which needs the state `required`; and errors of
-    its operations once they have layouts."""
-    from tileiras.analysis.function_state import LEFT_BY, State, function_state
-
-    needed, state = State[required], function_state(func)
-    if state < needed:
-        following = next(LEFT_BY[each] for each in sorted(LEFT_BY) if each > state)
-        text = f"is in state '{state.spelled}', pass '{name}' needs '{needed.spelled}': run '{following}' first"
-        context.engine.error(func.location, f"'nv_tileaa.func' op {text}")
-    elif needed >= State.LAYOUTS:
-        from tileiras.analysis.ops import ops_errors
-
-        for place, wrong in ops_errors(func, gpu_of(gpu_name)):
-            context.engine.error(place.location, f"'{place.name}' op {wrong}")
+    raise TypeError(f"'tileiras.{place.module}' declares no pass '{name}'")
 
 
 def names() -> list[str]:
     """All passes, by their command-line names."""
-    import pkgutil
-
-    return sorted(info.name.replace("_", "-") for info in pkgutil.iter_modules(__path__))
+    return sorted(PASSES)
 
 
 __getattr__ = lazy_names(__name__, globals())

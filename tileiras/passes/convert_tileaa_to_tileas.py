@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tileiras import lowering
-from tileiras.passes import FunctionPass
+from tileiras.analysis.function_pass import FunctionPass
 
 if TYPE_CHECKING:
     from tileiras.dialects import nv_tileaa as aa

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from tileiras.analysis.function_pass import check_state, functions_of, gpu_of
 from tileiras.ir import Operation, Pass
 from tileiras.ir.pass_manager import PassContext
 from tileiras.lowering.tileas_to_llvm import convert_tileas_to_llvm
-from tileiras.passes import check_state, functions_of, gpu_of
 from tileiras.targets import Target
 
 

@@ -18,6 +18,7 @@ from tileiras.ir import Block, Convergent, FusedLoc, IsolatedFromAbove, NoMemory
 
 class CommonSubexpressionElimination(Pass):
     name = "cse"
+    optional = True
     adds_operations = False
     needs = "nothing"
     establishes = "no two operations without effects that compute the same in one scope"

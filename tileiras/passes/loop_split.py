@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 HINT = "cuda_tile.loop_split"
 
 HEAVY = (LoadPtrTkoOp, LoadViewTkoOp, StorePtrTkoOp, StoreViewTkoOp, MmaFOp, MmaIOp, ReduceOp, IfOp, ForOp)
-"""Operations of a kind that makes a branch profitable to split, whatever its size."""
+"""Operations of a kind that makes a branch profitable to split, of any size."""
 
 MIRRORED = {
     "less_than": "greater_than",

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from tileiras.analysis.function_pass import gpu_of
 from tileiras.diagnostics import CompileError, DiagnosticEngine, ExitCode, Locatable
 from tileiras.dialects import llvm
 from tileiras.dialects.gpu import GPUModuleOp
@@ -30,7 +31,6 @@ from tileiras.ir import (
     i1,
 )
 from tileiras.ir.pass_manager import PassContext
-from tileiras.passes import gpu_of
 from tileiras.targets import TARGETS, Target
 from tileiras.targets.launch import LAUNCH_ATTRIBUTES, MAX_NUMBER, LaunchValue, check_launch_attributes
 from tileiras.targets.nvptx import LLVM_PTX_VERSIONS, triple_error

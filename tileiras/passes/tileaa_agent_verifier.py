@@ -6,11 +6,11 @@
 from __future__ import annotations
 
 from tileiras import analysis
+from tileiras.analysis.function_pass import gpu_of
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileas import names
 from tileiras.ir import Operation, Pass
 from tileiras.ir.pass_manager import PassContext
-from tileiras.passes import gpu_of
 from tileiras.reasons import Reason
 from tileiras.remarks import Remark
 

@@ -144,5 +144,5 @@ def _reasons(options: Any) -> dict[str, list[str]]:
     """Pass -> the reasons for the positions of its rows, in order."""
     found: dict[str, list[str]] = {}
     for row in tileas.decisions(options):
-        found.setdefault(row.made.name, []).append(row.why)
+        found.setdefault(row.name, []).append(row.why)
     return found

@@ -14,8 +14,8 @@ import numpy as np
 
 from tileiras.named_tuple import NamedTuple
 from tileiras.report.alignment import Places, of_ptx
-from tileiras.sim.emulator.launch import launch_shapes
-from tileiras.sim.emulator.recording import Copy
+from tileiras.sim.emulator.launch.emulation import launch_shapes
+from tileiras.sim.emulator.launch.recording import Copy
 from tileiras.sim.estimate.events import BANKS, SECTOR, Access, Recording, sectors_of
 from tileiras.sim.estimate.recorder import record
 from tileiras.sim.estimate.result import Estimate

@@ -5,6 +5,14 @@ their arguments the same way and share :class:`Memory`. The names are resolved o
 ``tileiras`` is fast and the emulator can be used without loading the compiler.
 """
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .emulator import EmulationError, emulate
+    from .errors import ArgumentMismatch, SimulationError
+    from .estimate import estimate
+    from .interpreter import InterpreterError, interpret
+    from .memory import Memory, MemoryAccessError
+
 _EXPORTS = {
     "interpret": "interpreter",
     "InterpreterError": "interpreter",

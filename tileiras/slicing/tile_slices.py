@@ -25,13 +25,12 @@ from tileiras.ir import Operation, TensorType, Value
 from tileiras.layout.tensor_memory import LANES
 from tileiras.reasons import Reason
 from tileiras.remarks import Remark
-from tileiras.resources.limits import WHOLE_LIMIT, registers_for_tiles
+from tileiras.resources.limits import SMALL_TILE, WHOLE_LIMIT, registers_for_tiles
 
 from .dimensions import DOTS, WRITES, RematerializedValues, Unsliceable, operand_dims
 from .groups import Group, words
 from .held_accumulators import HeldAccumulators
 from .loops import SlicedLoops
-from .sizes import SMALL_TILE
 
 SLICED_LIMIT = 64
 """Registers for slices: sixteen accesses of 16 bytes in flight in each thread."""

@@ -3,8 +3,9 @@
 In: one function of nv_tileaa with the globals that it uses.  Out: the same in nv_tileas; every tensor has a layout,
 every loop a schedule.
 
-`DECISIONS` lists the passes of the stage in order; each makes one decision and is defined in `tileiras/passes/`.  An
-earlier pass communicates with later ones only through the IR (types, attributes, operations).
+`DECISIONS` lists the passes of the stage in order.  Each makes one decision and is declared above the function that
+decides; `tileiras/passes/__init__.py` has its module.  An earlier pass communicates with later ones only through the
+IR (types, attributes, operations).
 """
 
 from __future__ import annotations
@@ -15,244 +16,155 @@ from functools import partial
 from typing import Any
 
 import tileiras
-from tileiras.dialects import nv_tileaa as aa
-from tileiras.dialects import nv_tileas as tileas
-from tileiras.dialects.nv_tileas import names
-from tileiras.dialects.scf import ForOp
 from tileiras.ir import Operation, Pass, verify
 from tileiras.ir.pass_manager import PassContext, PassManager, PassWhereFound
 from tileiras.named_tuple import NamedTuple
 from tileiras.order.tracing import attach, trace
-from tileiras.passes import lookup_pass
+from tileiras.passes import PASSES, lookup_pass
 from tileiras.schedule.strategy import Loads, Strategy
 from tileiras.stages import StageContext, StageOptions, StageResult
 
+AGENT_VERIFIER = "tileaa-agent-verifier"
+
 
 class Decision(NamedTuple):
-    """One row: a pass, the reason for its position, and the values of its options that the row fixes.
-
-    `optional`: without it the result is correct, but slower.  `schedules`: omitted where loads must not run ahead.
-    `after`: skipped if that pass failed softly.  `asked_by`: the option that enables it; empty for always.
-    """
+    """A pass, the reason for its position, and options of the pass that are its own here."""
 
     name: str
-    """Must be a literal: `build/fingerprint.py` reads it from the source to find the code of the stage."""
+    """A name of the table `PASSES`.  Must be a literal: `build/fingerprint.py` reads it from the source to find the
+    code of the stage."""
     why: str
     options: Mapping[str, str] = {}
-    optional: bool = False
-    schedules: bool = False
     after: str = ""
+    """A pass that schedules loops: this one is omitted where loads must not run ahead, and skipped if that one has
+    failed softly."""
+    reports: Loads | None = None
+    """With loads issued in this way the pass runs, and reports, without operations that trigger it."""
     asked_by: str = ""
+    """The option that enables the pass; empty for always."""
 
     @property
-    def made(self) -> type[Pass]:
+    def pass_class(self) -> type[Pass]:
         return lookup_pass(self.name)
 
+    @property
+    def optional(self) -> bool:
+        return self.pass_class.optional
 
-GENERATE_SCHEDULE, AGENT_VERIFIER = "tileas-generate-schedule", "tileaa-agent-verifier"
-REGISTERS, SHARED_MEMORY = {"resource": "registers"}, {"resource": "shared-memory"}
-INVARIANT, IN_LOOPS, OUTSIDE_LOOPS = ({"where": each} for each in ("loop-invariant", "in-loops", "outside-loops"))
+    @property
+    def schedules(self) -> bool:
+        """Whether the row is omitted where loads must not run ahead."""
+        return bool(self.after) or self.pass_class.schedules
+
 
 DECISIONS: tuple[Decision, ...] = (
-    # Partition of the work into tile blocks, CTAs and slices.
-    Decision(
-        "tileas-pair-tile-blocks", "First: duplicates the kernel; every later pass runs on both.", {}, True, True,
-    ),  # fmt: skip
+    # Tile blocks, and their division among CTAs.
+    Decision("tileas-pair-tile-blocks", "First: duplicates the kernel; every later pass runs on both."),
     Decision(
         "tileas-cluster-tile-blocks", "Before tileas-order-tile-blocks, which keeps the blocks of a cluster adjacent.",
-        {}, True, True,
     ),  # fmt: skip
-    Decision("tileas-order-tile-blocks", "Compares loop bounds as the program wrote them.", {}, True, True),
-    Decision("tileas-plan-cta", "Before slicing and layouts, which see the share of one CTA.", optional=True),
-    Decision(
-        "tileas-join-mask-bounds", "Masks still cover whole tiles; slicing cuts joined masks alike.",
-        optional=True,
-    ),  # fmt: skip
-    Decision("tileas-slice-batches", "Creates batches of one, which tileas-fold-unit-batches removes.", optional=True),
-    Decision(
-        "tileas-fold-unit-batches", "Dots must be two-dimensional before atoms are chosen.", optional=True,
-    ),  # fmt: skip
+    Decision("tileas-order-tile-blocks", "Compares loop bounds as the program wrote them."),
+    Decision("tileas-plan-cta", "Before slicing and layouts, which see the share of one CTA."),
+    Decision("tileas-join-mask-bounds", "Masks still cover whole tiles; slicing cuts joined masks alike."),
+    # Slices, and the number of warps.
+    Decision("tileas-slice-batches", "Creates batches of one, which tileas-fold-unit-batches removes."),
+    Decision("tileas-fold-unit-batches", "Dots must be two-dimensional before atoms are chosen."),
     Decision("tileas-legalize-scaled-dot", "Expands unsupported scaled dots before dots are counted and get atoms."),
     Decision("tileas-assign-num-warps", "Before slicing, whose sizes depend on the number of threads."),
-    Decision(
-        "tileas-fit-tensor-memory", "Decides which accumulators go to tensor memory; those are not sliced.",
-        optional=True,
-    ),  # fmt: skip
-    Decision(
-        "tileas-split-loop-steps", "Before tileas-slice-dots, which nests loops over K into the step.",
-        {}, True, True,
-    ),  # fmt: skip
-    Decision(
-        "tileas-slice-dots", "Loops over K shrink operand tiles, which tileas-slicing counts.", optional=True,
-    ),  # fmt: skip
-    Decision("tileas-slicing", "Before layouts, which are chosen for tiles that fit registers.", optional=True),
+    Decision("tileas-fit-tensor-memory", "Decides which accumulators go to tensor memory; those are not sliced."),
+    Decision("tileas-split-loop-steps", "Before tileas-slice-dots, which nests loops over K into the step."),
+    Decision("tileas-slice-dots", "Loops over K shrink operand tiles, which tileas-slicing counts."),
+    Decision("tileas-slicing", "Before layouts, which are chosen for tiles that fit registers."),
     # Atoms and layouts.
     Decision("convert-tileaa-to-tileas", "Changes the dialect, one operation for one."),
-    Decision(
-        "tileas-round-in-boxes", "Before dot layouts: rounded operands move from boxes through shared memory.",
-        {}, True, True,
-    ),  # fmt: skip
+    Decision("tileas-round-in-boxes", "Before dot layouts: rounded operands move from boxes through shared memory."),
     Decision("tileas-assign-dot-layouts", "Dot layouts are anchors; all other layouts are propagated from them."),
-    Decision(
-        "tileas-pair-dots", "After atoms; before load layouts, since each CTA loads half of B.", {}, True, True,
-    ),  # fmt: skip
-    Decision(
-        "tileas-assign-load-store-layouts", "After dots: a store may keep the layout of a dot's result.",
-    ),  # fmt: skip
+    Decision("tileas-pair-dots", "After atoms; before load layouts, since each CTA loads half of B."),
+    Decision("tileas-assign-load-store-layouts", "After dots: a store may keep the layout of a dot's result."),
     Decision("tileas-remove-layout-conversions", "Propagates the anchors of the two passes before."),
-    Decision("cse", "Merges values that were rematerialized once per user.", optional=True),
-    Decision("dce", "Removes originals whose users all rematerialized them.", optional=True),
-    Decision(
-        "tileas-reuse-loads", "Needs the elements of each thread (layouts) and unique addresses (cse).",
-        {}, True, True,
-    ),  # fmt: skip
-    # Passes that change the registers and the shared memory available to schedules.
-    Decision("tileas-lower-occupancy", "First: fixes the registers of a thread.", REGISTERS, True, True),
-    Decision("tileas-sink-loads", "Frees registers before they are counted.", {}, True, True),
+    Decision("cse", "Merges values that were rematerialized once per user."),
+    Decision("dce", "Removes originals whose users all rematerialized them."),
+    Decision("tileas-reuse-loads", "Needs the elements of each thread (layouts) and unique addresses (cse)."),
+    # Registers and shared memory available to schedules.
+    Decision("tileas-lower-occupancy", "First: fixes the registers of a thread.", options={"resource": "registers"}),
+    Decision("tileas-sink-loads", "Frees registers before they are counted."),
     Decision(
         "tileas-lower-occupancy", "Before shared memory is allocated; rings have at least two stages.",
-        SHARED_MEMORY, True, True,
+        options={"resource": "shared-memory"},
     ),  # fmt: skip
-    Decision("tileas-mark-short-loops", "Counts live tiles before operands move to shared memory.", {}, True, True),
+    Decision("tileas-mark-short-loops", "Counts live tiles before operands move to shared memory."),
     Decision(
         "tileas-smem-operands", "Loop-invariant operands get shared memory before rings do.",
-        INVARIANT, True, True,
+        options={"where": "loop-invariant"},
     ),  # fmt: skip
-    # Schedules.
-    Decision("tileas-generate-schedule", "Distributes the remaining registers and shared memory."),
+    # Schedules and agents.
+    Decision("tileas-generate-schedule", "Distributes the remaining registers and shared memory.", reports=Loads.AGENT),
+    Decision("tileas-materialize-schedule", "Creates agents; each remaining loop belongs to one of them."),
+    Decision("tileas-resolve-agent-boundary", "Assigns warps to agents before threads are counted."),
+    Decision("tileas-unspecialized-pipeline", "Materializes the schedule of each loop."),
+    # Resources that schedules leave free.
+    Decision("tileas-smem-operands", "Operands in loops whose loads have no ring.", options={"where": "in-loops"}),
     Decision(
-        "tileas-materialize-schedule", "Creates agents; each remaining loop belongs to one of them.",
-        {}, True, True,
+        "tileas-materialize-async", "Waits depend on dots in flight around loops; its buffers precede optional ones.",
     ),  # fmt: skip
-    Decision("tileas-resolve-agent-boundary", "Assigns warps to agents before threads are counted.", {}, True, True),
-    Decision("tileas-unspecialized-pipeline", "Materializes the schedule of each loop.", {}, True, True),
-    # Passes limited to the resources that schedules leave free.
-    Decision("tileas-smem-operands", "Operands in loops whose loads have no ring.", IN_LOOPS, True, True),
-    Decision(
-        "tileas-materialize-async",
-        "Waits depend on dots in flight around loops; its buffers precede optional ones.",
-    ),  # fmt: skip
-    Decision(
-        "tileas-specialize-mma", "After commit groups exist; before remaining shared memory is distributed.",
-        {}, True, True,
-    ),  # fmt: skip
-    Decision("tileas-specialize-stores", "Its buffer precedes optional ones in shared memory.", {}, True, True),
-    Decision(
-        "tileas-ping-pong", "After the store agent exists, which receives tiles from both compute agents.",
-        {}, True, True,
-    ),  # fmt: skip
-    Decision("tileas-spill-loop-carried", "Counts registers once the places of operands are final.", {}, True, True),
+    Decision("tileas-specialize-mma", "After commit groups exist; before remaining shared memory is distributed."),
+    Decision("tileas-specialize-stores", "Its buffer precedes optional ones in shared memory."),
+    Decision("tileas-ping-pong", "After the store agent exists, which receives tiles from both compute agents."),
+    Decision("tileas-spill-loop-carried", "Counts registers once the places of operands are final."),
     Decision(
         "tileas-smem-operands", "Operands after loops, where the rings' memory is free again.",
-        OUTSIDE_LOOPS, True, True,
+        options={"where": "outside-loops"},
     ),  # fmt: skip
-    Decision("cse", "Merges the addresses that copies of loop bodies duplicated.", {}, True, True, GENERATE_SCHEDULE),
-    Decision(
-        "tileas-roll-mma-dot", "Reads operands from existing buffers; needs no memory.", optional=True,
-    ),  # fmt: skip
-    Decision(
-        "tileas-legalize-fma-dot", "Reads operands from existing buffers, slice by slice.",
-        optional=True,
-    ),  # fmt: skip
-    Decision(
-        "lower-tma-load-store-to-async", "After all other users of shared memory, of which it takes the rest.",
-        {}, True, True,
-    ),  # fmt: skip
-    Decision(
-        "tileas-attach-tma-desc-args", "After the last descriptor is created; before parameters are counted.",
-    ),  # fmt: skip
+    Decision("cse", "Merges the addresses that copies of loop bodies duplicated.", after="tileas-generate-schedule"),
+    Decision("tileas-roll-mma-dot", "Reads operands from existing buffers; needs no memory."),
+    Decision("tileas-legalize-fma-dot", "Reads operands from existing buffers, slice by slice."),
+    Decision("lower-tma-load-store-to-async", "After all other users of shared memory, of which it takes the rest."),
+    Decision("tileas-attach-tma-desc-args", "After the last descriptor is created; before parameters are counted."),
     # Order of operations, allocation, barriers and launch bounds, once the operations are final.
-    Decision(
-        "tileas-materialize-convert-layout", "Issues loads between conversions before the barrier.",
-        optional=True,
-    ),  # fmt: skip
-    Decision(
-        "tileas-optimize-alloc-tensor", "After the last buffer or conversion that needs scratch memory.",
-    ),  # fmt: skip
-    Decision(
-        "tileas-rematerialize", "Runs on the final operations of loops short of registers.", {}, True, True,
-    ),  # fmt: skip
-    Decision(
-        "tileas-split-addresses", "Address computations are final, and the registers beside them are known.",
-        {}, True,
-    ),  # fmt: skip
+    Decision("tileas-materialize-convert-layout", "Issues loads between conversions before the barrier."),
+    Decision("tileas-optimize-alloc-tensor", "After the last buffer or conversion that needs scratch memory."),
+    Decision("tileas-rematerialize", "Runs on the final operations of loops short of registers."),
+    Decision("tileas-split-addresses", "Address computations are final, and the registers beside them are known."),
     Decision("tileas-insert-barriers", "Reuse of shared memory determines the barriers."),
-    Decision("tileas-order-warpgroups", "Barriers in a loop exclude turns at the tensor cores.", {}, True, True),
+    Decision("tileas-order-warpgroups", "Barriers in a loop exclude turns at the tensor cores."),
     Decision("tileas-assign-launch-bounds", "After the last change of registers and shared memory."),
     Decision(
-        "tileas-insert-delays", "After the last pass that creates waits or matches their neighbours.", {}, True,
+        "tileas-insert-delays", "After the last pass that creates waits or matches their neighbours.",
         asked_by="enable-random-delay",
     ),  # fmt: skip
 )
 """The decisions of TileAS in order."""
 
-LOOPS, LOOP_SCHEDULES = (ForOp.name,), (tileas.LOOP_SCHEDULE, tileas.RUNS_AHEAD)
-TILEAA_DOTS, DOTS = (aa.DotOp.name, aa.BlockScaledMmaOp.name), tuple(op.name for op in tileas.DOTS)
-AGENTS = (names.AGENT_SWITCH,)
-
-WORKS_ON: Mapping[str, tuple[str, ...]] = {
-    "tileas-pair-tile-blocks": TILEAA_DOTS,
-    "tileas-cluster-tile-blocks": TILEAA_DOTS,
-    "tileas-order-tile-blocks": LOOPS,
-    "tileas-slice-batches": TILEAA_DOTS,
-    "tileas-fold-unit-batches": TILEAA_DOTS,
-    "tileas-legalize-scaled-dot": TILEAA_DOTS,
-    "tileas-fit-tensor-memory": TILEAA_DOTS,
-    "tileas-split-loop-steps": TILEAA_DOTS,
-    "tileas-slice-dots": TILEAA_DOTS,
-    "tileas-round-in-boxes": (tileas.FpToFpOp.name,),
-    "tileas-assign-dot-layouts": DOTS,
-    "tileas-pair-dots": DOTS,
-    "tileas-reuse-loads": (tileas.TiledLoadOp.name, tileas.LoadOp.name),
-    "tileas-mark-short-loops": LOOPS,
-    "tileas-smem-operands": (*LOOPS, *DOTS),
-    "tileas-generate-schedule": LOOPS,
-    "tileas-materialize-schedule": LOOP_SCHEDULES,
-    "tileas-resolve-agent-boundary": AGENTS,
-    "tileas-unspecialized-pipeline": LOOP_SCHEDULES,
-    "tileas-materialize-async": DOTS,
-    "tileas-specialize-mma": AGENTS,
-    "tileas-specialize-stores": AGENTS,
-    "tileas-ping-pong": AGENTS,
-    "tileas-spill-loop-carried": (tileas.SHORT_OF_REGISTERS,),
-    f"cse after {GENERATE_SCHEDULE}": (*LOOPS, *DOTS, tileas.ShiftedOp.name),
-    "tileas-roll-mma-dot": DOTS,
-    "tileas-legalize-fma-dot": DOTS,
-    "lower-tma-load-store-to-async": (tileas.AHEAD_ATOM,),
-    "tileas-attach-tma-desc-args": (names.MAKE_TMA_DESC,),
-    "tileas-materialize-convert-layout": (tileas.ConvertLayoutOp.name,),
-    "tileas-rematerialize": (tileas.SHORT_OF_REGISTERS,),
-    "tileas-split-addresses": (tileas.LoadOp.name, tileas.StoreOp.name),
-    "tileas-order-warpgroups": AGENTS,
-    AGENT_VERIFIER: (names.AGENT_SWITCH, names.CREATE_PIPELINE),
-}
-"""Pass (with its `after`, if any) -> names of operations and attributes that trigger it; it is not loaded for a
-function without any."""
-
-GIVEN = {
-    "compute_capability": "gpu-name",
-    "num_warps": "num-warps",
-    "tensor_maps": "tensor-maps",
-}
-"""Options of passes that are options of the stage."""
-
 
 def decisions(options: StageOptions) -> list[Decision]:
     """The rows that run."""
-    left_out = {id(row) for row, runs in bisected(options) if not runs}
-    return [row for row in _asked_rows(options) if id(row) not in left_out]
+    left_out = _left_out(options)
+    return [row for row in _rows(options) if id(row) not in left_out]
 
 
-def _asked_rows(options: StageOptions) -> list[Decision]:
-    schedules = Strategy.of(options).loads is not Loads.NONE
-    asked = (row for row in DECISIONS if not row.asked_by or options[row.asked_by])
-    return [row for row in asked if schedules or not row.schedules]
+def _rows(options: StageOptions) -> list[Decision]:
+    """The rows that run without `opt-bisect-limit`."""
+    strategy = Strategy.of(options)
+    return [row for row in _enabled(options) if _applies(row, strategy)]
+
+
+def _enabled(options: StageOptions) -> list[Decision]:
+    return [row for row in DECISIONS if not row.asked_by or options[row.asked_by]]
+
+
+def _applies(row: Decision, strategy: Strategy) -> bool:
+    return strategy.loads is not Loads.NONE or not row.schedules
 
 
 def bisected(options: StageOptions) -> list[tuple[Decision, bool]]:
     """The optional rows, which `opt-bisect-limit` counts from 1, and whether each runs."""
-    optional = [row for row in _asked_rows(options) if row.optional]
+    optional = [row for row in _rows(options) if row.optional]
     return [(row, _is_within(options.opt_bisect_limit, number)) for number, row in enumerate(optional, 1)]
+
+
+def _left_out(options: StageOptions) -> set[int]:
+    """The rows behind the limit; without a limit no pass is loaded to know whether it is optional."""
+    return set() if options.opt_bisect_limit is None else {id(row) for row, runs in bisected(options) if not runs}
 
 
 def bisected_passes(passes: Sequence[Pass], limit: int, module: Operation) -> list[Pass]:
@@ -277,48 +189,52 @@ def _tell_bisection(module: Operation, rows: Sequence[tuple[str, bool]]) -> None
 
 
 def passes(options: StageOptions) -> list[Pass]:
-    return [item if isinstance(item, Pass) else item.made() for item in _items(options)]
+    created = (item if isinstance(item, Pass) else item.made() for item in _items(options))
+    return [item for item in created if item is not None]
 
 
 def _items(options: StageOptions) -> list[Pass | PassWhereFound]:
     """The passes; one that is triggered by operations is created only when a function contains one of them."""
-    found: list[Pass | PassWhereFound] = []
+    items: list[Pass | PassWhereFound] = []
     if options.deterministic == "require":
-        found.append(tileiras.passes.verify_deterministic.VerifyDeterministic())
-    strategy = Strategy.of(options)
-    for row in decisions(options):
-        made = partial(_pass, row, options, strategy)
-        # If agents are requested, the pass reports kernels without loops as well.
-        always = strategy.loads is Loads.AGENT and row.name == GENERATE_SCHEDULE
-        works_on = WORKS_ON.get(f"{row.name} after {row.after}" if row.after else row.name)
-        found.append(made() if always or works_on is None else PassWhereFound(made, works_on))
+        items.append(tileiras.order.verify_deterministic.VerifyDeterministic())
+    strategy, left_out = Strategy.of(options), _left_out(options)
+    values = _option_values(options, strategy)
+    for row in _enabled(options):
+        if id(row) not in left_out:
+            triggers = () if row.reports is strategy.loads else PASSES[row.name].triggers
+            items.append(PassWhereFound(partial(_created, row, strategy, values), triggers))
     if strategy.may_have_agents:
-        found.append(PassWhereFound(partial(_agent_verifier, options), WORKS_ON[AGENT_VERIFIER]))
-    return found
+        items.append(PassWhereFound(partial(_agent_verifier, options), PASSES[AGENT_VERIFIER].triggers))
+    return items
+
+
+def _created(row: Decision, strategy: Strategy, values: Mapping[str, Any]) -> Pass | None:
+    return _pass(row, values) if _applies(row, strategy) else None
 
 
 def _agent_verifier(options: StageOptions) -> Pass:
     return tileiras.passes.tileaa_agent_verifier.AgentVerifier(compute_capability=options.gpu_name)
 
 
+def _option_values(options: StageOptions, strategy: Strategy) -> dict[str, Any]:
+    """Option of passes -> its value, for all passes that have it."""
+    values = {
+        "compute_capability": options.gpu_name, "num_warps": options.num_warps, "tensor_maps": options.tensor_maps,
+        "strategy": strategy, "warpgroups": options.opt_level > 0,
+    }  # fmt: skip
+    return {name: value for name, value in values.items() if value is not None}
+
+
 def explained(options: StageOptions) -> list[tuple[str, str]]:
     """Each pass as it runs, and the reason for its position."""
-    strategy = Strategy.of(options)
-    return [(_pass(row, options, strategy).spelled(), row.why) for row in decisions(options)]
+    values = _option_values(options, Strategy.of(options))
+    return [(_pass(row, values).spelled(), row.why) for row in decisions(options)]
 
 
-def _pass(row: Decision, options: StageOptions, strategy: Strategy) -> Pass:
-    made = row.made
-    known = made.options()
-    given: dict[str, Any] = dict(row.options)
-    for field, name in GIVEN.items():
-        if field in known and options[name] is not None:
-            given[field] = options[name]
-    if "strategy" in known:
-        given["strategy"] = strategy
-    if options.opt_level == 0 and "warpgroups" in known:
-        given["warpgroups"] = False
-    item = made(**given)
+def _pass(row: Decision, values: Mapping[str, Any]) -> Pass:
+    known = row.pass_class.options()
+    item = row.pass_class(**row.options, **{name: value for name, value in values.items() if name in known})
     return item.after(row.after) if row.after else item
 
 

@@ -3,8 +3,29 @@
 The process that runs LLVM does not need the tables of atoms: they are loaded when one of their names is used.
 """
 
-from tileiras.lazy import lazy_names
+from tileiras.lazy import lazy_dir, lazy_names
 from tileiras.targets.sm import TARGETS, Occupancy, Target, occupancy, registers_per_thread, target
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .atoms.choice import (
+        UNIVERSAL_FMA,
+        element_name,
+        find_mma_atoms,
+        find_pair_atom,
+        find_scaled_mma_atom,
+        find_scaled_tensor_atom,
+        find_tensor_atom,
+        find_warpgroup_atom,
+        known_mma_atom,
+        mma_atom,
+        product_types,
+        scaled_mma_atom,
+        why_no_better_atom,
+    )
+    from .atoms.copies import COPY_ATOMS, copy_atom, find_copy_atom, has_copy_atom
+    from .atoms.mma_sync import MMA_ATOMS, SCALED_MMA_ATOMS
+    from .atoms.rows import CopyAtom, Fragment, MmaAtom, ScaledMmaAtom
 
 _LAZY = {
     "COPY_ATOMS": "atoms.copies",
@@ -35,3 +56,4 @@ _LAZY = {
 __all__ = ["TARGETS", "Occupancy", "Target", "occupancy", "registers_per_thread", "target", *_LAZY]
 
 __getattr__ = lazy_names(__name__, globals(), _LAZY)
+__dir__ = lazy_dir(globals(), _LAZY)

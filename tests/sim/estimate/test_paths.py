@@ -15,7 +15,7 @@ from tileiras.sim.estimate.paths import NoPath, Walker
 from tileiras.sim.estimate.recorder import record
 from tileiras.targets.rates import gpu
 
-sys.path.append(str(Path(__file__).parent.parent / "emulate"))
+sys.path.append(str(Path(__file__).parent.parent / "emulator"))
 import handwritten_matmul  # noqa: E402
 import warp_specialised  # noqa: E402
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tileiras.sim import ArgumentMismatch, emulate
-from tileiras.sim.emulator.recording import (
+from tileiras.sim.emulator.launch.recording import (
     Arrive,
     BlockBarrier,
     Commit,
@@ -22,7 +22,7 @@ from tileiras.sim.estimate.events import Access
 from tileiras.sim.estimate.recorder import TraceRecorder, record
 from tileiras.sim.memory import Journal
 
-sys.path.append(str(Path(__file__).parent.parent / "emulate"))
+sys.path.append(str(Path(__file__).parent.parent / "emulator"))
 import warp_specialised  # noqa: E402
 
 HEADER = ".version 8.8\n.target sm_90a\n.address_size 64\n"

@@ -16,11 +16,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tileiras import schedule
 from tileiras.analysis.copied_loads import moves_with_conversion
 from tileiras.analysis.dots_in_flight import is_of_warpgroups
+from tileiras.analysis.function_pass import FunctionPass
 from tileiras.analysis.pipes import pipe_of
 from tileiras.analysis.ranges import RangeAnalysis
 from tileiras.diagnostics import DiagnosticEngine
@@ -51,6 +52,22 @@ from .load_plan import LoadPlan, leave_plain, plan_loads
 from .partition import marked
 from .slice import CannotSpecialize
 from .split import Agent, AgentProgram, Remainder, split
+
+if TYPE_CHECKING:
+    from tileiras.ir.pass_manager import PassContext
+
+
+class MaterializeSchedule(FunctionPass):
+    name = "tileas-materialize-schedule"
+    optional = True
+    schedules = True
+    requires = "SCHEDULED"
+    needs = "schedules"
+    establishes = "agents, and pipes between them, where a loop's loads go to an agent of their own"
+    keeps = "values, token order, other functions"
+
+    def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
+        specialize(func, gpu, context.engine)
 
 
 def specialize(func: aa.FuncOp, target: Target, engine: DiagnosticEngine | None = None) -> None:

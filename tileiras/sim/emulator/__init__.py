@@ -7,6 +7,6 @@ step are computed together; the warp is the unit of progress, and the order in w
 from __future__ import annotations
 
 from .errors import EmulationError, UnsupportedInstruction
-from .launch import EmulationResult, emulate
+from .launch.emulation import EmulationResult, emulate
 
 __all__ = ["EmulationError", "EmulationResult", "UnsupportedInstruction", "emulate"]

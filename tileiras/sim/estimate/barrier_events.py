@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tileiras.sim.emulator.recording import (
+from tileiras.sim.emulator.launch.recording import (
     Arrive,
     BarrierInit,
     BlockBarrier,

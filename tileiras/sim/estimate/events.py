@@ -2,7 +2,7 @@
 with their events.
 
 The records of single operations (`Copy`, `Multiply`, `Arrive` and so on) are the emulator's own, of
-`sim.emulator.recording`.
+`sim.emulator.launch.recording`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import functools
 import numpy as np
 
 from tileiras.named_tuple import NamedTuple
-from tileiras.sim.emulator.recording import Multiply, Operation
+from tileiras.sim.emulator.launch.recording import Multiply, Operation
 
 SECTOR = 32
 """Bytes of an L2 transfer (CUDA C++ Programming Guide, "Global Memory")."""

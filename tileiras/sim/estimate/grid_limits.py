@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tileiras.named_tuple import NamedTuple
-from tileiras.sim.emulator.recording import Multiply
+from tileiras.sim.emulator.launch.recording import Multiply
 from tileiras.sim.estimate.events import Recording
 from tileiras.sim.estimate.units import TITLES
 from tileiras.targets.rates import Gpu

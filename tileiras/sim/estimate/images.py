@@ -19,7 +19,7 @@ from tileiras.codegen.object_file import Cubin
 from tileiras.diagnostics import CompileError, Diagnostic, ExitCode
 from tileiras.ir.encoding import encoded
 from tileiras.named_tuple import NamedTuple
-from tileiras.sim.emulator.launch import launched_kernel
+from tileiras.sim.emulator.launch.emulation import launched_kernel
 from tileiras.targets.rates import Gpu
 from tileiras.targets.requirements import split
 

@@ -7,22 +7,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tileiras.sim.emulator.accesses import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_END
-from tileiras.sim.emulator.recording import Commit, Copy, Multiply
+from tileiras.sim.emulator.launch.recording import Commit, Copy, Multiply
+from tileiras.sim.emulator.memory.accesses import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_END
 from tileiras.sim.estimate.events import Access, Allocation, ClusterTrace, Event, PtxBlock, Recording, WarpTrace
 
 if TYPE_CHECKING:
-    from tileiras.sim.emulator.program import Block
-    from tileiras.sim.emulator.ptx_module import Instruction
-    from tileiras.sim.emulator.recording import Operation
-    from tileiras.sim.emulator.warps import WarpGroup
+    from tileiras.sim.emulator.launch.recording import Operation
+    from tileiras.sim.emulator.launch.warps import WarpGroup
+    from tileiras.sim.emulator.ptx.module import Instruction
+    from tileiras.sim.emulator.ptx.program import Block
 
 
 _BRANCHES = ("bra", "brx", "ret", "exit", "call")
 
 
 class TraceRecorder:
-    """A `sim.emulator.recording.Recorder` that stores events by warp."""
+    """A `sim.emulator.launch.recording.Recorder` that stores events by warp."""
 
     def __init__(self) -> None:
         self.blocks: dict[int, PtxBlock] = {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tileiras.diagnostics import counted
 from tileiras.named_tuple import NamedTuple
 
 BOUNDS = ("tensor", "MUFU", "issue", "shared memory", "L2", "DRAM", "latency", "barrier wait", "power")
@@ -162,7 +163,7 @@ class Estimate(NamedTuple):
             ("time", f"{self.microseconds:.4g} us"), ("bound by", self.bound),
             ("units", ", ".join(f"{name} {share:.0%}" for name, share in busy)),
             ("warps wait for", ", ".join(f"{name} {share:.0%}" for name, share in list(self.by_reason().items())[:6])),
-            ("occupancy", f"{held.ctas} CTAs, {held.warps} warps an SM ({held.limit})"),
+            ("occupancy", f"{counted(held.ctas, 'CTA')}, {counted(held.warps, 'warp')} an SM ({held.limit})"),
             ("waves", f"{held.waves:.3g}"),
         ]  # fmt: skip
         return table(f"{self.entry} on {self.gpu}", rows)
@@ -174,7 +175,8 @@ class Estimate(NamedTuple):
         reasons = list(self.by_reason().items())[:6]
         lines.append(f"warps: issue {self.issued:.0%}, " + ", ".join(f"{name} {share:.0%}" for name, share in reasons))
         held = self.occupancy
-        lines.append(f"{held.ctas} CTAs, {held.warps} warps an SM ({held.limit}), {held.waves:.3g} waves")
+        fill = f"{counted(held.ctas, 'CTA')}, {counted(held.warps, 'warp')} an SM ({held.limit})"
+        lines.append(f"{fill}, {held.waves:.3g} waves")
         return "\n".join([*lines, *self.notes])
 
 

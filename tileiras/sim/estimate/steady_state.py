@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from math import lcm
 
 from tileiras.named_tuple import NamedTuple
-from tileiras.sim.emulator.recording import BlockBarrier, PhaseWait
+from tileiras.sim.emulator.launch.recording import BlockBarrier, PhaseWait
 from tileiras.sim.estimate.events import ClusterTrace, WarpTrace
 
 LEAST_ITERATIONS = 8

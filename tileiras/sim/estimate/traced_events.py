@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tileiras.sim.emulator.recording import (
+from tileiras.sim.emulator.launch.recording import (
     Arrive,
     BarrierInit,
     BlockBarrier,

@@ -14,7 +14,7 @@ from math import exp, prod
 import numpy as np
 
 from tileiras.named_tuple import NamedTuple
-from tileiras.sim.emulator.recording import Copy
+from tileiras.sim.emulator.launch.recording import Copy
 from tileiras.sim.estimate import sampling
 from tileiras.sim.estimate.events import SECTOR, Access, ClusterTrace, Recording, sectors_of
 from tileiras.sim.estimate.sampling import Sampled

@@ -1,0 +1,80 @@
+"""Published ladders: halves by name, sources by digest, figures of the comparison."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+import pytest
+
+from bench import ladder_launches, ladder_validation
+from bench.halves import calibrates, xxh64
+from bench.ladder_validation import Rung
+from bench.ladders import DIGESTS, LADDERS
+from tileiras.sim import Memory
+from tileiras.targets import rates
+
+
+@pytest.mark.parametrize(
+    "text, digest",
+    # Of the reference implementation.
+    [("", 0xEF46DB3751D8E999), ("a", 0xD24EC4F1A98C6E5B), ("abc", 0x44BC2CF5AD770999),
+     ("Nobody inspects the spammish repetition", 0xFBCEA83C8A378BF1)],
+)  # fmt: skip
+def test_the_digest_of_a_name(text, digest):
+    assert xxh64(text.encode()) == digest
+
+
+def test_every_step_names_a_gpu_a_digest_and_its_arguments():
+    assert len({ladder.name for ladder in LADDERS}) == len(LADDERS)
+    for ladder in LADDERS:
+        assert rates.gpu(ladder.gpu).name == ladder.gpu
+        assert ladder.arguments in ladder_launches.ARGUMENTS
+        assert all(f"{ladder.repository.folder}/{step.path}" in DIGESTS for step in ladder.steps)
+        assert all(1 < ladder.microseconds(step) < 1e6 for step in ladder.steps)
+    assert {calibrates(ladder.name) for ladder in LADDERS} == {True, False}
+
+
+def test_a_source_with_another_digest_is_refused(tmp_path):
+    ladder = LADDERS[0]
+    step = ladder.steps[0]
+    with pytest.raises(ladder_launches.NoSource, match="a checkout of pranjalssh/fast.cu"):
+        ladder_launches.compiled(ladder, step, tmp_path)
+    path = tmp_path / ladder.repository.folder / step.path
+    path.parent.mkdir(parents=True)
+    path.write_text("__global__ void matmulKernel3() {}\n")
+    with pytest.raises(ladder_launches.NoSource, match="is not that of"):
+        ladder_launches.compiled(ladder, step, tmp_path)
+
+
+def test_maps_of_a_step_describe_its_boxes():
+    ladder = next(each for each in LADDERS if each.arguments == "hopper_product")
+    memory = Memory()
+    for step in ladder.steps:
+        made = ladder_launches.hopper_product(step, memory)
+        maps = [bytes(each) for each in made if isinstance(each, bytes) or getattr(each, "nbytes", 0) == 128]
+        boxes = [ladder_launches.tensor_map.decode(each).box for each in maps]
+        assert (64, 128) in [box[:2] for box in boxes] and (64, step.tile[1]) in [box[:2] for box in boxes]
+
+
+def rung(published: float, estimated: float | None, ladder: int = 0, low: float = 0.0, high: float = 1e9,
+         doubt: str = "") -> Rung:  # fmt: skip
+    made = LADDERS[ladder]
+    step = made.steps[0]._replace(published=made.work / published / 1e6)
+    return Rung(made, step, estimated, "L2", 0.0, low, high, doubt)
+
+
+def test_rows_in_doubt_and_without_an_estimate_do_not_enter_the_mean():
+    text = ladder_validation.figures([rung(100, 110), rung(100, 300, doubt="path"), rung(100, None)])[0]
+    assert "without doubt 1 of 3" in text and "mean 10.0%" in text
+
+
+def test_the_order_is_that_of_pairs_of_one_ladder():
+    rows = [rung(100, 90), rung(150, 120), rung(210, 100), rung(10, 500, ladder=2)]
+    right, pairs, tau = ladder_validation.order(rows)
+    assert (right, pairs) == (2, 3) and tau == pytest.approx(1 / 3)
+
+
+def test_coverage_counts_published_times_inside_of_the_interval():
+    text = ladder_validation.figures([rung(100, 110, low=95, high=120), rung(100, 130, low=120, high=140)])[0]
+    assert "cover 1 of 2" in text

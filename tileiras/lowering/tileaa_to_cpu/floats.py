@@ -1,0 +1,174 @@
+"""Arithmetic of floats, rounded as the operation says, and functions of one or two numbers.
+
+Formats narrower than f32 are computed with in f32 and rounded again, which is harmless: f32 has more than twice their
+precision plus two bits.  A multiply-add of them goes through f64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from .code import constant, float_literal, vector
+from .directed import rounded_towards
+from .elements import Lanes
+from .elementwise import Rule, result_kind, rule
+from .formats import encode
+from .functions import FUNCTIONS, call_function
+
+if TYPE_CHECKING:
+    from .lower import Lowering
+
+_SMALLEST_NORMAL = 2.0**-126
+
+
+def flushed(low: Lowering, op: Any, type: str, count: int, number: str) -> str:
+    """A number of an operation that reads and writes subnormal f32 numbers as zeros."""
+    if "flush_to_zero" not in op.attributes and "nv_tileaa.flush_to_zero" not in op.attributes or type != "float":
+        return number
+    code, whole = low.code, vector("float", count)
+    size = code.intrinsic("fabs", "float", count, number)
+    small = code.value(f"fcmp olt {whole} {size}, {constant('float', count, float_literal(_SMALLEST_NORMAL))}")
+    zero = code.intrinsic("copysign", "float", count, constant("float", count, float_literal(0.0)), number)
+    return code.value(f"select {vector('i1', count)} {small}, {whole} {zero}, {whole} {number}")
+
+
+def finished(low: Lowering, op: Any, kind: Any, count: int, number: str) -> Lanes:
+    """The result of an operation from its f32 or f64 number."""
+    number = flushed(low, op, kind.number, count, number)
+    if kind.format:
+        return Lanes(kind, count, stored=encode(low.code, kind.format, count, number))
+    return Lanes(kind, count, number)
+
+
+def numbers(low: Lowering, op: Any, operands: Sequence[Lanes]) -> list[str]:
+    return [
+        flushed(low, op, each.kind.number, each.count, each.number(low.code)) if each.kind.is_float
+        else each.number(low.code)
+        for each in operands
+    ]  # fmt: skip
+
+
+def _mode(op: Any) -> str:
+    """The rounding mode; an approximation is rounded to nearest."""
+    attribute = op.attributes.get("rounding_mode")
+    word = "nearest_even" if attribute is None else attribute.value
+    return "nearest_even" if word in ("approx", "full") else word
+
+
+def _rounded(name: str, nearest: Rule) -> None:
+    """Register an operation: a rule for rounding to nearest, and the directed modes."""
+
+    def apply(low: Lowering, op: Any, operands: Sequence[Lanes]) -> Lanes:
+        mode = _mode(op)
+        if mode == "nearest_even":
+            return nearest(low, op, operands)
+        kind, count = operands[0].kind, operands[0].count
+        found = rounded_towards(low.code, name, kind, count, numbers(low, op, operands), mode)
+        if kind.format:
+            return found
+        return Lanes(kind, count, flushed(low, op, kind.number, count, found.number(low.code)))
+
+    rule(f"nv_tileaa.{name}")(apply)
+
+
+def _binary(instruction: str) -> Rule:
+    def apply(low: Lowering, op: Any, operands: Sequence[Lanes]) -> Lanes:
+        lhs, rhs = numbers(low, op, operands)
+        name = low.code.value(f"{instruction} {operands[0].type} {lhs}, {rhs}")
+        return finished(low, op, operands[0].kind, operands[0].count, name)
+
+    return apply
+
+
+def _fma(low: Lowering, op: Any, operands: Sequence[Lanes]) -> Lanes:
+    code, kind, count = low.code, operands[0].kind, operands[0].count
+    given = numbers(low, op, operands)
+    if not kind.format:
+        return finished(low, op, kind, count, code.intrinsic("fma", kind.number, count, *given))
+    return rounded_towards(code, "fma", kind, count, given, "nearest_even")
+
+
+def _unary(intrinsic: str) -> Rule:
+    def apply(low: Lowering, op: Any, operands: Sequence[Lanes]) -> Lanes:
+        (value,) = operands
+        (number,) = numbers(low, op, operands)
+        return finished(
+            low, op, value.kind, value.count, low.code.intrinsic(intrinsic, value.kind.number, value.count, number)
+        )
+
+    return apply
+
+
+for _name, _instruction in {"addf": "fadd", "subf": "fsub", "mulf": "fmul", "divf": "fdiv"}.items():
+    _rounded(_name, _binary(_instruction))
+_rounded("fma", _fma)
+_rounded("sqrt", _unary("sqrt"))
+for _name, _intrinsic in {"absf": "fabs", "ceil": "ceil", "floor": "floor"}.items():
+    rule(f"math.{_name}")(_unary(_intrinsic))
+
+
+@rule("arith.negf")
+def _negf(low: Lowering, op: Any, operands: Sequence[Lanes]) -> Lanes:
+    (value,) = operands
+    return finished(
+        low, op, value.kind, value.count, low.code.value(f"fneg {value.type} {value.number(low.code)}")
+    )
+
+
+@rule("arith.remf")
+def _remf(low: Lowering, op: Any, operands: Sequence[Lanes]) -> Lanes:
+    lhs, rhs = numbers(low, op, operands)
+    name = low.code.value(f"frem {operands[0].type} {lhs}, {rhs}")
+    return finished(low, op, operands[0].kind, operands[0].count, name)
+
+
+def _extremum(intrinsic: str) -> Rule:
+    def apply(low: Lowering, op: Any, operands: Sequence[Lanes]) -> Lanes:
+        lhs, rhs = numbers(low, op, operands)
+        kind, count = operands[0].kind, operands[0].count
+        return finished(low, op, kind, count, low.code.intrinsic(intrinsic, kind.number, count, lhs, rhs))
+
+    return apply
+
+
+for _name, _intrinsic in {
+    "maximumf": "maximum", "minimumf": "minimum", "maxnumf": "maximumnum", "minnumf": "minimumnum",
+}.items():  # fmt: skip
+    rule(f"arith.{_name}")(_extremum(_intrinsic))
+
+
+@rule("arith.cmpf")
+def _cmpf(low: Lowering, op: Any, operands: Sequence[Lanes]) -> Lanes:
+    lhs, rhs = (each.number(low.code) for each in operands)
+    name = low.code.value(f"fcmp {op.predicate.value} {operands[0].type} {lhs}, {rhs}")
+    return Lanes(result_kind(op), operands[0].count, name)
+
+
+def _function(name: str) -> Rule:
+    def apply(low: Lowering, op: Any, operands: Sequence[Lanes]) -> Lanes:
+        kind, count = operands[0].kind, operands[0].count
+        given = numbers(low, op, operands)
+        return finished(low, op, kind, count, call_function(low.code, name, kind.number, count, given))
+
+    return apply
+
+
+for _name in FUNCTIONS:
+    rule(f"math.{_name}")(_function(_name))
+
+
+@rule("math.fpowi")
+def _fpowi(low: Lowering, op: Any, operands: Sequence[Lanes]) -> Lanes:
+    """The exponent as a number: of 64 bits in f64, where those that differ by rounding have the same power."""
+    base, exponent = operands
+    code, count = low.code, base.count
+    wide = vector("double", count)
+    power = code.value(f"sitofp {exponent.type} {exponent.number(code)} to {wide}")
+    number = base.number(code)
+    if base.kind.number == "float":
+        number = code.value(f"fpext {base.type} {number} to {wide}")
+    found = call_function(code, "powf", "double", count, [number, power])
+    if base.kind.number == "float":
+        found = code.value(f"fptrunc {wide} {found} to {base.type}")
+    return finished(low, op, base.kind, count, found)

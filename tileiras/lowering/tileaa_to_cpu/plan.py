@@ -1,0 +1,154 @@
+"""Which tiles are computed where they are used, and how long the others live.
+
+A tile without a place in memory is an expression: every use computes the elements that it needs, in its own loop.  So
+chains of elementwise operations become one loop, and ranges, splats, broadcasts and masks cost no memory.  An
+expression that is used more than once, or for several elements of the user, is computed once, unless it is made of
+scalars by a few integer instructions.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tileiras.dialects.nv_tileaa import ReduceOp, ScanOp
+from tileiras.ir import FloatType, Operation, TensorType, Value, element_type_of
+
+from .elementwise import ELEMENTWISE
+from .shape import EXPRESSIONS, is_renaming
+
+FREE = 0
+CHEAP = 6
+"""Integer operations that are repeated rather than kept."""
+
+
+def is_tile(value: Value) -> bool:
+    return isinstance(value.type, TensorType)
+
+
+class Plan:
+    """Decisions about the tiles of one function."""
+
+    def __init__(self, function: Operation) -> None:
+        self._costs: dict[Operation, int | None] = {}
+        self._expressions: set[Operation] = set()
+        self._ends: dict[Value, int] = {}
+        self.positions: dict[Operation, int] = {}
+        for op in function.walk():
+            for region in op.regions:
+                for block in region.blocks:
+                    for position, inner in enumerate(block.operations):
+                        self.positions[inner] = position
+        for op in function.walk():
+            if op.results and is_tile(op.results[0]) and self._is_expression(op):
+                self._expressions.add(op)
+
+    def is_expression(self, op: Operation) -> bool:
+        """Whether uses compute the result of the operation."""
+        return op in self._expressions
+
+    # -- expressions -------------------------------------------------------------------------------------------------
+
+    def _is_expression(self, op: Operation) -> bool:
+        if op.name in EXPRESSIONS:
+            return is_renaming(op)
+        if op.name not in ELEMENTWISE:
+            return False
+        if _is_in_combiner(op):
+            return True
+        cost = self._cost(op.results[0])
+        if cost is not None and cost <= CHEAP:
+            return True
+        users = op.results[0].users
+        if len(users) != 1:
+            return False
+        return self._uses_each_once(op, users[0])
+
+    def _uses_each_once(self, op: Operation, user: Operation) -> bool:
+        """Whether the only user computes each element once, in the same block."""
+        if user.parent is not op.parent or user.regions and not isinstance(user, ReduceOp | ScanOp):
+            return False
+        if user.name in ("nv_tileaa.dot", "nv_tileaa.block_scaled_mma", "nv_tileaa.broadcast", "scf.yield"):
+            return user.name == "scf.yield"
+        if user.name in EXPRESSIONS:
+            following = user.results[0].users
+            return is_renaming(user) and len(following) == 1 and self._uses_each_once(user, following[0])
+        return True
+
+    def _cost(self, value: Value) -> int | None:
+        """Integer operations on scalars that make an element; None for other expressions."""
+        op = value.defining_op
+        if not is_tile(value):
+            return FREE
+        if op is None:
+            return None
+        if op in self._costs:
+            return self._costs[op]
+        self._costs[op] = found = self._cost_of(op)
+        return found
+
+    def _cost_of(self, op: Operation) -> int | None:
+        if op.name in ("nv_tileaa.splat", "nv_tileaa.make_range"):
+            return FREE
+        if op.name == "arith.constant":
+            return FREE if op.attributes["value"].is_splat else None
+        own = 0 if op.name in EXPRESSIONS else 1
+        if op.name in EXPRESSIONS and not is_renaming(op) or own and not _is_simple(op):
+            return None
+        costs = [self._cost(operand) for operand in op.operands]
+        if any(cost is None for cost in costs):
+            return None
+        return own + sum(cost for cost in costs if cost is not None)
+
+    # -- lifetimes ---------------------------------------------------------------------------------------------------
+
+    def end(self, value: Value) -> int:
+        """The position, in the block of the value, of the last operation that reads it; -1 without one."""
+        found = self._ends.get(value)
+        if found is None:
+            block = value.parent_block
+            found = -1
+            for user in value.users:
+                found = max(found, self._position(block, user))
+                if user in self._expressions:
+                    found = max(found, self._end_in(block, user))
+            self._ends[value] = found
+        return found
+
+    def is_used_inside(self, value: Value, op: Operation) -> bool:
+        """Whether the regions of an operation read a value."""
+        return any(
+            user is not op and self._is_inside(user, op)
+            or user in self._expressions and self.is_used_inside(user.results[0], op)
+            for user in value.users
+        )
+
+    @staticmethod
+    def _is_inside(op: Operation, outer: Operation) -> bool:
+        around = op.parent_op
+        while around is not None and around is not outer:
+            around = around.parent_op
+        return around is outer
+
+    def _end_in(self, block: Any, expression: Operation) -> int:
+        """The end of an expression as a position of a block around it."""
+        last = self.end(expression.results[0])
+        if expression.parent is block:
+            return last
+        return self._position(block, expression)
+
+    def _position(self, block: Any, op: Operation) -> int:
+        around: Operation | None = op
+        while around is not None and around.parent is not block:
+            around = around.parent_op
+        return -1 if around is None else self.positions[around]
+
+
+def _is_in_combiner(op: Operation) -> bool:
+    return isinstance(op.parent_op, ReduceOp | ScanOp)
+
+
+def _is_simple(op: Operation) -> bool:
+    """Whether an operation is an instruction or two on integers."""
+    if op.name not in ELEMENTWISE or "div" in op.name or "rem" in op.name:
+        return False
+    return not any(isinstance(element_type_of(value.type), FloatType) for value in (*op.operands, *op.results))

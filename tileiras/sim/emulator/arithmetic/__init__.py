@@ -1,0 +1,1 @@
+"""Instructions that compute values from registers."""

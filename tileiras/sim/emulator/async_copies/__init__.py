@@ -1,0 +1,1 @@
+"""Asynchronous copies, and the barriers and tensor maps that they use."""

@@ -1,0 +1,1 @@
+"""A launch: arguments, grid, warps, control flow, and records of them."""

@@ -1,0 +1,1 @@
+"""Loads, stores, atomics and matrix accesses of threads."""

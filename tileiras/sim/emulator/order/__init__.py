@@ -1,0 +1,1 @@
+"""Order of accesses: synchronization, proxies, and the detection of data races."""

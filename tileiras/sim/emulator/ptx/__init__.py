@@ -1,0 +1,1 @@
+"""PTX: its text, types and instructions, and the decoded program."""

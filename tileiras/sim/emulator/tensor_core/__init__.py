@@ -1,0 +1,1 @@
+"""Dots of warps, warpgroups and tensor memory."""
