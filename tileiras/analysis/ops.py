@@ -63,7 +63,7 @@ def ops_errors(func: aa.FuncOp, gpu: Target, unchecked: Unchecked | None = None)
     # Types and attributes are interned: most operations have types that have been checked before.
     accepted: set[Any] = set()
     accepted_of: dict[int, set[Any]] = {warps: accepted}
-    specialized = piped = elsewhere = asynchronous = False
+    specialized = piped = elsewhere = asynchronous = partitioned = False
     wrong = launch_error(func, gpu)
     if wrong:
         yield func, wrong
@@ -78,6 +78,7 @@ def ops_errors(func: aa.FuncOp, gpu: Target, unchecked: Unchecked | None = None)
             asynchronous = True
         elif op.name == names.CONSUMER_TAIL:
             places.give_back(op.consumer.defining_op.buffers)  # type: ignore[attr-defined]
+        partitioned = partitioned or tileas.PARTITION in op.attributes
         elsewhere = elsewhere or any(residence_of(result.type) != "register" for result in op.results)
         here = analysis.agents.agent_warps(op, func) if specialized else warps
         wrong = _types_error(op, here, accepted_of.setdefault(here, set()) if specialized else accepted)
@@ -103,6 +104,8 @@ def ops_errors(func: aa.FuncOp, gpu: Target, unchecked: Unchecked | None = None)
             yield op, wrong
     if specialized or piped:
         yield from analysis.agents.agent_errors(func, gpu, unchecked)
+    if partitioned:
+        yield from analysis.partitions.partition_errors(func)
     if asynchronous and tileas.number_of(func, tileas.NAMED_BARRIERS) is not None:
         yield from analysis.races.proxy_order.order_errors(func)
 

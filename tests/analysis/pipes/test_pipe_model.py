@@ -6,6 +6,7 @@ import re
 
 import numpy as np
 import pytest
+from tileiras.schedule.generate_schedule import GenerateSchedule
 
 from tests.agents.running import ptx, run, verify
 from tests.kernels import agents as kernels
@@ -14,7 +15,6 @@ from tileiras.analysis.pipes import model as pipe_model
 from tileiras.diagnostics import CompileError, Diagnostic, DiagnosticEngine, Severity
 from tileiras.ir import parse_module
 from tileiras.ir.pass_manager import PassContext, PassManager
-from tileiras.passes.tileas_generate_schedule import GenerateSchedule
 from tileiras.passes.tileir_verify_ops_analysis import VerifyOpsAnalysis
 from tileiras.sim import EmulationError
 

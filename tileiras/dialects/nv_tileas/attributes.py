@@ -6,7 +6,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any, Iterable
 
 from tileiras import gf2
-from tileiras.ir import Attribute, VerifyError
+from tileiras.ir import Attribute, EnumAttr, VerifyError
 
 if TYPE_CHECKING:
     from tileiras.ir import Parser, Printer
@@ -201,6 +201,17 @@ shared memory; `prefetch`, the tiles of the next iteration are loaded into regis
 loads and passes the tiles through pipes; `unspecialize`, as `plain`, with the other operations in stages that overlap
 (`nv_tile.aws.stage`); `single_buffer`, each tile is copied into one stage as soon as the dots that read it are
 complete; `stream`, each thread copies its own elements ahead, across the iterations of an enclosing loop too."""
+
+LOAD, DOT, STORE = "load", "dot", "store"
+"""Partitions: operations of the agents that load tiles, issue dots into tensor memory, and store tiles."""
+
+
+class PartitionAttr(EnumAttr):
+    """The agent that executes an operation, instead of the one that computes."""
+
+    name = "nv_tileas.partition"
+    cases = {LOAD: 0, DOT: 1, STORE: 2}
+
 
 KINDS = (SERIAL, PLAIN, PREFETCH, WARP_SPECIALIZE, UNSPECIALIZE, SINGLE_BUFFER, STREAM)
 

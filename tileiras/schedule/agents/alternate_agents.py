@@ -20,17 +20,19 @@ own.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tileiras.analysis.agents import least_ctas_of
+from tileiras.analysis.function_pass import FunctionPass
 from tileiras.diagnostics import DiagnosticEngine
 from tileiras.dialects import arith, scf
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.arith.build import binary, compare, integer
+from tileiras.dialects.nv_tileas import names
 from tileiras.dialects.nv_tileas.agents import AgentSwitchOp
 from tileiras.dialects.nv_tileas.pipes import CreatePipelineOp, PipelineIteratorType
-from tileiras.ir import Block, Builder, Operation, Region, UnitAttr, Value
+from tileiras.ir import Block, Builder, Operation, Region, UnitAttr, Value, remove_dead_operations
 from tileiras.reasons import Reason
 from tileiras.remarks import Remark
 from tileiras.resources.agent_registers import RegisterShares
@@ -38,6 +40,7 @@ from tileiras.resources.expected_registers import expected_registers
 from tileiras.resources.limits import LEAST_RESERVE
 from tileiras.resources.registers import LiveRegisters
 from tileiras.resources.shared_memory import MBARRIER_BYTES, bytes_in_use, shared_budget
+from tileiras.schedule.strategy import Strategy
 from tileiras.targets import Target, registers_per_thread
 from tileiras.targets.pipe_protocol import STORES, THREADS
 from tileiras.targets.sm import WARP_SIZE, WARPGROUP
@@ -48,7 +51,31 @@ from .rules.alternate_tiles import AlternatePlan, is_of_round, plan_alternate_ti
 from .slice import CannotSpecialize
 from .split import AgentProgram, Part, first_stage, with_agents
 
+if TYPE_CHECKING:
+    from tileiras.ir.pass_manager import PassContext
+
 GROUPS = 2
+
+
+class PingPong(FunctionPass):
+    """`nv_tile.aws.ping_pong` on a loop requests it; with `strategy={loads=by-rule}` a rule decides for dots of
+    warpgroups."""
+
+    name = "tileas-ping-pong"
+    optional = True
+    schedules = True
+    requires = "SCHEDULED"
+    needs = "agents with their warps; dots of warpgroups with their waits"
+    establishes = "a second agent that computes, for every other tile, in loops over tiles"
+    keeps = "values, other functions"
+
+    strategy: Strategy = Strategy()
+
+    def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
+        switches: list[Any] = [op for op in func.body.blocks[0].operations if op.name == names.AGENT_SWITCH]
+        if len(switches) == 1:
+            if alternate_tiles(switches[0], func, gpu, self.strategy.is_by_rule, context.engine) is not None:
+                remove_dead_operations(func)
 
 
 def alternate_tiles(

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from tileiras.analysis.agents import least_ctas_of
+from tileiras.analysis.function_pass import FunctionPass
 from tileiras.diagnostics import DiagnosticEngine
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
@@ -40,6 +41,8 @@ from tileiras.targets.sm import MAX_THREADS_PER_CTA, REGISTERS_PER_THREAD, WARP_
 from .slice import CannotSpecialize
 
 if TYPE_CHECKING:
+    from tileiras.ir.pass_manager import PassContext
+
     from .load_plan import LoadPlan
 
 FURTHER_WARPS = 1
@@ -47,6 +50,21 @@ FURTHER_WARPS = 1
 
 RUNS = (tileas.AsyncTiledLoadOp, tileas.AsyncLoadOp)
 """Copies by all threads of an agent."""
+
+
+class ResolveAgentBoundary(FunctionPass):
+    name = "tileas-resolve-agent-boundary"
+    optional = True
+    schedules = True
+    requires = "SCHEDULED"
+    needs = "agents with as many warps as the kernel has"
+    establishes = "warps and registers of agents, layouts of what an agent of fewer warps does"
+    keeps = "operations, other functions"
+
+    def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
+        for op in func.body.blocks[0].operations:
+            if isinstance(op, AgentSwitchOp):
+                resolve_boundary(op, func, gpu, context.engine)
 
 
 def resolve_boundary(

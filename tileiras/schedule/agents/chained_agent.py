@@ -47,10 +47,12 @@ from .rules.dot import dot_shares, end_before_release, open_before, outlive_agen
 from .split import Agent, AgentProgram, Remainder, drop_unchanged, serial_loop, split
 
 
-def chained_dot_agent(switch: AgentSwitchOp, func: aa.FuncOp, target: Target) -> Further | None:
-    """The agent of the dots of the first agent of a switch, which computes; None where threads do not compute between
-    dots in loops.  Raises CannotSpecialize, with the reason."""
-    plan = plan_chained_dots(func, switch)
+def chained_dot_agent(
+    switch: AgentSwitchOp, func: aa.FuncOp, target: Target, dots: list[tileas.TensorDotOp]
+) -> Further | None:
+    """The agent of dots of the first agent of a switch, which computes; None where threads do not compute between them.
+    Raises CannotSpecialize, with the reason."""
+    plan = plan_chained_dots(func, switch, dots)
     if plan is None:
         return None
     said = Reason("agents.dots-ahead")

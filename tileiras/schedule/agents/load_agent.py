@@ -16,11 +16,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tileiras import schedule
 from tileiras.analysis.copied_loads import moves_with_conversion
 from tileiras.analysis.dots_in_flight import is_of_warpgroups
+from tileiras.analysis.function_pass import FunctionPass
 from tileiras.analysis.pipes import pipe_of
 from tileiras.analysis.ranges import RangeAnalysis
 from tileiras.diagnostics import DiagnosticEngine
@@ -29,6 +30,7 @@ from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
 from tileiras.dialects.arith.build import compare
 from tileiras.dialects.nv_tileas.agents import AgentSwitchOp, YieldOp
+from tileiras.dialects.nv_tileas.attributes import LOAD
 from tileiras.ir import Attribute, Block, Builder, DenseArrayAttr, IntegerAttr, Operation, Region, UnitAttr, Value, i32
 from tileiras.layout import LinearLayout
 from tileiras.layout.encoding import layout_of, with_layout
@@ -47,16 +49,35 @@ from tileiras.targets.pipe_protocol import PIPE_PROTOCOLS
 
 from .channels import Pipe, Pipes, Ring, copy_box
 from .load_plan import LoadPlan, leave_plain, plan_loads
+from .partition import marked
 from .slice import CannotSpecialize
 from .split import Agent, AgentProgram, Remainder, split
 
+if TYPE_CHECKING:
+    from tileiras.ir.pass_manager import PassContext
+
+
+class MaterializeSchedule(FunctionPass):
+    name = "tileas-materialize-schedule"
+    optional = True
+    schedules = True
+    requires = "SCHEDULED"
+    needs = "schedules"
+    establishes = "agents, and pipes between them, where a loop's loads go to an agent of their own"
+    keeps = "values, token order, other functions"
+
+    def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
+        specialize(func, gpu, context.engine)
+
 
 def specialize(func: aa.FuncOp, target: Target, engine: DiagnosticEngine | None = None) -> None:
-    """Splits a function of nv_tileas into agents, in place, if the schedules of its loops require it.
+    """Splits a function of nv_tileas into agents, in place, if loads of its loops are marked for one.
 
     Where that cannot be, these loops are left to the plain schedule, with a remark.
     """
-    loops = [op for op in func.walk() if isinstance(op, scf.ForOp) and _is_to_be_specialized(op)]
+    loads = marked(func.body.blocks[0], LOAD)
+    around = {load.parent_op for load in loads}
+    loops: list[Any] = [op for op in func.walk() if op in around]
     if not loops:
         return
     try:
@@ -66,18 +87,10 @@ def specialize(func: aa.FuncOp, target: Target, engine: DiagnosticEngine | None 
         if engine is not None:
             engine.emit(Remark(Reason("agents.not-split", cause=found.reason), found.op.location))
         return
-    for loop in loops:
-        for op in loop.body.block.operations:
-            op.attributes.pop(tileas.RUNS_AHEAD, None)
-            op.attributes.pop(tileas.STAGES, None)
+    for load in loads:
+        for name in (tileas.PARTITION, tileas.RUNS_AHEAD, tileas.STAGES):
+            load.attributes.pop(name, None)
     _split(func, plan)
-
-
-def _is_to_be_specialized(loop: scf.ForOp) -> bool:
-    found = loop.attributes.get(tileas.LOOP_SCHEDULE)
-    if not isinstance(found, tileas.LoopScheduleAttr) or found.kind != tileas.WARP_SPECIALIZE:
-        return False
-    return any(tileas.RUNS_AHEAD in op.attributes for op in loop.body.block.operations)
 
 
 def _split(func: aa.FuncOp, plan: LoadPlan) -> None:

@@ -52,6 +52,7 @@ from tileiras.resources.shared_memory import (
     shared_budget,
 )
 from tileiras.schedule.agents.budget import FURTHER_WARPS
+from tileiras.schedule.agents.partition import unmark
 from tileiras.schedule.agents.slice import CannotSpecialize, ProducerSlice
 from tileiras.schedule.materialize.scale_columns import columns_of_scales, turns_of_stages
 from tileiras.schedule.plain import DEFAULT_STAGES
@@ -164,6 +165,7 @@ def leave_plain(loops: list[scf.ForOp], target: Target) -> None:
         loop.attributes[tileas.LOOP_SCHEDULE] = tileas.LoopScheduleAttr(kind, stages)
         for op in list(loop.body.block.operations):
             op.attributes.pop(tileas.STAGES, None)
+            unmark([op])
             if tileas.RUNS_AHEAD in op.attributes and tileas.AHEAD_ATOM in op.attributes and atom is not None:
                 staged = staged_load(op, loop, atom)  # type: ignore[arg-type]
                 if staged is None or box_refusal(staged, loop):

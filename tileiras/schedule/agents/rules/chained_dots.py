@@ -89,12 +89,10 @@ class ChainedPlan(NamedTuple):
     """The number of warpgroups that compute, each with rows of its own."""
 
 
-def plan_chained_dots(func: aa.FuncOp, switch: AgentSwitchOp) -> ChainedPlan | None:
-    """The plan for the dots of the first agent of a switch, which computes; None where threads do not compute
-    between dots in loops.  Raises CannotSpecialize, with the reason."""
-    program = switch.agents[0].block
-    inside = [op for outer in program.operations for op in outer.walk()]
-    dots: list[Any] = [op for op in inside if isinstance(op, tileas.TensorDotOp)]
+def plan_chained_dots(func: aa.FuncOp, switch: AgentSwitchOp, dots: list[Any]) -> ChainedPlan | None:
+    """The plan for dots of the first agent of a switch, which computes; None where threads do not compute between them.
+    Raises CannotSpecialize, with the reason."""
+    inside = [op for outer in switch.agents[0].operations for op in outer.walk()]
     loops: dict[Any, list[Any]] = {}
     for dot in dots:
         loops.setdefault(dot.parent_op, []).append(dot)

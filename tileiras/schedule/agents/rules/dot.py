@@ -70,23 +70,26 @@ class DotPlan(NamedTuple):
     loops: list[DotLoop]
     slice: AgentSlice
 
-def dot_agent(switch: AgentSwitchOp, func: aa.FuncOp, target: Target) -> Further | None:
-    """The agent of the dots of the first agent of a switch, which computes; None where it has no loop over tiles around
-    dots into tensor memory.  Raises CannotSpecialize, with the reason."""
-    plan = plan_dots(func, switch)
-    if plan is None:
-        return None
+def dots_to_issue(program: Block) -> list[Operation]:
+    """The dots of a program that the rule chooses: all of those into tensor memory, if one is in a loop over tiles or
+    reads a tile that threads have stored there."""
+    dots = [op for outer in program.operations for op in outer.walk() if isinstance(op, tileas.TensorDotOp)]
+    stored = any(isinstance(dot.a.type, tileas.TensorBufferType) for dot in dots)
+    return list(dots) if stored or any(_is_in_loop(loop) for dot in dots for loop in scf.loops_around(dot)) else []
+
+
+def dot_agent(
+    switch: AgentSwitchOp, func: aa.FuncOp, target: Target, dots: list[tileas.TensorDotOp]
+) -> Further | None:
+    """The agent of dots of the first agent of a switch, which computes.  Raises CannotSpecialize, with the reason."""
+    plan = plan_dots(func, switch, dots)
     said = Reason("agents.dots-specialized", accumulators=plan.loops[0].stages)
     return Further(lambda: split(switch, _Dots(switch, plan)), dot_shares(switch, func), said, plan.loops[0].loop)
 
 
-def plan_dots(func: aa.FuncOp, switch: AgentSwitchOp) -> DotPlan | None:
-    """The plan for the dots of the first agent of a switch, which computes; None where it has no loop over tiles
-    around dots into tensor memory.  Raises CannotSpecialize, with the reason."""
-    program = switch.agents[0].block
-    dots = [op for outer in program.operations for op in outer.walk() if isinstance(op, tileas.TensorDotOp)]
-    if not any(_is_in_loop(loop) for dot in dots for loop in scf.loops_around(dot)):
-        return None
+def plan_dots(func: aa.FuncOp, switch: AgentSwitchOp, dots: list[tileas.TensorDotOp]) -> DotPlan:
+    """The plan for dots of the first agent of a switch, which computes, in loops over tiles.  Raises CannotSpecialize,
+    with the reason."""
     loops: dict[scf.ForOp, None] = {}
     for dot in dots:
         loop = _outermost(dot)

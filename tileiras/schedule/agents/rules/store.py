@@ -25,7 +25,7 @@ from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
 from tileiras.dialects.nv_tileas import names
 from tileiras.dialects.nv_tileas.agents import AgentSwitchOp
-from tileiras.ir import Builder, MemoryRead, MemoryWrite, Operation, Value
+from tileiras.ir import Block, Builder, MemoryRead, MemoryWrite, Operation, Value
 from tileiras.layout.arena import ARENA_ALIGNMENT, aligned_to
 from tileiras.named_tuple import NamedTuple
 from tileiras.reasons import Reason
@@ -53,12 +53,19 @@ class StorePlan(NamedTuple):
     slice: AgentSlice
 
 
-def store_agent(switch: AgentSwitchOp, func: aa.FuncOp, target: Target) -> Further | None:
-    """The agent of the stores of the first agent of a switch, which computes; None where it has no store in a loop over
-    tiles that a tensor map can serve.  Raises CannotSpecialize, with the reason."""
-    plan = plan_stores(switch, set(func.body.blocks[0].operations))
-    if plan is None:
-        return None
+def stores_of_tiles(program: Block) -> list[Operation]:
+    """The stores of a program that the rule chooses: those in loops over tiles that a tensor map can serve."""
+    return [
+        op for outer in program.operations for op in outer.walk()
+        if isinstance(op, tileas.TiledStoreOp) and tileas.AHEAD_ATOM in op.attributes and _is_in_loop_over_tiles(op)
+    ]  # fmt: skip
+
+
+def store_agent(
+    switch: AgentSwitchOp, func: aa.FuncOp, target: Target, stores: list[tileas.TiledStoreOp]
+) -> Further | None:
+    """The agent of stores of the first agent of a switch, which computes.  Raises CannotSpecialize, with the reason."""
+    plan = plan_stores(switch, stores, set(func.body.blocks[0].operations))
     for store in plan.stores:
         if stored_in_boxes(store) is None:
             raise CannotSpecialize(store, "maps.no-boxes")
@@ -86,19 +93,11 @@ def _check_room(func: aa.FuncOp, plan: StorePlan, shares: RegisterShares, target
     check_ctas(plan.stores[0], func, target, alone, Room(shares.warps, registers, after))
 
 
-def plan_stores(switch: AgentSwitchOp, outside: set[Operation]) -> StorePlan | None:
-    """The plan for the stores of the first agent of a switch, which computes; None where it has no store in a loop that
-    a tensor map can serve.  `outside`: operations before the agents.
+def plan_stores(switch: AgentSwitchOp, stores: list[Any], outside: set[Operation]) -> StorePlan:
+    """The plan for stores of the first agent of a switch, which computes.  `outside`: operations before the agents.
 
     Raises CannotSpecialize, with the reason.
     """
-    program = switch.agents[0].block
-    stores: list[Any] = [
-        op for outer in program.operations for op in outer.walk()
-        if isinstance(op, tileas.TiledStoreOp) and tileas.AHEAD_ATOM in op.attributes and _is_in_loop_over_tiles(op)
-    ]  # fmt: skip
-    if not stores:
-        return None
     needed = AgentSlice(switch, outside)
     together = set(stores)
     for store in stores:

@@ -21,8 +21,9 @@ every interleaving.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from tileiras.analysis.function_pass import FunctionPass
 from tileiras.analysis.warpgroup_turns import warps_of
 from tileiras.diagnostics import DiagnosticEngine
 from tileiras.dialects import nv_tileaa as aa
@@ -38,9 +39,27 @@ from tileiras.schedule.resource_table import Unit, resources
 from tileiras.targets import Target
 from tileiras.targets.sm import NAMED_BARRIERS, WARPGROUP
 
+if TYPE_CHECKING:
+    from tileiras.ir.pass_manager import PassContext
+
 LEAST_SHARE = 0.1
 """The least share that the threads' computation between a loop's dots has of the cycles of these dots: less
 leaves no time that other dots could fill."""
+
+
+class OrderWarpgroups(FunctionPass):
+    name = "tileas-order-warpgroups"
+    optional = True
+    schedules = True
+    requires = "SYNCHRONIZED"
+    needs = "asynchronous dots and their waits; all barriers where they will be"
+    establishes = "`async.wait_turn` and `async.end_turn` in agents of several warpgroups"
+    keeps = "all other operations"
+
+    def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
+        if gpu.has("wgmma"):
+            for switch in [op for op in func.walk() if isinstance(op, AgentSwitchOp)]:
+                order_warpgroups(func, switch, gpu, context.engine)
 
 
 class _Turn(NamedTuple):
