@@ -31,7 +31,7 @@ LAYERS = [
     {"passes"},
     {"stages"},
     {"fsmonitor"},
-    {"pipeline", "tileir_pipeline", "kernel_inputs", "steps", "compilation", "program"},
+    {"pipeline", "pipeline_text", "tileir_pipeline", "kernel_inputs", "steps", "compilation", "program"},
     {"api"},
     {"check"},
     {"cli", "build", "runtime", "tuning", "report"},

@@ -127,7 +127,7 @@ class Attribute:
         return (type(self), self.values)
 
     def __str__(self) -> str:
-        from .printer import attribute_text
+        from .text.printer import attribute_text
 
         return attribute_text(self)
 

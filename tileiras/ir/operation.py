@@ -414,7 +414,7 @@ class Operation:
         return at is self
 
     def __str__(self) -> str:
-        from .printer import print_op
+        from .text.printer import print_op
 
         return print_op(self)
 

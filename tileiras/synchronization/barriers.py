@@ -7,8 +7,8 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from tileiras import schedule, synchronization
-from tileiras.analysis.barrier_needs import accesses_buffer
 from tileiras.analysis.function_pass import FunctionPass
+from tileiras.analysis.races.barrier_needs import accesses_buffer
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import ArrayAttr, IntegerAttr, Operation, UnitAttr, VerifyError, i32
@@ -34,7 +34,7 @@ class InsertBarriers(FunctionPass):
 
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
         insert_barriers(func)
-        schedule.agents.known_stages.know_empty_stages(func)
+        schedule.agents.simplify.know_empty_stages(func)
         if gpu.has("tcgen05"):
             synchronization.tensor_fences.fence_columns(func)
 
