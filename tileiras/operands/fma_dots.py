@@ -19,7 +19,7 @@ from tileiras.layout.encoding import layout_of
 from tileiras.named_tuple import NamedTuple
 from tileiras.reasons import Reason
 from tileiras.remarks import Remark
-from tileiras.resources.large_dots import OPERAND_MAKERS, is_large, is_multiply_add
+from tileiras.resources.large_dots import OPERAND_MAKERS, is_multiply_add
 from tileiras.resources.shared_memory import buffer_bytes, scratch_bytes, shared_budget
 from tileiras.targets import Target
 
@@ -38,8 +38,7 @@ class LegalizeFmaDot(FunctionPass):
     keeps = "values, the order of additions, other dots"
 
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
-        if any(is_large(op, gpu) and is_multiply_add(op) for op in func.walk()):
-            loop_fma_dots(func, gpu, context.engine)
+        loop_fma_dots(func, gpu, context.engine)
 
 
 def loop_fma_dots(func: aa.FuncOp, target: Target, engine: DiagnosticEngine | None = None) -> None:

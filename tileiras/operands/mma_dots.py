@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from tileiras.analysis.function_pass import FunctionPass
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.resources.large_dots import is_large, is_multiply_add
+from tileiras.resources.large_dots import is_multiply_add
 from tileiras.targets import Target
 
 from .dot_k_loops import dot_of, make_loop
@@ -27,8 +27,7 @@ class RollMmaDot(FunctionPass):
     keeps = "values, the order of additions, buffers, other dots"
 
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
-        if any(is_large(op, gpu) and not is_multiply_add(op) for op in func.walk()):
-            loop_mma_dots(func, gpu)
+        loop_mma_dots(func, gpu)
 
 
 def loop_mma_dots(func: aa.FuncOp, target: Target) -> None:

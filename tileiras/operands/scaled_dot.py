@@ -27,8 +27,7 @@ class LegalizeScaledDot(FunctionPass):
     keeps = "values, other operations"
 
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
-        if any(type(op) is aa.BlockScaledMmaOp for op in func.walk()):
-            legalize_scaled_dots(func, gpu)
+        legalize_scaled_dots(func, gpu)
 
 
 def legalize_scaled_dots(func: aa.FuncOp, target: Target) -> None:

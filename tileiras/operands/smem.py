@@ -78,16 +78,12 @@ class SharedMemoryOperands(FunctionPass):
             raise CompileError.at(None, message, ExitCode.CONFIGURATION)
         if not _may_have_operands(func, self.where):
             return
-        chosen = {
-            "loop-invariant": keep_loop_invariant,
-            "in-loops": copy_refused,
-            "outside-loops": copy_large,
-        }
-        chosen[self.where](func, gpu, context.engine)
+        copies = {"loop-invariant": keep_loop_invariant, "in-loops": copy_refused, "outside-loops": copy_large}
+        copies[self.where](func, gpu, context.engine)
 
 
 def _may_have_operands(func: aa.FuncOp, where: str) -> bool:
-    """A cheap check that decides whether the module of the analysis is imported."""
+    """Whether a function has candidates, without a count of registers."""
     if where == "outside-loops":
         has_dots = any(isinstance(op, tileas.DOTS) for op in func.body.blocks[0].operations)
         return has_dots and resources.loaded_tiles.loads_much(func)

@@ -19,7 +19,6 @@ from tileiras.analysis.function_pass import FunctionPass
 from tileiras.analysis.ranges import RangeAnalysis, whole
 from tileiras.dialects import arith, scf
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.dialects.arith import AndIOp
 from tileiras.ir import (
     BlockArgument,
     Builder,
@@ -95,9 +94,8 @@ class JoinMaskBounds(FunctionPass):
     keeps = "values, other operations"
 
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
-        if any(isinstance(op, AndIOp) and isinstance(op.result.type, TensorType) for op in func.walk()):
-            if join_mask_bounds(func):
-                remove_dead_operations(func)
+        if join_mask_bounds(func):
+            remove_dead_operations(func)
 
 
 def join_mask_bounds(func: aa.FuncOp) -> bool:

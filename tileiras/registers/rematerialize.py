@@ -38,8 +38,7 @@ class Rematerialize(FunctionPass):
     keeps = "operations"
 
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
-        if any(tileas.SHORT_OF_REGISTERS in op.attributes for op in func.walk()):
-            rematerialize(func)
+        rematerialize(func)
 
 
 def rematerialize(func: aa.FuncOp) -> None:

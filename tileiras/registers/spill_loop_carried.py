@@ -53,8 +53,7 @@ class SpillLoopCarried(FunctionPass):
     keeps = "values, token order"
 
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
-        if any(tileas.SHORT_OF_REGISTERS in op.attributes for op in func.walk()):
-            spill_loop_carried(func, gpu, context.engine)
+        spill_loop_carried(func, gpu, context.engine)
 
 
 def spill_loop_carried(func: aa.FuncOp, target: Target, engine: DiagnosticEngine | None = None) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING
 
-import tileiras
 from tileiras.analysis.copied_loads import LOADS
 from tileiras.analysis.function_pass import FunctionPass
 from tileiras.dialects import nv_tileas as tileas
@@ -17,7 +16,7 @@ from tileiras.ir import Block, Operation, TensorType, UnitAttr, Value
 from tileiras.layout.accumulators import is_of_tensor_memory, scaling_of
 from tileiras.layout.encoding import layout_of
 from tileiras.layout.tensor_memory import SCALED_AT_ONCE
-from tileiras.targets import MMA_ATOMS, SCALED_MMA_ATOMS, known_mma_atom
+from tileiras.targets import MMA_ATOMS, SCALED_MMA_ATOMS, find_copy_atom, known_mma_atom
 
 from .limits import registers_for_tiles, threads_of
 from .live_values import fragment_words, is_made_at_use, is_read_in_steps, register_tile, width_of
@@ -205,7 +204,7 @@ class MarkShortLoops(FunctionPass):
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
         loops = [op for op in func.walk() if isinstance(op, scf.ForOp)]
         # Without asynchronous copies, loads take registers, which are counted only if the loads run ahead.
-        if not loops or tileiras.targets.find_copy_atom(gpu, "global", "shared", asynchronous=True) is None:
+        if not loops or find_copy_atom(gpu, "global", "shared", asynchronous=True) is None:
             return
         for loop in short_loops(func):
             loop.attributes[tileas.SHORT_OF_REGISTERS] = UnitAttr()

@@ -40,7 +40,6 @@ whether it could; `atom` copies asynchronously to shared memory, None if the tar
 were to go to an agent of their own have gone there, or run ahead in a ring."""
 
 
-
 class UnspecializedPipeline(FunctionPass):
     name = "tileas-unspecialized-pipeline"
     optional = True
@@ -52,7 +51,6 @@ class UnspecializedPipeline(FunctionPass):
 
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
         if any(map(_is_to_change, func.walk())):
-            # A dozen modules, for kernels with such loops only.
             materialize_loops(func, gpu, context.engine)
 
 
