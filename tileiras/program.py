@@ -121,7 +121,7 @@ class Program:
         self._output = None
         self.diagnostics = []
         try:
-            artifact = tileiras.api.compile_with(self._source, self._options, "cubin")
+            artifact = tileiras.compilation.compile_with(self._source, self._options, "cubin")
         except CompileError as error:
             if error.code == ExitCode.COMPILE_FAILURE:
                 closing = Diagnostic(Severity.ERROR, None, "failed to compile Tile IR program")

@@ -28,7 +28,7 @@ Keep = Callable[[str, str, bytes], str | None]
 
 
 class Steps:
-    """Runs the stages of `plan` on one source; the parameters are those of `api.compile_with`.
+    """Runs the stages of `plan` on one source; the parameters are those of `compilation.compile_with`.
 
     `diagnostics` and `dependencies` are those of all stages that have run, in order.
     """

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import tileiras
-from tileiras.bytecode.versions import MAGIC, PREVIEW, SUPPORTED, is_bytecode, looks_like_mlir
+from tileiras.bytecode.versions import MAGIC, SUPPORTED, is_bytecode, looks_like_mlir
 from tileiras.diagnostics import CompileError, ExitCode
 from tileiras.named_tuple import NamedTuple
 
@@ -71,8 +71,10 @@ def bytecode_version(data: bytes) -> str:
     text = ".".join(map(str, version))
     if len(version) < 2:
         raise CompileError.at(None, "input does not correspond to Tile IR bytecode", ExitCode.INVALID_INPUT)
-    if version not in (*SUPPORTED, PREVIEW):
-        raise CompileError.at(None, f"unsupported Tile IR bytecode version: {text}", ExitCode.INVALID_INPUT)
+    if version not in SUPPORTED:
+        note = tileiras.bytecode.sections.newer_note(data)
+        message = f"unsupported Tile IR bytecode version: {text}"
+        raise CompileError.at(None, message, ExitCode.INVALID_INPUT, [note] if note is not None else [])
     return text
 
 

@@ -5,7 +5,7 @@ import inspect
 
 import pytest
 
-from tileiras import api, pipeline, steps, units
+from tileiras import compilation, pipeline, steps, units
 from tileiras.pipeline import stage
 
 
@@ -44,7 +44,7 @@ def test_every_kind_of_source_has_a_first_stage():
     assert set(pipeline.SOURCES) == {*units.SUFFIXES.values(), units.MODULE, *units.ARTIFACTS}
 
 
-@pytest.mark.parametrize("code", [api.compile_with, api._kernels_and_product, steps])
+@pytest.mark.parametrize("code", [compilation.compile_with, compilation._kernels_and_product, steps])
 def test_compilations_name_no_stage(code):
     source = ast.parse(inspect.getsource(code))
     constants = {node.value for node in ast.walk(source) if isinstance(node, ast.Constant)}

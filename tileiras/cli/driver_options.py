@@ -11,7 +11,7 @@ from tileiras import cli, options
 from tileiras.cli import instrumentation
 from tileiras.cli.command_line import FLAG, STOP, CommandLine, Spec
 from tileiras.options import OPTIONS, Option
-from tileiras.pipeline import EMIT
+from tileiras.pipeline import EMIT, EMIT_CPU
 from tileiras.remarks import CATEGORIES, KINDS, is_code
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ VENDOR = (
 """Options of the vendor's driver that are not options of the compiler."""
 
 OWN = (
-    Spec("emit", tuple(EMIT), "The product; cubin when absent", "stage", lists=True),
+    Spec("emit", tuple({**EMIT, **EMIT_CPU}), "The product; cubin when absent, obj for a CPU", "stage", lists=True),
     Spec("entry", str, "Compile only this entry", "name"),
     Spec("depfile", str, "Write what the product is made from, as a rule for make", "file"),
     Spec("cache", str, "Folder of the artifact store for this run, or off", "folder"),

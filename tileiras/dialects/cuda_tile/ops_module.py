@@ -108,7 +108,8 @@ class FunctionOp(TileOp):
     def print_custom(self, printer: Printer) -> None:
         printer.write(" ")
         printer.print_symbol_name(self.sym_name.value)
-        write_arguments(printer, self.body)
+        arguments = self.arg_attrs
+        write_arguments(printer, self.body, arguments.elements if arguments is not None else ())
         results = self.function_type.results
         if results:
             printer.write(" -> " + ("(" if len(results) > 1 else ""))

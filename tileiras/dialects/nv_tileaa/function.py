@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 LAUNCH_HINTS = ("nvvm.minctasm", "nvvm.maxnreg", "nvvm.maxclusterrank", "nvvm.cluster_max_blocks")
 """Attributes of a kernel that are copied to the launch, in the place of chosen values."""
 
-_TARGET = re.compile(r"sm_(\d+)[af]?")
+_TARGET = re.compile(r"sm_(\d+)[af]?|cpu[-\w]*")
 _SOURCE_DIALECT = "cuda_tile."
 
 

@@ -100,10 +100,7 @@ class _Product:
     def _added(self, left: str, right: str, total: str) -> str:
         code, type = self.low.code, vector(self.number, self.lanes)
         if self.is_float:
-            if self.low.features.has_fma:
-                return code.intrinsic("fma", self.number, self.lanes, left, right, total)
-            product = code.value(f"fmul {type} {left}, {right}")
-            return code.value(f"fadd {type} {product}, {total}")
+            return code.intrinsic("fma", self.number, self.lanes, left, right, total)
         return code.value(f"add {type} {code.value(f'mul {type} {left}, {right}')}, {total}")
 
     def _a(self, batch: tuple[Index, ...], row: Index, k: Index) -> str:
@@ -123,16 +120,16 @@ class _Product:
         return code.value(f"{instruction} {lanes.type} {number} to {vector(self.number, lanes.count)}")
 
 
-def _result(low: Lowering, op: Any) -> Tile:
+def _result(low: Lowering, op: Any, operands: Sequence[Tile]) -> Tile:
     """Memory for the result that holds the accumulator."""
     tile = low.may_overwrite(op.c, op)
-    if tile is not None and not tile.as_numbers:
+    if tile is not None and not tile.as_numbers and all(tile.root is not each.root for each in operands):
         return tile
     return low.materialize(op.c, low.allocate(op.result.type.shape, op.result.type.element_type))
 
 
 def _multiply(low: Lowering, op: Any, operands: Sequence[Tile]) -> None:
-    result = _result(low, op)
+    result = _result(low, op, operands)
     _Product(low, op, operands[0], operands[1], result).run()
     low.hold(op.result, result)
     for tile in operands:

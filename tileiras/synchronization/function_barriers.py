@@ -1,7 +1,7 @@
 """Placement of barriers between uses of scratch memory, and along tokens.
 
 Operations of nv_tileas are executed by all threads of a CTA, or of an agent, each on its share.
-`analysis/races/memory_conflicts.py` decides which token edges need a barrier.
+`memory_conflicts.py` decides which token edges need a barrier.
 """
 
 from __future__ import annotations
@@ -10,17 +10,18 @@ from collections.abc import Callable
 from typing import Any, TypeGuard
 
 from tileiras import analysis
+from tileiras.analysis.barrier_needs import is_followed, is_of_cluster, is_of_pair
 from tileiras.analysis.dots_in_flight import buffers_read
-from tileiras.analysis.races.barrier_needs import is_followed, is_of_cluster, is_of_pair
-from tileiras.analysis.races.barrier_times import Barriers, Loop, Place
-from tileiras.analysis.races.memory_conflicts import reaches_memory
-from tileiras.analysis.races.operation_barriers import OperationBarriers
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
 from tileiras.dialects.nv_tileas import names
 from tileiras.ir import Block, Operation
 from tileiras.targets.pipe_protocol import BY_DOTS
+
+from .barrier_times import Barriers, Loop, Place
+from .memory_conflicts import reaches_memory
+from .operation_barriers import OperationBarriers
 
 
 class Synchronization(OperationBarriers):

@@ -1,6 +1,6 @@
 """Barriers that each operation of nv_tileas needs: for scratch memory, buffers, tensor memory, and along tokens.
 
-`memory_conflicts.py` decides which token edges need a barrier; `synchronization.py` handles agents, loops and
+`memory_conflicts.py` decides which token edges need a barrier; `function_barriers.py` handles agents, loops and
 branches.
 """
 
@@ -8,17 +8,18 @@ from __future__ import annotations
 
 from typing import Any
 
+from tileiras.analysis.barrier_needs import is_of_pair, is_read_by_threads
 from tileiras.analysis.dots import feeds_dots, joined_conversions
 from tileiras.analysis.dots_in_flight import buffers_read
-from tileiras.analysis.races.barrier_needs import is_of_pair, is_read_by_threads
-from tileiras.analysis.races.barrier_times import BarrierTimes, Place, Range
-from tileiras.analysis.races.memory_conflicts import MemoryConflicts, operations_before
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.nv_tileas import names
 from tileiras.ir import Operation, Value, VerifyError
 from tileiras.layout.encoding import is_in_shared
 from tileiras.targets.sm import WARP_SIZE, WARPGROUP
+
+from .barrier_times import BarrierTimes, Place, Range
+from .memory_conflicts import MemoryConflicts, operations_before
 
 _FIRST_COLUMN = 1 << 32
 """Columns of tensor memory are represented as ranges behind all bytes of shared memory."""
