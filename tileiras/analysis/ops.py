@@ -107,7 +107,7 @@ def ops_errors(func: aa.FuncOp, gpu: Target, unchecked: Unchecked | None = None)
     if partitioned:
         yield from analysis.partitions.partition_errors(func)
     if asynchronous and tileas.number_of(func, tileas.NAMED_BARRIERS) is not None:
-        yield from analysis.races.proxy_order.order_errors(func)
+        yield from analysis.proxy_order.order_errors(func)
 
 
 # ---- layouts ---------------------------------------------------------------------------------------------------------

@@ -7,8 +7,8 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from tileiras import schedule, synchronization
+from tileiras.analysis.barrier_needs import accesses_buffer
 from tileiras.analysis.function_pass import FunctionPass
-from tileiras.analysis.races.barrier_needs import accesses_buffer
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import ArrayAttr, IntegerAttr, Operation, UnitAttr, VerifyError, i32

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import Any, TypeGuard
 
 from tileiras import analysis
+from tileiras.analysis.barrier_needs import is_followed, is_of_cluster, is_of_pair
 from tileiras.analysis.dots_in_flight import buffers_read
-from tileiras.analysis.races.barrier_needs import is_followed, is_of_cluster, is_of_pair
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from tileiras.analysis.barrier_needs import is_of_pair, is_read_by_threads
 from tileiras.analysis.dots import feeds_dots, joined_conversions
 from tileiras.analysis.dots_in_flight import buffers_read
-from tileiras.analysis.races.barrier_needs import is_of_pair, is_read_by_threads
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.nv_tileas import names

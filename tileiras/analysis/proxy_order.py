@@ -21,7 +21,7 @@ from typing import Any
 
 from tileiras import analysis
 from tileiras.analysis.dots import joined_conversions
-from tileiras.analysis.races.proxy_uses import (
+from tileiras.analysis.proxy_uses import (
     FENCED,
     FLIGHT,
     MOST_GROUPS,

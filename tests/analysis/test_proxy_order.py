@@ -11,7 +11,7 @@ import pytest
 import tileiras
 from tests.kernels import dots
 from tests.kernels.views import Kernel
-from tileiras.analysis.races import proxy_order
+from tileiras.analysis import proxy_order
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.nv_tileas import names
