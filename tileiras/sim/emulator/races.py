@@ -18,6 +18,7 @@ import numpy as np
 from .happens_before import Clocks
 from .knowledge import warp_of
 from .memory_order import CLUSTER, CTA, GPU, WEAK, Order
+from .proxies import Fences
 from .ptx_module import Instruction
 from .race_cells import Cells, GlobalCells, SharedCells, expand, repeated
 
@@ -43,6 +44,7 @@ class RaceChecker:
         self.shared: SharedCells | None = None
         self.proxy_fences: dict[int, np.ndarray] = {}
         """Warp -> when each of its lanes last ran a `fence.proxy.async` without all the others."""
+        self.fences = Fences()
 
     def begin(self, batch: Batch, first_block: int) -> None:
         self.clocks.begin(batch, first_block)
