@@ -14,6 +14,8 @@ from tileiras.stages import StageContext, StageOptions, StageResult
 
 def run(source: Operation, options: StageOptions, context: StageContext) -> StageResult:
     target = cpu_object.require_target(options.gpu_name, context.location)
-    features = tileaa_to_cpu.Features(target.lanes, target.registers, target.long_double)
+    features = tileaa_to_cpu.Features(
+        target.lanes, target.registers, target.long_double, target.processor == "x86-64-v4"
+    )
     text, description = tileaa_to_cpu.lower(source, features)
     return StageResult(tileaa_to_cpu.described(f'target triple = "{target.triple}"\n{text}', description).encode())
