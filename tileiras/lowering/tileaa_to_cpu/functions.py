@@ -160,7 +160,7 @@ _SCALED = 16
 
 def _by_power(f: _Numbers, number: str, power: str) -> str:
     """`number` * 2^`power`, both f32, by one instruction for each vector register."""
-    code, one, found = f.code, vector("float", _SCALED), ""
+    code, one, parts = f.code, vector("float", _SCALED), []
     for start in range(0, f.count, _SCALED):
         lanes = list(range(start, start + _SCALED))
         a, b = (code.shuffle("float", f.count, each, lanes) for each in (number, power))
@@ -168,8 +168,13 @@ def _by_power(f: _Numbers, number: str, power: str) -> str:
             "llvm.x86.avx512.mask.scalef.ps.512", one,
             [(one, a), (one, b), (one, "zeroinitializer"), ("i16", "-1"), ("i32", "4")],
         )  # fmt: skip
-        found = part if not start else code.shuffle("float", start, found, range(start + _SCALED), part)
-    return found
+        parts.append(part)
+    width = _SCALED
+    while len(parts) > 1:
+        pairs = zip(parts[::2], parts[1::2])
+        parts = [code.shuffle("float", width, low, range(2 * width), high) for low, high in pairs]
+        width *= 2
+    return parts[0]
 
 
 def _logarithm(scale: float) -> Function:
