@@ -200,7 +200,7 @@ STAGES: tuple[Stage, ...] = (
 
 CPU: tuple[Stage, ...] = (
     Stage(
-        "cpu-llvm", ENTRY, ".cpu.ll", (), ("gpu-name",),
+        "cpu-llvm", ENTRY, ".cpu.ll", (), ("gpu-name", "deterministic"),
         "tiles to loops over LLVM vectors",
         dialects=(*_MIDDLE, "nv_tileaa"),
         tools=("tileiras.codegen.cpu_object:level_identity",),

@@ -77,6 +77,35 @@ def test_products_of_a_cpu():
         tileiras.compile(BLOCKS, gpu_name="sm_90", emit="obj")
 
 
+def test_options_without_a_meaning_on_a_cpu():
+    for options in ({"lineinfo": True}, {"device_debug": True, "opt_level": 0}, {"tile_launch": True, "num_ctas": 2}):
+        assert tileiras.compile(BLOCKS, gpu_name="cpu", **options).data[:4] == b"\x7fELF"
+    with pytest.raises(CompileError, match="deterministic=require: kernels for cpu"):
+        tileiras.compile(BLOCKS, gpu_name="cpu", deterministic="require")
+
+
+def test_llvm_ir_can_be_compiled_on(tmp_path):
+    path = tmp_path / "saxpy.cpu.ll"
+    path.write_bytes(tileiras.compile(EXAMPLES / "saxpy.mlir", gpu_name="cpu", emit="llvm").data)
+    assert tileiras.compile(path, gpu_name="cpu").data == saxpy().data
+
+
+def test_memory_of_a_gpu_is_refused():
+    class Tensor:
+        __cuda_array_interface__ = {"data": (4096, False), "shape": (4,), "typestr": "<f4", "version": 3}
+
+    x = np.zeros(4, np.float32)
+    with pytest.raises(runtime.ArgumentError, match="argument 1 of kernel 'saxpy' is memory of a GPU"):
+        runtime.launch(saxpy(), "saxpy", 1, [x, Tensor(), 1.0, 4])
+
+
+def test_arrays_that_are_not_writable_keep_their_elements():
+    x, y = np.ones(8, np.float32), np.zeros(8, np.float32)
+    y.flags.writeable = False
+    runtime.launch(saxpy(), "saxpy", 1, [x, y, 1.0, 8])
+    assert not y.any()
+
+
 @pytest.mark.parametrize("target", ["cpu-x86-64-v3", "cpu-x86-64-v4", "cpu-aarch64"])
 def test_levels_compile_on_any_machine(target):
     made = [tileiras.api.compile(EXAMPLES / "saxpy.mlir", gpu_name=target).data for _ in range(2)]

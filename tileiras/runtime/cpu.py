@@ -14,7 +14,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .arguments import ArgumentError, HostMemory, pack
+from .arguments import DL_CPU, ArgumentError, HostMemory, pack
 
 THREADS = "TILEIRAS_CPU_THREADS"
 """Environment variable: threads of a launch; the processors of this process when absent."""
@@ -34,15 +34,33 @@ class KernelFailure(Exception):
 
 
 class _InPlace:
-    """Placement of arguments: host memory is used where it is."""
+    """Placement of arguments: host memory is used where it is, memory that may not be written is copied."""
 
     stream = 0
 
+    def __init__(self) -> None:
+        self._copies: dict[tuple[int, int], Any] = {}
+
     def place(self, memory: HostMemory) -> int:
-        return memory.start + memory.offset
+        if memory.writable:
+            return memory.start + memory.offset
+        key = (memory.start, memory.size)
+        if key not in self._copies:
+            copied = ctypes.create_string_buffer(memory.size + ALIGNMENT)
+            start = -(-ctypes.addressof(copied) // ALIGNMENT) * ALIGNMENT
+            ctypes.memmove(start, memory.start, memory.size)
+            self._copies[key] = (start, copied)
+        return self._copies[key][0] + memory.offset
 
     def wait_for(self, stream: int) -> None:
         pass
+
+
+def _is_on_device(value: Any) -> bool:
+    """Whether an argument is memory that the processor does not reach."""
+    if hasattr(value, "__dlpack_device__") and value.__dlpack_device__()[0] != DL_CPU:
+        return True
+    return hasattr(value, "__cuda_array_interface__")
 
 
 class Loaded:
@@ -107,7 +125,11 @@ def launch(
     kernel: its part of NAME.json.  Raises ArgumentError for arguments that do not fit, KernelFailure for an assertion
     that does not hold: tile blocks that have begun are then finished, others may not have run.
     """
-    packed = pack(kernel, arguments, _InPlace())
+    for number, value in enumerate(arguments):
+        if _is_on_device(value):
+            raise ArgumentError(f"argument {number} of kernel '{kernel['name']}' is memory of a GPU")
+    placement = _InPlace()
+    packed = pack(kernel, arguments, placement)
     workers = thread_count(threads)
     function = _function(data, kernel["name"])
     blocks = grid[0] * grid[1] * grid[2]

@@ -6,7 +6,6 @@ import re
 
 import numpy as np
 import pytest
-from tileiras.schedule.generate_schedule import GenerateSchedule
 
 from tests.agents.running import ptx, run, verify
 from tests.kernels import agents as kernels
@@ -16,6 +15,7 @@ from tileiras.diagnostics import CompileError, Diagnostic, DiagnosticEngine, Sev
 from tileiras.ir import parse_module
 from tileiras.ir.pass_manager import PassContext, PassManager
 from tileiras.passes.tileir_verify_ops_analysis import VerifyOpsAnalysis
+from tileiras.schedule.generate_schedule import GenerateSchedule
 from tileiras.sim import EmulationError
 
 ITERATOR = "!nv_tileas.pipeline_iterator"

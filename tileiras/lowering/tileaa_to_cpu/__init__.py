@@ -40,8 +40,9 @@ def lower(module: Operation, features: Features) -> tuple[str, dict[str, Any]]:
     block = function.block_function(state, kernel)
     entry = function.entry_function(state, kernel)
     parts = [
-        *globals_, *state.constants, "", block, entry, *sorted(state.code.declarations.values()), "",
-        f"attributes #0 = {{ {ATTRIBUTES} }}", "",
+        *globals_, *state.constants, "", *state.code.functions.values(), block, entry,
+        *sorted(state.code.declarations.values()), "",
+        f"attributes #0 = {{ {ATTRIBUTES} }}", f"attributes #1 = {{ noinline strictfp {ATTRIBUTES} }}", "",
     ]  # fmt: skip
     description = {
         "name": state.name,

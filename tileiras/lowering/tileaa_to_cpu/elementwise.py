@@ -285,11 +285,33 @@ def _from_integer(instruction: str) -> Rule:
         if not kind.format:
             target = vector(kind.number, value.count)
             return Lanes(kind, value.count, code.value(f"{instruction} {type} {number} to {target}"))
-        wide = code.value(f"{instruction} {type} {number} to {vector('double', value.count)}")
+        if value.kind.width == 64:
+            wide = _odd_double(low, instruction, value)
+        else:
+            wide = code.value(f"{instruction} {type} {number} to {vector('double', value.count)}")
         odd = narrow_to_odd(code, value.count, wide)
         return Lanes(kind, value.count, stored=encode(code, kind.format, value.count, odd, saturate=kind.width <= 8))
 
     return apply
+
+
+def _odd_double(low: Lowering, instruction: str, value: Lanes) -> str:
+    """64-bit integers as f64 rounded to odd, which round correctly to every narrower format."""
+    code, count, number = low.code, value.count, value.number(low.code)
+    double, truth = vector("double", count), vector("i1", count)
+    cut = code.value(f"and {value.type} {number}, {constant('i64', count, 2047)}")
+    sticky = code.value(f"icmp ne {value.type} {cut}, {constant('i64', count, 0)}")
+    shift = "ashr" if instruction == "sitofp" else "lshr"
+    kept = code.value(f"{shift} {value.type} {number}, {constant('i64', count, 11)}")
+    odd = code.value(f"or {value.type} {kept}, {code.value(f'zext {truth} {sticky} to {value.type}')}")
+    large = code.value(f"{instruction} {value.type} {odd} to {double}")
+    scale = constant("double", count, float_literal(2048.0, "double"))
+    large = code.value(f"fmul {double} {large}, {scale}")
+    small = code.value(f"{instruction} {value.type} {number} to {double}")
+    size = code.intrinsic("fabs", "double", count, small)
+    limit = constant("double", count, float_literal(2.0**52, "double"))
+    exact = code.value(f"fcmp olt {double} {size}, {limit}")
+    return code.value(f"select {truth} {exact}, {double} {small}, {double} {large}")
 
 
 rule("arith.sitofp")(_from_integer("sitofp"))

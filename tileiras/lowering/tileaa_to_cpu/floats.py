@@ -6,11 +6,12 @@ precision plus two bits.  A multiply-add of them goes through f64.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from .code import constant, float_literal, vector
-from .directed import rounded_towards
+from .directed import fused, rounded_towards
 from .elements import Lanes
 from .elementwise import Rule, result_kind, rule
 from .formats import encode
@@ -86,7 +87,7 @@ def _fma(low: Lowering, op: Any, operands: Sequence[Lanes]) -> Lanes:
     given = numbers(low, op, operands)
     if not kind.format:
         return finished(low, op, kind, count, code.intrinsic("fma", kind.number, count, *given))
-    return rounded_towards(code, "fma", kind, count, given, "nearest_even")
+    return fused(code, kind, count, given)
 
 
 def _unary(intrinsic: str) -> Rule:
@@ -100,8 +101,33 @@ def _unary(intrinsic: str) -> Rule:
     return apply
 
 
-for _name, _instruction in {"addf": "fadd", "subf": "fsub", "mulf": "fmul", "divf": "fdiv"}.items():
+def _divf(low: Lowering, op: Any, operands: Sequence[Lanes]) -> Lanes:
+    """The quotient; an approximate one by a divisor above 2^126 vanishes, as its reciprocal does."""
+    found = _binary("fdiv")(low, op, operands)
+    mode = op.attributes.get("rounding_mode")
+    if mode is None or mode.value != "approx":
+        return found
+    code, count, (lhs, rhs) = low.code, found.count, numbers(low, op, operands)
+    type, truth = vector("float", count), vector("i1", count)
+
+    def number(value: float) -> str:
+        return constant("float", count, float_literal(value))
+
+    sizes = [code.intrinsic("fabs", "float", count, each) for each in (lhs, rhs)]
+    above = code.value(f"fcmp ogt {type} {sizes[1]}, {number(2.0**126)}")
+    finite = code.value(f"fcmp one {type} {sizes[1]}, {number(math.inf)}")
+    defined = code.value(f"fcmp ord {type} {lhs}, {number(0.0)}")
+    huge = code.value(f"and {truth} {code.value(f'and {truth} {above}, {finite}')}, {defined}")
+    zero = code.intrinsic("copysign", "float", count, number(0.0), found.number(code))
+    infinite = code.value(f"fcmp oeq {type} {sizes[0]}, {number(math.inf)}")
+    vanished = code.value(f"select {truth} {infinite}, {type} {number(math.nan)}, {type} {zero}")
+    chosen = code.value(f"select {truth} {huge}, {type} {vanished}, {type} {found.number(code)}")
+    return Lanes(found.kind, count, chosen)
+
+
+for _name, _instruction in {"addf": "fadd", "subf": "fsub", "mulf": "fmul"}.items():
     _rounded(_name, _binary(_instruction))
+_rounded("divf", _divf)
 _rounded("fma", _fma)
 _rounded("sqrt", _unary("sqrt"))
 for _name, _intrinsic in {"absf": "fabs", "ceil": "ceil", "floor": "floor"}.items():

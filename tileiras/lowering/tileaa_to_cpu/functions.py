@@ -144,12 +144,37 @@ def _scaled_exponential(f: _Numbers, shifted: str, r: str) -> str:
     """e^r * 2^n; the lowest bits of `shifted` are n.  In two factors, since 2^n may be no f32."""
     square = f.op("fmul", r, r)
     p = f.op("fadd", f.fma(f.polynomial(r, _EXPONENTIAL), square, r), 1.0)
+    if f.code.has_scale and f.count % _SCALED == 0:
+        return _by_power(f, p, f.op("fsub", shifted, _ROUNDER))
     n = f.whole("sub", f.bits(shifted), 0x4B400000)
     half = f.whole("ashr", n, 1)
     rest = f.whole("sub", n, half)
     for power in (half, rest):
         p = f.op("fmul", p, f.of_bits(f.whole("shl", f.whole("add", power, 127), 23)))
     return p
+
+
+_SCALED = 16
+"""Elements of the instruction that multiplies by a power of two (AVX-512, `vscalefps`)."""
+
+
+def _by_power(f: _Numbers, number: str, power: str) -> str:
+    """`number` * 2^`power`, both f32, by one instruction for each vector register."""
+    code, one, parts = f.code, vector("float", _SCALED), []
+    for start in range(0, f.count, _SCALED):
+        lanes = list(range(start, start + _SCALED))
+        a, b = (code.shuffle("float", f.count, each, lanes) for each in (number, power))
+        part = code.call(
+            "llvm.x86.avx512.mask.scalef.ps.512", one,
+            [(one, a), (one, b), (one, "zeroinitializer"), ("i16", "-1"), ("i32", "4")],
+        )  # fmt: skip
+        parts.append(part)
+    width = _SCALED
+    while len(parts) > 1:
+        pairs = zip(parts[::2], parts[1::2])
+        parts = [code.shuffle("float", width, low, range(2 * width), high) for low, high in pairs]
+        width *= 2
+    return parts[0]
 
 
 def _logarithm(scale: float) -> Function:

@@ -24,12 +24,14 @@ Family = Callable[["Lowering", Any], None]
 class Features:
     """Properties of the processor that the lowering reads."""
 
-    def __init__(self, lanes: int, registers: int, long_double: str = "") -> None:
+    def __init__(self, lanes: int, registers: int, long_double: str = "", has_scale: bool = False) -> None:
         self.lanes = lanes
         """f32 elements of a vector register."""
         self.registers = registers
         self.long_double = long_double
         """LLVM's type of C's long double, if it is wider than f64."""
+        self.has_scale = has_scale
+        """Whether an instruction multiplies by powers of two (AVX-512)."""
 
 
 class Lowering:
@@ -38,7 +40,7 @@ class Lowering:
     def __init__(self, function: Operation, features: Features, families: Mapping[str, Family]) -> None:
         self.name: str = function.attributes["sym_name"].value
         self.families = families
-        self.code = Code(features.long_double)
+        self.code = Code(features.long_double, features.has_scale)
         self.features = features
         self.plan = Plan(function)
         self.arena = Arena()
