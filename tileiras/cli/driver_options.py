@@ -102,8 +102,8 @@ GROUPS: dict[str, str] = {
     "Libraries": "l preview libdevice blob-linked-lib",
     "Tools": "assembler ptxas ptxas-options apply-controls child-timeout dump-sass-command",
     "Messages": (
-        "diagnostics sarif emit-remarks remarks remarks-passed remarks-missed remarks-failed remarks-analysis remark-format"
-        " remarks-output-file Wunsupported-hints Werr-hints"
+        "diagnostics sarif emit-remarks remarks remarks-passed remarks-missed remarks-failed remarks-analysis"
+        " remark-format remarks-output-file Wunsupported-hints Werr-hints"
     ),
     "Debugging of the compiler": " ".join((*instrumentation.FLAGS, *instrumentation.WORDS, "opt-bisect-limit")),
     "Information": (
