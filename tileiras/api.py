@@ -36,7 +36,7 @@ def compile(
     *,
     gpu_name: str,
     opt_level: int = 3,
-    emit: str = "ptx",
+    emit: str | None = None,
     entry: str | None = None,
     source_name: str | None = None,
     handlers: Sequence[Handler] = (),
@@ -50,7 +50,8 @@ def compile(
         of a source; otherwise it is a path.
     signature: the signature of a function: its parameters in order, as after the kernel in TILEIRAS_EXPORT
         (`("f32[?]", "f32[?]", 1024)`), the front end's KernelSignature, or a dictionary of these by kernels' names.
-    emit: `bytecode`, `cuda_tile`, `tileaa`, `tileas`, `llvm`, `ptx`, `cubin` or `sass`.
+    emit: `bytecode`, `cuda_tile`, `tileaa`, `tileas`, `llvm`, `ptx`, `cubin` or `sass`; for a CPU `obj` behind
+        `llvm`.  PTX, or an object, when absent.
     entry: compile only this entry.
     source_name: the name of the source in messages, instead of its path.
     handlers: called in order with each diagnostic; one that returns True accepts it: it is not passed on or collected.
@@ -60,6 +61,7 @@ def compile(
     """
     values = checked_options(gpu_name, opt_level, options)
     with handled(handlers) as made:
+        emit = emit or pipeline.default_emit(gpu_name)
         made.append(compile_any(compile_with, source, signature, values, emit, entry, source_name))
     return made[0]
 

@@ -136,7 +136,7 @@ def compile_with(
     return the path of its copy.  `instrumentation` observes the passes of all stages; `times` receives the seconds of
     stages without passes.  `meanwhile` is called once while a stage waits for another process, if one does.
     """
-    last, suffix = pipeline.emit_stage(emit)
+    last, suffix = pipeline.emit_stage(emit, options["gpu-name"])
     given: Operation | bytes
     if isinstance(source, units.Source):
         opened, given = source, source.data
@@ -196,9 +196,12 @@ def _bytecode(module: Operation, version: str | None) -> bytes:
 
 
 def join(products: list[bytes], suffix: str) -> bytes:
-    """Join the products of several entries: PTX is linked to one module, other texts are concatenated."""
+    """Join the products of several entries: PTX is linked to one module, objects are members of an archive, other
+    texts are concatenated."""
     if len(products) == 1:
         return products[0]
+    if suffix == ".cpu.o":
+        return tileiras.codegen.archive.archive(products)
     if suffix == ".ptx":
-        return tileiras.codegen.ptx_link.link([product.decode() for product in products]).encode()
+        return tileiras.codegen.ptx.link.link([product.decode() for product in products]).encode()
     return units.joined(products, suffix)

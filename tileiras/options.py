@@ -22,6 +22,10 @@ GPU_NAMES = (
 """Values of `--gpu-name`: the vendor's list of 13.5, and sm_75."""
 
 
+CPU_NAMES = ("cpu", "cpu-x86-64-v3", "cpu-x86-64-v4", "cpu-aarch64")
+"""Values of `--gpu-name` that are CPUs: this machine's, or a level of features (`targets/cpu.py`)."""
+
+
 NO_GPU = "sm_0"
 """Name of the GPU in the vendor's message for a missing `--gpu-name`."""
 
@@ -52,13 +56,13 @@ class Option(NamedTuple):
 OPTIONS: dict[str, Option] = {
     option.name: option
     for option in (
-        Option("gpu-name", str, None, "GPU to generate code for", GPU_NAMES),
+        Option("gpu-name", str, None, "GPU to generate code for, or a CPU", (*GPU_NAMES, *CPU_NAMES)),
         Option("opt-level", int, 3, "optimization level", (0, 1, 2, 3)),
         Option("lineinfo", bool, False, "keep line-number information: which source line an instruction is from"),
         Option("device-debug", bool, False, "full debug information, for a debugger; needs optimization level 0"),
         Option(
             "bytecode-version", str, None, "version of exported or written bytecode; the newest when absent",
-            ("13.1", "13.2", "13.3", "13.4"),
+            ("13.1", "13.2", "13.3", "13.4", "13.5"),
         ),
         Option("num-warps", int, None, "warps per tile block; chosen when absent", (1, 2, 4, 8, 16, 32)),
         Option("num-ctas", int, None, "CTAs per tile block; the kernel's hint or 1 when absent", (1, 2, 4, 8, 16)),

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import tileiras
-from tileiras.bytecode.versions import MAGIC, PREVIEW, SUPPORTED, is_bytecode, looks_like_mlir
+from tileiras.bytecode.versions import MAGIC, SUPPORTED, is_bytecode, looks_like_mlir
 from tileiras.diagnostics import CompileError, ExitCode
 from tileiras.named_tuple import NamedTuple
 
@@ -28,8 +28,8 @@ SUFFIXES = {".mlir": TEXT, ".py": PYTHON, ".tileirbc": BYTECODE}
 """Suffix of a source file -> kind of its content."""
 
 ARTIFACTS = {
-    ".tileaa.mlir": "tileas", ".tileas.mlir": "llvm", ".llvm.mlir": "llvm", ".ll": "ptx", ".ptx": "cubin",
-    ".cubin": "sass",
+    ".tileaa.mlir": "tileas", ".tileas.mlir": "llvm", ".llvm.mlir": "llvm", ".cpu.ll": "object", ".ll": "ptx",
+    ".ptx": "cubin", ".cubin": "sass",
 }  # fmt: skip
 """Artifacts that can be sources: suffix, which is also the kind -> the stage that reads them."""
 
@@ -37,7 +37,8 @@ DECIDED = tuple(suffix for suffix in ARTIFACTS if suffix != ".tileaa.mlir")
 """Artifacts without a certificate of order: they may have been edited after the decisions of `tileas`."""
 
 
-MARKS = {".tileaa.mlir": "// -----", ".tileas.mlir": "// -----", ".llvm.mlir": "// -----", ".ll": "; -----"}
+MARKS = {".tileaa.mlir": "// -----", ".tileas.mlir": "// -----", ".llvm.mlir": "// -----", ".cpu.ll": "; -----",
+         ".ll": "; -----"}
 """Kind -> the line between two modules in a file, as in split input files of MLIR's tools."""
 
 
@@ -71,8 +72,10 @@ def bytecode_version(data: bytes) -> str:
     text = ".".join(map(str, version))
     if len(version) < 2:
         raise CompileError.at(None, "input does not correspond to Tile IR bytecode", ExitCode.INVALID_INPUT)
-    if version not in (*SUPPORTED, PREVIEW):
-        raise CompileError.at(None, f"unsupported Tile IR bytecode version: {text}", ExitCode.INVALID_INPUT)
+    if version not in SUPPORTED:
+        note = tileiras.bytecode.sections.newer_note(data)
+        message = f"unsupported Tile IR bytecode version: {text}"
+        raise CompileError.at(None, message, ExitCode.INVALID_INPUT, [note] if note is not None else [])
     return text
 
 

@@ -12,7 +12,7 @@ from tests.agents.running import SPECIALIZED, sites, survives, verify
 from tests.kernels import tensor_maps as kernels
 from tests.kernels.reasons import causes
 from tests.kernels.tensor_maps import Arrays
-from tileiras.analysis import pipe_model
+from tileiras.analysis.pipes import model as pipe_model
 from tileiras.dialects.nv_tileas.pipes import CreatePipelineOp
 from tileiras.ir import parse_module
 from tileiras.remarks import remarks_of

@@ -222,7 +222,7 @@ def test_every_decision_is_in_the_fingerprint_of_its_stage():
     inside, _ = CodeBase().closure(stage_roots(stage("tileas")))
     passes = {row.pass_class.__module__ for row in DECISIONS}
     assert len(passes) > 30 and passes <= {*inside}
-    assert {"tileiras.passes.tileaa_agent_verifier", "tileiras.schedule.agents.load_split"} <= {*inside}
+    assert {"tileiras.passes.tileaa_agent_verifier", "tileiras.schedule.agents.load_agent"} <= {*inside}
 
 
 def test_canonical_forms_are_in_the_fingerprint_of_the_stage_that_has_them():

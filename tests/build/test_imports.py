@@ -1,6 +1,7 @@
 """Imports point one way: options <- ir <- dialects <- bytecode, analysis, targets, layout <- resources <- order,
 slicing, assignment, schedule, tile_blocks, operands, tensor_maps, registers, synchronization, lowering, codegen
-<- passes <- stages <- pipeline, steps <- api <- check <- cli, build, runtime, report <- server.  A function that names a file of a lazy package imports it.
+<- passes <- stages <- pipeline, steps <- api <- check <- cli, build, runtime, report <- server.  A function that names
+a file of a lazy package imports it.
 `sim.interpreter` imports ir, dialects and bytecode, `sim.emulator` nothing of the compiler, `sim.estimate` targets and
 codegen as well."""
 
@@ -30,7 +31,7 @@ LAYERS = [
     {"passes"},
     {"stages"},
     {"fsmonitor"},
-    {"pipeline", "tileir_pipeline", "kernel_inputs", "steps", "compilation", "program"},
+    {"pipeline", "pipeline_text", "tileir_pipeline", "kernel_inputs", "steps", "compilation", "program"},
     {"api"},
     {"check"},
     {"cli", "build", "runtime", "tuning", "report"},

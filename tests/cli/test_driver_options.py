@@ -288,3 +288,23 @@ def test_hints_of_what_a_python_file_exports_are_checked(tmp_path, monkeypatch, 
     assert main([*words, "--Wunsupported-hints", "--Werr-hints"]) == 3
     (tmp_path / "k.py").write_text(PYTHON.replace("(num_ctas=ct.ByTarget(sm_80=2, default=1))", ""))
     assert main([*words, "--Wunsupported-hints", "--Werr-hints"]) == 0
+
+
+def test_sarif_has_errors_warnings_and_remarks_at_their_lines(kernel, tmp_path):
+    assert compile(kernel, "--sarif=log.sarif", "--remarks=all") == 0
+    (run,) = json.loads((tmp_path / "log.sarif").read_text())["runs"]
+    rules = [rule["id"] for rule in run["tool"]["driver"]["rules"]]
+    assert run["results"] and all(rules[result["ruleIndex"]] == result["ruleId"] for result in run["results"])
+    assert {result["level"] for result in run["results"]} == {"note"}
+    (tmp_path / "k.mlir").write_text("cuda_tile.module @m {\n  frobnicate @k() {\n")
+    assert compile(kernel, "--sarif=log.sarif") == 3
+    (run,) = json.loads((tmp_path / "log.sarif").read_text())["runs"]
+    (result,) = run["results"]
+    place = result["locations"][0]["physicalLocation"]
+    assert (result["ruleId"], result["level"]) == ("error", "error") and "'frobnicate'" in result["message"]["text"]
+    assert place["region"] == {"startLine": 2, "startColumn": 3} and place["artifactLocation"]["uri"].endswith("k.mlir")
+
+
+def test_sarif_is_no_other_file(kernel, capsys):
+    assert compile(kernel, "--sarif=k.mlir") == 1
+    assert "k.mlir" in capsys.readouterr().err

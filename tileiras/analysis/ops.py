@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from tileiras.dialects import nv_tileaa as aa
     from tileiras.targets.atoms.rows import Fragment
 
-    from .pipe_model import Unchecked
+    from .pipes.model import Unchecked
     from .tensor_operands import TensorPlaces
 
 LANE_BITS = 5
@@ -104,7 +104,7 @@ def ops_errors(func: aa.FuncOp, gpu: Target, unchecked: Unchecked | None = None)
     if specialized or piped:
         yield from analysis.agents.agent_errors(func, gpu, unchecked)
     if asynchronous and tileas.number_of(func, tileas.NAMED_BARRIERS) is not None:
-        yield from analysis.proxy_order.order_errors(func)
+        yield from analysis.races.proxy_order.order_errors(func)
 
 
 # ---- layouts ---------------------------------------------------------------------------------------------------------
@@ -380,7 +380,7 @@ _RULES: Mapping[type[Operation], Callable[[Any], str]] = {
 
 
 def _boxes_error(op: Any) -> str:
-    return analysis.pipe_errors.stages_of_boxes_error(op.desc.type, op.buffer)
+    return analysis.pipes.errors.stages_of_boxes_error(op.desc.type, op.buffer)
 
 
 _BY_NAME: Mapping[str, Callable[[Any], str]] = {

@@ -84,7 +84,7 @@ class _Compiler:
         self._files = tree_state(self._package)
         self.store = tileiras.codegen.bitcode_library.MemoryStore()
         # Modules loaded later could be of another version.
-        for row in (*pipeline.STAGES, *pipeline.BESIDE):
+        for row in (*pipeline.STAGES, *pipeline.CPU, *pipeline.BESIDE):
             if not row.reads_files:
                 for module in self._session.code.closure(stage_roots(row))[0]:
                     importlib.import_module(module)

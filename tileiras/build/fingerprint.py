@@ -37,8 +37,8 @@ FRAME = ("tileiras.stages", "tileiras.diagnostics")
 MODULE_FRAME = (
     "tileiras.locations",
     "tileiras.units",
-    "tileiras.ir.parser",
-    "tileiras.ir.printer",
+    "tileiras.ir.text.parser",
+    "tileiras.ir.text.printer",
     "tileiras.ir.verifier",
 )
 """Parser, printer and verifier of IR: part of the fingerprint of every stage with IR as input or output."""

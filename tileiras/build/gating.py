@@ -269,7 +269,7 @@ class Gate:
         if found is None:
             import xxhash
 
-            last, _ = pipeline.emit_stage(emit)
+            last, _ = pipeline.emit_stage(emit, options["gpu-name"])
             digest = xxhash.xxh3_128(repr(key[1:]).encode())
             # The hash of SCons' signatures is an option (--hash-format).
             digest.update(SCons.Util.hash_signature(b"").encode())

@@ -52,7 +52,7 @@ def compile(
     *,
     gpu_name: str,
     opt_level: int = 3,
-    emit: str = "ptx",
+    emit: str | None = None,
     entry: str | None = None,
     source_name: str | None = None,
     handlers: Sequence[Handler] = (),
@@ -66,6 +66,7 @@ def compile(
     """
     values = api.checked_options(gpu_name, opt_level, options)
     with api.handled(handlers) as made:
+        emit = emit or pipeline.default_emit(gpu_name)
         made.append(api.compile_any(compile_with, source, signature, values, emit, entry, source_name))
     return made[0]
 
@@ -82,7 +83,7 @@ def compile_with(
         if not isinstance(source, (str, bytes, bytearray, memoryview, os.PathLike)):
             return api.compile_with(source, options, emit, entry=entry, source_name=source_name, store=store)
         source = api.open_source(source, source_name)
-    last, suffix = pipeline.emit_stage(emit)
+    last, suffix = pipeline.emit_stage(emit, options["gpu-name"])
     said: list[Diagnostic] = []
     dependencies: list[str] = []
     opened = source
@@ -169,7 +170,7 @@ def exported(source: units.Source, options: CompileOptions) -> Exported:
 def _key(session: Session, source: units.Source, options: CompileOptions, emit: str, entry: str | None) -> str:
     import xxhash
 
-    last, _ = pipeline.emit_stage(emit)
+    last, _ = pipeline.emit_stage(emit, options["gpu-name"])
     # Bytecode emitted from text is written by the driver, after the stage `read`.
     rows = pipeline.stages_between("read", last.name) or (pipeline.stage("read"),)
     names = {name for row in rows for name in row.options}

@@ -44,7 +44,7 @@ def plan(
     KERNEL.tune.json that is damaged; code 5 for an override without a certificate of order that the options require.
     """
     options = tuned(options, path)
-    last, _ = pipeline.emit_stage(emit)
+    last, _ = pipeline.emit_stage(emit, options["gpu-name"])
     steps: list[Step] = []
     chain: list[Step] = []
 

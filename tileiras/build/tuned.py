@@ -61,10 +61,10 @@ def _options(data: bytes, path: str) -> dict[str, dict[str, Any]]:
             target: {lookup(name).name: value for name, value in row.items()}
             for target, row in document["options"].items()
         }
-    except (ValueError, KeyError, TypeError, AttributeError):
-        raise _wrong(path, "not a file of tuned options, as tileiras-sweep writes them") from None
     except CompileError as error:
         raise _wrong(path, error.diagnostics[0].message) from None
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise _wrong(path, "not a file of tuned options, as tileiras-sweep writes them") from None
     return found
 
 

@@ -11,7 +11,7 @@ from tileiras import cli, options
 from tileiras.cli import instrumentation
 from tileiras.cli.command_line import FLAG, STOP, CommandLine, Spec
 from tileiras.options import OPTIONS, Option
-from tileiras.pipeline import EMIT
+from tileiras.pipeline import EMIT, EMIT_CPU
 from tileiras.remarks import CATEGORIES, KINDS, is_code
 
 if TYPE_CHECKING:
@@ -55,12 +55,13 @@ VENDOR = (
 """Options of the vendor's driver that are not options of the compiler."""
 
 OWN = (
-    Spec("emit", tuple(EMIT), "The product; cubin when absent", "stage", lists=True),
+    Spec("emit", tuple({**EMIT, **EMIT_CPU}), "The product; cubin when absent, obj for a CPU", "stage", lists=True),
     Spec("entry", str, "Compile only this entry", "name"),
     Spec("depfile", str, "Write what the product is made from, as a rule for make", "file"),
     Spec("cache", str, "Folder of the artifact store for this run, or off", "folder"),
     Spec("server", SERVICE, "Whether the compile service may answer; TILEIRAS_SERVER says when absent", lists=True),
     Spec("diagnostics", ("text", "json"), "Form of what is said; JSON has one object a line"),
+    Spec("sarif", str, "Write diagnostics and the requested remarks as SARIF 2.1.0 as well", "file"),
     Spec("save-temps", FLAG, "Write what every stage makes beside the output"),
     Spec("pass-pipeline", str, "tileir{key=value ...}: options of the documented pipeline", "pipeline"),
     *(Spec(name, FLAG, doc) for name, doc in instrumentation.FLAGS.items()),
@@ -101,8 +102,8 @@ GROUPS: dict[str, str] = {
     "Libraries": "l preview libdevice blob-linked-lib",
     "Tools": "assembler ptxas ptxas-options apply-controls child-timeout dump-sass-command",
     "Messages": (
-        "diagnostics emit-remarks remarks remarks-passed remarks-missed remarks-failed remarks-analysis remark-format"
-        " remarks-output-file Wunsupported-hints Werr-hints"
+        "diagnostics sarif emit-remarks remarks remarks-passed remarks-missed remarks-failed remarks-analysis"
+        " remark-format remarks-output-file Wunsupported-hints Werr-hints"
     ),
     "Debugging of the compiler": " ".join((*instrumentation.FLAGS, *instrumentation.WORDS, "opt-bisect-limit")),
     "Information": (

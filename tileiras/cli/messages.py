@@ -27,6 +27,8 @@ UNCOMPILED = "failed to compile Tile IR program"
 NO_BYTECODE = "input does not correspond to Tile IR bytecode"
 UNVERIFIED = "verification failed for deserialized cuda_tile::ModuleOp"
 
+CLOSING = frozenset((UNCOMPILED, NO_BYTECODE, UNVERIFIED))
+
 DEFAULT_REMARKS = "tileir_remarks.yaml"
 
 
@@ -39,6 +41,9 @@ class Report:
         asked = [(kind, values.get(f"remarks-{kind}")) for kind in KINDS]
         self.remarks = RemarkFilter.parse((k, c) for k, c in [("", values.get("remarks")), *asked] if c is not None)
         self._outputs = outputs
+        self._sarif = outputs.writes(values["sarif"], "--sarif") if "sarif" in values else None
+        self._told: list[Diagnostic] = []
+        """Everything printed, for the file of `--sarif`."""
         self._remark_file: Output | None = None
         if self.remarks.any and values.get("remark-format") == "yaml":
             path = values.get("remarks-output-file") or DEFAULT_REMARKS
@@ -73,6 +78,15 @@ class Report:
                 self.without_remarks()
             except CompileError as unwritten:  # the exit code stays that of the failure
                 self._print(unwritten.diagnostics)
+        # The closing lines are about the run, not about a line of the kernel.
+        self._told = [diagnostic for diagnostic in self._told if diagnostic.message not in CLOSING]
+        self.write_sarif()
+
+    def write_sarif(self) -> None:
+        """Write the file of `--sarif`, if it is requested."""
+        if self._sarif is not None:
+            data = tileiras.check.sarif.of_diagnostics(self._told, tileiras.__version__)
+            self._outputs.publish([(self._sarif, data)])
 
     def without_remarks(self) -> None:
         """Write an empty file for remarks, for a compilation that ends before it has any."""
@@ -83,6 +97,7 @@ class Report:
         diagnostics = list(diagnostics)
         self._print([d for d in diagnostics if d.severity is Severity.WARNING])
         remarks = [d for d in remarks_of(diagnostics) if self.remarks.admits(d)]
+        self._told += remarks
         if self._remark_file is not None:
             self._write_remarks(remarks)
         elif self.json:
@@ -100,6 +115,7 @@ class Report:
             self._outputs.publish([(self._remark_file, to_yaml(remarks).encode("utf-8", "surrogateescape"))])
 
     def _print(self, diagnostics: list[Diagnostic], damaged: bool = False) -> None:
+        self._told += diagnostics
         if self.json:
             print(to_json(diagnostics), end="", file=sys.stderr)
         elif diagnostics:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import tileiras
 from tileiras import bytecode, cli, cmake_folder, pipeline, pkgconfig_folder, units
-from tileiras.bytecode.versions import HEADER_SIZE, PREVIEW, SUPPORTED, has_previews
+from tileiras.bytecode.versions import HEADER_SIZE, PREVIEWS, SUPPORTED, has_previews
 from tileiras.cli import depfiles, driver_options, instrumentation, process
 from tileiras.cli.command_line import CommandLine, Stop
 from tileiras.cli.driver_options import PROGRAM
@@ -106,8 +106,9 @@ def _run(inputs: Sequence[str], values: Mapping[str, Any], files: Sequence[str])
         raise CommandLineError("error: no input file provided")
     _check_service()
     name = inputs[0]
-    emit = values.get("emit", "cubin")
-    last, suffix = pipeline.emit_stage(emit)
+    gpu_name = values.get("gpu-name")
+    emit = values.get("emit", pipeline.default_emit(gpu_name, "cubin"))
+    last, suffix = pipeline.emit_stage(emit, gpu_name)
     given = {option: _of_compiler(option, value) for option, value in values.items() if option in OPTIONS}
     layered = _pipeline_options(values, given)
     outputs = Outputs()
@@ -161,6 +162,7 @@ def _run(inputs: Sequence[str], values: Mapping[str, Any], files: Sequence[str])
     unread = layered.without_effect() if layered is not None else []
     report.success([*unread, *said, *artifact.diagnostics])
     report.remark(layered.differences(options) if layered is not None else None)
+    report.write_sarif()
     unchanged = values.get("write-if-changed") and product.holds(artifact.data)
     contents = [] if unchanged else [(product, artifact.data)]
     if depfile is not None:
@@ -311,7 +313,7 @@ def _check_previews(source: Source, values: Mapping[str, Any]) -> None:
     """Raises BytecodeError for bytecode with preview features when none is enabled."""
     if source.kind != units.BYTECODE or "preview" in values or not has_previews(source.data):
         return
-    if units.bytecode_version(source.data) == str(PREVIEW):
+    if units.bytecode_version(source.data) == str(PREVIEWS):
         message = "public-preview bytecode requires at least one enabled preview feature"
         raise bytecode.BytecodeError(tileiras.ir.location.BytecodeLoc(source.name, "", HEADER_SIZE), message)
 
@@ -347,11 +349,11 @@ def _build() -> str:
 
 
 def _bytecode_versions() -> str:
-    return "".join(f"{version}\n" for version in (*SUPPORTED, PREVIEW))
+    return "".join(f"{version}\n" for version in SUPPORTED)
 
 
 def _pipeline() -> str:
-    return f"{tileiras.pipeline.describe()}\n{tileiras.tileir_pipeline.describe()}"
+    return f"{tileiras.pipeline_text.describe()}\n{tileiras.tileir_pipeline.describe()}"
 
 
 _ALONE: dict[str, Callable[[], str]] = {

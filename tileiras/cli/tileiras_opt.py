@@ -316,7 +316,8 @@ def manual() -> Manual:
     head, _, text = __doc__.partition("\n")
     usage, _, text = text.strip().partition("\n")
     found = {name: tileiras.passes.lookup_pass(name) for name in tileiras.passes.names()}
-    passes = [(f"--{name}", "", one.__doc__ or sys.modules[one.__module__].__doc__ or "") for name, one in found.items()]
+    docs = {name: one.__doc__ or sys.modules[one.__module__].__doc__ or "" for name, one in found.items()}
+    passes = [(f"--{name}", "", doc) for name, doc in docs.items()]
     return cli.manual.of_table("tileiras-opt", head.partition(": ")[2], usage, text.strip("\n"), _TABLE, passes)
 
 

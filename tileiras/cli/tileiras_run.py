@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from tileiras.sim import Memory
     from tileiras.sim.estimate.result import Estimate
 
-BACKENDS = ("interpret", "emulate", "estimate", "cuda")
+BACKENDS = ("interpret", "cpu", "emulate", "estimate", "cuda")
 PTX, CUBIN = ".ptx", ".cubin"
 DEFAULT_GPU = "H200"
 STALLED_LINES = 8
@@ -310,7 +310,20 @@ def _cuda(kernel: KernelRun) -> None:
         raise KernelFailed(str(error)) from None
 
 
-_RUN = {"interpret": _interpret, "emulate": _emulate, "estimate": _estimate, "cuda": _cuda}
+def _cpu(kernel: KernelRun) -> None:
+    options, runtime = kernel.options, tileiras.runtime
+    _check_arguments(kernel)
+    name = options.gpu_name or "cpu"
+    artifact = tileiras.compile(options.input, gpu_name=name, opt_level=options.opt_level, entry=kernel.entry)
+    try:
+        runtime.launch(artifact, kernel.entry, options.grid, kernel.parameters)
+    except runtime.ArgumentError as error:
+        raise UsageError(f"{error}{kernel.advice}") from None
+    except runtime.cpu.KernelFailure as error:
+        raise KernelFailed(str(error)) from None
+
+
+_RUN = {"interpret": _interpret, "cpu": _cpu, "emulate": _emulate, "estimate": _estimate, "cuda": _cuda}
 
 
 # ---- the program -------------------------------------------------------------------------------------------------
@@ -398,7 +411,7 @@ def _entries_of(path: str) -> list[str]:
 
 def _check_backend(options: Any) -> None:
     """Raises UsageError for an input or an option that the back end does not take."""
-    if options.input.endswith(PTX) and options.backend == "interpret":
+    if options.input.endswith(PTX) and options.backend in ("interpret", "cpu"):
         raise UsageError("PTX is run with --backend emulate, estimate or cuda")
     if options.input.endswith(CUBIN) and options.backend != "estimate":
         raise UsageError("a cubin is estimated only: --backend estimate")

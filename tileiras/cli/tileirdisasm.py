@@ -60,7 +60,7 @@ def disassemble(path: str, locations: bool = False) -> str:
         raise CompileError.at(None, message, ExitCode.INVALID_INPUT)
     module = tileiras.bytecode.read_module(data, path)
     tileiras.ir.verify(module)
-    return tileiras.ir.printer.print_body(module, locations=locations)
+    return tileiras.ir.text.printer.print_body(module, locations=locations)
 
 
 def _stopped(name: str) -> str:

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 
 import tileiras
-from tileiras.bytecode.versions import OLDEST, PREVIEW
+from tileiras.bytecode.versions import CURRENT, OLDEST
 from tileiras.diagnostics import CompileError
 from tileiras.named_tuple import NamedTuple
 
@@ -125,7 +125,7 @@ def part(name: str) -> Part:
 
 def versions() -> str:
     """`13.1 to 13.5`: the versions of bytecode that are read."""
-    return f"{OLDEST} to {PREVIEW}"
+    return f"{OLDEST} to {CURRENT}"
 
 
 def toolkit_lines() -> str:

@@ -317,11 +317,16 @@ def _nvjitlink_version(library: str) -> tuple[int, int]:
     return codegen.nvjitlink_library.version(library)
 
 
+def _object(**arguments: Any) -> bytes:
+    return codegen.cpu_object.emit(**arguments)
+
+
 REQUESTS: dict[str, Any] = {
     "compile": _compile,
     "disassemble": _disassemble,
     "nvjitlink": _nvjitlink,
     "nvjitlink_version": _nvjitlink_version,
+    "object": _object,
     "verify": _verify,
     "warm_up": _warm_up,
 }

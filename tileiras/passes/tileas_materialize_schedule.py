@@ -26,4 +26,4 @@ class MaterializeSchedule(FunctionPass):
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
         schedules = (op.attributes.get(tileas.LOOP_SCHEDULE) for op in func.walk())
         if any(each is not None and each.kind == tileas.WARP_SPECIALIZE for each in schedules):
-            schedule.agents.load_split.specialize(func, gpu, context.engine)
+            schedule.agents.load_agent.specialize(func, gpu, context.engine)

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tileiras import schedule
 from tileiras.analysis.function_pass import FunctionPass
 from tileiras.dialects.nv_tileas import names
 from tileiras.ir import remove_dead_operations
+from tileiras.reasons import Reason
+from tileiras.schedule import agents
 
 if TYPE_CHECKING:
     from tileiras.dialects import nv_tileaa as aa
@@ -31,5 +32,10 @@ class SpecializeMma(FunctionPass):
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
         switches = [op for op in func.body.blocks[0].operations if op.name == names.AGENT_SWITCH]
         if len(switches) == 1 and any(op.name == names.TENSOR_DOT for op in switches[0].walk()):
-            if schedule.agents.dot_agent.specialize_dots(switches[0], func, gpu, context.engine):
+            rules = agents.chained_agent.chained_dot_agent, agents.rules.dot.dot_agent
+            if agents.further.add_agent(switches[0], func, gpu, rules, _stay, context.engine):
                 remove_dead_operations(func)
+
+
+def _stay(cause: Reason) -> Reason:
+    return Reason("agents.dots-stay", cause=cause)

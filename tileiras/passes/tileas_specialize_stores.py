@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tileiras import schedule
 from tileiras.analysis.function_pass import FunctionPass
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.nv_tileas import names
 from tileiras.ir import remove_dead_operations
+from tileiras.reasons import Reason
+from tileiras.schedule import agents
 
 if TYPE_CHECKING:
     from tileiras.dialects import nv_tileaa as aa
@@ -38,5 +39,10 @@ class SpecializeStores(FunctionPass):
         if len(switches) == 1 and any(
             isinstance(op, tileas.TiledStoreOp) and tileas.AHEAD_ATOM in op.attributes for op in switches[0].walk()
         ):
-            if schedule.agents.store_agent.specialize_stores(switches[0], func, gpu, context.engine):
+            rules = (agents.rules.store.store_agent,)
+            if agents.further.add_agent(switches[0], func, gpu, rules, _stay, context.engine):
                 remove_dead_operations(func)
+
+
+def _stay(cause: Reason) -> Reason:
+    return Reason("agents.stores-stay", cause=cause)

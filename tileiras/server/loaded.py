@@ -117,7 +117,7 @@ def preload() -> bytes:
     if directory != OFF:
         # Without a memo, the search for imports takes longer than the rest of this function.
         code = library.code_in_memory = CodeBase(memo=os.path.join(directory, MEMO))
-        for row in (library.ROW, *pipeline.STAGES):
+        for row in (library.ROW, *pipeline.STAGES, *pipeline.CPU):
             code.fingerprint(row)
     isolation.load_llvm()
     with contextlib.suppress(CompileError, RuntimeError):  # not installed, or no such library: no request needs it,

@@ -1,4 +1,4 @@
-"""Barriers between threads, and delays that test them."""
+"""Barriers between threads: those that a function needs, their placement, and delays that test them."""
 
 from tileiras.lazy import lazy_names
 

@@ -6,14 +6,15 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from tileiras import analysis, schedule
-from tileiras.analysis.barrier_needs import accesses_buffer
+from tileiras import schedule, synchronization
 from tileiras.analysis.function_pass import FunctionPass
-from tileiras.analysis.synchronization import Synchronization
+from tileiras.analysis.races.barrier_needs import accesses_buffer
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import ArrayAttr, IntegerAttr, Operation, UnitAttr, VerifyError, i32
 from tileiras.targets.sm import NAMED_BARRIERS, WARP_SIZE
+
+from .function_barriers import Synchronization
 
 if TYPE_CHECKING:
     from tileiras.ir.pass_manager import PassContext
@@ -33,9 +34,9 @@ class InsertBarriers(FunctionPass):
 
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
         insert_barriers(func)
-        schedule.agents.known_stages.know_empty_stages(func)
+        schedule.agents.simplify.know_empty_stages(func)
         if gpu.has("tcgen05"):
-            analysis.tensor_fences.fence_columns(func)
+            synchronization.tensor_fences.fence_columns(func)
 
 
 def insert_barriers(func: aa.FuncOp) -> None:

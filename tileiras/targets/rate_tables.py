@@ -98,6 +98,10 @@ _COMMON_LANES = {
     "branch": Figure(64, "one every other cycle and sub-core: the stall counts of ptxas", "derived"),
 }
 
+_GRAPHICS_LSU = Figure(
+    16, "NVIDIA GA102 and Ada architecture whitepapers: four load/store units a sub-core", "recalled"
+)
+
 _COMMON_BYTES = {
     "shared": Figure(128, 'CUDA C++ Programming Guide, "Shared Memory": 32 banks of 4 bytes a cycle', "recalled"),
     "l1": Figure(128, "NVIDIA architecture whitepapers: 128 bytes a cycle of L1", "recalled"),
@@ -174,7 +178,7 @@ _ADA_LATENCY = {
 _GA102_TENSOR = _peaks("sm_86", f16=512, f16_f16=1024, tf32=256, i8=2048)
 _AMPERE_GRAPHICS = Architecture(
     _ISSUE,
-    _lanes(fma=128, half=64, fp64=2, conversion=64),
+    _lanes(fma=128, half=64, fp64=2, conversion=64, lsu=_GRAPHICS_LSU),
     _GA102_TENSOR,
     _GA102_TENSOR,
     _bytes(),
@@ -183,7 +187,12 @@ _AMPERE_GRAPHICS = Architecture(
 
 _AD102_TENSOR = _peaks("sm_89", f16=512, f16_f16=1024, tf32=256, f8=1024, i8=2048)
 _ADA = Architecture(
-    _ISSUE, _lanes(fma=128, half=64, fp64=2, conversion=64), _AD102_TENSOR, _AD102_TENSOR, _bytes(), _ADA_LATENCY
+    _ISSUE,
+    _lanes(fma=128, half=64, fp64=2, conversion=64, lsu=_GRAPHICS_LSU),
+    _AD102_TENSOR,
+    _AD102_TENSOR,
+    _bytes(),
+    _ADA_LATENCY,
 )
 
 _REACHED = f"62.9 % of the peak on average, {LUO}"
@@ -245,7 +254,7 @@ _BLACKWELL_ULTRA = Architecture(
 _GB202_TENSOR = _peaks("sm_120", f16=512, f16_f16=1024, tf32=256, f8=1024, i8=2048, f4=4096)
 _BLACKWELL_GRAPHICS = Architecture(
     _ISSUE,
-    _lanes(fma=128, half=64, fp64=2, conversion=64),
+    _lanes(fma=128, half=64, fp64=2, conversion=64, lsu=_GRAPHICS_LSU),
     _GB202_TENSOR,
     _GB202_TENSOR,
     _bytes(),
@@ -268,6 +277,10 @@ ARCHITECTURES: dict[str, Architecture] = {
 
 _DRAM_REACH = Figure(0.91, "BabelStream on the A100, H100 and RTX 4090: 90 to 92 % of the peak", "recalled")
 _LAUNCH = Figure(2.0, "1 to 3 microseconds from launch to first instruction", "recalled")
+_HOPPER_DRAM = Figure(0.967, "fast.cu, comment of sum.cu: reads of 2^30 words at 3,240 of 3,350 GB/s", "derived")
+_HOPPER_TENSOR = Figure(
+    0.84, "DeepGEMM's bf16 product: 830 of 989 TFLOP/s; cuBLAS 795, fast.cu 808 at 8192^3 (their READMEs)", "derived"
+)
 _WHOLE_TENSOR = Figure(1.0, "clocks are taken to stay where the peak has them", "assumed")
 _MB = 1 << 20
 
@@ -280,13 +293,13 @@ def _professional(chip: str) -> dict[str, Figures]:
 
 def _product(
     chip: str, sms: int, mhz: float, l2_megabytes: float, l2_rate: Figure, terabytes_per_second: float,
-    instead: Mapping[str, Figures] | None = None, tensor_reach: Figure | None = None,
+    instead: Mapping[str, Figures] | None = None, tensor_reach: Figure | None = None, dram_reach: Figure | None = None,
 ) -> Product:  # fmt: skip
     paper = PAPERS[chip]
     return Product(
         chip, Figure(sms, paper, "recalled"), Figure(mhz, paper, "recalled"),
         Figure(l2_megabytes * _MB, paper, "recalled"), l2_rate, Figure(terabytes_per_second * 1e12, paper, "recalled"),
-        _DRAM_REACH, _LAUNCH, tensor_reach or _WHOLE_TENSOR, instead or {},
+        dram_reach or _DRAM_REACH, _LAUNCH, tensor_reach or _WHOLE_TENSOR, instead or {},
     )  # fmt: skip
 
 
@@ -295,7 +308,9 @@ def _bus(bits: int) -> Figure:
     return Figure(1708 * bits / 384, f"the RTX 4090's by the width of the memory bus, {LUO}", "derived")
 
 
-_H100_L2 = Figure(3942, f"the H800 PCIe's, {LUO}", "derived")
+FAST_CU = "the ladder of fast.cu on H100 SXM, steps 4 to 7 (calibrating half of `bench validation --sources`)"
+_H100_L2 = Figure(4900, f"{FAST_CU}; {LUO} loads 3,942 with a microbenchmark on H800 PCIe", "fitted")
+_A100_L2 = Figure(2650, f"steps 4 to 6 of gau-nernst/learn-cuda 02b on A100; {LUO} loads 2,008", "fitted")
 _GA102_L2 = Figure(861, "10 to 13 bytes a cycle and SM of the RTX 3090's 82", "recalled")
 _B200_L2 = Figure(
     148 * 64, f"64 bytes a cycle and SM: the hand-written product of 128x128 tiles reads 60, {LEARN_CUDA}", "derived"
@@ -304,15 +319,20 @@ _B200_TENSOR = Figure(0.63, f"cuBLAS's bf16 product of 8192^3: 1,414 of 2,243 TF
 
 PRODUCTS: dict[str, Product] = {
     "T4": _product("sm_75", 40, 1590, 4, Figure(799, f"1,270 GB/s, {_T4_PAPER}", "recalled"), 0.32),
-    "A100": _product("sm_80", 108, 1410, 40, Figure(2008, LUO), 2.039),
-    "A100 40GB": _product("sm_80", 108, 1410, 40, Figure(2008, LUO), 1.555),
+    "A100": _product("sm_80", 108, 1410, 40, _A100_L2, 2.039),
+    "A100 40GB": _product("sm_80", 108, 1410, 40, _A100_L2, 1.555),
     "A10": _product("sm_86", 72, 1695, 6, _GA102_L2, 0.6, _professional("sm_86")),
     "RTX 3090": _product("sm_86", 82, 1695, 6, _GA102_L2, 0.936),
     "L4": _product("sm_89", 58, 2040, 48, _bus(192), 0.3, _professional("sm_89")),
     "RTX 4090": _product("sm_89", 128, 2520, 72, Figure(1708, LUO), 1.008),
-    "H100": _product("sm_90", 132, 1830, 50, _H100_L2, 3.35),
+    "H100": _product(
+        "sm_90", 132, 1830, 50, _H100_L2, 3.35, tensor_reach=_HOPPER_TENSOR, dram_reach=_HOPPER_DRAM
+    ),
     "H100 PCIe": _product("sm_90", 114, 1620, 50, Figure(3942, LUO), 2.0),
-    "H200": _product("sm_90", 132, 1830, 50, _H100_L2, 4.8),
+    "H200": _product(
+        "sm_90", 132, 1830, 50, _H100_L2._replace(kind="assumed"), 4.8,
+        tensor_reach=_HOPPER_TENSOR._replace(kind="assumed"), dram_reach=_HOPPER_DRAM._replace(kind="assumed"),
+    ),
     "B200": _product("sm_100", 148, 1850, 126, _B200_L2, 8.0, tensor_reach=_B200_TENSOR),
     "B300": _product(
         "sm_103", 148, 1900, 126, _B200_L2._replace(kind="assumed"), 8.0,

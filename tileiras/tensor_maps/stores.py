@@ -32,7 +32,7 @@ from tileiras.layout.arena import SCRATCH_LIMIT
 from tileiras.reasons import Reason
 from tileiras.remarks import Remark
 from tileiras.resources.shared_memory import buffer_bytes, conversion_bytes, ring_bytes, scratch_bytes, shared_budget
-from tileiras.schedule.agents.drained_pipes import drained_bytes, say_where_pipes_are_drained
+from tileiras.schedule.agents.simplify import drained_bytes, say_where_pipes_are_drained
 from tileiras.schedule.materialize.box_ring import box_coordinates
 from tileiras.schedule.stored_tiles import (
     LEAST_BYTES,

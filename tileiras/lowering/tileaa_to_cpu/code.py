@@ -40,7 +40,9 @@ class Loop:
 class Code:
     """The lines of a function, and the functions that they call."""
 
-    def __init__(self) -> None:
+    def __init__(self, long_double: str = "") -> None:
+        self.long_double = long_double
+        """LLVM's type of C's long double, if it is wider than f64."""
         self.lines: list[str] = []
         self.declarations: dict[str, str] = {}
         self.block = "entry"

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 from tileiras.dialects.arith.ops import splat_elements
 from tileiras.ir import DenseElementsAttr, TensorType, element_type_of
 
-from . import formats
 from .code import constant, float_literal, suffix, vector
+from .directed import narrowed
 from .elements import EQUAL, Kind, Lanes, kind_of
+from .formats import encode, narrow_to_odd
 
 if TYPE_CHECKING:
     from .lower import Lowering
@@ -241,7 +242,8 @@ def _integer_cast(instruction: str) -> Rule:
         (value,), kind = operands, result_kind(op)
         if kind.width == value.kind.width:
             return value
-        name = low.code.value(f"{instruction} {value.type} {value.number(low.code)} to {vector(kind.number, value.count)}")
+        target = vector(kind.number, value.count)
+        name = low.code.value(f"{instruction} {value.type} {value.number(low.code)} to {target}")
         return Lanes(kind, value.count, name, steps=value.steps)
 
     return apply
@@ -281,10 +283,11 @@ def _from_integer(instruction: str) -> Rule:
         code, (value,), kind = low.code, operands, result_kind(op)
         number, type = value.number(code), value.type
         if not kind.format:
-            return Lanes(kind, value.count, code.value(f"{instruction} {type} {number} to {vector(kind.number, value.count)}"))
+            target = vector(kind.number, value.count)
+            return Lanes(kind, value.count, code.value(f"{instruction} {type} {number} to {target}"))
         wide = code.value(f"{instruction} {type} {number} to {vector('double', value.count)}")
-        odd = formats.narrow_to_odd(code, value.count, wide)
-        return Lanes(kind, value.count, stored=formats.encode(code, kind.format, value.count, odd, saturate=kind.width <= 8))
+        odd = narrow_to_odd(code, value.count, wide)
+        return Lanes(kind, value.count, stored=encode(code, kind.format, value.count, odd, saturate=kind.width <= 8))
 
     return apply
 
@@ -319,11 +322,12 @@ def _fp_to_fp(low: Lowering, op: Any, operands: Sequence[Lanes]) -> Lanes:
     if not kind.format:
         if value.kind.number == "float":
             return Lanes(kind, count, number)
-        low.require(op, mode == "nearest_even", f"rounding {mode} from f64 to f32")
+        if mode != "nearest_even":
+            return Lanes(kind, count, narrowed(code, count, number, mode))
         return Lanes(kind, count, code.value(f"fptrunc {value.type} {number} to {vector('float', count)}"))
     if value.kind.number == "double":
-        number = formats.narrow_to_odd(code, count, number)
-    stored = formats.encode(code, kind.format, count, number, mode, saturate=kind.width <= 8)
+        number = narrow_to_odd(code, count, number)
+    stored = encode(code, kind.format, count, number, mode, saturate=kind.width <= 8)
     return Lanes(kind, count, stored=stored)
 
 

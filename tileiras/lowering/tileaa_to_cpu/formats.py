@@ -143,7 +143,7 @@ def encode(
 
 
 def _increment(words: _Words, magnitude: str, sign: str, drop: int, mode: str) -> str:
-    """What is added to a magnitude before its lowest bits are cut off."""
+    """The amount that is added to a magnitude before its lowest bits are cut off."""
     if mode == "nearest_even":
         odd = words.op("and", words.op("lshr", magnitude, drop), 1)
         return words.op("add", odd, (1 << (drop - 1)) - 1)

@@ -51,6 +51,7 @@ from tileiras.resources.shared_memory import (
     scratch_bytes,
     shared_budget,
 )
+from tileiras.schedule.agents.budget import FURTHER_WARPS
 from tileiras.schedule.agents.slice import CannotSpecialize, ProducerSlice
 from tileiras.schedule.materialize.scale_columns import columns_of_scales, turns_of_stages
 from tileiras.schedule.plain import DEFAULT_STAGES
@@ -65,9 +66,6 @@ if TYPE_CHECKING:
     from tileiras.dialects import nv_tileaa as aa
 
 LEAST_STAGES = 2
-
-DOT_WARPS = 1
-"""One thread issues all dots of an agent that multiplies."""
 
 
 class PipePlan:
@@ -331,7 +329,8 @@ def _registers(func: aa.FuncOp, staged: list[StagedLoad]) -> RegisterShares:
     gone |= {view for each in staged for view in _views(each.load.data) if _lead_to(view, gone)}
     tiles = block_registers(func.body.blocks[0], gone)
     pointers = any(isinstance(each.load, tileas.LoadOp) for each in staged)
-    others = loading_warps(compute, all(map(comes_in_boxes, staged))) + (DOT_WARPS if pairs_need_dot_agent(func) else 0)
+    others = loading_warps(compute, all(map(comes_in_boxes, staged)))
+    others += FURTHER_WARPS if pairs_need_dot_agent(func) else 0
     expected, ctas = expected_registers(func), least_ctas_of(func)
     shares = register_shares(
         tiles, expected, compute, others, POINTER_COPIES if pointers else TILED_COPIES, ctas

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tileiras.analysis.barrier_needs import accesses_buffer
+from tileiras.analysis.races.barrier_needs import accesses_buffer
 from tileiras.analysis.ranges import RangeAnalysis
 from tileiras.analysis.tensor_map_rules import memref_of, needs_fence
 from tileiras.dialects import arith, scf

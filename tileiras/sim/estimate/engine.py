@@ -47,7 +47,7 @@ from tileiras.sim.estimate.in_flight import (
 from tileiras.sim.estimate.machine import Instruction, Machine, Segment, pipe_cycles, pipe_of
 from tileiras.sim.estimate.paths import Step
 from tileiras.sim.estimate.tensor_events import multiply_in_registers
-from tileiras.sim.estimate.units import Multiprocessor, Shares
+from tileiras.sim.estimate.units import Chip, Multiprocessor, Shares
 from tileiras.targets.rates import SUB_CORES, Gpu
 
 _AHEAD = 16
@@ -79,7 +79,8 @@ class Simulation:
         self.machine = machine
         self.gpu = gpu
         self.members = members
-        self.sms = tuple(Multiprocessor(gpu, shares, cache_bytes) for _ in range(members))
+        chip = Chip(shares, members)
+        self.sms = tuple(Multiprocessor(gpu, shares, cache_bytes, chip) for _ in range(members))
         self.heap: list[tuple[float, int, Warp | Signal]] = []
         self.order = 0
         self.now = 0.0
@@ -119,7 +120,7 @@ class Simulation:
                 if fixed:
                     self._note(index, "fixed latency", fixed * times)
         # The launch ends when its stores have reached memory.
-        cycles = max([*self.ends, *(sm.backlog(0.0) for sm in self.sms)], default=0.0)
+        cycles = max([*self.ends, *(max(sm.backlog(0.0), sm.port) for sm in self.sms)], default=0.0)
         return Outcome(cycles, tuple(self.ends), tuple(self.warps), self.sms, issued, self.stalls,
                        self.spans, self.updates, self.mbarriers)  # fmt: skip
 
@@ -282,6 +283,8 @@ class Simulation:
                 elif found[0] > done or not reason:
                     done, reason, cause = found
             warp.event += 1
+        elif instruction.opcode in ("LDL", "STL"):
+            done, reason, cause = memory_events.spill(self, warp, instruction, index, issued)
         elif instruction.write_scoreboard is not None and not segment.tensor:
             done, reason = self._untold(warp, segment, issued)
         if segment.group is not None:

@@ -97,7 +97,7 @@ class Cluster:
     """CTAs that run together, and their barriers."""
 
     __slots__ = (
-        "barrier", "block_barriers", "live", "number", "registers", "slot", "tensor_queue", "transactions",
+        "barrier", "block_barriers", "live", "number", "operands", "registers", "slot", "tensor_queue", "transactions",
         "waiting_for_registers",
     )  # fmt: skip
 
@@ -108,6 +108,7 @@ class Cluster:
         self.transactions: dict[tuple[int, int], TransactionBarrier] = {}
         self.block_barriers: dict[tuple[int, int], BlockBarrierState] = {}
         self.barrier = ClusterBarrierState()
+        self.operands: dict[tuple[int, int], float] = {}  # (rank, first warp of a group) -> when its dot has them
         self.tensor_queue: dict[int, float] = {}  # rank -> completion of its dots so far
         self.registers: dict[int, int] = {}  # rank -> registers that its warps have released
         self.waiting_for_registers: dict[int, list[tuple[int, Waiting]]] = {}  # rank -> (count, waiting warp), in order

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from tileiras.sim.emulator.launch.recording import Copy
@@ -9,8 +10,10 @@ from tileiras.sim.estimate.barrier_events import key_of
 from tileiras.sim.estimate.barriers import Cause
 from tileiras.sim.estimate.events import SECTOR, Access, Event, sectors_of
 from tileiras.sim.estimate.in_flight import Done, Signal, Update, Warp
+from tileiras.targets.sm import WARP_SIZE
 
 if TYPE_CHECKING:
+    from tileiras.codegen.machine_code import Instruction
     from tileiras.sim.estimate.engine import Simulation
 
 STORE_QUEUE = 512.0
@@ -26,11 +29,7 @@ def access_memory(engine: Simulation, warp: Warp, event: Event, index: int, at: 
         cause = Cause("shared", warp.number, index, at, done - access.wavefronts, done)
         return done + (latency["shared"] if not access.write or access.atomic else 0), "shared memory", cause
     if access.space == "local":
-        # Words of one register are contiguous across lanes.
-        cycles = max(1.0, access.bytes / engine.gpu.bytes_per_cycle["l1"])
-        start = sm.take("l1", 0, at, cycles)
-        cause = Cause("l1", warp.number, index, at, start, start + cycles)
-        return start + cycles + (0 if access.write else latency["l1"]), "local memory", cause
+        return _local(engine, warp, access.addresses.tolist(), access.size, access.write, index, at)
     if access.atomic and access.addresses.size == 1:
         engine.updates.append(Update(warp.cluster.number, int(access.addresses[0]), at))
     start, done = sm.global_access(at, access, warp.cluster.number, cached=not access.write and not access.atomic)
@@ -40,6 +39,45 @@ def access_memory(engine: Simulation, warp: Warp, event: Event, index: int, at: 
         until = sm.backlog(at) - STORE_QUEUE
         return (until, "store queue", cause) if until > at else (start, "global memory", cause)
     return done, "global memory", cause
+
+def _local(
+    engine: Simulation, warp: Warp, places: list[int], size: int, write: bool, index: int, at: float
+) -> Done:
+    """Local memory is cached by L1 and written back to L2; words of one place are contiguous across lanes, so that a
+    word of a warp is a line."""
+    sm, latency = warp.sm, engine.gpu.latency
+    words = sorted({place // 4 + word for place in places for word in range(max(1, size // 4))})
+    cycles = max(1.0, len(places) * size / engine.gpu.bytes_per_cycle["l1"])
+    start = sm.take("l1", 0, at, cycles)
+    done = start + cycles
+    cause = Cause("l1", warp.number, index, at, start, done)
+    sectors = [(warp.number << _PLACES | word) << 2 | part for word in words for part in range(4)]
+    missing, _ = sm.cache.misses(sectors, _LOCAL)
+    if missing:
+        # A line that is fetched displaces one that was written.
+        begun, moved = sm.l2_transfer(done, missing * SECTOR * (1 if write else 2), 0.0)
+        cause = Cause("l2", warp.number, index, at, begun, moved)
+        if write:
+            until = sm.backlog(at) - STORE_QUEUE
+            return (until, "store queue", cause) if until > at else (done, "local memory", cause)
+        return moved + latency["l2"], "local memory", cause
+    return done + (0 if write else latency["l1"]), "local memory", cause
+
+
+def spill(engine: Simulation, warp: Warp, instruction: Instruction, index: int, at: float) -> Done:
+    """A load or store of local memory that ptxas has added, of all lanes of a warp."""
+    size = next((int(each) // 8 for each in instruction.modifiers if each in ("64", "128")), 4)
+    match = _OFFSET.search(" ".join(instruction.operands))
+    place = int(match[1], 0) if match is not None else 0
+    return _local(engine, warp, [place] * WARP_SIZE, size, instruction.opcode == "STL", index, at)
+
+
+_OFFSET = re.compile(r"\+\s*(0x[0-9a-f]+)\s*\]")
+_LOCAL = 1 << 12
+"""Owner of local lines in L1, beyond the numbers of clusters."""
+_PLACES = 20
+"""Bits of the number of a word of local memory."""
+
 
 def begin_copy(engine: Simulation, warp: Warp, event: Event, index: int, at: float) -> Done:
     copy: Copy = event.what  # type: ignore[assignment]
@@ -67,12 +105,13 @@ def _cp_async(engine: Simulation, warp: Warp, copy: Copy, at: float) -> tuple[fl
     sm = warp.sm
     if copy.addresses is None or not copy.addresses.size:
         return at, at + engine.gpu.latency["shared"]
-    served = sm.take("lsu", 0, at, max(1.0, copy.element / 4)) + 1
+    served = sm.take("lsu", 0, at, max(32 / engine.gpu.lanes["lsu"], copy.element / 4)) + 1
     sectors = sectors_of(copy.addresses, copy.element)
     size = sectors.size * SECTOR
     missing = sm.shares.missing(copy, size)
     start, done = sm.l2_transfer(served, size, missing)
-    return start, done + sm.latency(missing)
+    written = sm.copied(served, copy.addresses.size * copy.element)
+    return start, max(done + sm.latency(missing), written)
 
 def _bulk(engine: Simulation, warp: Warp, copy: Copy, at: float) -> tuple[float, float]:
     """The engine processes a row of up to 128 bytes per cycle and moves the rows through L2's port."""
@@ -80,15 +119,15 @@ def _bulk(engine: Simulation, warp: Warp, copy: Copy, at: float) -> tuple[float,
     rate = engine.gpu.bytes_per_cycle["tma"]
     cycles = max(copy.bytes / rate, float(copy.rows))
     start = sm.take("tma", 0, at, cycles)
-    for target in {target % engine.members for target in copy.destinations} or {warp.rank}:
-        engine.sms[target].count("shared", start, copy.bytes / engine.gpu.bytes_per_cycle["shared"])
+    targets = {target % engine.members for target in copy.destinations} or {warp.rank}
+    written = max(engine.sms[target].copied(start, copy.bytes) for target in targets)
     if copy.direction == "shared" or copy.addresses is None:
-        return start, start + cycles + latency.get("dsmem", latency["l2"])
+        return start, max(start + cycles, written) + latency.get("dsmem", latency["l2"])
     if not copy.addresses.size:
         return start, start + cycles + latency["tma"]  # the box is completely outside the tensor
     size = copy.addresses.size * copy.element
     missing = sm.shares.missing(copy, size)
     _, done = sm.l2_transfer(start, size, missing)
-    return start, done + latency.get("tma", 0) + (
+    return start, max(done, written) + latency.get("tma", 0) + (
         sm.latency(missing) if copy.direction == "load" else latency["l2"]
     )

@@ -26,14 +26,11 @@ from tileiras.sim.estimate.recorder import joined, record
 from tileiras.sim.estimate.result import Estimate, Link, Occupied, Stall, SteadyLoop
 from tileiras.sim.estimate.sampling import Sampled
 from tileiras.sim.estimate.traffic import Cache, traffic
-from tileiras.sim.estimate.units import L1_AND_SHARED, Shares
+from tileiras.sim.estimate.units import L1_AND_SHARED, L2_PORT, Shares
 from tileiras.sim.memory import Journal
 from tileiras.targets.rates import Gpu
 from tileiras.targets.sm import WARP_SIZE, occupancy
 
-L2_PORT = 64.0
-"""Peak L2 bandwidth of one SM in bytes per cycle (NVIDIA A100 architecture whitepaper: 5,120 bytes per cycle in all,
-64 per port of a slice)."""
 _AGREE = 0.01
 """Relative difference up to which two stretches of a steady state count as equal in length."""
 _DOUBTFUL = 0.05
@@ -123,7 +120,7 @@ class Model:
         self.cache = max(0, whole - self.slots * (image.shared + gpu.target.shared_reserved))
 
     def shares(self, active: int) -> Shares:
-        """Bandwidth of L2 and DRAM for each of `active` SMs."""
+        """Bandwidth of L2 and DRAM for each of `active` SMs on average; one may use more while others use less."""
         l2 = min(L2_PORT, self.gpu.l2_bytes_per_cycle / active)
         dram = min(l2, self.gpu.dram_bytes_per_cycle / active)
         return Shares(l2, dram, self.moved.dram_bytes, self.moved.miss, self.moved.displacing)

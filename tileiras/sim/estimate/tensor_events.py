@@ -47,9 +47,11 @@ def begin_product(engine: Simulation, warp: Warp, event: Event, index: int, at: 
         free = sm.free["tensor"][warp.sub_core]
         start = max(at, free)
         size = multiply.a_bytes + multiply.b_bytes
-        if warp.warp % _WARPGROUP == 0:
-            sm.read_operands(start, cycles, size)
         cycles = max(cycles, size / engine.gpu.bytes_per_cycle["shared"])
+        if warp.warp % _WARPGROUP == 0:
+            warp.cluster.operands[warp.rank, warp.warp] = sm.read_operands(start, cycles, size)
+        ready = warp.cluster.operands.get((warp.rank, warp.warp - warp.warp % _WARPGROUP), start)
+        cycles = max(cycles, ready - start)
         sm.take("tensor", warp.sub_core, at, cycles)
         done = start + cycles + latency.get("wgmma", 0.0)
         cause = Cause("tensor", warp.number, index, at, start, done)
@@ -103,8 +105,9 @@ def _tcgen05(
     start = max(at, *(engine.sms[rank].free["tensor"][0] for rank in ranks))
     # A is prefetched into a separate buffer: m64n256k16 takes 64 cycles though both operands take 80 of the port.
     cycles = max(cycles, multiply.b_bytes / engine.gpu.bytes_per_cycle["shared"])
-    for rank in ranks:
-        engine.sms[rank].read_operands(start, cycles, multiply.a_bytes + multiply.b_bytes)
+    size = multiply.a_bytes + multiply.b_bytes
+    ready = max(engine.sms[rank].read_operands(start, cycles, size) for rank in ranks)
+    cycles = max(cycles, ready - start)
     for rank in ranks:
         for sub_core in range(SUB_CORES):
             engine.sms[rank].take("tensor", sub_core, start, cycles)

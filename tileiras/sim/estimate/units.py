@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
+from math import exp
 
 import numpy as np
 
@@ -15,6 +16,16 @@ from tileiras.targets.rates import SHARED_PIPES, SUB_CORES, Gpu
 
 BIN = 128
 """Cycles of one bin of the histories over time."""
+
+L2_PORT = 64.0
+"""Peak L2 bandwidth of one SM in bytes per cycle (NVIDIA A100 architecture whitepaper: 5,120 bytes per cycle in all,
+64 per port of a slice)."""
+BURST = 512.0
+"""Cycles of work by which an SM may be ahead of its share of L2 and DRAM: only the sum of all SMs is limited, and those
+that compute leave their shares to the others. Assumed: half of an iteration of a product's loop."""
+ASYNCHRONOUS = 256.0
+"""Cycles of work by which dots and copies may be ahead of the port of shared memory that they share: the time of one
+dot. Assumed."""
 
 L1_AND_SHARED: dict[str, int] = {
     "sm_75": 96, "sm_80": 192, "sm_86": 128, "sm_87": 192, "sm_88": 128, "sm_89": 128, "sm_90": 256, "sm_100": 256,
@@ -100,12 +111,57 @@ class Cache:
         return count, first
 
 
+class Chip:
+    """L2 and DRAM as the SMs of one cluster see them: together they have their shares, one alone may use all of it.
+
+    ``free``: unit -> when the requests so far are served at the rate of the shares.
+    """
+
+    def __init__(self, shares: Shares, members: int) -> None:
+        self.free = {"l2": 0.0, "dram": 0.0}
+        self.rates = {"l2": shares.l2 * members, "dram": shares.dram * members}
+        self.load = {"l2": 0.0, "dram": 0.0}
+        self.since = {"l2": 0.0, "dram": 0.0}
+
+    def serve(self, unit: str, at: float, size: float) -> tuple[float, float]:
+        """(when a request is served, recent utilisation of the unit)."""
+        cycles = size / self.rates[unit]
+        self.free[unit] = max(self.free[unit], at) + cycles
+        passed = at - self.since[unit]
+        if passed > 0:
+            self.load[unit] *= exp(-passed / _RECENT)
+            self.since[unit] = at
+        self.load[unit] += cycles
+        return self.free[unit], min(_FULL, self.load[unit] / _RECENT)
+
+
+_RECENT = 2048.0
+"""Cycles over which the utilisation is averaged that determines waits in queues."""
+_FULL = 0.95
+"""Utilisation beyond which queues are those of the servers, which are modeled as such."""
+QUEUE = 20.0
+"""Cycles of service of one request in the queues of L2 and DRAM: at the utilisation u, a request waits for
+u / (1 - u) of it. Assumed: a few requests per slice."""
+
+
+def queued(utilisation: float) -> float:
+    """Cycles that a request waits for others (M/M/1)."""
+    return QUEUE * utilisation / (1.0 - utilisation)
+
+
 class Multiprocessor:
     """``free``: unit -> when each of its instances has finished its requests."""
 
-    def __init__(self, gpu: Gpu, shares: Shares, cache_bytes: int) -> None:
+    def __init__(self, gpu: Gpu, shares: Shares, cache_bytes: int, chip: Chip | None = None) -> None:
+        """``chip``: shared with the other SMs of the cluster."""
         self.gpu = gpu
         self.shares = shares
+        self.chip = chip or Chip(shares, 1)
+        self.port = 0.0
+        """When the port of shared memory has served all requests so far, those of dots and copies included."""
+        self.l2_port = 0.0
+        self.flops: dict[str, float] = {}
+        """Type of operands -> FLOP of dots."""
         self.free: dict[str, list[float]] = {}
         for name in SUB_CORE_UNITS:
             self.free[name] = [0.0] if name in SHARED_PIPES else [0.0] * SUB_CORES
@@ -153,25 +209,44 @@ class Multiprocessor:
     def shared_access(self, at: float, wavefronts: float) -> float:
         """Completion of an access by the port; slower while tensor cores read their operands through it."""
         until, share = self.operand_reads
-        if at < until:
-            wavefronts /= max(0.1, 1.0 - share)
-        self.take("lsu", 0, at, 1.0)
-        return self.take("shared", 0, at, wavefronts) + wavefronts
+        cycles = wavefronts / max(0.1, 1.0 - share) if at < until else wavefronts
+        self.take("lsu", 0, at, 32 / self.gpu.lanes["lsu"])
+        free = self.free["shared"]
+        start = max(at, free[0], self.port - ASYNCHRONOUS)
+        free[0] = start + cycles
+        self._through_port(start, wavefronts)
+        return start + cycles
+
+    def _through_port(self, at: float, cycles: float) -> float:
+        """When the port has served a request beside all others."""
+        start = max(self.port, at)
+        self.port = start + cycles
+        self.count("shared", start, cycles)
+        return self.port
+
+    def copied(self, at: float, size: float) -> float:
+        """Earliest completion of a copy of ``size`` bytes to or from shared memory."""
+        return self._through_port(at, size / self.gpu.bytes_per_cycle["shared"]) - ASYNCHRONOUS
 
     # -- global memory ---------------------------------------------------------------------------------------------
 
     def l2_transfer(self, at: float, size: float, missing: float) -> tuple[float, float]:
         """(when L2 and DRAM begin with ``size`` bytes, when they have moved them); ``missing``: share of DRAM."""
-        start = self.take("l2", 0, at, size / self.shares.l2)
-        done = start + size / self.shares.l2
+        start = max(at, self.l2_port)
+        self.l2_port = done = start + size / min(L2_PORT, self.chip.rates["l2"])
+        served, busy = self.chip.serve("l2", at, size)
+        self.count("l2", max(start, served - size / self.chip.rates["l2"]), size / self.shares.l2)
+        done = max(done, served - BURST) + queued(busy)
         if missing:
-            cycles = size * missing * self.shares.displacing / self.shares.dram
-            done = max(done, self.take("dram", 0, at, cycles) + cycles)
+            moved = size * missing * self.shares.displacing
+            served, busy = self.chip.serve("dram", at, moved)
+            self.count("dram", max(start, served - moved / self.chip.rates["dram"]), moved / self.shares.dram)
+            done = max(done, served - BURST + queued(busy))
         return start, done
 
     def backlog(self, at: float) -> float:
-        """When L2 and DRAM have finished their requests."""
-        return max(at, self.free["l2"][0], self.free["dram"][0])
+        """When L2, DRAM and the port of shared memory have finished their requests."""
+        return max(at, self.chip.free["l2"], self.chip.free["dram"])
 
     def latency(self, missing: float) -> float:
         """Latency of a load that hits L2 or, with a probability, goes to DRAM."""
@@ -183,8 +258,8 @@ class Multiprocessor:
         sectors = access.sectors
         lines = len(np.unique(sectors // (LINE // SECTOR))) if sectors.size > 1 else 1
         cycles = max(lines, access.bytes / self.gpu.bytes_per_cycle["l1"])
-        # Addresses of 32 lanes at a time, and the words of wide accesses in turns.
-        self.take("lsu", 0, at, max(1.0, access.size / 4) * 32 / self.gpu.lanes["lsu"])
+        # Addresses by lanes, data by the 128 bytes of a register.
+        self.take("lsu", 0, at, max(32 / self.gpu.lanes["lsu"], access.size / 4))
         served = self.take("l1", 0, at, cycles) + cycles
         if cached:
             misses, first = self.cache.misses(sectors.tolist(), owner)
@@ -201,10 +276,15 @@ class Multiprocessor:
 
     # -- tensor cores ----------------------------------------------------------------------------------------------
 
-    def read_operands(self, start: float, cycles: float, size: float) -> None:
-        """Tensor cores read ``size`` bytes of shared memory during the dot, or for as long as the port takes."""
+    def read_operands(self, start: float, cycles: float, size: float) -> float:
+        """Tensor cores read ``size`` bytes of shared memory during the dot, or for as long as the port takes.
+
+        Returns the earliest end of the dot: the port serves threads and copies as well.
+        """
         port = size / self.gpu.bytes_per_cycle["shared"]
-        if port:
-            self.count("shared", start, port)
-            cycles = max(cycles, port)
-            self.operand_reads = (max(self.operand_reads[0], start + cycles), port / cycles)
+        if not port:
+            return start
+        # A comes from a buffer of its own where both take longer than the dot (`tensor_events._tcgen05`).
+        port = min(port, cycles)
+        self.operand_reads = (max(self.operand_reads[0], start + cycles), port / cycles)
+        return self._through_port(start, port) - ASYNCHRONOUS

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tileiras.analysis.pipe_errors import boxes_error
+from tileiras.analysis.pipes.errors import boxes_error
 from tileiras.dialects import llvm, nvvm
 from tileiras.dialects.nv_tileas.bulk_copies import TmaLoadOp, TmaStoreStageOp
 from tileiras.dialects.nv_tileas.tensor_maps import MakeTmaDescOp, TmaStoreOp, TmaStoreTailOp

@@ -83,7 +83,7 @@ class ChainedPlan(NamedTuple):
     fixed: list[FixedOperand]
     held: HeldStages
     slice: AgentSlice
-    takes_turns: bool
+    shares_columns: bool
     """Whether the tiles that threads store for a dot occupy the columns of the scores that they are computed from."""
     groups: int
     """The number of warpgroups that compute, each with rows of its own."""
@@ -109,7 +109,7 @@ def plan_chained_dots(func: aa.FuncOp, switch: AgentSwitchOp) -> ChainedPlan | N
     copies = [op for each in found for op in (*each.fixed, *each.moved) if isinstance(op, tileas.CopyOp)]
     held = held_stages(inside, loops, copies, {op for each in found for op in each.moved})
     groups = _groups(switch.warps(func.kernel_spec.num_warps)[0], found)
-    takes_turns = _take_turns(func, groups, found)
+    shares_columns = _shares_columns(func, groups, found)
     needed = AgentSlice(switch, set(func.body.blocks[0].operations))
     for each in found:
         needed.take(each.loop, _taken(each))
@@ -123,7 +123,7 @@ def plan_chained_dots(func: aa.FuncOp, switch: AgentSwitchOp) -> ChainedPlan | N
     for release in held.releases:
         needed.take(release, [])
     needed.close()
-    return ChainedPlan(found, fixed, held, needed, takes_turns, groups)
+    return ChainedPlan(found, fixed, held, needed, shares_columns, groups)
 
 
 def _groups(warps: int, loops: list[ChainedLoop]) -> int:
@@ -137,7 +137,7 @@ def _groups(warps: int, loops: list[ChainedLoop]) -> int:
     return groups
 
 
-def _take_turns(func: aa.FuncOp, groups: int, loops: list[ChainedLoop]) -> bool:
+def _shares_columns(func: aa.FuncOp, groups: int, loops: list[ChainedLoop]) -> bool:
     """Whether each A has to occupy the columns of the accumulator that it is computed from.  Both have columns for the
     whole kernel; loops of one kind share theirs.
 

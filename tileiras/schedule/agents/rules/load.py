@@ -43,8 +43,8 @@ from tileiras.reasons import Reason
 from tileiras.remarks import Remark
 from tileiras.resources.expected_registers import expected_registers
 from tileiras.resources.limits import threads_of
+from tileiras.schedule.agents.budget import resident_ctas
 from tileiras.schedule.agents.load_plan import LoadPlan, LoopPlan, leave_plain, pairs_need_dot_agent, plan_loads
-from tileiras.schedule.agents.resident_ctas import resident_ctas
 from tileiras.schedule.agents.slice import CannotSpecialize
 from tileiras.schedule.cost_model import nested_cost, operation_cost
 from tileiras.schedule.induction_variable import trip_count

@@ -15,7 +15,7 @@ until all have computed the operands of the next dots.  A turn begins before the
 after the first ones of the next.  (FlashAttention-3 orders its warpgroups in this way.)
 
 During its turn a warpgroup may wait for copies into a stage, but not for any operation of another warpgroup after the
-beginning of that one's turn: a loop with barriers of the agent in it has no turns.  `analysis/pipe_model.py` explores
+beginning of that one's turn: a loop with barriers of the agent in it has no turns.  `analysis/pipes/model.py` explores
 every interleaving.
 """
 
