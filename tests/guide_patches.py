@@ -6,7 +6,7 @@ import re
 import shutil
 from pathlib import Path
 
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.named_tuple import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
 FILE = re.compile(r"^--- (?:a/)?(\S+)\n\+\+\+ b/(\S+)\n", re.MULTILINE)

@@ -14,8 +14,9 @@ FILE, FUNCTION = 500, 80
 """Lines of a file, and of a function; a longer one is split along its seams."""
 
 LOCAL_IMPORTS, SLACK = 140, 20
-"""Imports of the package's own modules within functions, which lazy packages (`tileiras.lazy`) replace: they save the
-same loads, and the head of a file shows its dependences.  The ceiling lies above the count by less than the slack."""
+"""Imports of the package's own modules within functions, which lazy packages (`tileiras.support.lazy`) replace: they
+save the same loads, and the head of a file shows its dependences.  The ceiling lies above the count by less than the
+slack."""
 
 FILES, WITHOUT_LIMIT = 36, ("build", "server", "fsmonitor")
 """Files of a folder beside its `__init__.py`, in the compile path and the simulators."""

@@ -13,17 +13,17 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tileiras import pipeline, stages, units
-from tileiras.compilation import Artifact, Kernel, compile_with, join, open_source
+from tileiras import pipeline, stages
 from tileiras.diagnostics import CompileError, Handler, offered, with_lines
+from tileiras.driver.compilation import Artifact, Kernel, compile_with, join, open_source
 from tileiras.options import CompileOptions, lookup, missing_gpu
-from tileiras.stages import StageContext
+from tileiras.stages import StageContext, units
 
 if TYPE_CHECKING:
     from typing import Unpack
 
     from tileiras.ir import Operation
-    from tileiras.option_types import CompileKeywords
+    from tileiras.support.option_types import CompileKeywords
 
 __all__ = [
     "Artifact", "Kernel", "checked_options", "compile", "compile_any", "compile_with", "handled", "join", "open_source",

@@ -29,12 +29,11 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import tileiras
-from tileiras import units
 from tileiras.diagnostics import CompileError, ExitCode, Locatable
-from tileiras.files import DISK_FULL
-from tileiras.named_tuple import NamedTuple
 from tileiras.options import CPU_NAMES, CompileOptions
-from tileiras.stages import StageContext, StageOptions, StageResult
+from tileiras.stages import StageContext, StageOptions, StageResult, units
+from tileiras.support.files import DISK_FULL
+from tileiras.support.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from .codegen.child_process import WaitingProgram
@@ -432,7 +431,7 @@ def run_stage(
         raise CompileError(context.engine.diagnostics)
     if takes_module(stage) and stage.says_remarks(options):
         kernels = [op for op in source.regions[0].blocks[0].operations if op.name == "nv_tileaa.func"]
-        tileiras.remarks.attribute_to_kernel(
+        tileiras.diagnostics.remarks.attribute_to_kernel(
             context.engine.diagnostics, kernels[0].attributes["sym_name"].value if kernels else ""
         )
     return result

@@ -12,7 +12,7 @@ from tileiras.pipeline import STAGES, stage
 from tileiras.stages.tileas import DECISIONS
 
 # What the build itself consists of: it moves bytes and decides nothing about them.
-BUILD = ("tileiras.build", "tileiras.pipeline", "tileiras.options", "tileiras.files", "tileiras.of_a_command")
+BUILD = ("tileiras.build", "tileiras.pipeline", "tileiras.options", "tileiras.support")
 
 PERFORM = """
 import sys

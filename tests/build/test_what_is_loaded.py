@@ -80,7 +80,7 @@ def test_named_tuples_are_those_that_are_made_quickly(loaded):
         "            print(value)\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout == "", "take NamedTuple from tileiras.named_tuple"
+    assert done.stdout == "", "take NamedTuple from tileiras.support.named_tuple"
 
 
 def test_llvms_process_knows_nothing_of_the_compiler():
@@ -92,5 +92,5 @@ def test_llvms_process_knows_nothing_of_the_compiler():
     loaded = {name.removeprefix("tileiras.") for name in done.stdout.split()}
     assert "codegen.llvm_pipeline" in loaded
     packages = {name.partition(".")[0] for name in loaded}
-    assert packages <= {"codegen", "targets", "diagnostics", "lazy", "named_tuple", "reasons", "requirements"}
+    assert packages <= {"codegen", "targets", "diagnostics", "support", "reasons", "requirements"}
     assert not {name for name in loaded if "atoms" in name or name.startswith("reasons.")}

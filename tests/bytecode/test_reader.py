@@ -156,7 +156,7 @@ def test_the_order_of_sections_does_not_matter():
 
 
 def test_a_newer_version_is_refused_with_its_unknown_sections():
-    from tileiras import units
+    from tileiras.stages import units
 
     for extra, said in ((b"", "it has no section unknown here"), (b"\x09\x01\x00", "sections unknown here: 9"),
                         (b"\x09\x7f", "its sections are framed in another way")):  # fmt: skip

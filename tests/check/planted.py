@@ -35,7 +35,7 @@ from tileiras.codegen import ptxas
 from tileiras.diagnostics import CompileError
 from tileiras.sim.errors import SimulationError
 from tileiras.sim.interpreter.machine import InterpreterError
-from tileiras.units import entry_name
+from tileiras.stages.units import entry_name
 
 STEPS = 600_000
 """Instructions of warps after which a launch counts as endless: right launches, which are held to it too, take less."""

@@ -6,7 +6,7 @@ import pytest
 
 from tileiras.cli import tileiras, tileiras_doctor, toolkits
 from tileiras.diagnostics import CompileError
-from tileiras.extras import EXTRAS
+from tileiras.support.extras import EXTRAS
 
 
 def facts(capsys, code: int) -> dict:

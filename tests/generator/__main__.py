@@ -36,7 +36,7 @@ from tests.generator.forms import FORMS  # noqa: E402
 from tests.generator.judge import FINE, Verdict, draw, interpreted, judge  # noqa: E402
 from tests.generator.options import TARGETS, Weights, sm_number  # noqa: E402
 from tests.generator.shrink import shrunk  # noqa: E402
-from tileiras.progress import Progress  # noqa: E402
+from tileiras.support.progress import Progress  # noqa: E402
 
 MOST_SHRUNK = 8
 """Failures of a run that are shrunk: the first of each way to fail."""

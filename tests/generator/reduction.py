@@ -29,7 +29,7 @@ from tileiras.ir import (
 )
 from tileiras.ir.traits import Terminator
 from tileiras.sim.interpreter.values import width_of
-from tileiras.units import entries_of
+from tileiras.stages.units import entries_of
 
 Fails = Callable[[Operation, Sequence[Any]], bool]
 """Whether a module fails on a launch with these arguments as the whole one does."""

@@ -5,8 +5,10 @@ import inspect
 
 import pytest
 
-from tileiras import compilation, pipeline, steps, units
+from tileiras import pipeline
+from tileiras.driver import compilation, steps
 from tileiras.pipeline import stage
+from tileiras.stages import units
 
 
 @pytest.mark.parametrize("kind, emit, file, kernel, linked", [

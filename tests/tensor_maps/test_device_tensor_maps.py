@@ -15,9 +15,9 @@ from tests.kernels.dots import attention_like, matmul
 from tests.kernels.tensor_maps import Arrays
 from tests.machine_code import assemble
 from tileiras.diagnostics import DiagnosticEngine
+from tileiras.driver.tileir_pipeline import tileas_passes
 from tileiras.ir import parse_module, print_op
 from tileiras.ir.pass_manager import PassContext, PassManager
-from tileiras.tileir_pipeline import tileas_passes
 
 SEEDS = (None, 0, 1, 2)
 BOX, MAP = "cp.async.bulk.tensor", "tensormap.cp_fenceproxy"

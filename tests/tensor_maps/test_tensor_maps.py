@@ -15,10 +15,10 @@ from tests.kernels.reasons import causes
 from tests.kernels.tensor_maps import Arrays
 from tests.machine_code import assemble
 from tileiras.diagnostics import DiagnosticEngine
+from tileiras.driver.tileir_pipeline import tileas_passes
 from tileiras.ir import parse_module, print_op
 from tileiras.ir.pass_manager import PassContext, PassManager
 from tileiras.targets import target
-from tileiras.tileir_pipeline import tileas_passes
 
 SEEDS = (None, 0, 1, 2)
 BOX, RUN = "cp.async.bulk.tensor", "cp.async.cg"

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import tileiras
-from tileiras import analysis, gf2, targets
+from tileiras import analysis, targets
 from tileiras.analysis.places import PLACED, Places, launch_error, stage_error
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.nv_tileas import CopyAtomAttr, LinearLayoutAttr, MmaAtomAttr, SharedLayoutAttr, names
@@ -20,7 +20,8 @@ from tileiras.ir import Operation, TensorType, Value, element_type_of
 from tileiras.layout.encoding import layout_of
 from tileiras.layout.linear_layout import LinearLayout
 from tileiras.layout.reduce import mixes_axes
-from tileiras.named_tuple import NamedTuple
+from tileiras.support import gf2
+from tileiras.support.named_tuple import NamedTuple
 from tileiras.targets import (
     COPY_ATOMS,
     MMA_ATOMS,

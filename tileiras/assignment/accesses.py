@@ -9,6 +9,7 @@ from tileiras.analysis.alias import data_of
 from tileiras.analysis.divisibility import DivisibilityAnalysis
 from tileiras.analysis.function_pass import FunctionPass
 from tileiras.diagnostics import DiagnosticEngine
+from tileiras.diagnostics.remarks import Remark
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import Operation, TensorType, element_type_of
@@ -16,7 +17,6 @@ from tileiras.ir.pass_manager import PassContext
 from tileiras.layout import LinearLayout
 from tileiras.layout.encoding import encode
 from tileiras.reasons import Reason
-from tileiras.remarks import Remark
 from tileiras.targets import CopyAtom, Target, find_copy_atom
 
 from .anchors import MEMORY_OPS

@@ -26,6 +26,7 @@ from tileiras.analysis.dots_in_flight import accumulated_in_place
 from tileiras.analysis.function_pass import FunctionPass, functions_of, gpu_of
 from tileiras.analysis.tensor_map_rules import access_refusal, contiguous_dim
 from tileiras.diagnostics import CompileError, DiagnosticEngine
+from tileiras.diagnostics.remarks import Remark
 from tileiras.dialects import arith, scf
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
@@ -39,7 +40,6 @@ from tileiras.layout.matrix_descriptor import NoDescriptor, describe, matrix_lay
 from tileiras.layout.tensor_box import tensor_boxes
 from tileiras.layout.tensor_memory import HALF, LANES, accumulator_layout, fragment_layout
 from tileiras.reasons import Argument, Reason
-from tileiras.remarks import Remark
 from tileiras.schedule.strategy import Strategy
 from tileiras.targets import (
     MmaAtom,

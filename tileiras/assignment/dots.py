@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from tileiras import assignment
 from tileiras.analysis.function_pass import FunctionPass
 from tileiras.diagnostics import DiagnosticEngine
+from tileiras.diagnostics.remarks import Remark
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import ArrayAttr, UnitAttr
 from tileiras.layout.encoding import encode
 from tileiras.reasons import Reason
-from tileiras.remarks import Remark
 from tileiras.targets import SCALED_MMA_ATOMS, UNIVERSAL_FMA, Target, known_mma_atom, product_types, why_no_better_atom
 
 from .asynchronous_limits import leave_what_does_not_fit

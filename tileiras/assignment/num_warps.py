@@ -9,11 +9,11 @@ import tileiras
 from tileiras import analysis, assignment
 from tileiras.analysis.function_pass import FunctionPass
 from tileiras.diagnostics import DiagnosticEngine
+from tileiras.diagnostics.remarks import Remark
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import scf
 from tileiras.ir import Operation, TensorType
 from tileiras.reasons import Reason
-from tileiras.remarks import Remark
 from tileiras.schedule.strategy import Strategy
 from tileiras.targets import Target
 from tileiras.targets.sm import WARP_SIZE, WARPGROUP

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from tileiras.analysis.function_pass import FunctionPass
 from tileiras.diagnostics import DiagnosticEngine
+from tileiras.diagnostics.remarks import Remark
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import scf
 from tileiras.ir import Block, Operation, TensorType, Value
 from tileiras.layout.accumulators import continues
 from tileiras.layout.tensor_memory import COLUMNS, LANES, LEAST_COLUMNS, scale_columns, scale_places
-from tileiras.named_tuple import NamedTuple
 from tileiras.reasons import Reason
-from tileiras.remarks import Remark
+from tileiras.support.named_tuple import NamedTuple
 from tileiras.targets import Target, mma_atom
 
 from .dot_plans import DotPlans

@@ -9,7 +9,6 @@ from typing import Any
 
 import SCons.Script
 
-from tileiras import extras
 from tileiras.build import discover, gating, leftovers, plan, tidying, vouching
 from tileiras.build.declare import declare, entries_of, tidy
 from tileiras.build.manifest import Row
@@ -19,6 +18,7 @@ from tileiras.build.sessions import session
 from tileiras.build.tuned import tuned
 from tileiras.fsmonitor import client
 from tileiras.options import CompileOptions
+from tileiras.support import extras
 from tileiras.targets import target as find_target
 from tileiras.targets.cpu import is_cpu
 

@@ -104,7 +104,7 @@ class Display:
     def _say(self, text: str, file: Any) -> None:
         # A single write: print() writes the line end separately, and another thread may write in between.
         if file is self._error:
-            text = tileiras.colours.for_stream(text, file)
+            text = tileiras.diagnostics.colours.for_stream(text, file)
         file.write(("\r\x1b[K" if self._terminal else "") + text + "\n")
         file.flush()
 

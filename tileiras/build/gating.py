@@ -22,8 +22,8 @@ from tileiras.build.history import noted_inputs
 from tileiras.build.manifest import FOLDER, FileState, Manifest, Row
 from tileiras.build.variables import FULL, flag
 from tileiras.inputs import UNSEEN, states
-from tileiras.named_tuple import NamedTuple
 from tileiras.options import CompileOptions
+from tileiras.support.named_tuple import NamedTuple
 
 DONE = (SCons.Node.up_to_date, SCons.Node.executed)
 """States of a node that the run has brought up to date."""

@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from tileiras import pipeline, units
+from tileiras import pipeline
 from tileiras.build import discover
 from tileiras.build.overrides import find
 from tileiras.build.step import Step
 from tileiras.build.tuned import tuned
 from tileiras.diagnostics import CompileError, ExitCode
-from tileiras.named_tuple import NamedTuple
 from tileiras.options import CompileOptions
+from tileiras.stages import units
+from tileiras.support.named_tuple import NamedTuple
 
 
 class Plan(NamedTuple):

@@ -20,9 +20,9 @@ from tileiras.build.sessions import session
 from tileiras.build.step import Step
 from tileiras.build.variables import OWN_NAMES, BadVariable, words
 from tileiras.diagnostics import ExitCode
-from tileiras.files import digest_if_there
 from tileiras.options import CPU_NAMES, GPU_NAMES, CompileOptions, lookup
 from tileiras.pipeline import Stage
+from tileiras.support.files import digest_if_there
 
 BUILDERS = {
     "export": "TileExport",

@@ -15,8 +15,8 @@ from typing import Any
 
 import tileiras
 from tileiras.diagnostics import CompileError, ExitCode
-from tileiras.files import read_if_there
 from tileiras.options import OPTIONS, CompileOptions, lookup
+from tileiras.support.files import read_if_there
 
 FORMAT = 1
 

@@ -28,12 +28,12 @@ from tileiras.build.observing import POLL, folders_in, observed, outermost
 from tileiras.build.step import Report, Step
 from tileiras.build.watched import Single, Tree
 from tileiras.diagnostics import CompileError, counted
-from tileiras.files import content_digest
 from tileiras.inputs import UNSEEN, Input, kinds
-from tileiras.named_tuple import NamedTuple
+from tileiras.stages.units import Source
+from tileiras.support.files import content_digest
+from tileiras.support.named_tuple import NamedTuple
 from tileiras.targets import target as find_target
 from tileiras.targets.cpu import is_cpu
-from tileiras.units import Source
 
 SWEEP = 2.0
 """Seconds after which files are checked without an event: some systems lose events, some file systems send none."""

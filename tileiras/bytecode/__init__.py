@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tileiras.lazy import lazy_dir, lazy_names
+from tileiras.support.lazy import lazy_dir, lazy_names
 
 from .versions import CURRENT, MAGIC, SUPPORTED, Version, is_bytecode, supported
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.named_tuple import NamedTuple
 
 MAGIC = b"\x7fTileIR\x00"
 HEADER_SIZE = 12

@@ -13,10 +13,10 @@ import numpy as np
 
 from tileiras.diagnostics import CompileError, ExitCode
 from tileiras.ir import Operation
-from tileiras.progress import Progress
 from tileiras.sim.errors import ArgumentMismatch
 from tileiras.sim.interpreter import check_arguments
-from tileiras.units import entries_of, entry_name
+from tileiras.stages.units import entries_of, entry_name
+from tileiras.support.progress import Progress
 
 from . import launches, order
 from .boundaries import Boundaries

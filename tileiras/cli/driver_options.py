@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from tileiras import cli, options
 from tileiras.cli import instrumentation
 from tileiras.cli.command_line import FLAG, STOP, CommandLine, Spec
+from tileiras.diagnostics.remarks import CATEGORIES, KINDS, is_code
 from tileiras.options import OPTIONS, Option
 from tileiras.pipeline import EMIT, EMIT_CPU
-from tileiras.remarks import CATEGORIES, KINDS, is_code
 
 if TYPE_CHECKING:
     from tileiras.cli.manual import Manual

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import tileiras
-from tileiras.named_tuple import NamedTuple
 from tileiras.options import OPTIONS, Option, accepted
+from tileiras.support.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     import argparse

@@ -21,7 +21,7 @@ import tileiras
 from tileiras.cli import process
 from tileiras.cli.outputs import Output, Outputs
 from tileiras.diagnostics import CompileError, Diagnostic, ExitCode, Severity, excerpt, render, to_json, unique
-from tileiras.remarks import KINDS, Remark, RemarkFilter, remarks_of, render_command_line, to_yaml
+from tileiras.diagnostics.remarks import KINDS, Remark, RemarkFilter, remarks_of, render_command_line, to_yaml
 
 UNCOMPILED = "failed to compile Tile IR program"
 NO_BYTECODE = "input does not correspond to Tile IR bytecode"

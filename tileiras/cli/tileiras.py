@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import tileiras
-from tileiras import bytecode, cli, cmake_folder, pipeline, pkgconfig_folder, units
+from tileiras import bytecode, cli, cmake_folder, pipeline, pkgconfig_folder
 from tileiras.bytecode.versions import HEADER_SIZE, PREVIEWS, SUPPORTED, has_previews
 from tileiras.cli import depfiles, driver_options, instrumentation, process
 from tileiras.cli.command_line import CommandLine, Stop
@@ -23,14 +23,15 @@ from tileiras.cli.driver_options import PROGRAM
 from tileiras.cli.outputs import STANDARD, Output, Outputs
 from tileiras.cli.process import CommandLineError, UsageError
 from tileiras.diagnostics import CompileError, Diagnostic, DiagnosticEngine, ExitCode
-from tileiras.files import stem
 from tileiras.options import OPTIONS, CompileOptions, missing_gpu, parse_value
-from tileiras.units import file_stem
+from tileiras.stages import units
+from tileiras.stages.units import file_stem
+from tileiras.support.files import stem
 
 if TYPE_CHECKING:
     from tileiras.api import Artifact
-    from tileiras.tileir_pipeline import TileIRPipelineOptions
-    from tileiras.units import Source
+    from tileiras.driver.tileir_pipeline import TileIRPipelineOptions
+    from tileiras.stages.units import Source
 
 DEFAULT_CUBIN = "elf.o"
 """The vendor's default name for the output."""
@@ -250,7 +251,7 @@ def _pipeline_options(values: Mapping[str, Any], given: dict[str, Any]) -> TileI
         return None
     inner = re.fullmatch(r"\s*builtin\.module\((.*)\)\s*", text, re.DOTALL)
     # The driver passes its own optimization level on, even if it is the default.
-    parsed = tileiras.tileir_pipeline.TileIRPipelineOptions.parse(
+    parsed = tileiras.driver.tileir_pipeline.TileIRPipelineOptions.parse(
         inner.group(1) if inner else text, {"opt-level": 3, **given}
     )
     given.update({**parsed.given_compiler_options(), **given})
@@ -353,7 +354,7 @@ def _bytecode_versions() -> str:
 
 
 def _pipeline() -> str:
-    return f"{tileiras.pipeline_text.describe()}\n{tileiras.tileir_pipeline.describe()}"
+    return f"{tileiras.driver.pipeline_text.describe()}\n{tileiras.driver.tileir_pipeline.describe()}"
 
 
 _ALONE: dict[str, Callable[[], str]] = {

@@ -192,7 +192,8 @@ def _check_arguments(given: argparse.Namespace) -> None:
 
 def _entries(given: argparse.Namespace) -> list[str]:
     """The entries of the source that are asked for."""
-    names = [tileiras.units.entry_name(op) for op in tileiras.units.entries_of(tileiras.parse(given.source))]
+    entries = tileiras.stages.units.entries_of(tileiras.parse(given.source))
+    names = [tileiras.stages.units.entry_name(op) for op in entries]
     if given.entry is not None and given.entry not in names:
         raise UsageError(f"no entry '{given.entry}'; the module has {', '.join(names) or 'none'}")
     chosen = names if given.entry is None else [given.entry]

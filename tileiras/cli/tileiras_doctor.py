@@ -17,7 +17,7 @@ from tileiras.cli import process
 from tileiras.cli.process import UsageError
 from tileiras.cli.toolkits import PARTS, Part
 from tileiras.diagnostics import CompileError, ExitCode
-from tileiras.extras import EXTRAS
+from tileiras.support.extras import EXTRAS
 
 PROGRAM = "tileiras doctor"
 
@@ -45,7 +45,7 @@ def advice(part: Part) -> str:
     if not part.package:
         return "it comes with the GPU's driver"
     if any(part.package in packages for packages in EXTRAS.values()):
-        return tileiras.extras.install(part.package)
+        return tileiras.support.extras.install(part.package)
     return f"install the package '{part.package}', a dependency of tileiras"
 
 

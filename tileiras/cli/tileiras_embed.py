@@ -17,14 +17,15 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import tileiras
-from tileiras import cli, stages, units
+from tileiras import cli, stages
 from tileiras.cli import depfiles, driver_options, process
 from tileiras.cli.command_line import STOP, CommandLine, Spec, Stop
 from tileiras.cli.outputs import STANDARD, Output, Outputs
 from tileiras.cli.process import UsageError
 from tileiras.diagnostics import CompileError, ExitCode
-from tileiras.files import stem
 from tileiras.options import OPTIONS, CompileOptions, missing_gpu, parse_value
+from tileiras.stages import units
+from tileiras.support.files import stem
 
 if TYPE_CHECKING:
     from tileiras.cli.manual import Manual

@@ -96,13 +96,13 @@ def parse_arguments(argv: list[str]) -> Options:
     options = Options()
 
     def tileir(braces: str) -> list[Any]:
-        given = tileiras.tileir_pipeline.TileIRPipelineOptions.parse("{" + braces + "}")
+        given = tileiras.driver.tileir_pipeline.TileIRPipelineOptions.parse("{" + braces + "}")
         options.pipeline_options = dict(given)
         options.warnings += given.without_effect()
-        return tileiras.tileir_pipeline.build(given)
+        return tileiras.driver.tileir_pipeline.build(given)
 
     def tileas(braces: str) -> list[Any]:
-        return tileiras.tileir_pipeline.tileas_passes(braces)
+        return tileiras.driver.tileir_pipeline.tileas_passes(braces)
 
     seen_input = False
     arguments = iter(argv)

@@ -76,7 +76,7 @@ def run(argv: Sequence[str]) -> int:
     gpu_name = given.gpu_name or (_target_of(launch) if launch is not None else "sm_90")
     options = CompileOptions({"gpu-name": gpu_name, "opt-level": given.opt_level, **compile_options.given(given, _OWN)})
     _check_extra(format)
-    with tileiras.progress.Progress("report") as line:
+    with tileiras.support.progress.Progress("report") as line:
         if given.artifacts is not None:
             report = _of_artifacts(given.artifacts, given.input, line.say)
         else:
@@ -131,7 +131,7 @@ def _check_extra(format: str) -> None:
     for name, package in (("jinja2", "jinja2"), ("pygments", "pygments")):
         if importlib.util.find_spec(name) is None:
             note = Diagnostic.note(
-                None, f"to write HTML, {tileiras.extras.install(package)}; --format markdown takes neither"
+                None, f"to write HTML, {tileiras.support.extras.install(package)}; --format markdown takes neither"
             )
             raise CompileError.at(None, f"{package} is not installed", ExitCode.CONFIGURATION, [note])
 
@@ -142,7 +142,7 @@ def _report(
     if os.path.isdir(path):
         return tileiras.report.collect.of_build(path, entries=entries, progress=progress)
     if launch is not None and launch.entry is None:
-        names = tileiras.build.discover.entry_names(tileiras.units.Source.read(path))
+        names = tileiras.build.discover.entry_names(tileiras.stages.units.Source.read(path))
         if len(names) > 1:
             raise UsageError(f"a launch is one kernel's: --entry must be one of {', '.join(names)}")
     return tileiras.report.collect.of_source(path, options, entries=entries, launch=launch, progress=progress)

@@ -42,10 +42,10 @@ from tileiras.cli.outputs import Output, Outputs
 from tileiras.cli.process import UsageError
 from tileiras.cli.run_arguments import Argument, file_of, parse_argument
 from tileiras.diagnostics import CompileError, Diagnostic, ExitCode, Severity
-from tileiras.named_tuple import NamedTuple
 from tileiras.options import lookup
 from tileiras.sim.errors import ArgumentMismatch, SimulationError
-from tileiras.units import Source, entries_of, entry_name
+from tileiras.stages.units import Source, entries_of, entry_name
+from tileiras.support.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     import argparse
@@ -208,7 +208,7 @@ def _estimate(kernel: KernelRun) -> None:
         ptx, image, metadata = compiled.ptx, compiled.ptx, compiled.metadata
     memory = kernel.memory()
     try:
-        with tileiras.progress.Progress(f"estimate of {kernel.entry} on {gpu.name}") as line:
+        with tileiras.support.progress.Progress(f"estimate of {kernel.entry} on {gpu.name}") as line:
             line.say("")  # a launch of real size takes minutes
             found = estimate(image, kernel.entry, options.grid, kernel.parameters, gpu=gpu.name, metadata=metadata)
     except EmulationError as error:

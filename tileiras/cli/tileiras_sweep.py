@@ -37,9 +37,9 @@ from tileiras.cli import grid_expression, process
 from tileiras.cli.outputs import Outputs
 from tileiras.cli.process import UsageError
 from tileiras.diagnostics import ExitCode
-from tileiras.files import read_if_there
 from tileiras.options import OPTIONS, CompileOptions, parse_value
-from tileiras.tuning import BACKENDS, CUDA, ESTIMATE, device, tune
+from tileiras.report.tuning import BACKENDS, CUDA, ESTIMATE, device, tune
+from tileiras.support.files import read_if_there
 
 if TYPE_CHECKING:
     from tileiras.report.sweep import Sweep
@@ -191,7 +191,7 @@ def _swept(
     entry = given.entry or _only_entry(given.input)
     common = {"gpu_name": target}
     chosen = constants(given.const)
-    with tileiras.progress.Progress("sweep", total=len(rows) * max(len(chosen), 1)) as line:
+    with tileiras.support.progress.Progress("sweep", total=len(rows) * max(len(chosen), 1)) as line:
         tuned = tune(
             given.input, grid, values, rows, gpu, entry=entry, check=check, constants=chosen,
             backend=given.backend, jobs=given.jobs,
@@ -201,7 +201,7 @@ def _swept(
 
 
 def _only_entry(path: str) -> str:
-    names = tileiras.build.discover.entry_names(tileiras.units.Source.read(path))
+    names = tileiras.build.discover.entry_names(tileiras.stages.units.Source.read(path))
     if len(names) > 1:
         raise UsageError(f"--entry must be one of {', '.join(names)}")
     if not names:

@@ -21,7 +21,7 @@ from tileiras.cli import process
 from tileiras.cli.outputs import Outputs
 from tileiras.cli.process import UsageError, read_input
 from tileiras.diagnostics import CompileError, Diagnostic, DiagnosticEngine, ExitCode, render
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from tileiras.bytecode import Version

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import tileiras
 from tileiras.bytecode.versions import CURRENT, OLDEST
 from tileiras.diagnostics import CompileError
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.named_tuple import NamedTuple
 
 
 class Found(NamedTuple):

@@ -27,7 +27,7 @@ from tileiras.codegen.target_machine import (
     target_machine,
 )
 from tileiras.diagnostics import CompileError, Diagnostic, DiagnosticEngine, ExitCode, Locatable
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.named_tuple import NamedTuple
 from tileiras.targets.nvptx import MIN_PTX_METADATA, MODULE_HEADER, OPT_LEVEL_METADATA
 
 OPT_LEVELS = (0, 1, 2, 3)

@@ -3,7 +3,7 @@
 Knows no dialect.  Import from here, not from the submodules.
 """
 
-from tileiras.lazy import lazy_dir, lazy_names
+from tileiras.support.lazy import lazy_dir, lazy_names
 
 from .attributes import (
     ArrayAttr,

@@ -40,7 +40,6 @@ from tileiras.ir import (
 from tileiras.layout import LinearLayout, fma_operands
 from tileiras.layout.encoding import encode_offsets, layout_of, with_layout
 from tileiras.layout.staging import Part, in_whole, part_of, stored_offsets
-from tileiras.named_tuple import NamedTuple
 from tileiras.resources.large_dots import (
     OPERAND_MAKERS,
     accumulates_wider,
@@ -48,6 +47,7 @@ from tileiras.resources.large_dots import (
     is_multiply_add,
     matrix_instructions,
 )
+from tileiras.support.named_tuple import NamedTuple
 from tileiras.targets import Target, mma_atom
 
 BODY = 256

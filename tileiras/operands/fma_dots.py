@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING
 
 from tileiras.analysis.function_pass import FunctionPass
 from tileiras.diagnostics import DiagnosticEngine
+from tileiras.diagnostics.remarks import Remark
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.arith.build import integer
 from tileiras.ir import Block, Builder, Operation, Value
 from tileiras.layout.encoding import layout_of
-from tileiras.named_tuple import NamedTuple
 from tileiras.reasons import Reason
-from tileiras.remarks import Remark
 from tileiras.resources.large_dots import OPERAND_MAKERS, is_multiply_add
 from tileiras.resources.shared_memory import buffer_bytes, scratch_bytes, shared_budget
+from tileiras.support.named_tuple import NamedTuple
 from tileiras.targets import Target
 
 from .dot_k_loops import Dot, buffer_type, bytes_of, dot_of, make_loop

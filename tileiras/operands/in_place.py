@@ -22,8 +22,8 @@ from tileiras.dialects.arith.build import integer
 from tileiras.ir import Block, Builder, IntegerAttr, Operation, Value, i32
 from tileiras.layout import LinearLayout
 from tileiras.layout.encoding import layout_of, with_layout
-from tileiras.named_tuple import NamedTuple
 from tileiras.schedule.staging import buffer_type, erase_unused, read_in, stage_offsets, start_copy
+from tileiras.support.named_tuple import NamedTuple
 from tileiras.targets import CopyAtom, Target, find_copy_atom
 
 if TYPE_CHECKING:

@@ -16,6 +16,7 @@ from tileiras import resources
 from tileiras.analysis.copied_loads import LOADS, Leaf, copied_vector, leaves_of, loads_of
 from tileiras.analysis.function_pass import FunctionPass
 from tileiras.diagnostics import CompileError, DiagnosticEngine, ExitCode
+from tileiras.diagnostics.remarks import Remark
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
@@ -23,9 +24,7 @@ from tileiras.dialects.arith.build import integer
 from tileiras.ir import Block, Builder, IntegerAttr, Operation, Value, i32
 from tileiras.layout import LinearLayout
 from tileiras.layout.encoding import layout_of, with_layout
-from tileiras.named_tuple import NamedTuple
 from tileiras.reasons import Reason
-from tileiras.remarks import Remark
 from tileiras.resources.registers import LiveRegisters, exceeds, lacks, words
 from tileiras.resources.shared_memory import (
     buffer_bytes,
@@ -36,6 +35,7 @@ from tileiras.resources.shared_memory import (
     takes_rounds,
 )
 from tileiras.schedule.staging import buffer_type, erase_unused, read_in, stage_offsets, start_copy
+from tileiras.support.named_tuple import NamedTuple
 from tileiras.targets import CopyAtom, Target, find_copy_atom
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 
 from tileiras.diagnostics import CompileError, ExitCode
 from tileiras.ir import Pass
-from tileiras.lazy import lazy_names
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.lazy import lazy_names
+from tileiras.support.named_tuple import NamedTuple
 
 
 class Place(NamedTuple):

@@ -41,7 +41,7 @@ from tileiras.dialects.cuda_tile import (
 )
 from tileiras.dialects.cuda_tile.ops_core import constant_element
 from tileiras.ir import Block, Builder, DenseElementsAttr, IntegerAttr, Operation, Pass, Region, Value, i1
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from tileiras.dialects import cuda_tile

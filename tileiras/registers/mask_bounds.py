@@ -29,7 +29,7 @@ from tileiras.ir import (
     element_type_of,
     remove_dead_operations,
 )
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from tileiras.ir.pass_manager import PassContext

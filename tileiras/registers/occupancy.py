@@ -8,10 +8,10 @@ from tileiras import resources, schedule
 from tileiras.analysis.copied_loads import LOADS, copied_vector
 from tileiras.analysis.function_pass import FunctionPass
 from tileiras.diagnostics import CompileError, DiagnosticEngine, ExitCode
+from tileiras.diagnostics.remarks import Remark
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import Value
 from tileiras.reasons import Reason
-from tileiras.remarks import Remark
 from tileiras.resources.limits import threads_of
 from tileiras.schedule.strategy import Loads, Strategy
 from tileiras.targets import Target, find_copy_atom, registers_per_thread

@@ -21,15 +21,15 @@ from tileiras import analysis, resources
 from tileiras.analysis.copied_loads import LOADS
 from tileiras.analysis.function_pass import FunctionPass
 from tileiras.diagnostics import DiagnosticEngine
+from tileiras.diagnostics.remarks import Remark
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import Block, IntegerAttr, Operation, TensorType, Value, i64
 from tileiras.layout import LinearLayout
 from tileiras.layout.encoding import layout_of
 from tileiras.layout.memory import moved_registers, register_groups, vector_registers
-from tileiras.named_tuple import NamedTuple
 from tileiras.reasons import Reason
-from tileiras.remarks import Remark
+from tileiras.support.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from tileiras.analysis.shifted_values import ShiftedValues

@@ -16,12 +16,12 @@ from tileiras import resources
 from tileiras.analysis.copied_loads import LOADS
 from tileiras.analysis.function_pass import FunctionPass
 from tileiras.diagnostics import DiagnosticEngine
+from tileiras.diagnostics.remarks import Remark
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
 from tileiras.ir import MemoryRead, NoMemoryEffect, Operation, RecursiveMemoryEffects, TensorType
 from tileiras.ir.effects import has_no_effect
 from tileiras.reasons import Reason
-from tileiras.remarks import Remark
 from tileiras.resources.loaded_tiles import is_over_slices, loads_for_slices, loads_much
 
 if TYPE_CHECKING:

@@ -19,15 +19,15 @@ from typing import TYPE_CHECKING
 
 from tileiras.analysis.function_pass import FunctionPass
 from tileiras.diagnostics import DiagnosticEngine
+from tileiras.diagnostics.remarks import Remark
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
 from tileiras.dialects.arith.build import integer
 from tileiras.ir import Builder, FloatType, IntegerType, Operation, TensorType, Value
-from tileiras.named_tuple import NamedTuple
 from tileiras.reasons import Reason
-from tileiras.remarks import Remark
 from tileiras.resources.registers import exceeds, words
 from tileiras.resources.shared_memory import bytes_in_use, ring_bytes, shared_budget
+from tileiras.support.named_tuple import NamedTuple
 from tileiras.targets import Target
 
 if TYPE_CHECKING:

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 from tileiras.analysis.function_pass import FunctionPass
 from tileiras.diagnostics import DiagnosticEngine
+from tileiras.diagnostics.remarks import Remark
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import IntegerAttr, i32
 from tileiras.layout.encoding import layout_of
 from tileiras.reasons import Reason
-from tileiras.remarks import Remark
 from tileiras.resources.address_parts import can_be_in_parts, made_for, words_of_element
 
 if TYPE_CHECKING:

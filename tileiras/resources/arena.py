@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tileiras import resources
 from tileiras.analysis.function_pass import FunctionPass
 from tileiras.diagnostics import DiagnosticEngine
+from tileiras.diagnostics.remarks import Remark
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.llvm.layout import SHARED
@@ -29,7 +30,6 @@ from tileiras.layout.arena import AREA_ALIGNMENT, ARENA_ALIGNMENT, SCRATCH_LIMIT
 from tileiras.layout.encoding import is_in_shared
 from tileiras.layout.scratch import EXCHANGING, Conversion, Exchange, Slice, Warps, exchanges
 from tileiras.reasons import Reason
-from tileiras.remarks import Remark
 from tileiras.targets import Target
 
 if TYPE_CHECKING:

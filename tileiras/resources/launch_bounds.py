@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tileiras import resources
 from tileiras.analysis.function_pass import FunctionPass
 from tileiras.diagnostics import DiagnosticEngine
+from tileiras.diagnostics.remarks import Remark
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
 from tileiras.dialects.nv_tileas import names
@@ -15,7 +16,6 @@ from tileiras.dialects.nv_tileas.pipes import CreatePipelineOp
 from tileiras.ir import IntegerAttr, TensorType, UnitAttr, i32
 from tileiras.layout.tensor_memory import COLUMNS
 from tileiras.reasons import Reason
-from tileiras.remarks import Remark
 from tileiras.targets import Occupancy, Target, occupancy, registers_per_thread
 from tileiras.targets.sm import WARP_SIZE
 

@@ -12,7 +12,7 @@ from tileiras.ir import Block, Operation
 from tileiras.layout.arena import ARENA_ALIGNMENT, SCRATCH_LIMIT, aligned, aligned_to
 from tileiras.layout.encoding import is_in_shared, layout_of
 from tileiras.layout.scratch import EXCHANGING, Conversion, Warps, Whole, exchanges
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.named_tuple import NamedTuple
 from tileiras.targets import Target
 
 if TYPE_CHECKING:

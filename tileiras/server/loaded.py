@@ -11,8 +11,8 @@ import time
 from collections.abc import Iterator
 
 from tileiras.build.fingerprint import tree_state
-from tileiras.files import RACY_NS, FileState, file_state
 from tileiras.server import protocol, warm_up
+from tileiras.support.files import RACY_NS, FileState, file_state
 
 PACKAGES = (
     "ir", "dialects", "bytecode", "analysis", "targets", "layout", "resources", "slicing", "assignment", "schedule",
@@ -23,8 +23,8 @@ PACKAGES = (
 
 MODULES = (
     "tileiras.api", "tileiras.build.embedding", "tileiras.build.library", "tileiras.build.step",
-    "tileiras.build.shards", "tileiras.locations", "diskcache", "llvmlite.binding", "tempfile", "subprocess", "sqlite3",
-    "xxhash", "select",
+    "tileiras.build.shards", "tileiras.stages.locations", "diskcache", "llvmlite.binding", "tempfile", "subprocess",
+    "sqlite3", "xxhash", "select",
 )  # fmt: skip
 
 OTHER_PROGRAMS = "tileiras.cli.tileiras_"

@@ -20,11 +20,11 @@ from tileiras.analysis.tensor_map_rules import contiguous_dim
 from tileiras.assignment.asynchronous_limits import registers_of_warpgroups
 from tileiras.assignment.dot_plans import DotPlans
 from tileiras.diagnostics import DiagnosticEngine
+from tileiras.diagnostics.remarks import Remark
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.ir import Operation, TensorType, Value
 from tileiras.layout.tensor_memory import LANES
 from tileiras.reasons import Reason
-from tileiras.remarks import Remark
 from tileiras.resources.limits import SMALL_TILE, WHOLE_LIMIT, registers_for_tiles
 
 from .dimensions import DOTS, WRITES, RematerializedValues, Unsliceable, operand_dims

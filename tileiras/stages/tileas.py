@@ -18,11 +18,11 @@ from typing import Any
 import tileiras
 from tileiras.ir import Operation, Pass, verify
 from tileiras.ir.pass_manager import PassContext, PassManager, PassWhereFound
-from tileiras.named_tuple import NamedTuple
 from tileiras.order.tracing import attach, trace
 from tileiras.passes import PASSES, lookup_pass
 from tileiras.schedule.strategy import Loads, Strategy
 from tileiras.stages import StageContext, StageOptions, StageResult
+from tileiras.support.named_tuple import NamedTuple
 
 AGENT_VERIFIER = "tileaa-agent-verifier"
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import Block, Operation, Region
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.named_tuple import NamedTuple
 
 
 class Place(NamedTuple):

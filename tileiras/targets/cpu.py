@@ -10,8 +10,8 @@ from __future__ import annotations
 import functools
 import platform
 
-from tileiras.named_tuple import NamedTuple
 from tileiras.options import CPU_NAMES
+from tileiras.support.named_tuple import NamedTuple
 
 HOST = "cpu"
 

@@ -21,6 +21,7 @@ from tileiras.analysis.pipes import agent_of
 from tileiras.analysis.ranges import RangeAnalysis
 from tileiras.analysis.tensor_map_rules import follows_strong, needs_fence
 from tileiras.diagnostics import DiagnosticEngine
+from tileiras.diagnostics.remarks import Remark
 from tileiras.dialects import arith, scf
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
@@ -30,7 +31,6 @@ from tileiras.dialects.nv_tileas.tensor_maps import MakeTmaDescOp, TmaStoreOp, T
 from tileiras.ir import Builder, IntegerAttr, UnitAttr, i32
 from tileiras.layout.arena import SCRATCH_LIMIT
 from tileiras.reasons import Reason
-from tileiras.remarks import Remark
 from tileiras.resources.shared_memory import buffer_bytes, conversion_bytes, ring_bytes, scratch_bytes, shared_budget
 from tileiras.schedule.agents.simplify import drained_bytes, say_where_pipes_are_drained
 from tileiras.schedule.materialize.box_ring import box_coordinates

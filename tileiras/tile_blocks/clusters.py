@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 from tileiras.analysis.cluster_uniformity import ClusterUniformity, pays
 from tileiras.analysis.function_pass import FunctionPass
 from tileiras.diagnostics import DiagnosticEngine
+from tileiras.diagnostics.remarks import Remark
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import scf
 from tileiras.dialects.nv_tileas import CLUSTER_BLOCKS
 from tileiras.ir import IntegerAttr, i32
 from tileiras.reasons import Reason
-from tileiras.remarks import Remark
 from tileiras.schedule.strategy import Strategy
 
 from .order import may_hand_on

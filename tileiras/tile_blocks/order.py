@@ -25,15 +25,15 @@ from tileiras.analysis.function_pass import FunctionPass
 from tileiras.analysis.ranges import MOST_TILE_BLOCKS, RangeAnalysis
 from tileiras.analysis.trends import Trend, TrendAnalysis, opposite, together
 from tileiras.diagnostics import DiagnosticEngine
+from tileiras.diagnostics.remarks import Remark
 from tileiras.dialects import arith, scf
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.arith.build import binary, integer
 from tileiras.dialects.nv_tileas import BLOCK_GROUP, CLUSTER_BLOCKS, number_of
 from tileiras.dialects.scf import ForOp
 from tileiras.ir import Builder, IntegerAttr, Operation, Value, i32
-from tileiras.named_tuple import NamedTuple
 from tileiras.reasons import Reason
-from tileiras.remarks import Remark
+from tileiras.support.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from tileiras.ir.pass_manager import PassContext

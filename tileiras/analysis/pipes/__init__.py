@@ -26,7 +26,7 @@ from tileiras.dialects.nv_tileas.pipes import (
     ProducerWriteOp,
 )
 from tileiras.ir import Operation, Region, Value
-from tileiras.lazy import lazy_names
+from tileiras.support.lazy import lazy_names
 from tileiras.targets.pipe_protocol import PIPE_PROTOCOLS, PipeProtocol
 
 Finding = tuple[Operation, str]

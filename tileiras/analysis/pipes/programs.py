@@ -29,7 +29,7 @@ from tileiras.dialects.nv_tileas.pipes import (
     ProducerTailOp,
 )
 from tileiras.ir import Block, Operation, Value
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.named_tuple import NamedTuple
 from tileiras.targets.sm import WARP_SIZE
 
 from ..warpgroup_turns import THREADS, TURNS, meetings, parts_of, warps_of

@@ -11,8 +11,8 @@ import re
 
 from tileiras import codegen
 from tileiras.diagnostics import CompileError, ExitCode, Locatable
-from tileiras.lazy import lazy_names
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.lazy import lazy_names
+from tileiras.support.named_tuple import NamedTuple
 
 # Order in which directives are printed. `.maxntid` and `.reqntid` exclude each other in ptxas; `.language` marks a
 # kernel that is launched per tile block (PTX 9.2).

@@ -10,7 +10,7 @@ import re
 
 from tileiras.codegen.kernel_metadata import STRING_OPERAND, unescaped_bytes
 from tileiras.codegen.ptx import PtxEntry, PtxModule
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.named_tuple import NamedTuple
 from tileiras.targets.nvptx import INLINED_METADATA
 
 DEBUG_SECTIONS_PTX = (7, 5)

@@ -5,7 +5,7 @@ operations are ordered by tokens, and facts about values (`assume`) are kept bes
 warps will run or who holds which element.
 """
 
-from tileiras.lazy import lazy_names
+from tileiras.support.lazy import lazy_names
 
 from .accesses import *  # noqa: F403
 from .attributes import *  # noqa: F403

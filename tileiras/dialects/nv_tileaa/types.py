@@ -6,7 +6,7 @@ from math import gcd
 from typing import TYPE_CHECKING, Any, Iterable
 
 from tileiras.ir import DYNAMIC, Attribute, FloatType, IntegerType, Type, VerifyError
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.named_tuple import NamedTuple
 
 from .attributes import PaddingValueAttr
 

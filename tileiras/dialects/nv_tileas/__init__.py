@@ -5,7 +5,7 @@ memory and dot operations name the atom that executes them, and a change of layo
 `nv_tileaa.func`, its types and its facts are used unchanged.
 """
 
-from tileiras.lazy import lazy_names
+from tileiras.support.lazy import lazy_names
 
 from .attributes import *  # noqa: F403
 from .buffers import *  # noqa: F403

@@ -5,8 +5,8 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING, Any, Iterable
 
-from tileiras import gf2
 from tileiras.ir import Attribute, EnumAttr, VerifyError
+from tileiras.support import gf2
 
 if TYPE_CHECKING:
     from tileiras.ir import Parser, Printer

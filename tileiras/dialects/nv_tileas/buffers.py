@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Iterable
 
-from tileiras import gf2
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.arith import bool_like, integer_like
 from tileiras.dialects.nv_tileaa.memory import pointer_like
@@ -45,6 +44,7 @@ from tileiras.ir import (
     result,
     variadic_operand,
 )
+from tileiras.support import gf2
 
 from .attributes import Basis, CopyAtomAttr, LinearLayoutAttr, flattened, print_bases
 from .names import CREATE_PIPELINE

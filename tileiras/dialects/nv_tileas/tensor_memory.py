@@ -22,7 +22,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from tileiras import gf2
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.arith import integer_like
 from tileiras.ir import (
@@ -49,6 +48,7 @@ from tileiras.ir import (
     result,
     variadic_operand,
 )
+from tileiras.support import gf2
 
 from .attributes import Basis, LinearLayoutAttr, MmaAtomAttr, flattened, print_bases
 from .buffers import SharedLayoutAttr, SingleTileType

@@ -18,7 +18,7 @@ from tileiras.ir import (
     optional_operand,
     result,
 )
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.named_tuple import NamedTuple
 
 from .attributes import AtomicOpAttr, MemOrderAttr, MemScopeAttr
 from .base import Assembly, NVVMOp

@@ -28,7 +28,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.named_tuple import NamedTuple
 
 from ..attributes import UnitAttr
 from ..fields import Field

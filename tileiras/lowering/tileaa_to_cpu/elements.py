@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from tileiras.ir import FLOAT_SEMANTICS, FloatType, IntegerType
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.named_tuple import NamedTuple
 
 from .code import Code, vector
 from .formats import decode, encode

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 
 from tileiras.ir import FLOAT_SEMANTICS
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.named_tuple import NamedTuple
 
 from .code import Code, constant, float_literal, vector
 

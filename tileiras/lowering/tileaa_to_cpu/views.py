@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tileiras.ir import DYNAMIC, element_type_of
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.named_tuple import NamedTuple
 
 from .access import Ways, gather, scatter
 from .atomics import update

@@ -22,7 +22,7 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import DenseElementsAttr, Location, Operation, StringAttr, TensorType, UnitAttr, i8
 from tileiras.layout.arena import ARENA_ALIGNMENT
-from tileiras.lazy import lazy_names
+from tileiras.support.lazy import lazy_names
 from tileiras.targets import Target
 
 # Nearly every kernel takes rules of these files.

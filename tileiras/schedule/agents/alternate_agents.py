@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 from tileiras.analysis.agents import least_ctas_of
 from tileiras.analysis.function_pass import FunctionPass
 from tileiras.diagnostics import DiagnosticEngine
+from tileiras.diagnostics.remarks import Remark
 from tileiras.dialects import arith, scf
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
@@ -34,7 +35,6 @@ from tileiras.dialects.nv_tileas.agents import AgentSwitchOp
 from tileiras.dialects.nv_tileas.pipes import CreatePipelineOp, PipelineIteratorType
 from tileiras.ir import Block, Builder, Operation, Region, UnitAttr, Value, remove_dead_operations
 from tileiras.reasons import Reason
-from tileiras.remarks import Remark
 from tileiras.resources.agent_registers import RegisterShares
 from tileiras.resources.expected_registers import expected_registers
 from tileiras.resources.limits import LEAST_RESERVE

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tileiras.analysis.agents import least_ctas_of
 from tileiras.analysis.function_pass import FunctionPass
 from tileiras.diagnostics import DiagnosticEngine
+from tileiras.diagnostics.remarks import Remark
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.nv_tileas import names
@@ -19,9 +20,7 @@ from tileiras.dialects.nv_tileas.agents import AgentSwitchOp
 from tileiras.ir import DenseArrayAttr, IntegerAttr, Operation, Region, TensorType, Value, i32
 from tileiras.layout import LinearLayout
 from tileiras.layout.encoding import encode, layout_of, with_layout
-from tileiras.named_tuple import NamedTuple
 from tileiras.reasons import Reason
-from tileiras.remarks import Remark
 from tileiras.resources.agent_registers import (
     FEWER_REGISTERS,
     POINTER_COPIES,
@@ -35,6 +34,7 @@ from tileiras.resources.limits import LEAST_RESERVE, threads_of
 from tileiras.resources.register_bounds import least_of_reads
 from tileiras.resources.registers import block_registers
 from tileiras.resources.shared_memory import ring_bytes, scratch_before, scratch_beside, shared_budget
+from tileiras.support.named_tuple import NamedTuple
 from tileiras.targets import Target, occupancy, registers_per_thread
 from tileiras.targets.sm import MAX_THREADS_PER_CTA, REGISTERS_PER_THREAD, WARP_SIZE, entry_registers
 

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 from tileiras.analysis.function_pass import FunctionPass
 from tileiras.diagnostics import DiagnosticEngine
+from tileiras.diagnostics.remarks import Remark
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileas import names
 from tileiras.dialects.nv_tileas.agents import AgentSwitchOp
 from tileiras.dialects.nv_tileas.attributes import DOT, STORE
 from tileiras.ir import Block, Operation, remove_dead_operations
-from tileiras.named_tuple import NamedTuple
 from tileiras.reasons import Reason
-from tileiras.remarks import Remark
 from tileiras.resources.agent_registers import RegisterShares
 from tileiras.schedule import agents
+from tileiras.support.named_tuple import NamedTuple
 from tileiras.targets import Target
 
 from .budget import FURTHER_WARPS, give_warps, narrow

@@ -25,6 +25,7 @@ from tileiras.analysis.function_pass import FunctionPass
 from tileiras.analysis.pipes import pipe_of
 from tileiras.analysis.ranges import RangeAnalysis
 from tileiras.diagnostics import DiagnosticEngine
+from tileiras.diagnostics.remarks import Remark
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
@@ -35,7 +36,6 @@ from tileiras.ir import Attribute, Block, Builder, DenseArrayAttr, IntegerAttr, 
 from tileiras.layout import LinearLayout
 from tileiras.layout.encoding import layout_of, with_layout
 from tileiras.reasons import Reason
-from tileiras.remarks import Remark
 from tileiras.schedule.dependence_graph import rolled_dots
 from tileiras.schedule.induction_variable import LoopCounter
 from tileiras.schedule.materialize.box_ring import box_coordinates

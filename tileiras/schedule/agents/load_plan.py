@@ -29,7 +29,6 @@ from tileiras.ir import Operation, Pure, Value
 from tileiras.layout.arena import ARENA_ALIGNMENT, aligned_to
 from tileiras.layout.encoding import is_in_shared
 from tileiras.layout.tensor_memory import COLUMNS, LANES
-from tileiras.named_tuple import NamedTuple
 from tileiras.reasons import Reason
 from tileiras.resources.agent_registers import (
     BESIDE_ACCUMULATORS,
@@ -59,6 +58,7 @@ from tileiras.schedule.plain import DEFAULT_STAGES
 from tileiras.schedule.schedule_analysis import analysis_of, is_published
 from tileiras.schedule.staging import StagedLoad, staged_load
 from tileiras.schedule.tensor_boxes import box_refusal, comes_in_boxes, consumer_kind, ctas_of, is_multicast, keep_apart
+from tileiras.support.named_tuple import NamedTuple
 from tileiras.targets import CopyAtom, Target, find_copy_atom, mma_atom, registers_per_thread
 from tileiras.targets.pipe_protocol import BOXES, PIPE_PROTOCOLS, RUNS, WARPGROUPS
 from tileiras.targets.sm import MAX_THREADS_PER_CTA, WARP_SIZE

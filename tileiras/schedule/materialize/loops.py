@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from tileiras.analysis.copied_loads import LOADS, loads_of
 from tileiras.analysis.function_pass import FunctionPass
 from tileiras.diagnostics import DiagnosticEngine
+from tileiras.diagnostics.remarks import Remark
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
 from tileiras.dialects.nv_tileas import names
 from tileiras.reasons import Reason
-from tileiras.remarks import Remark
 from tileiras.schedule.induction_variable import can_look_ahead
 from tileiras.schedule.schedule_analysis import withdraw
 from tileiras.targets import CopyAtom, Target, find_copy_atom

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from tileiras.codegen.machine_code import INSTRUCTION_BYTES
-from tileiras.named_tuple import NamedTuple
 from tileiras.sim.emulator.launch.emulation import launch_shapes
 from tileiras.sim.emulator.rules import RULES
 from tileiras.sim.errors import SimulationError
@@ -28,6 +27,7 @@ from tileiras.sim.estimate.sampling import Sampled
 from tileiras.sim.estimate.traffic import Cache, traffic
 from tileiras.sim.estimate.units import L1_AND_SHARED, L2_PORT, Shares
 from tileiras.sim.memory import Journal
+from tileiras.support.named_tuple import NamedTuple
 from tileiras.targets.rates import Gpu
 from tileiras.targets.sm import WARP_SIZE, occupancy
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tileiras.diagnostics import counted
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.named_tuple import NamedTuple
 
 BOUNDS = ("tensor", "MUFU", "issue", "shared memory", "L2", "DRAM", "latency", "barrier wait", "power")
 """Bounds of a kernel, besides pipes that it may saturate (`FMA`, `ALU`, `FP64`, `LSU` and so on)."""
@@ -155,7 +155,7 @@ class Estimate(NamedTuple):
 
     def _repr_html_(self) -> str:
         """HTML for notebooks."""
-        from tileiras.html_table import table
+        from tileiras.support.html_table import table
 
         busy = sorted(self.utilization.items(), key=lambda each: (-each[1], each[0]))[:6]
         held = self.occupancy

@@ -15,13 +15,14 @@ import threading
 from typing import Any, Callable, Iterator, Mapping
 
 import tileiras
-from tileiras import extras, stages
+from tileiras import stages
 from tileiras.diagnostics import CompileError, Diagnostic, ExitCode, Severity
 from tileiras.inputs import FILE, FOLDER, UNSEEN, VARIABLE, Input, kinds, places, with_title
 from tileiras.ir import FileLineColLoc
 from tileiras.ir.encoding import check_encoding
-from tileiras.lazy import lazy_names
 from tileiras.stages import StageContext, StageOptions, StageResult
+from tileiras.support import extras
+from tileiras.support.lazy import lazy_names
 from tileiras.targets.cpu import is_cpu
 
 from . import loaded

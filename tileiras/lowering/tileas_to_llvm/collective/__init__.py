@@ -1,5 +1,5 @@
 """Operations in which threads exchange elements: conversions between layouts, reductions, scans, slices."""
 
-from tileiras.lazy import lazy_names
+from tileiras.support.lazy import lazy_names
 
 __getattr__ = lazy_names(__name__, globals())

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tileiras.analysis.dots import is_operand, joined_conversions
+from tileiras.diagnostics.remarks import Remark
 from tileiras.dialects import llvm, nvvm
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import FloatType, IntegerType, Operation, Value, i1, i32
@@ -22,9 +23,8 @@ from tileiras.layout.convert import (
 )
 from tileiras.layout.scratch import in_rounds
 from tileiras.layout.shared import MatrixAccess, SharedAccess, SharedPlan, plan_shared
-from tileiras.named_tuple import NamedTuple
 from tileiras.reasons import Reason
-from tileiras.remarks import Remark
+from tileiras.support.named_tuple import NamedTuple
 
 from ..emit.builder import Number
 from ..emit.emitter import FULL_WARP

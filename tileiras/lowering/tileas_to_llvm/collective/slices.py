@@ -12,12 +12,12 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import TYPE_CHECKING
 
-from tileiras import gf2
 from tileiras.ir import FloatType, IntegerType, Value, VerifyError, i32
 from tileiras.layout import LinearLayout
 from tileiras.layout.memory import register_groups, vector_registers
 from tileiras.layout.scratch import box_of
-from tileiras.named_tuple import NamedTuple
+from tileiras.support import gf2
+from tileiras.support.named_tuple import NamedTuple
 
 from ..emit.builder import Number
 from ..emit.function import Area, FunctionLowering

@@ -29,7 +29,7 @@ from tileiras.ir import (
     i16,
     i32,
 )
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.named_tuple import NamedTuple
 
 from ..emit.function import FunctionLowering
 from ..emit.types import NATIVE_FLOATS, ROUNDING, count_of, element_of, scalar_type, vector_of

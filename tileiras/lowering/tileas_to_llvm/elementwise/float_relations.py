@@ -17,7 +17,7 @@ from functools import cache
 
 from tileiras.dialects import llvm
 from tileiras.ir import Value, i1
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.named_tuple import NamedTuple
 
 from ..emit.emitter import Emitter
 from ..emit.types import count_of, vector_of

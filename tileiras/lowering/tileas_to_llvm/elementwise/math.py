@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tileiras.dialects import llvm, nvvm
 from tileiras.ir import Operation, UnitAttr, Value, VerifyError, element_type_of, f32, i32
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.named_tuple import NamedTuple
 
 from ..emit.function import FunctionLowering
 from ..emit.types import count_of, vector_of

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import tileiras
-from tileiras import gf2
 from tileiras.dialects import llvm
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import IntegerType, Value, i32
 from tileiras.layout import LinearLayout
 from tileiras.layout.encoding import broadcast_layout, is_in_shared, renamed_layout
 from tileiras.layout.memory import moved_registers
+from tileiras.support import gf2
 
 from ..emit.function import FunctionLowering
 from ..emit.types import points_to_half_bytes, scalar_type

@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from tileiras import gf2
 from tileiras.dialects import llvm, nvvm
 from tileiras.ir import (
     UNKNOWN_LOC,
@@ -28,6 +27,7 @@ from tileiras.ir import (
     i32,
     i64,
 )
+from tileiras.support import gf2
 
 from .builder import FragmentBuilder, Number
 from .types import count_of, vector_of

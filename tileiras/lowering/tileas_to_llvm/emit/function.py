@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from tileiras.analysis.divisibility import DivisibilityAnalysis
 from tileiras.analysis.ranges import RangeAnalysis
 from tileiras.diagnostics import CompileError, DiagnosticEngine, ExitCode
+from tileiras.diagnostics.remarks import Remark
 from tileiras.dialects import llvm, nvvm
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
@@ -34,9 +35,8 @@ from tileiras.ir import (
 from tileiras.layout import LinearLayout
 from tileiras.layout.arena import ARENA_ALIGNMENT
 from tileiras.layout.encoding import held_layout
-from tileiras.named_tuple import NamedTuple
 from tileiras.reasons import Reason
-from tileiras.remarks import Remark
+from tileiras.support.named_tuple import NamedTuple
 from tileiras.targets import Target
 from tileiras.targets.sm import WARP_SIZE
 

@@ -20,7 +20,7 @@ from tileiras.dialects.nvvm.atomics import atomic_form
 from tileiras.ir import FloatType, IntegerType, Operation, StringAttr, Value, VerifyError, i32
 from tileiras.layout import LinearLayout
 from tileiras.layout.memory import register_groups
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.named_tuple import NamedTuple
 from tileiras.targets.requirements import admits
 
 from ..emit.function import FunctionLowering

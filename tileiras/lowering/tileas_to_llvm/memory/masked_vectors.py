@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tileiras import gf2
 from tileiras.analysis.mask_runs import mask_runs
 from tileiras.dialects import llvm, nvvm
 from tileiras.ir import TensorType, Value, VerifyError, element_type_of, i1
 from tileiras.layout import LinearLayout
 from tileiras.layout.memory import register_groups
+from tileiras.support import gf2
 
 from ..emit.emitter import FULL_WARP
 from ..emit.function import FunctionLowering

@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from tileiras import gf2
 from tileiras.dialects import llvm
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.ir import DYNAMIC, FloatType, IntegerType, Operation, Value, VerifyError, i32, i64
 from tileiras.layout import LinearLayout
+from tileiras.support import gf2
 
 from ..emit.builder import Number
 from ..emit.function import FunctionLowering

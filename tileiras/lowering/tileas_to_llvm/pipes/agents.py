@@ -15,7 +15,7 @@ from tileiras.dialects import llvm, nvvm
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.nv_tileas.agents import INHERITED, AgentSwitchOp
 from tileiras.ir import Block, IntegerAttr, Value, VerifyError, i32
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.named_tuple import NamedTuple
 from tileiras.targets.sm import WARP_SIZE, WARPGROUP, entry_registers
 
 from ..emit.emitter import FULL_WARP

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tileiras.ir import DYNAMIC, TensorType, Value, VerifyError
 from tileiras.layout import LinearLayout
 from tileiras.layout.encoding import offsets_of
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.named_tuple import NamedTuple
 
 from ..emit.function import FunctionLowering
 from ..emit.types import memory_type

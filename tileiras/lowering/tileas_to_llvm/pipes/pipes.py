@@ -37,7 +37,7 @@ from tileiras.dialects.nv_tileas.pipes import (
     ProducerTailOp,
 )
 from tileiras.ir import IntegerAttr, Operation, StringAttr, UnitAttr, Value, VerifyError, i1, i32
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.named_tuple import NamedTuple
 from tileiras.targets.pipe_protocol import COMMIT, EXPECT, NOINC, PipeProtocol
 
 from ..emit.emitter import FULL_WARP

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tileiras import analysis, gf2
+from tileiras import analysis
 from tileiras.analysis.dots import feeds_dots
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import Value, VerifyError, element_type_of, i32
@@ -14,7 +14,8 @@ from tileiras.layout.convert import Condition
 from tileiras.layout.encoding import is_in_shared, layout_of, offsets_of
 from tileiras.layout.shared import SharedAccess
 from tileiras.layout.staging import in_whole, load_access, part_of, slice_columns, store_access
-from tileiras.named_tuple import NamedTuple
+from tileiras.support import gf2
+from tileiras.support.named_tuple import NamedTuple
 
 from ..collective.convert_layout import (
     Place,

@@ -12,7 +12,7 @@ from tileiras.layout import LinearLayout
 from tileiras.layout.encoding import layout_of
 from tileiras.layout.matrix_descriptor import ADDRESS_MASK, ROWS, MatrixDescriptor, byte_offset, describe
 from tileiras.layout.tensor_memory import LANES, SCALES_IN_WORD, column_of, scale_columns, scale_places, word_columns
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.named_tuple import NamedTuple
 from tileiras.targets import MmaAtom, ScaledMmaAtom, mma_atom
 
 from ..collective.convert_layout import Place

@@ -16,7 +16,7 @@ from tileiras.ir import DenseArrayAttr, IntegerAttr, StringAttr, UnitAttr, Value
 from tileiras.layout import LinearLayout
 from tileiras.layout.encoding import is_in_shared, layout_of
 from tileiras.layout.matrix_descriptor import ADDRESS_MASK, MatrixDescriptor, byte_offset, describe
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.named_tuple import NamedTuple
 from tileiras.targets import Fragment, MmaAtom, mma_atom
 
 from ..collective.convert_layout import Place

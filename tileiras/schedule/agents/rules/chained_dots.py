@@ -22,9 +22,9 @@ from tileiras.dialects.nv_tileas.pipes import ConsumerReleaseOp, ConsumerWaitOp,
 from tileiras.ir import Block, BlockArgument, Operation, TensorType, Value
 from tileiras.layout.encoding import is_in_shared
 from tileiras.layout.tensor_memory import COLUMNS, LANES
-from tileiras.named_tuple import NamedTuple
 from tileiras.schedule.agents.held_stages import HeldStages, held_stages
 from tileiras.schedule.agents.slice import AgentSlice, CannotSpecialize, is_inside
+from tileiras.support.named_tuple import NamedTuple
 from tileiras.targets import mma_atom
 from tileiras.targets.pipe_protocol import TENSOR_MEMORY
 from tileiras.targets.sm import WARPGROUP

@@ -33,7 +33,6 @@ from tileiras.ir import Block, Builder, IntegerAttr, Operation, TensorType, Valu
 from tileiras.layout.encoding import layout_of
 from tileiras.layout.linear_layout import log2_exact
 from tileiras.layout.tensor_memory import COLUMNS
-from tileiras.named_tuple import NamedTuple
 from tileiras.reasons import Reason
 from tileiras.resources.agent_registers import BESIDE_ACCUMULATORS, RegisterShares
 from tileiras.schedule.agents.budget import FURTHER_WARPS, further_shares
@@ -41,6 +40,7 @@ from tileiras.schedule.agents.channels import Channel
 from tileiras.schedule.agents.further import Further
 from tileiras.schedule.agents.slice import AgentSlice, CannotSpecialize, is_inside
 from tileiras.schedule.agents.split import Agent, AgentProgram, Remainder, drop_unchanged, split
+from tileiras.support.named_tuple import NamedTuple
 from tileiras.targets import Target
 from tileiras.targets.pipe_protocol import ACCUMULATOR_LOADS, PAIR_PRODUCTS, PRODUCTS
 

@@ -34,6 +34,7 @@ from typing import TYPE_CHECKING
 from tileiras.analysis.agents import least_ctas_of
 from tileiras.analysis.dots_in_flight import is_of_tensor_memory, is_of_warpgroups
 from tileiras.diagnostics import DiagnosticEngine
+from tileiras.diagnostics.remarks import Remark
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
 from tileiras.dialects.nv_tileas.attributes import LOAD
@@ -41,7 +42,6 @@ from tileiras.ir import IntegerAttr, Operation, i32
 from tileiras.layout.accumulators import reads_a_in_tensor_memory
 from tileiras.layout.tensor_memory import COLUMNS
 from tileiras.reasons import Reason
-from tileiras.remarks import Remark
 from tileiras.resources.expected_registers import expected_registers
 from tileiras.resources.limits import threads_of
 from tileiras.schedule.agents.budget import resident_ctas

@@ -27,7 +27,6 @@ from tileiras.dialects.nv_tileas import names
 from tileiras.dialects.nv_tileas.agents import AgentSwitchOp
 from tileiras.ir import Block, Builder, MemoryRead, MemoryWrite, Operation, Value
 from tileiras.layout.arena import ARENA_ALIGNMENT, aligned_to
-from tileiras.named_tuple import NamedTuple
 from tileiras.reasons import Reason
 from tileiras.resources.agent_registers import RegisterShares
 from tileiras.resources.expected_registers import expected_registers
@@ -39,6 +38,7 @@ from tileiras.schedule.agents.slice import AgentSlice, CannotSpecialize
 from tileiras.schedule.agents.split import Agent, AgentProgram, Remainder, split
 from tileiras.schedule.materialize.box_ring import box_coordinates
 from tileiras.schedule.stored_tiles import LEAST_BYTES, as_it_comes, stored_in_boxes, tile_bytes
+from tileiras.support.named_tuple import NamedTuple
 from tileiras.targets import Target
 from tileiras.targets.pipe_protocol import BOX_STORES, STORES
 

@@ -26,16 +26,16 @@ from typing import TYPE_CHECKING, Any
 from tileiras.analysis.function_pass import FunctionPass
 from tileiras.analysis.warpgroup_turns import warps_of
 from tileiras.diagnostics import DiagnosticEngine
+from tileiras.diagnostics.remarks import Remark
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
 from tileiras.dialects.nv_tileas.agents import AgentSwitchOp
 from tileiras.ir import Block, Builder, IntegerAttr, Location, Operation, UnitAttr, i32
-from tileiras.named_tuple import NamedTuple
 from tileiras.reasons import Reason
-from tileiras.remarks import Remark
 from tileiras.schedule.cost_model import operation_cost
 from tileiras.schedule.resource_table import Unit, resources
+from tileiras.support.named_tuple import NamedTuple
 from tileiras.targets import Target
 from tileiras.targets.sm import NAMED_BARRIERS, WARPGROUP
 

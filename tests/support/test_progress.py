@@ -4,8 +4,8 @@ import io
 
 import pytest
 
-from tileiras import progress
-from tileiras.progress import Progress, shown
+from tileiras.support import progress
+from tileiras.support.progress import Progress, shown
 
 
 class Terminal(io.StringIO):

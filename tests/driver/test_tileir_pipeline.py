@@ -13,13 +13,13 @@ from tests.kernels.reasons import stated
 from tileiras import api
 from tileiras.cli import tileiras_opt
 from tileiras.diagnostics import CompileError, DiagnosticEngine
+from tileiras.diagnostics.remarks import Remark
+from tileiras.driver.tileir_pipeline import OPTIONS, ROWS, TileIRPipelineOptions, build, describe
 from tileiras.ir import Pass, PassManager, parse_module, print_op
 from tileiras.ir.pass_instrumentation import PassInstrumentation
 from tileiras.ir.pass_manager import PassContext
 from tileiras.passes import lookup_pass, names
 from tileiras.reasons import Reason
-from tileiras.remarks import Remark
-from tileiras.tileir_pipeline import OPTIONS, ROWS, TileIRPipelineOptions, build, describe
 
 KERNEL = matmul((64, 64, 64), steps=4).text
 ATTENTION = attention_like(1, rows=64, columns=64, depth=64, steps=4).text
@@ -196,9 +196,9 @@ class Placeless(PassInstrumentation):
                 self.found.append((name, inner.name))
 
 
-EXAMPLES = Path(__file__).parents[1] / "examples"
+EXAMPLES = Path(__file__).parents[2] / "examples"
 PLACED = [*EXAMPLES.glob("*.mlir"), *EXAMPLES.glob("kernels/*.mlir"),
-          *Path(__file__).parent.glob("lowering/cuda_tile_to_tileaa/*.mlir")]  # fmt: skip
+          *Path(__file__).parents[1].glob("lowering/cuda_tile_to_tileaa/*.mlir")]  # fmt: skip
 
 
 def test_every_operation_of_every_level_has_a_place():
@@ -384,7 +384,7 @@ def test_a_loop_without_room_fails_softly():
 
 
 def test_the_page_of_passes_says_what_they_declare():
-    docs = Path(__file__).parents[1] / "docs"
+    docs = Path(__file__).parents[2] / "docs"
     spec = importlib.util.spec_from_file_location("passes_tables", docs / "passes_tables.py")
     tables = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(tables)

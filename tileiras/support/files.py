@@ -8,7 +8,7 @@ import os
 import sys
 from typing import Any
 
-from tileiras.of_a_command import remembered
+from tileiras.support.command_cache import remembered
 
 RACY_NS = 2_000_000_000
 """Two seconds, the coarsest granularity of time stamps in use (FAT): a younger file may change without a new time."""

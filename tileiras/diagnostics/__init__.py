@@ -6,7 +6,7 @@ A diagnostic is a severity, a location, a message and notes.  Only `render` rend
       %2 = addf %a, %b : tile<4xf32>
            ^
 
-This module is at the bottom of the package and imports only `named_tuple` from it: a location is any object with
+This module is at the bottom of the package and imports only `support` from it: a location is any object with
 `resolve() -> FilePosition | None` and a readable `str()`.
 """
 
@@ -17,7 +17,10 @@ import enum
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.lazy import lazy_names
+from tileiras.support.named_tuple import NamedTuple
+
+__getattr__ = lazy_names(__name__, globals())
 
 
 class ExitCode(enum.IntEnum):
@@ -367,7 +370,7 @@ class DiagnosticEngine:
     def __init__(self, handlers: Iterable[Handler] = ()) -> None:
         self.diagnostics: list[Diagnostic] = []
         self.remarks = False
-        """Whether remarks on choices are requested (`tileiras.remarks`)."""
+        """Whether remarks on choices are requested (`tileiras.diagnostics.remarks`)."""
         self.trace = False
         """Whether each diagnostic gets a child with the place in the compiler where it was created."""
         self._handlers = tuple(handlers)

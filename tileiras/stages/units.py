@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import tileiras
 from tileiras.bytecode.versions import MAGIC, SUPPORTED, is_bytecode, looks_like_mlir
 from tileiras.diagnostics import CompileError, ExitCode
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from tileiras.ir import Operation

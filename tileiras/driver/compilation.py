@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import tileiras
-from tileiras import pipeline, units
+from tileiras import pipeline
 from tileiras.diagnostics import CompileError, Diagnostic, ExitCode
-from tileiras.files import stem
-from tileiras.kernel_inputs import KernelInputs, kernel_inputs
+from tileiras.driver.kernel_inputs import KernelInputs, kernel_inputs
+from tileiras.driver.steps import Keep, Steps, as_bytes
 from tileiras.options import CompileOptions
-from tileiras.stages import ByteStore
-from tileiras.steps import Keep, Steps, as_bytes
+from tileiras.stages import ByteStore, units
+from tileiras.support.files import stem
 
 if TYPE_CHECKING:
     from tileiras.ir import Operation
@@ -84,7 +84,7 @@ class Artifact:
             block = "x".join(map(str, launch["block"])) if "block" in launch else ""
             rows.append((kernel.name, block, launch.get("shared_memory", ""), len(launch.get("parameters", ()))))
         head = ("kernel", "block", "shared memory, bytes", "parameters")
-        return tileiras.html_table.table(f"{self.suffix.lstrip('.')}, {len(self.data)} bytes", rows, head)
+        return tileiras.support.html_table.table(f"{self.suffix.lstrip('.')}, {len(self.data)} bytes", rows, head)
 
     def __repr__(self) -> str:
         return f"<{self.suffix} of {', '.join(kernel.name for kernel in self.kernels)}: {len(self.data)} bytes>"

@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any
 
 import tileiras
 from tileiras.diagnostics import CompileError, Diagnostic, ExitCode, Severity, render
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
-    from .options import CompileOptions
-    from .units import Source
+    from ..options import CompileOptions
+    from ..stages.units import Source
 
 HOST_ARCHITECTURES = ("x86_64", "aarch64", "arm64ec")
 HOST_SYSTEMS = ("linux", "windows")
@@ -88,8 +88,8 @@ class Program:
             raise _refused("input buffer is null")
         given = configuration.input
         data = tileiras.ir.encoding.encoded(given, "<input>") if isinstance(given, str) else bytes(given)
-        source = tileiras.units.Source(data, "<input>", None, tileiras.units.kind_of(data))
-        version = tileiras.units.bytecode_version(data) if source.kind == tileiras.units.BYTECODE else ""
+        source = tileiras.stages.units.Source(data, "<input>", None, tileiras.stages.units.kind_of(data))
+        version = tileiras.stages.units.bytecode_version(data) if source.kind == tileiras.stages.units.BYTECODE else ""
         name = gpu_name or f"sm_{configuration.gpu}"
         if name not in tileiras.options.GPU_NAMES:
             raise _refused(tileiras.options.unsupported_gpu(name if isinstance(name, str) else repr(name), version))
@@ -121,7 +121,7 @@ class Program:
         self._output = None
         self.diagnostics = []
         try:
-            artifact = tileiras.compilation.compile_with(self._source, self._options, "cubin")
+            artifact = tileiras.driver.compilation.compile_with(self._source, self._options, "cubin")
         except CompileError as error:
             if error.code == ExitCode.COMPILE_FAILURE:
                 closing = Diagnostic(Severity.ERROR, None, "failed to compile Tile IR program")

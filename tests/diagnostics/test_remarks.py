@@ -7,15 +7,13 @@ from pathlib import Path
 import pytest
 
 from tests.kernels.dots import matmul
-from tileiras import api, locations
+from tileiras import api
 from tileiras.codegen import ptx, toolkit
 from tileiras.codegen.kernel_remarks import remark_on_kernels
 from tileiras.codegen.kernel_resources import kernel_resources
 from tileiras.codegen.ptxas import Resources
 from tileiras.diagnostics import CompileError, Diagnostic, DiagnosticEngine, Severity, to_json
-from tileiras.ir import FileLineColLoc
-from tileiras.reasons import Reason
-from tileiras.remarks import (
+from tileiras.diagnostics.remarks import (
     Remark,
     RemarkFilter,
     read_remarks,
@@ -24,6 +22,9 @@ from tileiras.remarks import (
     render_command_line,
     to_yaml,
 )
+from tileiras.ir import FileLineColLoc
+from tileiras.reasons import Reason
+from tileiras.stages import locations
 
 
 @pytest.fixture
@@ -162,7 +163,7 @@ def test_remarks_come_back_from_the_store_as_they_were():
     ]
 
 
-SAXPY = Path(__file__).parents[1] / "examples" / "saxpy.mlir"
+SAXPY = Path(__file__).parents[2] / "examples" / "saxpy.mlir"
 
 
 def test_remarks_change_nothing_and_are_asked_for():
@@ -208,7 +209,7 @@ def test_spills_are_missed_registers():
 
 
 EXAMPLES = sorted(
-    path for folder in ("", "kernels") for path in (Path(__file__).parents[1] / "examples" / folder).glob("*.mlir")
+    path for folder in ("", "kernels") for path in (Path(__file__).parents[2] / "examples" / folder).glob("*.mlir")
 )
 _ACCESS = re.compile(r"\b(ld\.global|st\.global|ld|st)([.\w]*?)(?:\.(v\d))?\.[bfsu](8|16|32|64)\b")
 

@@ -1,4 +1,4 @@
-"""`tileiras.named_tuple.NamedTuple` does what `typing.NamedTuple` does."""
+"""`tileiras.support.named_tuple.NamedTuple` does what `typing.NamedTuple` does."""
 
 import copy
 import pickle
@@ -6,7 +6,7 @@ import typing
 
 import pytest
 
-from tileiras import named_tuple
+from tileiras.support import named_tuple
 
 
 class Ours(named_tuple.NamedTuple):

@@ -26,8 +26,8 @@ from tileiras.diagnostics import (
     Severity,
     unique,
 )
-from tileiras.named_tuple import NamedTuple
 from tileiras.reasons import Argument, Reason
+from tileiras.support.named_tuple import NamedTuple
 
 KINDS = {"passed": "Passed", "missed": "Missed", "failed": "Failure", "analysis": "Analysis"}
 """Kind -> the tag of its YAML document."""

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 import tileiras
 from tileiras import ir
 from tileiras.diagnostics import CompileError, Diagnostic, FilePosition, Severity
+from tileiras.diagnostics.remarks import Remark
 from tileiras.ir import (
     UNKNOWN_LOC,
     BytecodeLoc,
@@ -32,7 +33,6 @@ from tileiras.ir import (
     NameLoc,
     OpaqueLoc,
 )
-from tileiras.remarks import Remark
 
 if TYPE_CHECKING:
     from tileiras.ir import Attribute, Operation

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import tileiras
-from tileiras import units
 from tileiras.diagnostics import CompileError, ExitCode, Locatable
-from tileiras.named_tuple import NamedTuple
+from tileiras.stages import units
+from tileiras.support.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from tileiras.ir import Operation

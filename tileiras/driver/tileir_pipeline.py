@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any
 
 import tileiras
 from tileiras.diagnostics import CompileError, Diagnostic, ExitCode, Severity
-from tileiras.named_tuple import NamedTuple
+from tileiras.diagnostics.remarks import Remark
 from tileiras.reasons import Reason
-from tileiras.remarks import Remark
+from tileiras.support.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from tileiras.ir import Pass

@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import tileiras
-from tileiras import pipeline, units
+from tileiras import pipeline
 from tileiras.diagnostics import Diagnostic
-from tileiras.files import stem
-from tileiras.kernel_inputs import KernelInput, KernelInputs
+from tileiras.driver.kernel_inputs import KernelInput, KernelInputs
 from tileiras.options import CompileOptions
-from tileiras.stages import ByteStore, StageContext, StageResult
+from tileiras.stages import ByteStore, StageContext, StageResult, units
+from tileiras.support.files import stem
 
 if TYPE_CHECKING:
     from tileiras.codegen.child_process import WaitingProgram

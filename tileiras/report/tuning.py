@@ -14,7 +14,7 @@ import numpy as np
 
 import tileiras
 from tileiras.diagnostics import CompileError, Diagnostic, ExitCode
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from tileiras.api import Artifact
@@ -158,8 +158,8 @@ def device() -> tuple[str, str]:
 
 def _only_entry(exported: Artifact) -> str:
     names = [
-        tileiras.units.entry_name(operation)
-        for operation in tileiras.units.entries_of(tileiras.api.parse(exported.data))
+        tileiras.stages.units.entry_name(operation)
+        for operation in tileiras.stages.units.entries_of(tileiras.api.parse(exported.data))
     ]
     if len(names) != 1:
         known = ", ".join(names) or "none"
@@ -194,10 +194,10 @@ def variants_of(
         None
         if callable(source)
         else source
-        if isinstance(source, tileiras.units.Source)
+        if isinstance(source, tileiras.stages.units.Source)
         else tileiras.api.open_source(source, None)
     )
-    if opened is None or opened.kind != tileiras.units.PYTHON:
+    if opened is None or opened.kind != tileiras.stages.units.PYTHON:
         if rows:
             message = "constants are those of a kernel of a cuTile Python file"
             raise CompileError.at(None, message, ExitCode.CONFIGURATION)

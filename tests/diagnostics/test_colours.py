@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from tileiras import colours
+from tileiras.diagnostics import colours
 
 TEXT = """\
 k.mlir:4:17: error: use of undeclared SSA value name

@@ -12,12 +12,12 @@ import tileiras
 import tileiras.api
 from tileiras import api
 from tileiras.diagnostics import CompileError, Diagnostic, DiagnosticEngine, ExitCode, Severity, render, to_json
+from tileiras.diagnostics.remarks import Remark
+from tileiras.driver.program import Program
 from tileiras.ir import FileLineColLoc
-from tileiras.program import Program
 from tileiras.reasons import Reason
-from tileiras.remarks import Remark
 
-SAXPY = Path(__file__).parents[1] / "examples" / "saxpy.mlir"
+SAXPY = Path(__file__).parents[2] / "examples" / "saxpy.mlir"
 
 
 def test_a_file_name_that_no_file_can_have_shows_no_source_line():

@@ -4,8 +4,8 @@ import os
 
 import pytest
 
-from tileiras import files
-from tileiras.files import write_atomically
+from tileiras.support import files
+from tileiras.support.files import write_atomically
 
 
 def no_function():

@@ -4,7 +4,7 @@ import pytest
 
 import tileiras
 from tileiras.diagnostics import CompileError, ExitCode
-from tileiras.program import Configuration, Program
+from tileiras.driver.program import Configuration, Program
 
 TEXT = b"""\
 cuda_tile.module @m {
