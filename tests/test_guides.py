@@ -18,10 +18,12 @@ PROGRAM = f"""
 import sys
 from tileiras.build.fingerprint import CodeBase, stage_roots
 from tileiras.cli import tileiras_opt
+from tileiras.options import CompileOptions
 from tileiras.pipeline import stage
-from tileiras.pipeline_text import describe
-assert "  {PASS} " in describe()
-assert "tileiras.registers.true_masks" in CodeBase().closure(stage_roots(stage("tileas")))[0]
+from tileiras.stages.tileas import explained
+row = stage("tileas")
+assert "{PASS}" in dict(explained(row.select(CompileOptions({{"gpu-name": "sm_90"}}))))
+assert "tileiras.registers.true_masks" in CodeBase().closure(stage_roots(row))[0]
 sys.exit(tileiras_opt.main([sys.argv[1], "--{PASS}", "--verify-roundtrip"]))
 """
 

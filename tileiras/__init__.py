@@ -22,7 +22,7 @@ _LAZY = {
     "compile": "tileiras.build.library",
     "parse": "tileiras.api",
     "tune": "tileiras.tuning",
-    "Artifact": "tileiras.compilation",
+    "Artifact": "tileiras.api",
     "Program": "tileiras.program",
     "CompileError": "tileiras.diagnostics",
     "Diagnostic": "tileiras.diagnostics",

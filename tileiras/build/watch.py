@@ -256,9 +256,9 @@ class Watch:
             self._settle(kernel)
             reports += done.reports
             for report in done.reports:
-                if report.text and (kernel.path, report.text) not in told:  # Most mistakes recur for all targets.
-                    told.add((kernel.path, report.text))
+                if report.text and (kernel.path, report.text) not in told:  # a mistake recurs for targets and products
                     self._error(report.text)
+                told.add((kernel.path, report.text))
             text = "" if any(report.code for report in done.reports) else self._remarks(kernel)
             if text:
                 self._error(text)

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import pathlib
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -45,6 +46,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("input", metavar="IN", help="a source or a build directory")
     parser.add_argument("arguments", metavar="ARG", nargs="*", help="arguments of the launch that is estimated")
     parser.add_argument("-o", "--output", metavar="FILE", required=True, help="the report; - for standard output")
+    parser.add_argument("--open", action="store_true", help="show the report in the browser once it is written")
     parser.add_argument("--format", choices=sorted(set(FORMATS.values())), help="html unless the name says otherwise")
     parser.add_argument("--against", metavar="OTHER", help="another source or build directory to compare with")
     parser.add_argument("--artifacts", metavar="FILE", help="of a build directory IN only the kernels whose artifacts "
@@ -68,6 +70,8 @@ def run(argv: Sequence[str]) -> int:
             outputs.reads(path, "the input" if path == given.input else "--against")
     output = outputs.writes(given.output, "the report")
     format = given.format or _format_of(output)
+    if given.open and output.is_stream:
+        raise UsageError("--open shows a file: -o names it")
     launch = _launch(given)
     gpu_name = given.gpu_name or (_target_of(launch) if launch is not None else "sm_90")
     options = CompileOptions({"gpu-name": gpu_name, "opt-level": given.opt_level, **compile_options.given(given, _OWN)})
@@ -80,6 +84,10 @@ def run(argv: Sequence[str]) -> int:
         other = _report(given.against, options, given.entry, None, line.say) if given.against is not None else None
         text = _rendered(report, other, format)
     outputs.publish([(output, text.encode("utf-8", "backslashreplace"))])
+    if given.open:
+        import webbrowser
+
+        webbrowser.open(pathlib.Path(output.path).absolute().as_uri())
     return _told_failures(report)
 
 
