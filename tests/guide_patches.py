@@ -48,8 +48,8 @@ def patched(name: str, folder: Path) -> Path:
     shutil.copytree(ROOT / "tileiras", folder / "tileiras", ignore=shutil.ignore_patterns("__pycache__"))
     for change in changes(name):
         target = folder / change.path
+        target.parent.mkdir(parents=True, exist_ok=True)
         if not target.exists() and not change.is_new:
             shutil.copy(ROOT / change.path, target)
-        target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(change.applied("" if change.is_new else target.read_text(encoding="utf-8")), encoding="utf-8")
     return folder

@@ -27,6 +27,37 @@ assert "tileiras.registers.true_masks" in CodeBase().closure(stage_roots(row))[0
 sys.exit(tileiras_opt.main([sys.argv[1], "--{PASS}", "--verify-roundtrip"]))
 """
 
+ATOM = """
+import pathlib, sys
+sys.path.insert(0, "tests/targets")
+import test_atom_rows as rows
+atom = rows.BULK_COPY_ATOMS["tma_load_im2col"]
+rows.check_ordering(atom)
+for target in ("sm_80", rows.asked_for(atom.requires)):
+    print(rows.assemble(sys.argv[1], pathlib.Path(), target, [rows.copy_line(atom)]).returncode)
+"""
+OPERATION = """
+import sys
+from pathlib import Path
+import numpy
+from tileiras import api
+from tileiras.ir import parse_module
+from tileiras.sim.interpreter.functions import evaluate
+assert evaluate("hypot", numpy.array([3.0, 1e300, 1.0]), numpy.array([4.0, 0.0, 0.0])).tolist() == [5.0, 1e300, 1.0]
+parse_module(Path("tests/dialects/cuda_tile/math.mlir").read_text(), "math.mlir")
+print(api.compile(sys.argv[1], gpu_name="sm_90", emit="llvm").text)
+"""
+
+
+def run(folder: Path, program: str, *arguments: str) -> str:
+    """The output of a program with the patched compiler."""
+    done = subprocess.run(
+        [sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=False, cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(folder)},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
 
 def test_a_hunk_has_one_place():
     change = Change("x", False, [" a\n+b\n c\n"])
@@ -39,12 +70,18 @@ def test_a_hunk_has_one_place():
 def test_adding_a_pass(tmp_path):
     folder = patched("adding-a-pass", tmp_path)
     (source,) = folder.glob("tests/passes/*.mlir")
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(source)], capture_output=True, text=True, check=False, cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(folder)},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    check(source.read_text(encoding="utf-8"), done.stdout)
+    check(source.read_text(encoding="utf-8"), run(folder, PROGRAM, str(source)))
+
+
+def test_adding_an_operation(tmp_path):
+    folder = patched("adding-an-op", tmp_path)
+    (source,) = folder.glob("tests/lowering/**/*.mlir")
+    check(source.read_text(encoding="utf-8"), run(folder, OPERATION, str(source)))
+
+
+def test_adding_an_atom(tmp_path, ptxas):
+    refused, accepted = run(patched("adding-an-atom", tmp_path), ATOM, ptxas).split()
+    assert refused != "0" and accepted == "0"
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in (ROOT / "docs/patches").glob("*.patch")))
