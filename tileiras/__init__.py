@@ -22,7 +22,7 @@ _LAZY = {
     "compile": "tileiras.build.library",
     "parse": "tileiras.api",
     "tune": "tileiras.report.tuning",
-    "Artifact": "tileiras.api",
+    "Artifact": "tileiras.driver.compilation",
     "Program": "tileiras.driver.program",
     "CompileError": "tileiras.diagnostics",
     "Diagnostic": "tileiras.diagnostics",

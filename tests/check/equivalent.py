@@ -18,6 +18,10 @@ from tileiras.ir import Operation
 _SPECIAL = {"%tid.x": 1023, "%laneid": 31, "%ctaid.x": (1 << 31) - 2, "%ctaid.y": 65534, "%ctaid.z": 65534}
 _SOLVED = ("mask bound", "type", "trip count", "number", "swizzle", "predicate")
 """Kinds that change one integer result, or the threads that execute a statement."""
+_TX_COUNT = (
+    'PTX ISA, "tx-count operation": the count may be from -(2^20-1) to 2^20-1; "Phase Completion": a phase ends only'
+    " without pending arrivals, and the moved statement is one"
+)
 _FREE = 64
 """Low bits that are known to be zero of a number without any other."""
 
@@ -203,8 +207,11 @@ def _by_rule(
     opcode, rest = (*re.split(r"\s+", code, maxsplit=1), "")[:2]
     result, *inputs = [each.strip() for each in rest.split(",")]
     registers = Registers(original, facts)
-    if fault.kind == "order moved" and code == "cp.async.commit_group" and " cp.async" not in f" {fault.changed[11:]}":
+    is_moved = fault.kind == "order moved"
+    if is_moved and code == "cp.async.commit_group" and " cp.async" not in f" {fault.changed[11:]}":
         return 'PTX ISA, "cp.async.commit_group": it groups the prior cp.async of its thread, and orders nothing else'
+    if is_moved and code.startswith("mbarrier.arrive.expect_tx") and "past cp.async.bulk" in fault.changed:
+        return _TX_COUNT
     if fault.kind == "type" and re.search(r"\.[su](?:32|64)", opcode) and inputs:
         limit = 1 << (63 if re.search(r"\.[su]64$", opcode) else 31)
         ends = [registers.most(each) for each in inputs]
