@@ -5,7 +5,7 @@
 matmul: throughput of a product of 1024 cubed over that of NumPy's f32 product.  rows: bytes read and written in a
 second over those of a NumPy copy of the same arrays.  compile: seconds to an object over those to PTX.  interpreter:
 its seconds over those of a launch.  Each figure is of the median of several runs; both sides have the same number of
-threads.
+threads.  Launches of one thread are measured in its processor time, which other processes do not lengthen.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ SIDE = 1024
 ROWS, COLUMNS = 4096, 1024
 
 
-def median(function: Callable[[], Any], runs: int) -> float:
+def median(function: Callable[[], Any], runs: int, clock: Callable[[], float] = time.perf_counter) -> float:
     """Seconds of a call, after one that is not counted."""
     function()
     times = []
     for _ in range(runs):
-        start = time.perf_counter()
+        start = clock()
         function()
-        times.append(time.perf_counter() - start)
+        times.append(clock() - start)
     return statistics.median(times)
 
 
@@ -79,10 +79,14 @@ class Bench:
     def __init__(self, options: argparse.Namespace) -> None:
         self.options = options
         self.figures: dict[str, float] = {}
+        self._clock = time.thread_time if options.threads == 1 else time.perf_counter
 
     def say(self, name: str, figure: float) -> None:
         self.figures[name] = round(figure, 3)
         print(f"{name:<40} {figure:8.2f}", flush=True)
+
+    def took(self, function: Callable[[], Any]) -> float:
+        return median(function, self.options.runs, self._clock)
 
     def launch(self, artifact: Any, entry: str, grid: Any, arguments: Sequence[Any]) -> Callable[[], None]:
         from tileiras import runtime
@@ -98,13 +102,11 @@ class Bench:
         draw = np.random.default_rng(0)
         a, b = (draw.standard_normal((SIDE, SIDE)).astype(np.float32) for _ in range(2))
         tile = (128, 128, 64)
-        numpy = median(lambda: a @ b, self.options.runs)
+        numpy = self.took(lambda: a @ b)
         for element, dtype in (("f32", np.float32), ("f16", np.float16), ("bf16", ml_dtypes.bfloat16)):
             artifact = tileiras.compile(product_text(element, tile), gpu_name=self.options.target)
             x, y, out = a.astype(dtype), b.astype(dtype), np.zeros((SIDE, SIDE), np.float32)
-            took = median(
-                self.launch(artifact, "product", (SIDE // tile[0], SIDE // tile[1]), [x, y, out]), self.options.runs
-            )
+            took = self.took(self.launch(artifact, "product", (SIDE // tile[0], SIDE // tile[1]), [x, y, out]))
             wide = x.astype(np.float32) @ y.astype(np.float32)
             assert np.allclose(out, wide, atol=1e-2), element
             self.say(f"matmul {element} / NumPy f32", numpy / took)
@@ -116,7 +118,7 @@ class Bench:
 
         x = np.random.default_rng(1).standard_normal((ROWS, COLUMNS)).astype(np.float32)
         out, weight, bias = np.empty_like(x), np.ones(COLUMNS, np.float32), np.zeros(COLUMNS, np.float32)
-        copy = median(lambda: np.copyto(out, x), self.options.runs)
+        copy = self.took(lambda: np.copyto(out, x))
 
         def slots(*arrays: Any) -> list[Any]:
             of_each = [(a, *a.shape, *(stride // a.itemsize for stride in a.strides)) for a in arrays]
@@ -124,13 +126,13 @@ class Bench:
 
         softmax = tileiras.compile(ROOT / "examples" / "softmax.py", gpu_name=self.options.target)
         run = self.launch(softmax, "softmax", ROWS, slots(x, out))
-        self.say("softmax / NumPy copy", copy / median(run, self.options.runs))
+        self.say("softmax / NumPy copy", copy / self.took(run))
         norm = tileiras.compile(ROOT / "examples" / "layer_norm.py", gpu_name=self.options.target)
         (kernel,) = norm.kernels
         given = slots(x, weight, bias, out)
         arguments = [*given, np.float32(1e-5)][: len(kernel.metadata["parameters"])]
         run = self.launch(norm, kernel.name, ROWS, arguments)
-        self.say("layer norm / NumPy copy", copy / median(run, self.options.runs))
+        self.say("layer norm / NumPy copy", copy / self.took(run))
 
     def examples(self) -> None:
         """Compile times, and the interpreter's times on the launches of the examples' tests."""
@@ -183,15 +185,15 @@ def main() -> int:
     parser.add_argument("--target", default="cpu")
     parser.add_argument("--runs", type=int, default=9)
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--parts", default="products,rows,examples")
     parser.add_argument("--json", metavar="FILE")
     options = parser.parse_args()
     # Before NumPy is loaded: its product has as many threads.
     for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ[name] = str(options.threads)
     bench = Bench(options)
-    bench.products()
-    bench.rows()
-    bench.examples()
+    for part in options.parts.split(","):
+        getattr(bench, part)()
     if options.json:
         Path(options.json).write_text(json.dumps(bench.figures, indent=2) + "\n")
     return 0

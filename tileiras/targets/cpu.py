@@ -8,7 +8,6 @@ under which names LLVM has them as processors; Arm Architecture Reference Manual
 from __future__ import annotations
 
 import functools
-import platform
 
 from tileiras.options import CPU_NAMES
 from tileiras.support.named_tuple import NamedTuple
@@ -60,6 +59,8 @@ def cpu_target(name: str) -> CpuTarget | None:
 @functools.cache
 def host() -> CpuTarget | None:
     """The highest level that this machine has; None without any."""
+    import platform  # compilations for a GPU do not load it
+
     machine = {"AMD64": "x86_64", "arm64": "aarch64"}.get(platform.machine(), platform.machine())
     if machine == "aarch64":
         return TARGETS["cpu-aarch64"]
