@@ -22,7 +22,7 @@ _LAZY = {
     "compile": "tileiras.build.library",
     "parse": "tileiras.api",
     "tune": "tileiras.tuning",
-    "Artifact": "tileiras.api",
+    "Artifact": "tileiras.compilation",
     "Program": "tileiras.program",
     "CompileError": "tileiras.diagnostics",
     "Diagnostic": "tileiras.diagnostics",
