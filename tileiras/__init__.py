@@ -10,10 +10,9 @@ __version__ = "0.1.0"
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from tileiras.api import parse
+    from tileiras.api import Artifact, parse
     from tileiras.build.library import compile
     from tileiras.check.checker import check
-    from tileiras.compilation import Artifact
     from tileiras.diagnostics import CompileError, Diagnostic
     from tileiras.program import Program
     from tileiras.tuning import tune
@@ -22,7 +21,7 @@ _LAZY = {
     "compile": "tileiras.build.library",
     "parse": "tileiras.api",
     "tune": "tileiras.tuning",
-    "Artifact": "tileiras.compilation",
+    "Artifact": "tileiras.api",
     "Program": "tileiras.program",
     "CompileError": "tileiras.diagnostics",
     "Diagnostic": "tileiras.diagnostics",
