@@ -76,10 +76,21 @@ class Tuned(NamedTuple):
 
     @property
     def ties(self) -> list[dict[str, Any]]:
-        """Options and constants of candidates within a tenth of the best time: the model cannot rank them."""
-        limit = (self.candidates[0].microseconds or 0.0) * (1 + RESOLUTION)
+        """Options and constants of candidates that the model cannot rank: within a tenth of the best time, or not
+        slower for all values of the parameters that are not known."""
+        best = self.candidates[0]
+        limit = (best.microseconds or 0.0) * (1 + RESOLUTION)
         return [{**each.constants, **each.options} for each in self.candidates if each.microseconds is not None
-                and each.microseconds <= limit]  # fmt: skip
+                and (each.microseconds <= limit or not _faster(best.estimate, each.estimate))]  # fmt: skip
+
+
+def _faster(one: Estimate | None, other: Estimate | None) -> bool:
+    """Whether the model can tell; measured times need no parameters."""
+    from tileiras.sim.estimate import uncertainty
+
+    if one is None or other is None:
+        return True
+    return uncertainty.faster(one.needs, other.needs, tileiras.targets.rates.gpu(one.gpu))
 
 
 def tune(
@@ -255,6 +266,8 @@ class Judge(NamedTuple):
             why = _difference(image, (variant.small, self.small), self.expected)
             if not why:
                 found = estimate(artifact, self.entry, variant.grid, self.args, gpu=self.gpu)
+                if found.doubt:
+                    found, why = None, f"the estimate is in doubt: {found.doubt}"
         except CompileError as error:
             why = error.diagnostics[0].message if error.diagnostics else str(error)
         except SimulationError as error:
