@@ -58,6 +58,11 @@ class Candidate(NamedTuple):
             return self.measured
         return None if self.estimate is None else self.estimate.microseconds
 
+    def may_take_as_long_as(self, other: Candidate) -> bool:
+        """Whether the model cannot tell that this one is faster; measured times are certain."""
+        one, two = self.estimate, other.estimate
+        return one is not None and two is not None and not one.faster_than(two)
+
 
 class Tuned(NamedTuple):
     """The options of the fastest candidate, and all candidates."""
@@ -81,16 +86,7 @@ class Tuned(NamedTuple):
         best = self.candidates[0]
         limit = (best.microseconds or 0.0) * (1 + RESOLUTION)
         return [{**each.constants, **each.options} for each in self.candidates if each.microseconds is not None
-                and (each.microseconds <= limit or not _faster(best.estimate, each.estimate))]  # fmt: skip
-
-
-def _faster(one: Estimate | None, other: Estimate | None) -> bool:
-    """Whether the model can tell; measured times need no parameters."""
-    from tileiras.sim.estimate import uncertainty
-
-    if one is None or other is None:
-        return True
-    return uncertainty.faster(one.needs, other.needs, tileiras.targets.rates.gpu(one.gpu))
+                and (each.microseconds <= limit or best.may_take_as_long_as(each))]  # fmt: skip
 
 
 def tune(

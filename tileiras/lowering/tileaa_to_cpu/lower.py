@@ -17,6 +17,7 @@ from .plan import Plan, is_tile
 from .shape import EXPRESSIONS
 from .tiles import At, Tile, vector_dim
 
+
 Family = Callable[["Lowering", Any], None]
 """The rule of an operation that is no expression."""
 

@@ -6,7 +6,9 @@ from typing import Any
 
 from tileiras.diagnostics import counted
 from tileiras.named_tuple import NamedTuple
+from tileiras.sim.estimate import uncertainty
 from tileiras.sim.estimate.uncertainty import Needs
+from tileiras.targets import rates
 
 NO_NEEDS = Needs(0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 BOUNDS = ("tensor", "MUFU", "issue", "shared memory", "L2", "DRAM", "latency", "barrier wait", "power")
@@ -144,6 +146,10 @@ class Estimate(NamedTuple):
     """Why the figure is not to be relied on; empty if nothing speaks against it."""
     teraflops: dict[str, float] = {}
     """Type of the operands of dots -> throughput of the launch."""
+
+    def faster_than(self, other: Estimate) -> bool:
+        """Whether it takes less time than another on the same GPU, for all values of the unknown parameters."""
+        return uncertainty.faster(self.needs, other.needs, rates.gpu(self.gpu))
 
     @property
     def headline(self) -> str:
