@@ -83,10 +83,13 @@ def taken(found: Timed) -> Taken:
     estimate = found.estimate
     if estimate is None:
         return Taken(None, refusal=found.refusal, seconds=round(found.seconds, 2))
+    if estimate.doubt:
+        return Taken(None, refusal=f"in doubt: {estimate.doubt}", seconds=round(found.seconds, 2))
     held = estimate.occupancy
     return Taken(
         estimate.microseconds, estimate.bound, "", _largest(estimate.utilization), _largest(estimate.by_reason()),
         f"{held.ctas} CTAs, {held.warps} warps an SM ({held.limit}), {held.waves:.2f} waves", round(found.seconds, 2),
+        estimate.low, estimate.high, list(estimate.needs),
     )  # fmt: skip
 
 

@@ -6,6 +6,10 @@ import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from tileiras.sim.estimate import uncertainty
+from tileiras.sim.estimate.uncertainty import Needs
+from tileiras.targets import rates
+
 WORST = 10
 
 
@@ -22,6 +26,11 @@ class Taken(NamedTuple):
     occupancy: str = ""
     seconds: float = 0.0
     """That the estimate itself took."""
+    low: float = 0.0
+    high: float = 0.0
+    """Of the interval of the time, in microseconds."""
+    needs: list[float] = []
+    """`sim.estimate.uncertainty.Needs`, to compare under the same parameters."""
 
     def reason(self) -> str:
         """What bounds the code, in one line."""
@@ -49,6 +58,18 @@ class Ranked(NamedTuple):
             return None
         return mine.microseconds / self.theirs.microseconds
 
+    def ratios(self, plan: str) -> tuple[float, float] | None:
+        """(least, largest) ratio over the parameters that are not known, the same for both."""
+        mine = self.ours.get(plan)
+        if self.ratio(plan) is None or mine is None or self.theirs is None or not mine.needs or not self.theirs.needs:
+            return None
+        return uncertainty.ratios(Needs(*mine.needs), Needs(*self.theirs.needs), rates.gpu(self.gpu))
+
+    def claim(self, plan: str) -> str:
+        """`faster` or `slower` where ours is for all values of the parameters, else empty."""
+        found = self.ratios(plan)
+        return "" if found is None else "faster" if found[1] < 1 else "slower" if found[0] > 1 else ""
+
 
 def head(plans: Sequence[str], reference: bool) -> str:
     cells = ["kernel", "GPU"]
@@ -66,8 +87,15 @@ def line(row: Ranked, reference: bool) -> str:
         else:
             cells += [f"{found.microseconds:.1f}", found.bound]
     if reference:
-        cells += ["-" if (ratio := row.ratio(plan)) is None else f"{ratio:.2f}" for plan in row.ours]
+        cells += [_ratio(row, plan) for plan in row.ours]
     return f"| {' | '.join([*cells, row.wrong[:80]])} |"
+
+
+def _ratio(row: Ranked, plan: str) -> str:
+    ratio, found = row.ratio(plan), row.ratios(plan)
+    if ratio is None:
+        return "-"
+    return f"{ratio:.2f}" if found is None else f"{ratio:.2f} ({found[0]:.2f} to {found[1]:.2f})"
 
 
 KINDS: dict[str, Callable[[Ranked], bool]] = {
@@ -89,12 +117,22 @@ def means(rows: Sequence[Ranked]) -> list[str]:
         for plan in dict.fromkeys(plan for row in rows if row.gpu == gpu for plan in row.ours):
             words = []
             for kind, of_kind in KINDS.items():
-                ratios = [row.ratio(plan) for row in rows if row.gpu == gpu and of_kind(row)]
-                if known := [ratio for ratio in ratios if ratio is not None]:
-                    words.append(f"{kind} {mean(known):.2f} ({len(known)})")
+                some = [row for row in rows if row.gpu == gpu and of_kind(row) and row.ratio(plan) is not None]
+                if some:
+                    words.append(f"{kind} {_mean_with_interval(some, plan)} ({len(some)})")
             if words:
                 lines.append(f"{gpu}, {plan}: ours takes of the reference's time {', '.join(words)}")
     return lines
+
+
+def _mean_with_interval(rows: Sequence[Ranked], plan: str) -> str:
+    """The geometric mean of the ratios, and its extremes over the parameters where all rows have them."""
+    found = [row.ratios(plan) for row in rows]
+    known = [pair for pair in found if pair is not None]
+    text = f"{mean([row.ratio(plan) or 1.0 for row in rows]):.2f}"
+    if len(known) < len(rows):
+        return text
+    return f"{text} between {mean([low for low, _ in known]):.2f} and {mean([high for _, high in known]):.2f}"
 
 
 def best_plans(rows: Sequence[Ranked]) -> list[str]:

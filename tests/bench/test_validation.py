@@ -8,6 +8,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 import pytest
 
 from bench import validation  # noqa: E402
+from bench.halves import calibrates
+from bench.ladders import LADDERS
 from bench.published import Published, published  # noqa: E402
 from bench.real_sizes import BENCHMARKS, Constant, slots  # noqa: E402
 from bench.validation import Row  # noqa: E402
@@ -44,7 +46,9 @@ def test_every_published_figure_is_of_a_benchmark_and_of_a_gpu_that_there_are():
     assert {rates.gpu(each.gpu).name for each in rows} == {each.gpu for each in rows}
     fitted = {each.gpu for each in rows if each.fitted}
     marked = {name for name in rates.names() if any(f.kind == "fitted" for f in rates.gpu(name).sources.values())}
-    assert fitted == marked
+    # A fitted figure comes from rows that are marked, or from a ladder of the calibrating half.
+    calibrating = {rates.gpu(ladder.gpu).target for ladder in LADDERS if calibrates(ladder.name)}
+    assert fitted <= marked and all(rates.gpu(name).target in calibrating for name in marked - fitted)
 
 
 def test_a_launch_of_a_benchmark_is_as_its_configuration_says():

@@ -58,7 +58,7 @@ def test_every_command_estimates_one_time(capsys, tmp_path, maps):
 
 
 def microseconds(text: str, gpu: str) -> float:
-    match = re.match(rf"saxpy on {gpu}: ([\d.]+) us, bound by ", text)
+    match = re.match(rf"saxpy on {gpu}: ([\d.]+) us \([\d.e+]+ to [\d.e+]+\), bound by ", text)
     assert match is not None, text
     return float(match.group(1))
 

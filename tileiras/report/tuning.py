@@ -58,6 +58,11 @@ class Candidate(NamedTuple):
             return self.measured
         return None if self.estimate is None else self.estimate.microseconds
 
+    def may_take_as_long_as(self, other: Candidate) -> bool:
+        """Whether the model cannot tell that this one is faster; measured times are certain."""
+        one, two = self.estimate, other.estimate
+        return one is not None and two is not None and not one.faster_than(two)
+
 
 class Tuned(NamedTuple):
     """The options of the fastest candidate, and all candidates."""
@@ -76,10 +81,12 @@ class Tuned(NamedTuple):
 
     @property
     def ties(self) -> list[dict[str, Any]]:
-        """Options and constants of candidates within a tenth of the best time: the model cannot rank them."""
-        limit = (self.candidates[0].microseconds or 0.0) * (1 + RESOLUTION)
+        """Options and constants of candidates that the model cannot rank: within a tenth of the best time, or not
+        slower for all values of the parameters that are not known."""
+        best = self.candidates[0]
+        limit = (best.microseconds or 0.0) * (1 + RESOLUTION)
         return [{**each.constants, **each.options} for each in self.candidates if each.microseconds is not None
-                and each.microseconds <= limit]  # fmt: skip
+                and (each.microseconds <= limit or best.may_take_as_long_as(each))]  # fmt: skip
 
 
 def tune(
@@ -255,6 +262,8 @@ class Judge(NamedTuple):
             why = _difference(image, (variant.small, self.small), self.expected)
             if not why:
                 found = estimate(artifact, self.entry, variant.grid, self.args, gpu=self.gpu)
+                if found.doubt:
+                    found, why = None, f"the estimate is in doubt: {found.doubt}"
         except CompileError as error:
             why = error.diagnostics[0].message if error.diagnostics else str(error)
         except SimulationError as error:

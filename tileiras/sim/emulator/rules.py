@@ -52,6 +52,12 @@ RULES = {
         "own 'the standard memory consistency model synchronization mechanisms also apply': acquire and release are "
         "enough",
     ),
+    "ended-block": Rule(
+        "a block's shared memory may be accessed only while the block has not ended (PTX ISA, State Spaces: shared "
+        "memory lives as long as its CTA)",
+        "fast.cu (matmul_8 to matmul_12) has blocks of a cluster arrive at each other's barriers, and store results by "
+        "bulk copies, without a meeting at the end: such an arrival has no waiter, and such a copy still completes",
+    ),
     "tensor-pipeline": Rule(
         "products execute in the order of issue when they have the same accumulator and shape, and tcgen05.cp is not "
         "among what executes so behind tcgen05.mma (PTX ISA, Pipelined tcgen05 Instructions)",

@@ -76,6 +76,7 @@ class Simulation:
         self.code: list[dict[int, float]] = [{} for _ in range(members)]  # by SM: line of code -> when it arrives
         self.products = products or {}
         self.tensor_cycles: dict[int, float] = {}  # by instruction of an `mma`, computed on demand
+        self.tensor_flop: dict[int, tuple[str, float]] = {}  # the same: type of the operands, FLOP
         self.machine = machine
         self.gpu = gpu
         self.members = members

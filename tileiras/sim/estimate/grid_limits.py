@@ -31,7 +31,7 @@ def limit(busy: Mapping[str, float], servers: Mapping[str, int], gpu: Gpu, activ
     """
     reach = gpu.tensor_reach
     tensor = max((cycles / servers[unit] for unit, cycles in busy.items() if TITLES[unit] == "tensor"), default=0.0)
-    power = tensor / (gpu.sms * reach) if _at_full_rate(recording) else 0.0
+    power = tensor / (gpu.sms * reach) if at_full_rate(recording) else 0.0
     found = [Limit(power, "power", f"tensor cores keep up {reach:.0%} of their peak on the whole chip")]
     for unit in _SHARED:
         if busy.get(unit):
@@ -40,7 +40,7 @@ def limit(busy: Mapping[str, float], servers: Mapping[str, int], gpu: Gpu, activ
     return max(found, key=lambda limit: (limit.cycles, limit.by))
 
 
-def _at_full_rate(recording: Recording) -> bool:
+def at_full_rate(recording: Recording) -> bool:
     """Whether dots are asynchronous, as in the measurements of `tensor_reach`.
 
     Dots in registers have a rate of their own, a part of the peak, at which no power limit was observed: 383 TFLOP/s by

@@ -13,7 +13,7 @@ from tileiras.codegen.machine_code import INSTRUCTION_BYTES
 from tileiras.sim.emulator.launch.emulation import launch_shapes
 from tileiras.sim.emulator.rules import RULES
 from tileiras.sim.errors import SimulationError
-from tileiras.sim.estimate import drawing, fill_levels, grid_limits, locks, sampling, steady_state
+from tileiras.sim.estimate import drawing, fill_levels, grid_limits, locks, sampling, steady_state, uncertainty
 from tileiras.sim.estimate.bottlenecks import bound_by, phases_of, reasons_of, shares_of_bounds, utilization_of
 from tileiras.sim.estimate.engine import CODE_LINE, PREFETCHED, Simulation
 from tileiras.sim.estimate.events import ClusterTrace, Recording
@@ -25,15 +25,19 @@ from tileiras.sim.estimate.recorder import joined, record
 from tileiras.sim.estimate.result import Estimate, Link, Occupied, Stall, SteadyLoop
 from tileiras.sim.estimate.sampling import Sampled
 from tileiras.sim.estimate.traffic import Cache, traffic
-from tileiras.sim.estimate.units import L1_AND_SHARED, L2_PORT, Shares
+from tileiras.sim.estimate.units import L1_AND_SHARED, L2_PORT, TITLES, Shares
 from tileiras.sim.memory import Journal
-from tileiras.support.named_tuple import NamedTuple
+from tileiras.targets import best_published
 from tileiras.targets.rates import Gpu
 from tileiras.targets.sm import WARP_SIZE, occupancy
 
 _AGREE = 0.01
 """Relative difference up to which two stretches of a steady state count as equal in length."""
 _DOUBTFUL = 0.05
+_FULL = 1.01
+"""Utilisation that no unit exceeds, up to the extrapolation of loops."""
+_ABOVE_BEST = 1.02
+"""Throughput over the best published from which an estimate is in doubt: clocks of one card differ by as much."""
 _FIRST_KEPT = 8
 _STRETCH = 4
 _SIMULATED_AT_ONCE = 150_000
@@ -60,6 +64,8 @@ class Run(NamedTuple):
     """Of the longest simulation."""
     busy: dict[str, float]
     """Unit -> busy cycles of all its instances on all SMs of the simulation, for the whole run."""
+    flops: dict[str, float]
+    """Type of operands -> FLOP of dots on all SMs of the simulation, for the whole run."""
     stalls: dict[tuple[int, str], float]
     issued: dict[int, float]
     per_iteration: float
@@ -357,12 +363,16 @@ class Model:
         limit = self._limit(run)
         if limit.cycles > cycles:
             self.note(f"{limit.note}: without that limit it would take {cycles:.0f} cycles")
-        if self.walker.doubtful > _DOUBTFUL:
-            self.note(f"the path through the machine code is in doubt: {self.walker.doubtful:.0%} of what warps did is "
-                      "joined with other executions of its instructions")  # fmt: skip
         gpu = self.gpu
         outcome = run.outcome
         utilization = utilization_of(run.busy, run.cycles, outcome)
+        over = {unit: share for unit, share in utilization.items() if share > _FULL}
+        assert not over, f"units are busy for more than all of the time: {over}"
+        total_us = max(cycles, limit.cycles) / gpu.clock_mhz + gpu.launch_microseconds
+        needs = uncertainty.split(total_us, self._busy_microseconds(run), gpu.launch_microseconds)
+        low, high = uncertainty.interval(needs, gpu)
+        each = self.clusters * self.mean / len(run.sample.clusters)
+        teraflops = {key: work * each / total_us / 1e6 for key, work in sorted(run.flops.items())}
         phases, pipes = phases_of(outcome, gpu.clock_mhz), fill_levels.pipes(outcome, gpu.clock_mhz)
         total = sum(run.issued.values()) + sum(run.stalls.values())
         stalls = self._stalls(run, total)
@@ -372,13 +382,35 @@ class Model:
         )  # fmt: skip
         return Estimate(
             entry=self.image.entry, gpu=gpu.name, cycles=max(cycles, limit.cycles),
-            microseconds=max(cycles, limit.cycles) / gpu.clock_mhz + gpu.launch_microseconds,
+            microseconds=total_us, low=low, high=high, needs=needs, doubt=self._doubt(teraflops), teraflops=teraflops,
             bound=limit.by if limit.cycles > cycles else bound_by(utilization, reasons_of(stalls)),
             bounds=shares_of_bounds(phases),
             utilization=utilization, stalls=stalls, issued=sum(run.issued.values()) / total if total else 0.0,
             occupancy=held, steady=self._steady_loop(run), phases=phases, pipes=pipes, notes=tuple(self.notes),
             trace=drawing.trace_events(outcome, self.machine.instructions, gpu.clock_mhz, pipes),
         )  # fmt: skip
+
+    def _busy_microseconds(self, run: Run) -> dict[str, float]:
+        """Unit -> time that its work of the whole grid takes, with all SMs that have work."""
+        each = self.clusters * self.mean / len(run.sample.clusters) / run.sample.active / self.gpu.clock_mhz
+        found: dict[str, float] = {}
+        for unit, cycles in run.busy.items():
+            title, servers = TITLES[unit], len(run.outcome.sms[0].free[unit])
+            reach = self.gpu.tensor_reach if title == "tensor" and grid_limits.at_full_rate(self.recording) else 1.0
+            found[title] = max(found.get(title, 0.0), cycles * each / servers / reach)
+        return found
+
+    def _doubt(self, teraflops: dict[str, float]) -> str:
+        """Reasons not to rely on the figure."""
+        found = []
+        if self.walker.doubtful > _DOUBTFUL:
+            found.append(f"the path through the machine code joins {self.walker.doubtful:.0%} of what warps did with "
+                         "other executions of its instructions")  # fmt: skip
+        for key, rate in teraflops.items():
+            best = best_published.best(self.gpu.name, key)
+            if best is not None and rate > best.value * _ABOVE_BEST:
+                found.append(f"{rate:.0f} TFLOP/s of {key} are more than the best published, {best.value:.0f}")
+        return "; ".join(found)
 
     def _stalls(self, run: Run, total: float) -> tuple[Stall, ...]:
         rows = []
@@ -415,9 +447,17 @@ def _busy(outcome: Outcome) -> dict[str, float]:
     return busy
 
 
+def _flops(outcome: Outcome) -> dict[str, float]:
+    flops: dict[str, float] = {}
+    for sm in outcome.sms:
+        for key, work in sm.flops.items():
+            flops[key] = flops.get(key, 0.0) + work
+    return flops
+
+
 def _whole(outcome: Outcome, sample: Sample) -> Run:
     issued = {index: float(times) for index, times in outcome.issued.items()}
-    return Run(outcome.cycles, outcome, _busy(outcome), outcome.stalls, issued, 0.0, 0, sample)
+    return Run(outcome.cycles, outcome, _busy(outcome), _flops(outcome), outcome.stalls, issued, 0.0, 0, sample)
 
 
 def _extended(
@@ -430,5 +470,6 @@ def _extended(
 
     return Run(
         last.cycles + times * (last.cycles - before.cycles), last, longer(_busy(before), _busy(last)),
-        longer(before.stalls, last.stalls), longer(before.issued, last.issued), per_iteration, kept, sample,
+        longer(_flops(before), _flops(last)), longer(before.stalls, last.stalls), longer(before.issued, last.issued),
+        per_iteration, kept, sample,
     )  # fmt: skip

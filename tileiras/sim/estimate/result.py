@@ -6,7 +6,11 @@ from typing import Any
 
 from tileiras.diagnostics import counted
 from tileiras.support.named_tuple import NamedTuple
+from tileiras.sim.estimate import uncertainty
+from tileiras.sim.estimate.uncertainty import Needs
+from tileiras.targets import rates
 
+NO_NEEDS = Needs(0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 BOUNDS = ("tensor", "MUFU", "issue", "shared memory", "L2", "DRAM", "latency", "barrier wait", "power")
 """Bounds of a kernel, besides pipes that it may saturate (`FMA`, `ALU`, `FP64`, `LSU` and so on)."""
 
@@ -132,6 +136,26 @@ class Estimate(NamedTuple):
     trace: dict[str, Any]
     """Of the simulated time, for Chrome and Perfetto: processes are SMs, with a track for each warp, agent (warps
     with one path) and unit, and counters of the full stages of pipes."""
+    low: float = 0.0
+    """Microseconds: the least over the parameters that are not known (`uncertainty`)."""
+    high: float = 0.0
+    """The most."""
+    needs: Needs = NO_NEEDS
+    """Parts of the time by the parameters that they depend on: comparisons are made under the same parameters."""
+    doubt: str = ""
+    """Why the figure is not to be relied on; empty if nothing speaks against it."""
+    teraflops: dict[str, float] = {}
+    """Type of the operands of dots -> throughput of the launch."""
+
+    def faster_than(self, other: Estimate) -> bool:
+        """Whether it takes less time than another on the same GPU, for all values of the unknown parameters."""
+        return uncertainty.faster(self.needs, other.needs, rates.gpu(self.gpu))
+
+    @property
+    def headline(self) -> str:
+        """The figure with its interval and doubt."""
+        text = f"{self.microseconds:.4g} us ({self.low:.4g} to {self.high:.4g})"
+        return f"{text}, in doubt: {self.doubt}" if self.doubt else text
 
     def by_ptx_line(self) -> list[LineStall]:
         return _by_line(self.stalls, lambda stall: (None, stall.ptx_line))
@@ -160,7 +184,7 @@ class Estimate(NamedTuple):
         busy = sorted(self.utilization.items(), key=lambda each: (-each[1], each[0]))[:6]
         held = self.occupancy
         rows = [
-            ("time", f"{self.microseconds:.4g} us"), ("bound by", self.bound),
+            ("time", self.headline), ("bound by", self.bound),
             ("units", ", ".join(f"{name} {share:.0%}" for name, share in busy)),
             ("warps wait for", ", ".join(f"{name} {share:.0%}" for name, share in list(self.by_reason().items())[:6])),
             ("occupancy", f"{counted(held.ctas, 'CTA')}, {counted(held.warps, 'warp')} an SM ({held.limit})"),
@@ -169,14 +193,14 @@ class Estimate(NamedTuple):
         return table(f"{self.entry} on {self.gpu}", rows)
 
     def __str__(self) -> str:
-        lines = [f"{self.entry} on {self.gpu}: {self.microseconds:.4g} us, bound by {self.bound}"]
+        lines = [f"{self.entry} on {self.gpu}: {self.headline}, bound by {self.bound}"]
         busy = sorted(self.utilization.items(), key=lambda each: (-each[1], each[0]))
         lines.append("units: " + ", ".join(f"{name} {share:.0%}" for name, share in busy[:6] if share >= 0.005))
         reasons = list(self.by_reason().items())[:6]
         lines.append(f"warps: issue {self.issued:.0%}, " + ", ".join(f"{name} {share:.0%}" for name, share in reasons))
         held = self.occupancy
-        fill = f"{counted(held.ctas, 'CTA')}, {counted(held.warps, 'warp')} an SM ({held.limit})"
-        lines.append(f"{fill}, {held.waves:.3g} waves")
+        resident = f"{counted(held.ctas, 'CTA')}, {counted(held.warps, 'warp')} an SM ({held.limit})"
+        lines.append(f"{resident}, {held.waves:.3g} waves")
         return "\n".join([*lines, *self.notes])
 
 

@@ -21,14 +21,18 @@ LEAST_TCGEN05 = 42.0
 _WARPGROUP = 4
 
 
-def tensor_rate(engine: Simulation, multiply: Multiply) -> float:
-    """FLOP per cycle of an SM."""
+def type_key(multiply: Multiply) -> str:
+    """The key of the operands in `rates.Gpu.tensor`."""
     name = multiply.type
     key = {"bf16": "f16", "f16": "f16", "tf32": "tf32", "f64": "f64"}.get(name)
     if key is None:
         key = "i8" if name[0] in "sub" else "f4" if name == "e2m1" and multiply.k >= 64 else "f8"
-    if key == "f16" and multiply.accumulator == "f16":
-        key = "f16_f16"
+    return "f16_f16" if key == "f16" and multiply.accumulator == "f16" else key
+
+
+def tensor_rate(engine: Simulation, multiply: Multiply) -> float:
+    """FLOP per cycle of an SM."""
+    key = type_key(multiply)
     table = engine.gpu.mma_sync if multiply.kind == "mma" else engine.gpu.tensor
     rate = table.get(key) or engine.gpu.tensor.get(key)
     if not rate:
@@ -41,6 +45,7 @@ def begin_product(engine: Simulation, warp: Warp, event: Event, index: int, at: 
     work = 2.0 * multiply.m * multiply.n * multiply.k
     latency = engine.gpu.latency
     sm = warp.sm
+    sm.calculated(type_key(multiply), work / (_WARPGROUP if multiply.kind == "wgmma" else 1))
     if multiply.kind == "wgmma":
         # Each of the four warps multiplies 16 rows on its own sub-core; B is read once for all of them.
         cycles = work / rate
@@ -71,6 +76,8 @@ def multiply_in_registers(engine: Simulation, warp: Warp, index: int, at: float)
         cycles = engine.tensor_cycles[index] = _cycles_in_registers(engine, index)
     if not cycles:
         return at, "", None
+    key, flop = engine.tensor_flop[index]
+    warp.sm.calculated(key, flop)
     start = warp.sm.take("tensor", warp.sub_core, at, cycles)
     cause = Cause("tensor", warp.number, index, at, start, start + cycles)
     if instruction.write_scoreboard is not None:
@@ -90,6 +97,7 @@ def _cycles_in_registers(engine: Simulation, index: int) -> float:
     work = mma_flops(instruction)
     if work is None:
         work = 2.0 * multiply.m * multiply.n * multiply.k * engine.machine.parts[index]
+    engine.tensor_flop[index] = (type_key(multiply), work)
     return work * SUB_CORES / tensor_rate(engine, multiply)
 
 def _tcgen05(

@@ -274,6 +274,9 @@ class Multiprocessor:
             self.stored = max(self.stored, done)
         return start, done + self.latency(missing)
 
+    def calculated(self, key: str, work: float) -> None:
+        self.flops[key] = self.flops.get(key, 0.0) + work
+
     # -- tensor cores ----------------------------------------------------------------------------------------------
 
     def read_operands(self, start: float, cycles: float, size: float) -> float:

@@ -177,7 +177,7 @@ def resolve_shared(
             position, thread = _first(np.broadcast_to(bad, base.shape), threads)
             group.fault("a shared::cluster address outside the cluster", item, thread, int(addresses.flat[0]))
         blocks = blocks + rank
-        if (ended := batch.live_threads[blocks] == 0).any():
+        if (ended := batch.live_threads[blocks] == 0).any() and "ended-block" not in group.launch.waived:
             position, thread = _first(np.broadcast_to(ended, base.shape), threads)
             gone = tuple(int(v) for v in batch.ctaid[:, np.broadcast_to(blocks, base.shape)[position]])
             group.fault(f"shared memory of block {gone}, which has ended", item, thread)

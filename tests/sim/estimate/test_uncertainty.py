@@ -1,0 +1,58 @@
+"""Intervals over unknown parameters, and comparisons under the same parameters."""
+
+import pytest
+
+from tileiras.sim.estimate import uncertainty
+from tileiras.sim.estimate.uncertainty import Needs
+from tileiras.targets import best_published, rates
+from tileiras.targets.rates import gpu
+
+H200 = gpu("H200")
+
+
+def needs(l2: float = 0.0, dram: float = 0.0, tensor: float = 0.0, other: float = 0.0, rest: float = 0.0) -> Needs:
+    return Needs(l2, dram, tensor, other, rest, 0.0)
+
+
+def test_the_parts_of_a_time_are_the_time():
+    found = uncertainty.split(102.0, {"L2": 60.0, "tensor": 80.0, "issue": 90.0, "FMA": 20.0}, 2.0)
+    assert found == Needs(60.0, 0.0, 80.0, 90.0, 10.0, 2.0)
+    assert found.under(dict.fromkeys(uncertainty.PARAMETERS, 1.0)) == 102.0
+
+
+def test_a_unit_that_is_known_has_the_model_s_own_deviation_only():
+    low, high = uncertainty.interval(needs(other=100.0), H200)
+    assert low == pytest.approx(100 / (1 + uncertainty.RESIDUAL))
+    assert high == pytest.approx(100 * (1 + uncertainty.RESIDUAL))
+
+
+@pytest.mark.parametrize("part", ["l2", "dram", "rest"])
+def test_what_is_not_known_widens_the_interval(part):
+    low, high = uncertainty.interval(needs(**{part: 100.0}), H200)
+    assert low < 100 / (1 + uncertainty.RESIDUAL) and high > 100 * (1 + uncertainty.RESIDUAL)
+
+
+def test_no_corner_exceeds_the_peak_of_the_tensor_cores():
+    for name in rates.names():
+        chosen = gpu(name)
+        assert all(factors["tensor"] * chosen.tensor_reach <= 1.0001 for factors in uncertainty.corners(chosen))
+
+
+def test_launches_that_depend_on_one_parameter_are_compared_under_it():
+    """Twice the traffic takes longer at any bandwidth, though the intervals of the times overlap."""
+    one, other = needs(l2=100.0), needs(l2=110.0)
+    assert uncertainty.interval(one, H200)[1] > uncertainty.interval(other, H200)[0]
+    assert uncertainty.faster(one, other, H200) and not uncertainty.faster(other, one, H200)
+    assert uncertainty.ratios(one, other, H200) == pytest.approx((1 / 1.1, 1 / 1.1))
+
+
+def test_launches_with_different_bounds_are_not_ranked_within_the_uncertainty():
+    one, other = needs(l2=100.0), needs(other=104.0)
+    assert not uncertainty.faster(one, other, H200) and not uncertainty.faster(other, one, H200)
+
+
+def test_the_best_published_figures_are_below_the_peaks():
+    for (name, element), figure in best_published.BEST.items():
+        chosen = gpu(name)
+        assert figure.value * 1e6 <= chosen.tensor[element] * chosen.sms * chosen.clock_mhz * 1.001
+        assert figure.source
