@@ -10,7 +10,7 @@ __version__ = "0.1.0"
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from tileiras.api import Artifact, parse
+    from tileiras.api import parse
     from tileiras.build.library import compile
     from tileiras.check.checker import check
     from tileiras.diagnostics import CompileError, Diagnostic
