@@ -108,8 +108,12 @@ class StoreOp(aa.StoreOp, name="nv_tileas.store"):
     layout = attribute(LinearLayoutAttr, optional=True)
 
 
-class AtomicRMWOp(aa.AtomicRMWOp, name="nv_tileas.atomic_rmw", layout=attribute(LinearLayoutAttr, optional=True)): ...
-class AtomicCASOp(aa.AtomicCASOp, name="nv_tileas.atomic_cas", layout=attribute(LinearLayoutAttr, optional=True)): ...
+class AtomicRMWOp(aa.AtomicRMWOp, name="nv_tileas.atomic_rmw"):
+    layout = attribute(LinearLayoutAttr, optional=True)
+
+
+class AtomicCASOp(aa.AtomicCASOp, name="nv_tileas.atomic_cas"):
+    layout = attribute(LinearLayoutAttr, optional=True)
 
 
 Access = TiledLoadOp | TiledStoreOp | TiledAtomicRMWOp | LoadOp | StoreOp | AtomicRMWOp | AtomicCASOp

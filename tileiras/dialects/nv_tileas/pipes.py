@@ -235,7 +235,7 @@ class _OnToken(Operation):
     typed_as = 0
 
 
-class ProducerAcquireOp(_OnToken, name=f"{PIPELINE}producer_acquire", group=attribute(_NUMBER, _GROUP, optional=True)):
+class ProducerAcquireOp(_OnToken, name=f"{PIPELINE}producer_acquire"):
     """Waits until a stage is empty.  It does not wait where the stage is `fresh`, never filled before, or `known` to be
     empty by earlier waits.
 
@@ -250,19 +250,21 @@ class ProducerAcquireOp(_OnToken, name=f"{PIPELINE}producer_acquire", group=attr
     fresh = attribute(UnitAttr, optional=True)
     known = attribute(UnitAttr, optional=True)
     result = result(ProducerTokenType)
+    group = attribute(_NUMBER, _GROUP, optional=True)
     assembly_format = "$token `,` $iterator (`if` $together^)? attr-dict"
 
 
-class ProducerCommitOp(_OnToken, name=f"{PIPELINE}producer_commit", group=attribute(_NUMBER, _GROUP, optional=True)):
+class ProducerCommitOp(_OnToken, name=f"{PIPELINE}producer_commit"):
     """Signals that the acquired stage is full, or will be once the copies into it have arrived."""
 
     traits = (MemoryRead, MemoryWrite)
     token = operand(ProducerTokenType)
     result = result(ProducerTokenType)
+    group = attribute(_NUMBER, _GROUP, optional=True)
     assembly_format = "$token attr-dict"
 
 
-class ProducerTailOp(Operation, name=f"{PIPELINE}producer_tail", group=attribute(_NUMBER, _GROUP, optional=True)):
+class ProducerTailOp(Operation, name=f"{PIPELINE}producer_tail"):
     """Waits until each stage that has been filled is empty.  It is needed where the arrivals at `empty` come from
     another CTA, before whose last arrival this CTA must not exit; where threads load accumulators that are complete
     then; and where memory that other agents have read, such as operands of their products, is reused.  The iterator is
@@ -271,6 +273,7 @@ class ProducerTailOp(Operation, name=f"{PIPELINE}producer_tail", group=attribute
     traits = (MemoryRead, MemoryWrite)
     producer = operand(ProducerTokenType)
     iterator = operand(PipelineIteratorType)
+    group = attribute(_NUMBER, _GROUP, optional=True)
     assembly_format = "$producer `,` $iterator attr-dict"
 
     def verify_op(self) -> None:
@@ -291,17 +294,18 @@ class ConsumerTailOp(Operation, name=f"{PIPELINE}consumer_tail", traits=(MemoryR
             raise VerifyError("expects the end of a pipe that 'create_pipeline' gives")
 
 
-class ConsumerWaitOp(_OnToken, name=f"{PIPELINE}consumer_wait", group=attribute(_NUMBER, _GROUP, optional=True)):
+class ConsumerWaitOp(_OnToken, name=f"{PIPELINE}consumer_wait"):
     """Waits until a stage is full."""
 
     traits = (MemoryRead, MemoryWrite)
     token = operand(ConsumerTokenType)
     iterator = operand(PipelineIteratorType)
     result = result(ConsumerTokenType)
+    group = attribute(_NUMBER, _GROUP, optional=True)
     assembly_format = "$token `,` $iterator attr-dict"
 
 
-class ConsumerReleaseOp(_OnToken, name=f"{PIPELINE}consumer_release", group=attribute(_NUMBER, _GROUP, optional=True)):
+class ConsumerReleaseOp(_OnToken, name=f"{PIPELINE}consumer_release"):
     """Signals that the stage that was waited for is empty.  It signals nothing where it is the `last` release, after
     which no stage of the pipe is filled, or where it is `known` to the producer by later signals."""
 
@@ -310,6 +314,7 @@ class ConsumerReleaseOp(_OnToken, name=f"{PIPELINE}consumer_release", group=attr
     last = attribute(UnitAttr, optional=True)
     known = attribute(UnitAttr, optional=True)
     result = result(ConsumerTokenType)
+    group = attribute(_NUMBER, _GROUP, optional=True)
     assembly_format = "$token attr-dict"
 
 

@@ -142,11 +142,12 @@ class CpAsyncBulkCommitGroupOp(NVVMOp, name="nvvm.cp.async.bulk.commit.group", t
         return intrinsic("cp.async.bulk.commit.group")
 
 
-class CpAsyncBulkWaitGroupOp(NVVMOp, name="nvvm.cp.async.bulk.wait_group", group=attribute(IntegerAttr)):
+class CpAsyncBulkWaitGroupOp(NVVMOp, name="nvvm.cp.async.bulk.wait_group"):
     """Waits until at most `group` of the thread's bulk groups are in flight; with `read` until the others have read
     their sources."""
 
     traits = (MemoryRead, MemoryWrite)
+    group = attribute(IntegerAttr)
     read = attribute(UnitAttr, optional=True)
     assembly_format = "$group attr-dict"
 

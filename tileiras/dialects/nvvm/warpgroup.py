@@ -92,11 +92,12 @@ class WgmmaCommitGroupOp(NVVMOp, name="nvvm.wgmma.commit.group.sync.aligned", tr
         return Assembly("wgmma.commit_group.sync.aligned;", "~{memory}", REQUIRES, PTX80, side_effects=True)
 
 
-class WgmmaWaitGroupOp(_ThreadedOp, name="nvvm.wgmma.wait.group.sync.aligned", group=attribute(IntegerAttr)):
+class WgmmaWaitGroupOp(_ThreadedOp, name="nvvm.wgmma.wait.group.sync.aligned"):
     """`wgmma.wait_group`: waits until at most `group` of the warp's groups are in flight."""
 
     traits = _EFFECTS
     registers = variadic_operand(llvm_type)
+    group = attribute(IntegerAttr)
     res = optional_result(llvm_type)
     assembly_format = "$registers attr-dict `:` functional-type($registers, $res)"
 
