@@ -119,7 +119,7 @@ class _Guarded(Memory):
                 self.ends[allocation.address] = max(self.ends.get(allocation.address, 0), end)
                 if write:
                     self.written.add(allocation.address)
-            self.touched.append(np.unique(places))
+            self.touched.append(places)
         yield from super().accesses(addresses, dtype, mask, alignment, write)
 
 
