@@ -17,7 +17,8 @@ LINK = re.compile(r"\[([^]]+)\]\((?!https?:|#)([^)]+)\)")
 def long_description(text: str, source: str | None) -> str:
     """Markdown without relative links; `source` is the address of the repository's files, or None."""
     if source is None:
-        return LINK.sub(lambda link: link[1] if link[1] == link[2] else f"{link[1]} ({link[2].partition('#')[0]})", text)
+        pages = {link[2]: link[2].partition("#")[0] for link in LINK.finditer(text)}
+        return LINK.sub(lambda link: link[1] if link[1] == link[2] else f"{link[1]} ({pages[link[2]]})", text)
     return LINK.sub(lambda link: f"[{link[1]}]({source.rstrip('/')}/blob/main/{link[2]})", text)
 
 

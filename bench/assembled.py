@@ -36,7 +36,7 @@ from bench.kernels import Kernel, collect
 from bench.plans import PLANS, Plan, plans
 from tileiras.codegen import machine_code, ptxas
 from tileiras.diagnostics import CompileError
-from tileiras.remarks import Remark
+from tileiras.diagnostics.remarks import Remark
 from tileiras.targets import rates, sm
 
 sys.path.insert(0, str(real_sizes.CONFORMANCE))

@@ -19,9 +19,9 @@ from typing import Any, NamedTuple
 
 import tileiras
 from bench.kernels import Kernel, collect
-from tileiras import units
 from tileiras.check import checker, judging
 from tileiras.diagnostics import CompileError
+from tileiras.stages import units
 
 TARGETS = ("sm_80", "sm_89", "sm_90", "sm_100", "sm_120")
 RATIO, LONGEST, COVERAGE = 25.0, checker.BUDGET, 0.98

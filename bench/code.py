@@ -39,8 +39,8 @@ from bench.published import published
 from bench.ranking import Ranked, Taken
 from bench.whole_process import vendor_tool
 from tileiras.diagnostics import CompileError
-from tileiras.progress import Progress
 from tileiras.sim.errors import SimulationError
+from tileiras.support.progress import Progress
 from tileiras.targets import rates
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "runtime" / "gpu"))

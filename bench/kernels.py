@@ -9,10 +9,11 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from tileiras import api, units
+from tileiras import api
 from tileiras.build import discover
 from tileiras.diagnostics import CompileError
 from tileiras.options import CompileOptions
+from tileiras.stages import units
 
 VERSION = "13.4"
 

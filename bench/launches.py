@@ -22,11 +22,12 @@ from typing import NamedTuple
 
 from bench.kernels import Kernel, collect
 from bench.registers import front_end_kernels
-from tileiras import api, units
+from tileiras import api
 from tileiras.codegen import bitcode_library, ptx, ptxas, toolkit
 from tileiras.codegen.ptxas import Resources
 from tileiras.diagnostics import CompileError
 from tileiras.options import CompileOptions
+from tileiras.stages import units
 from tileiras.targets import TARGETS, occupancy
 
 GPUS = ("sm_80", "sm_86", "sm_90", "sm_100", "sm_120")

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from bench.kernels import Kernel, collect
 from bench.whole_process import TARGETS
-from tileiras import api, units
+from tileiras import api
 from tileiras.analysis.function_pass import functions_of
 from tileiras.codegen import bitcode_library, ptx, ptxas, toolkit
 from tileiras.diagnostics import CompileError
@@ -27,6 +27,7 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.ir import parse_module
 from tileiras.options import CompileOptions
 from tileiras.resources.expected_registers import WEIGHTS, expected_registers, places
+from tileiras.stages import units
 
 NEAR = 0.15
 """Of what ptxas took: so far off an estimate may be, and never more below."""

@@ -27,10 +27,11 @@ from typing import NamedTuple
 
 from bench.kernels import collect
 from bench.whole_process import TARGETS, vendor_tool
-from tileiras import api, units
+from tileiras import api
 from tileiras.codegen import bitcode_library, toolkit
 from tileiras.diagnostics import CompileError
 from tileiras.options import CompileOptions
+from tileiras.stages import units
 
 
 class Usage(NamedTuple):

@@ -22,7 +22,7 @@ from tileiras.build.step import warn_on_stderr
 from tileiras.build.store import READ_WRITE, SIZE_LIMIT, ArtifactStore
 from tileiras.diagnostics import CompileError
 from tileiras.options import CompileOptions
-from tileiras.units import Source
+from tileiras.stages.units import Source
 
 TARGET = "sm_90"
 REPEAT = 3

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import time
 
-from tileiras import pipeline, units
+from tileiras import pipeline
 from tileiras.build import discover
 from tileiras.diagnostics import CompileError
 from tileiras.options import CompileOptions
-from tileiras.stages import StageContext
+from tileiras.stages import StageContext, units
 
 TARGET = "sm_90"
 REPEAT = 3

@@ -22,11 +22,12 @@ from typing import Any
 
 from bench import calibration
 from bench.kernels import Kernel, collect
-from tileiras import api, pipeline, units
+from tileiras import api, pipeline
 from tileiras.codegen import bitcode_library, isolation, llvm_pipeline
 from tileiras.diagnostics import CompileError
 from tileiras.ir.pass_instrumentation import PassTimer
 from tileiras.options import CompileOptions
+from tileiras.stages import units
 
 TARGETS = ("sm_80", "sm_90", "sm_100", "sm_120")
 REPEAT = 3

@@ -25,10 +25,11 @@ from typing import NamedTuple
 
 from bench import calibration
 from bench.kernels import collect
-from tileiras import api, units
+from tileiras import api
 from tileiras.codegen import bitcode_library, ptx, toolkit
 from tileiras.diagnostics import CompileError
 from tileiras.options import CompileOptions
+from tileiras.stages import units
 
 TARGETS = ("sm_80", "sm_90", "sm_100", "sm_120")
 REPEAT = 3

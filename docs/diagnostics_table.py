@@ -459,9 +459,9 @@ the command, the library, workers and builds alike, and the next kernel gets a n
 
 `--remarks=all|memory|tensorcore` and its narrower siblings say what was chosen for accesses, products, loops and
 kernels, with what stood in the way of something better. `emit_remarks=True` does so in the library
-(`tileiras.remarks`), `scons emit-remarks=1` in builds ([build.md](build.md#remarks)). Each remark has a code with
-arguments, by which programs and `--remarks=CODE` find it: [reasons.md](reasons.md) lists them with the changes that
-remove the obstacles.
+(`tileiras.diagnostics.remarks`), `scons emit-remarks=1` in builds ([build.md](build.md#remarks)). Each remark has a
+code with arguments, by which programs and `--remarks=CODE` find it: [reasons.md](reasons.md) lists them with the
+changes that remove the obstacles.
 
 """
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tileiras import tileir_pipeline
+from tileiras.driver import tileir_pipeline
 from tileiras.passes import lookup_pass, names
 
 PAGE = Path(__file__).with_name("passes.md")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
 import pytest
 
+from tileiras.passes import PASSES
 from tileiras.stages.tileas import DECISIONS
 
 ROOT = Path(__file__).parents[1]
@@ -69,3 +71,57 @@ def test_architecture_has_the_decisions_in_their_order():
     order = dict.fromkeys(row.name for row in DECISIONS)
     clean_ups = {"cse", "dce"}
     assert written == [name for name in order if name not in clean_ups]
+
+
+def defined(path: Path) -> set[str]:
+    """Functions, classes, their members, and names of a module's top level."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    named = (node for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.ClassDef)))
+    stored = (node for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
+    return {*(node.name for node in named), *(node.id for node in stored)}
+
+
+def absent(text: str) -> list[str]:
+    """The places `PATH.py:NAME` of a text whose file, or whose name in the file, does not exist."""
+    lacking = []
+    for path, name in re.findall(r"`([\w/]+\.py):(\w+)`", text):
+        file = next((base / path for base in (ROOT / "tileiras", ROOT) if (base / path).is_file()), None)
+        if file is None or name not in defined(file):
+            lacking.append(f"{path}:{name}")
+    return lacking
+
+
+def test_the_measure_of_places():
+    text = "`support/lazy.py:lazy_names`, `tests/test_pages.py:absent`, `api.py:no_such`, `no/such.py:name`"
+    assert absent(text) == ["api.py:no_such", "no/such.py:name"]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_named_places_exist(page):
+    assert absent((ROOT / page).read_text(encoding="utf-8")) == []
+
+
+def test_architecture_answers_by_place():
+    text = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+    section = text.split("## Where it is decided", 1)[1].split("\n## ", 1)[0]
+    rows = [line.split("|")[1:-1] for line in section.splitlines() if line.startswith("|")][2:]
+    assert len([row for row in rows if row[0].strip()]) == 5
+    assert all(re.search(r"`[\w/]+\.py:\w+`", row[1]) for row in rows)
+
+
+def test_code_of_decisions_exists():
+    """The last column of the table of decisions names files of `tileiras/`, later ones of a row in the same folder; the
+    module that declares the pass is one of them."""
+    text = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+    section = text.split("## The decisions of TileAS", 1)[1].split("\n## ", 1)[0]
+    rows = re.findall(r"^\| `([\w-]+)` \|.*\| ([^|]*) \|$", section, re.MULTILINE)
+    assert len(rows) > 40
+    for pass_name, code in rows:
+        folder, files = ROOT / "tileiras", []
+        for path in re.findall(r"`([^`]+)`", code):
+            files.append(ROOT / "tileiras" / path if (ROOT / "tileiras" / path).exists() else folder / path)
+            folder = files[-1].parent
+        assert files and all(file.exists() for file in files), (pass_name, code)
+        module = PASSES[pass_name].module
+        declared = ROOT / "tileiras" / f"{module.replace('.', '/')}.py"
+        assert declared in files or module.startswith("passes."), (pass_name, module)

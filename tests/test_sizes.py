@@ -14,8 +14,12 @@ FILE, FUNCTION = 500, 80
 """Lines of a file, and of a function; a longer one is split along its seams."""
 
 LOCAL_IMPORTS, SLACK = 140, 20
-"""Imports of the package's own modules within functions, which lazy packages (`tileiras.lazy`) replace: they save the
-same loads, and the head of a file shows its dependences.  The ceiling lies above the count by less than the slack."""
+"""Imports of the package's own modules within functions, which lazy packages (`tileiras.support.lazy`) replace: they
+save the same loads, and the head of a file shows its dependences.  The ceiling lies above the count by less than the
+slack."""
+
+FILES, WITHOUT_LIMIT = 36, ("build", "server", "fsmonitor")
+"""Files of a folder beside its `__init__.py`, in the compile path and the simulators."""
 
 SOURCES = {".py", ".c", ".h", ".hpp", ".js", ".css", ".j2", ".cmake"}
 
@@ -54,6 +58,12 @@ def test_the_measures():
     assert long_functions(ast.parse(long)) == ["f"] and not long_functions(ast.parse(f"{short}\n\n"))
     text = "import tileiras\ndef f():\n  import tileiras\n  def g():\n    from . import x\n    from tileiras import y"
     assert local_imports(ast.parse(text + "\n  import os\n  from tileirast import z\n")) == 3
+
+
+def test_no_folder_has_more_files_than_the_limit():
+    counts = Counter(path.parent for path in parsed() if path.name != "__init__.py")
+    assert [str(folder) for folder, count in counts.items()
+            if count > FILES and folder.parts[:1] not in [(name,) for name in WITHOUT_LIMIT]] == []  # fmt: skip
 
 
 def test_no_file_is_longer_than_the_limit():

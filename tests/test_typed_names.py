@@ -60,7 +60,7 @@ def test_dir_of_the_package_shows_what_a_program_uses():
 
 
 def test_keywords_are_the_options():
-    with open(importlib.import_module("tileiras.option_types").__file__, encoding="utf-8") as file:
+    with open(importlib.import_module("tileiras.support.option_types").__file__, encoding="utf-8") as file:
         (definition,) = [node for node in ast.parse(file.read()).body if isinstance(node, ast.ClassDef)]
     lines = [line for line in definition.body if isinstance(line, ast.AnnAssign)]
     kinds = {int: "int | str", bool: "bool | str", str: "str", list: "Sequence[str] | str"}

@@ -9,12 +9,12 @@ from tileiras.codegen import admission, kernel_metadata, llvm_pipeline
 from tileiras.codegen import ptx as ptx_text
 from tileiras.codegen.target_machine import processor
 from tileiras.diagnostics import DiagnosticEngine
+from tileiras.driver.tileir_pipeline import tileas_passes
 from tileiras.ir import Operation, parse_module, print_op, verify
 from tileiras.ir.pass_manager import PassContext, PassManager
 from tileiras.lowering.llvm_to_ir import translate_module
 from tileiras.lowering.tileas_to_llvm import convert_tileas_to_llvm
 from tileiras.targets import target
-from tileiras.tileir_pipeline import tileas_passes
 
 LAYOUTS = "tileas-remove-layout-conversions"
 """The row behind which every tile has a layout."""

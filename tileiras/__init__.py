@@ -14,21 +14,25 @@ if TYPE_CHECKING:
     from tileiras.build.library import compile
     from tileiras.check.checker import check
     from tileiras.diagnostics import CompileError, Diagnostic
-    from tileiras.program import Program
-    from tileiras.tuning import tune
+    from tileiras.driver.compilation import Artifact
+    from tileiras.driver.program import Program
+    from tileiras.report.tuning import tune
 
 _LAZY = {
     "compile": "tileiras.build.library",
     "parse": "tileiras.api",
-    "tune": "tileiras.tuning",
-    "Artifact": "tileiras.api",
-    "Program": "tileiras.program",
+    "tune": "tileiras.report.tuning",
+    "Artifact": "tileiras.driver.compilation",
+    "Program": "tileiras.driver.program",
     "CompileError": "tileiras.diagnostics",
     "Diagnostic": "tileiras.diagnostics",
 }
 
 _PACKAGES = ("bytecode", "check", "dialects", "ir", "runtime", "sim", "targets")
 """Packages of a program's interface, which are attributes without an import: `check` can be called as well."""
+
+_MODULES = {"remarks": "tileiras.diagnostics.remarks"}
+"""Documented names of modules in folders."""
 
 __all__ = ["__version__", *_LAZY]
 
@@ -73,7 +77,7 @@ def __getattr__(name: str):
         return value
     try:
         if not name.startswith("_"):
-            return importlib.import_module(f"tileiras.{name}")
+            return importlib.import_module(_MODULES.get(name, f"tileiras.{name}"))
     except ModuleNotFoundError as error:
         if error.name != f"tileiras.{name}":
             raise

@@ -13,13 +13,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tileiras.diagnostics import CompileError, Diagnostic, ExitCode, Severity
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.named_tuple import NamedTuple
 
 GPU_NAMES = (
     "sm_75", "sm_80", "sm_86", "sm_87", "sm_88", "sm_89", "sm_90", "sm_100", "sm_103", "sm_107", "sm_110", "sm_120",
     "sm_121",
 )  # fmt: skip
 """Values of `--gpu-name`: the vendor's list of 13.5, and sm_75."""
+
+
+CPU_NAMES = ("cpu", "cpu-x86-64-v3", "cpu-x86-64-v4", "cpu-aarch64")
+"""Values of `--gpu-name` that are CPUs: this machine's, or a level of features (`targets/cpu.py`)."""
 
 
 NO_GPU = "sm_0"
@@ -52,13 +56,13 @@ class Option(NamedTuple):
 OPTIONS: dict[str, Option] = {
     option.name: option
     for option in (
-        Option("gpu-name", str, None, "GPU to generate code for", GPU_NAMES),
+        Option("gpu-name", str, None, "GPU to generate code for, or a CPU", (*GPU_NAMES, *CPU_NAMES)),
         Option("opt-level", int, 3, "optimization level", (0, 1, 2, 3)),
         Option("lineinfo", bool, False, "keep line-number information: which source line an instruction is from"),
         Option("device-debug", bool, False, "full debug information, for a debugger; needs optimization level 0"),
         Option(
             "bytecode-version", str, None, "version of exported or written bytecode; the newest when absent",
-            ("13.1", "13.2", "13.3", "13.4"),
+            ("13.1", "13.2", "13.3", "13.4", "13.5"),
         ),
         Option("num-warps", int, None, "warps per tile block; chosen when absent", (1, 2, 4, 8, 16, 32)),
         Option("num-ctas", int, None, "CTAs per tile block; the kernel's hint or 1 when absent", (1, 2, 4, 8, 16)),
@@ -150,8 +154,8 @@ class UnknownOption(CompileError, TypeError):
 
 
 def lookup(name: str) -> Option:
-    """The option called `name`, with dashes or underscores; raises UnknownOption (code 2) with the nearest name, spelled
-    in the same way."""
+    """The option called `name`, with dashes or underscores; raises UnknownOption (code 2) with the nearest name in the
+    same spelling."""
     option = _BY_ATTRIBUTE.get(name.replace("-", "_"))
     if option is None:
         import difflib

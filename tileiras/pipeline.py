@@ -1,4 +1,4 @@
-"""The stages of the compiler, in order; `tileiras --print-pipeline` prints them.
+"""The stages of the compiler, in order; `tileiras --print-pipeline` prints them (`pipeline_text`).
 
 The order is defined only here.
 
@@ -12,6 +12,11 @@ The order is defined only here.
     sass     cubin -> machine code as text
     check    cuda_tile and PTX -> a verdict, beside the chain
 
+For a CPU, another chain follows `tileaa`:
+
+    cpu-llvm nv_tileaa -> loops over vectors as LLVM IR
+    object   LLVM IR -> object code
+
 From `tileaa` on, a stage works on one entry and the globals that it references, so that an entry added to a file costs
 the compilation of that entry only.
 """
@@ -24,12 +29,11 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import tileiras
-from tileiras import units
 from tileiras.diagnostics import CompileError, ExitCode, Locatable
-from tileiras.files import DISK_FULL
-from tileiras.named_tuple import NamedTuple
-from tileiras.options import CompileOptions
-from tileiras.stages import StageContext, StageOptions, StageResult
+from tileiras.options import CPU_NAMES, CompileOptions
+from tileiras.stages import StageContext, StageOptions, StageResult, units
+from tileiras.support.files import DISK_FULL
+from tileiras.support.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from .codegen.child_process import WaitingProgram
@@ -193,6 +197,25 @@ STAGES: tuple[Stage, ...] = (
     ),
 )  # fmt: skip
 
+CPU: tuple[Stage, ...] = (
+    Stage(
+        "cpu-llvm", ENTRY, ".cpu.ll", (), ("gpu-name", "deterministic"),
+        "tiles to loops over LLVM vectors",
+        dialects=(*_MIDDLE, "nv_tileaa"),
+        tools=("tileiras.codegen.cpu_object:level_identity",),
+        module="tileiras.stages.cpu_llvm",
+        reads="tileaa",
+    ),
+    Stage(
+        "object", ENTRY, ".cpu.o", (".json",), ("gpu-name", "opt-level"),
+        "object code of a CPU, and kernel metadata",
+        tools=("tileiras.codegen.cpu_object:tool_identity",),
+        ahead="tileiras.codegen.isolation:start",
+        reads="cpu-llvm",
+    ),
+)  # fmt: skip
+"""The stages of a CPU in place of those behind `tileaa`."""
+
 CHECK = Stage(
     "check", ENTRY, ".check.json", (".checked.json",), ("gpu-name", "ftz", "approx"),
     "a verdict: launches, the interpreter beside the emulator",
@@ -207,7 +230,7 @@ CHECK = Stage(
 BESIDE: tuple[Stage, ...] = (CHECK,)
 """Stages outside the chain: no other stage reads their products."""
 
-BY_NAME: dict[str, Stage] = {stage.name: stage for stage in (*STAGES, *BESIDE)}
+BY_NAME: dict[str, Stage] = {stage.name: stage for stage in (*STAGES, *CPU, *BESIDE)}
 
 EMIT: dict[str, tuple[str, str]] = {
     "bytecode": ("export", ".tileirbc"),
@@ -221,6 +244,13 @@ EMIT: dict[str, tuple[str, str]] = {
 }
 """`emit=` -> the last stage and the suffix of the requested artifact."""
 
+EMIT_CPU: dict[str, tuple[str, str]] = {
+    **{name: EMIT[name] for name in ("bytecode", "cuda_tile", "tileaa")},
+    "llvm": ("cpu-llvm", ".cpu.ll"),
+    "obj": ("object", ".cpu.o"),
+}
+"""`emit=` for a CPU."""
+
 SOURCES: dict[str, str] = {
     units.PYTHON: "export",
     units.BYTECODE: "read",
@@ -233,25 +263,52 @@ SOURCES: dict[str, str] = {
 TIERS = {0: "cuda_tile", 1: "tileaa", 2: "llvm", 3: "ptx"}
 """Optimisation level -> the default product of a build."""
 
+TIERS_CPU = {0: "cuda_tile", 1: "tileaa", 2: "llvm", 3: "obj"}
+"""`TIERS` for a CPU."""
+
 
 def stage(name: str) -> Stage:
     return BY_NAME[name]
 
 
-def emit_stage(emit: str) -> tuple[Stage, str]:
-    """The last stage for `emit=`, and the suffix of the product; raises CompileError (code 2) for an unknown value."""
-    found = EMIT.get(emit)
+def emit_stage(emit: str, gpu_name: str | None = None) -> tuple[Stage, str]:
+    """The last stage for `emit=` on a target, and the suffix of the product.
+
+    Raises CompileError (code 2) for an unknown value, and for one that the target does not have.
+    """
+    is_cpu = gpu_name in CPU_NAMES
+    table = EMIT_CPU if is_cpu else EMIT
+    found = table.get(emit)
     if found is None:
+        where = f" on target {gpu_name}" if is_cpu else ""
         raise CompileError.at(
-            None, f"invalid value for emit: {emit}; accepted: {', '.join(EMIT)}", ExitCode.CONFIGURATION
+            None, f"invalid value for emit: {emit}; accepted{where}: {', '.join(table)}", ExitCode.CONFIGURATION
         )
     return BY_NAME[found[0]], found[1]
 
 
+def default_emit(gpu_name: str | None, gpu_default: str = "ptx") -> str:
+    """The product of a compilation that names none."""
+    return "obj" if gpu_name in CPU_NAMES else gpu_default
+
+
+def tier(options: CompileOptions) -> str:
+    """The default product of a build."""
+    return (TIERS_CPU if options["gpu-name"] in CPU_NAMES else TIERS)[options["opt-level"]]
+
+
+def chain(last: str) -> tuple[Stage, ...]:
+    """All stages of the chain that the stage `last` is a part of."""
+    if last in {row.name for row in CPU}:
+        return (*STAGES[: STAGES.index(BY_NAME[CPU[0].reads]) + 1], *CPU)
+    return STAGES
+
+
 def stages_between(first: str, last: str) -> tuple[Stage, ...]:
-    """The stages from `first` to `last`, both included; empty if `last` comes before `first`."""
-    names = [s.name for s in STAGES]
-    return STAGES[names.index(first) : names.index(last) + 1]
+    """The stages from `first` to `last`, both included; empty if `last` does not follow from `first`."""
+    rows = chain(last)
+    names = [row.name for row in rows]
+    return rows[names.index(first) : names.index(last) + 1] if first in names else ()
 
 
 class Plan(NamedTuple):
@@ -350,7 +407,8 @@ def before(stage: Stage) -> Stage:
 def up_to(stage: Stage) -> tuple[Stage, ...]:
     """The stages on which a stage's product depends, in order, ending with the stage itself."""
     if stage not in BESIDE:
-        return STAGES[: STAGES.index(stage) + 1]
+        rows = chain(stage.name)
+        return rows[: rows.index(stage) + 1]
     given = [row for row in STAGES if not set(stage.reads_beside).isdisjoint((row.suffix, *row.side_suffixes))]
     return (*STAGES[: STAGES.index(given[-1]) + 1], stage)
 
@@ -373,7 +431,7 @@ def run_stage(
         raise CompileError(context.engine.diagnostics)
     if takes_module(stage) and stage.says_remarks(options):
         kernels = [op for op in source.regions[0].blocks[0].operations if op.name == "nv_tileaa.func"]
-        tileiras.remarks.attribute_to_kernel(
+        tileiras.diagnostics.remarks.attribute_to_kernel(
             context.engine.diagnostics, kernels[0].attributes["sym_name"].value if kernels else ""
         )
     return result
@@ -417,32 +475,3 @@ def _located(error: CompileError, context: StageContext) -> CompileError:
         if diagnostic.location is None:
             diagnostic.location = context.location
     return error
-
-
-def _passes(row: Stage) -> list[tuple[str, str]]:
-    """The passes of a stage for sm_90 with default options, and the reason for each one's position."""
-    import importlib
-
-    module = importlib.import_module(row.module_name)
-    options = row.select(CompileOptions({"gpu-name": "sm_90"}))
-    if hasattr(module, "explained"):
-        return module.explained(options)
-    return [(item.name, "") for item in module.passes(options)] if hasattr(module, "passes") else []
-
-
-def describe() -> str:
-    """The output of `--print-pipeline`: the stages, their artifacts and options, and their passes."""
-    lines = []
-    for number, row in enumerate(STAGES, 1):
-        made = ", ".join("NAME" + suffix for suffix in (row.suffix, *row.side_suffixes))
-        lines.append(f"{number}. {row.name:<7} {row.doc}")
-        lines.append(f"           one {row.unit} -> {made}")
-        if row.options:
-            lines.append(f"           reads {', '.join(row.options)}")
-        lines += [f"           {name:<50} {why}".rstrip() for name, why in _passes(row)]
-    for row in BESIDE:
-        lines.append(f"   {row.name:<7} {row.doc}")
-        beside = ", ".join("NAME" + suffix for suffix in row.reads_beside)
-        made = ", ".join("NAME" + suffix for suffix in (row.suffix, *row.side_suffixes))
-        lines.append(f"           one {row.unit}, {beside} -> {made}")
-    return "\n".join(lines) + "\n"

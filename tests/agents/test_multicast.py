@@ -12,10 +12,10 @@ from tests.agents.running import SPECIALIZED, sites, survives, verify
 from tests.kernels import tensor_maps as kernels
 from tests.kernels.reasons import causes
 from tests.kernels.tensor_maps import Arrays
-from tileiras.analysis import pipe_model
+from tileiras.analysis.pipes import model as pipe_model
+from tileiras.diagnostics.remarks import remarks_of
 from tileiras.dialects.nv_tileas.pipes import CreatePipelineOp
 from tileiras.ir import parse_module
-from tileiras.remarks import remarks_of
 
 SEEDS = (None, 0, 1)
 EVERYWHERE = ".multicast::cluster"

@@ -11,8 +11,8 @@ from tests.agents.running import verify
 from tests.agents.shared_copies import EVERYWHERE, SEEDS, compiled, may_share, superfluous
 from tests.kernels import tensor_maps as kernels
 from tests.kernels.swizzled_products import Products, persistent, swizzled
-from tileiras.analysis.pipe_model import order_errors
 from tileiras.analysis.pipes import PipeUses
+from tileiras.analysis.pipes.model import order_errors
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.ir import parse_module
 

@@ -19,7 +19,7 @@ from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
 from tileiras.ir import Operation, parse_module
 from tileiras.ir.pass_manager import PassContext, PassManager
-from tileiras.passes.tileas_materialize_schedule import MaterializeSchedule
+from tileiras.schedule.agents.load_agent import MaterializeSchedule
 
 GPU = "sm_100"
 UNSPECIALIZED = "agents.loads-stay variant=auto; "

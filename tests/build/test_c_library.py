@@ -11,7 +11,7 @@ import pytest
 from project import CHECKOUT, axpy, module
 
 from tileiras import c_folder
-from tileiras.program import Program
+from tileiras.driver.program import Program
 
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None or os.name == "nt", reason="no C compiler")
 

@@ -4,7 +4,7 @@ import pytest
 
 from tileiras.build import discover
 from tileiras.stages import export as export_stage
-from tileiras.units import PYTHON, TEXT, Source, file_stem
+from tileiras.stages.units import PYTHON, TEXT, Source, file_stem
 
 
 def names(text: str, kind: str = TEXT) -> list[str]:

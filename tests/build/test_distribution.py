@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tileiras.extras import EXTRAS
+from tileiras.support.extras import EXTRAS
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]

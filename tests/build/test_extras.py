@@ -9,11 +9,11 @@ import tomllib
 import pytest
 from project import CHECKOUT, SCONSTRUCT, Project
 
-from tileiras import extras
 from tileiras.build import cluster, discover
 from tileiras.codegen import libdevice, nvdisasm, ptxas, toolkit
 from tileiras.diagnostics import CompileError
 from tileiras.stages import export
+from tileiras.support import extras
 
 
 def test_the_extras_are_those_of_the_package():

@@ -12,7 +12,7 @@ from tileiras.pipeline import STAGES, stage
 from tileiras.stages.tileas import DECISIONS
 
 # What the build itself consists of: it moves bytes and decides nothing about them.
-BUILD = ("tileiras.build", "tileiras.pipeline", "tileiras.options", "tileiras.files", "tileiras.of_a_command")
+BUILD = ("tileiras.build", "tileiras.pipeline", "tileiras.options", "tileiras.support")
 
 PERFORM = """
 import sys
@@ -222,7 +222,7 @@ def test_every_decision_is_in_the_fingerprint_of_its_stage():
     inside, _ = CodeBase().closure(stage_roots(stage("tileas")))
     passes = {row.pass_class.__module__ for row in DECISIONS}
     assert len(passes) > 30 and passes <= {*inside}
-    assert {"tileiras.passes.tileaa_agent_verifier", "tileiras.schedule.agents.load_split"} <= {*inside}
+    assert {"tileiras.passes.tileaa_agent_verifier", "tileiras.schedule.agents.load_agent"} <= {*inside}
 
 
 def test_canonical_forms_are_in_the_fingerprint_of_the_stage_that_has_them():

@@ -18,7 +18,7 @@ ANSWERED = ("tileiras", "tileiras-embed", "tileiras-opt", "tileiras-translate")
 
 CLIENT = {
     "_socket", "_signal", "tileiras", "tileiras.server", "tileiras.server.client", "tileiras.server.protocol",
-    "tileiras.local_socket", "__future__",
+    "tileiras.processes", "tileiras.processes.local_socket", "__future__",
 }  # fmt: skip
 """What a command may load that the service answers, besides what every Python of its environment does."""
 

@@ -15,7 +15,7 @@ from tileiras.cli.tileiras import main
 from tileiras.diagnostics import CompileError, Diagnostic, Severity
 from tileiras.ir import FileLineColLoc, print_op
 from tileiras.sim import interpret
-from tileiras.units import Source
+from tileiras.stages.units import Source
 
 TEXT = module(axpy("first"), axpy("second", operation="mulf"))
 

@@ -5,7 +5,7 @@ import pytest
 from tileiras.diagnostics import Diagnostic, Severity
 from tileiras.dialects.cuda_tile import DICompileUnitAttr, DIFileAttr, DILoc, DISubprogramAttr
 from tileiras.ir import UNKNOWN_LOC, BytecodeLoc, CallSiteLoc, FileLineColLoc, FusedLoc, NameLoc
-from tileiras.locations import (
+from tileiras.stages.locations import (
     LocationEncoder,
     LocationTable,
     OpLoc,

@@ -4,10 +4,10 @@ from tileiras.build.fingerprint import CodeBase
 from tileiras.build.variables import BadVariable, construction_variables, help_text, names
 from tileiras.cli.driver_options import command_line
 from tileiras.diagnostics import CompileError
+from tileiras.driver.tileir_pipeline import TileIRPipelineOptions
 from tileiras.options import GPU_NAMES, OPTIONS, CompileOptions, lookup
 from tileiras.pipeline import EMIT, STAGES, stage
 from tileiras.stages import StageOptions, UndeclaredOption
-from tileiras.tileir_pipeline import TileIRPipelineOptions
 
 STRATEGY = "tileiras.schedule.strategy"
 """The module that reads options for stages that build a `Strategy`."""

@@ -1,6 +1,6 @@
 import pytest
 
-from tileiras.codegen.ptx_link import link, statements
+from tileiras.codegen.ptx.link import link, statements
 from tileiras.diagnostics import CompileError
 
 SHARED = ".extern .shared .align 16 .b8 arena[];\n"

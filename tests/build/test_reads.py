@@ -20,7 +20,7 @@ from tileiras.build.history import History  # noqa: E402
 from tileiras.build.store import OFF, ArtifactStore  # noqa: E402
 from tileiras.build.watch import Tree, Watch  # noqa: E402
 from tileiras.options import CompileOptions  # noqa: E402
-from tileiras.units import Source  # noqa: E402
+from tileiras.stages.units import Source  # noqa: E402
 
 OPTIONS = CompileOptions({"gpu-name": "sm_90"})
 

@@ -11,11 +11,11 @@ from tileiras.build.history import History
 from tileiras.build.store import OFF, ArtifactStore
 from tileiras.build.watch import Single, Watch
 from tileiras.diagnostics import Diagnostic
+from tileiras.diagnostics.remarks import FORMAT, Remark, read_remarks, remarks_json
 from tileiras.ir import FileLineColLoc
 from tileiras.ir.location import BytecodeLoc
 from tileiras.options import CompileOptions
 from tileiras.reasons import Reason
-from tileiras.remarks import FORMAT, Remark, read_remarks, remarks_json
 
 ASKED = ("emit=ptx", "emit-remarks=1")
 FILES = ("tileas.remarks.json", "llvm.remarks.json")

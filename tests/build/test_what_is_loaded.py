@@ -50,8 +50,10 @@ def test_text_is_not_read_or_written_for_bytecode(loaded):
 @pytest.mark.parametrize(
     "package, families",
     [
-        ("tileiras.lowering.tileas_to_llvm", "atomics atoms convert_layout dot print reduce scan slices staging"),
-        ("tileiras.lowering.tileas_to_llvm", "multimem sub_byte"),
+        ("tileiras.lowering.tileas_to_llvm.memory", "atomics multimem print sub_byte"),
+        ("tileiras.lowering.tileas_to_llvm.collective", "convert_layout reduce scan slices"),
+        ("tileiras.lowering.tileas_to_llvm.tensor_core", "atoms dot"),
+        ("tileiras.lowering.tileas_to_llvm.pipes", "staging"),
         ("tileiras.layout", "convert shared staging"),
         ("tileiras.schedule", "software_pipeline cost_model"),
         ("tileiras.schedule.agents", "load_plan rules slice split"),
@@ -78,7 +80,7 @@ def test_named_tuples_are_those_that_are_made_quickly(loaded):
         "            print(value)\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout == "", "take NamedTuple from tileiras.named_tuple"
+    assert done.stdout == "", "take NamedTuple from tileiras.support.named_tuple"
 
 
 def test_llvms_process_knows_nothing_of_the_compiler():
@@ -90,5 +92,5 @@ def test_llvms_process_knows_nothing_of_the_compiler():
     loaded = {name.removeprefix("tileiras.") for name in done.stdout.split()}
     assert "codegen.llvm_pipeline" in loaded
     packages = {name.partition(".")[0] for name in loaded}
-    assert packages <= {"codegen", "targets", "diagnostics", "lazy", "named_tuple", "reasons", "requirements"}
+    assert packages <= {"codegen", "targets", "diagnostics", "support", "reasons", "requirements"}
     assert not {name for name in loaded if "atoms" in name or name.startswith("reasons.")}

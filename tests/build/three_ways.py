@@ -25,8 +25,8 @@ from tileiras import api
 from tileiras.build import discover
 from tileiras.cli import tileiras
 from tileiras.diagnostics import CompileError
+from tileiras.diagnostics.remarks import remarks_of
 from tileiras.options import GPU_NAMES
-from tileiras.remarks import remarks_of
 
 SCONSTRUCT = """\
 import os

@@ -479,6 +479,7 @@ NEEDS_GPU = {"matmul_f8": "sm_100", "scaled": "sm_100", "scale_formats": "sm_100
 def export(name, version):
     """The bytecode of one kernel of EXPORTS."""
     import io
+    from unittest import mock
 
     from cuda.tile.compilation import export_kernel
 
@@ -486,7 +487,9 @@ def export(name, version):
     output = io.BytesIO()
     signature = kernel_signature(name, tuple(parameters))
     gpu_code = NEEDS_GPU.get(name, "sm_90")
-    export_kernel(
-        kernel, [signature], output, gpu_code=gpu_code, output_format="tileir_bytecode", bytecode_version=version
-    )
+    # 13.5 is written by the front end's development features.
+    with mock.patch("cuda.tile._compile.dev_features_enabled", lambda: version == "13.5"):
+        export_kernel(
+            kernel, [signature], output, gpu_code=gpu_code, output_format="tileir_bytecode", bytecode_version=version
+        )
     return output.getvalue()

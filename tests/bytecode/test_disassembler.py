@@ -16,8 +16,7 @@ from disassembled import disassembler, lines, reads_back  # noqa: E402
 from tileiras import bytecode  # noqa: E402
 from tileiras.ir import parse_module, print_op, verify  # noqa: E402
 
-VERSIONS = ("13.1", "13.2", "13.3", "13.4")
-PREVIEW = "13.5"  # the front end writes it once its development features are on
+VERSIONS = ("13.1", "13.2", "13.3", "13.4", "13.5")
 CASES = [(name, v) for name, (_, since, *_) in kernels.EXPORTS.items() for v in VERSIONS if v >= since]
 
 
@@ -25,13 +24,6 @@ CASES = [(name, v) for name, (_, since, *_) in kernels.EXPORTS.items() for v in 
 @pytest.mark.parametrize(("name", "version"), CASES)
 def test_a_module_prints_as_the_disassembler_prints_its_file(name, version, tmp_path):
     prints_as_disassembled(name, kernels.export(name, version), tmp_path)
-
-
-@pytest.mark.skipif(disassembler() is None, reason="needs tileirdisasm (nvidia-cuda-tileiras)")
-@pytest.mark.parametrize("name", kernels.EXPORTS)
-def test_a_file_of_the_version_to_come_prints_so_too(name, tmp_path, monkeypatch):
-    monkeypatch.setattr("cuda.tile._compile.dev_features_enabled", lambda: True)
-    prints_as_disassembled(name, kernels.export(name, PREVIEW), tmp_path)
 
 
 def prints_as_disassembled(name, data, tmp_path):

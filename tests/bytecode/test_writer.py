@@ -23,7 +23,7 @@ from tileiras.dialects.cuda_tile import testing  # noqa: E402
 from tileiras.ir import parse_module, print_op, verify  # noqa: E402
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
-VERSIONS = ("13.1", "13.2", "13.3", "13.4")
+VERSIONS = ("13.1", "13.2", "13.3", "13.4", "13.5")
 CASES = [(name, v) for name, (_, since, *_) in kernels.EXPORTS.items() for v in VERSIONS if v >= since]
 
 
@@ -113,7 +113,7 @@ def test_translate_goes_both_ways(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert tileiras_translate.main(["--cudatilebc-to-mlir", str(binary), "-o", str(text)]) == 0
     assert "entry @saxpy" in text.read_text()
     assert tileiras_translate.main(["--mlir-to-cudatilebc", str(source), "--bytecode-version=12.0"]) == 2
-    assert "Invalid argument '12.0': the supported versions are [13.1 - 13.4]" in capsys.readouterr().err
+    assert "Invalid argument '12.0': the supported versions are [13.1 - 13.5]" in capsys.readouterr().err
     assert tileiras_translate.main(["--cudatilebc-to-mlir", str(source)]) == 3
     assert tileiras_translate.main([str(source)]) == 1
 
@@ -154,6 +154,50 @@ def test_a_location_among_the_hints_is_refused(location: str) -> None:
         bytecode.write_module(parse_module(text, "k.mlir"))
 
 
+ATTRIBUTED = """cuda_tile.module @kernels {
+  entry @k(%a: tile<ptr<f32>> {tt.align = 16 : i32, tt.name = "a"}, %n: tile<i32>) {
+    return
+  }
+}
+"""
+
+
+def test_attributes_of_parameters_go_through_13_5(tmp_path: Path) -> None:
+    module = parse_module(ATTRIBUTED, "k.mlir")
+    data = bytecode.write_module(module, Version(13, 5))
+    again = bytecode.read_module(data)
+    (entry,) = again.regions[0].block.operations
+    assert [dict(each.items).keys() for each in entry.arg_attrs.elements] == [{"tt.align", "tt.name"}, set()]
+    assert "%arg0: tile<ptr<f32>> {tt.align = 16 : i32, tt.name = \"a\"}, %arg1: tile<i32>)" in print_op(again)
+    assert bytecode.write_module(parse_module(print_op(again), "k.mlir"), Version(13, 5)) == data
+    with pytest.raises(CompileError, match="'arg_attrs' requires bytecode version 13.5., but targeting 13.4") as caught:
+        bytecode.write_module(module, Version(13, 4))
+    assert caught.value.diagnostics[0].position.line == 2
+    if disassembler() is not None:
+        (tmp_path / "k.tileirbc").write_bytes(data)
+        command = [disassembler(), str(tmp_path / "k.tileirbc")]
+        shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        assert '{tt.align = 16 : i32, tt.name = "a"}' in shown
+
+
+def test_only_modules_with_previews_are_marked_as_such() -> None:
+    data = bytecode.write_module(parse_module(ATTRIBUTED, "k.mlir"), Version(13, 5))
+    assert data[8:12] == bytes((13, 5, 0, 0))
+    text = """cuda_tile.module @m {
+  entry @k(%n: tile<i32>) {
+    %r = "cuda_tile.preview$call"(%n) <{callee = @f, const_args = []}> : (!cuda_tile.tile<i32>) -> !cuda_tile.tile<i32>
+    return
+  }
+}
+"""
+    module = parse_module(text, "k.mlir")
+    data = bytecode.write_module(module, Version(13, 5))
+    assert data[8:12] == bytes((13, 5, 1, 0))
+    assert print_op(bytecode.read_module(data), generic=True).count("preview$call") == 1
+    with pytest.raises(CompileError, match="not available in bytecode version 13.4"):
+        bytecode.write_module(module, Version(13, 4))
+
+
 TEXTS = sorted((Path(__file__).resolve().parents[1] / "dialects" / "cuda_tile").glob("*.mlir"))
 
 
@@ -172,12 +216,13 @@ def test_the_vendors_reader_takes_what_the_text_tests_hold(path: Path, tmp_path:
         try:
             data = bytecode.write_module(module)
         except CompileError as refusal:  # newer than all versions that are written
-            assert "13.5" in refusal.diagnostics[0].message or "not available" in refusal.diagnostics[0].message
+            assert "not available" in refusal.diagnostics[0].message
             continue
         (tmp_path / "k.tileirbc").write_bytes(data)
-        command = [disassembler(), str(tmp_path / "k.tileirbc")]
+        previews = ["--preview=simt"] if bytecode.versions.has_previews(data) else []
+        command = [disassembler(), *previews, str(tmp_path / "k.tileirbc")]
         expected = subprocess.run(command, capture_output=True, text=True, check=True).stdout
         printed = "".join(print_op(op, default_dialect="cuda_tile") for op in module.body.block.operations)
         assert lines(printed) == lines(expected)
         shown += 1
-    assert shown or path.stem in ("multimem", "testing")
+    assert shown or path.stem == "testing"

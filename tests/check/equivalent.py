@@ -11,10 +11,17 @@ from __future__ import annotations
 import re
 
 from tests.check.faults import Fault
-from tileiras.check.facts import Facts, source
+from tests.check.solved import solved
+from tileiras.check.facts import _TILED, Facts, source
 from tileiras.ir import Operation
 
 _SPECIAL = {"%tid.x": 1023, "%laneid": 31, "%ctaid.x": (1 << 31) - 2, "%ctaid.y": 65534, "%ctaid.z": 65534}
+_SOLVED = ("mask bound", "type", "trip count", "number", "swizzle", "predicate")
+"""Kinds that change one integer result, or the threads that execute a statement."""
+_TX_COUNT = (
+    'PTX ISA, "tx-count operation": the count may be from -(2^20-1) to 2^20-1; "Phase Completion": a phase ends only'
+    " without pending arrivals, and the moved statement is one"
+)
 _FREE = 64
 """Low bits that are known to be zero of a number without any other."""
 
@@ -131,7 +138,7 @@ def single_tiles(entry: Operation, facts: Facts) -> set[tuple[int, int]]:
     """(axis, parameter) where the number of a tile block along the axis is that of a tile of one element along a
     dimension of the parameter's size: at the size, the tile lies entirely outside of its view."""
     pairs = set()
-    for op in entry.walk():
+    for op in entry.regions[0].block.operations:  # those that every tile block executes
         if not hasattr(op, "index") or not hasattr(op, "view"):
             continue
         view = op.view.type
@@ -147,14 +154,64 @@ def single_tiles(entry: Operation, facts: Facts) -> set[tuple[int, int]]:
     return pairs
 
 
-def proof(fault: Fault, original: str, facts: Facts, single: set[tuple[int, int]] = frozenset()) -> str:
+def single_extents(entry: Operation, facts: Facts) -> set[int]:
+    """Parameters that are extents of tensor views and nothing else, each tile of which has one element along them: a
+    tile at the extent lies entirely outside of its view."""
+    found = {each[1] for view in facts.views for each in view.shape if each is not None and each[0] == "parameter"}
+    arguments = list(entry.regions[0].block.arguments)
+    for number in list(found):
+        waiting, users = [arguments[number]], []
+        while waiting:
+            for user in waiting.pop().users:
+                users.append(user)
+                waiting += [user.results[0]] if user.name == "cuda_tile.assume" else []
+        if any(user.name not in ("cuda_tile.assume", "cuda_tile.make_tensor_view") for user in users):
+            found.discard(number)
+    for op in entry.walk():
+        if op.name not in _TILED or not (shape := facts.sizes_of.get(source(op.operands[0]), [])):
+            continue
+        view = op.results[0].type
+        for place, (dim, tile) in enumerate(zip(getattr(view, "dim_map", range(len(shape))), view.tile_shape)):
+            described = shape[dim]
+            counted = any(
+                user.name == "cuda_tile.get_index_space_shape" and user.results[place].has_uses
+                for user in op.results[0].users
+            )
+            if described is not None and described[0] == "parameter" and (tile > 1 or counted):
+                found.discard(described[1])
+    return found
+
+
+def place_of(fault: Fault, original: str) -> int:
+    """Where the code of the changed statement begins in the original text."""
+    first = next((n for n, (a, b) in enumerate(zip(original, fault.ptx)) if a != b), 0)
+    start = original.rfind("\n", 0, first) + 1
+    head = re.match(r"[ \t]*(?:@!?%p\d+[ \t]+)?", original[start:])
+    return start + (head.end() if head is not None else 0)
+
+
+def proof(
+    fault: Fault, original: str, facts: Facts, single: set[tuple[int, int]] = frozenset(),
+    extents: set[int] = frozenset(),
+) -> str:  # fmt: skip
     """Why the changed statement does what the original does; empty where no rule says so."""
+    return _by_rule(fault, original, facts, single, extents) or (
+        solved(fault, original, place_of(fault, original), facts, single) if fault.kind in _SOLVED else ""
+    )
+
+
+def _by_rule(
+    fault: Fault, original: str, facts: Facts, single: set[tuple[int, int]], extents: set[int]
+) -> str:  # fmt: skip
     code = re.sub(r"^@!?%p\d+\s+", "", fault.line).rstrip(";")
     opcode, rest = (*re.split(r"\s+", code, maxsplit=1), "")[:2]
     result, *inputs = [each.strip() for each in rest.split(",")]
     registers = Registers(original, facts)
-    if fault.kind == "order moved" and code == "cp.async.commit_group" and " cp.async" not in f" {fault.changed[11:]}":
+    is_moved = fault.kind == "order moved"
+    if is_moved and code == "cp.async.commit_group" and " cp.async" not in f" {fault.changed[11:]}":
         return 'PTX ISA, "cp.async.commit_group": it groups the prior cp.async of its thread, and orders nothing else'
+    if is_moved and code.startswith("mbarrier.arrive.expect_tx") and "past cp.async.bulk" in fault.changed:
+        return _TX_COUNT
     if fault.kind == "type" and re.search(r"\.[su](?:32|64)", opcode) and inputs:
         limit = 1 << (63 if re.search(r"\.[su]64$", opcode) else 31)
         ends = [registers.most(each) for each in inputs]
@@ -162,18 +219,23 @@ def proof(fault: Fault, original: str, facts: Facts, single: set[tuple[int, int]
             return f"operands are at most {ends}, by the PTX ISA and the program's assumptions: their sign is zero"
     if fault.kind in ("mask bound", "trip count") and len(inputs) == 2 and fault.changed.startswith("setp"):
         if not re.search(r"\.f(?:32|64|16)", opcode) and fault.changed.endswith(rest):
-            return _never_equal(registers, inputs, single)
+            return _never_equal(registers, inputs, single, extents)
     if fault.kind == "number" and opcode.split(".")[0] in ("add", "or") and inputs[-1].isdigit():
         return _same_part(registers, original, result, inputs, fault.changed)
     return ""
 
 
-def _never_equal(registers: Registers, inputs: list[str], single: set[tuple[int, int]]) -> str:
+def _never_equal(
+    registers: Registers, inputs: list[str], single: set[tuple[int, int]], extents: set[int]
+) -> str:  # fmt: skip
     """`lt` and `le` agree on operands that are never equal."""
     for number, other in (inputs, inputs[::-1]):
         bits = registers.zeros(number)
         if other.isdigit() and int(other) % (1 << min(bits, 31)):
             return f"{number} is a multiple of {1 << min(bits, 31)}, {other} is not: they are never equal"
+        parameter = re.search(r"_param_(\d+)\]", registers.origin(number))
+        if parameter is not None and int(parameter[1]) in extents and not other.isdigit():
+            return 'Tile IR, "load_view_tko": where they are equal, the tile is outside of its view: undefined'
         axis = re.fullmatch(r"%ctaid\.([xyz])", registers.origin(other))
         if axis is None:
             continue

@@ -97,7 +97,9 @@ class Fault(NamedTuple):
 
 FAULTS = {
     "operands of a difference swapped": Fault("canonicalize", DIFFERENCE, at("subf", reordered(1, 0))),
-    "bound of a mask inclusive": Fault("tileas-join-mask-bounds", EXAMPLES / "saxpy.mlir", at("cmpi", _inclusive)),
+    "bound of a mask inclusive": Fault(
+        "tileas-assign-load-store-layouts", EXAMPLES / "saxpy.mlir", at("cmpi", _inclusive),
+    ),
     "constant wrong": Fault("tileas-assign-num-warps", PRODUCT, _with_constant),
     "trip of a loop missing": Fault("tileas-slicing", PRODUCT, at("for", _a_trip_less)),
     "coordinates swapped": Fault("convert-tileaa-to-tileas", PRODUCT, at("tiled_load", reordered(0, 2, 1))),

@@ -20,7 +20,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from tests.check.equivalent import proof, single_tiles
+from tests.check.equivalent import proof, single_extents, single_tiles
 from tests.check.faults import ALL_KINDS, Fault, faults
 from tests.check.specimens import Kernel, chosen, kernels
 from tileiras.check import judging, launches
@@ -29,13 +29,13 @@ from tileiras.check.checker import SEEDS
 from tileiras.check.coverage import Coverage
 from tileiras.check.facts import facts
 from tileiras.check.fitting import Fitted, Plan, Unfit, fit
-from tileiras.check.judging import Image, Reference, hold, interpreted, rounded_otherwise
+from tileiras.check.judging import Image, Reference, hold, interpreted, orders, rounded_otherwise
 from tileiras.check.verdict import WRONG
 from tileiras.codegen import ptxas
 from tileiras.diagnostics import CompileError
 from tileiras.sim.errors import SimulationError
 from tileiras.sim.interpreter.machine import InterpreterError
-from tileiras.units import entry_name
+from tileiras.stages.units import entry_name
 
 STEPS = 600_000
 """Instructions of warps after which a launch counts as endless: right launches, which are held to it too, take less."""
@@ -74,7 +74,7 @@ class Launches:
         self.facts = facts(kernel.entry)
         self.name = entry_name(kernel.entry)
         self.coverage = Coverage(kernel.entry)
-        self.single = single_tiles(kernel.entry, self.facts)
+        self.undefined = single_tiles(kernel.entry, self.facts), single_extents(kernel.entry, self.facts)
         self._right: dict[Any, str] = {}
         self._known: dict[str, tuple[Fitted, Reference, Any] | None] = {}
 
@@ -117,7 +117,7 @@ class Launches:
         self, image: Image, ready: tuple[Fitted, Reference, Any], number: int, boundaries: Boundaries | None
     ) -> str:
         launch, reference, again = ready
-        seeds = SEEDS[:1] if launch.plan.is_edge else SEEDS
+        seeds = orders(image.ptx, number, launch.plan.is_edge, SEEDS)
         try:
             judged = hold(self.facts, image, launch, number, seeds, reference, again, boundaries=boundaries)
         except SimulationError as error:
@@ -152,8 +152,12 @@ def _survivor(searched: Launches, fault: Fault) -> str:
     same = is_equivalent(searched.kernel, fault.ptx)
     if same is None:
         return "refused by ptxas"
-    why = "the machine code is the same" if same else proof(fault, searched.kernel.ptx, searched.facts, searched.single)
+    why = "the machine code is the same" if same else _proof(searched, fault)
     return f"equivalent: {why}" if why else "survivor"
+
+
+def _proof(searched: Launches, fault: Fault) -> str:
+    return proof(fault, searched.kernel.ptx, searched.facts, *searched.undefined)
 
 
 def drawn(known: list[Kernel], kinds: Sequence[str], count: int, draw: random.Random) -> list[list[Fault]]:

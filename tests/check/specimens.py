@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import tileiras
 from bench.plans import PLANS
 from tileiras.ir import Operation
-from tileiras.units import entries_of, entry_name
+from tileiras.stages.units import entries_of, entry_name
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 GENERATED = "generated:"

@@ -12,7 +12,7 @@ from tileiras.check.boundaries import Boundaries
 from tileiras.check.facts import Facts, facts
 from tileiras.check.fitting import Fitted, Unfit, fit
 from tileiras.sim import emulate
-from tileiras.units import entries_of
+from tileiras.stages.units import entries_of
 
 
 def fitted(text: str, ptx: str = "") -> tuple[Facts, list[Fitted]]:

@@ -10,7 +10,7 @@ from tests.kernels.checked import module, row_sums, rows
 from tileiras.check.coverage import Coverage
 from tileiras.check.fitting import Fitted, Plan
 from tileiras.check.judging import Reference, interpreted
-from tileiras.units import entries_of
+from tileiras.stages.units import entries_of
 
 
 def reference(text: str, *arguments: object, grid: int = 1, **options: object) -> Reference:

@@ -11,7 +11,7 @@ from tileiras.check import launches
 from tileiras.check.boundaries import Boundaries
 from tileiras.check.facts import Facts, facts
 from tileiras.check.fitting import Fitted, Unfit, fit
-from tileiras.units import entries_of
+from tileiras.stages.units import entries_of
 
 
 def found(text: str) -> tuple[Facts, list[Fitted]]:

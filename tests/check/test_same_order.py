@@ -17,7 +17,7 @@ from tileiras.check.stage import with_verdict
 from tileiras.check.verdict import Verdict
 from tileiras.cli.tileiras_check import main
 from tileiras.ir import parse_module
-from tileiras.units import module_text
+from tileiras.stages.units import module_text
 
 GPU = "sm_90"
 ROWS = summed.row_sums(1, 256)

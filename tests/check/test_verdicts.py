@@ -14,7 +14,7 @@ from faults import KINDS, Fault, faults
 import tileiras
 from tests.kernels.checked import DOUBLED, module, row_sums, rows, with_tile
 from tileiras.check.verdict import FAULT, INCONCLUSIVE, RIGHT, WRONG, Verdict
-from tileiras.units import entries_of, entry_name
+from tileiras.stages.units import entries_of, entry_name
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 QUICK = ["saxpy.mlir", "relu_add_2d.mlir", "transpose.mlir", "softmax.py", "kernels/prefix_sum.mlir",

@@ -72,7 +72,7 @@ def copy(tmp_path) -> Path:
 @pytest.mark.parametrize("changes", [{"PYTHONDONTWRITEBYTECODE": "1"}, {"PYTHONDONTWRITEBYTECODE": ""}])
 def test_the_second_process_compiles_no_module(tmp_path, copy, changes):
     outside = set(subprocess.run([sys.executable, "-c", FIRST], capture_output=True, text=True).stdout.split())
-    assert len(outside) < 10
+    assert len(outside) < 12
     first, product = compiled(tmp_path, copy, **changes)
     assert len(first) > 150 and outside < first
     second, again = compiled(tmp_path, copy, **changes)

@@ -173,11 +173,12 @@ def test_the_store_of_one_run_can_be_named(kernel, monkeypatch):
 
 def test_the_version_names_the_build(capsys):
     assert main(["--version"]) == 0
-    first, versions, build = capsys.readouterr().out.splitlines()
+    first, versions, *tools, build = capsys.readouterr().out.splitlines()
     assert first == f"tileiras {tileiras.__version__}" and versions == "Tile IR bytecode 13.1 to 13.5"
+    assert [line.split()[0] for line in tools] == ["ptxas", "libdevice", "nvdisasm"]
     assert re.fullmatch("Build [0-9a-f]{16}", build)
     assert main(["--version"]) == 0
-    assert capsys.readouterr().out.splitlines()[2] == build
+    assert capsys.readouterr().out.splitlines()[-1] == build
 
 
 def test_a_refused_operation_of_bytecode_is_named_when_nothing_says_its_line(tmp_path, capsys):
@@ -232,7 +233,7 @@ def test_what_is_shown_of_a_text_is_what_helps(kernel, capsys, text, said):
 def test_hidden_options_are_shown_to_those_who_ask(capsys):
     def names(word):
         assert main([word]) == 0
-        rows = re.findall(r"^  (-.*?) +- ", capsys.readouterr().out, re.MULTILINE)
+        rows = re.findall(r"^  (-.*?)(?: +- |$)", capsys.readouterr().out, re.MULTILINE)
         return {spelling for row in rows for spelling in re.findall(r"-[\w-]+", row)}
 
     shown, everything = names("--help"), names("--help-hidden")
@@ -287,3 +288,23 @@ def test_hints_of_what_a_python_file_exports_are_checked(tmp_path, monkeypatch, 
     assert main([*words, "--Wunsupported-hints", "--Werr-hints"]) == 3
     (tmp_path / "k.py").write_text(PYTHON.replace("(num_ctas=ct.ByTarget(sm_80=2, default=1))", ""))
     assert main([*words, "--Wunsupported-hints", "--Werr-hints"]) == 0
+
+
+def test_sarif_has_errors_warnings_and_remarks_at_their_lines(kernel, tmp_path):
+    assert compile(kernel, "--sarif=log.sarif", "--remarks=all") == 0
+    (run,) = json.loads((tmp_path / "log.sarif").read_text())["runs"]
+    rules = [rule["id"] for rule in run["tool"]["driver"]["rules"]]
+    assert run["results"] and all(rules[result["ruleIndex"]] == result["ruleId"] for result in run["results"])
+    assert {result["level"] for result in run["results"]} == {"note"}
+    (tmp_path / "k.mlir").write_text("cuda_tile.module @m {\n  frobnicate @k() {\n")
+    assert compile(kernel, "--sarif=log.sarif") == 3
+    (run,) = json.loads((tmp_path / "log.sarif").read_text())["runs"]
+    (result,) = run["results"]
+    place = result["locations"][0]["physicalLocation"]
+    assert (result["ruleId"], result["level"]) == ("error", "error") and "'frobnicate'" in result["message"]["text"]
+    assert place["region"] == {"startLine": 2, "startColumn": 3} and place["artifactLocation"]["uri"].endswith("k.mlir")
+
+
+def test_sarif_is_no_other_file(kernel, capsys):
+    assert compile(kernel, "--sarif=k.mlir") == 1
+    assert "k.mlir" in capsys.readouterr().err

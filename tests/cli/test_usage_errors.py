@@ -7,7 +7,7 @@ from one_kernel import F32, compile
 
 import tileiras
 from tileiras.cli.tileiras import main
-from tileiras.options import GPU_NAMES
+from tileiras.options import CPU_NAMES, GPU_NAMES
 
 
 def test_nothing_is_written_over_what_is_read(kernel, tmp_path, capsys):
@@ -40,15 +40,15 @@ def test_gpus_are_listed_where_one_is_unknown_or_missing(kernel, capsys, words):
         assert main([kernel, *form, *words]) in (1, 2)
         said = capsys.readouterr().err.splitlines()
         notes = [note["message"] for line in said for note in json.loads(line)["notes"]] if form else said[1:]
-        assert len(notes) == 1 and notes[0].endswith(f"gpu-name takes {', '.join(GPU_NAMES)}")
-    with pytest.raises(tileiras.CompileError, match="Supported: " + ", ".join(GPU_NAMES)):
+        assert len(notes) == 1 and notes[0].endswith(f"gpu-name takes {', '.join((*GPU_NAMES, *CPU_NAMES))}")
+    with pytest.raises(tileiras.CompileError, match="Supported: " + ", ".join((*GPU_NAMES, *CPU_NAMES))):
         tileiras.compile(F32, gpu_name="sm_91")
 
 
 def test_other_choices_are_listed_too(kernel, capsys):
     assert main([kernel, "--emit=elf", "--pipeline-strategy=fast"]) == 1
     assert [line for line in capsys.readouterr().err.splitlines() if line.startswith("note: ")] == [
-        "note: --emit takes bytecode, cuda_tile, tileaa, tileas, llvm, ptx, cubin, sass",
+        "note: --emit takes bytecode, cuda_tile, tileaa, tileas, llvm, ptx, cubin, sass, obj",
         "note: --pipeline-strategy takes none, unspecialize, warp-specialize, auto",
     ]
 

@@ -6,7 +6,7 @@ import tileiras
 from tileiras.codegen import bitcode_library, isolation, libdevice, llvm_pipeline, toolkit
 from tileiras.codegen.target_machine import processor
 from tileiras.diagnostics import CompileError
-from tileiras.lowering.tileas_to_llvm import math
+from tileiras.lowering.tileas_to_llvm.elementwise import math
 from tileiras.targets.nvptx import MODULE_HEADER
 
 USES_EXP = (

@@ -10,13 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from tileiras import api, units
+from tileiras import api
 from tileiras.build import discover
 from tileiras.cli.tileiras import main
 from tileiras.codegen import isolation, nvjitlink, nvjitlink_library
 from tileiras.codegen.object_file import ObjectFile, with_section
 from tileiras.diagnostics import CompileError
 from tileiras.options import CompileOptions
+from tileiras.stages import units
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

@@ -32,7 +32,7 @@ from case_kernels import all_kernels, modules, pairwise_kernels  # noqa: E402
 from case_modules import TARGETS, Kernel, Result, run_module  # noqa: E402
 
 from tileiras.codegen import toolkit  # noqa: E402
-from tileiras.progress import Progress  # noqa: E402
+from tileiras.support.progress import Progress  # noqa: E402
 
 Rows = dict[str, dict[str, Any]]
 """Counts, the largest distance and the failures of each family."""

@@ -22,7 +22,8 @@ from case_values import DTYPES, is_integer
 from instruction_forms import forms
 
 import tileiras
-from tileiras.codegen import ptx_link, ptxas
+from tileiras.codegen import ptxas
+from tileiras.codegen.ptx import link as ptx_link
 from tileiras.diagnostics import CompileError
 from tileiras.sim import emulate, interpret
 from tileiras.sim.errors import SimulationError

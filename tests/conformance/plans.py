@@ -39,10 +39,10 @@ from tests.kernels.random_loops import RandomChains, RandomLoops  # noqa: E402
 from tileiras.codegen import ptxas, toolkit  # noqa: E402
 from tileiras.diagnostics import CompileError  # noqa: E402
 from tileiras.options import CompileOptions  # noqa: E402
-from tileiras.progress import Progress  # noqa: E402
 from tileiras.schedule.strategy import Strategy  # noqa: E402
 from tileiras.sim import emulate  # noqa: E402
 from tileiras.sim.errors import SimulationError  # noqa: E402
+from tileiras.support.progress import Progress  # noqa: E402
 
 TARGETS = ("sm_90", "sm_100", "sm_120")
 

@@ -13,8 +13,8 @@ import tileiras
 from tileiras import api, bytecode
 from tileiras.codegen import toolkit
 from tileiras.diagnostics import CompileError
-from tileiras.locations import settle
 from tileiras.passes.synthesize_debug_info_scopes import SynthesizeDebugInfoScopes
+from tileiras.stages.locations import settle
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

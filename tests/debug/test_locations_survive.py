@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from tileiras import api, pipeline, units
+from tileiras import api, pipeline
 from tileiras.ir import UnknownLoc, parse_module
 from tileiras.ir.pass_manager import PassManager
 from tileiras.options import CompileOptions
 from tileiras.passes import lookup_pass
-from tileiras.stages import StageContext
+from tileiras.stages import StageContext, units
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 TEXT = sorted(path.relative_to(EXAMPLES).as_posix() for path in EXAMPLES.rglob("*.mlir"))

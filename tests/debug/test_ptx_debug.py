@@ -7,7 +7,9 @@ import pytest
 from line_table import line_table
 
 import tileiras
-from tileiras.codegen import ptx_debug, ptx_link, toolkit
+from tileiras.codegen import toolkit
+from tileiras.codegen.ptx import debug as ptx_debug
+from tileiras.codegen.ptx import link as ptx_link
 from tileiras.diagnostics import CompileError
 
 SCOPES = """

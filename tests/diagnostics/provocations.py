@@ -18,7 +18,7 @@ from tileiras import api
 from tileiras.cli import tileiras, tileiras_opt, tileiras_translate
 from tileiras.codegen import host_code, toolkit
 from tileiras.diagnostics import CompileError
-from tileiras.program import Configuration, Program, c_create
+from tileiras.driver.program import Configuration, Program, c_create
 
 KERNEL = "cuda_tile.module @m {\n  entry @k() {\n    return\n  }\n}\n"
 SINE = (

@@ -18,7 +18,7 @@ TESTS = Path(__file__).parents[1]
 def files():
     """Text tests of refused modules, and the tests of the C interface."""
     found = sorted(TESTS.rglob("*_invalid*.mlir")) + [TESTS / "build" / "test_c_library.py"]
-    found += [TESTS / "schedule" / "remarks.mlir", TESTS / "test_tileir_pipeline.py"]
+    found += [TESTS / "schedule" / "remarks.mlir", TESTS / "driver" / "test_tileir_pipeline.py"]
     found += [TESTS / "passes" / "tileas_materialize_schedule.mlir"]
     return {path: path.read_text(encoding="utf-8", errors="replace") for path in found}
 

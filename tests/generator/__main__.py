@@ -22,10 +22,8 @@ import collections
 import functools
 import itertools
 import json
-import multiprocessing
 import os
 import sys
-import threading
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -33,12 +31,12 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 os.environ.setdefault("TILEIRAS_CACHE_DIR", "off")
 
-from tests.generator import covered, ledger  # noqa: E402
+from tests.generator import covered, ledger, workers  # noqa: E402
 from tests.generator.forms import FORMS  # noqa: E402
 from tests.generator.judge import FINE, Verdict, draw, interpreted, judge  # noqa: E402
 from tests.generator.options import TARGETS, Weights, sm_number  # noqa: E402
 from tests.generator.shrink import shrunk  # noqa: E402
-from tileiras.progress import Progress  # noqa: E402
+from tileiras.support.progress import Progress  # noqa: E402
 
 MOST_SHRUNK = 8
 """Failures of a run that are shrunk: the first of each way to fail."""
@@ -68,6 +66,8 @@ class Run:
         self.forms, self.targets = tuple(options.forms.split(",")), tuple(options.targets.split(","))
         self.weights: Weights = covered.weights(covered.read(options.weights))
         self.verdicts: list[Verdict] = []
+        self.ended: set[int] = set()
+        """Cases that ended their worker."""
 
     def only(self, number: int) -> int:
         case = draw(number, self.forms, self.targets, self.weights)
@@ -85,20 +85,17 @@ class Run:
 
     def all(self) -> int:
         known = self._known()
-        with (
-            multiprocessing.get_context("fork").Pool(self.options.jobs, maxtasksperchild=200) as pool,
-            Progress("generated kernels", self.options.count) as progress,
-        ):
-            slots = threading.Semaphore(2 * self.options.jobs)
-            judged = functools.partial(_case, self.forms, self.targets, self.weights)
-            for verdict in pool.imap_unordered(judged, self._numbers(known, slots)):
-                slots.release()
+        with Progress("generated kernels", self.options.count) as progress:
+            judge_one = functools.partial(_case, self.forms, self.targets, self.weights)
+            for outcome in workers.judged(judge_one, self._numbers(known), self.options.jobs):
+                verdict = self._ended(outcome) if isinstance(outcome, workers.Ended) else outcome
                 progress.step(verdict.family)
                 self._keep(verdict)
         self.verdicts.sort()
         failed = [each for each in self.verdicts if each.status not in FINE]
         if self.options.shrink is not False:
-            self._shrink(failed)
+            # A case that ended its worker would end this process.
+            self._shrink([each for each in failed if each.seed not in self.ended])
         counts = covered.counted(self.verdicts)
         so_far = covered.added(covered.read(self.options.weights), counts)
         print(*table(self.verdicts), "", *covered.table(so_far), sep="\n")
@@ -122,14 +119,21 @@ class Run:
         self.verdicts = [each for each in known if first <= each.seed < last]
         return {each.seed for each in self.verdicts}
 
-    def _numbers(self, known: set[int], slots: threading.Semaphore) -> Iterator[int]:
-        """In order; each waits until a worker is about to be free, so that none is drawn after the time is up."""
+    def _ended(self, ended: workers.Ended) -> Verdict:
+        """The verdict on a case whose worker ended."""
+        self.ended.add(ended.number)
+        case = draw(ended.number, self.forms, self.targets, self.weights)
+        build = case.build
+        return Verdict(ended.number, case.kernel.form, str(build), "internal", str(ended), 0.0, case.family,
+                       build.maps, build.strategy)  # fmt: skip
+
+    def _numbers(self, known: set[int]) -> Iterator[int]:
+        """In order, while there is time."""
         options = self.options
         end = time.monotonic() + options.seconds if options.seconds is not None else float("inf")
         bounded = options.seconds is None
         for number in range(options.seed, options.seed + options.count) if bounded else itertools.count(options.seed):
             if number not in known:
-                slots.acquire()
                 if time.monotonic() > end:
                     return
                 yield number

@@ -16,11 +16,20 @@ from tileiras.dialects.cuda_tile import ops_control_flow as flow
 from tileiras.dialects.cuda_tile.ops_core import ConstantOp
 from tileiras.dialects.cuda_tile.ops_memory import MakeTokenOp
 from tileiras.dialects.cuda_tile.types import TileType, is_number
-from tileiras.ir import Builder, DenseElementsAttr, FunctionType, Operation, Region, Value, VerifyError, verify
+from tileiras.ir import (
+    Builder,
+    DenseElementsAttr,
+    FunctionType,
+    Operation,
+    Region,
+    Value,
+    VerifyError,
+    remove_dead_operations,
+    verify,
+)
 from tileiras.ir.traits import Terminator
-from tileiras.passes.dce import remove_dead_operations
 from tileiras.sim.interpreter.values import width_of
-from tileiras.units import entries_of
+from tileiras.stages.units import entries_of
 
 Fails = Callable[[Operation, Sequence[Any]], bool]
 """Whether a module fails on a launch with these arguments as the whole one does."""

@@ -30,7 +30,7 @@ from tileiras.check.verdict import WRONG
 from tileiras.diagnostics import CompileError
 from tileiras.ir import Operation
 from tileiras.sim.interpreter.machine import InterpreterError
-from tileiras.units import entries_of
+from tileiras.stages.units import entries_of
 
 BUDGET = 300.0
 """Seconds for one case; each of the three parts may take what the ones before leave."""

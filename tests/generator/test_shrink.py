@@ -16,7 +16,7 @@ from tileiras.check.verdict import WRONG
 from tileiras.diagnostics import CompileError
 from tileiras.passes import lookup_pass
 from tileiras.schedule.strategy import Loads
-from tileiras.units import entries_of
+from tileiras.stages.units import entries_of
 
 TARGETS = ("sm_80", "sm_90", "sm_120")
 

@@ -42,7 +42,7 @@ def test_a_large_text_is_read_and_verified_soon():
 
 
 def test_the_core_does_not_load_what_it_does_not_need():
-    heavy = "'argparse', 'json', 'subprocess', 'pathlib', 'numpy', 'llvmlite', 'dataclasses', 'tileiras.ir.parser'"
+    heavy = "'argparse', 'json', 'subprocess', 'pathlib', 'numpy', 'llvmlite', 'dataclasses', 'tileiras.ir.text.parser'"
     # An editable installation loads modules of its own at start-up.
     program = (
         "import sys; before = set(sys.modules); import tileiras.ir, tileiras.dialects.cuda_tile; "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tileiras.diagnostics import Diagnostic
-from tileiras.remarks import Remark
+from tileiras.diagnostics.remarks import Remark
 
 
 def stated(diagnostics: Iterable[Diagnostic], subject: str = "") -> list[str]:

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tileiras import gf2
 from tileiras.layout import LinearLayout, blocked, convert, mma_layouts
 from tileiras.layout.shared import MatrixAccess, plan_shared
+from tileiras.support import gf2
 from tileiras.targets import MMA_ATOMS
 
 

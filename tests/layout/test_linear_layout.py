@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tileiras import gf2
 from tileiras.layout import LinearLayout, blocked, row_major_shared, swizzled_shared
+from tileiras.support import gf2
 
 
 def coords(layout, dim):

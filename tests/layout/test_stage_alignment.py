@@ -9,7 +9,6 @@ import itertools
 import numpy as np
 import pytest
 
-from tileiras import gf2
 from tileiras.dialects.nv_tileas import BufferType
 from tileiras.ir import IntegerType, TensorType, f64
 from tileiras.layout import LinearLayout
@@ -25,6 +24,7 @@ from tileiras.sim.emulator.tensor_core.matrix_descriptor import Operand, _addres
 from tileiras.sim.emulator.tensor_core.tcgen05_operands import Matrix, unit_addresses
 from tileiras.sim.emulator.tensor_core.tcgen05_operands import decode_descriptor as decode_tcgen05
 from tileiras.sim.emulator.tensor_map import swizzled
+from tileiras.support import gf2
 from tileiras.targets import MMA_ATOMS
 
 STAGES = 8

@@ -24,11 +24,12 @@
 // CHECK: loop_schedule<serial, 1>
 // CHECK-NOT: nv_tileas.tiled_store
 
-// WARPS: tileas_materialize_schedule.mlir:[[@LINE+28]]:{{[0-9]+}}: remark: {{.*}}[agents.warps compute=4 load=4 pipes=1]
+// WARPS: tileas_materialize_schedule.mlir:[[@LINE+29]]:{{[0-9]+}}: remark: {{.*}}[agents.warps compute=4 load=4 pipes=1]
 // WARPS: nv_tileas.async.pipeline.agent_switch num_agents_per_group = [1, 1] num_warps = [4, 4] {
 
 // What a text asks for and the target does not have: the plain schedule, for the row that follows.
 // OLD: remark: {{.*}}Failed to specialize warps{{.*}}[agents.not-split; agents.no-registers-by-agent target=sm_80]
+// OLD-NOT: partition
 // OLD: runs_ahead
 // OLD: loop_schedule<plain, 3>
 #layout = #nv_tileas.linear<register = [[0, 1], [8, 0]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]], warp = [[16, 0], [0, 8]]>
@@ -53,9 +54,9 @@ module {
     %12 = arith.constant dense<0.000000e+00> : tensor<32x16xf32> as tensor<32x16xf32, #layout>
     %13 = nv_tileas.create_mem_token : !nv_tileaa.mem_token
     %14:2 = scf.for %arg7 = %3 to %arg6 step %4 iter_args(%arg8 = %12, %arg9 = %13) -> (tensor<32x16xf32, #layout>, !nv_tileaa.mem_token) : i32 {
-      %data, %result_token = nv_tileas.tiled_load %9[%3, %arg7] token = %arg9 {atom = #nv_tileas.copy_atom<ld_global, 8>, nv_tileas.runs_ahead} : !nv_tileaa.tiled_view<[32, 32], !nv_tileaa.memref<?x?xf16, strides = [?, 1]>, padding = #nv_tileaa.padding_value<zero>>, (i32, i32) -> tensor<32x32xf16, #layout1>, !nv_tileaa.mem_token
+      %data, %result_token = nv_tileas.tiled_load %9[%3, %arg7] token = %arg9 {atom = #nv_tileas.copy_atom<ld_global, 8>, nv_tile.aws.partition = #nv_tileas.partition<load>, nv_tileas.runs_ahead} : !nv_tileaa.tiled_view<[32, 32], !nv_tileaa.memref<?x?xf16, strides = [?, 1]>, padding = #nv_tileaa.padding_value<zero>>, (i32, i32) -> tensor<32x32xf16, #layout1>, !nv_tileaa.mem_token
       %16 = nv_tileas.convert_layout %data : tensor<32x32xf16, #layout1> -> tensor<32x32xf16, #layout2>
-      %data_0, %result_token_1 = nv_tileas.tiled_load %10[%arg7, %3] token = %arg9 {atom = #nv_tileas.copy_atom<ld_global, 4>, nv_tileas.runs_ahead} : !nv_tileaa.tiled_view<[32, 16], !nv_tileaa.memref<?x?xf16, strides = [16, 1]>, padding = #nv_tileaa.padding_value<zero>>, (i32, i32) -> tensor<32x16xf16, #layout3>, !nv_tileaa.mem_token
+      %data_0, %result_token_1 = nv_tileas.tiled_load %10[%arg7, %3] token = %arg9 {atom = #nv_tileas.copy_atom<ld_global, 4>, nv_tile.aws.partition = #nv_tileas.partition<load>, nv_tileas.runs_ahead} : !nv_tileaa.tiled_view<[32, 16], !nv_tileaa.memref<?x?xf16, strides = [16, 1]>, padding = #nv_tileaa.padding_value<zero>>, (i32, i32) -> tensor<32x16xf16, #layout3>, !nv_tileaa.mem_token
       %17 = nv_tileas.convert_layout %data_0 : tensor<32x16xf16, #layout3> -> tensor<32x16xf16, #layout4>
       %18 = nv_tileas.dot %16, %17, %arg8 {atom = #nv_tileas.mma_atom<"mma_m16n8k16_f32_f16_f16">} : tensor<32x32xf16, #layout2>, tensor<32x16xf16, #layout4> -> tensor<32x16xf32, #layout>
       %19 = nv_tileas.join_mem_token %result_token, %result_token_1 : !nv_tileaa.mem_token

@@ -75,10 +75,10 @@ def _lowered(levels: tuple[tuple[str, ...], ...]) -> list[str]:
     """Kernels of the valid texts and of the front end, each after the passes of one level, going round."""
     from tileiras.cli.tileiras_opt import anchored
     from tileiras.diagnostics import CompileError
+    from tileiras.driver.tileir_pipeline import tileas_passes
     from tileiras.ir import print_op
     from tileiras.ir.pass_manager import PassContext, PassManager, parse_pipeline
     from tileiras.passes import lookup_pass
-    from tileiras.tileir_pipeline import tileas_passes
 
     found = []
     for number, kernel in enumerate(_kernels()):

@@ -10,11 +10,11 @@ from tests.kernels.random_tiles import RandomKernel
 from tests.kernels.tiles import Tile, kernel_text
 from tileiras import bytecode, passes
 from tileiras.diagnostics import DiagnosticEngine
+from tileiras.driver.tileir_pipeline import tileas_passes
 from tileiras.ir import Block, Pass, Region, parse_module, print_op, verify
 from tileiras.ir.pass_manager import PassContext, PassManager, parse_pipeline
 from tileiras.ir.registry import lookup_operation
 from tileiras.sim import interpret
-from tileiras.tileir_pipeline import tileas_passes
 
 SEEDS = range(100, 112)
 LOWERINGS = ("convert-cudatile-to-tileaa", "convert-tileaa-to-tileas", "convert-tileas-to-llvm")

@@ -17,7 +17,7 @@ from tileiras.build.store import OFF, ArtifactStore
 from tileiras.report import collect
 from tileiras.report.figures import figures
 from tileiras.report.page import page
-from tileiras.units import Source
+from tileiras.stages.units import Source
 
 
 def build(folder: Path, source: Path, emit: str, **given) -> None:

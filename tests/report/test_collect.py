@@ -121,7 +121,7 @@ def test_pipes_are_those_of_the_estimate_and_drawn_below_the_timeline():
 
 def test_remarks_of_a_report_are_those_of_the_compiler(matmul):
     (kernel,) = matmul.kernels
-    from tileiras.remarks import Remark
+    from tileiras.diagnostics.remarks import Remark
 
     said = tileiras.api.compile(
         EXAMPLES / "matmul_f16.py", gpu_name="sm_90", emit="llvm", emit_remarks=True

@@ -166,6 +166,18 @@ def test_the_format_follows_from_the_name(tmp_path, capsys):
     assert "say --format" in capsys.readouterr().err
 
 
+def test_a_written_page_can_be_shown(tmp_path, capsys, monkeypatch):
+    import webbrowser
+
+    shown = []
+    monkeypatch.setattr(webbrowser, "open", shown.append)
+    source = str(EXAMPLES / "saxpy.mlir")
+    assert tileiras_report.main([source, "--open", "-o", str(tmp_path / "r.md")]) == 0
+    assert shown == [(tmp_path / "r.md").as_uri()]
+    assert tileiras_report.main([source, "--open", "-o", "-"]) == 1
+    assert "--open shows a file" in capsys.readouterr().err and len(shown) == 1
+
+
 @pytest.mark.slow
 def test_a_launch_is_estimated_and_another_build_compared(tmp_path):
     launch = ["--grid", "3", "--gpu", "H200", "f32[3000]=ones", "f32[3000]=ones", "f32=2", "i32=3000"]

@@ -62,7 +62,7 @@ def test_side_by_side_gives_what_one_after_the_other_gives():
 def test_arrays_that_share_memory_do_so_in_another_process():
     import pickle
 
-    from tileiras.tuning import Judge, _packed, _unpacked
+    from tileiras.report.tuning import Judge, _packed, _unpacked
 
     base = np.arange(64, dtype=np.int32).reshape(8, 8)
     args = [base[::-1], base[:, 2:5], base, 3]
@@ -103,7 +103,7 @@ def test_the_command_ranks_plots_and_writes_the_winner(project, capsys, monkeypa
 
 def test_a_sweep_without_a_candidate_left_says_why_of_each(project, capsys, monkeypatch):
     monkeypatch.chdir(project)
-    monkeypatch.setattr("tileiras.tuning._difference", lambda *_: "its results differ")
+    monkeypatch.setattr("tileiras.report.tuning._difference", lambda *_: "its results differ")
     assert tileiras_sweep.main(["saxpy.mlir", "--num-warps", "4", "--gpu", "A100", "-j", "1", *LAUNCH]) == 5
     said = capsys.readouterr().err
     assert "no candidate" in said and "num_warps=4: its results differ" in said

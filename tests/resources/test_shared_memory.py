@@ -6,13 +6,14 @@ import sys
 from pathlib import Path
 from zlib import crc32
 
-from tileiras import api, units
+from tileiras import api
 from tileiras.analysis.function_pass import functions_of
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import parse_module
 from tileiras.layout.encoding import is_in_shared
 from tileiras.options import CompileOptions
 from tileiras.resources.shared_memory import SCRATCH_BYTES, conversion_bytes, scratch_beside, scratch_bytes
+from tileiras.stages import units
 from tileiras.targets import target as gpu
 
 ROOT = Path(__file__).parents[2]

@@ -10,7 +10,7 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
 from tileiras.resources.shared_memory import scratch_before
-from tileiras.schedule.agents import resident_ctas as judged
+from tileiras.schedule.agents import budget as judged
 
 ASKED = {"pipeline_strategy": "unspecialize"}
 

@@ -10,7 +10,7 @@ import pytest
 
 import tileiras
 from tests.machine_code import assemble
-from tileiras.remarks import remarks_of
+from tileiras.diagnostics.remarks import remarks_of
 from tileiras.sim.errors import SimulationError
 
 COPY = "cp.async.cg"

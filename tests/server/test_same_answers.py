@@ -286,7 +286,8 @@ def test_the_client_loads_nothing_of_the_compiler(service, folder):
     assert ".entry k" in done.stdout
     own = {name for name in done.stderr.split() if name.startswith("tileiras")}
     assert own == {
-        "tileiras", "tileiras.local_socket", "tileiras.server", "tileiras.server.client", "tileiras.server.protocol"
+        "tileiras", "tileiras.processes", "tileiras.processes.local_socket", "tileiras.server",
+        "tileiras.server.client", "tileiras.server.protocol",
     }  # fmt: skip
     assert set(done.stderr.split()) - own <= {"__future__", "_socket", "stat", "_signal"}
 

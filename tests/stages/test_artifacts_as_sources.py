@@ -7,7 +7,7 @@ import pytest
 
 from tileiras import api
 from tileiras.diagnostics import CompileError
-from tileiras.units import ARTIFACTS
+from tileiras.stages.units import ARTIFACTS
 
 MATMUL = Path(__file__).parents[2] / "examples" / "matmul_f32.mlir"
 GPU = """\

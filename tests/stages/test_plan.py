@@ -5,8 +5,10 @@ import inspect
 
 import pytest
 
-from tileiras import api, pipeline, steps, units
+from tileiras import pipeline
+from tileiras.driver import compilation, steps
 from tileiras.pipeline import stage
+from tileiras.stages import units
 
 
 @pytest.mark.parametrize("kind, emit, file, kernel, linked", [
@@ -44,7 +46,7 @@ def test_every_kind_of_source_has_a_first_stage():
     assert set(pipeline.SOURCES) == {*units.SUFFIXES.values(), units.MODULE, *units.ARTIFACTS}
 
 
-@pytest.mark.parametrize("code", [api.compile_with, api._kernels_and_product, steps])
+@pytest.mark.parametrize("code", [compilation.compile_with, compilation._kernels_and_product, steps])
 def test_compilations_name_no_stage(code):
     source = ast.parse(inspect.getsource(code))
     constants = {node.value for node in ast.walk(source) if isinstance(node, ast.Constant)}

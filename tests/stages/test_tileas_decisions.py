@@ -17,6 +17,7 @@ from tileiras.analysis.function_pass import functions_of
 from tileiras.analysis.function_state import LEFT_BY, State, function_state
 from tileiras.diagnostics import CompileError, DiagnosticEngine
 from tileiras.dialects.nv_tileas import ORDER
+from tileiras.driver.tileir_pipeline import tileas_passes
 from tileiras.ir import parse_module, print_op, verify
 from tileiras.ir.pass_manager import PassContext, PassManager
 from tileiras.options import CompileOptions
@@ -24,7 +25,6 @@ from tileiras.passes import DOTS, LOOPS, PASSES, TILEAA_DOTS
 from tileiras.passes.convert_tileas_to_llvm import ConvertTileASToLLVM
 from tileiras.stages import StageContext, tileas
 from tileiras.stages.tileas import DECISIONS
-from tileiras.tileir_pipeline import tileas_passes
 
 ROWS, COLUMNS = 64, 64
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import tileiras
 from tileiras.dialects import nvvm
 from tileiras.ir import registry
-from tileiras.lowering.tileas_to_llvm.atoms import DOTS, MOVEMENTS
+from tileiras.lowering.tileas_to_llvm.tensor_core.atoms import DOTS, MOVEMENTS
 from tileiras.targets import COPY_ATOMS, MMA_ATOMS, SCALED_MMA_ATOMS, find_copy_atom, target
 
 PACKAGE = Path(tileiras.__file__).parent
-ATOMS = PACKAGE / "lowering" / "tileas_to_llvm" / "atoms.py"
+ATOMS = PACKAGE / "lowering" / "tileas_to_llvm" / "tensor_core" / "atoms.py"
 PLANS = [path for folder in ("lowering", "schedule", "analysis", "stages") for path in (PACKAGE / folder).rglob("*.py")]
 # LLVM IR has these instructions too, under other names.
 PLANS = sorted(path for path in PLANS if path != ATOMS and "llvm_to_ir" not in path.parts)

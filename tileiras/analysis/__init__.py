@@ -1,5 +1,5 @@
 """Analyses: facts about values, computed once for a function and queried by lowerings and passes."""
 
-from tileiras.lazy import lazy_names
+from tileiras.support.lazy import lazy_names
 
 __getattr__ = lazy_names(__name__, globals())

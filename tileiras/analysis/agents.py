@@ -27,9 +27,9 @@ from tileiras.targets.sm import (
     register_pool,
 )
 
-from .pipe_errors import pipe_errors, warpgroup_errors
-from .pipe_model import Unchecked, order_errors
 from .pipes import PipeUses, agent_of, is_multicast, protocol_of
+from .pipes.errors import pipe_errors, warpgroup_errors
+from .pipes.model import Unchecked, order_errors
 from .warpgroup_turns import TURNS, barriers_of
 
 Finding = tuple[Operation, str]
@@ -42,7 +42,7 @@ INCONSISTENT = (
 def agent_errors(func: aa.FuncOp, gpu: Target, unchecked: Unchecked | None = None) -> Iterator[Finding]:
     """The errors in the agents of a function, as operations and messages that follow their names.
 
-    The order of their events (`pipe_model`) is checked if no other error is found; `unchecked` is called if not all
+    The order of their events (`pipes.model`) is checked if no other error is found; `unchecked` is called if not all
     orders have been checked.
     """
     wrong = False
@@ -83,7 +83,7 @@ def _errors(func: aa.FuncOp, gpu: Target) -> Iterator[Finding]:
         for pipe, users in uses.pipes.items()
     ):
         for pipe, users in uses.pipes.items():
-            yield from analysis.cluster_pipes.cluster_errors(pipe, users, gpu)
+            yield from analysis.pipes.clusters.cluster_errors(pipe, users, gpu)
 
 
 def agent_warps(op: Operation, func: aa.FuncOp) -> int:

@@ -14,8 +14,8 @@ from tileiras.layout.arena import stored_bits
 from tileiras.layout.encoding import is_in_shared, layout_of
 from tileiras.layout.linear_layout import SHARED_DIMS
 from tileiras.layout.memory import contiguous_registers
-from tileiras.named_tuple import NamedTuple
 from tileiras.reasons import Argument, Reason
+from tileiras.support.named_tuple import NamedTuple
 from tileiras.targets import CopyAtom
 
 if TYPE_CHECKING:

@@ -30,7 +30,7 @@ from tileiras.ir import (
     element_type_of,
     i1,
 )
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.named_tuple import NamedTuple
 
 LARGEST = 1 << 62
 """The divisor of zero, which every number divides."""

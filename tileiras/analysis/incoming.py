@@ -6,7 +6,7 @@ from typing import Any
 
 from tileiras.dialects import scf
 from tileiras.ir import BlockArgument, Value
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.named_tuple import NamedTuple
 
 
 class Incoming(NamedTuple):

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from tileiras.analysis.divisibility import DivisibilityAnalysis
 from tileiras.dialects import arith, nv_tileaa, nv_tileas
 from tileiras.ir import Operation, Value
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.named_tuple import NamedTuple
 
 
 class MaskRuns(NamedTuple):

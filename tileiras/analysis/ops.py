@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import tileiras
-from tileiras import analysis, gf2, targets
+from tileiras import analysis, targets
 from tileiras.analysis.places import PLACED, Places, launch_error, stage_error
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.nv_tileas import CopyAtomAttr, LinearLayoutAttr, MmaAtomAttr, SharedLayoutAttr, names
@@ -20,7 +20,8 @@ from tileiras.ir import Operation, TensorType, Value, element_type_of
 from tileiras.layout.encoding import layout_of
 from tileiras.layout.linear_layout import LinearLayout
 from tileiras.layout.reduce import mixes_axes
-from tileiras.named_tuple import NamedTuple
+from tileiras.support import gf2
+from tileiras.support.named_tuple import NamedTuple
 from tileiras.targets import (
     COPY_ATOMS,
     MMA_ATOMS,
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from tileiras.dialects import nv_tileaa as aa
     from tileiras.targets.atoms.rows import Fragment
 
-    from .pipe_model import Unchecked
+    from .pipes.model import Unchecked
     from .tensor_operands import TensorPlaces
 
 LANE_BITS = 5
@@ -63,7 +64,7 @@ def ops_errors(func: aa.FuncOp, gpu: Target, unchecked: Unchecked | None = None)
     # Types and attributes are interned: most operations have types that have been checked before.
     accepted: set[Any] = set()
     accepted_of: dict[int, set[Any]] = {warps: accepted}
-    specialized = piped = elsewhere = asynchronous = False
+    specialized = piped = elsewhere = asynchronous = partitioned = False
     wrong = launch_error(func, gpu)
     if wrong:
         yield func, wrong
@@ -78,6 +79,7 @@ def ops_errors(func: aa.FuncOp, gpu: Target, unchecked: Unchecked | None = None)
             asynchronous = True
         elif op.name == names.CONSUMER_TAIL:
             places.give_back(op.consumer.defining_op.buffers)  # type: ignore[attr-defined]
+        partitioned = partitioned or tileas.PARTITION in op.attributes
         elsewhere = elsewhere or any(residence_of(result.type) != "register" for result in op.results)
         here = analysis.agents.agent_warps(op, func) if specialized else warps
         wrong = _types_error(op, here, accepted_of.setdefault(here, set()) if specialized else accepted)
@@ -103,6 +105,8 @@ def ops_errors(func: aa.FuncOp, gpu: Target, unchecked: Unchecked | None = None)
             yield op, wrong
     if specialized or piped:
         yield from analysis.agents.agent_errors(func, gpu, unchecked)
+    if partitioned:
+        yield from analysis.partitions.partition_errors(func)
     if asynchronous and tileas.number_of(func, tileas.NAMED_BARRIERS) is not None:
         yield from analysis.proxy_order.order_errors(func)
 
@@ -380,7 +384,7 @@ _RULES: Mapping[type[Operation], Callable[[Any], str]] = {
 
 
 def _boxes_error(op: Any) -> str:
-    return analysis.pipe_errors.stages_of_boxes_error(op.desc.type, op.buffer)
+    return analysis.pipes.errors.stages_of_boxes_error(op.desc.type, op.buffer)
 
 
 _BY_NAME: Mapping[str, Callable[[Any], str]] = {

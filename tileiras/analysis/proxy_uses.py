@@ -6,7 +6,7 @@ from typing import Literal
 
 from tileiras.analysis.stage_numbers import LOST, Number
 from tileiras.ir import Block, Operation, Value
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.named_tuple import NamedTuple
 
 Kind = Literal["write", "copy", "read", "wgmma", "tcgen05", "bulk"]
 """Kind of a use: writes of threads, their asynchronous copies, reads of threads; or reads of the asynchronous proxy, by

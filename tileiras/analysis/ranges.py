@@ -21,7 +21,7 @@ from tileiras.ir import (
     Value,
     element_type_of,
 )
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.named_tuple import NamedTuple
 
 MOST_TILE_BLOCKS = (1 << 24) - 1
 """Limit along an axis of the grid (Tile IR specification, "get_num_tile_blocks")."""

@@ -20,7 +20,7 @@ from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.arith import constant_integer
 from tileiras.dialects.nv_tileas import names
 from tileiras.ir import BlockArgument, IntegerType, Operation, Value
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.named_tuple import NamedTuple
 
 
 class Number(NamedTuple):

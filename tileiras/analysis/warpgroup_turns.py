@@ -14,7 +14,7 @@ from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.nv_tileas import names
 from tileiras.dialects.nv_tileas.agents import AgentSwitchOp
 from tileiras.ir import Block
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.named_tuple import NamedTuple
 from tileiras.targets.sm import WARP_SIZE, WARPGROUP
 
 TURNS = ("nv_tileas.async.wait_turn", "nv_tileas.async.end_turn")

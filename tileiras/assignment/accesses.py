@@ -7,7 +7,9 @@ from collections.abc import Callable
 from tileiras import analysis, targets
 from tileiras.analysis.alias import data_of
 from tileiras.analysis.divisibility import DivisibilityAnalysis
+from tileiras.analysis.function_pass import FunctionPass
 from tileiras.diagnostics import DiagnosticEngine
+from tileiras.diagnostics.remarks import Remark
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import Operation, TensorType, element_type_of
@@ -15,7 +17,6 @@ from tileiras.ir.pass_manager import PassContext
 from tileiras.layout import LinearLayout
 from tileiras.layout.encoding import encode
 from tileiras.reasons import Reason
-from tileiras.remarks import Remark
 from tileiras.targets import CopyAtom, Target, find_copy_atom
 
 from .anchors import MEMORY_OPS
@@ -35,6 +36,21 @@ def _atom(op: Operation, target: Target) -> CopyAtom | None:
 
 
 _STORES = (*_WRITES, aa.TiledAtomicRMWOp)
+
+
+class AssignLoadStoreLayouts(FunctionPass):
+    name = "tileas-assign-load-store-layouts"
+    requires = "DOT_ATOMS"
+    leaves = "ATOMS"
+    preserves_analyses = True
+    needs = "atoms of dots: what is stored may stay in the layout in which a dot leaves it"
+    establishes = "`atom` and `layout` on every access"
+    keeps = "types, other operations"
+
+    tensor_maps: str = "none"
+
+    def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
+        assign_load_store_layouts(func, gpu, context, self.tensor_maps)
 
 
 def assign_load_store_layouts(

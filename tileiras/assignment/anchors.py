@@ -22,8 +22,8 @@ from tileiras.layout.memory import (
     dimension_order,
     vector_registers,
 )
-from tileiras.named_tuple import NamedTuple
 from tileiras.reasons import Reason
+from tileiras.support.named_tuple import NamedTuple
 
 MEMORY_OPS = (
     aa.TiledLoadOp,

@@ -17,18 +17,21 @@ multiplies by itself.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tileiras.analysis.cluster_uniformity import ClusterUniformity
 from tileiras.analysis.copied_loads import is_zero, operand_layout
 from tileiras.analysis.divisibility import DivisibilityAnalysis
 from tileiras.analysis.dots_in_flight import accumulated_in_place
+from tileiras.analysis.function_pass import FunctionPass, functions_of, gpu_of
 from tileiras.analysis.tensor_map_rules import access_refusal, contiguous_dim
-from tileiras.diagnostics import DiagnosticEngine
+from tileiras.diagnostics import CompileError, DiagnosticEngine
+from tileiras.diagnostics.remarks import Remark
 from tileiras.dialects import arith, scf
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.arith.build import binary, integer
+from tileiras.dialects.nv_tileas import ALONE, PAIRS_OF
 from tileiras.ir import ArrayAttr, Builder, IntegerType, Operation, TensorType, Value, i32, i64
 from tileiras.layout import LinearLayout
 from tileiras.layout.accumulators import is_of_tensor_memory, reads_a_in_tensor_memory
@@ -37,7 +40,7 @@ from tileiras.layout.matrix_descriptor import NoDescriptor, describe, matrix_lay
 from tileiras.layout.tensor_box import tensor_boxes
 from tileiras.layout.tensor_memory import HALF, LANES, accumulator_layout, fragment_layout
 from tileiras.reasons import Argument, Reason
-from tileiras.remarks import Remark
+from tileiras.schedule.strategy import Strategy
 from tileiras.targets import (
     MmaAtom,
     ScaledMmaAtom,
@@ -47,6 +50,9 @@ from tileiras.targets import (
     find_scaled_tensor_atom,
     product_types,
 )
+
+if TYPE_CHECKING:
+    from tileiras.ir.pass_manager import PassContext
 
 PAIR = 2
 """CTAs of a pair; the rank of the first one is even (PTX ISA, "CTA Pair")."""
@@ -58,6 +64,43 @@ class _Refusal(Exception):
     def __init__(self, code: str, /, *, cause: Reason | None = None, **arguments: Argument) -> None:
         super().__init__(code)
         self.reason = Reason(code, cause=cause, **arguments)
+
+
+class PairDots(FunctionPass):
+    """Dots into tensor memory become dots of two CTAs of a cluster, where each CTA loads half of B.
+
+    `tensor_maps` names the creator of tensor maps: without maps, no dot is paired.  Unless `strategy` allows warp
+    specialization, dots in loops over tiles stay dots of one CTA.
+    """
+
+    name = "tileas-pair-dots"
+    optional = True
+    schedules = True
+    requires = "DOT_ATOMS"
+    needs = "an atom for every dot, work that `tileas-plan-cta` has divided among the CTAs of a cluster"
+    establishes = "dots of pairs of CTAs, where all into tensor memory can be, and loads of half of their B"
+    keeps = "other operations; of kernels that are launched for such dots only those that have them"
+
+    tensor_maps: str = "none"
+    strategy: Strategy = Strategy()
+
+    def run(self, op: Operation, context: PassContext) -> None:
+        gpu = gpu_of(self.compute_capability)
+        if not gpu.has("tcgen05"):
+            return
+        for func in list(functions_of(op)):
+            by_choice, alone = PAIRS_OF in func.attributes, func.attributes.pop(ALONE, None)
+            if alone is not None and context.engine.remarks:
+                try:
+                    reason = Reason.parse(getattr(alone, "value", ""))
+                except ValueError as error:  # text that was written by hand
+                    raise CompileError.at(func.location, f"'{ALONE}' is no code with arguments: {error}") from None
+                say_alone(func, reason, context.engine)
+            if not by_choice and (func.kernel_spec.num_ctas or 1) == 1:
+                continue
+            agents = self.strategy.may_have_agents
+            if not pair_dots(func, gpu, context.engine, self.tensor_maps, agents) and by_choice:
+                func.erase()
 
 
 def pair_dots(

@@ -11,8 +11,8 @@ from tileiras import assignment
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.ir import FloatType
 from tileiras.layout import LinearLayout, blocked, fma_operands, mma_layouts, scale_layouts
-from tileiras.named_tuple import NamedTuple
 from tileiras.reasons import Reason
+from tileiras.support.named_tuple import NamedTuple
 from tileiras.targets import (
     UNIVERSAL_FMA,
     MmaAtom,

@@ -3,18 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
+from tileiras import assignment
+from tileiras.analysis.function_pass import FunctionPass
 from tileiras.diagnostics import DiagnosticEngine
+from tileiras.diagnostics.remarks import Remark
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import ArrayAttr, UnitAttr
 from tileiras.layout.encoding import encode
 from tileiras.reasons import Reason
-from tileiras.remarks import Remark
 from tileiras.targets import SCALED_MMA_ATOMS, UNIVERSAL_FMA, Target, known_mma_atom, product_types, why_no_better_atom
 
 from .asynchronous_limits import leave_what_does_not_fit
 from .dot_plans import DotPlan, DotPlans
+
+if TYPE_CHECKING:
+    from tileiras.ir.pass_manager import PassContext
+
+
+class AssignDotLayouts(FunctionPass):
+    name = "tileas-assign-dot-layouts"
+    requires = "NO_LAYOUTS"
+    leaves = "DOT_ATOMS"
+    needs = "`nv_tileas` operations and a number of warps"
+    establishes = "`atom` and `operand_layouts` on every dot"
+    keeps = "types, other operations but loads of elements of four bits, of which pairs are loaded"
+
+    warpgroups: bool = True
+
+    def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
+        dots = [op for op in func.walk() if isinstance(op, tileas.DOTS) and op.atom is None]
+        if dots:
+            assign_dot_layouts(dots, func, gpu, context.engine, self.warpgroups)
+        if any(isinstance(op, tileas.BlockScaledMmaOp) for op in dots):
+            assignment.packed_operands.pack_operands(func)
 
 
 def assign_dot_layouts(

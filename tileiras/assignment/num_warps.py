@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from math import prod
+from typing import TYPE_CHECKING
 
 import tileiras
 from tileiras import analysis, assignment
+from tileiras.analysis.function_pass import FunctionPass
 from tileiras.diagnostics import DiagnosticEngine
+from tileiras.diagnostics.remarks import Remark
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import scf
 from tileiras.ir import Operation, TensorType
 from tileiras.reasons import Reason
-from tileiras.remarks import Remark
+from tileiras.schedule.strategy import Strategy
 from tileiras.targets import Target
 from tileiras.targets.sm import WARP_SIZE, WARPGROUP
+
+if TYPE_CHECKING:
+    from tileiras.ir.pass_manager import PassContext
 
 # Elements of the largest tile that a thread should hold: enough for 16-byte accesses and some instruction-level
 # parallelism, few enough that several tiles fit in registers.
@@ -46,6 +52,29 @@ MAX_WARPS = 8
 ROWS_PER_THREAD = 128
 """Elements of a row of scores that a thread has for itself: four warps, of as many rows as tensor memory has lanes,
 then exchange nothing for its maximum and its sum, and two CTAs of them fill the registers of an SM."""
+
+
+class AssignNumWarps(FunctionPass):
+    """The number of warps of a tile block, from the option or the kernel, else from its tiles and dots.
+
+    With `strategy={loads=by-rule}`, in kernels to which a rule gives agents that load boxes through tensor maps, loops
+    over tiles may have two computing agents (`tileas-ping-pong`), each with as many warps as a single one would have.
+    """
+
+    name = "tileas-assign-num-warps"
+    of_nv_tileaa = True
+    adds_operations = False
+    needs = "whole tiles: functions that are not sliced yet"
+    establishes = "`num_warps` in `kernel_spec`"
+    keeps = "operations"
+
+    num_warps: int = 0
+    tensor_maps: str = "none"
+    strategy: Strategy = Strategy()
+
+    def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
+        in_turn = self.strategy.is_by_rule and self.tensor_maps == "host"
+        assign_num_warps(func, self.num_warps, gpu, context.engine, in_turn)
 
 
 def choose_num_warps(func: aa.FuncOp, target: Target, in_turn: bool = False) -> int:

@@ -14,7 +14,7 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.ir import BlockArgument, Pure, TensorType, Value
 from tileiras.layout import LinearLayout
 from tileiras.layout.matrix_descriptor import Major
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.named_tuple import NamedTuple
 
 from .anchors import MemoryLayouts
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tileiras.analysis.alias import data_of
+from tileiras.analysis.function_pass import FunctionPass
 from tileiras.diagnostics import CompileError, Diagnostic, DiagnosticEngine
 from tileiras.dialects import arith, math
 from tileiras.dialects import nv_tileaa as aa
@@ -20,7 +21,22 @@ from . import control_flow, tensor
 from .layouts import Layouts, constant, plain
 from .propagation import LayoutAssignment, access_layout, operand_layouts
 
+if TYPE_CHECKING:
+    from tileiras.targets import Target
+
 FAILURE = "failed to assign layouts"
+
+
+class RemoveLayoutConversions(FunctionPass):
+    name = "tileas-remove-layout-conversions"
+    requires = "ATOMS"
+    leaves = "LAYOUTS"
+    needs = "atoms, and the layouts of dots and accesses"
+    establishes = "an encoding on every tile, `convert_layout` where layouts meet"
+    keeps = "values, token order, locations"
+
+    def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
+        put_into_layouts(func, context)
 
 
 def put_into_layouts(func: aa.FuncOp, context: PassContext) -> None:

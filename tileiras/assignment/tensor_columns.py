@@ -7,21 +7,25 @@ it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from tileiras.analysis.function_pass import FunctionPass
 from tileiras.diagnostics import DiagnosticEngine
+from tileiras.diagnostics.remarks import Remark
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import scf
 from tileiras.ir import Block, Operation, TensorType, Value
 from tileiras.layout.accumulators import continues
 from tileiras.layout.tensor_memory import COLUMNS, LANES, LEAST_COLUMNS, scale_columns, scale_places
-from tileiras.named_tuple import NamedTuple
 from tileiras.reasons import Reason
-from tileiras.remarks import Remark
+from tileiras.support.named_tuple import NamedTuple
 from tileiras.targets import Target, mma_atom
 
 from .dot_plans import DotPlans
 from .tensor_operands import operand_columns, source_dot
+
+if TYPE_CHECKING:
+    from tileiras.ir.pass_manager import PassContext
 
 _DOTS = (aa.DotOp, aa.BlockScaledMmaOp)
 
@@ -38,6 +42,21 @@ class _Held(NamedTuple):
 def keep_within_tensor_memory(dots: Sequence[aa.Dot], plans: DotPlans, func: aa.FuncOp) -> None:
     """Leaves dots to warps, the largest first, until tensor memory holds the accumulators of all others."""
     _leave_what_exceeds(COLUMNS // (func.kernel_spec.occupancy or 1), dots, plans, func)
+
+
+class FitTensorMemory(FunctionPass):
+    name = "tileas-fit-tensor-memory"
+    optional = True
+    of_nv_tileaa = True
+    needs = "a number of warps"
+    establishes = "an occupancy in `kernel_spec` that leaves a CTA the columns of its accumulators"
+    keeps = "operations"
+
+    warpgroups: bool = True
+
+    def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
+        if self.warpgroups and (func.kernel_spec.occupancy or 1) > 1 and gpu.has("tcgen05"):
+            fit_tensor_memory(func, gpu, context.engine)
 
 
 def fit_tensor_memory(func: aa.FuncOp, target: Target, engine: DiagnosticEngine | None = None) -> None:

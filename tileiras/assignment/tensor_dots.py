@@ -27,8 +27,8 @@ from tileiras.layout.tensor_memory import (
     scale_layout,
     scale_places,
 )
-from tileiras.named_tuple import NamedTuple
 from tileiras.reasons import Reason
+from tileiras.support.named_tuple import NamedTuple
 from tileiras.targets import (
     MmaAtom,
     ScaledMmaAtom,

@@ -14,9 +14,9 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.ir import TensorType, Value
 from tileiras.layout import LinearLayout, warpgroup_layouts
 from tileiras.layout.matrix_descriptor import Major, NoDescriptor, matrix_layout
-from tileiras.named_tuple import NamedTuple
 from tileiras.reasons import Reason
 from tileiras.resources.limits import registers_for_tiles
+from tileiras.support.named_tuple import NamedTuple
 from tileiras.targets import MmaAtom, Target, find_warpgroup_atom, product_types
 
 from .operand_origins import Origin, Origins, major

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from tileiras import build
-from tileiras.lazy import lazy_dir, lazy_names
+from tileiras.support.lazy import lazy_dir, lazy_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

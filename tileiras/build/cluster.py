@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import Any
 
 import tileiras
-from tileiras import extras, locations, pipeline
+from tileiras import pipeline
 from tileiras.build.execute import Session
 from tileiras.build.fingerprint import stage_roots, tree_state
 from tileiras.build.produce import location_table, produce
@@ -25,8 +25,10 @@ from tileiras.build.step import Report, Step, report
 from tileiras.build.store import OFF, ArtifactStore, Record
 from tileiras.build.variables import scheduler_address
 from tileiras.diagnostics import CompileError, ExitCode
-from tileiras.files import read_if_there
-from tileiras.named_tuple import NamedTuple
+from tileiras.stages import locations
+from tileiras.support import extras
+from tileiras.support.files import read_if_there
+from tileiras.support.named_tuple import NamedTuple
 
 MISSING_PACKAGE = f"needs Dask: {extras.install('distributed')}"
 
@@ -84,7 +86,7 @@ class _Compiler:
         self._files = tree_state(self._package)
         self.store = tileiras.codegen.bitcode_library.MemoryStore()
         # Modules loaded later could be of another version.
-        for row in (*pipeline.STAGES, *pipeline.BESIDE):
+        for row in (*pipeline.STAGES, *pipeline.CPU, *pipeline.BESIDE):
             if not row.reads_files:
                 for module in self._session.code.closure(stage_roots(row))[0]:
                     importlib.import_module(module)

@@ -23,9 +23,9 @@ from tileiras.build import arguments
 from tileiras.build.fingerprint import CodeBase
 from tileiras.build.variables import words
 from tileiras.diagnostics import CompileError
-from tileiras.files import write_atomically
 from tileiras.pipeline import Stage
 from tileiras.stages import embed
+from tileiras.support.files import write_atomically
 
 ROW = Stage("embed", pipeline.FILE, "", (), (), "images to C++", module="tileiras.stages.embed")
 

@@ -12,7 +12,7 @@ import SCons.Errors
 import SCons.Node
 import SCons.Script
 
-from tileiras import build, pipeline, units
+from tileiras import build, pipeline
 from tileiras.build import discover, plan, remark_files, standing, tidying
 from tileiras.build.execute import Session
 from tileiras.build.places import from_top, overrides_folder, source_name, variant_folder
@@ -21,8 +21,9 @@ from tileiras.build.signatures import note_artifacts, note_source
 from tileiras.build.stage_action import BUILDERS, declared_steps, display, is_done
 from tileiras.build.step import Step
 from tileiras.diagnostics import CompileError
-from tileiras.named_tuple import NamedTuple
 from tileiras.options import CompileOptions
+from tileiras.stages import units
+from tileiras.support.named_tuple import NamedTuple
 
 _tidyings: dict[Session, tidying.Tidying] = {}
 

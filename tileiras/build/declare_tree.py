@@ -9,7 +9,6 @@ from typing import Any
 
 import SCons.Script
 
-from tileiras import extras
 from tileiras.build import discover, gating, leftovers, plan, tidying, vouching
 from tileiras.build.declare import declare, entries_of, tidy
 from tileiras.build.manifest import Row
@@ -19,7 +18,9 @@ from tileiras.build.sessions import session
 from tileiras.build.tuned import tuned
 from tileiras.fsmonitor import client
 from tileiras.options import CompileOptions
+from tileiras.support import extras
 from tileiras.targets import target as find_target
+from tileiras.targets.cpu import is_cpu
 
 MOST_CHANGED = 256
 """Maximum changed files that are looked up in a manifest one by one; with more, the folder is listed."""
@@ -226,7 +227,7 @@ class TreeDeclaration:
         absolute = os.path.join(listing.variant_folder, stem[len(variant.folder) + 1 :])
         target = variant.options["gpu-name"]
         least = discover.required_target(full) if path.endswith(".py") else None
-        if least is not None and not find_target(target).meets(str(least)):
+        if least is not None and not is_cpu(target) and not find_target(target).meets(str(least)):
             self._left_out.too_old.setdefault(target, []).append(f"{self._top.File(path)} (sm_{least})")
             listing.add(full, absolute, None)
             return

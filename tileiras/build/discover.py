@@ -10,7 +10,7 @@ import re
 import tileiras
 from tileiras import bytecode
 from tileiras.build import NOTES
-from tileiras.units import BYTECODE, PYTHON, SUFFIXES, TEXT, Source, entries_of, entry_name
+from tileiras.stages.units import BYTECODE, PYTHON, SUFFIXES, TEXT, Source, entries_of, entry_name
 
 EXPORT_NAME = "TILEIRAS_EXPORT"
 """The dictionary of a cuTile Python file that lists the kernels to export (see `tileiras.stages.export`)."""

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+import tileiras
 from tileiras.build.overrides import unused
 from tileiras.build.remark_files import remark_text
 from tileiras.build.step import Report, Step
@@ -102,6 +103,8 @@ class Display:
 
     def _say(self, text: str, file: Any) -> None:
         # A single write: print() writes the line end separately, and another thread may write in between.
+        if file is self._error:
+            text = tileiras.diagnostics.colours.for_stream(text, file)
         file.write(("\r\x1b[K" if self._terminal else "") + text + "\n")
         file.flush()
 

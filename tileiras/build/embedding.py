@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tileiras import pipeline, units
+from tileiras import pipeline
 from tileiras.build import library
 from tileiras.diagnostics import CompileError, Diagnostic, ExitCode
-from tileiras.named_tuple import NamedTuple
 from tileiras.options import CompileOptions
-from tileiras.stages import embed
+from tileiras.stages import embed, units
+from tileiras.support.named_tuple import NamedTuple
 
 EMITS = ("ptx", "cubin")
 """The forms of an image."""

@@ -22,16 +22,16 @@ from tileiras.build.record_schema import OWN_INPUTS
 from tileiras.build.step import Outcome, Report, Standing, Step, lie_there, read_beside, report
 from tileiras.build.store import VERIFY, ArtifactStore, Record
 from tileiras.diagnostics import CompileError, Diagnostic, ExitCode
-from tileiras.files import digest_if_there, read_if_there, remove_left_over, write_atomically
 from tileiras.inputs import UNSEEN, Input
-from tileiras.named_tuple import NamedTuple
 from tileiras.options import CompileOptions
 from tileiras.pipeline import Stage
 from tileiras.stages import StageOptions
+from tileiras.support.files import digest_if_there, read_if_there, remove_left_over, write_atomically
+from tileiras.support.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from tileiras.build.cluster import Cluster
-    from tileiras.locations import LocationTable
+    from tileiras.stages.locations import LocationTable
 
 KEY_FORMAT = 3
 
@@ -196,7 +196,8 @@ class Session:
     def _said(self, step: Step, record: Record) -> list[Diagnostic]:
         if not record.diagnostics["diagnostics"]:
             return []
-        return tileiras.locations.decode_diagnostics(dict(record.diagnostics), step.source_name, self._table(step))
+        rows = dict(record.diagnostics)
+        return tileiras.stages.locations.decode_diagnostics(rows, step.source_name, self._table(step))
 
     def _make(self, step: Step, found: _Found) -> Outcome:
         try:

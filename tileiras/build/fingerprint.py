@@ -15,10 +15,10 @@ import sys
 from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Any
 
-from tileiras.files import RACY_NS, read_json_object, write_atomically
-from tileiras.named_tuple import NamedTuple
-from tileiras.of_a_command import remembered
 from tileiras.pipeline import Stage
+from tileiras.support.command_cache import remembered
+from tileiras.support.files import RACY_NS, read_json_object, write_atomically
+from tileiras.support.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     import ast
@@ -35,10 +35,10 @@ FRAME = ("tileiras.stages", "tileiras.diagnostics")
 """Modules that are part of every stage's fingerprint."""
 
 MODULE_FRAME = (
-    "tileiras.locations",
-    "tileiras.units",
-    "tileiras.ir.parser",
-    "tileiras.ir.printer",
+    "tileiras.stages.locations",
+    "tileiras.stages.units",
+    "tileiras.ir.text.parser",
+    "tileiras.ir.text.printer",
     "tileiras.ir.verifier",
 )
 """Parser, printer and verifier of IR: part of the fingerprint of every stage with IR as input or output."""
@@ -297,7 +297,7 @@ def _first_text(node: ast.AST) -> str:
 
 def named_files(tree: ast.Module, package: str) -> set[tuple[str, str]]:
     """The imports of functions that name files of packages that the module imports as a whole, such as
-    `rewrites.barriers.insert_barriers`: a lazy package loads the file then (`tileiras.lazy`).
+    `synchronization.barriers.insert_barriers`: a lazy package loads the file then (`tileiras.support.lazy`).
 
     `package` holds the module; it and the packages around it are loaded before.
     """

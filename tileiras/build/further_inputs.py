@@ -9,8 +9,8 @@ from tileiras import inputs
 from tileiras.build.record_schema import INPUTS, OWN_INPUTS
 from tileiras.build.step import Step
 from tileiras.build.store import ArtifactStore
-from tileiras.files import read_if_there
 from tileiras.inputs import Input
+from tileiras.support.files import read_if_there
 
 
 def inputs_key(key: str) -> str:

@@ -22,8 +22,8 @@ from tileiras.build.history import noted_inputs
 from tileiras.build.manifest import FOLDER, FileState, Manifest, Row
 from tileiras.build.variables import FULL, flag
 from tileiras.inputs import UNSEEN, states
-from tileiras.named_tuple import NamedTuple
 from tileiras.options import CompileOptions
+from tileiras.support.named_tuple import NamedTuple
 
 DONE = (SCons.Node.up_to_date, SCons.Node.executed)
 """States of a node that the run has brought up to date."""
@@ -269,7 +269,7 @@ class Gate:
         if found is None:
             import xxhash
 
-            last, _ = pipeline.emit_stage(emit)
+            last, _ = pipeline.emit_stage(emit, options["gpu-name"])
             digest = xxhash.xxh3_128(repr(key[1:]).encode())
             # The hash of SCons' signatures is an option (--hash-format).
             digest.update(SCons.Util.hash_signature(b"").encode())

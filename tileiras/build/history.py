@@ -15,9 +15,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from tileiras.build import NOTES
-from tileiras.files import read_json_object, write_atomically
 from tileiras.inputs import Input, with_title
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.files import read_json_object, write_atomically
+from tileiras.support.named_tuple import NamedTuple
 
 SAME_KEY = "the key was the same: an artifact was missing or had been changed"
 

@@ -13,14 +13,15 @@ import os
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
-from tileiras import build, pipeline, units
+from tileiras import build, pipeline
 from tileiras.build import NOTES
 from tileiras.build.execute import Session
 from tileiras.build.history import Entry, History, remove_empty_folders
 from tileiras.diagnostics import counted
-from tileiras.files import content_digest, read_json_object, write_atomically
-from tileiras.named_tuple import NamedTuple
 from tileiras.options import CompileOptions
+from tileiras.stages import units
+from tileiras.support.files import content_digest, read_json_object, write_atomically
+from tileiras.support.named_tuple import NamedTuple
 
 TREES = os.path.join(NOTES, "trees.json")
 """In a build directory, by folder and then by variant: the digest of the kernels whose last build left no leftovers."""

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import tileiras
-from tileiras import api, pipeline, units
+from tileiras import api, pipeline
 from tileiras.api import Artifact, Kernel
 from tileiras.build.execute import KEY_FORMAT, Session
 from tileiras.build.fingerprint import CodeBase
@@ -31,15 +31,16 @@ from tileiras.build.store import (
 )
 from tileiras.diagnostics import CompileError, Diagnostic, ExitCode, Handler, with_lines
 from tileiras.inputs import kinds
-from tileiras.named_tuple import NamedTuple
-from tileiras.of_a_command import forgotten_by
 from tileiras.options import CompileOptions
 from tileiras.pipeline import Stage
+from tileiras.stages import units
+from tileiras.support.command_cache import forgotten_by
+from tileiras.support.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from typing import Unpack
 
-    from tileiras.option_types import CompileKeywords
+    from tileiras.support.option_types import CompileKeywords
 
 ROW = Stage("compile", pipeline.FILE, "", (), (), "a whole compilation", module="tileiras.api")
 """The pseudo-stage in keys of whole compilations; its code is the driver in `tileiras.api`."""
@@ -52,7 +53,7 @@ def compile(
     *,
     gpu_name: str,
     opt_level: int = 3,
-    emit: str = "ptx",
+    emit: str | None = None,
     entry: str | None = None,
     source_name: str | None = None,
     handlers: Sequence[Handler] = (),
@@ -66,6 +67,7 @@ def compile(
     """
     values = api.checked_options(gpu_name, opt_level, options)
     with api.handled(handlers) as made:
+        emit = emit or pipeline.default_emit(gpu_name)
         made.append(api.compile_any(compile_with, source, signature, values, emit, entry, source_name))
     return made[0]
 
@@ -82,7 +84,7 @@ def compile_with(
         if not isinstance(source, (str, bytes, bytearray, memoryview, os.PathLike)):
             return api.compile_with(source, options, emit, entry=entry, source_name=source_name, store=store)
         source = api.open_source(source, source_name)
-    last, suffix = pipeline.emit_stage(emit)
+    last, suffix = pipeline.emit_stage(emit, options["gpu-name"])
     said: list[Diagnostic] = []
     dependencies: list[str] = []
     opened = source
@@ -94,7 +96,7 @@ def compile_with(
     record = store.get_record(key)
     if record is not None and store.mode != VERIFY:
         if record.diagnostics["diagnostics"]:
-            said += quoted(tileiras.locations.decode_diagnostics(dict(record.diagnostics), opened.name), opened)
+            said += quoted(tileiras.stages.locations.decode_diagnostics(dict(record.diagnostics), opened.name), opened)
         return _artifact(record, suffix, said, dependencies)
     made = api.compile_with(
         opened, options, emit, entry=entry, store=store, meanwhile=lambda: store.prepare(key)
@@ -169,7 +171,7 @@ def exported(source: units.Source, options: CompileOptions) -> Exported:
 def _key(session: Session, source: units.Source, options: CompileOptions, emit: str, entry: str | None) -> str:
     import xxhash
 
-    last, _ = pipeline.emit_stage(emit)
+    last, _ = pipeline.emit_stage(emit, options["gpu-name"])
     # Bytecode emitted from text is written by the driver, after the stage `read`.
     rows = pipeline.stages_between("read", last.name) or (pipeline.stage("read"),)
     names = {name for row in rows for name in row.options}
@@ -202,7 +204,7 @@ def _record(made: Artifact, source_name: str) -> Record:
             artifacts[f"{kernel.name}\0{suffix}"] = data
     diagnostics: dict[str, Any] = {"files": [], "diagnostics": []}
     if made.diagnostics:
-        diagnostics = tileiras.locations.encode_diagnostics(made.diagnostics, source_name)
+        diagnostics = tileiras.stages.locations.encode_diagnostics(made.diagnostics, source_name)
     return Record(artifacts, diagnostics)
 
 

@@ -14,7 +14,7 @@ from tileiras.build.further_inputs import inputs_key
 from tileiras.build.record_schema import INPUTS
 from tileiras.build.step import Step
 from tileiras.build.store import REFRESH, VERIFY, Record
-from tileiras.files import read_if_there
+from tileiras.support.files import read_if_there
 
 AT_ONCE = 1000
 """Chains whose artifacts are held in memory at the same time."""

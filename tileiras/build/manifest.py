@@ -22,8 +22,8 @@ from typing import Any
 import tileiras
 from tileiras.build import NOTES
 from tileiras.build.manifest_file import Line, ManifestFile
-from tileiras.files import RACY_NS, content_digest
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.files import RACY_NS, content_digest
+from tileiras.support.named_tuple import NamedTuple
 
 FOLDER = os.path.join(NOTES, "manifests")
 """The folder of manifests in a build directory."""

@@ -17,8 +17,8 @@ import os
 import time
 from collections.abc import Iterable, Iterator, Mapping
 
-from tileiras.files import read_if_there, write_atomically
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.files import read_if_there, write_atomically
+from tileiras.support.named_tuple import NamedTuple
 
 FORMAT = 5
 

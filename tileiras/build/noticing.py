@@ -6,7 +6,7 @@ import queue
 import time
 from collections.abc import Container
 
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.named_tuple import NamedTuple
 
 QUIET = 0.030
 """Seconds without an event after which a saved file counts as complete."""

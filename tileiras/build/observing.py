@@ -11,7 +11,7 @@ from collections.abc import Callable, Container, Iterator, Sequence
 from typing import Any
 
 from tileiras.build.noticing import CLOSED, RENAMED, WRITING, Events, Seen
-from tileiras.units import SUFFIXES
+from tileiras.stages.units import SUFFIXES
 
 POLL = 0.5
 """Seconds between two checks without events."""

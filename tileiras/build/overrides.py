@@ -14,9 +14,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import tileiras
-from tileiras import pipeline, units
+from tileiras import pipeline
 from tileiras.diagnostics import CompileError, ExitCode
-from tileiras.files import read_if_there
+from tileiras.stages import units
+from tileiras.support.files import read_if_there
 
 if TYPE_CHECKING:
     from tileiras.build.step import Step
@@ -71,7 +72,7 @@ def taken(step: Step, data: bytes, made: dict[str, bytes]) -> dict[str, bytes]:
         found[".json"] = _described(text, name, step, made[".json"])
     if stage.says_remarks(step.options):
         # The stage's remarks do not describe the override.
-        found[stage.remark_suffix] = tileiras.remarks.remarks_json(())
+        found[stage.remark_suffix] = tileiras.diagnostics.remarks.remarks_json(())
     return found
 
 
@@ -87,7 +88,7 @@ def _module(step: Step, text: str, name: str) -> dict[str, bytes]:
     symbols = [op.attributes["sym_name"].value for op in module.walk() if "sym_name" in op.attributes]
     if step.entry not in symbols:
         raise CompileError.at(None, f"{name} has no function '{step.entry}'", ExitCode.INVALID_INPUT)
-    table = tileiras.locations.table_of(module, step.source_name, unit_name=step.entry)
+    table = tileiras.stages.locations.table_of(module, step.source_name, unit_name=step.entry)
     return {step.stage.suffix: units.module_text(module), step.stage.location_suffix: table.to_bytes()}
 
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from tileiras import pipeline, units
+from tileiras import pipeline
 from tileiras.build import discover
 from tileiras.build.overrides import find
 from tileiras.build.step import Step
 from tileiras.build.tuned import tuned
 from tileiras.diagnostics import CompileError, ExitCode
-from tileiras.named_tuple import NamedTuple
 from tileiras.options import CompileOptions
+from tileiras.stages import units
+from tileiras.support.named_tuple import NamedTuple
 
 
 class Plan(NamedTuple):
@@ -44,7 +45,7 @@ def plan(
     KERNEL.tune.json that is damaged; code 5 for an override without a certificate of order that the options require.
     """
     options = tuned(options, path)
-    last, _ = pipeline.emit_stage(emit)
+    last, _ = pipeline.emit_stage(emit, options["gpu-name"])
     steps: list[Step] = []
     chain: list[Step] = []
 

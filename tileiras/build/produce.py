@@ -8,13 +8,13 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tileiras import ir, locations, pipeline, units
+from tileiras import ir, pipeline
 from tileiras.build import overrides
 from tileiras.build.store import Record
 from tileiras.diagnostics import CompileError, Diagnostic, Severity
+from tileiras.diagnostics.remarks import Remark, remarks_json
 from tileiras.inputs import Input
-from tileiras.remarks import Remark, remarks_json
-from tileiras.stages import ByteStore, StageContext
+from tileiras.stages import ByteStore, StageContext, locations, units
 
 if TYPE_CHECKING:
     from tileiras.build.step import Step

@@ -134,7 +134,7 @@ def _check_lengths(value: Any) -> None:
 
 
 def _check_diagnostics(value: Any) -> None:
-    """As `tileiras.locations.encode_diagnostics` writes them."""
+    """As `tileiras.stages.locations.encode_diagnostics` writes them."""
     if not isinstance(value, dict):
         raise ValueError("diagnostics that are no object")
     rows = _list(value.get("diagnostics"), "diagnostics")
@@ -145,7 +145,7 @@ def _check_diagnostics(value: Any) -> None:
         _check_diagnostic(row)
     if rows:
         try:
-            tileiras.locations.decode_diagnostics(value, "<input>", tileiras.locations.LocationTable(()))
+            tileiras.stages.locations.decode_diagnostics(value, "<input>", tileiras.stages.locations.LocationTable(()))
         except (IndexError, AssertionError, RecursionError) as error:
             raise ValueError(f"a diagnostic's place that is none: {error}") from None
 

@@ -7,8 +7,8 @@ import os
 from collections.abc import Iterable, Sequence
 
 from tileiras.build.step import Step, render
-from tileiras.files import read_if_there
-from tileiras.remarks import Remark, read_remarks, remarks_of
+from tileiras.diagnostics.remarks import Remark, read_remarks, remarks_of
+from tileiras.support.files import read_if_there
 
 
 def remarks_of_steps(steps: Iterable[Step]) -> list[Remark]:

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 from tileiras import build
 from tileiras.build.remote_connection import Address, BadReply, Connection, Request, Times, Wave
 from tileiras.build.remote_messages import Damaged, OutputFile, action_result, output_file
-from tileiras.files import read_json_object, write_atomically
+from tileiras.support.files import read_json_object, write_atomically
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.named_tuple import NamedTuple
 
 OUTPUT_NAME = "record"
 """The path of the output file of a row's action."""

@@ -26,8 +26,8 @@ from tileiras.build.fingerprint import CodeBase
 from tileiras.build.places import build_folder
 from tileiras.build.stage_action import display
 from tileiras.build.variables import BadVariable
-from tileiras.files import content_digest
 from tileiras.pipeline import Stage
+from tileiras.support.files import content_digest
 
 COMMAND = "tileiras.cli.tileiras_report"
 

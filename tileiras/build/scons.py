@@ -48,7 +48,7 @@ from tileiras.build.store import default_directory
 from tileiras.build.variables import BadVariable, construction_variables, words
 from tileiras.build.watched import Single, Tree
 from tileiras.diagnostics import ExitCode
-from tileiras.options import GPU_NAMES, CompileOptions
+from tileiras.options import CPU_NAMES, GPU_NAMES, CompileOptions
 
 command_line = arguments.located(construction_variables)
 """The construction variables that the words `NAME=VALUE` of a command line set: for `Environment` in an SConstruct."""
@@ -139,11 +139,11 @@ def _variants(
     """The options and the product's name for every target and product; raises BadVariable and CompileError."""
     level = env["TILE_OPT"] if opt is None else opt
     emit = emit or construction_variable(env, "TILE_EMIT")
-    emits = words("emit", emit, pipeline.EMIT) if emit else []
+    emits = words("emit", emit, {**pipeline.EMIT, **pipeline.EMIT_CPU}) if emit else []
     found = []
-    for target in words("sm", construction_variable(env, "TILE_SM") if sm is None else sm, GPU_NAMES):
+    for target in words("sm", construction_variable(env, "TILE_SM") if sm is None else sm, (*GPU_NAMES, *CPU_NAMES)):
         values = checked_options(env, target, level, options)
-        found += [(values, product) for product in emits or [pipeline.TIERS[values["opt-level"]]]]
+        found += [(values, product) for product in emits or [pipeline.tier(values)]]
     return found
 
 
@@ -269,7 +269,7 @@ def _side_targets(target: list[Any], source: list[Any], env: Any) -> tuple[list[
     if env.get("TILE_STEP") is None:
         take_turns(env)
         main = str(target[0])
-        for row in pipeline.STAGES:
+        for row in (*pipeline.STAGES, *pipeline.CPU):
             if main.endswith(row.suffix):
                 stem = main.removesuffix(row.suffix)
                 step = step_of(row, target, source, env)
@@ -303,7 +303,7 @@ def generate(env: Any, **keywords: Any) -> None:
         TILE_CHECK=False,
     )
     scanner = SCons.Scanner.ScannerBase(function=_imported_modules, name="tileiras", skeys=[".py"])
-    for stage in pipeline.STAGES:
+    for stage in (*pipeline.STAGES, *pipeline.CPU):
         env["BUILDERS"][BUILDERS[stage.name]] = SCons.Builder.Builder(
             action=StageAction(stage),
             suffix=stage.suffix,

@@ -14,7 +14,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from tileiras import extras
+from tileiras.support import extras
 
 SIGNING_KEY, PUBLIC_KEYS = "TILEIRAS_CACHE_SIGNING_KEY", "TILEIRAS_CACHE_PUBLIC_KEYS"
 

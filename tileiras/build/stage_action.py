@@ -20,9 +20,9 @@ from tileiras.build.sessions import session
 from tileiras.build.step import Step
 from tileiras.build.variables import OWN_NAMES, BadVariable, words
 from tileiras.diagnostics import ExitCode
-from tileiras.files import digest_if_there
-from tileiras.options import GPU_NAMES, CompileOptions, lookup
+from tileiras.options import CPU_NAMES, GPU_NAMES, CompileOptions, lookup
 from tileiras.pipeline import Stage
+from tileiras.support.files import digest_if_there
 
 BUILDERS = {
     "export": "TileExport",
@@ -31,6 +31,8 @@ BUILDERS = {
     "tileas": "TileAS",
     "llvm": "TileLLVM",
     "ptx": "TilePTX",
+    "cpu-llvm": "TileCpuLLVM",
+    "object": "TileCpuObject",
     "cubin": "TileCubin",
     "sass": "TileSASS",
 }
@@ -43,6 +45,8 @@ LABELS = {
     "tileas": "TILEAS",
     "llvm": "LLVM",
     "ptx": "PTX",
+    "cpu-llvm": "CPU-LLVM",
+    "object": "OBJECT",
     "cubin": "CUBIN",
     "sass": "SASS",
     "check": "CHECK",
@@ -175,7 +179,7 @@ def step_of(stage: Stage, target: Sequence[Any], source: Sequence[Any], env: Any
 
 def _one_target(env: Any) -> str:
     """The target of a stage builder called alone; raises BadVariable for several."""
-    found = words("TILE_SM", construction_variable(env, "TILE_SM"), GPU_NAMES)
+    found = words("TILE_SM", construction_variable(env, "TILE_SM"), (*GPU_NAMES, *CPU_NAMES))
     if len(found) > 1:
         raise BadVariable(f"TILE_SM={','.join(found)}: a stage that is called alone has one target")
     return found[0]
@@ -183,7 +187,7 @@ def _one_target(env: Any) -> str:
 
 def _locations_beside(stage: Stage, source: str) -> list[str]:
     """The location files beside an artifact, nearest first; only the last if the stage does not read a module."""
-    earlier = pipeline.STAGES[: pipeline.STAGES.index(stage)]
+    earlier = pipeline.up_to(stage)[:-1]
     if stage.unit == pipeline.FILE or not source.endswith(earlier[-1].suffix):
         return []
     stem = source.removesuffix(earlier[-1].suffix)

@@ -11,7 +11,7 @@ import SCons.Script
 from tileiras.build.display import Display
 from tileiras.build.execute import Session
 from tileiras.build.step import Step
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.named_tuple import NamedTuple
 
 MAY_RUN = "(may run)"
 """Marks a line of `-n` whose stage runs only if the previous stage produces a new result."""

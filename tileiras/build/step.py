@@ -12,10 +12,10 @@ from tileiras import pipeline
 from tileiras.build import overrides
 from tileiras.bytecode.versions import is_bytecode
 from tileiras.diagnostics import CompileError, Diagnostic
-from tileiras.files import digest_if_there, read_if_there
-from tileiras.named_tuple import NamedTuple
 from tileiras.options import CompileOptions
 from tileiras.pipeline import Stage
+from tileiras.support.files import digest_if_there, read_if_there
+from tileiras.support.named_tuple import NamedTuple
 
 
 class Step:

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from tileiras import build, inputs
 from tileiras.build import record_schema
 from tileiras.build.shards import SIZE_LIMIT, DamagedEntry, Rows, open_cache, set_aside, timeouts
-from tileiras.files import store_directory
 from tileiras.inputs import Input
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.files import store_directory
+from tileiras.support.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from tileiras.build.remote import Remote
@@ -45,8 +45,8 @@ MOST_ABSENT = 100_000
 class Record(NamedTuple):
     """The results of one stage run.
 
-    `artifacts` by suffix; `diagnostics` as encoded by `tileiras.locations.encode_diagnostics`, to be reported again on
-    a hit; `inputs` are the inputs that the stage read besides its input file.
+    `artifacts` by suffix; `diagnostics` as encoded by `tileiras.stages.locations.encode_diagnostics`, to be reported
+    again on a hit; `inputs` are the inputs that the stage read besides its input file.
     """
 
     artifacts: Mapping[str, bytes]

@@ -15,8 +15,8 @@ from typing import Any
 
 import tileiras
 from tileiras.diagnostics import CompileError, ExitCode
-from tileiras.files import read_if_there
 from tileiras.options import OPTIONS, CompileOptions, lookup
+from tileiras.support.files import read_if_there
 
 FORMAT = 1
 
@@ -61,10 +61,10 @@ def _options(data: bytes, path: str) -> dict[str, dict[str, Any]]:
             target: {lookup(name).name: value for name, value in row.items()}
             for target, row in document["options"].items()
         }
-    except (ValueError, KeyError, TypeError, AttributeError):
-        raise _wrong(path, "not a file of tuned options, as tileiras-sweep writes them") from None
     except CompileError as error:
         raise _wrong(path, error.diagnostics[0].message) from None
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise _wrong(path, "not a file of tuned options, as tileiras-sweep writes them") from None
     return found
 
 

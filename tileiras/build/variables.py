@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tileiras.diagnostics import CompileError
-from tileiras.options import GPU_NAMES, OPTIONS, CompileOptions, Option, accepted, checked_value, parse_value
+from tileiras.options import CPU_NAMES, GPU_NAMES, OPTIONS, CompileOptions, Option, accepted, checked_value, parse_value
 from tileiras.pipeline import EMIT, TIERS
 
 DEFAULT_SM = "sm_90"
@@ -55,7 +55,7 @@ def construction_variables(arguments: Mapping[str, str], further: Iterable[str] 
         elif name == CHECK:
             result["TILE_CHECK"] = flag(name, value)
         elif name == "sm":
-            result["TILE_SM"] = ",".join(words(name, value, GPU_NAMES))
+            result["TILE_SM"] = ",".join(words(name, value, (*GPU_NAMES, *CPU_NAMES)))
         elif name == "opt":
             if value not in map(str, TIERS):
                 raise BadVariable(f"opt={value}: accepted are {_listed(TIERS)}")
@@ -106,7 +106,7 @@ def help_text() -> str:
         "  scons sm=sm_90,sm_100 opt=3    scons watch    scons test    scons bench    scons bench-build",
         "  scons conformance lit=FOLDER    scons conformance fuzz=SECONDS seed=N    scons -c",
         "",
-        _row("sm", "one or several GPUs, comma separated", DEFAULT_SM, ", ".join(GPU_NAMES)),
+        _row("sm", "one or several targets, comma separated", DEFAULT_SM, ", ".join((*GPU_NAMES, *CPU_NAMES))),
         _row("opt", "optimization level; without emit= its product is " + _tiers(), DEFAULT_OPT, _listed(TIERS)),
         _row("emit", "the artifacts to build, one or several, comma separated", None, _listed(EMIT)),
         _row(CHECK, "judge every kernel by launches found from it", None, "true, false"),

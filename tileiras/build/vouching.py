@@ -18,10 +18,10 @@ from collections.abc import Sequence
 from tileiras.build import NOTES
 from tileiras.build.manifest import Manifest
 from tileiras.build.tuned import SUFFIX as TUNED
-from tileiras.files import read_json_object, write_atomically
 from tileiras.fsmonitor import client
-from tileiras.named_tuple import NamedTuple
-from tileiras.units import PYTHON, SUFFIXES
+from tileiras.stages.units import PYTHON, SUFFIXES
+from tileiras.support.files import read_json_object, write_atomically
+from tileiras.support.named_tuple import NamedTuple
 
 FORMAT = 2
 

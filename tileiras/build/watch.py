@@ -28,11 +28,12 @@ from tileiras.build.observing import POLL, folders_in, observed, outermost
 from tileiras.build.step import Report, Step
 from tileiras.build.watched import Single, Tree
 from tileiras.diagnostics import CompileError, counted
-from tileiras.files import content_digest
 from tileiras.inputs import UNSEEN, Input, kinds
-from tileiras.named_tuple import NamedTuple
+from tileiras.stages.units import Source
+from tileiras.support.files import content_digest
+from tileiras.support.named_tuple import NamedTuple
 from tileiras.targets import target as find_target
-from tileiras.units import Source
+from tileiras.targets.cpu import is_cpu
 
 SWEEP = 2.0
 """Seconds after which files are checked without an event: some systems lose events, some file systems send none."""
@@ -255,10 +256,9 @@ class Watch:
             self._settle(kernel)
             reports += done.reports
             for report in done.reports:
-                # Most mistakes recur for all targets and products of a source.
-                if report.text and (kernel.path, report.text) not in told:
-                    told.add((kernel.path, report.text))
+                if report.text and (kernel.path, report.text) not in told:  # a mistake recurs for targets and products
                     self._error(report.text)
+                told.add((kernel.path, report.text))
             text = "" if any(report.code for report in done.reports) else self._remarks(kernel)
             if text:
                 self._error(text)
@@ -427,8 +427,8 @@ class Watch:
         """Load the modules of the stages, so that the first save need not wait for them."""
         import importlib
 
-        emits = {kernel.emit for kernel, _ in self._kernels.values()}
-        lasts = [pipeline.emit_stage(emit)[0] for emit in sorted(emits)]
+        emits = sorted({(kernel.emit, kernel.options["gpu-name"]) for kernel, _ in self._kernels.values()})
+        lasts = [pipeline.emit_stage(*each)[0] for each in emits]
         for row in {row: None for last in lasts for row in pipeline.stages_between("read", last.name)}:
             for module in (row.module_name, *(f"tileiras.dialects.{name}" for name in row.dialects)):
                 importlib.import_module(module)
@@ -461,7 +461,8 @@ def _real(path: str) -> str:
 def _is_for(kernel: Single) -> bool:
     """Whether a kernel of a tree is compiled for its target: Python sources may ask for a newer one."""
     least = discover.required_target(kernel.path) if kernel.path.endswith(".py") else None
-    return least is None or find_target(kernel.options["gpu-name"]).meets(str(least))
+    name = kernel.options["gpu-name"]
+    return least is None or is_cpu(name) or find_target(name).meets(str(least))
 
 
 def _named(kernel: Single) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tileiras.named_tuple import NamedTuple
 from tileiras.options import CompileOptions
+from tileiras.support.named_tuple import NamedTuple
 
 
 class Tree(NamedTuple):

@@ -22,9 +22,9 @@ from tileiras.build.remote import DRAIN_LIMIT
 from tileiras.build.step import Report, Step, report
 from tileiras.build.store import VERIFY, ArtifactStore
 from tileiras.codegen import isolation
-from tileiras.files import read_if_there
-from tileiras.named_tuple import NamedTuple
 from tileiras.pipeline import STAGES
+from tileiras.support.files import read_if_there
+from tileiras.support.named_tuple import NamedTuple
 
 
 class WorkerDied(Exception):

@@ -1,4 +1,4 @@
-"""Tile IR bytecode, versions 13.1 to 13.4, and 13.5 as far as front ends write it (read only).
+"""Tile IR bytecode, versions 13.1 to 13.5.
 
 The file is a magic number, a version and sections (strings, types, constants, globals, functions, debug information, a
 producer name) in any order, closed by an end marker.  The encoding of an operation inside a function follows from its
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tileiras.lazy import lazy_dir, lazy_names
+from tileiras.support.lazy import lazy_dir, lazy_names
 
 from .versions import CURRENT, MAGIC, SUPPORTED, Version, is_bytecode, supported
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -138,12 +139,19 @@ def _read_dense_of_result(
     return tables.dense(cursor, results[0] if results else tables.types.read(cursor, what), what)
 
 
-def _read_array(tables: Tables, cursor: Cursor, what: str, results: Sequence[Type] | None, depth: int = 0) -> ArrayAttr:
+TYPED = (IntegerAttr, FloatAttr, DenseElementsAttr)
+"""The elements of an array inside an operation."""
+
+
+def _read_array(
+    tables: Tables, cursor: Cursor, what: str, results: Sequence[Type] | None, depth: int = 0,
+    of: type | tuple[type, ...] = TYPED,
+) -> ArrayAttr:  # fmt: skip
     elements = []
     for number in range(cursor.count(f"elements of {what}")):
         start = cursor.pos
         element = read_tagged(tables, cursor, f"element {number} of {what}", depth + 1)
-        if not isinstance(element, (IntegerAttr, FloatAttr, DenseElementsAttr)):
+        if not isinstance(element, of):
             cursor.fail("ArrayAttr contains non-TypedAttr elements or is null", start)
         elements.append(element)
     return ArrayAttr(elements)
@@ -268,14 +276,19 @@ def reader_of(constraint: AnyConstraint) -> Reader:
     value_type = getattr(constraint, "value_type", None)
     if value_type is not None:
         return BY_VALUE_TYPE[attribute_class, value_type]
+    element_class = getattr(constraint, "element_class", None)
+    if element_class is not None:
+        return functools.partial(_read_array, of=element_class)
     return BY_CLASS.get(attribute_class, _read_predicate)
 
 
 # ---- tagged encodings ------------------------------------------------------------------------------------------------
 
 
-def read_tagged(tables: Tables, cursor: Cursor, what: str, depth: int = 0) -> Any:
-    """A self-contained attribute: tag, then contents."""
+def read_tagged(
+    tables: Tables, cursor: Cursor, what: str, depth: int = 0, of: type | tuple[type, ...] = TYPED
+) -> Any:
+    """A self-contained attribute: tag, then contents; `of` are the classes of an array's elements."""
     start = cursor.pos
     tag = cursor.varint(f"AttributeTag of {what}")
     if depth > MAX_NESTING:
@@ -301,7 +314,7 @@ def read_tagged(tables: Tables, cursor: Cursor, what: str, depth: int = 0) -> An
     if tag == STRING:
         return _read_string(tables, cursor, what, None)
     if tag == ARRAY:
-        return _read_array(tables, cursor, what, None, depth)
+        return _read_array(tables, cursor, what, None, depth, of)
     if tag == DIV_BY:
         divisor = cursor.varint("divisor for DivByAttr")
         every, along = _read_optional_pair(cursor, "DivByAttr", ("'every'", "'along'"))

@@ -9,7 +9,7 @@ from tileiras.ir import UNKNOWN_LOC, Attribute, BytecodeLoc, CallSiteLoc, FileLi
 
 from .encoding import Cursor
 from .sections import ByteTable, StringTable
-from .versions import PREVIEW, Version
+from .versions import ENTRY_ATTRIBUTES, Version
 
 # Tags of the entries.
 COMPILE_UNIT, FILE, LEXICAL_BLOCK, LOC, SUBPROGRAM, CALL_SITE = range(1, 7)
@@ -85,7 +85,7 @@ class DebugInfo:
             linkage_name = self.strings.read(run, "linkage name attribute when parsing DISubprogramAttr")
             unit = self._child(run, "compile unit", owner, _attribute("di_compile_unit"))
             scope_line = _position(run, "scope line number when parsing DISubprogramAttr")
-            if self.version == PREVIEW:
+            if self.version >= ENTRY_ATTRIBUTES:
                 run.varint("flags when parsing DISubprogramAttr")  # none is defined yet
             return _attribute("di_subprogram")(file, line, name, linkage_name, unit, scope_line)
         if tag == LEXICAL_BLOCK:

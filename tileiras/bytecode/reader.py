@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Container
 
 from tileiras.ir import (
+    ArrayAttr,
     Block,
     BytecodeLoc,
     DenseElementsAttr,
+    DictAttr,
     FunctionType,
     IntegerAttr,
     Location,
@@ -20,7 +22,7 @@ from tileiras.ir import (
     registry,
 )
 
-from .attributes import ARRAY, Tables, read_tagged
+from .attributes import Tables, read_tagged
 from .debug_info import BytecodeOffsets, DebugInfo
 from .encoding import Cursor
 from .operations import FunctionReader
@@ -38,7 +40,7 @@ from .sections import (
     read_sections,
 )
 from .types import TypeTable
-from .versions import PREVIEW, TEST_FUNCTION, Version
+from .versions import ENTRY_ATTRIBUTES, TEST_FUNCTION, Version
 
 if TYPE_CHECKING:
     from tileiras.dialects import cuda_tile
@@ -58,7 +60,7 @@ MODULE_NAME = "kernels"
 class _Function:
     """A row of the function table; the body is not read yet."""
 
-    __slots__ = ("name", "signature", "is_entry", "location", "hints", "body", "offset")
+    __slots__ = ("name", "signature", "is_entry", "location", "hints", "arguments", "body", "offset")
 
     def __init__(
         self,
@@ -67,6 +69,7 @@ class _Function:
         is_entry: bool,
         location: int,
         hints: cuda_tile.OptimizationHintsAttr | None,
+        arguments: ArrayAttr | None,
         body: Cursor,
         offset: int,
     ) -> None:
@@ -75,6 +78,7 @@ class _Function:
         self.is_entry = is_entry
         self.location = location
         self.hints = hints
+        self.arguments = arguments
         self.body = body
         self.offset = offset
 
@@ -103,6 +107,7 @@ class BytecodeFile:
     def _read_functions(self, cursor: Cursor) -> list[_Function]:
         tables = self.tables
         functions: list[_Function] = []
+        attributed = self.version >= ENTRY_ATTRIBUTES
         for _ in range(cursor.count("functions", 5)):
             start = cursor.pos
             name = tables.strings.read(cursor, "function name")
@@ -112,16 +117,15 @@ class BytecodeFile:
             cursor.varint(f"signature of function '{name}'")
             at = cursor.pos
             flags = cursor.byte(f"flags of function '{name}'")
-            if flags > (PRIVATE | KERNEL | (HAS_HINTS if self.version != PREVIEW else 0)):
+            if flags > (PRIVATE | KERNEL | (0 if attributed else HAS_HINTS)):
                 cursor.fail(f"unknown flags {flags:#x} for function '{name}'", at)
             location = cursor.varint(f"location index of function '{name}'")
             at = cursor.pos
-            has_hints = flags & KERNEL and (flags & HAS_HINTS or self.version == PREVIEW)
+            has_hints = flags & KERNEL and (flags & HAS_HINTS or attributed)
             hints = read_tagged(tables, cursor, "optimization hints") if has_hints else None
             if hints is not None and not isinstance(hints, lookup_attribute("cuda_tile.optimization_hints")):
                 cursor.fail(f"invalid optimization hints attribute for function '{name}'", at)
-            if self.version == PREVIEW:
-                self._skip_argument_attributes(cursor, name)
+            arguments = self._argument_attributes(cursor, name) if attributed else None
             at = cursor.pos
             length = cursor.varint(f"length of function '{name}'")
             if length > cursor.remaining:
@@ -131,19 +135,21 @@ class BytecodeFile:
             body = cursor.sub(cursor.pos, cursor.pos + length)
             cursor.pos += length
             is_entry = bool(flags & KERNEL)
-            functions.append(_Function(name, signature, is_entry, location, hints, body, cursor.base + start))
+            offset = cursor.base + start
+            functions.append(_Function(name, signature, is_entry, location, hints, arguments, body, offset))
         # The reference writer pads the section's end to a multiple of 8.
         rest = cursor.data[cursor.pos :]
         if rest and (len(cursor.data) % 8 or len(rest) > 7 or rest.strip(REFERENCE_PADDING)):
             cursor.fail(f"{len(rest)} bytes are left over after the last function")
         return functions
 
-    @staticmethod
-    def _skip_argument_attributes(cursor: Cursor, name: str) -> None:
-        """The list of argument attributes, which no front end fills yet."""
+    def _argument_attributes(self, cursor: Cursor, name: str) -> ArrayAttr | None:
+        """The dictionaries of a function's arguments; None for an empty list, which stands for none."""
         at = cursor.pos
-        if cursor.varint(f"argument attributes of function '{name}'") != ARRAY or cursor.varint("their number"):
-            cursor.fail(f"argument attributes of function '{name}' are not supported", at)
+        found = read_tagged(self.tables, cursor, f"argument attributes of function '{name}'", of=DictAttr)
+        if not isinstance(found, ArrayAttr):
+            cursor.fail(f"argument attributes of function '{name}' are not an array", at)
+        return found if len(found) else None
 
     # ---- operations --------------------------------------------------------------------------------------------------
 
@@ -189,6 +195,8 @@ class BytecodeFile:
         attributes: dict[str, Any] = {"sym_name": StringAttr(function.name), "function_type": type}
         if function.hints is not None:
             attributes["optimization_hints"] = function.hints
+        if function.arguments is not None:
+            attributes["arg_attrs"] = function.arguments
         return op_class.create((), (), attributes, [Region([block])], (), location)
 
     def _signature(self, function: _Function) -> FunctionType:

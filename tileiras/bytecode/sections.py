@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from tileiras.diagnostics import CompileError, Diagnostic
+
 from .encoding import Cursor
-from .versions import HEADER_SIZE, MAGIC, OLDEST, PREVIEW, PREVIEW_FLAG, Version, looks_like_mlir, supported
+from .versions import CURRENT, HEADER_SIZE, MAGIC, OLDEST, PREVIEW_FLAG, PREVIEWS, Version, looks_like_mlir, supported
 
 END = 0
 STRING, FUNCTION, DEBUG, CONSTANT, TYPE, GLOBAL, PRODUCER = range(1, 8)
@@ -37,19 +39,47 @@ def read_header(data: bytes, filename: str) -> tuple[Cursor, Version, bool]:
         cursor.fail("failed to read bytecode version: unexpected end of data", len(data))
     major, minor, tag = data[8], data[9], data[10] | data[11] << 8
     version = Version(major, minor)
-    if version in supported() and tag == PREVIEW_FLAG:
+    if version in supported() and version != PREVIEWS and tag == PREVIEW_FLAG:
         cursor.fail(
             f"public-preview bytecode at version {version}.{tag} is not readable; preview content is only valid at the "
-            f"current version {PREVIEW}",
+            f"current version {PREVIEWS}",
             HEADER_SIZE,
         )
-    if version not in (*supported(), PREVIEW) or tag and (version, tag) != (PREVIEW, PREVIEW_FLAG):
-        cursor.fail(
-            f"unsupported Tile version {major}.{minor}.{tag}, this reader supports versions [{OLDEST} - {PREVIEW}]",
-            len(MAGIC),
-        )
+    if version not in supported() or tag and (version, tag) != (PREVIEWS, PREVIEW_FLAG):
+        said = f"unsupported Tile version {major}.{minor}.{tag}, this reader supports versions [{OLDEST} - {CURRENT}]"
+        failed = cursor.error(said, len(MAGIC))
+        note = newer_note(data)
+        if note is not None:
+            failed.diagnostics[0].notes.append(note)
+        raise failed
     cursor.pos = HEADER_SIZE
     return cursor, version, bool(tag)
+
+
+def newer_note(data: bytes) -> Diagnostic | None:
+    """The unknown parts of a file of a newer minor version, as a note; None for any other file.
+
+    Sections are framed alike in all versions, so that they can be counted without being read.
+    """
+    version = Version(*data[len(MAGIC) : len(MAGIC) + 2]) if len(data) >= HEADER_SIZE else OLDEST
+    if version.major != CURRENT.major or version.minor <= CURRENT.minor:
+        return None
+    cursor = Cursor(data, 0, "", "")
+    cursor.pos = HEADER_SIZE
+    unknown: list[int] = []
+    try:
+        while (tagged := cursor.byte("section")) & ~ALIGNMENT_FLAG != END:
+            length = cursor.varint("length")
+            if tagged & ALIGNMENT_FLAG:
+                cursor.align(cursor.varint("alignment"), "section")
+            if (section := tagged & ~ALIGNMENT_FLAG) not in SECTION_NAMES:
+                unknown.append(section)
+            cursor.pos += length
+        listed = ", ".join(map(str, unknown))
+        found = f"sections unknown here: {listed}" if unknown else "it has no section unknown here"
+    except CompileError:
+        found = "its sections are framed in another way"
+    return Diagnostic.note(None, f"the file is of a newer version, {version}; {found}; write it as {CURRENT} or older")
 
 
 def read_sections(cursor: Cursor) -> dict[int, Cursor]:

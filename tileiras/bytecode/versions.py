@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.named_tuple import NamedTuple
 
 MAGIC = b"\x7fTileIR\x00"
 HEADER_SIZE = 12
@@ -25,8 +25,8 @@ class Version(NamedTuple):
         return cls(int(major), int(minor))
 
 
-SUPPORTED = (Version(13, 1), Version(13, 2), Version(13, 3), Version(13, 4))
-"""The versions that are written."""
+SUPPORTED = (Version(13, 1), Version(13, 2), Version(13, 3), Version(13, 4), Version(13, 5))
+"""The versions that are read and written."""
 
 OLDEST = SUPPORTED[0]
 CURRENT = SUPPORTED[-1]
@@ -44,9 +44,12 @@ def supported() -> tuple[Version, ...]:
 
 TEST_FUNCTION = "cuda_tile.testing$func"
 
-PREVIEW = Version(13, 5)
-"""Read, and not written: front ends write it for development only, and it may still change.  Here every entry has hints
-and a list of argument attributes, announced by no flag."""
+ENTRY_ATTRIBUTES = Version(13, 5)
+"""From here on every entry has hints, and every function a list of argument attributes, announced by no flag; a
+subprogram has flags."""
+
+PREVIEWS = CURRENT
+"""The version whose files may have preview features."""
 
 PREVIEW_FLAG = 1
 """The bit of the version tag that marks files with preview features."""

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from tileiras.diagnostics import CompileError, Diagnostic, ExitCode, Severity
 from tileiras.ir import (
     UNKNOWN_LOC,
+    ArrayAttr,
     Attribute,
     Block,
     CallSiteLoc,
+    DictAttr,
     FusedLoc,
     Location,
     NameLoc,
@@ -23,6 +25,7 @@ from tileiras.ir import (
     OpResult,
     Value,
     VerifyError,
+    lookup_attribute,
 )
 from tileiras.ir.verifier import diagnose
 
@@ -31,7 +34,17 @@ from .operations import ONE, OPTIONAL, OperationPlan, since
 from .output import Buffer, Numbering
 from .reader import GLOBAL_FLAGS_SINCE, HAS_HINTS, KERNEL
 from .sections import CONSTANT, DEBUG, END, FUNCTION, GLOBAL, PRODUCER, STRING, TYPE
-from .versions import CURRENT, MAGIC, OLDEST, TEST_FUNCTION, Version, supported
+from .versions import (
+    CURRENT,
+    ENTRY_ATTRIBUTES,
+    MAGIC,
+    OLDEST,
+    PREVIEW_FLAG,
+    PREVIEW_OPCODES,
+    TEST_FUNCTION,
+    Version,
+    supported,
+)
 from .write_attributes import OutputTables, write_tagged, writer_of
 
 if TYPE_CHECKING:
@@ -92,6 +105,8 @@ class DebugNumbering:
         elif entry.name == "cuda_tile.di_subprogram":
             file, line, name, linkage_name, unit, scope_line = entry.values
             parts = [SUBPROGRAM, self.of(file), line, string(name), string(linkage_name), self.of(unit), scope_line]
+            if self.tables.version >= ENTRY_ATTRIBUTES:
+                parts.append(0)  # flags: none is defined
         else:
             scope, file, line, column = entry.values
             parts = [LEXICAL_BLOCK, self.of(scope), self.of(file), line, column]
@@ -184,7 +199,8 @@ class _ModuleWriter:
         global_section = self._globals(globals_)
         producer = self.module.attributes.get("producer")
         out = Buffer(MAGIC)
-        out += bytes((self.version.major, self.version.minor, 0, 0))
+        previews = any((op.opcode or 0) >= PREVIEW_OPCODES for op in self.module.walk())
+        out += bytes((self.version.major, self.version.minor, PREVIEW_FLAG if previews else 0, 0))
         out.section(FUNCTION, functions, 8)
         if globals_:
             out.section(GLOBAL, global_section)
@@ -222,19 +238,29 @@ class _ModuleWriter:
                 raise CompileError([diagnose(op, error)], ExitCode.INVALID_INPUT) from None
         location = self.debug.of(entry.location)
         hints = entry.attributes.get("optimization_hints")
+        arguments = entry.attributes.get("arg_attrs")
+        attributed = self.version >= ENTRY_ATTRIBUTES
         out.varint(self.tables.strings.of(entry.attributes["sym_name"].value))
         out.varint(self.tables.types.of(entry.attributes["function_type"]))
         kernel = KERNEL if entry.name == "cuda_tile.entry" else 0
-        out.append(kernel | (HAS_HINTS if hints is not None else 0))
+        if attributed and kernel and hints is None:
+            hints = lookup_attribute("cuda_tile.optimization_hints")(DictAttr({}))  # type: ignore[misc]
+        out.append(kernel | (HAS_HINTS if hints is not None and not attributed else 0))
         has_debug = location != 0 or any(
             self.debug.keep(op.location) is not UNKNOWN_LOC for op in entry.walk()
         )
         if has_debug:
             self.debug.per_function.append([location])
         out.varint(len(self.debug.per_function) if has_debug else 0)
-        if hints is not None:
+        written = [hints] if hints is not None else []
+        if attributed:
+            written.append(arguments if arguments is not None else ArrayAttr([]))
+        elif arguments is not None and any(each.items for each in arguments.elements):
+            lost = f"attribute 'arg_attrs' requires bytecode version {ENTRY_ATTRIBUTES}+, but targeting {self.version}"
+            raise CompileError.at(entry.location, lost, ExitCode.INVALID_INPUT)
+        for attribute in written:
             try:
-                write_tagged(self.tables, out, hints, entry.location)
+                write_tagged(self.tables, out, attribute, entry.location)
             except VerifyError as error:
                 raise CompileError([diagnose(entry, error)], ExitCode.INVALID_INPUT) from None
         body = Buffer()

@@ -1,4 +1,4 @@
-/* tileiras.c: the functions of tileiras.h over the Python package (tileiras.program).
+/* tileiras.c: the functions of tileiras.h over the Python package (tileiras.driver.program).
 
    Where the process has no Python yet, one is started: that of TILEIRAS_PYTHON in the environment, else the one that
    the library was built with (-DTILEIRAS_PYTHON="..."), whose packages it sees, and besides them the folder that the
@@ -35,7 +35,7 @@ static lock_type starting = UNLOCKED;   /* held while Python is started */
 static lock_type naming = UNLOCKED;     /* held to look at the table; nothing is waited for meanwhile */
 
 struct program {
-    PyObject *program;          /* tileiras.program.Program */
+    PyObject *program;          /* tileiras.driver.program.Program */
     PyObject *output;           /* bytes, or null */
     size_t users;               /* its handle, and the calls that work on it */
 };
@@ -247,11 +247,11 @@ static void say_exception(void) {
     Py_XDECREF(value);
 }
 
-/* Calls a function of tileiras.program, which gives (code, result, messages). The lock is held; `arguments` is used
+/* Calls a function of tileiras.driver.program, which gives (code, result, messages). The lock is held; `arguments` is used
    up. *result, where asked for, is a new reference on success. */
 static int call(const char *name, PyObject *arguments, PyObject **result) {
     int code = TILEIRAS_ERROR_OUT_OF_MEMORY;
-    PyObject *module = arguments != NULL ? PyImport_ImportModule("tileiras.program") : NULL;
+    PyObject *module = arguments != NULL ? PyImport_ImportModule("tileiras.driver.program") : NULL;
     PyObject *function = module != NULL ? PyObject_GetAttrString(module, name) : NULL;
     PyObject *answer = function != NULL ? PyObject_CallObject(function, arguments) : NULL;
     if (answer != NULL) {

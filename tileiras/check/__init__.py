@@ -15,7 +15,7 @@ import sys
 import types
 from typing import Any
 
-from tileiras.lazy import lazy_dir, lazy_names
+from tileiras.support.lazy import lazy_dir, lazy_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from tileiras.codegen import nvdisasm, ptxas, toolkit
 from tileiras.codegen.object_file import Cubin
 from tileiras.codegen.tile_launch import TILE_LANGUAGE
 from tileiras.diagnostics import CompileError, Diagnostic, ExitCode
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.named_tuple import NamedTuple
 
 RESOURCES = ("registers", "stack", "spill_stores", "spill_loads", "shared", "barriers", "constant")
 

@@ -22,7 +22,7 @@ import numpy as np
 from tileiras.api import checked_options, compile_with
 from tileiras.ir import Operation, Value
 from tileiras.ir.pass_instrumentation import PassInstrumentation
-from tileiras.ir.printer import print_op
+from tileiras.ir.text.printer import print_op
 from tileiras.pipeline import stage
 from tileiras.sim import interpret
 from tileiras.sim.interpreter.lowered import LoweredMachine, NoRule, execute

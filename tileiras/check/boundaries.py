@@ -41,6 +41,11 @@ class Boundaries:
         """(line, parameter, sign) -> expectations that failed: the difference does not change with the parameter so."""
         self._now: dict[int, list[np.ndarray]] = {}
 
+    @property
+    def is_open(self) -> bool:
+        """Whether a comparison that was executed has met its bound in too few launches, or none was executed."""
+        return not self._apart or any(self.met[line] < _TWICE for line in self._apart)
+
     def compared(self, line: int, differences: np.ndarray) -> None:
         """Takes the differences of a comparison's operands from the emulator."""
         if self.met[line] < _TWICE:

@@ -16,7 +16,7 @@ from tileiras.codegen.object_file import Cubin
 from tileiras.diagnostics import CompileError, ExitCode
 from tileiras.ir import Operation
 from tileiras.options import missing_gpu
-from tileiras.units import ARTIFACTS, entry_name
+from tileiras.stages.units import ARTIFACTS, entry_name
 
 from .facts import Facts
 from .fitting import Fitted
@@ -27,7 +27,7 @@ from .verdict import Blame, Verdict
 if TYPE_CHECKING:
     from typing import Unpack
 
-    from tileiras.option_types import CompileKeywords
+    from tileiras.support.option_types import CompileKeywords
 
 
 def check(

@@ -47,7 +47,7 @@ class Parameter:
     is_threshold: bool = False
     """A number that is compared with tiles of values other than element positions, such as hashes."""
     scales: bool = False
-    """Block scales of products, which matrix instructions read without a sign (PTX ISA, ue4m3 and ue8m0)."""
+    """Block scales of products, whose results are undefined if one is negative (PTX ISA, ue4m3 and ue8m0)."""
 
 
 @dataclass

@@ -13,17 +13,17 @@ import numpy as np
 
 from tileiras.diagnostics import CompileError, ExitCode
 from tileiras.ir import Operation
-from tileiras.progress import Progress
 from tileiras.sim.errors import ArgumentMismatch
 from tileiras.sim.interpreter import check_arguments
-from tileiras.units import entries_of, entry_name
+from tileiras.stages.units import entries_of, entry_name
+from tileiras.support.progress import Progress
 
 from . import launches, order
 from .boundaries import Boundaries
 from .coverage import Coverage, place
 from .facts import Facts, facts
 from .fitting import Fitted, Plan, Unfit, fit, may_index
-from .judging import Image, Judged, judge, rounded_otherwise
+from .judging import Image, Judged, judge, orders, rounded_otherwise
 from .values import DISTINCT
 from .verdict import FAULT, INCONCLUSIVE, NO_LAUNCH, RIGHT, TIME_IS_UP, WRONG, Blame, Finding, LaunchReport, Verdict
 
@@ -150,7 +150,7 @@ class _Check:
             return Judged(INCONCLUSIVE, [Finding("unjudged", str(error), "", number)])
 
     def _seeds(self, launch: Fitted) -> tuple[int | None, ...]:
-        return self.seeds[:1] if launch.plan.is_edge else self.seeds
+        return tuple(orders(self.image.ptx, len(self.reports), launch.plan.is_edge, self.seeds))
 
     def _with_distinct_integers(self, launch: Fitted) -> tuple[Fitted, Judged] | None:
         """The launch whose integers in memory are all different, if the program is not at fault then."""

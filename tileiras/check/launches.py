@@ -29,11 +29,15 @@ signed or not."""
 BLOCKS = ((3, 2, 1), (2, 3, 1), (2, 2, 2), (4, 1, 1))
 VALUES = (KINDS[0], KINDS[1], KINDS[2], KINDS[0], KINDS[3], KINDS[1], KINDS[0], KINDS[4])
 PADDINGS = (0, 1, 0, 3, 0, 0, 5, 0)
-EDGE_LAUNCHES = 32
+EDGE_LAUNCHES = 48
 """Most further sizes for the bounds of masks."""
+ROOMY_LAUNCHES = 2
+"""With views beyond the tiles that the program counts."""
 RANDOM_LAUNCHES = 16
 """Of these, those that are drawn where no size is known to meet a further bound."""
-MOST = len(TRIPS) + EDGE_LAUNCHES
+FEW_LAUNCHES = 8
+"""As many suffice where each comparison of the code has met its bound."""
+MOST = len(TRIPS) + ROOMY_LAUNCHES + EDGE_LAUNCHES
 _CANDIDATES = 24
 
 
@@ -54,7 +58,25 @@ def plans(facts: Facts, trips: int = 0) -> Iterator[Plan]:
 def every(facts: Facts, boundaries: Boundaries, ptx: str) -> Iterator[Plan]:
     """All launches of a check of a code; `boundaries` learns from each before the next is chosen."""
     yield from plans(facts, ring_trips(ptx))
+    yield from roomy_plans(facts)
     yield from edge_plans(facts, boundaries)
+
+
+def roomy_plans(facts: Facts) -> Iterator[Plan]:
+    """One tile block, and views that extend a tile beyond those that the program counts: a trip too many writes there,
+    where it is otherwise masked, and a grid of one block comes to the end of each loop over tiles exactly."""
+    for turn in range(ROOMY_LAUNCHES) if facts.groups and facts.reads_grid else ():
+        plan = _plan(facts, 3 * turn, False)
+        for group in facts.groups:
+            members = [facts.parameters[position] for position in group]
+            tile = max(each.tile for each in members)
+            for each in members:
+                # One of several extents stays, and may be that which bounds a loop; otherwise the others follow it.
+                stays = len(members) > 1 and each is members[turn % len(members)]
+                plan.numbers[each.position] = _within(each, (tile if stays else 2 * tile) + turn)
+        plan.blocks, plan.is_edge, plan.is_aliased = (1, 1, 1), True, False
+        plan.seed += 200
+        yield plan
 
 
 def edge_plans(facts: Facts, boundaries: Boundaries) -> Iterator[Plan]:
@@ -67,8 +89,8 @@ def edge_plans(facts: Facts, boundaries: Boundaries) -> Iterator[Plan]:
     for number in range(EDGE_LAUNCHES):
         plan = _plan(facts, 1 + number % 6, False)
         groups = [[facts.parameters[position] for position in group] for group in facts.groups]
-        directed = boundaries.choose(groups, one=number % 2 == 1)
-        if number >= RANDOM_LAUNCHES and not directed:
+        directed = boundaries.choose(groups, one=number % 3 == 2)
+        if not directed and number >= (RANDOM_LAUNCHES if boundaries.is_open else FEW_LAUNCHES):
             return
         for members in groups:
             sizes = directed or _drawn(members, number, draw, met)
@@ -76,6 +98,8 @@ def edge_plans(facts: Facts, boundaries: Boundaries) -> Iterator[Plan]:
                 plan.numbers[each.position] = _within(each, sizes[each.position])
         plan.lengths = tuple((draw.randrange(3), draw.randrange(-7, 8)) for _ in range(4))
         plan.kind = ("normal", "whole")[number % 2]
+        # Between rows there is NaN, which shows any access there; without padding the last row ends with its array.
+        plan.padding = (1, 0, 3)[number % 3]
         plan.seed += 100 + number
         plan.is_aliased = False
         plan.is_edge = True

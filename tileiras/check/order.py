@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from tileiras import pipeline, units
+from tileiras import pipeline
 from tileiras.diagnostics import CompileError
 from tileiras.ir import Operation
-from tileiras.named_tuple import NamedTuple
 from tileiras.options import CompileOptions
 from tileiras.order.certificate import BLOCK, GRID, NO, YES, Certificate, Sum
-from tileiras.stages import StageContext
+from tileiras.stages import StageContext, units
+from tileiras.support.named_tuple import NamedTuple
 
 from .coverage import place
 

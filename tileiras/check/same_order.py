@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from tileiras.ir import Operation
-from tileiras.named_tuple import NamedTuple
 from tileiras.sim import emulate
 from tileiras.sim.emulator.errors import EmulationError, UndescribedParameters, UnsupportedInstruction
 from tileiras.sim.errors import ArgumentMismatch
 from tileiras.sim.memory import _raw_bytes
+from tileiras.support.named_tuple import NamedTuple
 
 from . import launches, order
 from .facts import facts

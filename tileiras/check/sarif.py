@@ -1,4 +1,5 @@
-"""Verdicts as SARIF 2.1.0, which code scanning shows at the lines of a pull request: a rule a kind of finding.
+"""Verdicts and diagnostics as SARIF 2.1.0, which code scanning shows at the lines of a pull request: a rule a kind of
+finding, or the code of a remark.
 
 OASIS, "Static Analysis Results Interchange Format (SARIF) Version 2.1.0": the sections are named below.
 """
@@ -6,9 +7,11 @@ OASIS, "Static Analysis Results Interchange Format (SARIF) Version 2.1.0": the s
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
+
+from tileiras.diagnostics import Diagnostic, Severity, unique
 
 from .verdict import Finding, Verdict
 
@@ -35,12 +38,58 @@ def sarif(verdicts: Sequence[Verdict], version: str) -> bytes:
     results = [
         _result(verdict, finding, places.index(finding.kind)) for verdict in verdicts for finding in verdict.findings
     ]
+    properties = {"verdicts": [_short(verdict) for verdict in verdicts]}
+    return _document("tileiras-check", version, rules, results, {"properties": properties})
+
+
+def of_diagnostics(diagnostics: Iterable[Diagnostic], version: str) -> bytes:
+    """The document of diagnostics of a compilation; notes are related locations (3.27.22), or lines of the message."""
+    told = unique(diagnostics)
+    kinds = list(dict.fromkeys(_kind(diagnostic) for diagnostic in told))
+    rules = [{"id": kind, "shortDescription": {"text": DIAGNOSTIC_RULES.get(kind, kind)}} for kind in kinds]
+    results = []
+    for diagnostic in told:
+        location = _location_of(diagnostic)
+        notes = [(note.message, _location_of(note)) for note in diagnostic.notes]
+        placed = [{**place, "message": {"text": text}} for text, place in notes if place is not None]
+        result: dict[str, Any] = {
+            "ruleId": _kind(diagnostic), "ruleIndex": kinds.index(_kind(diagnostic)),
+            "level": _LEVELS.get(diagnostic.severity, "note"),
+            "message": {"text": "\n".join([diagnostic.message, *(text for text, place in notes if place is None)])},
+            "locations": [location] if location is not None else [],
+        }  # fmt: skip
+        results.append({**result, **({"relatedLocations": placed} if placed else {})})
+    return _document("tileiras", version, rules, results, {})
+
+
+DIAGNOSTIC_RULES = {
+    "error": "The kernel does not compile.", "warning": "The compiler warns of a part of the kernel or its options.",
+    "note": "A part of another diagnostic.",
+}  # fmt: skip
+"""Severity of a diagnostic -> its description; remarks have their own codes."""
+
+_LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning"}
+
+
+def _kind(diagnostic: Diagnostic) -> str:
+    return getattr(diagnostic, "code", "") or diagnostic.severity.value
+
+
+def _location_of(diagnostic: Diagnostic) -> dict[str, Any] | None:
+    position = diagnostic.position
+    return None if position is None else _location(f"{position.filename}:{position.line}:{position.column}")
+
+
+def _document(
+    name: str, version: str, rules: Sequence[Mapping[str, Any]], results: Sequence[Mapping[str, Any]],
+    more: Mapping[str, Any],
+) -> bytes:  # fmt: skip
     run = {
         # 3.19: a tool component has a name; rules are found by index (3.52.5).
-        "tool": {"driver": {"name": "tileiras-check", "version": version, "rules": rules}},
+        "tool": {"driver": {"name": name, "version": version, "rules": rules}},
         "columnKind": "unicodeCodePoints",
         "results": results,
-        "properties": {"verdicts": [_short(verdict) for verdict in verdicts]},
+        **more,
     }
     return (json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=1) + "\n").encode()
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 
-from tileiras import units
 from tileiras.check.judgement import choose, judgement
 from tileiras.check.judging import Image
 from tileiras.check.places import places_in
@@ -20,7 +19,7 @@ from tileiras.check.verdict import INCONCLUSIVE, Finding, Verdict
 from tileiras.diagnostics import CompileError, Diagnostic, ExitCode, Severity
 from tileiras.inputs import UNSEEN, Input
 from tileiras.ir import Operation, parse_module
-from tileiras.stages import StageContext, StageOptions, StageResult
+from tileiras.stages import StageContext, StageOptions, StageResult, units
 
 
 def run(source: Operation, options: StageOptions, context: StageContext) -> StageResult:

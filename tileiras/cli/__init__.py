@@ -1,5 +1,5 @@
 """Command-line programs."""
 
-from tileiras.lazy import lazy_names
+from tileiras.support.lazy import lazy_names
 
 __getattr__ = lazy_names(__name__, globals())

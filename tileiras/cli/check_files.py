@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import tileiras
 from tileiras.build import NOTES
 from tileiras.cli.process import UsageError
-from tileiras.files import read_if_there
+from tileiras.support.files import read_if_there
 
 if TYPE_CHECKING:
     from tileiras.check.verdict import Verdict
@@ -73,7 +73,7 @@ def _places(stem: str) -> tuple[str, Callable[[str], Locatable | None]]:
         return os.curdir, lambda place: None
     own = tileiras.ir.parse_module(module.decode(), os.path.basename(stem) + ".cuda_tile.mlir")
     source = tileiras.ir.parse_module(module.decode(), "")
-    tileiras.locations.LocationTable.from_bytes(table, None, entry.source).attach(source)
+    tileiras.stages.locations.LocationTable.from_bytes(table, None, entry.source).attach(source)
     file = os.path.normpath(os.path.join(build, entry.path))
     named = file.replace(os.sep, "/").endswith("/" + entry.source)
     return file[: -len(entry.source)] if named else os.path.dirname(file), places_in(own, source)

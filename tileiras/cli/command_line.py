@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tileiras.cli.process import CommandLineError
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.named_tuple import NamedTuple
 
 FLAG = "flag"
 STOP = "stop"
@@ -262,9 +262,3 @@ def _integer(text: str) -> int:
     if len(digits) > 1 and digits[0] == "0" and digits.isdigit():
         return sign * int(digits, 8)
     return sign * int(digits, 0)
-
-
-def help_lines(rows: Sequence[tuple[str, str]]) -> str:
-    """Lines `  --name=<value> - text`."""
-    width = max(len(spelling) for spelling, _ in rows)
-    return "".join(f"  {spelling:<{width}} - {doc}\n" for spelling, doc in rows)

@@ -5,14 +5,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tileiras import options
+from tileiras import cli, options
 from tileiras.cli import instrumentation
-from tileiras.cli.command_line import FLAG, STOP, CommandLine, Spec, help_lines
-from tileiras.options import OPTIONS, Option, accepted
-from tileiras.pipeline import EMIT
-from tileiras.remarks import CATEGORIES, KINDS, is_code
+from tileiras.cli.command_line import FLAG, STOP, CommandLine, Spec
+from tileiras.diagnostics.remarks import CATEGORIES, KINDS, is_code
+from tileiras.options import OPTIONS, Option
+from tileiras.pipeline import EMIT, EMIT_CPU
+
+if TYPE_CHECKING:
+    from tileiras.cli.manual import Manual
 
 PROGRAM = "tileiras"
 
@@ -52,12 +55,13 @@ VENDOR = (
 """Options of the vendor's driver that are not options of the compiler."""
 
 OWN = (
-    Spec("emit", tuple(EMIT), "The product; cubin when absent", "stage", lists=True),
+    Spec("emit", tuple({**EMIT, **EMIT_CPU}), "The product; cubin when absent, obj for a CPU", "stage", lists=True),
     Spec("entry", str, "Compile only this entry", "name"),
     Spec("depfile", str, "Write what the product is made from, as a rule for make", "file"),
     Spec("cache", str, "Folder of the artifact store for this run, or off", "folder"),
     Spec("server", SERVICE, "Whether the compile service may answer; TILEIRAS_SERVER says when absent", lists=True),
     Spec("diagnostics", ("text", "json"), "Form of what is said; JSON has one object a line"),
+    Spec("sarif", str, "Write diagnostics and the requested remarks as SARIF 2.1.0 as well", "file"),
     Spec("save-temps", FLAG, "Write what every stage makes beside the output"),
     Spec("pass-pipeline", str, "tileir{key=value ...}: options of the documented pipeline", "pipeline"),
     *(Spec(name, FLAG, doc) for name, doc in instrumentation.FLAGS.items()),
@@ -87,31 +91,50 @@ def command_line() -> CommandLine:
     return CommandLine(PROGRAM, (*VENDOR, *OWN, *COMPILER), ALIASES)
 
 
+GROUPS: dict[str, str] = {
+    "Input and output": "output-file emit entry depfile write-if-changed save-temps cache server bytecode-version",
+    "Target": "gpu-name opt-level ptx-version legalize-types tile-launch host-arch host-os",
+    "Code": (
+        "num-warps num-ctas pipeline-strategy unspecialized-pipeline-num-stages v2-opt-level max-constraint-iterations"
+        " rrt-size-threshold tensor-maps deterministic ftz approx pass-pipeline"
+    ),
+    "Debugging of kernels": "lineinfo device-debug sanitize enable-random-delay",
+    "Libraries": "l preview libdevice blob-linked-lib",
+    "Tools": "assembler ptxas ptxas-options apply-controls child-timeout dump-sass-command",
+    "Messages": (
+        "diagnostics sarif emit-remarks remarks remarks-passed remarks-missed remarks-failed remarks-analysis"
+        " remark-format remarks-output-file Wunsupported-hints Werr-hints"
+    ),
+    "Debugging of the compiler": " ".join((*instrumentation.FLAGS, *instrumentation.WORDS, "opt-bisect-limit")),
+    "Information": (
+        "help help-hidden help-list help-list-hidden version list-versions print-pipeline cmakedir pkgconfigdir"
+    ),
+    "Without effect": "w print-options print-all-options",
+}
+"""The parts of `--help` and of the man page -> the options in each, in their order."""
+
+VERBS = {
+    "doctor": "A table of installed and missing parts, and the cost of each missing one",
+    "completion SHELL": "Print the completion of all commands for bash, zsh or fish",
+    "man [COMMAND]": "Print the man page of a command; --all FOLDER writes those of all",
+}
+"""Words instead of a file (`cli.verbs`)."""
+
+IS_VERB = frozenset(verb.split()[0] for verb in VERBS)
+
+
+def manual(hidden: bool = False) -> Manual:
+    """The manual of `tileiras`, with the `hidden` options on request."""
+    specs = {spec.name: spec for spec in (*VENDOR, *OWN, *COMPILER)}
+    rows = [
+        cli.manual.row_of(specs[name], ALIASES, group)
+        for group, names in GROUPS.items()
+        for name in names.split()
+        if hidden or not specs[name].hidden
+    ]
+    usage = f"{PROGRAM} [options] <bytecode, MLIR text or cuTile Python>"
+    return cli.manual.Manual(PROGRAM, "open compiler for CUDA Tile IR", usage, "", tuple(rows), tuple(VERBS.items()))
+
+
 def help_text(hidden: bool = False) -> str:
-    short: dict[str, str] = {}
-    for alias, name in ALIASES.items():
-        short[name] = short.get(name, "") + ("-" if len(alias) == 1 else "--") + alias + ", "
-    rows = []
-    for spec in sorted((*VENDOR, *OWN, *COMPILER), key=lambda spec: spec.name):
-        if spec.hidden and not hidden:
-            continue
-        value = "" if spec.kind in (FLAG, STOP) else f" <{spec.value}>" if len(spec.name) == 1 else f"=<{spec.value}>"
-        dashes = "-" if len(spec.name) == 1 else "--"
-        rows.append((f"{short.get(spec.name, '')}{dashes}{spec.name}{value}", _doc(spec)))
-    return (
-        "OVERVIEW: tileiras: open compiler for CUDA Tile IR\n\n"
-        "USAGE: tileiras [options] <bytecode, MLIR text or cuTile Python>\n\nOPTIONS:\n" + help_lines(rows)
-    )
-
-
-def _doc(spec: Spec) -> str:
-    doc = spec.doc[0].upper() + spec.doc[1:]
-    option = OPTIONS.get(spec.name)
-    if option is not None:
-        if option.choices and option.kind is not bool:
-            doc += f": {accepted(option)}"
-        if option.default not in (None, False, ()):
-            doc += f"; default {option.default}"
-    elif isinstance(spec.kind, tuple):
-        doc += f": {', '.join(spec.kind)}"
-    return doc
+    return cli.manual.help_text(manual(hidden))

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import NoReturn
 
 from tileiras.cli.process import UsageError
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.named_tuple import NamedTuple
 
 LONGEST = 500
 """Characters of an expression, so that no nesting is deeper than Python's parser goes."""

@@ -18,13 +18,16 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import tileiras
+from tileiras.cli import process
 from tileiras.cli.outputs import Output, Outputs
 from tileiras.diagnostics import CompileError, Diagnostic, ExitCode, Severity, excerpt, render, to_json, unique
-from tileiras.remarks import KINDS, Remark, RemarkFilter, remarks_of, render_command_line, to_yaml
+from tileiras.diagnostics.remarks import KINDS, Remark, RemarkFilter, remarks_of, render_command_line, to_yaml
 
 UNCOMPILED = "failed to compile Tile IR program"
 NO_BYTECODE = "input does not correspond to Tile IR bytecode"
 UNVERIFIED = "verification failed for deserialized cuda_tile::ModuleOp"
+
+CLOSING = frozenset((UNCOMPILED, NO_BYTECODE, UNVERIFIED))
 
 DEFAULT_REMARKS = "tileir_remarks.yaml"
 
@@ -38,6 +41,9 @@ class Report:
         asked = [(kind, values.get(f"remarks-{kind}")) for kind in KINDS]
         self.remarks = RemarkFilter.parse((k, c) for k, c in [("", values.get("remarks")), *asked] if c is not None)
         self._outputs = outputs
+        self._sarif = outputs.writes(values["sarif"], "--sarif") if "sarif" in values else None
+        self._told: list[Diagnostic] = []
+        """Everything printed, for the file of `--sarif`."""
         self._remark_file: Output | None = None
         if self.remarks.any and values.get("remark-format") == "yaml":
             path = values.get("remarks-output-file") or DEFAULT_REMARKS
@@ -55,7 +61,7 @@ class Report:
             failed.diagnostics.insert(0, Diagnostic(Severity.ERROR, None, message))
         else:
             # The vendor's tool writes the first line without a severity.
-            print(message, file=sys.stderr)
+            process.complain(message)
         return failed
 
     def failure(self, error: CompileError) -> None:
@@ -72,6 +78,15 @@ class Report:
                 self.without_remarks()
             except CompileError as unwritten:  # the exit code stays that of the failure
                 self._print(unwritten.diagnostics)
+        # The closing lines are about the run, not about a line of the kernel.
+        self._told = [diagnostic for diagnostic in self._told if diagnostic.message not in CLOSING]
+        self.write_sarif()
+
+    def write_sarif(self) -> None:
+        """Write the file of `--sarif`, if it is requested."""
+        if self._sarif is not None:
+            data = tileiras.check.sarif.of_diagnostics(self._told, tileiras.__version__)
+            self._outputs.publish([(self._sarif, data)])
 
     def without_remarks(self) -> None:
         """Write an empty file for remarks, for a compilation that ends before it has any."""
@@ -82,12 +97,13 @@ class Report:
         diagnostics = list(diagnostics)
         self._print([d for d in diagnostics if d.severity is Severity.WARNING])
         remarks = [d for d in remarks_of(diagnostics) if self.remarks.admits(d)]
+        self._told += remarks
         if self._remark_file is not None:
             self._write_remarks(remarks)
         elif self.json:
             print(to_json(remarks), end="", file=sys.stderr)
         elif remarks:
-            print(render_command_line(remarks), end="", file=sys.stderr)
+            process.complain(render_command_line(remarks).removesuffix("\n"))
 
     def remark(self, remark: Remark | None) -> None:
         """Print a remark about the command line, whether or not remarks about the kernel are requested."""
@@ -99,13 +115,14 @@ class Report:
             self._outputs.publish([(self._remark_file, to_yaml(remarks).encode("utf-8", "surrogateescape"))])
 
     def _print(self, diagnostics: list[Diagnostic], damaged: bool = False) -> None:
+        self._told += diagnostics
         if self.json:
             print(to_json(diagnostics), end="", file=sys.stderr)
         elif diagnostics:
             text = render(diagnostics) if self.bytecode is None else render_for_bytecode(
                 diagnostics, damaged, self.bytecode
             )
-            print(text, file=sys.stderr)
+            process.complain(text)
 
 
 def _operation_at(offset: int, bytecode: bytes) -> str:

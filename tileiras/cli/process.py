@@ -8,8 +8,9 @@ import re
 import sys
 from collections.abc import Callable
 
+import tileiras
 from tileiras.diagnostics import CompileError, Diagnostic, ExitCode, Severity, to_json
-from tileiras.files import DISK_FULL
+from tileiras.support.files import DISK_FULL
 
 CLOSED = 2
 """The exit code when the reader of standard output has closed it."""
@@ -66,7 +67,10 @@ def simulating(program: str, command: Callable[[], int]) -> int:
 
 
 def complain(text: str) -> None:
-    """Write to standard error; bytes of a command line or an input that are not text are printed as escapes."""
+    """Write to standard error, on a terminal in colour; bytes of a command line or an input that are not text are
+    printed as escapes."""
+    if sys.stderr is not None and sys.stderr.isatty():
+        text = tileiras.diagnostics.colours.for_stream(text, sys.stderr)
     print(text.encode("utf-8", "backslashreplace").decode(), file=sys.stderr)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tileiras.cli.process import UsageError
 from tileiras.diagnostics import counted
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     import numpy as np

@@ -15,22 +15,23 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import tileiras
-from tileiras import bytecode, cli, cmake_folder, pipeline, pkgconfig_folder, units
-from tileiras.bytecode.versions import HEADER_SIZE, OLDEST, PREVIEW, SUPPORTED, has_previews
+from tileiras import bytecode, cli, cmake_folder, pipeline, pkgconfig_folder
+from tileiras.bytecode.versions import HEADER_SIZE, PREVIEWS, SUPPORTED, has_previews
 from tileiras.cli import depfiles, driver_options, instrumentation, process
 from tileiras.cli.command_line import CommandLine, Stop
 from tileiras.cli.driver_options import PROGRAM
 from tileiras.cli.outputs import STANDARD, Output, Outputs
 from tileiras.cli.process import CommandLineError, UsageError
 from tileiras.diagnostics import CompileError, Diagnostic, DiagnosticEngine, ExitCode
-from tileiras.files import stem
 from tileiras.options import OPTIONS, CompileOptions, missing_gpu, parse_value
-from tileiras.units import file_stem
+from tileiras.stages import units
+from tileiras.stages.units import file_stem
+from tileiras.support.files import stem
 
 if TYPE_CHECKING:
     from tileiras.api import Artifact
-    from tileiras.tileir_pipeline import TileIRPipelineOptions
-    from tileiras.units import Source
+    from tileiras.driver.tileir_pipeline import TileIRPipelineOptions
+    from tileiras.stages.units import Source
 
 DEFAULT_CUBIN = "elf.o"
 """The vendor's default name for the output."""
@@ -59,6 +60,8 @@ def program() -> int:
 def main(arguments: Sequence[str] | None = None) -> int:
     """The program; returns the exit code."""
     words = sys.argv[1:] if arguments is None else list(arguments)
+    if words and words[0] in driver_options.IS_VERB and not os.path.exists(words[0]):
+        return cli.verbs.run(words)
     line = driver_options.command_line()
     try:
         try:
@@ -104,8 +107,9 @@ def _run(inputs: Sequence[str], values: Mapping[str, Any], files: Sequence[str])
         raise CommandLineError("error: no input file provided")
     _check_service()
     name = inputs[0]
-    emit = values.get("emit", "cubin")
-    last, suffix = pipeline.emit_stage(emit)
+    gpu_name = values.get("gpu-name")
+    emit = values.get("emit", pipeline.default_emit(gpu_name, "cubin"))
+    last, suffix = pipeline.emit_stage(emit, gpu_name)
     given = {option: _of_compiler(option, value) for option, value in values.items() if option in OPTIONS}
     layered = _pipeline_options(values, given)
     outputs = Outputs()
@@ -159,6 +163,7 @@ def _run(inputs: Sequence[str], values: Mapping[str, Any], files: Sequence[str])
     unread = layered.without_effect() if layered is not None else []
     report.success([*unread, *said, *artifact.diagnostics])
     report.remark(layered.differences(options) if layered is not None else None)
+    report.write_sarif()
     unchanged = values.get("write-if-changed") and product.holds(artifact.data)
     contents = [] if unchanged else [(product, artifact.data)]
     if depfile is not None:
@@ -246,7 +251,7 @@ def _pipeline_options(values: Mapping[str, Any], given: dict[str, Any]) -> TileI
         return None
     inner = re.fullmatch(r"\s*builtin\.module\((.*)\)\s*", text, re.DOTALL)
     # The driver passes its own optimization level on, even if it is the default.
-    parsed = tileiras.tileir_pipeline.TileIRPipelineOptions.parse(
+    parsed = tileiras.driver.tileir_pipeline.TileIRPipelineOptions.parse(
         inner.group(1) if inner else text, {"opt-level": 3, **given}
     )
     given.update({**parsed.given_compiler_options(), **given})
@@ -309,7 +314,7 @@ def _check_previews(source: Source, values: Mapping[str, Any]) -> None:
     """Raises BytecodeError for bytecode with preview features when none is enabled."""
     if source.kind != units.BYTECODE or "preview" in values or not has_previews(source.data):
         return
-    if units.bytecode_version(source.data) == str(PREVIEW):
+    if units.bytecode_version(source.data) == str(PREVIEWS):
         message = "public-preview bytecode requires at least one enabled preview feature"
         raise bytecode.BytecodeError(tileiras.ir.location.BytecodeLoc(source.name, "", HEADER_SIZE), message)
 
@@ -327,9 +332,7 @@ def _refused_libraries(values: Mapping[str, Any]) -> CompileError | None:
 
 
 def _version() -> str:
-    from tileiras import __version__
-
-    return f"{PROGRAM} {__version__}\nTile IR bytecode {OLDEST} to {PREVIEW}\nBuild {_build()}\n"
+    return f"{cli.toolkits.version_text(PROGRAM)}Build {_build()}\n"
 
 
 def _build() -> str:
@@ -347,11 +350,11 @@ def _build() -> str:
 
 
 def _bytecode_versions() -> str:
-    return "".join(f"{version}\n" for version in (*SUPPORTED, PREVIEW))
+    return "".join(f"{version}\n" for version in SUPPORTED)
 
 
 def _pipeline() -> str:
-    return f"{tileiras.pipeline.describe()}\n{tileiras.tileir_pipeline.describe()}"
+    return f"{tileiras.driver.pipeline_text.describe()}\n{tileiras.driver.tileir_pipeline.describe()}"
 
 
 _ALONE: dict[str, Callable[[], str]] = {

@@ -13,25 +13,28 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import tileiras
+from tileiras import cli
 from tileiras.cli import process
+from tileiras.cli.process import UsageError
+
+if TYPE_CHECKING:
+    import argparse
 
 USAGE = 1
 DAMAGE = 3
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """The program; returns the exit code."""
-    import argparse
-    import sqlite3
-
-    parser = argparse.ArgumentParser(prog="tileiras-cache", description="Looks after the artifact store of builds.")
-    common = argparse.ArgumentParser(add_help=False)
+def build_parser() -> argparse.ArgumentParser:
+    parser = cli.parsers.Parser("tileiras-cache", "Looks after the artifact store of builds.")
+    common = cli.parsers.SubParser(add_help=False)
     common.add_argument("--store", metavar="DIR", help="the store; default: the one that a build here would use")
     common.add_argument("--json", action="store_true", help="answer in JSON")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    commands = parser.add_subparsers(
+        dest="command", required=True, metavar="COMMAND", parser_class=cli.parsers.SubParser
+    )
     commands.add_parser("stats", parents=[common], help="entries and bytes, by stage")
     commands.add_parser("verify", parents=[common], help="read every entry, remove what is damaged or unsound")
     trim = commands.add_parser("trim", parents=[common], help="remove what was used longest ago")
@@ -48,10 +51,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     keygen.add_argument("--comment", default="", help="whose it is, for the line of the public key")
     keygen.add_argument("--json", action="store_true", help="answer in JSON")
     why.add_argument("--build", metavar="DIR", default="build", help="the build directory; default build")
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The program; returns the exit code."""
+    import sqlite3
+
     try:
-        given = parser.parse_args(arguments)
+        given = build_parser().parse_args(arguments)
     except SystemExit as stopped:
         return USAGE if stopped.code else 0
+    except UsageError as error:
+        process.tell("tileiras-cache: error", error)
+        return USAGE
     if given.command == "prepare":
         return _prepare(given.libdevice, given.json)
     if given.command == "keygen":
@@ -67,10 +80,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         size = tileiras.build.store.parse_size(given.size) if given.command == "trim" and given.size else None
         return _maintain(given.command, directory, size, given.json)
     except ValueError as error:
-        print(f"error: {error}", file=sys.stderr)
+        process.complain(f"error: {error}")
         return USAGE
     except sqlite3.DatabaseError as error:
-        print(f"error: {directory}: {error}; the next build sets damaged databases aside", file=sys.stderr)
+        process.complain(f"error: {directory}: {error}; the next build sets damaged databases aside")
         return DAMAGE
 
 
@@ -103,16 +116,16 @@ def _prepare(option: str | None, json: bool) -> int:
     library = tileiras.codegen.libdevice.find(option)
     if library is None:
         hint = option or tileiras.codegen.toolkit.to_install("nvidia-nvvm", tileiras.codegen.llvm_identity.LIBDEVICE)
-        print(f"error: could not find libdevice.bc: {hint}", file=sys.stderr)
+        process.complain(f"error: could not find libdevice.bc: {hint}")
         return USAGE
     try:
         modules = tileiras.build.compiled_modules.compile_package()
         path = library.prepare()
     except OSError as error:
-        print(f"error: unable to write '{error.filename}': {error.strerror}", file=sys.stderr)
+        process.complain(f"error: unable to write '{error.filename}': {error.strerror}")
         return USAGE
     except RuntimeError as error:
-        print(f"error: {library.path} is no bitcode: {error}", file=sys.stderr)
+        process.complain(f"error: {library.path} is no bitcode: {error}")
         return USAGE
     _print({"file": path, "modules": modules}, json, f"{modules} modules compiled\n{path}")
     return 0
@@ -122,10 +135,10 @@ def _keygen(path: str, comment: str, json: bool) -> int:
     try:
         line = tileiras.build.signing.make_key(path, " ".join(comment.split()))
     except OSError as error:
-        print(f"error: unable to write '{error.filename}': {error.strerror}", file=sys.stderr)
+        process.complain(f"error: unable to write '{error.filename}': {error.strerror}")
         return USAGE
     except ValueError as error:
-        print(f"error: {error}", file=sys.stderr)
+        process.complain(f"error: {error}")
         return USAGE
     _print({"private": path, "public": path + ".pub", "line": line}, json, line)
     return 0
@@ -144,7 +157,7 @@ def _why(kernel: str, build: str, json: bool) -> int:
     stems = {entry.stem.rpartition("/")[0] for entry in found}
     found += [entry for entry in every if entry not in found and entry.stem in stems and entry.stage in order[:2]]
     if not found:
-        print(f"error: no build of '{kernel}' is known in {build}", file=sys.stderr)
+        process.complain(f"error: no build of '{kernel}' is known in {build}")
         return USAGE
     found.sort(key=lambda entry: (entry.stem, order.index(entry.stage)))
     rows, lines = [], []

@@ -41,6 +41,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import tileiras
+from tileiras import cli
 from tileiras.cli import check_files, compile_options, process
 from tileiras.cli.outputs import Outputs
 from tileiras.cli.process import UsageError
@@ -59,17 +60,12 @@ _SEVERITY = {"program": Severity.WARNING, "no-launch": Severity.ERROR}
 _OWN = ("gpu-name", "opt-level")
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str):  # type: ignore[override]
-        raise UsageError(message)
-
-
 def build_parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog=PROGRAM, description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = cli.parsers.Parser(PROGRAM, __doc__)
     parser.add_argument("source", metavar="SOURCE", nargs="?")
     parser.add_argument("--from", dest="stored", metavar="PATH", nargs="+", help="verdicts, and folders of builds")
     parser.add_argument("--gpu-name", help="what to compile for; an image's own unless given")
-    parser.add_argument("-O", "--opt-level", type=int, default=3, choices=range(4))
+    parser.add_argument("-O", "--opt-level", type=int, default=3, choices=range(4), help="optimization level")
     parser.add_argument("--entry", help="the kernel; all of the source unless given")
     parser.add_argument("--image", metavar="FILE", help="PTX, an override, or a cubin with its PTX, to judge")
     parser.add_argument("--waive", metavar="RULE", action="append", default=[], help="a rule the image need not keep")
@@ -196,7 +192,8 @@ def _check_arguments(given: argparse.Namespace) -> None:
 
 def _entries(given: argparse.Namespace) -> list[str]:
     """The entries of the source that are asked for."""
-    names = [tileiras.units.entry_name(op) for op in tileiras.units.entries_of(tileiras.parse(given.source))]
+    entries = tileiras.stages.units.entries_of(tileiras.parse(given.source))
+    names = [tileiras.stages.units.entry_name(op) for op in entries]
     if given.entry is not None and given.entry not in names:
         raise UsageError(f"no entry '{given.entry}'; the module has {', '.join(names) or 'none'}")
     chosen = names if given.entry is None else [given.entry]

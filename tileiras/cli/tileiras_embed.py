@@ -17,16 +17,18 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import tileiras
-from tileiras import cli, stages, units
+from tileiras import cli, stages
 from tileiras.cli import depfiles, driver_options, process
-from tileiras.cli.command_line import STOP, CommandLine, Spec, Stop, help_lines
+from tileiras.cli.command_line import STOP, CommandLine, Spec, Stop
 from tileiras.cli.outputs import STANDARD, Output, Outputs
 from tileiras.cli.process import UsageError
 from tileiras.diagnostics import CompileError, ExitCode
-from tileiras.files import stem
 from tileiras.options import OPTIONS, CompileOptions, missing_gpu, parse_value
+from tileiras.stages import units
+from tileiras.support.files import stem
 
 if TYPE_CHECKING:
+    from tileiras.cli.manual import Manual
     from tileiras.stages import embed
 
 PROGRAM = "tileiras-embed"
@@ -43,6 +45,7 @@ OWN = (
     Spec("stamp", str, "An empty file to write anew in every run", "file"),
     Spec("diagnostics", ("text", "json"), "Form of what is said; JSON has one object a line"),
     Spec("help", STOP, "Display available options"),
+    Spec("version", STOP, "Display the version of this program"),
 )
 
 _LEFT_OUT = ("gpu-name", "emit-remarks")
@@ -53,15 +56,19 @@ def command_line() -> CommandLine:
     return CommandLine(PROGRAM, (*OWN, *compiler), ALIASES)
 
 
+def manual() -> Manual:
+    """The manual of the command; options of the compiler have the groups of `tileiras`."""
+    specs = command_line().specs
+    group_of = {name: group for group, names in driver_options.GROUPS.items() for name in names.split()}
+    own = {spec.name for spec in OWN}
+    rows = [cli.manual.row_of(spec, ALIASES) for spec in OWN]
+    rows += [cli.manual.row_of(specs[name], ALIASES, group) for name, group in group_of.items()
+             if name in specs and name not in own]  # fmt: skip
+    return cli.manual.Manual(PROGRAM, "kernels as C++ source", f"{PROGRAM} [options] <source>", "", tuple(rows))
+
+
 def help_text() -> str:
-    rows = [
-        (f"--{spec.name}{'' if spec.kind == STOP else f'=<{spec.value}>'}", spec.doc)
-        for spec in sorted(command_line().specs.values(), key=lambda spec: spec.name)
-        if not spec.hidden
-    ]
-    return f"OVERVIEW: {PROGRAM}: kernels as C++ source\n\nUSAGE: {PROGRAM} [options] <source>\n\nOPTIONS:\n" + (
-        help_lines(rows)
-    )
+    return cli.manual.help_text(manual())
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -73,7 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Stop as stop:
         if stop.errors:
             process.tell(PROGRAM, UsageError(*stop.errors))
-        print(help_text(), end="")
+        print(cli.toolkits.version_text(PROGRAM) if stop.name == "version" else help_text(), end="")
         return ExitCode.SUCCESS
     except UsageError as error:
         process.tell(PROGRAM, error, line.values.get("diagnostics") == "json")

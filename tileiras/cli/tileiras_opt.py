@@ -4,34 +4,6 @@
 
 IN is a file, standard input without it or for `-`.  Passes run in the order in which they are given.
 
-    --pass-pipeline=P              a textual pipeline, `builtin.module(canonicalize,cse{key=value})`
-                                   besides passes it may name `tileir{...}`, all passes of the compiler, and
-                                   `tileas{compute-capability=sm_90 from=PASS to=PASS}`, those of the stage tileas
-    --split-input-file             handle the parts between `// -----` lines one by one
-    --verify-diagnostics           compare diagnostics with `// expected-error {{...}}` comments instead of printing
-    --verify-roundtrip             check that the printed forms read back as the same module
-    --no-verify                    do not verify what was read or what passes made; prints what is invalid generically
-    --verify-each=false            do not verify between passes
-    --allow-unregistered-dialect   accept operations that no dialect declares (generic form only)
-    --testing-ops                  know the operations of test modules of the language (cuda_tile.testing$...)
-    --Wunsupported-hints           warn of optimization hints that make no sense; they are passed over otherwise
-    --Werr-hints                   with --Wunsupported-hints: they are errors
-    --no-implicit-module           accepted; a module is wrapped only for passes that work on a builtin.module
-    --mlir-print-op-generic        print in the generic form
-    --mlir-print-debuginfo         print locations
-    --mlir-print-local-scope       print without aliases: each line says all
-    --mlir-print-ir-before-all     print the module to standard error before every pass; before=PASS,PASS: before those
-    --mlir-print-ir-after-all      after every pass; after=PASS,PASS: after those
-    --mlir-print-ir-after-change   leave out what a pass left as it was
-    --mlir-print-ir-after-failure  print what a pass that fails leaves behind
-    --mlir-pass-pipeline-crash-reproducer=FILE  write what a pass that fails was given, and how to run it again
-    --mlir-timing                  print the time of every pass to standard error
-    --mlir-print-stacktrace-on-diagnostic  say in a note where in the compiler a diagnostic was made
-    --opt-bisect-limit=N           leave out the passes that can be left out behind the first N; say which run
-    --diagnostics=json             print diagnostics as JSON, one object a line
-    --remarks                      say what passes chose, and why
-    --list-passes                  list the passes and stop
-
 Exit status: 0; 1 bad command line, or diagnostics other than the expected ones; 2 unknown pass or option, or an output
 that cannot be written; 3 the input does not parse or verify; 5 a pass failed.
 """
@@ -50,35 +22,56 @@ from tileiras.cli.process import UsageError, complain, read_input
 from tileiras.diagnostics import CompileError, Diagnostic, DiagnosticEngine, ExitCode, render, to_json
 
 if TYPE_CHECKING:
+    from tileiras.cli.manual import Manual
     from tileiras.dialects import builtin, cuda_tile, gpu
 
 SPLIT_MARKER = "// -----"
 
-_FLAGS = {
-    "split-input-file",
-    "verify-diagnostics",
-    "verify-roundtrip",
-    "no-verify",
-    "allow-unregistered-dialect",
-    "testing-ops",
-    "Wunsupported-hints",
-    "Werr-hints",
-    "no-implicit-module",
-    "mlir-print-op-generic",
-    "mlir-print-debuginfo",
-    "mlir-print-local-scope",
-    "mlir-print-ir-before-all",
-    "mlir-print-ir-after-all",
-    "mlir-print-ir-after-change",
-    "mlir-print-ir-after-failure",
-    "mlir-timing",
-    "verify-each",
-    "mlir-print-stacktrace-on-diagnostic",
-    "remarks",
+_TABLE: dict[str, tuple[str, str]] = {
+    "o": ("OUT", "the output; standard output without it"),
+    "pass-pipeline": (
+        "P",
+        "a textual pipeline, `builtin.module(canonicalize,cse{key=value})`; besides passes it may name "
+        "`tileir{...}`, all passes of the compiler, and `tileas{compute-capability=sm_90 from=PASS "
+        "to=PASS}`, those of the stage tileas",
+    ),
+    "split-input-file": ("", "handle the parts between `// -----` lines one by one"),
+    "verify-diagnostics": ("", "compare diagnostics with `// expected-error {{...}}` comments instead of printing"),
+    "verify-roundtrip": ("", "check that the printed forms read back as the same module"),
+    "no-verify": ("", "do not verify what was read or what passes made; prints what is invalid generically"),
+    "verify-each": ("", "verify between passes, the default; =false does not"),
+    "allow-unregistered-dialect": ("", "accept operations that no dialect declares (generic form only)"),
+    "testing-ops": ("", "know the operations of test modules of the language (cuda_tile.testing$...)"),
+    "Wunsupported-hints": ("", "warn of optimization hints that make no sense; they are passed over otherwise"),
+    "Werr-hints": ("", "with --Wunsupported-hints: they are errors"),
+    "no-implicit-module": ("", "accepted; a module is wrapped only for passes that work on a builtin.module"),
+    "mlir-print-op-generic": ("", "print in the generic form"),
+    "mlir-print-debuginfo": ("", "print locations"),
+    "mlir-print-local-scope": ("", "print without aliases: each line says all"),
+    "mlir-print-ir-before-all": ("", "print the module to standard error before every pass"),
+    "mlir-print-ir-before": ("PASS,PASS", "print the module to standard error before these passes"),
+    "mlir-print-ir-after-all": ("", "print the module to standard error after every pass"),
+    "mlir-print-ir-after": ("PASS,PASS", "print the module to standard error after these passes"),
+    "mlir-print-ir-after-change": ("", "leave out what a pass left as it was"),
+    "mlir-print-ir-after-failure": ("", "print what a pass that fails leaves behind"),
+    "mlir-pass-pipeline-crash-reproducer": (
+        "FILE",
+        "write what a pass that fails was given, and how to run it again",
+    ),
+    "mlir-timing": ("", "print the time of every pass to standard error"),
+    "mlir-print-stacktrace-on-diagnostic": ("", "say in a note where in the compiler a diagnostic was made"),
+    "opt-bisect-limit": ("N", "leave out the passes that can be left out behind the first N; say which run"),
+    "diagnostics": ("FORMAT", "text, the default, or json: one object a line"),
+    "remarks": ("", "say what passes chose, and why"),
+    "list-passes": ("", "list the passes and stop"),
+    "help": ("", "print this text and stop"),
+    "version": ("", "print the version, and the toolkits found, and stop"),
 }
+"""Option -> the placeholder of its value, empty for a flag, and its text; passes are options as well."""
 
-_WORDS = (*instrumentation.WORDS, "diagnostics", "opt-bisect-limit")
-"""Options with a value."""
+_SPECIAL = frozenset(("o", "pass-pipeline", "list-passes", "help", "version"))
+_FLAGS = frozenset(name for name, (value, _) in _TABLE.items() if not value) - _SPECIAL
+_WORDS = frozenset(name for name, (value, _) in _TABLE.items() if value) - _SPECIAL
 
 
 class Options:
@@ -103,13 +96,13 @@ def parse_arguments(argv: list[str]) -> Options:
     options = Options()
 
     def tileir(braces: str) -> list[Any]:
-        given = tileiras.tileir_pipeline.TileIRPipelineOptions.parse("{" + braces + "}")
+        given = tileiras.driver.tileir_pipeline.TileIRPipelineOptions.parse("{" + braces + "}")
         options.pipeline_options = dict(given)
         options.warnings += given.without_effect()
-        return tileiras.tileir_pipeline.build(given)
+        return tileiras.driver.tileir_pipeline.build(given)
 
     def tileas(braces: str) -> list[Any]:
-        return tileiras.tileir_pipeline.tileas_passes(braces)
+        return tileiras.driver.tileir_pipeline.tileas_passes(braces)
 
     seen_input = False
     arguments = iter(argv)
@@ -299,7 +292,7 @@ def _run(options: Options) -> int:
             )
             part_code = int(ExitCode.USAGE) if failures else 0
             for failure in failures:
-                print(failure.render({filename: text}), file=sys.stderr)
+                process.complain(failure.render({filename: text}))
         else:
             if diagnostics and options.words.get("diagnostics") == "json":
                 print(to_json(diagnostics), file=sys.stderr, end="")
@@ -318,10 +311,23 @@ def _is_bytecode(data: bytes) -> bool:
     return tileiras.bytecode.is_bytecode(data)
 
 
+def manual() -> Manual:
+    """The manual of the command; its passes are options of it."""
+    head, _, text = __doc__.partition("\n")
+    usage, _, text = text.strip().partition("\n")
+    found = {name: tileiras.passes.lookup_pass(name) for name in tileiras.passes.names()}
+    docs = {name: one.__doc__ or sys.modules[one.__module__].__doc__ or "" for name, one in found.items()}
+    passes = [(f"--{name}", "", doc) for name, doc in docs.items()]
+    return cli.manual.of_table("tileiras-opt", head.partition(": ")[2], usage, text.strip("\n"), _TABLE, passes)
+
+
 def main(argv: list[str] | None = None) -> int:
     argv = sys.argv[1:] if argv is None else argv
     if any(argument in ("--help", "-help", "-h") for argument in argv):
-        print(__doc__.rstrip())
+        print(cli.manual.help_text(manual()), end="")
+        return ExitCode.SUCCESS
+    if "--version" in argv:
+        print(cli.toolkits.version_text("tileiras-opt"), end="")
         return ExitCode.SUCCESS
     try:
         return int(run(parse_arguments(argv)))

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import pathlib
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -40,16 +41,12 @@ _OWN = ("gpu-name", "opt-level", "lineinfo", "emit-remarks", "bytecode-version")
 """Options of the compiler that are spelled in another way here, or that a report sets itself."""
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str):  # type: ignore[override]
-        raise UsageError(message)
-
-
 def build_parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog=PROGRAM, description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = cli.parsers.Parser(PROGRAM, __doc__)
     parser.add_argument("input", metavar="IN", help="a source or a build directory")
     parser.add_argument("arguments", metavar="ARG", nargs="*", help="arguments of the launch that is estimated")
     parser.add_argument("-o", "--output", metavar="FILE", required=True, help="the report; - for standard output")
+    parser.add_argument("--open", action="store_true", help="show the report in the browser once it is written")
     parser.add_argument("--format", choices=sorted(set(FORMATS.values())), help="html unless the name says otherwise")
     parser.add_argument("--against", metavar="OTHER", help="another source or build directory to compare with")
     parser.add_argument("--artifacts", metavar="FILE", help="of a build directory IN only the kernels whose artifacts "
@@ -58,7 +55,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--grid", metavar="X[,Y[,Z]]", help="number of tile blocks of the launch that is estimated")
     parser.add_argument("--gpu", metavar="NAME", help=f"which GPU to estimate for (default {DEFAULT_GPU})")
     parser.add_argument("--gpu-name", help="what to compile for; the estimated GPU's own, or sm_90, unless given")
-    parser.add_argument("-O", "--opt-level", type=int, default=3, choices=range(4))
+    parser.add_argument("-O", "--opt-level", type=int, default=3, choices=range(4), help="optimization level")
     compile_options.add(parser, _OWN)
     parser.epilog = "Options of the compiler are taken as `tileiras` has them: --num-warps 8, --pipeline-strategy none."
     return parser
@@ -73,11 +70,13 @@ def run(argv: Sequence[str]) -> int:
             outputs.reads(path, "the input" if path == given.input else "--against")
     output = outputs.writes(given.output, "the report")
     format = given.format or _format_of(output)
+    if given.open and output.is_stream:
+        raise UsageError("--open shows a file: -o names it")
     launch = _launch(given)
     gpu_name = given.gpu_name or (_target_of(launch) if launch is not None else "sm_90")
     options = CompileOptions({"gpu-name": gpu_name, "opt-level": given.opt_level, **compile_options.given(given, _OWN)})
     _check_extra(format)
-    with tileiras.progress.Progress("report") as line:
+    with tileiras.support.progress.Progress("report") as line:
         if given.artifacts is not None:
             report = _of_artifacts(given.artifacts, given.input, line.say)
         else:
@@ -85,6 +84,10 @@ def run(argv: Sequence[str]) -> int:
         other = _report(given.against, options, given.entry, None, line.say) if given.against is not None else None
         text = _rendered(report, other, format)
     outputs.publish([(output, text.encode("utf-8", "backslashreplace"))])
+    if given.open:
+        import webbrowser
+
+        webbrowser.open(pathlib.Path(output.path).absolute().as_uri())
     return _told_failures(report)
 
 
@@ -128,7 +131,7 @@ def _check_extra(format: str) -> None:
     for name, package in (("jinja2", "jinja2"), ("pygments", "pygments")):
         if importlib.util.find_spec(name) is None:
             note = Diagnostic.note(
-                None, f"to write HTML, {tileiras.extras.install(package)}; --format markdown takes neither"
+                None, f"to write HTML, {tileiras.support.extras.install(package)}; --format markdown takes neither"
             )
             raise CompileError.at(None, f"{package} is not installed", ExitCode.CONFIGURATION, [note])
 
@@ -139,7 +142,7 @@ def _report(
     if os.path.isdir(path):
         return tileiras.report.collect.of_build(path, entries=entries, progress=progress)
     if launch is not None and launch.entry is None:
-        names = tileiras.build.discover.entry_names(tileiras.units.Source.read(path))
+        names = tileiras.build.discover.entry_names(tileiras.stages.units.Source.read(path))
         if len(names) > 1:
             raise UsageError(f"a launch is one kernel's: --entry must be one of {', '.join(names)}")
     return tileiras.report.collect.of_source(path, options, entries=entries, launch=launch, progress=progress)

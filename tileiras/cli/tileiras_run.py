@@ -36,24 +36,26 @@ from collections.abc import Callable
 from typing import IO, TYPE_CHECKING, Any
 
 import tileiras
-from tileiras import report
+from tileiras import cli, report
 from tileiras.cli import process
 from tileiras.cli.outputs import Output, Outputs
 from tileiras.cli.process import UsageError
 from tileiras.cli.run_arguments import Argument, file_of, parse_argument
 from tileiras.diagnostics import CompileError, Diagnostic, ExitCode, Severity
-from tileiras.named_tuple import NamedTuple
 from tileiras.options import lookup
 from tileiras.sim.errors import ArgumentMismatch, SimulationError
-from tileiras.units import Source, entries_of, entry_name
+from tileiras.stages.units import Source, entries_of, entry_name
+from tileiras.support.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
+    import argparse
+
     import numpy as np
 
     from tileiras.sim import Memory
     from tileiras.sim.estimate.result import Estimate
 
-BACKENDS = ("interpret", "emulate", "estimate", "cuda")
+BACKENDS = ("interpret", "cpu", "emulate", "estimate", "cuda")
 PTX, CUBIN = ".ptx", ".cubin"
 DEFAULT_GPU = "H200"
 STALLED_LINES = 8
@@ -115,7 +117,7 @@ def _interpret(kernel: KernelRun) -> None:
     )
     for position, where in undefined.items():
         many = f"{where.sum()} of {where.size} elements"
-        print(f"warning: {many} of {kernel.names[position]} are undefined by the specification", file=sys.stderr)
+        process.complain(f"warning: {many} of {kernel.names[position]} are undefined by the specification")
 
 
 class Compiled(NamedTuple):
@@ -206,7 +208,7 @@ def _estimate(kernel: KernelRun) -> None:
         ptx, image, metadata = compiled.ptx, compiled.ptx, compiled.metadata
     memory = kernel.memory()
     try:
-        with tileiras.progress.Progress(f"estimate of {kernel.entry} on {gpu.name}") as line:
+        with tileiras.support.progress.Progress(f"estimate of {kernel.entry} on {gpu.name}") as line:
             line.say("")  # a launch of real size takes minutes
             found = estimate(image, kernel.entry, options.grid, kernel.parameters, gpu=gpu.name, metadata=metadata)
     except EmulationError as error:
@@ -308,20 +310,27 @@ def _cuda(kernel: KernelRun) -> None:
         raise KernelFailed(str(error)) from None
 
 
-_RUN = {"interpret": _interpret, "emulate": _emulate, "estimate": _estimate, "cuda": _cuda}
+def _cpu(kernel: KernelRun) -> None:
+    options, runtime = kernel.options, tileiras.runtime
+    _check_arguments(kernel)
+    name = options.gpu_name or "cpu"
+    artifact = tileiras.compile(options.input, gpu_name=name, opt_level=options.opt_level, entry=kernel.entry)
+    try:
+        runtime.launch(artifact, kernel.entry, options.grid, kernel.parameters)
+    except runtime.ArgumentError as error:
+        raise UsageError(f"{error}{kernel.advice}") from None
+    except runtime.cpu.KernelFailure as error:
+        raise KernelFailed(str(error)) from None
+
+
+_RUN = {"interpret": _interpret, "cpu": _cpu, "emulate": _emulate, "estimate": _estimate, "cuda": _cuda}
 
 
 # ---- the program -------------------------------------------------------------------------------------------------
 
 
-def build_parser():
-    import argparse
-
-    class Parser(argparse.ArgumentParser):
-        def error(self, message: object):
-            raise UsageError(message)
-
-    parser = Parser(prog="tileiras-run", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def build_parser() -> argparse.ArgumentParser:
+    parser = cli.parsers.Parser("tileiras-run", __doc__)
     parser.add_argument("input", metavar="IN")
     parser.add_argument("arguments", metavar="ARG", nargs="*")
     parser.add_argument("--entry", help="the kernel to run; may be left out when there is only one")
@@ -332,14 +341,15 @@ def build_parser():
         help="what to compile for: emulate sm_80, estimate and cuda their GPU unless given",
     )
     parser.add_argument("--gpu", default=None, metavar="NAME", help="which GPU to estimate for (default H200)")
-    parser.add_argument("-O", "--opt-level", type=int, default=3, choices=range(4))
+    parser.add_argument("-O", "--opt-level", type=int, default=3, choices=range(4), help="optimization level")
     parser.add_argument(
         "--tensor-maps", choices=lookup("tensor-maps").choices, default=lookup("tensor-maps").default,
         help="who makes the tensor maps that tiles are copied by; host: they are made for the launch (default "
         "%(default)s, as in every command)",
     )
-    parser.add_argument("--print", dest="shown", type=int, action="append", default=[], metavar="N")
-    parser.add_argument("--save", action="append", default=[], metavar="N=FILE")
+    parser.add_argument("--print", dest="shown", type=int, action="append", default=[], metavar="N",
+                        help="print the array that argument N, from 0, left behind")  # fmt: skip
+    parser.add_argument("--save", action="append", default=[], metavar="N=FILE", help="write it to FILE.npy")
     parser.add_argument("--trace", metavar="FILE", help="write an estimate's trace")
     parser.add_argument("--json", metavar="FILE", help="write an estimate, or a profile, as data")
     parser.add_argument("--profile", action="store_true", help="say by line of the source what the launch does")
@@ -401,7 +411,7 @@ def _entries_of(path: str) -> list[str]:
 
 def _check_backend(options: Any) -> None:
     """Raises UsageError for an input or an option that the back end does not take."""
-    if options.input.endswith(PTX) and options.backend == "interpret":
+    if options.input.endswith(PTX) and options.backend in ("interpret", "cpu"):
         raise UsageError("PTX is run with --backend emulate, estimate or cuda")
     if options.input.endswith(CUBIN) and options.backend != "estimate":
         raise UsageError("a cubin is estimated only: --backend estimate")
@@ -457,6 +467,8 @@ def main(argv: list[str] | None = None) -> int:
     argv = sys.argv[1:] if argv is None else argv
     try:
         run(argv)
+    except SystemExit as stopped:  # --help, --version
+        return ExitCode.USAGE if stopped.code else ExitCode.SUCCESS
     except UsageError as problem:
         process.tell("tileiras-run: error", problem)
         return ExitCode.USAGE
@@ -473,7 +485,7 @@ def main(argv: list[str] | None = None) -> int:
         return ExitCode.USAGE
     except (KernelFailed, SimulationError) as problem:
         text = str(problem)
-        print(text if "error: " in text else f"error: {text}", file=sys.stderr)
+        process.complain(text if "error: " in text else f"error: {text}")
         return process.KERNEL_FAILED
     return ExitCode.SUCCESS
 

@@ -37,9 +37,9 @@ from tileiras.cli import grid_expression, process
 from tileiras.cli.outputs import Outputs
 from tileiras.cli.process import UsageError
 from tileiras.diagnostics import ExitCode
-from tileiras.files import read_if_there
 from tileiras.options import OPTIONS, CompileOptions, parse_value
-from tileiras.tuning import BACKENDS, CUDA, ESTIMATE, device, tune
+from tileiras.report.tuning import BACKENDS, CUDA, ESTIMATE, device, tune
+from tileiras.support.files import read_if_there
 
 if TYPE_CHECKING:
     from tileiras.report.sweep import Sweep
@@ -52,13 +52,8 @@ _NOT_SWEPT = ("gpu-name", "opt-level")
 _RANGE = re.compile(r"(\d+)\.\.(\d+)")
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str):  # type: ignore[override]
-        raise UsageError(message)
-
-
 def build_parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog=PROGRAM, description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = cli.parsers.Parser(PROGRAM, __doc__)
     parser.add_argument("input", metavar="IN")
     parser.add_argument("arguments", metavar="ARG", nargs="*")
     parser.add_argument("--entry", help="the kernel; may be left out when there is only one")
@@ -77,7 +72,7 @@ def build_parser() -> argparse.ArgumentParser:
         if name not in _NOT_SWEPT:
             names = [f"--{name}", *([SHORT[name]] if name in SHORT else [])]
             parser.add_argument(*names, metavar="VALUES", dest=option.attribute, help=argparse.SUPPRESS)
-    parser.epilog = "Options: " + ", ".join(f"--{name}" for name in OPTIONS if name not in _NOT_SWEPT)
+    parser.epilog = "Every option of the compiler takes several values: --num-warps 4,8; `tileiras --help` lists them."
     return parser
 
 
@@ -196,7 +191,7 @@ def _swept(
     entry = given.entry or _only_entry(given.input)
     common = {"gpu_name": target}
     chosen = constants(given.const)
-    with tileiras.progress.Progress("sweep", total=len(rows) * max(len(chosen), 1)) as line:
+    with tileiras.support.progress.Progress("sweep", total=len(rows) * max(len(chosen), 1)) as line:
         tuned = tune(
             given.input, grid, values, rows, gpu, entry=entry, check=check, constants=chosen,
             backend=given.backend, jobs=given.jobs,
@@ -206,7 +201,7 @@ def _swept(
 
 
 def _only_entry(path: str) -> str:
-    names = tileiras.build.discover.entry_names(tileiras.units.Source.read(path))
+    names = tileiras.build.discover.entry_names(tileiras.stages.units.Source.read(path))
     if len(names) > 1:
         raise UsageError(f"--entry must be one of {', '.join(names)}")
     if not names:

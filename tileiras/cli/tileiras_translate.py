@@ -6,19 +6,6 @@
 
 IN is a file, standard input without it or for `-`; OUT is standard output by default.
 
-    --bytecode-version=13.x    the version to write (default: the newest)
-    --list-versions            list the versions and stop
-    --no-implicit-module       accepted; a module is never wrapped
-    --split-input-file         handle the parts of a text between `// -----` lines one by one
-    --verify-diagnostics       compare diagnostics with `// expected-error {{...}}` comments instead of printing
-    --allow-unregistered-dialect    read operations that no dialect declares (generic form only)
-    --testing-ops              know the operations of test modules of the language (cuda_tile.testing$...)
-    --Wunsupported-hints       warn of optimization hints that make no sense
-    --Werr-hints               with --Wunsupported-hints: they are errors
-    --mlir-print-op-generic    print in the generic form (also --generic-form)
-    --mlir-print-debuginfo     print locations
-    --mlir-print-local-scope   print without aliases
-
 Exit status: 0; 1 bad command line or file, or diagnostics other than the expected ones; 2 a version that is not
 written, or an output that cannot be; 3 the input does not parse or verify, or the version cannot say it.
 """
@@ -34,26 +21,38 @@ from tileiras.cli import process
 from tileiras.cli.outputs import Outputs
 from tileiras.cli.process import UsageError, read_input
 from tileiras.diagnostics import CompileError, Diagnostic, DiagnosticEngine, ExitCode, render
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from tileiras.bytecode import Version
+    from tileiras.cli.manual import Manual
 
 DIRECTIONS = ("mlir-to-cudatilebc", "cudatilebc-to-mlir", "test-cudatile-roundtrip")
-FLAGS = (
-    "list-versions",
-    "no-implicit-module",
-    "split-input-file",
-    "verify-diagnostics",
-    "allow-unregistered-dialect",
-    "testing-ops",
-    "Wunsupported-hints",
-    "Werr-hints",
-    "mlir-print-op-generic",
-    "mlir-print-debuginfo",
-    "mlir-print-local-scope",
-)
+_TABLE: dict[str, tuple[str, str]] = {
+    "mlir-to-cudatilebc": ("", "text to bytecode"),
+    "cudatilebc-to-mlir": ("", "bytecode to text"),
+    "test-cudatile-roundtrip": ("", "text to bytecode and back to text"),
+    "o": ("OUT", "the output; standard output without it"),
+    "bytecode-version": ("13.X", "the version to write (default: the newest)"),
+    "list-versions": ("", "list the versions and stop"),
+    "no-implicit-module": ("", "accepted; a module is never wrapped"),
+    "split-input-file": ("", "handle the parts of a text between `// -----` lines one by one"),
+    "verify-diagnostics": ("", "compare diagnostics with `// expected-error {{...}}` comments instead of printing"),
+    "allow-unregistered-dialect": ("", "read operations that no dialect declares (generic form only)"),
+    "testing-ops": ("", "know the operations of test modules of the language (cuda_tile.testing$...)"),
+    "Wunsupported-hints": ("", "warn of optimization hints that make no sense"),
+    "Werr-hints": ("", "with --Wunsupported-hints: they are errors"),
+    "mlir-print-op-generic": ("", "print in the generic form"),
+    "mlir-print-debuginfo": ("", "print locations"),
+    "mlir-print-local-scope": ("", "print without aliases"),
+    "generic-form": ("", "the same as --mlir-print-op-generic"),
+    "help": ("", "print this text and stop"),
+    "version": ("", "print the version, and the toolkits found, and stop"),
+}
+"""Option -> the placeholder of its value, empty for a flag, and its text."""
+
 SYNONYMS = {"generic-form": "mlir-print-op-generic"}
+FLAGS = frozenset(name for name, (value, _) in _TABLE.items() if not value).difference(DIRECTIONS, SYNONYMS)
 
 
 class Options(NamedTuple):
@@ -129,7 +128,7 @@ def _run(options: Options) -> int:
             part_code = _check(part, name, engine.diagnostics)
         else:
             if engine.diagnostics:
-                print(render(engine.diagnostics), file=sys.stderr)
+                process.complain(render(engine.diagnostics))
         code = code or part_code
     # Half a result would look like a whole one.
     if code == ExitCode.SUCCESS or len(parts) > 1:
@@ -170,7 +169,7 @@ def _translate(
 def _check(part: str, name: str, diagnostics: list[Diagnostic]) -> int:
     failures = cli.expected_diagnostics.check_diagnostics(part, name, diagnostics)
     for failure in failures:
-        print(failure.render(), file=sys.stderr)
+        process.complain(failure.render())
     return int(ExitCode.USAGE) if failures else int(ExitCode.SUCCESS)
 
 
@@ -208,10 +207,20 @@ def _parse(text: str, name: str, allow_unregistered: bool) -> Any:
     return inner[0].detach()
 
 
+def manual() -> Manual:
+    """The manual of the command."""
+    head, _, text = __doc__.partition("\n")
+    usage = "tileiras-translate --DIRECTION [IN] [-o OUT] [options]"
+    return cli.manual.of_table("tileiras-translate", head.partition(": ")[2], usage, text.strip("\n"), _TABLE)
+
+
 def main(argv: list[str] | None = None) -> int:
     argv = sys.argv[1:] if argv is None else argv
     if any(argument in ("--help", "-help", "-h") for argument in argv):
-        print(__doc__.rstrip())
+        print(cli.manual.help_text(manual()), end="")
+        return int(ExitCode.SUCCESS)
+    if "--version" in argv:
+        print(cli.toolkits.version_text("tileiras-translate"), end="")
         return int(ExitCode.SUCCESS)
     try:
         return int(run(parse_arguments(argv)))
@@ -219,7 +228,7 @@ def main(argv: list[str] | None = None) -> int:
         process.tell("tileiras-translate", error)
         return int(ExitCode.USAGE)
     except CompileError as error:
-        print(error.render(), file=sys.stderr)
+        process.complain(error.render())
         return error.code
 
 

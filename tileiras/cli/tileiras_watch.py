@@ -10,39 +10,51 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import tileiras
+from tileiras import cli
 from tileiras.cli import process
+from tileiras.cli.process import UsageError
 from tileiras.diagnostics import CompileError, ExitCode
 
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """The program; returns the exit code."""
+if TYPE_CHECKING:
     import argparse
 
-    parser = argparse.ArgumentParser(
-        prog="tileiras-watch", description="Builds kernels whenever they are saved.",
-        epilog="NAME=VALUE are the variables of scons: sm, opt, emit and every option of the compiler.",
-    )  # fmt: skip
+
+PROGRAM = "tileiras-watch"
+
+
+def build_parser() -> argparse.ArgumentParser:
+    parser = cli.parsers.Parser(PROGRAM, "Builds kernels whenever they are saved.")
+    parser.epilog = "NAME=VALUE are the variables of scons: sm, opt, emit and every option of the compiler."
     parser.add_argument("arguments", nargs="*", metavar="DIR|NAME=VALUE", help="folders of kernels; default: this one")
     parser.add_argument("--build", metavar="DIR", default="build", help="where artifacts go; default build")
     parser.add_argument("-j", "--jobs", type=int, default=os.cpu_count() or 1, help="worker processes")
     parser.add_argument("--poll", action="store_true", help="look at the files again and again; for network drives")
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The program; returns the exit code."""
     try:
-        given = parser.parse_intermixed_args(arguments)
+        given = build_parser().parse_intermixed_args(arguments)
     except SystemExit as stopped:
         return ExitCode.USAGE if stopped.code else ExitCode.SUCCESS
+    except UsageError as error:
+        process.tell(f"{PROGRAM}: error", error)
+        return ExitCode.USAGE
     settings = dict(word.split("=", 1) for word in given.arguments if "=" in word)
     folders = [word for word in given.arguments if "=" not in word] or ["."]
     for folder in folders:
         if not os.path.isdir(folder):
-            print(f"error: {folder} is no folder", file=sys.stderr)
+            process.complain(f"error: {folder} is no folder")
             return ExitCode.USAGE
         if os.path.exists(given.build) and os.path.samefile(folder, given.build):
-            print(f"error: artifacts would be sources: --build is the folder of kernels {folder}", file=sys.stderr)
+            process.complain(f"error: artifacts would be sources: --build is the folder of kernels {folder}")
             return ExitCode.USAGE
     if os.path.exists(given.build) and not os.path.isdir(given.build):
-        print(f"error: --build {given.build} is no folder", file=sys.stderr)
+        process.complain(f"error: --build {given.build} is no folder")
         return ExitCode.USAGE
     try:
         variables = tileiras.build.variables.construction_variables(settings)
@@ -50,10 +62,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise tileiras.build.variables.BadVariable("overrides: a watch takes none: they are for builds")
         watch = _watch(folders, variables, given.build, given.jobs)
     except (tileiras.build.variables.BadVariable, ImportError, ValueError) as error:
-        print(f"error: {error}", file=sys.stderr)
+        process.complain(f"error: {error}")
         return ExitCode.CONFIGURATION
     except CompileError as error:
-        print(error.render(), file=sys.stderr)
+        process.complain(error.render())
         return error.code
     command = [sys.executable, *sys.orig_argv[1:]]
     return tileiras.build.watch.forever(watch, os.getcwd(), command, given.poll)

@@ -9,12 +9,17 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import tileiras
+from tileiras import cli
 from tileiras.cli import process
-from tileiras.cli.command_line import FLAG, STOP, CommandLine, Spec, Stop, help_lines
+from tileiras.cli.command_line import FLAG, STOP, CommandLine, Spec, Stop
 from tileiras.cli.process import CommandLineError, UsageError
 from tileiras.diagnostics import CompileError, ExitCode
+
+if TYPE_CHECKING:
+    from tileiras.cli.manual import Manual
 
 PROGRAM = "tileirdisasm"
 ALIASES = {"g": "print-debug-info", "h": "help"}
@@ -30,16 +35,15 @@ SPECS = (
 )  # fmt: skip
 
 
+def manual(hidden: bool = False) -> Manual:
+    """The manual of the command, with the `hidden` options on request."""
+    rows = [cli.manual.row_of(spec, ALIASES) for spec in SPECS if hidden or not spec.hidden]
+    usage = f"{PROGRAM} [options] <tile bytecode file>"
+    return cli.manual.Manual(PROGRAM, "disassembler for CUDA Tile IR", usage, "", tuple(rows))
+
+
 def help_text(hidden: bool = False) -> str:
-    shown = {spec.name: spec for spec in SPECS if hidden or not spec.hidden}
-    rows = []
-    for name, spec in {**shown, "g": Spec("g", FLAG, "Alias for --print-debug-info")}.items():
-        dashes = "-" if len(name) == 1 else "--"
-        rows.append((f"{dashes}{name}" + ("" if spec.kind in (FLAG, STOP) else f"=<{spec.value}>"), spec.doc))
-    return (
-        f"OVERVIEW: {PROGRAM}: disassembler for CUDA Tile IR\n\n"
-        f"USAGE: {PROGRAM} [options] <tile bytecode file>\n\nOPTIONS:\n" + help_lines(sorted(rows))
-    )
+    return cli.manual.help_text(manual(hidden))
 
 
 def disassemble(path: str, locations: bool = False) -> str:
@@ -56,15 +60,12 @@ def disassemble(path: str, locations: bool = False) -> str:
         raise CompileError.at(None, message, ExitCode.INVALID_INPUT)
     module = tileiras.bytecode.read_module(data, path)
     tileiras.ir.verify(module)
-    return tileiras.ir.printer.print_body(module, locations=locations)
+    return tileiras.ir.text.printer.print_body(module, locations=locations)
 
 
 def _stopped(name: str) -> str:
     if name == "version":
-        from tileiras import __version__
-
-        versions = tileiras.bytecode.versions
-        return f"{PROGRAM} {__version__}\nTile IR bytecode {versions.OLDEST} to {versions.PREVIEW}\n"
+        return cli.toolkits.version_text(PROGRAM)
     return help_text(hidden=name.endswith("hidden"))
 
 

@@ -10,7 +10,7 @@ from tileiras.codegen.target_machine import Processor, PTXRequirement
 from tileiras.diagnostics import CompileError, ExitCode, Locatable
 from tileiras.dialects.llvm import intrinsics as llvm_intrinsics
 from tileiras.dialects.nvvm import intrinsics as nvvm_intrinsics
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.named_tuple import NamedTuple
 from tileiras.targets.nvptx import REQUIREMENTS_METADATA
 from tileiras.targets.requirements import FORMS, form, spelled
 

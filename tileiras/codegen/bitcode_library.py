@@ -22,7 +22,7 @@ import tileiras
 from tileiras import codegen
 from tileiras.codegen.llvm_identity import llvm_identity
 from tileiras.diagnostics import CompileError, Locatable
-from tileiras.files import read_if_there, write_atomically
+from tileiras.support.files import read_if_there, write_atomically
 from tileiras.targets.nvptx import MODULE_HEADER, REFLECTION_METADATA
 
 SPLITTER_VERSION = 2
@@ -124,7 +124,7 @@ class BitcodeLibrary:
         if self._entries is None:
             stored = self._store.get(self._key) or self._prepared()
             if stored is None:
-                with tileiras.progress.Progress(
+                with tileiras.support.progress.Progress(
                     f"taking {os.path.basename(self.path or 'a library')} apart, once"
                 ) as progress:
                     progress.step()

@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from tileiras.codegen import isolation, toolkit
 from tileiras.diagnostics import CompileError, Diagnostic, ExitCode, Locatable
-from tileiras.files import DISK_FULL
+from tileiras.support.files import DISK_FULL
 
 ALLOCATOR = "glibc.malloc.hugetlb=1:glibc.malloc.top_pad=16777216:glibc.malloc.mmap_threshold=33554432"
 """GLIBC_TUNABLES of the programs unless the user has set it: huge pages, and larger requests for memory.  With it,

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from tileiras.codegen.ir_text import line_of_file
 from tileiras.diagnostics import CompileError, Diagnostic, ExitCode, Locatable, Severity
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.named_tuple import NamedTuple
 from tileiras.targets.launch import DIMENSIONS, LAUNCH_ATTRIBUTES, NUMBER, LaunchValue, check_launch_attributes
 from tileiras.targets.nvptx import DATA_LAYOUT, triple_error
 

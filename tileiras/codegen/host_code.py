@@ -19,7 +19,7 @@ import struct
 from collections.abc import Sequence
 
 from tileiras.codegen.host_machine_code import CALLBACKS, CODE, COPY, GLOBAL_OFFSETS, HostCode
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.named_tuple import NamedTuple
 
 PRE_LOAD = "__CUDA_TILEIR_ON_PRE_LOAD"
 ARGUMENTS_CHANGE = "__CUDA_TILEIR_FUNC_ON_ARGUMENTS_CHANGE_"

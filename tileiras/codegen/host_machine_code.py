@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.named_tuple import NamedTuple
 
 CALLBACKS = "__CUDA_TILEIR_CALLBACKS"
 COPY = "__CUDA_TILEIR_CALLBACKS_ON_PRE_LOAD"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from tileiras import order
 from tileiras.codegen.ir_text import named_metadata, node
 from tileiras.diagnostics import CompileError, Locatable
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.named_tuple import NamedTuple
 from tileiras.targets.nvptx import KERNELS_METADATA, ORDER_METADATA, PAIRS_METADATA
 from tileiras.targets.sm import parameter_bytes, parameter_overflow
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 
 from tileiras.codegen.kernel_resources import KernelResources
 from tileiras.diagnostics import DiagnosticEngine, Locatable
+from tileiras.diagnostics.remarks import Remark
 from tileiras.reasons import Reason
-from tileiras.remarks import Remark
 from tileiras.targets.sm import REGISTERS_PER_THREAD
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from tileiras.codegen.ptx import PtxModule
 from tileiras.codegen.ptxas import Resources
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.named_tuple import NamedTuple
 from tileiras.targets.sm import TARGETS, WARP_SIZE, Occupancy, occupancy
 
 FORMAT = 2

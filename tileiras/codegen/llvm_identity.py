@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tileiras.codegen import toolkit
-from tileiras.files import file_identity
+from tileiras.support.files import file_identity
 
 if TYPE_CHECKING:
     from tileiras.stages import StageOptions

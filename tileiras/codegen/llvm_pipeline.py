@@ -27,7 +27,7 @@ from tileiras.codegen.target_machine import (
     target_machine,
 )
 from tileiras.diagnostics import CompileError, Diagnostic, DiagnosticEngine, ExitCode, Locatable
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.named_tuple import NamedTuple
 from tileiras.targets.nvptx import MIN_PTX_METADATA, MODULE_HEADER, OPT_LEVEL_METADATA
 
 OPT_LEVELS = (0, 1, 2, 3)
@@ -317,11 +317,16 @@ def _nvjitlink_version(library: str) -> tuple[int, int]:
     return codegen.nvjitlink_library.version(library)
 
 
+def _object(**arguments: Any) -> bytes:
+    return codegen.cpu_object.emit(**arguments)
+
+
 REQUESTS: dict[str, Any] = {
     "compile": _compile,
     "disassemble": _disassemble,
     "nvjitlink": _nvjitlink,
     "nvjitlink_version": _nvjitlink_version,
+    "object": _object,
     "verify": _verify,
     "warm_up": _warm_up,
 }

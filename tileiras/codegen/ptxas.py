@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from tileiras import codegen
 from tileiras.codegen import toolkit
 from tileiras.diagnostics import CompileError, Diagnostic, DiagnosticEngine, ExitCode, Locatable
-from tileiras.files import file_identity
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.files import file_identity
+from tileiras.support.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from tileiras.codegen import child_process

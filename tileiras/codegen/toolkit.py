@@ -17,8 +17,8 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 
-from tileiras import extras
-from tileiras.files import store_directory, write_atomically
+from tileiras.support import extras
+from tileiras.support.files import store_directory, write_atomically
 
 ROOT_VARIABLES = ("CUDA_ROOT", "CUDA_HOME", "CUDA_PATH")
 """Read in this order; the first one that is set names the toolkit root, as for the vendor's driver."""

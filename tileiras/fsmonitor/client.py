@@ -11,10 +11,10 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from tileiras import local_socket
 from tileiras.fsmonitor import endpoint
-from tileiras.local_socket import ProtocolError
-from tileiras.named_tuple import NamedTuple
+from tileiras.processes import local_socket
+from tileiras.processes.local_socket import ProtocolError
+from tileiras.support.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from _socket import socket

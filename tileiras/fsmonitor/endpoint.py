@@ -19,7 +19,8 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tileiras import __version__, local_socket
+from tileiras import __version__
+from tileiras.processes import local_socket
 
 VERSION = 1
 """Version of this protocol; increment it with every change of a message."""

@@ -11,7 +11,7 @@ import os
 import struct
 from typing import Any
 
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.named_tuple import NamedTuple
 
 # sys/inotify.h
 MODIFY, ATTRIB, CLOSE_WRITE, OPEN = 0x2, 0x4, 0x8, 0x20

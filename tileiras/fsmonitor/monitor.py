@@ -23,7 +23,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from tileiras.fsmonitor import inotify, mounts
 from tileiras.fsmonitor.endpoint import COOKIE
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.named_tuple import NamedTuple
 
 FOLDER_MASK = (
     inotify.CREATE | inotify.DELETE | inotify.MOVED_FROM | inotify.MOVED_TO | inotify.DELETE_SELF | inotify.MOVE_SELF

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.named_tuple import NamedTuple
 
 LOCAL = ("ext4", "xfs", "btrfs", "tmpfs")
 """File systems that change only through this kernel, so that inotify reports every change.

@@ -11,11 +11,11 @@ import sys
 import time
 from typing import Any
 
-from tileiras import local_socket
 from tileiras.fsmonitor import endpoint
 from tileiras.fsmonitor.monitor import Monitor, Root, Unwatchable
-from tileiras.local_lock import locked, unlock
-from tileiras.local_socket import ProtocolError
+from tileiras.processes import local_socket
+from tileiras.processes.local_lock import locked, unlock
+from tileiras.processes.local_socket import ProtocolError
 
 COOKIE_SECONDS = 0.2
 """Seconds for which the event of a new cookie file is awaited."""

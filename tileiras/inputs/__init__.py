@@ -12,8 +12,8 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from tileiras.lazy import lazy_names
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.lazy import lazy_names
+from tileiras.support.named_tuple import NamedTuple
 
 FORMAT = 1
 """Format of serialized rows; other formats are rejected."""

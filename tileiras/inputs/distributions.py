@@ -12,9 +12,9 @@ import os
 import re
 import sys
 
-from tileiras.files import read_if_there
 from tileiras.inputs import ABSENT
-from tileiras.of_a_command import remembered
+from tileiras.support.command_cache import remembered
+from tileiras.support.files import read_if_there
 
 SUFFIX = ".dist-info"
 

@@ -8,7 +8,6 @@ import stat
 import sys
 from collections.abc import Callable, Iterable
 
-from tileiras.files import content_digest
 from tileiras.inputs import (
     ABSENT,
     DISTRIBUTION,
@@ -28,6 +27,7 @@ from tileiras.inputs import (
     Input,
     places,
 )
+from tileiras.support.files import content_digest
 
 NOT_A_FILE = "not a file"
 """The state of a file without comparable content: a folder, a device, a pipe, or an unreadable file."""

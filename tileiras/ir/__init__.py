@@ -3,7 +3,7 @@
 Knows no dialect.  Import from here, not from the submodules.
 """
 
-from tileiras.lazy import lazy_dir, lazy_names
+from tileiras.support.lazy import lazy_dir, lazy_names
 
 from .attributes import (
     ArrayAttr,
@@ -131,32 +131,33 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .conversion import ConversionRewriter, ConversionTarget, TypeConverter, apply_conversion
     from .dominance import DominanceInfo
-    from .effects import has_no_effect, is_trivially_dead
-    from .operand_parser import UnresolvedOperand
-    from .parser import Argument, ParseError, Parser, parse_attribute, parse_module, parse_operations, parse_type
+    from .effects import has_no_effect, is_trivially_dead, remove_dead_operations
     from .pass_manager import Pass, PassManager
-    from .printer import Printer, attribute_text, print_op
     from .rewrite import PatternRewriter, RewritePattern, apply_patterns_greedily
+    from .text.operand_parser import UnresolvedOperand
+    from .text.parser import Argument, ParseError, Parser, parse_attribute, parse_module, parse_operations, parse_type
+    from .text.printer import Printer, attribute_text, print_op
     from .verifier import verify
 
 # Text is read and written on demand: a build from bytecode to PTX in one process never loads the parser.
 _LAZY = {
-    "ParseError": "parser",
-    "Parser": "parser",
-    "parse_module": "parser",
-    "parse_attribute": "parser",
-    "parse_type": "parser",
-    "Printer": "printer",
-    "print_op": "printer",
-    "attribute_text": "printer",
-    "Argument": "parser",
-    "parse_operations": "parser",
+    "ParseError": "text.parser",
+    "Parser": "text.parser",
+    "parse_module": "text.parser",
+    "parse_attribute": "text.parser",
+    "parse_type": "text.parser",
+    "Printer": "text.printer",
+    "print_op": "text.printer",
+    "attribute_text": "text.printer",
+    "Argument": "text.parser",
+    "parse_operations": "text.parser",
     "verify": "verifier",
     "PatternRewriter": "rewrite",
     "RewritePattern": "rewrite",
     "apply_patterns_greedily": "rewrite",
     "has_no_effect": "effects",
     "is_trivially_dead": "effects",
+    "remove_dead_operations": "effects",
     "ConversionTarget": "conversion",
     "ConversionRewriter": "conversion",
     "TypeConverter": "conversion",
@@ -164,7 +165,7 @@ _LAZY = {
     "Pass": "pass_manager",
     "PassManager": "pass_manager",
     "DominanceInfo": "dominance",
-    "UnresolvedOperand": "operand_parser",
+    "UnresolvedOperand": "text.operand_parser",
 }
 
 __getattr__ = lazy_names(__name__, globals(), _LAZY)

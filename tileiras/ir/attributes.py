@@ -61,8 +61,11 @@ class Attribute:
         def __getattr__(self, name: str) -> Any:
             """The parameters, which a subclass names in `parameters`."""
 
-    def __init_subclass__(cls, **kwargs: object) -> None:
-        super().__init_subclass__(**kwargs)
+    def __init_subclass__(cls, **members: object) -> None:
+        """`members`: further members of the class, given in its head."""
+        super().__init_subclass__()
+        for name, value in members.items():
+            setattr(cls, name, value)
         cls._instances = {}
         if "name" in cls.__dict__ and cls.name:
             cls._registry[cls.name] = cls
@@ -124,7 +127,7 @@ class Attribute:
         return (type(self), self.values)
 
     def __str__(self) -> str:
-        from .printer import attribute_text
+        from .text.printer import attribute_text
 
         return attribute_text(self)
 

@@ -21,6 +21,14 @@ def is_trivially_dead(op: "Operation") -> bool:
     return not op.has_trait(Terminator) and has_no_effect(op)
 
 
+def remove_dead_operations(op: "Operation") -> None:
+    """Erase the operations below `op` without effects and users, whole chains of them."""
+    # Last to first: a user is removed before its operands, so one walk removes whole dead chains.
+    for inner in reversed([inner for inner in op.walk() if inner is not op]):
+        if is_trivially_dead(inner):
+            inner.erase()
+
+
 def has_no_effect(op: "Operation") -> bool:
     """Whether `op` only computes its results, and terminates.
 

@@ -1,14 +1,16 @@
 """Field declarations: the parts of an operation, written once.
 
-    class AddFOp(Operation):
-        name = "cuda_tile.addf"
+    class AddFOp(Operation, name="cuda_tile.addf", traits=(Pure,)):
         lhs = operand(FloatTile, "left hand side")
         rounding_mode = attribute(RoundingModeAttr, "how the sum is rounded")
         sum = result(FloatTile, "the sums")
 
-The text form, the verifier, cloning, the bytecode and the generated reference all read these lists.  A constraint is a
-type or attribute class, or any object with `satisfied_by(value) -> bool` and a `description` (MLIR's summary, as in
-"operand #0 must be <description>, but got ...").
+    class SubFOp(AddFOp, name="cuda_tile.subf"): ...
+
+The head holds the name and the traits, the body the parts; an operation that has all its parts from its base is a row
+of a table, one line.  The text form, the verifier, cloning, the bytecode and the generated reference all read these
+lists.  A constraint is a type or attribute class, or any object with `satisfied_by(value) -> bool` and a `description`
+(MLIR's summary, as in "operand #0 must be <description>, but got ...").
 """
 
 from __future__ import annotations
@@ -99,6 +101,15 @@ def satisfies(constraint: AnyConstraint, value: Attribute) -> bool:
     if isinstance(constraint, Attribute):
         return value is constraint
     return constraint.satisfied_by(value)
+
+
+def only_type(constraint: AnyConstraint) -> Any:
+    """The one type that a constraint allows; None if there are several."""
+    if isinstance(constraint, Attribute):
+        return constraint
+    if isinstance(constraint, type):
+        return constraint() if constraint.name and not constraint.parameters else None
+    return getattr(constraint, "only_type", None)
 
 
 def describe(constraint: AnyConstraint) -> str:

@@ -13,7 +13,7 @@ from typing import Any, Callable, ClassVar, Iterable, Iterator, Sequence
 from . import registry
 from .attributes import Attribute, DenseArrayAttr, VerifyError
 from .blocks import Block, Region
-from .fields import Field, describe, satisfies, segments
+from .fields import Field, describe, only_type, satisfies, segments
 from .location import UNKNOWN_LOC, Location
 from .signatures import Signature, accessor_of, as_attribute, gather, sizes_of, typed_as
 from .traits import Trait
@@ -36,6 +36,8 @@ class Operation:
     assembly_format: ClassVar[str | None] = None
     # Dialect whose prefix the text may leave out in this operation's regions.
     default_dialect: ClassVar[str] = ""
+    # The position of the operand whose type all results have, where no trait demands it.
+    typed_as: ClassVar[int | None] = None
     # Whether `verify_op` looks at nothing but the types of operands and results, and attributes.
     verifies_locally: ClassVar[bool] = False
 
@@ -60,8 +62,12 @@ class Operation:
     prev: Operation | None
     next: Operation | None
 
-    def __init_subclass__(cls, **kwargs: object) -> None:
-        super().__init_subclass__(**kwargs)
+    def __init_subclass__(cls, **members: object) -> None:
+        """`members`: further members of the class, given in its head: its name, traits, and for a row of a table of
+        operations all that it has besides those of its base."""
+        super().__init_subclass__()
+        for name, value in members.items():
+            setattr(cls, name, value)
         own = {name: field for name, field in cls.__dict__.items() if isinstance(field, Field)}
         if own:
             cls._declare_fields(own)
@@ -233,7 +239,10 @@ class Operation:
         position = typed_as(cls)
         if position is not None and position < len(operands):
             return [operands[position].type for _ in cls.result_fields]
-        raise TypeError(f"{cls.__name__} needs its result types: they do not follow from its operands")
+        types = [only_type(field.constraint) for field in cls.result_fields]
+        if None in types:
+            raise TypeError(f"{cls.__name__} needs its result types: they do not follow from its operands")
+        return types
 
     # ---- parts -------------------------------------------------------------------------------------------------------
 
@@ -405,7 +414,7 @@ class Operation:
         return at is self
 
     def __str__(self) -> str:
-        from .printer import print_op
+        from .text.printer import print_op
 
         return print_op(self)
 

@@ -109,7 +109,7 @@ class IRPrinter(PassInstrumentation):
         self._write(f"// *** IR Dump {when} {name} ***\n{text}\n")
 
     def _text_of(self, op: Operation) -> str:
-        from .printer import print_op
+        from .text.printer import print_op
 
         return print_op(op, locations=self._locations)
 
@@ -128,7 +128,7 @@ class IRPrinter(PassInstrumentation):
 
     def after_failure(self, name: str, op: Operation) -> None:
         if self._on_failure:
-            from .printer import print_op
+            from .text.printer import print_op
 
             # The IR after a failed pass may be invalid; the generic form can represent it.
             self._print("After", f"{name} Failed", print_op(op, generic=True, locations=self._locations))
@@ -151,7 +151,7 @@ class CrashReproducer(PassInstrumentation):
         self._text = ""
 
     def before_pass(self, name: str, op: Operation) -> None:
-        from .printer import print_op
+        from .text.printer import print_op
 
         self._text = print_op(op, locations=True)
 

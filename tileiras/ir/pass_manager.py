@@ -28,7 +28,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
 
 from tileiras.diagnostics import CompileError, Diagnostic, DiagnosticEngine, ExitCode, FilePosition
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.named_tuple import NamedTuple
 
 from .attributes import VerifyError
 from .operation import Operation

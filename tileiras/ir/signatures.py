@@ -46,7 +46,9 @@ class Signature:
 
 
 def typed_as(op: type[Operation]) -> int | None:
-    """The position of the operand whose type all results have, by the traits; None if absent."""
+    """The position of the operand whose type all results have, by its declaration or by the traits; None if absent."""
+    if op.typed_as is not None:
+        return op.typed_as
     for trait in op.trait_instances if op.result_fields else ():
         if isinstance(trait, SameOperandsAndResultType):
             return 0

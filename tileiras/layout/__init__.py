@@ -22,6 +22,6 @@ __all__ = [
     "warpgroup_layouts",
 ]
 
-from tileiras.lazy import lazy_names
+from tileiras.support.lazy import lazy_names
 
 __getattr__ = lazy_names(__name__, globals())

@@ -9,10 +9,10 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 
-from tileiras import gf2
 from tileiras.layout.linear_layout import LinearLayout
 from tileiras.layout.shared import SharedPlan, plan_shared
-from tileiras.named_tuple import NamedTuple
+from tileiras.support import gf2
+from tileiras.support.named_tuple import NamedTuple
 
 WORD_BITS = 32
 

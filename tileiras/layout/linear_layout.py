@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from tileiras import gf2
+from tileiras.support import gf2
 
 DISTRIBUTED_DIMS = ("register", "lane", "warp", "block")
 SHARED_DIMS = ("offset",)

@@ -12,11 +12,11 @@ import functools
 from collections.abc import Sequence
 from typing import Literal
 
-from tileiras import gf2
 from tileiras.layout.constructors import swizzled_shared
 from tileiras.layout.linear_layout import LinearLayout, log2_exact
-from tileiras.named_tuple import NamedTuple
 from tileiras.reasons import Reason
+from tileiras.support import gf2
+from tileiras.support.named_tuple import NamedTuple
 
 SPANS = (128, 64, 32, 16)
 """Bytes, the widest first: rows in more banks, fewer of them in the same ones.  16 is without a swizzle."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import functools
 
-from tileiras import gf2
 from tileiras.layout.linear_layout import LinearLayout
-from tileiras.named_tuple import NamedTuple
+from tileiras.support import gf2
+from tileiras.support.named_tuple import NamedTuple
 
 
 class SharedReduction(NamedTuple):

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from tileiras.dialects import arith
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import f32
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.named_tuple import NamedTuple
 from tileiras.targets import Target
 
 from .linear_layout import LinearLayout

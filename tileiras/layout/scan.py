@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tileiras.layout.constructors import blocked
 from tileiras.layout.linear_layout import LinearLayout
 from tileiras.layout.reduce import mixes_axes
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.named_tuple import NamedTuple
 
 ELEMENTS_ALONE = 8
 """The fewest elements of a thread for which a scan is divided among warps: below, each warp does all of it, without

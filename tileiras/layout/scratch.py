@@ -23,7 +23,7 @@ from tileiras.layout.arena import stored_bits
 from tileiras.layout.constructors import replicated
 from tileiras.layout.encoding import broadcast_layout, held_layout, is_in_shared, layout_of, renamed_layout
 from tileiras.layout.linear_layout import LinearLayout
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.named_tuple import NamedTuple
 from tileiras.targets import TARGETS, find_copy_atom
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 
-from tileiras import gf2
 from tileiras.layout.linear_layout import LinearLayout
-from tileiras.named_tuple import NamedTuple
+from tileiras.support import gf2
+from tileiras.support.named_tuple import NamedTuple
 
 BANK_BYTES = 128  # 32 banks of 4 bytes
 VECTOR_BITS = 128  # widest shared access of a thread

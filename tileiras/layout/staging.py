@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 
-from tileiras import gf2
 from tileiras.layout.convert import Condition
 from tileiras.layout.linear_layout import LinearLayout
 from tileiras.layout.shared import (
@@ -26,7 +25,8 @@ from tileiras.layout.shared import (
     vector_access,
     vector_choices,
 )
-from tileiras.named_tuple import NamedTuple
+from tileiras.support import gf2
+from tileiras.support.named_tuple import NamedTuple
 
 
 def _vector_bits(layout: LinearLayout, inverse: Sequence[int], element_bits: int) -> int:

@@ -21,7 +21,7 @@ from tileiras.layout.arena import aligned_to
 from tileiras.layout.constructors import swizzled_shared
 from tileiras.layout.linear_layout import LinearLayout, log2_exact
 from tileiras.layout.matrix_descriptor import WIDE_ATOM
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.named_tuple import NamedTuple
 
 LONGEST = 256
 """The most elements of a box along a dimension (CUDA driver API, cuTensorMapEncodeTiled: boxDim)."""

@@ -11,8 +11,8 @@ from __future__ import annotations
 import functools
 from typing import Literal
 
-from tileiras import gf2
 from tileiras.layout.linear_layout import TENSOR_DIMS, LinearLayout, log2_exact
+from tileiras.support import gf2
 
 LANES = 128
 """Lanes of the tensor memory of an SM (PTX ISA, "Tensor Memory Addressing")."""

@@ -11,11 +11,11 @@ import functools
 import itertools
 from collections.abc import Iterator
 
-from tileiras import gf2
 from tileiras.layout.linear_layout import LinearLayout, log2_exact
 from tileiras.layout.shared import INSTRUCTION_COST, VECTOR_BITS
 from tileiras.layout.staging import access_cost, load_access, store_access
 from tileiras.layout.tensor_box import box_layout
+from tileiras.support import gf2
 
 _LANE_BITS = 5
 _PHASE_BITS = 3

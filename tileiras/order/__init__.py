@@ -10,6 +10,6 @@ is the data model, with a text form for attributes and a JSON form for NAME.json
 refuses kernels by the program's half.
 """
 
-from tileiras.lazy import lazy_names
+from tileiras.support.lazy import lazy_names
 
 __getattr__ = lazy_names(__name__, globals())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tileiras.ir import Value
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.named_tuple import NamedTuple
 
 Quantities = frozenset[str]
 """Launch quantities (`certificate`) and two kinds of values that may differ from run to run: `@N`, the old value that

@@ -13,7 +13,7 @@ from tileiras.dialects import arith, scf
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileaa.attributes import IN_BOUNDS
 from tileiras.ir import Operation, Pure, Value, element_type_of
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.named_tuple import NamedTuple
 
 from .addresses import Addresses
 from .combiners import ROUNDED, carried_operations, is_float, is_orderless

@@ -21,8 +21,8 @@ from tileiras.ir import FusedLoc, Location, Operation
 from tileiras.layout.encoding import layout_of
 from tileiras.layout.reduction_order import reduction_steps, tree_of
 from tileiras.layout.scan import is_scannable, scan_layout
-from tileiras.named_tuple import NamedTuple
 from tileiras.resources.large_dots import accumulates_wider
+from tileiras.support.named_tuple import NamedTuple
 from tileiras.targets import UNIVERSAL_FMA, Target
 
 from .certificate import Certificate, Sum

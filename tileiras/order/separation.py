@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.ir import TensorType, Value
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.named_tuple import NamedTuple
 
 from .addresses import TRANSPARENT, Addresses, constant_of
 from .facts import Quantities, is_block, is_of_launch

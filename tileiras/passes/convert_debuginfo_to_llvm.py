@@ -94,7 +94,7 @@ def _convert(
 
 
 def _resolved(variable: DILocalVariableAttr, op: Operation, function: Operation, context: PassContext) -> Any:
-    """The variable with a scope inside the function; None when the function has none."""
+    """The variable with a scope inside the function; None if the function lacks one."""
     own = subprogram_of(function.location)
     name = variable.variable_name
     if own is None:

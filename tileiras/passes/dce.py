@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tileiras.ir import Operation, Pass, is_trivially_dead
+from tileiras.ir import Operation, Pass, remove_dead_operations
 
 
 class DeadCodeElimination(Pass):
@@ -15,10 +15,3 @@ class DeadCodeElimination(Pass):
 
     def run(self, op: Operation, context: object) -> None:
         remove_dead_operations(op)
-
-
-def remove_dead_operations(op: Operation) -> None:
-    # Last to first: a user is removed before its operands, so one walk removes whole dead chains.
-    for inner in reversed([inner for inner in op.walk() if inner is not op]):
-        if is_trivially_dead(inner):
-            inner.erase()

@@ -41,7 +41,7 @@ from tileiras.dialects.cuda_tile import (
 )
 from tileiras.dialects.cuda_tile.ops_core import constant_element
 from tileiras.ir import Block, Builder, DenseElementsAttr, IntegerAttr, Operation, Pass, Region, Value, i1
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from tileiras.dialects import cuda_tile
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 HINT = "cuda_tile.loop_split"
 
 HEAVY = (LoadPtrTkoOp, LoadViewTkoOp, StorePtrTkoOp, StoreViewTkoOp, MmaFOp, MmaIOp, ReduceOp, IfOp, ForOp)
-"""Operations of a kind that makes a branch profitable to split, whatever its size."""
+"""Operations of a kind that makes a branch profitable to split, of any size."""
 
 MIRRORED = {
     "less_than": "greater_than",

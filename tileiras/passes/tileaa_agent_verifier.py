@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from tileiras import analysis
 from tileiras.analysis.function_pass import gpu_of
+from tileiras.diagnostics.remarks import Remark
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileas import names
 from tileiras.ir import Operation, Pass
 from tileiras.ir.pass_manager import PassContext
 from tileiras.reasons import Reason
-from tileiras.remarks import Remark
 
 
 class AgentVerifier(Pass):

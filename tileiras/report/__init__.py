@@ -5,6 +5,6 @@ and `model.as_json` render it. The entry points are `tileiras-report` and `env.T
 code: their data comes from artifacts, build histories, machine code and estimates.
 """
 
-from tileiras.lazy import lazy_names
+from tileiras.support.lazy import lazy_names
 
 __getattr__ = lazy_names(__name__, globals())

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from tileiras.diagnostics import FilePosition
 from tileiras.ir import CallSiteLoc, FusedLoc, Location, NameLoc, OpaqueLoc, Operation
-from tileiras.locations import LocationTable, OpLoc
 from tileiras.report.model import Place
 from tileiras.sim.emulator.source import source_positions
+from tileiras.stages.locations import LocationTable, OpLoc
 
 Lines = tuple[tuple[int, ...], ...]
 

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Any
 
-from tileiras.named_tuple import NamedTuple
 from tileiras.report.model import Area, Kernel, Memory, Roofline, StallAt, Timing
 from tileiras.report.svg import Drawing
+from tileiras.support.named_tuple import NamedTuple
 
 WIDTH = 960.0
 LEFT = 90.0

@@ -6,20 +6,20 @@ import os
 from collections.abc import Sequence
 
 import tileiras
-from tileiras import units as compiler_units
 from tileiras.build.produce import location_table
 from tileiras.codegen import child_process, isolation
 from tileiras.diagnostics import CompileError
-from tileiras.files import read_if_there
+from tileiras.diagnostics.remarks import Remark, read_remarks
 from tileiras.ir import Operation, parse_module
-from tileiras.locations import LocationTable
 from tileiras.options import CompileOptions
-from tileiras.remarks import Remark, read_remarks
 from tileiras.report import alignment, decisions, layouts, machine, memory, timing, verdicts
 from tileiras.report.alignment import Lines, Places
 from tileiras.report.model import Kernel, Level, Memory, PassChange, Report, Verdict
 from tileiras.report.timing import Launch
 from tileiras.report.units import Progress, Unit, build_source, units_of_artifacts, units_of_build
+from tileiras.stages import units as compiler_units
+from tileiras.stages.locations import LocationTable
+from tileiras.support.files import read_if_there
 
 MLIR_LEVELS = {
     "cuda_tile": (".cuda_tile.mlir", (".cuda_tile.loc",)),

@@ -10,11 +10,11 @@ from typing import Any
 
 from tileiras import pipeline
 from tileiras.diagnostics import CompileError, DiagnosticEngine
+from tileiras.diagnostics.remarks import Remark
 from tileiras.ir import Operation, parse_module, print_op
 from tileiras.ir.pass_instrumentation import PassInstrumentation
 from tileiras.ir.pass_manager import PassContext, PassManager
 from tileiras.options import CompileOptions
-from tileiras.remarks import Remark
 from tileiras.report.alignment import Places
 from tileiras.report.model import Cause, Choice, Obstacle, PassChange
 from tileiras.stages import tileas

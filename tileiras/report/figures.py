@@ -5,8 +5,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Sequence
 
-from tileiras.named_tuple import NamedTuple
 from tileiras.report.model import LEVELS, Kernel, Report
+from tileiras.support.named_tuple import NamedTuple
 
 
 class Figure(NamedTuple):

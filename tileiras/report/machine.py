@@ -9,8 +9,8 @@ from tileiras.codegen.machine_code import MachineCode, read
 from tileiras.codegen.machine_code.listing import section_of
 from tileiras.codegen.object_file import Cubin
 from tileiras.diagnostics import CompileError
-from tileiras.named_tuple import NamedTuple
 from tileiras.sim.estimate import images
+from tileiras.support.named_tuple import NamedTuple
 
 _ADDRESS = re.compile(r"^\s*/\*([0-9a-f]{4,})\*/")
 _LIVE = re.compile(r"//\s*\|\s*(\d+)\s")

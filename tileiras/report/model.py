@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.named_tuple import NamedTuple
 
 FORMAT = 1
 """Version of a report's JSON."""

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from tileiras.named_tuple import NamedTuple
 from tileiras.report.alignment import Places, of_ptx
 from tileiras.sim.emulator.launch.emulation import launch_shapes
 from tileiras.sim.emulator.launch.recording import Copy
@@ -20,6 +19,7 @@ from tileiras.sim.estimate.events import BANKS, SECTOR, Access, Recording, secto
 from tileiras.sim.estimate.recorder import record
 from tileiras.sim.estimate.result import Estimate
 from tileiras.sim.memory import Journal
+from tileiras.support.named_tuple import NamedTuple
 
 FORMAT = 1
 """Version of a profile's JSON."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tileiras.named_tuple import NamedTuple
 from tileiras.report.svg import Drawing
-from tileiras.tuning import Candidate, Tuned
+from tileiras.report.tuning import Candidate, Tuned
+from tileiras.support.named_tuple import NamedTuple
 
 FORMAT = 2
 """Version of a sweep's JSON."""
@@ -42,7 +42,7 @@ class Sweep(NamedTuple):
         }  # fmt: skip
 
     def _repr_html_(self) -> str:
-        from tileiras.html_table import table
+        from tileiras.support.html_table import table
 
         rows = [(name_of(each), _time(each), _bound(each) or each.why) for each in self.tuned.candidates]
         return table(f"{self.entry} on {self.gpu}", rows, ("options", "time", ""))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tileiras.named_tuple import NamedTuple
 from tileiras.report.alignment import Places
 from tileiras.report.model import Roofline, StallAt, Timing
+from tileiras.support.named_tuple import NamedTuple
 
 MOST_SPANS = 400
 """Most spans of one track of the timeline: shorter neighbours are merged."""

@@ -7,16 +7,17 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from tileiras import pipeline, units
+from tileiras import pipeline
 from tileiras.build import NOTES, discover, library, plan
 from tileiras.build.execute import Session
 from tileiras.build.history import Entry, History
 from tileiras.build.step import Outcome
 from tileiras.build.tuned import tuned
 from tileiras.diagnostics import CompileError, ExitCode
-from tileiras.named_tuple import NamedTuple
 from tileiras.options import OPTIONS, CompileOptions
 from tileiras.report.model import Stage
+from tileiras.stages import units
+from tileiras.support.named_tuple import NamedTuple
 
 Progress = Callable[[str], None]
 """Callback that receives the current step."""

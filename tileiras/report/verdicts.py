@@ -10,8 +10,8 @@ from typing import Any
 
 from tileiras.check import order
 from tileiras.check import verdict as checked
-from tileiras.files import read_if_there
 from tileiras.report.model import Said, Verdict
+from tileiras.support.files import read_if_there
 
 
 def of_artifact(stem: str, ptx: str, places: Callable[[str], tuple[int, ...]]) -> Verdict:

@@ -1,5 +1,5 @@
 """Resources that a plan needs and a target provides: registers of a thread, shared memory."""
 
-from tileiras.lazy import lazy_names
+from tileiras.support.lazy import lazy_names
 
 __getattr__ = lazy_names(__name__, globals())

@@ -6,7 +6,7 @@ agents give some of theirs up with `setmaxnreg`, in whole warpgroups.
 
 from __future__ import annotations
 
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.named_tuple import NamedTuple
 from tileiras.targets.sm import SETMAXNREG, WARP_SIZE, WARPGROUP, entry_registers, register_pool
 
 TILED_COPIES, POINTER_COPIES = 40, 56

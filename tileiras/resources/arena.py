@@ -5,7 +5,10 @@ from __future__ import annotations
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
+from tileiras import resources
+from tileiras.analysis.function_pass import FunctionPass
 from tileiras.diagnostics import DiagnosticEngine
+from tileiras.diagnostics.remarks import Remark
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.llvm.layout import SHARED
@@ -27,11 +30,11 @@ from tileiras.layout.arena import AREA_ALIGNMENT, ARENA_ALIGNMENT, SCRATCH_LIMIT
 from tileiras.layout.encoding import is_in_shared
 from tileiras.layout.scratch import EXCHANGING, Conversion, Exchange, Slice, Warps, exchanges
 from tileiras.reasons import Reason
-from tileiras.remarks import Remark
 from tileiras.targets import Target
 
 if TYPE_CHECKING:
     from tileiras.dialects.nv_tileas.pipes import CreatePipelineOp
+    from tileiras.ir.pass_manager import PassContext
 
 SHARED_BYTES = 16 * 1024
 """Maximum of all `alloca`s of a function: shared memory limits the CTAs of an SM."""
@@ -71,6 +74,25 @@ def _pointers(value: Value, found: dict[Value, None]) -> bool:
         if not fine:
             return False
     return True
+
+
+class OptimizeAllocTensor(FunctionPass):
+    name = "tileas-optimize-alloc-tensor"
+    requires = "ASYNCHRONOUS"
+    leaves = "ALLOCATED"
+    needs = "layouts; all buffers and conversions, where they will be"
+    establishes = (
+        "`offset` on every buffer in shared memory, `nv_tileas.scratch` on every operation that needs scratch memory, "
+        "`nv_tileas.shared_memory` on the function, columns for every buffer in tensor memory; nothing overlaps a "
+        "buffer that lives with it"
+    )
+    keeps = "operations, but for the address space of allocations that nobody else sees"
+
+    def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
+        place_in_shared(func)
+        place(func, gpu, context.engine)
+        if gpu.has("tcgen05"):
+            resources.tensor_columns.place_columns(func, context.engine)
 
 
 def place_in_shared(func: aa.FuncOp) -> None:

@@ -20,7 +20,7 @@ from tileiras.dialects import arith, scf
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.llvm.layout import SHARED
 from tileiras.ir import Block, Operation, Value, element_type_of
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.named_tuple import NamedTuple
 from tileiras.targets import registers_per_thread
 
 from .limits import threads_of

@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from tileiras import resources
+from tileiras.analysis.function_pass import FunctionPass
 from tileiras.diagnostics import DiagnosticEngine
+from tileiras.diagnostics.remarks import Remark
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
 from tileiras.dialects.nv_tileas import names
@@ -14,7 +16,6 @@ from tileiras.dialects.nv_tileas.pipes import CreatePipelineOp
 from tileiras.ir import IntegerAttr, TensorType, UnitAttr, i32
 from tileiras.layout.tensor_memory import COLUMNS
 from tileiras.reasons import Reason
-from tileiras.remarks import Remark
 from tileiras.targets import Occupancy, Target, occupancy, registers_per_thread
 from tileiras.targets.sm import WARP_SIZE
 
@@ -22,6 +23,23 @@ from .limits import RESERVE, threads_of
 
 if TYPE_CHECKING:
     from tileiras.dialects import nv_tileaa as aa
+    from tileiras.ir.pass_manager import PassContext
+
+
+class AssignLaunchBounds(FunctionPass):
+    name = "tileas-assign-launch-bounds"
+    requires = "SYNCHRONIZED"
+    leaves = "PLACED"
+    needs = "all tiles and barriers where they will be; the bytes of shared memory"
+    establishes = (
+        "`nv_tileas.block_warps` and `nv_tileas.cluster_ctas` on functions, `nv_tileas.min_ctas` where shared memory "
+        "bounds the CTAs of an SM, ptxas may come to fewer than a kernel asks for, or its tiles take more registers "
+        "than two CTAs have"
+    )
+    keeps = "operations"
+
+    def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
+        assign_launch_shape(func, gpu, context.engine)
 
 
 def assign_launch_shape(func: Any, target: Target, engine: DiagnosticEngine) -> None:

@@ -19,6 +19,9 @@ RESERVE = 40
 LEAST_RESERVE = 20
 """The same once everything rematerializable is rematerialized: then ptxas spills a few at most."""
 
+SMALL_TILE = 32
+"""Tiles with at most this many elements per thread are never sliced."""
+
 WHOLE_LIMIT = 128
 """Most registers for tiles of a group, or for a dot, that are not sliced: with half of a thread's maximum, ptxas
 does not spill and an SM still holds two CTAs of 256 threads.  A dot above it, as a loop, has a half to a third of the

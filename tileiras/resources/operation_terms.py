@@ -14,7 +14,7 @@ from tileiras.layout.arena import stored_bits
 from tileiras.layout.convert import WarpShuffle, plan_conversion
 from tileiras.layout.encoding import layout_of
 from tileiras.layout.shared import SharedPlan
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.named_tuple import NamedTuple
 from tileiras.targets import MMA_ATOMS, SCALED_MMA_ATOMS, known_mma_atom
 
 from .live_values import LiveValues, depends_on_broadcast, fragment_words, is_elementwise, width_of

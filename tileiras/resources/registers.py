@@ -9,19 +9,22 @@ from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING
 
 from tileiras.analysis.copied_loads import LOADS
+from tileiras.analysis.function_pass import FunctionPass
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
-from tileiras.ir import Block, Operation, TensorType, Value
+from tileiras.ir import Block, Operation, TensorType, UnitAttr, Value
 from tileiras.layout.accumulators import is_of_tensor_memory, scaling_of
 from tileiras.layout.encoding import layout_of
 from tileiras.layout.tensor_memory import SCALED_AT_ONCE
-from tileiras.targets import MMA_ATOMS, SCALED_MMA_ATOMS, known_mma_atom
+from tileiras.targets import MMA_ATOMS, SCALED_MMA_ATOMS, find_copy_atom, known_mma_atom
 
 from .limits import registers_for_tiles, threads_of
 from .live_values import fragment_words, is_made_at_use, is_read_in_steps, register_tile, width_of
 
 if TYPE_CHECKING:
     from tileiras.dialects import nv_tileaa as aa
+    from tileiras.ir.pass_manager import PassContext
+    from tileiras.targets import Target
 
 
 def words(value: Value) -> int:
@@ -182,6 +185,29 @@ def _apart(value: Value) -> int:
 def exceeds(loop: scf.ForOp, func: aa.FuncOp, live: LiveRegisters | None = None) -> int:
     """Registers of a loop beyond those of a thread; negative if some are left."""
     return (live or LiveRegisters()).of_loop(loop) - _available(func)
+
+
+class MarkShortLoops(FunctionPass):
+    """Marks loops with too few registers to keep parts of addresses and conditions beside their tiles.
+
+    The attribute of the loop is `nv_tileas.short_of_registers`, which `tileas-rematerialize` consumes.
+    """
+
+    name = "tileas-mark-short-loops"
+    optional = True
+    schedules = True
+    requires = "LAYOUTS"
+    needs = "layouts and atoms"
+    establishes = "`nv_tileas.short_of_registers` on loops"
+    keeps = "operations"
+
+    def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
+        loops = [op for op in func.walk() if isinstance(op, scf.ForOp)]
+        # Without asynchronous copies, loads take registers, which are counted only if the loads run ahead.
+        if not loops or find_copy_atom(gpu, "global", "shared", asynchronous=True) is None:
+            return
+        for loop in short_loops(func):
+            loop.attributes[tileas.SHORT_OF_REGISTERS] = UnitAttr()
 
 
 def short_loops(func: aa.FuncOp) -> list[scf.ForOp]:

@@ -12,7 +12,7 @@ from tileiras.ir import Block, Operation
 from tileiras.layout.arena import ARENA_ALIGNMENT, SCRATCH_LIMIT, aligned, aligned_to
 from tileiras.layout.encoding import is_in_shared, layout_of
 from tileiras.layout.scratch import EXCHANGING, Conversion, Warps, Whole, exchanges
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.named_tuple import NamedTuple
 from tileiras.targets import Target
 
 if TYPE_CHECKING:
@@ -60,14 +60,14 @@ def buffer_bytes(op: Operation) -> int:
     return 0
 
 
-def bytes_in_use(block: Block, budget: int) -> int:
+def bytes_in_use(block: Block, budget: int, gone: Collection[Operation] = ()) -> int:
     """Most bytes that the buffers of a block, and of the blocks in it, take at a time together with exchanges, of a
-    kernel that has `budget` in all."""
+    kernel that has `budget` in all; without the exchanges of operations that are `gone`."""
     live = most = 0
     for op in block.operations:
         live += buffer_bytes(op)
-        nested = max((bytes_in_use(b, budget) for region in op.regions for b in region.blocks), default=0)
-        most = max(most, live + max(nested, scratch_bytes(op, budget)))
+        nested = max((bytes_in_use(b, budget, gone) for region in op.regions for b in region.blocks), default=0)
+        most = max(most, live + max(nested, 0 if op in gone else scratch_bytes(op, budget)))
     return most
 
 

@@ -8,7 +8,7 @@ from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.nv_tileas import names
 from tileiras.ir import IntegerAttr, i32
 from tileiras.layout.tensor_memory import COLUMNS, LEAST_COLUMNS
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.named_tuple import NamedTuple
 
 
 class _Life(NamedTuple):

@@ -15,6 +15,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from . import cpu
 from .arguments import ArgumentError, HostMemory, pack, scalar_bytes
 from .driver import MAX_DYNAMIC_SHARED_SIZE_BYTES, NON_PORTABLE_CLUSTER_SIZE_ALLOWED, Driver, DriverError, load_driver
 
@@ -263,10 +264,11 @@ def launch(
     stream: object = None,
     *,
     metadata: Mapping[str, Any] | None = None,
+    threads: int | None = None,
 ) -> None:
-    """Run one kernel on the GPU.
+    """Run one kernel on the GPU, or on the CPU that it is compiled for.
 
-    image: an Artifact of `tileiras.compile` with PTX or a cubin, or those bytes (PTX also as str).
+    image: an Artifact of `tileiras.compile` with PTX, a cubin or an object of a CPU, or those bytes (PTX also as str).
     grid: number of tile blocks along x, y, z.
     args: the entry's parameters in order. A pointer is a NumPy array (copied to the device and back), an object with
     `__cuda_array_interface__` or DLPack, a buffer of the host, or a device address; a scalar is a number.
@@ -274,11 +276,17 @@ def launch(
     for the kernel and its results, without it returns when the launch is queued.
     metadata: the content of NAME.json for an image that is bytes; PTX without metadata is described from its own
     text, with no dynamic shared memory.
+    threads: for a CPU, how many run tile blocks; `TILEIRAS_CPU_THREADS` or the processors when absent. Arrays are used
+    in place, and the call returns when the kernel is done.
 
     The kernel runs in the thread's current context, or in the primary one of device 0 if there is no current context.
     Raises DriverError with the driver's message, and ArgumentError for arguments that do not fit, even without a
     driver.
     """
+    compiled = _for_cpu(image, entry, metadata)
+    if compiled is not None:
+        cpu.launch(*compiled, dimensions(grid), args, threads)
+        return
     data = image_bytes(image)
     try:
         cuda = load_driver()
@@ -288,6 +296,18 @@ def launch(
     with _Context(cuda) as context:
         module = _loaded(cuda, context, data, image, entry, metadata)
         module.launch(entry, dimensions(grid), args, stream_handle(stream))
+
+
+def _for_cpu(image: Any, entry: str, metadata: Mapping[str, Any] | None) -> tuple[bytes, Mapping[str, Any]] | None:
+    """The object of a CPU with a kernel, and its description; None for images of a GPU."""
+    if hasattr(image, "kernels"):
+        if image.suffix != cpu.SUFFIX:
+            return None
+        kernel = _described(descriptions(image), entry)
+        return next(each.artifacts[cpu.SUFFIX] for each in image.kernels if each.name == entry), kernel
+    if metadata is None or all("scratch" not in kernel for kernel in metadata["kernels"]):
+        return None
+    return image_bytes(image), _described(descriptions(image, metadata), entry)
 
 
 def measure(

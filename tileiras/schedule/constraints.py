@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from tileiras.diagnostics import CompileError, ExitCode
 from tileiras.dialects import scf
 from tileiras.ir import IntegerAttr, Operation, UnitAttr, i32
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.named_tuple import NamedTuple
 
 PREFIX = "tileas.schedule.constraint."
 GROUP, LEADER, MOST_DEPTH, SERIAL = (

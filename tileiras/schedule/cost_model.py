@@ -23,8 +23,8 @@ from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
 from tileiras.ir import Block, FloatType, Operation, TensorType, Type, Value
 from tileiras.layout.encoding import layout_of
-from tileiras.named_tuple import NamedTuple
 from tileiras.resources.live_values import is_elementwise, register_tile, width_of
+from tileiras.support.named_tuple import NamedTuple
 from tileiras.targets import UNIVERSAL_FMA, Target, known_mma_atom
 
 from .induction_variable import trip_count

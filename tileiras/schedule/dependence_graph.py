@@ -26,9 +26,9 @@ from tileiras.dialects import scf
 from tileiras.dialects.nv_tileas import names
 from tileiras.ir import Block, BlockArgument, NoMemoryEffect, Operation, Value
 from tileiras.layout.encoding import is_in_shared
-from tileiras.named_tuple import NamedTuple
 from tileiras.resources.large_dots import OPERAND_MAKERS, may_be_large
 from tileiras.resources.live_values import is_elementwise
+from tileiras.support.named_tuple import NamedTuple
 from tileiras.targets import Target
 
 from .cost_model import OperationCost, nested_cost, operation_cost

@@ -9,7 +9,7 @@ feasible if the graph has no positive cycle.
 
 from __future__ import annotations
 
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.named_tuple import NamedTuple
 
 from .modulo_placement import Edge, Graph, Placement, ReservationTable, normalized
 

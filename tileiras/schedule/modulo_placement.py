@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.named_tuple import NamedTuple
 
 BUDGET_RATIO = 6
 """Placements per node that a search makes at one interval (Rau: of 2 to 6, higher values hardly find more)."""

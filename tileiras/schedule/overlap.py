@@ -21,18 +21,18 @@ import tileiras
 from tileiras.analysis.copied_loads import loads_of
 from tileiras.analysis.dots_in_flight import is_of_warpgroups
 from tileiras.diagnostics import DiagnosticEngine
+from tileiras.diagnostics.remarks import Remark
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
 from tileiras.ir import Operation, Value
 from tileiras.layout.encoding import is_in_shared
-from tileiras.named_tuple import NamedTuple
 from tileiras.reasons import Reason
-from tileiras.remarks import Remark
 from tileiras.resources.expected_registers import expected_registers
 from tileiras.resources.limits import registers_for_tiles, threads_of
 from tileiras.resources.registers import LiveRegisters
 from tileiras.resources.shared_memory import pipe_mbarrier_bytes, ring_bytes, scratch_beside, shared_budget
+from tileiras.support.named_tuple import NamedTuple
 from tileiras.targets import CopyAtom, Target, find_copy_atom, occupancy
 from tileiras.targets.pipe_protocol import WARPGROUPS
 

@@ -17,18 +17,18 @@ from tileiras import schedule
 from tileiras.analysis.copied_loads import loads_of, rounds
 from tileiras.analysis.dots_in_flight import carried_in_flight, is_of_warpgroups
 from tileiras.diagnostics import DiagnosticEngine
+from tileiras.diagnostics.remarks import Remark
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
 from tileiras.ir import Operation, UnitAttr
 from tileiras.layout.accumulators import reads_a_in_tensor_memory
-from tileiras.named_tuple import NamedTuple
 from tileiras.reasons import Reason
-from tileiras.remarks import Remark
 from tileiras.resources.expected_registers import expected_registers
 from tileiras.resources.limits import LEAST_RESERVE, threads_of
 from tileiras.resources.registers import registers_behind, words
 from tileiras.resources.shared_memory import pipe_mbarrier_bytes, ring_bytes, scratch_beside, shared_budget
+from tileiras.support.named_tuple import NamedTuple
 from tileiras.targets import CopyAtom, Target, find_copy_atom, occupancy, registers_per_thread
 from tileiras.targets.sm import WARPGROUP
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tileiras.diagnostics import DiagnosticEngine
+from tileiras.diagnostics.remarks import Remark, supersede
 from tileiras.reasons import Reason
-from tileiras.remarks import Remark, supersede
 from tileiras.targets import CopyAtom
 
 from .staging import StagedLoad

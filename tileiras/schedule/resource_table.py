@@ -10,7 +10,7 @@ import functools
 from collections.abc import Mapping
 from enum import Enum
 
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.named_tuple import NamedTuple
 from tileiras.targets import Target, rates
 
 

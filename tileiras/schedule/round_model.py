@@ -16,7 +16,7 @@ from tileiras.analysis.dots_in_flight import carried_in_flight, is_asynchronous,
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import Operation
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.named_tuple import NamedTuple
 
 from .dependence_graph import LoopGraph
 from .resource_table import Unit

@@ -10,10 +10,11 @@ way, and threads where it asks for another rounding.  Where a load is not made i
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tileiras.analysis.copied_loads import loads_of
 from tileiras.analysis.divisibility import DivisibilityAnalysis
+from tileiras.analysis.function_pass import FunctionPass
 from tileiras.analysis.tensor_map_rules import access_refusal
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
@@ -22,6 +23,29 @@ from tileiras.ir import Builder, Operation, TensorType, Value, element_type_of, 
 
 from .induction_variable import can_look_ahead, trip_count
 from .staging import addresses_follow, tokens_from_outside
+
+if TYPE_CHECKING:
+    from tileiras.ir.pass_manager import PassContext
+    from tileiras.targets import Target
+
+
+class RoundInBoxes(FunctionPass):
+    name = "tileas-round-in-boxes"
+    optional = True
+    schedules = True
+    requires = "NO_LAYOUTS"
+    needs = "`nv_tileas` operations"
+    establishes = "loads of tf32 from views of f32, where boxes of tensor maps will round what they bring for dots"
+    keeps = "values, token order, other operations"
+
+    tensor_maps: str = "none"
+
+    def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
+        by_host = self.tensor_maps == "host"
+        if not gpu.has("tma") or self.tensor_maps == "none" or not (by_host or gpu.has("tensormap_replace")):
+            return
+        if any(isinstance(op, tileas.FpToFpOp) and element_type_of(op.result.type) is tf32 for op in func.walk()):
+            round_in_boxes(func, by_host)
 
 
 def round_in_boxes(func: aa.FuncOp, by_host: bool) -> None:

@@ -17,7 +17,7 @@ from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
 from tileiras.ir import Attribute, IntegerAttr, Operation, i32
 from tileiras.layout.encoding import is_in_shared
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.named_tuple import NamedTuple
 
 from .dependence_graph import LoopGraph, Wait, loop_waits
 from .modulo_placement import Placement

@@ -34,7 +34,7 @@ from tileiras.analysis.dots_in_flight import is_of_tensor_memory
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
 from tileiras.ir import Operation, Value
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.named_tuple import NamedTuple
 
 from .staging import StagedLoad
 

@@ -42,8 +42,8 @@ from tileiras.layout.encoding import encode, encode_offsets, layout_of, with_lay
 from tileiras.layout.shared import INSTRUCTION_COST
 from tileiras.layout.staging import buffer_offsets, reading_cost
 from tileiras.layout.tensor_box import box_layout, stage_of_boxes
-from tileiras.named_tuple import NamedTuple
 from tileiras.reasons import Reason
+from tileiras.support.named_tuple import NamedTuple
 from tileiras.targets import CopyAtom
 
 if TYPE_CHECKING:

@@ -21,11 +21,11 @@ from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
 from tileiras.ir import BlockArgument, Convergent, NoMemoryEffect, TensorType, Value
 from tileiras.layout.encoding import layout_of
-from tileiras.named_tuple import NamedTuple
 from tileiras.reasons import Reason
 from tileiras.resources.expected_registers import expected_registers
 from tileiras.resources.limits import threads_of
 from tileiras.resources.shared_memory import scratch_beside
+from tileiras.support.named_tuple import NamedTuple
 from tileiras.targets import CopyAtom, Target, occupancy
 
 from .cost_model import loop_cost

@@ -29,8 +29,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib.machinery import ModuleSpec
 from types import CodeType, ModuleType
 
-from tileiras.files import RACY_NS, FileState, file_state, store_directory
-from tileiras.local_socket import open_private_folder
+from tileiras.processes.local_socket import open_private_folder
+from tileiras.support.files import RACY_NS, FileState, file_state, store_directory
 
 MAGIC = b"tilecode\x01"
 _LENGTHS = 16

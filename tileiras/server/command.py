@@ -17,13 +17,18 @@ import statistics
 import sys
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from tileiras import cli
 from tileiras.cli import process
+from tileiras.cli.process import UsageError
 from tileiras.diagnostics import ExitCode, counted
 from tileiras.fsmonitor import client as fsmonitor
 from tileiras.fsmonitor import endpoint
 from tileiras.server import client, messages, protocol
+
+if TYPE_CHECKING:
+    import argparse
 
 ANSWER_SECONDS = 30.0
 """Seconds that a service may take to load, and to report its state."""
@@ -155,12 +160,11 @@ def _shown(facts: dict[str, object]) -> str:
     )
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the program; returns the exit code."""
-    import argparse
-
-    parser = argparse.ArgumentParser(prog="tileiras-server", description="The compile service of this user.")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="start|stop|status")
+def build_parser() -> argparse.ArgumentParser:
+    parser = cli.parsers.Parser("tileiras-server", "The compile service of this user.")
+    commands = parser.add_subparsers(
+        dest="command", required=True, metavar="start|stop|status", parser_class=cli.parsers.SubParser
+    )
     starting = commands.add_parser("start", help="start the service and wait until it answers")
     starting.add_argument(
         "--idle", type=float, default=protocol.IDLE, metavar="SECONDS", help="end after so long without a request"
@@ -168,10 +172,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands.add_parser("stop", help="end the service when its requests have ended")
     status = commands.add_parser("status", help="say what the service is doing")
     status.add_argument("--json", action="store_true", help="as one object")
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the program; returns the exit code."""
     try:
-        given = parser.parse_args(arguments)
+        given = build_parser().parse_args(arguments)
     except SystemExit as stopped:
         return ExitCode.USAGE if stopped.code else ExitCode.SUCCESS
+    except UsageError as error:
+        process.tell("tileiras-server: error", error)
+        return ExitCode.USAGE
     if given.command == "start":
         wrong = start(given.idle)
         if wrong:

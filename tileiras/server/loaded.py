@@ -11,19 +11,20 @@ import time
 from collections.abc import Iterator
 
 from tileiras.build.fingerprint import tree_state
-from tileiras.files import RACY_NS, FileState, file_state
 from tileiras.server import protocol, warm_up
+from tileiras.support.files import RACY_NS, FileState, file_state
 
 PACKAGES = (
     "ir", "dialects", "bytecode", "analysis", "targets", "layout", "resources", "slicing", "assignment", "schedule",
-    "rewrites", "lowering", "codegen", "passes", "stages", "cli", "server",
+    "tile_blocks", "operands", "tensor_maps", "registers", "synchronization", "lowering", "codegen",
+    "passes", "stages", "cli", "server",
 )  # fmt: skip
 """Packages that compilations use: loaded completely, so that requests load no module."""
 
 MODULES = (
     "tileiras.api", "tileiras.build.embedding", "tileiras.build.library", "tileiras.build.step",
-    "tileiras.build.shards", "tileiras.locations", "diskcache", "llvmlite.binding", "tempfile", "subprocess", "sqlite3",
-    "xxhash", "select",
+    "tileiras.build.shards", "tileiras.stages.locations", "diskcache", "llvmlite.binding", "tempfile", "subprocess",
+    "sqlite3", "xxhash", "select",
 )  # fmt: skip
 
 OTHER_PROGRAMS = "tileiras.cli.tileiras_"
@@ -116,7 +117,7 @@ def preload() -> bytes:
     if directory != OFF:
         # Without a memo, the search for imports takes longer than the rest of this function.
         code = library.code_in_memory = CodeBase(memo=os.path.join(directory, MEMO))
-        for row in (library.ROW, *pipeline.STAGES):
+        for row in (library.ROW, *pipeline.STAGES, *pipeline.CPU):
             code.fingerprint(row)
     isolation.load_llvm()
     with contextlib.suppress(CompileError, RuntimeError):  # not installed, or no such library: no request needs it,

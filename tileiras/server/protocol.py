@@ -21,7 +21,7 @@ import os
 import sys
 
 from tileiras import __version__
-from tileiras.local_socket import (
+from tileiras.processes.local_socket import (
     HEADER,
     MAGIC,
     MOST_BYTES,

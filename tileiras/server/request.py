@@ -20,12 +20,12 @@ import tempfile
 from collections.abc import Callable
 from typing import NoReturn
 
-from tileiras import of_a_command
 from tileiras.codegen import guard, isolation
 from tileiras.server import account, forked_memory, messages, process_state, protocol
 from tileiras.server.links import Links
 from tileiras.server.protocol import COMMIT, EXIT, MET, REFUSED, RETIRED
 from tileiras.server.unchanged import State
+from tileiras.support import command_cache
 
 REHEARSAL_SECONDS = 10.0
 """Seconds that the rehearsed compilation may take."""
@@ -124,7 +124,7 @@ def _come_back() -> None:
             os.dup2(null, number)
     sys.stdin, sys.stdout, sys.stderr = sys.__stdin__, sys.__stdout__, sys.__stderr__ = _ORIGINAL
     isolation.let_go()
-    of_a_command.forget()
+    command_cache.forget()
 
 
 # ---- becoming the client's process -----------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ from typing import NoReturn
 
 from tileiras import __version__
 from tileiras.codegen import guard
-from tileiras.local_lock import locked, unlock
+from tileiras.processes.local_lock import locked, unlock
 from tileiras.server import account, code_archive, forked_memory, loaded, messages, protocol, request, worker
 from tileiras.server.child import DONE, SPARE, WORKING, Child
 from tileiras.server.links import Links

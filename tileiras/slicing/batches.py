@@ -20,11 +20,11 @@ from tileiras.analysis.alias import AliasAnalysis, data_of
 from tileiras.assignment.tensor_dots import HALF, LEAST_COLUMNS, MOST_COLUMNS, takes_scales
 from tileiras.assignment.warpgroup_dots import FEWEST_COLUMNS, ROWS
 from tileiras.diagnostics import DiagnosticEngine
+from tileiras.diagnostics.remarks import Remark
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.ir import Operation, TensorType, Value
 from tileiras.layout.tensor_memory import LANES
 from tileiras.reasons import Reason
-from tileiras.remarks import Remark
 from tileiras.targets import MmaAtom, Target, find_tensor_atom, find_warpgroup_atom, product_types
 
 from .dimensions import DOTS, WRITES, RematerializedValues, Unsliceable

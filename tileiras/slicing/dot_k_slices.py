@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 from tileiras.analysis.alias import AliasAnalysis
 from tileiras.assignment.dot_plans import DotPlans
 from tileiras.diagnostics import DiagnosticEngine
+from tileiras.diagnostics.remarks import Remark
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import scf
 from tileiras.ir import Value
 from tileiras.layout.arena import SCRATCH_LIMIT
 from tileiras.reasons import Reason
-from tileiras.remarks import Remark
 from tileiras.resources.large_dots import UNROLLED, accumulates_wider
 from tileiras.resources.limits import WHOLE_LIMIT, registers_for_tiles
 from tileiras.resources.shared_memory import shared_budget

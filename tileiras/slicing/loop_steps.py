@@ -18,6 +18,7 @@ from tileiras.analysis.alias import AliasAnalysis
 from tileiras.analysis.ranges import Range, RangeAnalysis, whole
 from tileiras.assignment.dot_plans import DotPlans
 from tileiras.diagnostics import DiagnosticEngine
+from tileiras.diagnostics.remarks import Remark
 from tileiras.dialects import arith, scf
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.arith.build import binary, integer
@@ -34,7 +35,6 @@ from tileiras.ir import (
     i64,
 )
 from tileiras.reasons import Reason
-from tileiras.remarks import Remark
 from tileiras.resources.large_dots import accumulates_wider
 from tileiras.resources.shared_memory import shared_budget
 from tileiras.targets import find_copy_atom, known_mma_atom

@@ -17,6 +17,7 @@ from typing import Any
 
 from tileiras.analysis.alias import AliasAnalysis, address_of, data_of
 from tileiras.diagnostics import DiagnosticEngine
+from tileiras.diagnostics.remarks import Remark
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.ir import (
     Builder,
@@ -30,7 +31,6 @@ from tileiras.ir import (
     i32,
 )
 from tileiras.reasons import Argument, Reason
-from tileiras.remarks import Remark
 
 from .dimensions import ACCESSES, STORES, Access, RematerializedValues, Unsliceable
 from .groups import Group, accesses_before, tile_alike

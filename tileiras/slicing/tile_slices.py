@@ -20,18 +20,17 @@ from tileiras.analysis.tensor_map_rules import contiguous_dim
 from tileiras.assignment.asynchronous_limits import registers_of_warpgroups
 from tileiras.assignment.dot_plans import DotPlans
 from tileiras.diagnostics import DiagnosticEngine
+from tileiras.diagnostics.remarks import Remark
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.ir import Operation, TensorType, Value
 from tileiras.layout.tensor_memory import LANES
 from tileiras.reasons import Reason
-from tileiras.remarks import Remark
-from tileiras.resources.limits import WHOLE_LIMIT, registers_for_tiles
+from tileiras.resources.limits import SMALL_TILE, WHOLE_LIMIT, registers_for_tiles
 
 from .dimensions import DOTS, WRITES, RematerializedValues, Unsliceable, operand_dims
 from .groups import Group, words
 from .held_accumulators import HeldAccumulators
 from .loops import SlicedLoops
-from .sizes import SMALL_TILE
 
 SLICED_LIMIT = 64
 """Registers for slices: sixteen accesses of 16 bytes in flight in each thread."""

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import tileiras
 from tileiras.diagnostics import DiagnosticEngine, Locatable
-from tileiras.lazy import lazy_names
+from tileiras.support.lazy import lazy_names
 
 if TYPE_CHECKING:
     from tileiras.codegen.child_process import WaitingProgram

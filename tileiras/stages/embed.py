@@ -14,7 +14,7 @@ from typing import Any
 
 from tileiras.codegen import tensor_map
 from tileiras.diagnostics import CompileError
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.named_tuple import NamedTuple
 from tileiras.targets.launch_facts import GRID, OPERATIONS, PREDICATES, fact_error
 
 RUNTIME_HEADER = "tileiras.hpp"

@@ -15,7 +15,7 @@ With line or debug information, the LLVM IR has the locations of its instruction
 from __future__ import annotations
 
 import tileiras
-from tileiras import lowering, units
+from tileiras import lowering
 from tileiras.dialects.gpu import GPUModuleOp
 from tileiras.ir import Operation, Pass, verify
 from tileiras.ir.pass_manager import PassContext, PassManager
@@ -24,7 +24,7 @@ from tileiras.passes.convert_target_to_nvvm import ConvertTargetToNVVM
 from tileiras.passes.convert_tileas_to_llvm import ConvertTileASToLLVM
 from tileiras.passes.nvvm_ir_verifier import NVVMIRVerifier
 from tileiras.passes.tileir_verify_ops_analysis import VerifyOpsAnalysis
-from tileiras.stages import StageContext, StageOptions, StageResult
+from tileiras.stages import StageContext, StageOptions, StageResult, units
 
 
 def passes(options: StageOptions) -> list[Pass]:
@@ -61,7 +61,7 @@ def run(source: Operation, options: StageOptions, context: StageContext) -> Stag
             else lowering.llvm_to_ir.debug_info.DIRECTIVES_ONLY,
             optimized=options.opt_level > 0,
         )
-        tileiras.locations.settle(source, context.source_name)
+        tileiras.stages.locations.settle(source, context.source_name)
     attach, check = closing_passes(options, ptx_version=context.ptx_version)
     # A source with a gpu.module is compiled for the target that the gpu.module names, or cannot be translated.
     targeted = any(isinstance(op, GPUModuleOp) for op in source.regions[0].operations)

@@ -62,7 +62,7 @@ def run(source: bytes, options: StageOptions, context: StageContext) -> StageRes
         required.append(PTXRequirement(tile_launch.LANGUAGE_PTX, "the tile launch", remedy))
     if debug >= 0 and "emissionKind: FullDebug" in ir[debug:]:
         remedy = "--lineinfo says which line an instruction is from, in any version"
-        required.append(PTXRequirement(codegen.ptx_debug.DEBUG_SECTIONS_PTX, "full debug information", remedy))
+        required.append(PTXRequirement(codegen.ptx.debug.DEBUG_SECTIONS_PTX, "full debug information", remedy))
     compiled = llvm_pipeline.compile_to_ptx(
         ir,
         row,
@@ -82,8 +82,8 @@ def run(source: bytes, options: StageOptions, context: StageContext) -> StageRes
     module.target = row.chip
     if debug >= 0:
         # A requested older version cannot express inlined locations.
-        known = options.ptx_version is None or module.version >= codegen.ptx_debug.INLINED_PTX
-        codegen.ptx_debug.finish(module, ir[debug:], inlining=known)
+        known = options.ptx_version is None or module.version >= codegen.ptx.debug.INLINED_PTX
+        codegen.ptx.debug.finish(module, ir[debug:], inlining=known)
     if options.tile_launch:
         tile_launch.mark(module, kernels)
     document = kernel_metadata.describe(module, kernels, context.location)

@@ -8,6 +8,7 @@ import tileiras
 from tileiras import lowering
 from tileiras.diagnostics import ExitCode
 from tileiras.stages import StageContext, StageOptions, StageResult
+from tileiras.targets.cpu import is_cpu
 
 if TYPE_CHECKING:
     from tileiras.dialects import cuda_tile
@@ -45,8 +46,8 @@ def source_passes(options: StageOptions) -> list[Any]:
 def run(source: cuda_tile.ModuleOp, options: StageOptions, context: StageContext) -> StageResult:
     """`source` is a verified cuda_tile.module, which is consumed; the output is a verified builtin.module."""
     if options.lineinfo or options.device_debug:
-        tileiras.locations.settle(source, context.source_name)
-    if not options.legalize_types:
+        tileiras.stages.locations.settle(source, context.source_name)
+    if not options.legalize_types and not is_cpu(options.gpu_name):
         lowering.cuda_tile_to_tileaa.supported_types.check_supported_types(
             source, tileiras.targets.target(options.gpu_name)
         )

@@ -18,11 +18,11 @@ from typing import Any
 import tileiras
 from tileiras.ir import Operation, Pass, verify
 from tileiras.ir.pass_manager import PassContext, PassManager, PassWhereFound
-from tileiras.named_tuple import NamedTuple
 from tileiras.order.tracing import attach, trace
 from tileiras.passes import PASSES, lookup_pass
 from tileiras.schedule.strategy import Loads, Strategy
 from tileiras.stages import StageContext, StageOptions, StageResult
+from tileiras.support.named_tuple import NamedTuple
 
 AGENT_VERIFIER = "tileaa-agent-verifier"
 
@@ -197,7 +197,7 @@ def _items(options: StageOptions) -> list[Pass | PassWhereFound]:
     """The passes; one that is triggered by operations is created only when a function contains one of them."""
     items: list[Pass | PassWhereFound] = []
     if options.deterministic == "require":
-        items.append(tileiras.passes.verify_deterministic.VerifyDeterministic())
+        items.append(tileiras.order.verify_deterministic.VerifyDeterministic())
     strategy, left_out = Strategy.of(options), _left_out(options)
     values = _option_values(options, strategy)
     for row in _enabled(options):

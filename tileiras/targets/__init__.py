@@ -3,7 +3,7 @@
 The process that runs LLVM does not need the tables of atoms: they are loaded when one of their names is used.
 """
 
-from tileiras.lazy import lazy_dir, lazy_names
+from tileiras.support.lazy import lazy_dir, lazy_names
 from tileiras.targets.sm import TARGETS, Occupancy, Target, occupancy, registers_per_thread, target
 
 TYPE_CHECKING = False

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import prod
 
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.named_tuple import NamedTuple
 from tileiras.targets.sm import MAX_THREADS_PER_CTA
 
 DIMENSIONS, NUMBER, FLAG = "dimensions", "number", "flag"

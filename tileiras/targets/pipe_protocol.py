@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.named_tuple import NamedTuple
 
 from .sm import WARP_SIZE
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 from tileiras.diagnostics import CompileError, ExitCode, Locatable
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.named_tuple import NamedTuple
 from tileiras.targets.rate_tables import ARCHITECTURES, PRODUCTS, Figure
 from tileiras.targets.requirements import split
 from tileiras.targets.sm import REGISTERS_PER_SM, TARGETS, Target

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tileiras.named_tuple import NamedTuple
 from tileiras.reasons import Reason
+from tileiras.support.named_tuple import NamedTuple
 from tileiras.targets.requirements import admits, split
 
 if TYPE_CHECKING:

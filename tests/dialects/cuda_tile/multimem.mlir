@@ -22,9 +22,10 @@ entry @integers(%p: tile<ptr<i32, <multicast>>>, %i: tile<i32>) {
   %0 = multimem_reduce_view_tko release device %w, %x[%i] attributes {reduction = #cuda_tile.multimem_reduction_kind<max>} : partition_view<tile=(8), tensor_view<64xi32, strides=[1], #cuda_tile.ptr_attr<multicast>>>, tile<8xi32>, tile<i32> -> token
 }
 
-// Calls have the generic form only.
 // CHECK-LABEL: entry @call
 entry @call(%i: tile<i32>) {
-  // CHECK: "cuda_tile.preview$call"(%arg0)
-  %0 = "cuda_tile.preview$call"(%i) {callee = @f, const_args = [4 : i32]} : (!cuda_tile.tile<i32>) -> !cuda_tile.tile<i32>
+  // CHECK: %0 = preview$call @f(%arg0) : (!cuda_tile.tile<i32>) -> !cuda_tile.tile<i32>
+  %0 = "cuda_tile.preview$call"(%i) {callee = @f, const_args = []} : (!cuda_tile.tile<i32>) -> !cuda_tile.tile<i32>
+  // CHECK: preview$call @g() {arg_attrs = [{access = "in"}], res_attrs = []} : () -> ()
+  preview$call @g() {arg_attrs = [{access = "in"}], res_attrs = []} : () -> ()
 }

@@ -22,7 +22,7 @@ from bench.real_sizes import ENTRY, Launch  # noqa: E402
 from tileiras import api  # noqa: E402
 from tileiras.codegen import ptx  # noqa: E402
 from tileiras.diagnostics import CompileError  # noqa: E402
-from tileiras.progress import shown  # noqa: E402
+from tileiras.support.progress import shown  # noqa: E402
 from tileiras.targets import TARGETS, rates  # noqa: E402
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from measured_cases import MEASURED, Measured
 
 import tileiras
 from tileiras.ir import Operation
-from tileiras.units import entries_of
+from tileiras.stages.units import entries_of
 
 SIZES = {"i8": 1, "u8": 1, "f8E4M3FN": 1, "f16": 2, "bf16": 2, "f32": 4, "i32": 4, "f64": 8}
 

@@ -8,8 +8,8 @@ import pytest
 import tileiras
 from tests.kernels.dots import Matmul
 from tests.machine_code import needs_tools
-from tileiras import tuning
 from tileiras.diagnostics import CompileError, ExitCode
+from tileiras.report import tuning
 
 pytestmark = needs_tools
 

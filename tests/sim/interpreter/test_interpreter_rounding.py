@@ -130,3 +130,10 @@ def test_flush_keeps_the_sign():
     flushed = flush(tiny)
     assert flushed.tolist() == [0, 0, 2.0**-126]
     assert np.signbit(flushed).tolist() == [False, True, False]
+
+
+def test_directed_rounding_of_f64_in_any_memory_order():
+    values = np.full((3, 2), 2.0)
+    down = compute("sqrt", [values], "f64", "negative_inf")
+    assert (down < np.sqrt(2.0)).all()
+    assert (compute("sqrt", [values.T], "f64", "negative_inf") == down.T).all()

@@ -22,7 +22,7 @@ from tileiras.dialects.nv_tileas.names import PIPELINE
 from tileiras.ir import Operation, parse_module
 from tileiras.sim.interpreter.lowered import NoRule, execute, rules
 from tileiras.sim.interpreter.machine import InterpreterError
-from tileiras.units import entries_of, entry_name
+from tileiras.stages.units import entries_of, entry_name
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 HOST = {"tensor_maps": "host"}

@@ -189,3 +189,23 @@ def test_what_only_the_wrapped_result_shows_is_undefined():
     """
     undefined, _ = run(body + STORE)
     assert undefined[1].all()
+
+
+@pytest.mark.parametrize("scales, expected", [("[[1.0], [-1.0]]", [False] * 4 + [True] * 4), ("[[1.0], [-0.0]]", None)])
+def test_products_with_a_negative_scale(scales, expected):
+    """`ue4m3` has no sign: a row with a negative scale is undefined."""
+    undefined, r = run(
+        f"""%p = constant <f4E2M1FN: 1.0> : tile<2x16xf4E2M1FN>
+    %q = constant <f4E2M1FN: 1.0> : tile<16x4xf4E2M1FN>
+    %c = constant <f32: 0.0> : tile<2x4xf32>
+    %v = constant <f8E4M3FN: {scales}> : tile<2x1xf8E4M3FN>
+    %w = constant <f8E4M3FN: 1.0> : tile<1x4xf8E4M3FN>
+    %d = mmaf_scaled %p, %q, %c, %v, %w : tile<2x16xf4E2M1FN>, tile<16x4xf4E2M1FN>, tile<2x4xf32>,"""
+        """ tile<2x1xf8E4M3FN>, tile<1x4xf8E4M3FN>
+    %i = bitcast %d : tile<2x4xf32> -> tile<2x4xi32>
+    %y = reshape %i : tile<2x4xi32> -> tile<8xi32>
+"""
+        + STORE
+    )
+    assert r[:4].view(np.float32).tolist() == [16.0] * 4
+    assert (undefined[1].tolist() if undefined else None) == expected

@@ -3,7 +3,7 @@ and of the source from its line tables."""
 
 from __future__ import annotations
 
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.named_tuple import NamedTuple
 
 
 class Instruction(NamedTuple):

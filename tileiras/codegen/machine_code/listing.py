@@ -16,7 +16,7 @@ from tileiras.codegen.machine_code.instructions import INSTRUCTION_BYTES, BasicB
 from tileiras.codegen.machine_code.statements import first_lines, warpgroup_products
 from tileiras.codegen.object_file import Cubin
 from tileiras.diagnostics import CompileError, Locatable
-from tileiras.of_a_command import remembered
+from tileiras.support.command_cache import remembered
 from tileiras.targets.sm import TARGETS
 
 PTX_FILE = ".nv_debug_ptx_txt"

@@ -47,29 +47,22 @@ float_like = _elements((FloatType,), "floating-point-like")
 bool_like = Constraint(lambda type: element_type_of(type) is i1, "bool-like")
 
 
-class IntegerOverflowFlagsAttr(EnumAttr):
+class IntegerOverflowFlagsAttr(EnumAttr, name="arith.overflow", cases={"none": 0, "nsw": 1, "nuw": 2, "nsw_nuw": 3}):
     """Which overflows make the result poison."""
 
-    name = "arith.overflow"
-    cases = {"none": 0, "nsw": 1, "nuw": 2, "nsw_nuw": 3}
 
-
-class CmpIPredicateAttr(EnumAttr):
-    name = "arith.cmpi_predicate"
+class CmpIPredicateAttr(EnumAttr, name="arith.cmpi_predicate"):
     cases = {"eq": 0, "ne": 1, "slt": 2, "sle": 3, "sgt": 4, "sge": 5, "ult": 6, "ule": 7, "ugt": 8, "uge": 9}
 
 
-class CmpFPredicateAttr(EnumAttr):
-    name = "arith.cmpf_predicate"
+class CmpFPredicateAttr(EnumAttr, name="arith.cmpf_predicate"):
     cases = {"false": 0, "oeq": 1, "ogt": 2, "oge": 3, "olt": 4, "ole": 5, "one": 6, "ord": 7,
              "ueq": 8, "ugt": 9, "uge": 10, "ult": 11, "ule": 12, "une": 13, "uno": 14, "true": 15}  # fmt: skip
 
 
-class ConstantOp(Operation):
+class ConstantOp(Operation, name="arith.constant", traits=(Pure, ConstantLike)):
     """A constant: IntegerAttr, FloatAttr or DenseElementsAttr of the result's type."""
 
-    name = "arith.constant"
-    traits = (Pure, ConstantLike)
     value = attribute(doc="the constant")
     result = result(doc="the constant's value")
 
@@ -159,138 +152,52 @@ class _FloatBinary(Operation):
     assembly_format = "$lhs `,` $rhs attr-dict `:` type($result)"
 
 
-class AddIOp(_IntegerBinaryWithOverflow):
-    name = "arith.addi"
-    traits = (Commutative,)
+class AddIOp(_IntegerBinaryWithOverflow, name="arith.addi", traits=(Commutative,)): ...
+class SubIOp(_IntegerBinaryWithOverflow, name="arith.subi"): ...
+class MulIOp(_IntegerBinaryWithOverflow, name="arith.muli", traits=(Commutative,)): ...
+class ShLIOp(_IntegerBinaryWithOverflow, name="arith.shli"): ...
+class DivSIOp(_IntegerBinary, name="arith.divsi"): ...
+class DivUIOp(_IntegerBinary, name="arith.divui"): ...
+class CeilDivSIOp(_IntegerBinary, name="arith.ceildivsi"): ...
+class CeilDivUIOp(_IntegerBinary, name="arith.ceildivui"): ...
+class FloorDivSIOp(_IntegerBinary, name="arith.floordivsi"): ...
+class RemSIOp(_IntegerBinary, name="arith.remsi"): ...
+class RemUIOp(_IntegerBinary, name="arith.remui"): ...
+class ShRSIOp(_IntegerBinary, name="arith.shrsi"): ...
+class ShRUIOp(_IntegerBinary, name="arith.shrui"): ...
+class AndIOp(_IntegerBinary, name="arith.andi", traits=(Commutative,)): ...
+class OrIOp(_IntegerBinary, name="arith.ori", traits=(Commutative,)): ...
+class XOrIOp(_IntegerBinary, name="arith.xori", traits=(Commutative,)): ...
+class MaxSIOp(_IntegerBinary, name="arith.maxsi", traits=(Commutative,)): ...
+class MaxUIOp(_IntegerBinary, name="arith.maxui", traits=(Commutative,)): ...
+class MinSIOp(_IntegerBinary, name="arith.minsi", traits=(Commutative,)): ...
+class MinUIOp(_IntegerBinary, name="arith.minui", traits=(Commutative,)): ...
+class RemFOp(_FloatBinary, name="arith.remf"): ...
 
 
-class SubIOp(_IntegerBinaryWithOverflow):
-    name = "arith.subi"
-
-
-class MulIOp(_IntegerBinaryWithOverflow):
-    name = "arith.muli"
-    traits = (Commutative,)
-
-
-class ShLIOp(_IntegerBinaryWithOverflow):
-    name = "arith.shli"
-
-
-class DivSIOp(_IntegerBinary):
-    name = "arith.divsi"
-
-
-class DivUIOp(_IntegerBinary):
-    name = "arith.divui"
-
-
-class CeilDivSIOp(_IntegerBinary):
-    name = "arith.ceildivsi"
-
-
-class CeilDivUIOp(_IntegerBinary):
-    name = "arith.ceildivui"
-
-
-class FloorDivSIOp(_IntegerBinary):
-    name = "arith.floordivsi"
-
-
-class RemSIOp(_IntegerBinary):
-    name = "arith.remsi"
-
-
-class RemUIOp(_IntegerBinary):
-    name = "arith.remui"
-
-
-class ShRSIOp(_IntegerBinary):
-    name = "arith.shrsi"
-
-
-class ShRUIOp(_IntegerBinary):
-    name = "arith.shrui"
-
-
-class AndIOp(_IntegerBinary):
-    name = "arith.andi"
-    traits = (Commutative,)
-
-
-class OrIOp(_IntegerBinary):
-    name = "arith.ori"
-    traits = (Commutative,)
-
-
-class XOrIOp(_IntegerBinary):
-    name = "arith.xori"
-    traits = (Commutative,)
-
-
-class MaxSIOp(_IntegerBinary):
-    name = "arith.maxsi"
-    traits = (Commutative,)
-
-
-class MaxUIOp(_IntegerBinary):
-    name = "arith.maxui"
-    traits = (Commutative,)
-
-
-class MinSIOp(_IntegerBinary):
-    name = "arith.minsi"
-    traits = (Commutative,)
-
-
-class MinUIOp(_IntegerBinary):
-    name = "arith.minui"
-    traits = (Commutative,)
-
-
-class RemFOp(_FloatBinary):
-    name = "arith.remf"
-
-
-class MaximumFOp(_FloatBinary):
+class MaximumFOp(_FloatBinary, name="arith.maximumf", traits=(Commutative,)):
     """The greater operand; NaN when either is NaN; -0 is less than +0."""
 
-    name = "arith.maximumf"
-    traits = (Commutative,)
 
-
-class MinimumFOp(_FloatBinary):
+class MinimumFOp(_FloatBinary, name="arith.minimumf", traits=(Commutative,)):
     """The lesser operand; NaN when either is NaN; -0 is less than +0."""
 
-    name = "arith.minimumf"
-    traits = (Commutative,)
 
-
-class MaxNumFOp(_FloatBinary):
+class MaxNumFOp(_FloatBinary, name="arith.maxnumf", traits=(Commutative,)):
     """The greater operand; the other one when one is NaN."""
 
-    name = "arith.maxnumf"
-    traits = (Commutative,)
 
-
-class MinNumFOp(_FloatBinary):
+class MinNumFOp(_FloatBinary, name="arith.minnumf", traits=(Commutative,)):
     """The lesser operand; the other one when one is NaN."""
 
-    name = "arith.minnumf"
-    traits = (Commutative,)
 
-
-class NegFOp(Operation):
-    name = "arith.negf"
-    traits = (Pure, AllTypesMatch("operand", "result"))
+class NegFOp(Operation, name="arith.negf", traits=(Pure, AllTypesMatch("operand", "result"))):
     operand = operand(float_like)
     result = result(float_like)
     assembly_format = "$operand attr-dict `:` type($result)"
 
 
-class CmpIOp(Operation):
-    name = "arith.cmpi"
-    traits = (Pure, AllTypesMatch("lhs", "rhs"), Elementwise)
+class CmpIOp(Operation, name="arith.cmpi", traits=(Pure, AllTypesMatch("lhs", "rhs"), Elementwise)):
     predicate = attribute(CmpIPredicateAttr)
     lhs = operand(integer_like)
     rhs = operand(integer_like)
@@ -302,9 +209,7 @@ class CmpIOp(Operation):
         return [_bool_of(operands[0].type)]
 
 
-class CmpFOp(Operation):
-    name = "arith.cmpf"
-    traits = (Pure, AllTypesMatch("lhs", "rhs"), Elementwise)
+class CmpFOp(Operation, name="arith.cmpf", traits=(Pure, AllTypesMatch("lhs", "rhs"), Elementwise)):
     predicate = attribute(CmpFPredicateAttr)
     lhs = operand(float_like)
     rhs = operand(float_like)
@@ -320,10 +225,9 @@ def _bool_of(type: Type) -> Any:
     return type.with_element_type(i1) if isinstance(type, TensorType) else i1
 
 
-class SelectOp(Operation):
+class SelectOp(Operation, name="arith.select"):
     """`condition ? true_value : false_value`, element by element; a scalar condition chooses whole values."""
 
-    name = "arith.select"
     traits = (Pure, AllTypesMatch("true_value", "false_value", "result"), Elementwise)
     condition = operand(bool_like)
     true_value = operand()
@@ -357,17 +261,11 @@ class _Extension(_Cast):
         return _integers(source, target) and source.width < target.width
 
 
-class ExtSIOp(_Extension):
-    name = "arith.extsi"
+class ExtSIOp(_Extension, name="arith.extsi"): ...
+class ExtUIOp(_Extension, name="arith.extui"): ...
 
 
-class ExtUIOp(_Extension):
-    name = "arith.extui"
-
-
-class TruncIOp(_Cast):
-    name = "arith.trunci"
-
+class TruncIOp(_Cast, name="arith.trunci"):
     @staticmethod
     def _converts(source: Type, target: Type) -> bool:
         return _integers(source, target) and source.width > target.width
@@ -379,12 +277,8 @@ class _FromInteger(_Cast):
         return isinstance(source, IntegerType) and isinstance(target, FloatType)
 
 
-class SIToFPOp(_FromInteger):
-    name = "arith.sitofp"
-
-
-class UIToFPOp(_FromInteger):
-    name = "arith.uitofp"
+class SIToFPOp(_FromInteger, name="arith.sitofp"): ...
+class UIToFPOp(_FromInteger, name="arith.uitofp"): ...
 
 
 class _ToInteger(_Cast):
@@ -393,19 +287,14 @@ class _ToInteger(_Cast):
         return isinstance(source, FloatType) and isinstance(target, IntegerType)
 
 
-class FPToSIOp(_ToInteger):
+class FPToSIOp(_ToInteger, name="arith.fptosi"):
     """Truncates towards zero; out of range and NaN as the target's conversion instruction does (saturating)."""
 
-    name = "arith.fptosi"
+
+class FPToUIOp(_ToInteger, name="arith.fptoui"): ...
 
 
-class FPToUIOp(_ToInteger):
-    name = "arith.fptoui"
-
-
-class BitcastOp(_Cast):
-    name = "arith.bitcast"
-
+class BitcastOp(_Cast, name="arith.bitcast"):
     @staticmethod
     def _converts(source: Type, target: Type) -> bool:
         numbers = (IntegerType, FloatType)

@@ -20,21 +20,17 @@ from tileiras.ir import (
 )
 
 
-class ModuleOp(Operation):
+class ModuleOp(Operation, name="builtin.module", traits=(IsolatedFromAbove, SymbolTable, SingleBlock, NoTerminator)):
     """A list of symbols and other top-level operations."""
 
-    name = "builtin.module"
-    traits = (IsolatedFromAbove, SymbolTable, SingleBlock, NoTerminator)
     sym_name = attribute(StringAttr, "name of the module", optional=True)
     body = region("the operations; one block without terminator")
     assembly_format = "($sym_name^)? attr-dict-with-keyword $body"
 
 
-class UnrealizedConversionCastOp(Operation):
+class UnrealizedConversionCastOp(Operation, name="builtin.unrealized_conversion_cast", traits=(Pure,)):
     """Values seen as other types while some users are not converted yet; none is left when a conversion is complete."""
 
-    name = "builtin.unrealized_conversion_cast"
-    traits = (Pure,)
     inputs = variadic_operand()
     outputs = variadic_result()
     assembly_format = "($inputs^ `:` type($inputs))? `to` type($outputs) attr-dict"

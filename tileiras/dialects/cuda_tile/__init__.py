@@ -7,7 +7,7 @@ declarations.  `since` is the Tile IR version that introduced a thing, `opcode` 
 from typing import Any
 
 from tileiras.ir import Attribute, Location, Operation, register_type_directive
-from tileiras.lazy import lazy_names
+from tileiras.support.lazy import lazy_names
 
 from . import (
     attributes,

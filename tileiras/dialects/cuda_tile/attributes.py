@@ -15,29 +15,22 @@ if TYPE_CHECKING:
     from tileiras.ir import Parser, Printer
 
 
-class SignednessAttr(EnumAttr):
+class SignednessAttr(EnumAttr, name="cuda_tile.signedness", since="13.1", cases={"unsigned": 0, "signed": 1}):
     """How the bits of an integer operand are read."""
 
-    name = "cuda_tile.signedness"
-    since = "13.1"
     angled = True
-    cases = {"unsigned": 0, "signed": 1}
 
 
-class IntegerOverflowAttr(EnumAttr):
+class IntegerOverflowAttr(EnumAttr, name="cuda_tile.overflow", since="13.1"):
     """The permitted assumption about wrap-around; a wrong assumption is undefined behaviour."""
 
-    name = "cuda_tile.overflow"
-    since = "13.1"
     angled = True
     cases = {"none": 0, "no_signed_wrap": 1, "no_unsigned_wrap": 2, "no_wrap": 3}
 
 
-class RoundingModeAttr(EnumAttr):
+class RoundingModeAttr(EnumAttr, name="cuda_tile.rounding", since="13.1"):
     """How an inexact result is rounded, or how exact it has to be."""
 
-    name = "cuda_tile.rounding"
-    since = "13.1"
     angled = True
     cases = {
         "nearest_even": 0,
@@ -52,20 +45,16 @@ class RoundingModeAttr(EnumAttr):
     case_since = {"nearest_away": "13.4"}
 
 
-class ComparisonOrderingAttr(EnumAttr):
+class ComparisonOrderingAttr(EnumAttr, name="cuda_tile.comparison_ordering", since="13.1"):
     """The result of a floating-point comparison with a NaN operand: ordered false, unordered true."""
 
-    name = "cuda_tile.comparison_ordering"
-    since = "13.1"
     angled = True
     cases = {"unordered": 0, "ordered": 1}
 
 
-class ComparisonPredicateAttr(EnumAttr):
+class ComparisonPredicateAttr(EnumAttr, name="cuda_tile.comparison_predicate", since="13.1"):
     """The relation that a comparison tests."""
 
-    name = "cuda_tile.comparison_predicate"
-    since = "13.1"
     angled = True
     cases = {
         "equal": 0,
@@ -77,65 +66,50 @@ class ComparisonPredicateAttr(EnumAttr):
     }
 
 
-class AtomicRMWModeAttr(EnumAttr):
+class AtomicRMWModeAttr(EnumAttr, name="cuda_tile.atomic_rmw_mode", since="13.1"):
     """How an atomic operation combines its operand with the value in memory."""
 
-    name = "cuda_tile.atomic_rmw_mode"
-    since = "13.1"
     as_integer = True
     cases = {"and": 0, "or": 1, "xor": 2, "add": 3, "addf": 4, "max": 5, "min": 6, "umax": 7, "umin": 8, "xchg": 9}
 
 
-class MultimemReductionKindAttr(EnumAttr):
+class MultimemReductionKindAttr(EnumAttr, name="cuda_tile.multimem_reduction_kind", since="13.5"):
     """How a multicast memory operation combines the copies."""
 
-    name = "cuda_tile.multimem_reduction_kind"
-    since = "13.5"
     cases = {"add": 0, "min": 1, "max": 2, "and": 3, "or": 4, "xor": 5, "umin": 6, "umax": 7}
 
 
-class MemoryScopeAttr(EnumAttr):
+class MemoryScopeAttr(EnumAttr, name="cuda_tile.memory_scope", since="13.1"):
     """Among which threads an access is ordered: one tile block, the device, or the whole system."""
 
-    name = "cuda_tile.memory_scope"
-    since = "13.1"
     as_integer = True
     cases = {"tl_blk": 0, "device": 1, "sys": 2}
 
 
-class MemoryOrderingSemanticsAttr(EnumAttr):
+class MemoryOrderingSemanticsAttr(EnumAttr, name="cuda_tile.memory_ordering_semantics", since="13.1"):
     """The memory ordering of an access; weak accesses must not race."""
 
-    name = "cuda_tile.memory_ordering_semantics"
-    since = "13.1"
     as_integer = True
     cases = {"weak": 0, "relaxed": 1, "acquire": 2, "release": 3, "acq_rel": 4}
 
 
-class PaddingValueAttr(EnumAttr):
+class PaddingValueAttr(EnumAttr, name="cuda_tile.padding_value", since="13.1"):
     """The value that a load returns for elements outside the tensor; all but zero need a floating-point element
     type."""
 
-    name = "cuda_tile.padding_value"
-    since = "13.1"
     cases = {"zero": 0, "neg_zero": 1, "nan": 2, "pos_inf": 3, "neg_inf": 4}
 
 
-class SymbolVisibilityAttr(EnumAttr):
+class SymbolVisibilityAttr(EnumAttr, name="cuda_tile.symbol_visibility", since="13.3"):
     """Whether a symbol can be seen outside its module."""
 
-    name = "cuda_tile.symbol_visibility"
-    since = "13.3"
     angled = True
     cases = {"public": 0, "private": 1}
 
 
-class PointerAttr(EnumAttr):
+class PointerAttr(EnumAttr, name="cuda_tile.ptr_attr", since="13.4", cases={"none": 0, "unicast": 1, "multicast": 2}):
     """The known memory of a pointer: a multicast address stands for one copy per device."""
 
-    name = "cuda_tile.ptr_attr"
-    since = "13.4"
-    cases = {"none": 0, "unicast": 1, "multicast": 2}
     case_since = {"unicast": "13.5", "multicast": "13.5"}
 
 
@@ -162,13 +136,10 @@ class AssumePredicate(Attribute):
         raise VerifyError(f"'{self.name}' is not an assumption")
 
 
-class DivByAttr(AssumePredicate):
+class DivByAttr(AssumePredicate, name="cuda_tile.div_by", since="13.1", parameters=("divisor", "every", "along")):
     """Elements are divisible by `divisor`; with every/along each `every`-th along a dimension, the rest count up."""
 
-    name = "cuda_tile.div_by"
-    since = "13.1"
     bytecode_tag: ClassVar[int] = 8
-    parameters = ("divisor", "every", "along")
 
     divisor: int
     every: int | None
@@ -225,13 +196,10 @@ class DivByAttr(AssumePredicate):
         return cls(divisor, every, along)  # type: ignore[return-value]
 
 
-class SameElementsAttr(AssumePredicate):
+class SameElementsAttr(AssumePredicate, name="cuda_tile.same_elements", since="13.1", parameters=("elements",)):
     """Along each dimension, runs of `values[dim]` elements are equal."""
 
-    name = "cuda_tile.same_elements"
-    since = "13.1"
     bytecode_tag: ClassVar[int] = 9
-    parameters = ("elements",)
 
     elements: tuple[int, ...]
 
@@ -265,13 +233,10 @@ class SameElementsAttr(AssumePredicate):
         return cls(values)
 
 
-class BoundedAttr(AssumePredicate):
+class BoundedAttr(AssumePredicate, name="cuda_tile.bounded", since="13.1", parameters=("lb", "ub")):
     """Elements, read as signed, lie in `lb` ... `ub`, both included; None leaves an end open."""
 
-    name = "cuda_tile.bounded"
-    since = "13.1"
     bytecode_tag: ClassVar[int] = 12
-    parameters = ("lb", "ub")
 
     lb: int | None
     ub: int | None
@@ -354,13 +319,10 @@ def hint_problem(context: str, key: str, value: IntegerAttr | StringAttr) -> str
     return f"{expected} expected for {place}" if expected.endswith(" is") else f"expected {expected} for {place}"
 
 
-class OptimizationHintsAttr(Attribute):
+class OptimizationHintsAttr(Attribute, name="cuda_tile.optimization_hints", since="13.1", parameters=("value",)):
     """Advice per architecture: architecture name (or `default`) -> dictionary of hints."""
 
-    name = "cuda_tile.optimization_hints"
-    since = "13.1"
     bytecode_tag: ClassVar[int] = 11
-    parameters = ("value",)
 
     value: DictAttr
 

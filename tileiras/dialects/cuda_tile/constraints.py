@@ -142,11 +142,12 @@ I32ArrayAttr = TypedArray(i32)
 class ArrayOf(Constraint):
     """An array attribute whose elements are all of one class."""
 
-    __slots__ = ()
+    __slots__ = ("element_class",)
 
     attribute_class = ArrayAttr
 
     def __init__(self, element: type, description: str) -> None:
+        self.element_class = element
         super().__init__(
             lambda value: isinstance(value, ArrayAttr) and all(isinstance(e, element) for e in value.elements),
             description,

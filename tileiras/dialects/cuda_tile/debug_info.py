@@ -100,13 +100,10 @@ def _read(parser: Parser, kind: str) -> Any:
     return found
 
 
-class DIFileAttr(_DebugAttr):
+class DIFileAttr(_DebugAttr, name="cuda_tile.di_file", since="13.1", parameters=("filename", "directory")):
     """A source file and the directory that its name is relative to."""
 
-    name = "cuda_tile.di_file"
-    since = "13.1"
     asm_alias = "di_file"
-    parameters = ("filename", "directory")
 
     filename: str
     directory: str
@@ -128,23 +125,18 @@ class DIFileAttr(_DebugAttr):
         return cls(name, directory)  # type: ignore[return-value]
 
 
-class DICompileUnitAttr(_DebugAttr):
+class DICompileUnitAttr(_DebugAttr, name="cuda_tile.di_compile_unit", since="13.1", parameters=("file",)):
     """A compilation unit: source that was compiled together."""
 
-    name = "cuda_tile.di_compile_unit"
-    since = "13.1"
     asm_alias = "di_compile_unit"
-    parameters = ("file",)
     struct = (("file", "file", "file"),)
 
     file: DIFileAttr
 
 
-class DISubprogramAttr(_DebugAttr):
+class DISubprogramAttr(_DebugAttr, name="cuda_tile.di_subprogram", since="13.1"):
     """A function of the source; `linkage_name` is the kernel's name."""
 
-    name = "cuda_tile.di_subprogram"
-    since = "13.1"
     asm_alias = "di_subprogram"
     parameters = ("file", "line", "subprogram_name", "linkage_name", "compile_unit", "scope_line")
     struct = (
@@ -164,11 +156,9 @@ class DISubprogramAttr(_DebugAttr):
     scope_line: int
 
 
-class DILexicalBlockAttr(_DebugAttr):
+class DILexicalBlockAttr(_DebugAttr, name="cuda_tile.di_lexical_block", since="13.1"):
     """A block inside a function of the source."""
 
-    name = "cuda_tile.di_lexical_block"
-    since = "13.1"
     asm_alias = "di_lexical_block"
     parameters = ("scope", "file", "line", "column")
     struct = (

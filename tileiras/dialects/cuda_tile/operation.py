@@ -25,7 +25,7 @@ from .attributes import (
 from .types import NAMESPACE, NUMBER_WORDS, TileType, is_number, write_type
 
 if TYPE_CHECKING:
-    from tileiras.ir import Argument, Parser, Printer
+    from tileiras.ir import Argument, DictAttr, Parser, Printer
 
 DENSE_WORDS = (
     "i1 or i8 or i16 or i32 or i64 or f16 or bf16 or f32 or f64 or tf32 or f8E4M3FN or f8E5M2 or f8E8M0FNU or f4E2M1FN"
@@ -243,20 +243,22 @@ def parse_arguments(parser: Parser) -> tuple[list[Any], list[Any]]:
     return arguments, types
 
 
-def write_arguments(printer: Printer, region: Region) -> None:
-    """`(%name: type, ...)` for the arguments of a region's entry block."""
+def write_arguments(printer: Printer, region: Region, attributes: Sequence[DictAttr] = ()) -> None:
+    """`(%name: type {attributes}, ...)` for the arguments of a region's entry block."""
     printer.write("(")
     for number, argument in enumerate(region.blocks[0].arguments if region.blocks else ()):
         printer.write(", " if number else "")
         printer.print_operand(argument)
         printer.write(": ")
         write_type(printer, argument.type)
+        if number < len(attributes):
+            printer.print_optional_attr_dict(dict(attributes[number].items))
     printer.write(")")
 
 
 def parse_constant(parser: Parser) -> DenseElementsAttr:
     """`<f32: 1.0> : tile<4xf32>`: the elements with their type in front, then the type of the whole."""
-    from tileiras.ir.dense_format import parse_dense_literal
+    from tileiras.ir.text.dense_format import parse_dense_literal
 
     parser.parse_punctuation("<")
     wanted = f"expect element type to be one of {DENSE_WORDS} values, but got"
@@ -279,7 +281,7 @@ def parse_constant(parser: Parser) -> DenseElementsAttr:
 
 
 def write_constant(printer: Printer, value: DenseElementsAttr) -> None:
-    from tileiras.ir.dense_format import dense_text
+    from tileiras.ir.text.dense_format import dense_text
 
     printer.write("<")
     write_type(printer, value.type.element_type)

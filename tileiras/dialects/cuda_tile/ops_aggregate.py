@@ -122,12 +122,9 @@ class _Aggregate(TileOp):
                 )
 
 
-class ReduceOp(_Aggregate):
+class ReduceOp(_Aggregate, name="cuda_tile.reduce", since="13.1", opcode=0x58):
     """Combines all elements along `dim`, which the results do not have any more."""
 
-    name = "cuda_tile.reduce"
-    since = "13.1"
-    opcode = 0x58
     identities = attribute(ArrayAttr, "per tile, the value that combining with changes nothing")
     results = variadic_result(TileType, "the combined elements")
     body = region("how two elements are combined")
@@ -169,12 +166,9 @@ class ReduceOp(_Aggregate):
         ]
 
 
-class ScanOp(_Aggregate):
+class ScanOp(_Aggregate, name="cuda_tile.scan", since="13.1", opcode=0x5E):
     """Running combination along `dim`: each element is combined with all before it."""
 
-    name = "cuda_tile.scan"
-    since = "13.1"
-    opcode = 0x5E
     reverse = attribute(BoolAttr, "whether to start at the end")
     identities = attribute(ArrayAttr, "per tile, the value that combining with changes nothing")
     results = variadic_result(TileType, "the running values")

@@ -65,55 +65,29 @@ class _RoundedBinary(FloatBinary):
         verify_flush_to_zero(self)
 
 
-class AbsFOp(FloatUnary):
+class AbsFOp(FloatUnary, name="cuda_tile.absf", since="13.1", opcode=0x0, traits=(SameOperandsAndResultShape,)):
     """Floating-point absolute value."""
 
-    name = "cuda_tile.absf"
-    since = "13.1"
-    opcode = 0x0
-    traits = (SameOperandsAndResultShape,)
 
-
-class NegFOp(FloatUnary):
+class NegFOp(FloatUnary, name="cuda_tile.negf", since="13.1", opcode=0x4F):
     """Floating-point negation: flips the sign, of NaN as well."""
 
-    name = "cuda_tile.negf"
-    since = "13.1"
-    opcode = 0x4F
 
-
-class AddFOp(_RoundedBinary):
+class AddFOp(_RoundedBinary, name="cuda_tile.addf", since="13.1", opcode=0x2, traits=(Commutative,)):
     """Floating-point sum."""
 
-    name = "cuda_tile.addf"
-    since = "13.1"
-    opcode = 0x2
-    traits = (Commutative,)
 
-
-class SubFOp(_RoundedBinary):
+class SubFOp(_RoundedBinary, name="cuda_tile.subf", since="13.1", opcode=0x67):
     """Floating-point difference."""
 
-    name = "cuda_tile.subf"
-    since = "13.1"
-    opcode = 0x67
 
-
-class MulFOp(_RoundedBinary):
+class MulFOp(_RoundedBinary, name="cuda_tile.mulf", since="13.1", opcode=0x4C, traits=(Commutative,)):
     """Floating-point product."""
 
-    name = "cuda_tile.mulf"
-    since = "13.1"
-    opcode = 0x4C
-    traits = (Commutative,)
 
-
-class DivFOp(FloatBinary):
+class DivFOp(FloatBinary, name="cuda_tile.divf", since="13.1", opcode=0x14):
     """Floating-point quotient, rounded as IEEE says or (f32 only) approximated."""
 
-    name = "cuda_tile.divf"
-    since = "13.1"
-    opcode = 0x14
     rounding_mode = attribute(RoundingModeAttr, ROUNDING + "; `approx` and `full` are within 2 ulp")
     flush_to_zero = attribute(UnitAttr, FTZ, optional=True)
     assembly_format = (
@@ -124,24 +98,16 @@ class DivFOp(FloatBinary):
         verify_divide_modifiers(self, ("nearest_even", "zero", "negative_inf", "positive_inf", "approx", "full"))
 
 
-class RemFOp(FloatBinary):
+class RemFOp(FloatBinary, name="cuda_tile.remf", since="13.1", opcode=0x59):
     """Remainder of the division rounded towards zero; it has the sign of the dividend."""
-
-    name = "cuda_tile.remf"
-    since = "13.1"
-    opcode = 0x59
 
 
 FmaTile = TileOf(f16, bf16, f32, f64)
 
 
-class FmaOp(TileOp):
+class FmaOp(TileOp, name="cuda_tile.fma", since="13.1", opcode=0x28, group="Floating Point"):
     """`lhs * rhs + acc`, rounded once."""
 
-    name = "cuda_tile.fma"
-    group = "Floating Point"
-    since = "13.1"
-    opcode = 0x28
     traits = (Pure, AllTypesMatch("lhs", "rhs", "acc", "result"))
     lhs = operand(FmaTile, "left factor")
     rhs = operand(FmaTile, "right factor")
@@ -167,29 +133,17 @@ class _Extremum(FloatBinary):
         verify_flush_to_zero(self)
 
 
-class MaxFOp(_Extremum):
+class MaxFOp(_Extremum, name="cuda_tile.maxf", since="13.1", opcode=0x45):
     """Floating-point maximum; +0 is larger than -0."""
 
-    name = "cuda_tile.maxf"
-    since = "13.1"
-    opcode = 0x45
 
-
-class MinFOp(_Extremum):
+class MinFOp(_Extremum, name="cuda_tile.minf", since="13.1", opcode=0x47):
     """Floating-point minimum; -0 is smaller than +0."""
 
-    name = "cuda_tile.minf"
-    since = "13.1"
-    opcode = 0x47
 
-
-class CmpFOp(ComparesOperands, TileOp):
+class CmpFOp(ComparesOperands, TileOp, name="cuda_tile.cmpf", since="13.1", opcode=0xE, group="Floating Point"):
     """Floating-point comparison."""
 
-    name = "cuda_tile.cmpf"
-    group = "Floating Point"
-    since = "13.1"
-    opcode = 0xE
     traits = (Pure, AllTypesMatch("lhs", "rhs"))
     comparison_predicate = attribute(ComparisonPredicateAttr, "the relation that is tested")
     comparison_ordering = attribute(ComparisonOrderingAttr, "what a NaN operand makes of it")

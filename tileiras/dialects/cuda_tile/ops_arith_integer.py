@@ -60,21 +60,13 @@ class _WithSignedness(IntBinary):
     assembly_format = "$lhs `,` $rhs custom<Signedness>($signedness) " + _TAIL
 
 
-class AbsIOp(IntUnary):
+class AbsIOp(IntUnary, name="cuda_tile.absi", since="13.1", opcode=0x1, traits=(SameOperandsAndResultShape,)):
     """Absolute value of signed integers, as an unsigned one."""
 
-    name = "cuda_tile.absi"
-    since = "13.1"
-    opcode = 0x1
-    traits = (SameOperandsAndResultShape,)
 
-
-class NegIOp(IntUnary):
+class NegIOp(IntUnary, name="cuda_tile.negi", since="13.1", opcode=0x50):
     """Negation of signed integers."""
 
-    name = "cuda_tile.negi"
-    since = "13.1"
-    opcode = 0x50
     overflow = attribute(IntegerOverflowAttr, OVERFLOW, default=_NO_PROMISE, since="13.2")
     assembly_format = "$source (`overflow` `` $overflow^)? " + _TAIL
 
@@ -86,39 +78,21 @@ class NegIOp(IntUnary):
             raise VerifyError("'no_unsigned_wrap' overflow flag is not supported")
 
 
-class AddIOp(_WithOverflow):
+class AddIOp(_WithOverflow, name="cuda_tile.addi", since="13.1", opcode=0x3, traits=(Commutative,)):
     """Integer sum."""
 
-    name = "cuda_tile.addi"
-    since = "13.1"
-    opcode = 0x3
-    traits = (Commutative,)
 
-
-class SubIOp(_WithOverflow):
+class SubIOp(_WithOverflow, name="cuda_tile.subi", since="13.1", opcode=0x68):
     """Integer difference."""
 
-    name = "cuda_tile.subi"
-    since = "13.1"
-    opcode = 0x68
 
-
-class MulIOp(_WithOverflow):
+class MulIOp(_WithOverflow, name="cuda_tile.muli", since="13.1", opcode=0x4E, traits=(Commutative,)):
     """Low half of the product."""
 
-    name = "cuda_tile.muli"
-    since = "13.1"
-    opcode = 0x4E
-    traits = (Commutative,)
 
-
-class MulhiIOp(TileOp):
+class MulhiIOp(TileOp, name="cuda_tile.mulhii", since="13.1", opcode=0x4D, group="Integer"):
     """High half of the product of unsigned integers."""
 
-    name = "cuda_tile.mulhii"
-    group = "Integer"
-    since = "13.1"
-    opcode = 0x4D
     traits = (Pure, AllTypesMatch("x", "y", "result"))
     x = operand(IntTile, "left factor")
     y = operand(IntTile, "right factor")
@@ -126,16 +100,12 @@ class MulhiIOp(TileOp):
     assembly_format = "$x `,` $y " + _TAIL
 
 
-class DivIOp(TileOp):
+class DivIOp(TileOp, name="cuda_tile.divi", since="13.1", opcode=0x15, group="Integer"):
     """Integer quotient, rounded towards zero by default.
 
     Dividing by zero, and the smallest signed number by -1, is undefined.
     """
 
-    name = "cuda_tile.divi"
-    group = "Integer"
-    since = "13.1"
-    opcode = 0x15
     # A division by zero is undefined, so that the operation must not be speculated: it is not Pure.
     traits = (NoMemoryEffect, AllTypesMatch("lhs", "rhs", "result"))
     lhs = operand(IntTile, "dividend")
@@ -155,54 +125,31 @@ class DivIOp(TileOp):
             raise VerifyError("rounding mode 'negative_inf' is not allowed with 'unsigned' flag")
 
 
-class RemIOp(_WithSignedness):
+class RemIOp(_WithSignedness, name="cuda_tile.remi", since="13.1", opcode=0x5A):
     """Remainder of the division rounded towards zero; it has the sign of the dividend."""
 
-    name = "cuda_tile.remi"
-    since = "13.1"
-    opcode = 0x5A
     traits = (AllShapesMatch("result", "lhs", "rhs"),)
 
 
-class MaxIOp(_WithSignedness):
+class MaxIOp(_WithSignedness, name="cuda_tile.maxi", since="13.1", opcode=0x46):
     """Integer maximum."""
 
-    name = "cuda_tile.maxi"
-    since = "13.1"
-    opcode = 0x46
 
-
-class MinIOp(_WithSignedness):
+class MinIOp(_WithSignedness, name="cuda_tile.mini", since="13.1", opcode=0x48):
     """Integer minimum."""
 
-    name = "cuda_tile.mini"
-    since = "13.1"
-    opcode = 0x48
 
-
-class ShLIOp(_WithOverflow):
+class ShLIOp(_WithOverflow, name="cuda_tile.shli", since="13.1", opcode=0x60):
     """Shift to the left by an unsigned amount; a zero comes in."""
 
-    name = "cuda_tile.shli"
-    since = "13.1"
-    opcode = 0x60
 
-
-class ShRIOp(_WithSignedness):
+class ShRIOp(_WithSignedness, name="cuda_tile.shri", since="13.1", opcode=0x61):
     """Shift to the right by an unsigned amount; signed operands keep their sign."""
 
-    name = "cuda_tile.shri"
-    since = "13.1"
-    opcode = 0x61
 
-
-class CmpIOp(ComparesOperands, TileOp):
+class CmpIOp(ComparesOperands, TileOp, name="cuda_tile.cmpi", since="13.1", opcode=0xF, group="Integer"):
     """Integer comparison."""
 
-    name = "cuda_tile.cmpi"
-    group = "Integer"
-    since = "13.1"
-    opcode = 0xF
     traits = (Pure, AllTypesMatch("lhs", "rhs"))
     comparison_predicate = attribute(ComparisonPredicateAttr, "the relation that is tested")
     lhs = operand(IntTile, "left operand")

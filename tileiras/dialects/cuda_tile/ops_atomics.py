@@ -46,13 +46,9 @@ def _verify_pointee(op: AtomicCASTkoOp | AtomicRMWTkoOp, name: str) -> Any:
     return element
 
 
-class AtomicRMWTkoOp(TileOp):
+class AtomicRMWTkoOp(TileOp, name="cuda_tile.atomic_rmw_tko", since="13.1", opcode=0x8, group="Atomics"):
     """Combines a tile into memory through each pointer whose mask is set; returns the old values."""
 
-    name = "cuda_tile.atomic_rmw_tko"
-    group = "Atomics"
-    since = "13.1"
-    opcode = 0x8
     traits = (
         MemoryRead,
         MemoryWrite,
@@ -84,13 +80,9 @@ class AtomicRMWTkoOp(TileOp):
         verify_atomic_ordering(self)
 
 
-class AtomicCASTkoOp(TileOp):
+class AtomicCASTkoOp(TileOp, name="cuda_tile.atomic_cas_tko", since="13.1", opcode=0x7, group="Atomics"):
     """Writes `val` where memory holds `cmp`; returns the old values."""
 
-    name = "cuda_tile.atomic_cas_tko"
-    group = "Atomics"
-    since = "13.1"
-    opcode = 0x7
     traits = (
         MemoryRead,
         MemoryWrite,
@@ -123,13 +115,9 @@ class AtomicCASTkoOp(TileOp):
         verify_atomic_ordering(self)
 
 
-class AtomicRedViewTkoOp(TileOp):
+class AtomicRedViewTkoOp(TileOp, name="cuda_tile.atomic_red_view_tko", since="13.3", opcode=0x75, group="Atomics"):
     """Combines a tile into the tile of a view that the indices name; gives nothing back."""
 
-    name = "cuda_tile.atomic_red_view_tko"
-    group = "Atomics"
-    since = "13.3"
-    opcode = 0x75
     traits = (MemoryRead, MemoryWrite, AttrSizedOperandSegments)
     memory_ordering_semantics = attribute(MemoryOrderingSemanticsAttr, "always relaxed")
     memory_scope = attribute(MemoryScopeAttr, "`tl_blk` or `device`")

@@ -7,31 +7,13 @@ from tileiras.ir import Commutative
 from .ops_arith_integer import IntBinary
 
 
-class AndIOp(IntBinary):
+class AndIOp(IntBinary, name="cuda_tile.andi", since="13.1", opcode=0x4, group="Bitwise", traits=(Commutative,)):
     """Bitwise and."""
 
-    name = "cuda_tile.andi"
-    group = "Bitwise"
-    since = "13.1"
-    opcode = 0x4
-    traits = (Commutative,)
 
-
-class OrIOp(IntBinary):
+class OrIOp(IntBinary, name="cuda_tile.ori", since="13.1", opcode=0x52, group="Bitwise", traits=(Commutative,)):
     """Bitwise or."""
 
-    name = "cuda_tile.ori"
-    group = "Bitwise"
-    since = "13.1"
-    opcode = 0x52
-    traits = (Commutative,)
 
-
-class XOrIOp(IntBinary):
+class XOrIOp(IntBinary, name="cuda_tile.xori", since="13.1", opcode=0x6C, group="Bitwise", traits=(Commutative,)):
     """Bitwise exclusive or."""
-
-    name = "cuda_tile.xori"
-    group = "Bitwise"
-    since = "13.1"
-    opcode = 0x6C
-    traits = (Commutative,)

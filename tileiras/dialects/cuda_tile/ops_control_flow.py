@@ -77,22 +77,16 @@ class _Exit(TileOp):
         return parent
 
 
-class YieldOp(_Exit):
+class YieldOp(_Exit, name="cuda_tile.yield", since="13.1", opcode=0x6D):
     """Gives the values of a region to the operation around it."""
 
-    name = "cuda_tile.yield"
-    since = "13.1"
-    opcode = 0x6D
     traits = (Pure, ReturnLike, ParentOneOf("cuda_tile.if", "cuda_tile.reduce", "cuda_tile.scan"))
     operands = variadic_operand(any_value, "the values")
 
 
-class BreakOp(_Exit):
+class BreakOp(_Exit, name="cuda_tile.break", since="13.1", opcode=0xA):
     """Leaves the innermost `loop`; the values are the loop's results."""
 
-    name = "cuda_tile.break"
-    since = "13.1"
-    opcode = 0xA
     traits = (ReturnLike, Leaves("cuda_tile.loop"), ParentOneOf("cuda_tile.if", "cuda_tile.loop"))
     operands = variadic_operand(any_value, "the results of the loop")
 
@@ -108,12 +102,9 @@ class BreakOp(_Exit):
             )
 
 
-class ContinueOp(_Exit):
+class ContinueOp(_Exit, name="cuda_tile.continue", since="13.1", opcode=0x11):
     """Starts the next iteration of the innermost loop with new loop-carried values."""
 
-    name = "cuda_tile.continue"
-    since = "13.1"
-    opcode = 0x11
     traits = (
         Terminator,
         Leaves("cuda_tile.for", "cuda_tile.loop"),
@@ -137,15 +128,12 @@ class ContinueOp(_Exit):
             )
 
 
-class ReturnOp(_Exit):
+class ReturnOp(_Exit, name="cuda_tile.return", since="13.1", opcode=0x5C):
     """Ends the kernel for this tile block.
 
     A `loop` may hold one, as the vendor's 13.4 has it and its front end writes it; the public 13.3 release does not.
     """
 
-    name = "cuda_tile.return"
-    since = "13.1"
-    opcode = 0x5C
     traits = (ReturnLike, Leaves("cuda_tile.entry"), ParentOneOf("cuda_tile.entry", "cuda_tile.if", "cuda_tile.loop"))
     operands = variadic_operand(any_type, "nothing: kernels return nothing")
 
@@ -176,13 +164,9 @@ class ReturnOp(_Exit):
 # ---- if ------------------------------------------------------------------------------------------------------------
 
 
-class IfOp(TileOp):
+class IfOp(TileOp, name="cuda_tile.if", since="13.1", opcode=0x32, group="Control Flow"):
     """Runs one of two regions; the values that it yields are the results."""
 
-    name = "cuda_tile.if"
-    group = "Control Flow"
-    since = "13.1"
-    opcode = 0x32
     traits = (
         NoRegionArguments,
         RecursiveMemoryEffects,
@@ -291,15 +275,12 @@ def _typed(arguments: Sequence[Any], types: Sequence[Any]) -> list[Any]:
     return list(arguments)
 
 
-class ForOp(_Loop):
+class ForOp(_Loop, name="cuda_tile.for", since="13.1", opcode=0x29):
     """Counts from the lower bound, included, to the upper, excluded, carrying values from iteration to iteration.
 
     The region takes the counter and the carried values; `continue` hands on the latter.  The step is positive.
     """
 
-    name = "cuda_tile.for"
-    since = "13.1"
-    opcode = 0x29
     traits = (
         AllTypesMatch("lowerBound", "upperBound", "step"),
         GroupTypesMatch("initValues", "resultValues"),
@@ -388,15 +369,12 @@ class ForOp(_Loop):
         printer.print_optional_attr_dict(self.attributes, ("unsignedCmp",))
 
 
-class LoopOp(_Loop):
+class LoopOp(_Loop, name="cuda_tile.loop", since="13.1", opcode=0x41):
     """Repeats its body until a `break`, carrying values from iteration to iteration.
 
     `continue` hands on the carried values; the results, whose types are their own, come from `break`.
     """
 
-    name = "cuda_tile.loop"
-    since = "13.1"
-    opcode = 0x41
     traits = (
         RecursiveMemoryEffects,
         MayNotTerminate,

@@ -48,12 +48,9 @@ class _NumberConversion(TileOp):
     traits = (Pure, AllShapesMatch("from", "to"))
 
 
-class BitcastOp(_Conversion):
+class BitcastOp(_Conversion, name="cuda_tile.bitcast", since="13.1", opcode=0x9):
     """The same bits as another type of the same width."""
 
-    name = "cuda_tile.bitcast"
-    since = "13.1"
-    opcode = 0x9
     source = operand(NumberTile, "the input")
     result = result(NumberTile, "its bits, read as another type")
 
@@ -69,42 +66,30 @@ class BitcastOp(_Conversion):
             )
 
 
-class IntToPtrOp(_Conversion):
+class IntToPtrOp(_Conversion, name="cuda_tile.int_to_ptr", since="13.1", opcode=0x33):
     """Addresses as pointers."""
 
-    name = "cuda_tile.int_to_ptr"
-    since = "13.1"
-    opcode = 0x33
     source = operand(I64Tile, "addresses")
     result = result(PointerTile, "pointers to them")
 
 
-class PtrToIntOp(_Conversion):
+class PtrToIntOp(_Conversion, name="cuda_tile.ptr_to_int", since="13.1", opcode=0x56):
     """Pointers as addresses."""
 
-    name = "cuda_tile.ptr_to_int"
-    since = "13.1"
-    opcode = 0x56
     source = operand(PointerTile, "pointers")
     result = result(I64Tile, "their addresses")
 
 
-class PtrToPtrOp(_Conversion):
+class PtrToPtrOp(_Conversion, name="cuda_tile.ptr_to_ptr", since="13.1", opcode=0x57):
     """The same addresses as pointers to another type."""
 
-    name = "cuda_tile.ptr_to_ptr"
-    since = "13.1"
-    opcode = 0x57
     source = operand(PointerTile, "pointers")
     result = result(PointerTile, "pointers to the same places")
 
 
-class ExtIOp(_NumberConversion):
+class ExtIOp(_NumberConversion, name="cuda_tile.exti", since="13.1", opcode=0x25):
     """Wider integers of the same value."""
 
-    name = "cuda_tile.exti"
-    since = "13.1"
-    opcode = 0x25
     source = operand(Int4Tile, "the input", name="from")
     signedness = attribute(SignednessAttr, "whether the input is read as signed or unsigned")
     to = result(Int4Tile, "the wider integers")
@@ -117,12 +102,9 @@ class ExtIOp(_NumberConversion):
             raise VerifyError("extending to smaller or identical integer")
 
 
-class TruncIOp(_NumberConversion):
+class TruncIOp(_NumberConversion, name="cuda_tile.trunci", since="13.1", opcode=0x6B):
     """Narrower integers: the low bits."""
 
-    name = "cuda_tile.trunci"
-    since = "13.1"
-    opcode = 0x6B
     source = operand(Int4Tile, "the input", name="from")
     overflow = attribute(
         IntegerOverflowAttr, "what may be assumed about the bits that are lost", default=IntegerOverflowAttr("none")
@@ -137,12 +119,9 @@ class TruncIOp(_NumberConversion):
             raise VerifyError("truncating to larger or identical integer")
 
 
-class IToFOp(_NumberConversion):
+class IToFOp(_NumberConversion, name="cuda_tile.itof", since="13.1", opcode=0x3B):
     """Integers as floating-point numbers."""
 
-    name = "cuda_tile.itof"
-    since = "13.1"
-    opcode = 0x3B
     source = operand(IntTile, "the input", name="from")
     signedness = attribute(SignednessAttr, "whether the input is read as signed or unsigned")
     rounding_mode = attribute(RoundingModeAttr, ROUNDING)
@@ -162,12 +141,9 @@ class IToFOp(_NumberConversion):
             raise VerifyError("invalid rounding mode specified. Only 'nearest_even' is supported")
 
 
-class FToFOp(_NumberConversion):
+class FToFOp(_NumberConversion, name="cuda_tile.ftof", since="13.1", opcode=0x2A):
     """Floating-point numbers in another format."""
 
-    name = "cuda_tile.ftof"
-    since = "13.1"
-    opcode = 0x2A
     source = operand(FloatTile, "the input", name="from")
     rounding_mode = attribute(RoundingModeAttr, ROUNDING, default=RoundingModeAttr("nearest_even"))
     to = result(FloatTile, "the converted numbers")
@@ -219,12 +195,9 @@ def _modes_since_13_4(source: FloatType, target: FloatType) -> tuple[tuple[str, 
     return ("nearest_even", "zero"), f". {words}"
 
 
-class FToIOp(_NumberConversion):
+class FToIOp(_NumberConversion, name="cuda_tile.ftoi", since="13.1", opcode=0x2B):
     """Floating-point numbers as integers, towards zero."""
 
-    name = "cuda_tile.ftoi"
-    since = "13.1"
-    opcode = 0x2B
     source = operand(FloatTile, "the input", name="from")
     signedness = attribute(SignednessAttr, "whether the result is signed or unsigned")
     rounding_mode = attribute(RoundingModeAttr, ROUNDING)

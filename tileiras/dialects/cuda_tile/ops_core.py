@@ -50,13 +50,9 @@ _SOURCE = "attr-dict `:` custom<CudaTileType>(type($source)) `->` custom<CudaTil
 SCALAR_I32 = TileType((), i32)
 
 
-class ConstantOp(TileOp):
+class ConstantOp(TileOp, name="cuda_tile.constant", since="13.1", opcode=0x10, traits=(ConstantLike, Pure)):
     """A tile that is known when compiling."""
 
-    name = "cuda_tile.constant"
-    since = "13.1"
-    opcode = 0x10
-    traits = (ConstantLike, Pure)
     value = attribute(TileConstant(), "the elements")
     result = result(NumberTile, "the tile")
     assembly_format = "custom<DenseTypedElementsAttr>($value, type($result)) attr-dict"
@@ -124,13 +120,9 @@ def constant_bool(value: Value) -> bool | None:
     return None if bits is None else bool(bits)
 
 
-class IotaOp(TileOp):
+class IotaOp(TileOp, name="cuda_tile.iota", since="13.1", opcode=0x3A, traits=(Pure,)):
     """0, 1, 2, ... in a tile of rank 1; the largest number fits the element type read as unsigned."""
 
-    name = "cuda_tile.iota"
-    since = "13.1"
-    opcode = 0x3A
-    traits = (Pure,)
     result = result(IntTile, "the numbers")
     assembly_format = "attr-dict `:` custom<CudaTileType>(type($result))"
 
@@ -147,12 +139,9 @@ class IotaOp(TileOp):
             )
 
 
-class ReshapeOp(TileOp):
+class ReshapeOp(TileOp, name="cuda_tile.reshape", since="13.1", opcode=0x5B):
     """The same elements, in row-major order, under another shape."""
 
-    name = "cuda_tile.reshape"
-    since = "13.1"
-    opcode = 0x5B
     traits = (Pure, SameOperandsAndResultElementType)
     source = operand(TileType, "the input")
     result = result(TileType, "the same elements")
@@ -168,12 +157,9 @@ class ReshapeOp(TileOp):
         return [(self.result, "reshape")]
 
 
-class BroadcastOp(TileOp):
+class BroadcastOp(TileOp, name="cuda_tile.broadcast", since="13.1", opcode=0xB):
     """Repeats the input along the dimensions in which its size is 1."""
 
-    name = "cuda_tile.broadcast"
-    since = "13.1"
-    opcode = 0xB
     traits = (Pure, AllRanksMatch("source", "result"), SameOperandsAndResultElementType)
     source = operand(TileType, "the input")
     result = result(TileType, "the repeated elements")
@@ -193,12 +179,9 @@ class BroadcastOp(TileOp):
         return [(self.result, "bcast")]
 
 
-class PermuteOp(TileOp):
+class PermuteOp(TileOp, name="cuda_tile.permute", since="13.1", opcode=0x53):
     """Reorders dimensions: dimension `i` of the result is dimension `permutation[i]` of the input."""
 
-    name = "cuda_tile.permute"
-    since = "13.1"
-    opcode = 0x53
     traits = (Pure, ElementTypesMatch("source", "result"), AllRanksMatch("source", "result"))
     source = operand(TileType, "the input")
     permutation = attribute(I32ArrayAttr, "which dimension comes where")
@@ -231,12 +214,9 @@ class PermuteOp(TileOp):
                 )
 
 
-class CatOp(TileOp):
+class CatOp(TileOp, name="cuda_tile.cat", since="13.1", opcode=0xC):
     """Puts two tiles next to each other along `dim`."""
 
-    name = "cuda_tile.cat"
-    since = "13.1"
-    opcode = 0xC
     traits = (Pure, AllRanksMatch("lhs", "rhs", "result"), ElementTypesMatch("lhs", "rhs", "result"))
     lhs = operand(TileType, "the tile that comes first")
     rhs = operand(TileType, "the tile that follows")
@@ -284,12 +264,9 @@ def _verify_parts(
         raise VerifyError(f"expected {whole.rank} indices, but got {len(indices)}")
 
 
-class ExtractOp(TileOp):
+class ExtractOp(TileOp, name="cuda_tile.extract", since="13.1", opcode=0x26):
     """One of the equal parts of a tile; the indices count parts."""
 
-    name = "cuda_tile.extract"
-    since = "13.1"
-    opcode = 0x26
     traits = (Pure, AllRanksMatch("source", "result"))
     source = operand(TileType, "the tile to cut")
     indices = variadic_operand(ScalarI32, "which part, per dimension")
@@ -315,12 +292,9 @@ class ExtractOp(TileOp):
                 yield f"extract index {number} value {found} may be out of bounds (max valid index: {last})"
 
 
-class InsertOp(TileOp):
+class InsertOp(TileOp, name="cuda_tile.insert", since="13.4", opcode=0x76):
     """A tile with one of its equal parts replaced; the indices count parts."""
 
-    name = "cuda_tile.insert"
-    since = "13.4"
-    opcode = 0x76
     traits = (Pure, AllTypesMatch("destination", "result"))
     source = operand(TileType, "the new part")
     destination = operand(TileType, "the tile around it")
@@ -335,12 +309,9 @@ class InsertOp(TileOp):
         _verify_parts(self, self.destination.type, self.source.type, ("result", "source"), self.indices)
 
 
-class SelectOp(TileOp):
+class SelectOp(TileOp, name="cuda_tile.select", since="13.1", opcode=0x5F):
     """Elements of one tile where the condition holds, of the other where it does not."""
 
-    name = "cuda_tile.select"
-    since = "13.1"
-    opcode = 0x5F
     traits = (
         Pure,
         AllTypesMatch("val_if_true", "val_if_false", "result"),
@@ -392,12 +363,9 @@ def _select_elements(
     return DenseElementsAttr(type, b"".join(picked))
 
 
-class OffsetOp(TileOp):
+class OffsetOp(TileOp, name="cuda_tile.offset", since="13.1", opcode=0x51):
     """Pointers moved by a signed number of elements."""
 
-    name = "cuda_tile.offset"
-    since = "13.1"
-    opcode = 0x51
     traits = (Pure, AllTypesMatch("result", "ptr"), SameOperandsAndResultShape)
     ptr = operand(PointerTile, "where from")
     offset = operand(IntTile, "how many elements further")
@@ -431,22 +399,16 @@ class _Packing(TileOp):
             )
 
 
-class PackOp(_Packing):
+class PackOp(_Packing, name="cuda_tile.pack", since="13.3", opcode=0x6F):
     """The bytes that hold a tile, low bits first."""
 
-    name = "cuda_tile.pack"
-    since = "13.3"
-    opcode = 0x6F
     source = operand(Number4Tile, "the input")
     result = result(I8Tile, "its bytes")
 
 
-class UnpackOp(_Packing):
+class UnpackOp(_Packing, name="cuda_tile.unpack", since="13.3", opcode=0x70):
     """The tile that bytes hold."""
 
-    name = "cuda_tile.unpack"
-    since = "13.3"
-    opcode = 0x70
     source = operand(I8Tile, "the bytes")
     result = result(Number4Tile, "the tile in them")
 
@@ -461,24 +423,18 @@ class _GridQuery(TileOp):
         return [SCALAR_I32] * 3
 
 
-class GetTileBlockIdOp(_GridQuery):
+class GetTileBlockIdOp(_GridQuery, name="cuda_tile.get_tile_block_id", since="13.1", opcode=0x30):
     """The coordinates of the running tile block in the grid."""
 
-    name = "cuda_tile.get_tile_block_id"
-    since = "13.1"
-    opcode = 0x30
     blockId_x = result(ScalarI32, "place along x")
     blockId_y = result(ScalarI32, "place along y")
     blockId_z = result(ScalarI32, "place along z")
     assembly_format = "attr-dict `:` custom<CudaTileType>(type($blockId_x))"
 
 
-class GetNumTileBlocksOp(_GridQuery):
+class GetNumTileBlocksOp(_GridQuery, name="cuda_tile.get_num_tile_blocks", since="13.1", opcode=0x2E):
     """The number of tile blocks of the grid."""
 
-    name = "cuda_tile.get_num_tile_blocks"
-    since = "13.1"
-    opcode = 0x2E
     gridSize_x = result(ScalarI32, "blocks along x")
     gridSize_y = result(ScalarI32, "blocks along y")
     gridSize_z = result(ScalarI32, "blocks along z")

@@ -25,13 +25,9 @@ from .ops_memory import TOKEN
 from .types import TileType, TokenType
 
 
-class AssumeOp(TileOp):
+class AssumeOp(TileOp, name="cuda_tile.assume", since="13.1", opcode=0x6, group="Miscellaneous"):
     """The input, about which the predicate may be taken for granted; undefined behaviour when it does not hold."""
 
-    name = "cuda_tile.assume"
-    group = "Miscellaneous"
-    since = "13.1"
-    opcode = 0x6
     # Not Pure in the language: the assumption holds where it stands, and must not be dropped if unused.
     traits = (AllTypesMatch("value", "result"),)
     value = operand(any_type, "a tile or tensor view")
@@ -60,14 +56,9 @@ class AssumeOp(TileOp):
         return [(self.results[0], f"assume_{named}")]
 
 
-class AssertOp(TileOp):
+class AssertOp(TileOp, name="cuda_tile.assert", since="13.1", opcode=0x5, group="Control Flow", traits=(MemoryWrite,)):
     """Stops the kernel with a message when an element of the condition does not hold."""
 
-    name = "cuda_tile.assert"
-    group = "Control Flow"
-    since = "13.1"
-    opcode = 0x5
-    traits = (MemoryWrite,)
     condition = operand(I1Tile, "what has to hold")
     message = attribute(StringAttr, "what is said otherwise")
     assembly_format = "$condition `,` $message attr-dict `:` custom<CudaTileType>(type($condition))"
@@ -77,13 +68,9 @@ FORMAT_ENDS = frozenset("diuoxXeEfFgGaAcsSpn%")
 """Characters that end an expression in a format string, as printf has them (S is the wide string)."""
 
 
-class PrintTkoOp(TileOp):
+class PrintTkoOp(TileOp, name="cuda_tile.print_tko", since="13.1", opcode=0x55, group="Miscellaneous"):
     """Prints tiles with a format string in which every `%` expression stands for one of them."""
 
-    name = "cuda_tile.print_tko"
-    group = "Miscellaneous"
-    since = "13.1"
-    opcode = 0x55
     traits = (MemoryWrite, AttrSizedOperandSegments)
     str = attribute(StringAttr, "the format")
     args = variadic_operand(TileType, "what is printed")

@@ -28,68 +28,37 @@ _FULL = RoundingModeAttr("full")
 ACCURACY = "`full`, or `approx` for the fast approximation (f32 only)"
 
 
-class CeilOp(FloatUnary):
+class CeilOp(FloatUnary, name="cuda_tile.ceil", since="13.1", opcode=0xD):
     """Smallest whole number that is not below the input."""
 
-    name = "cuda_tile.ceil"
-    since = "13.1"
-    opcode = 0xD
 
-
-class FloorOp(FloatUnary):
+class FloorOp(FloatUnary, name="cuda_tile.floor", since="13.1", opcode=0x27):
     """Largest whole number that is not above the input."""
 
-    name = "cuda_tile.floor"
-    since = "13.1"
-    opcode = 0x27
 
-
-class CosOp(FloatUnary):
+class CosOp(FloatUnary, name="cuda_tile.cos", since="13.1", opcode=0x12):
     """Cosine."""
 
-    name = "cuda_tile.cos"
-    since = "13.1"
-    opcode = 0x12
 
-
-class CosHOp(FloatUnary):
+class CosHOp(FloatUnary, name="cuda_tile.cosh", since="13.1", opcode=0x13):
     """Hyperbolic cosine."""
 
-    name = "cuda_tile.cosh"
-    since = "13.1"
-    opcode = 0x13
 
-
-class SinOp(FloatUnary):
+class SinOp(FloatUnary, name="cuda_tile.sin", since="13.1", opcode=0x62):
     """Sine."""
 
-    name = "cuda_tile.sin"
-    since = "13.1"
-    opcode = 0x62
 
-
-class SinHOp(FloatUnary):
+class SinHOp(FloatUnary, name="cuda_tile.sinh", since="13.1", opcode=0x63):
     """Hyperbolic sine."""
 
-    name = "cuda_tile.sinh"
-    since = "13.1"
-    opcode = 0x63
 
-
-class TanOp(FloatUnary):
+class TanOp(FloatUnary, name="cuda_tile.tan", since="13.1", opcode=0x69):
     """Tangent."""
 
-    name = "cuda_tile.tan"
-    since = "13.1"
-    opcode = 0x69
 
-
-class TanHOp(FloatUnary):
+class TanHOp(FloatUnary, name="cuda_tile.tanh", since="13.1", opcode=0x6A):
     """Hyperbolic tangent."""
 
-    name = "cuda_tile.tanh"
-    since = "13.1"
-    opcode = 0x6A
     rounding_mode = attribute(RoundingModeAttr, ACCURACY, default=_FULL, since="13.2")
     assembly_format = "$source custom<FullRoundingMode>($rounding_mode) " + _TAIL
 
@@ -97,12 +66,9 @@ class TanHOp(FloatUnary):
         verify_full_or_approx(self)
 
 
-class ExpOp(FloatUnary):
+class ExpOp(FloatUnary, name="cuda_tile.exp", since="13.1", opcode=0x17):
     """Exponential, base e."""
 
-    name = "cuda_tile.exp"
-    since = "13.1"
-    opcode = 0x17
     rounding_mode = attribute(RoundingModeAttr, ACCURACY, default=_FULL, since="13.3")
     assembly_format = "$source custom<FullRoundingMode>($rounding_mode) " + _TAIL
 
@@ -110,12 +76,9 @@ class ExpOp(FloatUnary):
         verify_full_or_approx(self)
 
 
-class Exp2Op(FloatUnary):
+class Exp2Op(FloatUnary, name="cuda_tile.exp2", since="13.1", opcode=0x18):
     """Exponential, base 2."""
 
-    name = "cuda_tile.exp2"
-    since = "13.1"
-    opcode = 0x18
     flush_to_zero = attribute(UnitAttr, FTZ, optional=True)
     assembly_format = "$source (`flush_to_zero` $flush_to_zero^)? " + _TAIL
 
@@ -123,28 +86,17 @@ class Exp2Op(FloatUnary):
         verify_flush_to_zero(self)
 
 
-class LogOp(FloatUnary):
+class LogOp(FloatUnary, name="cuda_tile.log", since="13.1", opcode=0x3F):
     """Natural logarithm."""
 
-    name = "cuda_tile.log"
-    since = "13.1"
-    opcode = 0x3F
 
-
-class Log2Op(FloatUnary):
+class Log2Op(FloatUnary, name="cuda_tile.log2", since="13.1", opcode=0x40):
     """Logarithm, base 2."""
 
-    name = "cuda_tile.log2"
-    since = "13.1"
-    opcode = 0x40
 
-
-class RsqrtOp(FloatUnary):
+class RsqrtOp(FloatUnary, name="cuda_tile.rsqrt", since="13.1", opcode=0x5D):
     """One over the square root."""
 
-    name = "cuda_tile.rsqrt"
-    since = "13.1"
-    opcode = 0x5D
     flush_to_zero = attribute(UnitAttr, FTZ, optional=True)
     assembly_format = "$source (`flush_to_zero` $flush_to_zero^)? " + _TAIL
 
@@ -152,12 +104,9 @@ class RsqrtOp(FloatUnary):
         verify_flush_to_zero(self)
 
 
-class SqrtOp(FloatUnary):
+class SqrtOp(FloatUnary, name="cuda_tile.sqrt", since="13.1", opcode=0x64):
     """Square root, rounded as IEEE says or (f32 only) approximated."""
 
-    name = "cuda_tile.sqrt"
-    since = "13.1"
-    opcode = 0x64
     rounding_mode = attribute(RoundingModeAttr, "how the result is rounded")
     flush_to_zero = attribute(UnitAttr, FTZ, optional=True)
     assembly_format = "$source custom<SqrtOpRoundingMode>($rounding_mode) (`flush_to_zero` $flush_to_zero^)? " + _TAIL
@@ -166,13 +115,9 @@ class SqrtOp(FloatUnary):
         verify_divide_modifiers(self, ("nearest_even", "zero", "negative_inf", "positive_inf", "approx"))
 
 
-class Atan2Op(TileOp):
+class Atan2Op(TileOp, name="cuda_tile.atan2", since="13.2", opcode=0x6E, group="Floating Point"):
     """Angle of the point (y, x): the arc tangent of `x / y` in the quadrant given by their signs."""
 
-    name = "cuda_tile.atan2"
-    group = "Floating Point"
-    since = "13.2"
-    opcode = 0x6E
     traits = (Pure, AllTypesMatch("x", "y", "result"))
     x = operand(BaseFloatTile, "numerator of the ratio")
     y = operand(BaseFloatTile, "denominator of the ratio")
@@ -180,13 +125,9 @@ class Atan2Op(TileOp):
     assembly_format = "$x `,` $y " + _TAIL
 
 
-class FPowFOp(TileOp):
+class FPowFOp(TileOp, name="cuda_tile.fpowf", since="13.1", opcode=0x54, group="Floating Point"):
     """`source` to the power of a floating-point `exponent`.  Texts before 13.4 call it `pow`."""
 
-    name = "cuda_tile.fpowf"
-    group = "Floating Point"
-    since = "13.1"
-    opcode = 0x54
     traits = (Pure, AllTypesMatch("result", "source", "exponent"))
     source = operand(BaseFloatTile, "base")
     exponent = operand(BaseFloatTile, "exponent")
@@ -198,13 +139,9 @@ class FPowFOp(TileOp):
 registry.OPERATIONS["cuda_tile.pow"] = FPowFOp
 
 
-class FPowIOp(TileOp):
+class FPowIOp(TileOp, name="cuda_tile.fpowi", since="13.4", opcode=0x79, group="Floating Point"):
     """`source` to the power of a signed integer `exponent`."""
 
-    name = "cuda_tile.fpowi"
-    group = "Floating Point"
-    since = "13.4"
-    opcode = 0x79
     traits = (Pure, AllTypesMatch("source", "result"), AllShapesMatch("source", "exponent"))
     source = operand(BaseFloatTile, "base")
     exponent = operand(TileOf(i1, i8, i16, i32), "exponent")

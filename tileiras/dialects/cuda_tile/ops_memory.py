@@ -5,12 +5,10 @@ Nothing but tokens orders memory operations: an operation runs after those whose
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tileiras.ir import (
     OPERAND_SEGMENTS,
-    Attribute,
     AttrSizedOperandSegments,
     DenseArrayAttr,
     MemoryAllocate,
@@ -18,7 +16,6 @@ from tileiras.ir import (
     MemoryWrite,
     Pure,
     UnitAttr,
-    Value,
     VerifyError,
     attribute,
     element_type_of,
@@ -59,13 +56,9 @@ def same_shape(first: TileType, second: TileType) -> bool:
     return first.shape == second.shape
 
 
-class LoadPtrTkoOp(TileOp):
+class LoadPtrTkoOp(TileOp, name="cuda_tile.load_ptr_tko", since="13.1", opcode=0x3D, group="Memory"):
     """Reads through each pointer whose mask is set; the others give the padding value, or anything without one."""
 
-    name = "cuda_tile.load_ptr_tko"
-    group = "Memory"
-    since = "13.1"
-    opcode = 0x3D
     traits = (
         MemoryRead,
         AttrSizedOperandSegments,
@@ -113,13 +106,9 @@ class LoadPtrTkoOp(TileOp):
         verify_load_ordering(self)
 
 
-class StorePtrTkoOp(TileOp):
+class StorePtrTkoOp(TileOp, name="cuda_tile.store_ptr_tko", since="13.1", opcode=0x65, group="Memory"):
     """Writes through each pointer whose mask is set."""
 
-    name = "cuda_tile.store_ptr_tko"
-    group = "Memory"
-    since = "13.1"
-    opcode = 0x65
     traits = (
         MemoryWrite,
         AttrSizedOperandSegments,
@@ -152,14 +141,9 @@ class StorePtrTkoOp(TileOp):
         verify_store_ordering(self)
 
 
-class AllocaOp(TileOp):
+class AllocaOp(TileOp, name="cuda_tile.alloca", since="13.3", opcode=0x71, group="Memory", traits=(MemoryAllocate,)):
     """Memory that lives as long as the block that allocates it."""
 
-    name = "cuda_tile.alloca"
-    group = "Memory"
-    since = "13.3"
-    opcode = 0x71
-    traits = (MemoryAllocate,)
     num_elem = attribute(I64Attr, "how many elements")
     alignment = attribute(I64Attr, "alignment in bytes, a power of two")
     global_ = attribute(
@@ -190,37 +174,19 @@ class AllocaOp(TileOp):
             )
 
 
-class MakeTokenOp(TileOp):
+class MakeTokenOp(TileOp, name="cuda_tile.make_token", since="13.1", opcode=0x44, group="Memory", traits=(Pure,)):
     """A token that waits for nothing."""
 
-    name = "cuda_tile.make_token"
-    group = "Memory"
-    since = "13.1"
-    opcode = 0x44
-    traits = (Pure,)
     result = output(TokenType, "the token")
     assembly_format = "attr-dict `:` custom<CudaTileType>(type($result))"
 
-    @classmethod
-    def infer_result_types(cls, operands: Sequence[Value], attributes: dict[str, Attribute]) -> list[Any]:
-        return [TokenType()]
 
-
-class JoinTokensOp(TileOp):
+class JoinTokensOp(TileOp, name="cuda_tile.join_tokens", since="13.1", opcode=0x3C, group="Memory", traits=(Pure,)):
     """A token that waits for all of its operands."""
 
-    name = "cuda_tile.join_tokens"
-    group = "Memory"
-    since = "13.1"
-    opcode = 0x3C
-    traits = (Pure,)
     tokens = variadic_operand(TokenType, "two tokens or more")
     result = output(TokenType, "their token")
     assembly_format = "$tokens attr-dict `:` custom<CudaTileType>(type($result))"
-
-    @classmethod
-    def infer_result_types(cls, operands: Sequence[Value], attributes: dict[str, Attribute]) -> list[Any]:
-        return [TokenType()]
 
     verifies_locally = True
 
@@ -235,43 +201,26 @@ class _Ordering(TileOp):
     group = "Memory"
     traits = (MemoryRead, MemoryWrite)
 
-    @classmethod
-    def infer_result_types(cls, operands: Sequence[Value], attributes: dict[str, Attribute]) -> list[Any]:
-        return [TokenType()]
 
-
-class MemoryFenceAliasTkoOp(_Ordering):
+class MemoryFenceAliasTkoOp(_Ordering, name="cuda_tile.memory_fence_alias_tko", since="13.4", opcode=0x7A):
     """Orders accesses before the token and after the result even when their addresses for the memory differ."""
 
-    name = "cuda_tile.memory_fence_alias_tko"
-    since = "13.4"
-    opcode = 0x7A
     token = operand(TokenType, TOKEN)
     result_token = output(TokenType, "the fence has been passed")
     assembly_format = "$token attr-dict"
 
-    @classmethod
-    def infer_result_types(cls, operands: Sequence[Value], attributes: dict[str, Attribute]) -> list[Any]:
-        return [TokenType()]
 
-
-class GdcLaunchDependentsTkoOp(_Ordering):
+class GdcLaunchDependentsTkoOp(_Ordering, name="cuda_tile.gdc_launch_dependents_tko", since="13.4", opcode=0x77):
     """Lets grids that depend on this one start (PTX griddepcontrol.launch_dependents)."""
 
-    name = "cuda_tile.gdc_launch_dependents_tko"
-    since = "13.4"
-    opcode = 0x77
     token = optional_operand(TokenType, TOKEN)
     result_token = output(TokenType, "the signal has been given")
     assembly_format = "(`token` `=` $token^)? attr-dict `->` custom<CudaTileType>(type($result_token))"
 
 
-class GdcWaitTkoOp(_Ordering):
+class GdcWaitTkoOp(_Ordering, name="cuda_tile.gdc_wait_tko", since="13.4", opcode=0x78):
     """Waits until the grids that this one depends on have finished and can be seen (PTX griddepcontrol.wait)."""
 
-    name = "cuda_tile.gdc_wait_tko"
-    since = "13.4"
-    opcode = 0x78
     token = optional_operand(TokenType, TOKEN)
     result_token = output(TokenType, "the wait is over")
     assembly_format = "(`token` `=` $token^)? attr-dict `->` custom<CudaTileType>(type($result_token))"

@@ -74,13 +74,9 @@ def verify_shapes(op: MmaFOp | MmaFScaledOp | MmaIOp) -> int:
     return batch
 
 
-class MmaFOp(TileOp):
+class MmaFOp(TileOp, name="cuda_tile.mmaf", since="13.1", opcode=0x49, group="Floating Point"):
     """Product of floating-point matrices."""
 
-    name = "cuda_tile.mmaf"
-    group = "Floating Point"
-    since = "13.1"
-    opcode = 0x49
     traits = (
         Pure,
         AllTypesMatch("acc", "result"),
@@ -116,13 +112,9 @@ class MmaFOp(TileOp):
 _SCALES = TileOf(f8E4M3FN, f8E8M0FNU, name="mmaf_scaled scale tile type", newer=(fnv8E5M3FNU,))
 
 
-class MmaFScaledOp(TileOp):
+class MmaFScaledOp(TileOp, name="cuda_tile.mmaf_scaled", since="13.3", opcode=0x72, group="Floating Point"):
     """Product of 8- or 4-bit floating-point matrices whose blocks along K share a scale."""
 
-    name = "cuda_tile.mmaf_scaled"
-    group = "Floating Point"
-    since = "13.3"
-    opcode = 0x72
     traits = (
         Pure,
         AllTypesMatch("acc", "result"),
@@ -184,13 +176,9 @@ class MmaFScaledOp(TileOp):
             )
 
 
-class MmaIOp(TileOp):
+class MmaIOp(TileOp, name="cuda_tile.mmai", since="13.1", opcode=0x4A, group="Integer"):
     """Product of 8-bit integer matrices, summed in 32 bits."""
 
-    name = "cuda_tile.mmai"
-    group = "Integer"
-    since = "13.1"
-    opcode = 0x4A
     traits = (
         Pure,
         AllTypesMatch("acc", "result"),

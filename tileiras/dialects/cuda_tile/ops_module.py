@@ -37,12 +37,9 @@ if TYPE_CHECKING:
     from tileiras.ir import Parser, Printer
 
 
-class ModuleOp(TileOp):
+class ModuleOp(TileOp, name="cuda_tile.module", since="13.1", opcode=0x4B):
     """Kernels and the global memory that they share."""
 
-    name = "cuda_tile.module"
-    since = "13.1"
-    opcode = 0x4B
     traits = (IsolatedFromAbove, NoRegionArguments, SingleBlock, SymbolTable, NoTerminator)
     sym_name = attribute(StringAttr, "name of the module")
     producer = attribute(StringAttr, "what made the module", optional=True, since="13.3")
@@ -111,7 +108,8 @@ class FunctionOp(TileOp):
     def print_custom(self, printer: Printer) -> None:
         printer.write(" ")
         printer.print_symbol_name(self.sym_name.value)
-        write_arguments(printer, self.body)
+        arguments = self.arg_attrs
+        write_arguments(printer, self.body, arguments.elements if arguments is not None else ())
         results = self.function_type.results
         if results:
             printer.write(" -> " + ("(" if len(results) > 1 else ""))
@@ -127,12 +125,9 @@ class FunctionOp(TileOp):
         )
 
 
-class EntryOp(FunctionOp):
+class EntryOp(FunctionOp, name="cuda_tile.entry", since="13.1", opcode=0x16):
     """A kernel.  Its parameters are scalars: numbers and pointers."""
 
-    name = "cuda_tile.entry"
-    since = "13.1"
-    opcode = 0x16
     traits = (IsolatedFromAbove, OneBlock("body"), EndsWith("cuda_tile.return"), Symbol)
     sym_name = attribute(StringAttr, "name of the kernel")
     function_type = attribute(function_type_attr, "types of the parameters; kernels return nothing")
@@ -164,13 +159,9 @@ class EntryOp(FunctionOp):
             hints.print_parameters(printer)
 
 
-class GlobalOp(TileOp):
+class GlobalOp(TileOp, name="cuda_tile.global", since="13.1", opcode=0x31, traits=(Symbol,)):
     """Global memory with an initial value that lives as long as the module is loaded."""
 
-    name = "cuda_tile.global"
-    since = "13.1"
-    opcode = 0x31
-    traits = (Symbol,)
     sym_name = attribute(StringAttr, "name of the memory")
     value = attribute(TileConstant(), "what it holds at first, of rank 1")
     alignment = attribute(I64Attr, "alignment in bytes; 0 for that of the element type", default=IntegerAttr(0, i64))
@@ -191,13 +182,9 @@ class GlobalOp(TileOp):
             raise VerifyError("type must have rank 1")
 
 
-class GetGlobalOp(TileOp):
+class GetGlobalOp(TileOp, name="cuda_tile.get_global", since="13.1", opcode=0x2C, traits=(Pure,)):
     """Pointer to global memory of the module."""
 
-    name = "cuda_tile.get_global"
-    since = "13.1"
-    opcode = 0x2C
-    traits = (Pure,)
     symbol = attribute(SymbolRefAttr, "name of the memory", name="name")
     result = result(ScalarPointer, "pointer to its first element")
     assembly_format = "$name attr-dict `:` custom<CudaTileType>(type($result))"

@@ -131,13 +131,10 @@ def verify_multicast_reduction(kind: str, element: FloatType | IntegerType, load
         raise VerifyError(f"min/max supports f16 and bf16 float types only; got '{element}'")
 
 
-class MultimemLoadReduceViewTkoOp(TileOp):
+class MultimemLoadReduceViewTkoOp(TileOp, name="cuda_tile.multimem_load_reduce_view_tko", since="13.5", opcode=0x7B):
     """Reads the tile at the indices from every copy and combines the values."""
 
-    name = "cuda_tile.multimem_load_reduce_view_tko"
     group = "Views"
-    since = "13.5"
-    opcode = 0x7B
     traits = (MemoryRead, AttrSizedOperandSegments)
     memory_ordering_semantics = attribute(MemoryOrderingSemanticsAttr, ORDERING)
     memory_scope = attribute(MemoryScopeAttr, SCOPE, optional=True)
@@ -181,12 +178,9 @@ class _MultimemWrite(TileOp):
         _print(printer, self, self.tile)
 
 
-class MultimemReduceViewTkoOp(_MultimemWrite):
+class MultimemReduceViewTkoOp(_MultimemWrite, name="cuda_tile.multimem_reduce_view_tko", since="13.5", opcode=0x7C):
     """Combines a tile into every copy, atomically."""
 
-    name = "cuda_tile.multimem_reduce_view_tko"
-    since = "13.5"
-    opcode = 0x7C
     memory_ordering_semantics = attribute(MemoryOrderingSemanticsAttr, ORDERING)
     memory_scope = attribute(MemoryScopeAttr, "among which threads it is ordered")
     reduction = attribute(MultimemReductionKindAttr, KIND, default=_ADD)
@@ -204,12 +198,9 @@ class MultimemReduceViewTkoOp(_MultimemWrite):
         verify_multicast_reduction(self.reduction.value, self.tile.type.element_type, loads=False)
 
 
-class MultimemStoreViewTkoOp(_MultimemWrite):
+class MultimemStoreViewTkoOp(_MultimemWrite, name="cuda_tile.multimem_store_view_tko", since="13.5", opcode=0x7D):
     """Writes a tile to every copy."""
 
-    name = "cuda_tile.multimem_store_view_tko"
-    since = "13.5"
-    opcode = 0x7D
     memory_ordering_semantics = attribute(MemoryOrderingSemanticsAttr, ORDERING)
     memory_scope = attribute(MemoryScopeAttr, SCOPE, optional=True)
     view = operand(TileView, "the view")

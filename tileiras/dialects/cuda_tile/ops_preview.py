@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from tileiras.ir import (
     ArrayAttr,
     StringAttr,
@@ -17,20 +19,48 @@ from tileiras.ir import (
 from .constraints import DictArrayAttr
 from .operation import TileOp
 
+if TYPE_CHECKING:
+    from tileiras.ir import Parser, Printer
 
-class PreviewCallOp(TileOp):
+
+class PreviewCallOp(TileOp, name="cuda_tile.preview$call", since="13.5", opcode=0x4002, group="Preview"):
     """Calls a function of a tile library."""
 
-    name = "cuda_tile.preview$call"
-    group = "Preview"
-    since = "13.5"
-    opcode = 0x4002
     callee = attribute(SymbolRefAttr, "the function")
-    const_args = attribute(ArrayAttr, "arguments that are known when compiling")
+    const_args = attribute(ArrayAttr, "arguments that are known when compiling", default=ArrayAttr([]))
     arg_attrs = attribute(DictArrayAttr, "a dictionary per argument", optional=True)
     res_attrs = attribute(DictArrayAttr, "a dictionary per result", optional=True)
     operands = variadic_operand(any_type, "the arguments")
     results = variadic_result(any_type, "the results")
+
+    @classmethod
+    def parse_custom(cls, parser: Parser) -> Any:
+        """`@callee(%a, %b) {attributes} : (types) -> types`, as the vendor's disassembler prints it."""
+        attributes: dict[str, Any] = {"callee": SymbolRefAttr(parser.parse_symbol_name())}
+        operands = parser.parse_operand_list("(", ")")
+        attributes |= parser.parse_optional_attr_dict()
+        parser.parse_punctuation(":")
+        at = parser.offset
+        types = parser.parse_type_list_parens()
+        parser.parse_punctuation("->")
+        results = parser.parse_function_results()
+        if len(types) != len(operands):
+            parser.error(at, f"expected {len(operands)} operand types, got {len(types)}")
+        values = [parser.resolve_operand(operand, type) for operand, type in zip(operands, types, strict=True)]
+        return cls.create(values, results, attributes, location=parser.location)
+
+    def print_custom(self, printer: Printer) -> None:
+        printer.write(" ")
+        printer.print_symbol_name(self.callee.root)
+        printer.write("(")
+        printer.print_operands(self.operands)
+        printer.write(")")
+        constants = self.attributes.get("const_args")
+        hidden = ("callee", "const_args") if constants is None or not len(constants) else ("callee",)
+        printer.print_optional_attr_dict(self.attributes, hidden)
+        printer.write(" : (")
+        printer.print_types([value.type for value in self.operands])
+        printer.write(f") -> {printer.results_text([result.type for result in self.results])}")
 
     def verify_op(self) -> None:
         # Functions come with a tile library; the module itself has only entries and globals.

@@ -35,13 +35,9 @@ if TYPE_CHECKING:
     from tileiras.ir import Parser, Printer
 
 
-class MakeTensorViewOp(TileOp):
+class MakeTensorViewOp(TileOp, name="cuda_tile.make_tensor_view", since="13.1", opcode=0x43, group="Views"):
     """Describes a tensor in memory: where it starts, its sizes and its strides in elements."""
 
-    name = "cuda_tile.make_tensor_view"
-    group = "Views"
-    since = "13.1"
-    opcode = 0x43
     traits = (AttrSizedOperandSegments, NoMemoryEffect)
     base = operand(ScalarPointer, "pointer to the first element")
     dynamicShape = variadic_operand(ScalarInt, "the sizes that the type leaves open, in order")
@@ -223,34 +219,25 @@ class _MakeView(TileOp):
         write_type(printer, self.results[0].type)
 
 
-class MakePartitionViewOp(_MakeView):
+class MakePartitionViewOp(_MakeView, name="cuda_tile.make_partition_view", since="13.1", opcode=0x42):
     """Cuts a tensor into a grid of tiles."""
 
-    name = "cuda_tile.make_partition_view"
-    since = "13.1"
-    opcode = 0x42
     view_class = PartitionViewType
     hint = "pview"
     result = output(PartitionViewType, "the grid of tiles")
 
 
-class MakeStridedViewOp(_MakeView):
+class MakeStridedViewOp(_MakeView, name="cuda_tile.make_strided_view", since="13.3", opcode=0x74):
     """Cuts a tensor into tiles at regular distances."""
 
-    name = "cuda_tile.make_strided_view"
-    since = "13.3"
-    opcode = 0x74
     view_class = StridedViewType
     hint = "sview"
     result = output(StridedViewType, "the tiles")
 
 
-class MakeGatherScatterViewOp(_MakeView):
+class MakeGatherScatterViewOp(_MakeView, name="cuda_tile.make_gather_scatter_view", since="13.3", opcode=0x73):
     """Makes tiles of a tensor whose rows along one dimension are picked by index."""
 
-    name = "cuda_tile.make_gather_scatter_view"
-    since = "13.3"
-    opcode = 0x73
     view_class = GatherScatterViewType
     hint = "gsview"
     result = output(GatherScatterViewType, "the tiles")
@@ -289,12 +276,9 @@ class _ShapeQuery(TileOp):
         write_type(printer, self.results[0].type)
 
 
-class GetTensorShapeOp(_ShapeQuery):
+class GetTensorShapeOp(_ShapeQuery, name="cuda_tile.get_tensor_shape", since="13.1", opcode=0x2F):
     """The sizes of a tensor."""
 
-    name = "cuda_tile.get_tensor_shape"
-    since = "13.1"
-    opcode = 0x2F
     expected = "tensor_view"
     src = operand(TensorViewType, "the tensor")
     result = variadic_result(ScalarInt, "one size per dimension")
@@ -311,12 +295,9 @@ class GetTensorShapeOp(_ShapeQuery):
             raise VerifyError(f"expected {rank} results due to tensor rank, but got {len(self.results)}")
 
 
-class GetIndexSpaceShapeOp(_ShapeQuery):
+class GetIndexSpaceShapeOp(_ShapeQuery, name="cuda_tile.get_index_space_shape", since="13.1", opcode=0x2D):
     """How many tiles a view has along each dimension."""
 
-    name = "cuda_tile.get_index_space_shape"
-    since = "13.1"
-    opcode = 0x2D
     expected = "tile view"
     src = operand(TileView, "the view")
     result = variadic_result(ScalarInt, "one number of tiles per dimension")
@@ -333,13 +314,9 @@ class GetIndexSpaceShapeOp(_ShapeQuery):
             raise VerifyError(f"expected {rank} results due to view index space rank, but got {len(self.results)}")
 
 
-class LoadViewTkoOp(TileOp):
+class LoadViewTkoOp(TileOp, name="cuda_tile.load_view_tko", since="13.1", opcode=0x3E, group="Views"):
     """Reads the tile of a view that the indices name; elements outside the tensor are the view's padding."""
 
-    name = "cuda_tile.load_view_tko"
-    group = "Views"
-    since = "13.1"
-    opcode = 0x3E
     traits = (MemoryRead, AttrSizedOperandSegments)
     memory_ordering_semantics = attribute(MemoryOrderingSemanticsAttr, ORDERING)
     memory_scope = attribute(MemoryScopeAttr, SCOPE, optional=True)
@@ -391,13 +368,9 @@ class LoadViewTkoOp(TileOp):
         write_types(printer, self.tile.type, self.result_token.type)
 
 
-class StoreViewTkoOp(TileOp):
+class StoreViewTkoOp(TileOp, name="cuda_tile.store_view_tko", since="13.1", opcode=0x66, group="Views"):
     """Writes the tile of a view that the indices name; elements outside the tensor are dropped."""
 
-    name = "cuda_tile.store_view_tko"
-    group = "Views"
-    since = "13.1"
-    opcode = 0x66
     traits = (MemoryWrite, AttrSizedOperandSegments)
     memory_ordering_semantics = attribute(MemoryOrderingSemanticsAttr, ORDERING)
     memory_scope = attribute(MemoryScopeAttr, SCOPE, optional=True)

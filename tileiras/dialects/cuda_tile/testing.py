@@ -35,22 +35,17 @@ from .ops_module import FunctionOp
 from .traits import EndsWith, OneBlock, ParentOneOf
 
 
-class TestPriorityAttr(EnumAttr):
+class TestPriorityAttr(EnumAttr, name="cuda_tile.bytecode_test_priority", since="250.0"):
     """An enum that has gained a case."""
 
-    name = "cuda_tile.bytecode_test_priority"
-    since = "250.0"
     angled = True
     cases = {"low": 0, "normal": 1, "high": 2}
     case_since = {"high": "250.1"}
 
 
-class TestFuncOp(FunctionOp):
+class TestFuncOp(FunctionOp, name="cuda_tile.testing$func", since="250.0", opcode=0x3001):
     """A function with parameters and results of any type."""
 
-    name = "cuda_tile.testing$func"
-    since = "250.0"
-    opcode = 0x3001
     traits = (IsolatedFromAbove, OneBlock("body"), EndsWith("cuda_tile.return"), Symbol)
     sym_name = attribute(StringAttr, "name of the function")
     function_type = attribute(function_type_attr, "types of the parameters and of the results")
@@ -59,23 +54,17 @@ class TestFuncOp(FunctionOp):
     body = region("the body")
 
 
-class TestNewAttributeOp(TileOp):
+class TestNewAttributeOp(TileOp, name="cuda_tile.testing$bytecode_test_new_attribute", since="250.0", opcode=0x3000):
     """An operation that has gained attributes."""
 
-    name = "cuda_tile.testing$bytecode_test_new_attribute"
-    since = "250.0"
-    opcode = 0x3000
     new_flag = attribute(UnitAttr, "a flag", optional=True, since="250.1")
     new_param = attribute(I32Attr, "a number", default=IntegerAttr(42, i32), since="250.1")
     assembly_format = "(`new_flag` $new_flag^)? (`new_param` `=` $new_param^)? attr-dict"
 
 
-class TestEvolutionOp(TileOp):
+class TestEvolutionOp(TileOp, name="cuda_tile.testing$bytecode_test_evolution", since="250.0", opcode=0x3002):
     """An operation that has gained an operand, a result and attributes."""
 
-    name = "cuda_tile.testing$bytecode_test_evolution"
-    since = "250.0"
-    opcode = 0x3002
     traits = (AttrSizedOperandSegments(),)
     inputs = variadic_operand(TileType, "what it always had")
     new_attr = attribute(I32Attr, "a number", optional=True, since="250.1")

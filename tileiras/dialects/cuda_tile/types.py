@@ -63,23 +63,17 @@ def spell(values: Iterable[int]) -> str:
     return "[" + ", ".join("?" if value == DYNAMIC else str(value) for value in values) + "]"
 
 
-class TokenType(Type):
+class TokenType(Type, name="cuda_tile.token", since="13.1", description="cuda tile token type"):
     """The order of memory operations: a consumer of a token is executed after its producer."""
 
-    name = "cuda_tile.token"
-    description = "cuda tile token type"
-    since = "13.1"
     bytecode_tag: ClassVar[int] = 17
 
 
-class PointerType(Type):
+class PointerType(Type, name="cuda_tile.ptr", since="13.1", parameters=("pointee_type", "pointer_attribute")):
     """The address of one number in global memory."""
 
-    name = "cuda_tile.ptr"
     description = "Pointer type"
-    since = "13.1"
     bytecode_tag: ClassVar[int] = 12
-    parameters = ("pointee_type", "pointer_attribute")
     parameter_since: ClassVar[dict[str, str]] = {"pointer_attribute": "13.4"}
     width = 64
 
@@ -129,14 +123,11 @@ def _parse_pointer_attribute(parser: Parser) -> PointerAttr:
     return found
 
 
-class TileType(ShapedType):
+class TileType(ShapedType, name="cuda_tile.tile", since="13.1", parameters=("shape", "element_type")):
     """A block of numbers or pointers with a static shape; rank 0 is a scalar."""
 
-    name = "cuda_tile.tile"
     description = "Tile type"
-    since = "13.1"
     bytecode_tag: ClassVar[int] = 13
-    parameters = ("shape", "element_type")
     element_since: ClassVar[dict[str, str]] = ELEMENT_SINCE
 
     def __new__(cls, shape: Iterable[int], element_type: Type) -> "TileType":
@@ -192,12 +183,10 @@ def verify_tile(shape: Sequence[int], element_type: Type) -> None:
             raise VerifyError(f"tile would exceed the maximum of {MAX_TILE_ELEMENTS} elements", prefix=False)
 
 
-class TensorViewType(ShapedType):
+class TensorViewType(ShapedType, name="cuda_tile.tensor_view", since="13.1"):
     """A tensor in global memory: element type, sizes and strides in elements; `DYNAMIC` where only known when run."""
 
-    name = "cuda_tile.tensor_view"
     description = "tensor view type"
-    since = "13.1"
     bytecode_tag: ClassVar[int] = 14
     parameters = ("element_type", "shape", "strides", "pointer_attribute")
     parameter_since: ClassVar[dict[str, str]] = {"pointer_attribute": "13.4"}

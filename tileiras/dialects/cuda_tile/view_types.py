@@ -174,11 +174,9 @@ class _GridView(TileView):
         return tuple(parser.parse_comma_separated(parser.parse_integer, "[", "]"))
 
 
-class PartitionViewType(_GridView):
+class PartitionViewType(_GridView, name="cuda_tile.partition_view", since="13.1"):
     """A tensor view cut into a grid of tiles that touch and do not overlap."""
 
-    name = "cuda_tile.partition_view"
-    since = "13.1"
     bytecode_tag: ClassVar[int] = 15
     parameters = ("tile_shape", "tensor_view", "dim_map", "padding_value")
 
@@ -213,11 +211,9 @@ class PartitionViewType(_GridView):
         return cls(tile, view, dims, padding)
 
 
-class StridedViewType(_GridView):
+class StridedViewType(_GridView, name="cuda_tile.strided_view", since="13.3"):
     """Tiles that start every `traversal_strides` elements: they may overlap or leave gaps."""
 
-    name = "cuda_tile.strided_view"
-    since = "13.3"
     bytecode_tag: ClassVar[int] = 21
     parameters = ("tile_shape", "traversal_strides", "tensor_view", "dim_map", "padding_value")
 
@@ -265,11 +261,9 @@ class StridedViewType(_GridView):
         return cls(tile, strides, view, dims, padding)
 
 
-class GatherScatterViewType(TileView):
+class GatherScatterViewType(TileView, name="cuda_tile.gather_scatter_view", since="13.3"):
     """Tiles whose rows along `sparse_dim` are picked by a tile of indices; the other dimensions are contiguous."""
 
-    name = "cuda_tile.gather_scatter_view"
-    since = "13.3"
     bytecode_tag: ClassVar[int] = 20
     parameters = ("tile_shape", "tensor_view", "sparse_dim", "padding_value")
 

@@ -4,7 +4,7 @@ Scopes and files are cuda_tile's (`di_subprogram`, `di_file`).  `convert-debugin
 those of the llvm dialect, with `--device-debug` only.
 """
 
-from tileiras.lazy import lazy_names
+from tileiras.support.lazy import lazy_names
 
 from .attributes import *  # noqa: F403
 from .ops import *  # noqa: F403

@@ -16,17 +16,13 @@ def _check_number(what: str, value: int, bits: int) -> None:
         raise VerifyError(f"{what} must be between 0 and {(1 << bits) - 1}, got {value}", prefix=False)
 
 
-class EncodingAttr(EnumAttr):
+class EncodingAttr(EnumAttr, name="debuginfo.encoding", cases={"boolean": 2, "float": 4, "signed": 5, "unsigned": 7}):
     """How the bits of a basic type are read: DWARF's base type encodings (DWARF 2, 7.8)."""
 
-    name = "debuginfo.encoding"
-    cases = {"boolean": 2, "float": 4, "signed": 5, "unsigned": 7}
 
-
-class DebugTypeAttr(Attribute):
+class DebugTypeAttr(Attribute, name="debuginfo.type"):
     """Base of types; `size` and `alignment` in bits."""
 
-    name = "debuginfo.type"
     size: int
 
     @property
@@ -35,11 +31,8 @@ class DebugTypeAttr(Attribute):
         return 1 << max(3, (self.size - 1).bit_length())
 
 
-class DIBasicTypeAttr(DebugTypeAttr):
+class DIBasicTypeAttr(DebugTypeAttr, name="debuginfo.di_basic_type", parameters=("type_name", "size", "encoding")):
     """`<"f32", 32, float>`"""
-
-    name = "debuginfo.di_basic_type"
-    parameters = ("type_name", "size", "encoding")
 
     def verify(self) -> None:
         _check_number("size", self.size, 32)
@@ -61,11 +54,9 @@ class DIBasicTypeAttr(DebugTypeAttr):
         return cls(name, size, encoding)
 
 
-class DIPointerTypeAttr(DebugTypeAttr):
+class DIPointerTypeAttr(DebugTypeAttr, name="debuginfo.di_pointer_type", parameters=("pointee",)):
     """`<#debuginfo.di_basic_type<...>>`: an address of 64 bits."""
 
-    name = "debuginfo.di_pointer_type"
-    parameters = ("pointee",)
     size = 64
 
     def print_parameters(self, printer: Printer) -> None:
@@ -81,11 +72,8 @@ class DIPointerTypeAttr(DebugTypeAttr):
         return cls(pointee)
 
 
-class DIArrayTypeAttr(DebugTypeAttr):
+class DIArrayTypeAttr(DebugTypeAttr, name="debuginfo.di_array_type", parameters=("element", "count")):
     """`<#debuginfo.di_basic_type<...>, 4>`: for instance the fragment of a tile that one thread holds."""
-
-    name = "debuginfo.di_array_type"
-    parameters = ("element", "count")
 
     def verify(self) -> None:
         _check_number("count", self.count, 32)
@@ -117,14 +105,12 @@ class DIArrayTypeAttr(DebugTypeAttr):
         return cls(element, count)
 
 
-class DIStructTypeAttr(DebugTypeAttr):
+class DIStructTypeAttr(DebugTypeAttr, name="debuginfo.di_struct_type", parameters=("members",)):
     """`<[#debuginfo.di_basic_type<...>, ...]>`: members of several types, each at its alignment.
 
     Values have no names for their members: debuggers get their numbers, `m0`, `m1`.
     """
 
-    name = "debuginfo.di_struct_type"
-    parameters = ("members",)
     members: tuple[DebugTypeAttr, ...]
 
     def __new__(cls, members: Iterable[DebugTypeAttr]) -> DIStructTypeAttr:
@@ -163,11 +149,9 @@ class DIStructTypeAttr(DebugTypeAttr):
         return cls(members)
 
 
-class DIUnspecifiedTypeAttr(DebugTypeAttr):
+class DIUnspecifiedTypeAttr(DebugTypeAttr, name="debuginfo.di_unspecified_type", parameters=("type_name",)):
     """`<"token">`: stands for a type that debuggers have no form for."""
 
-    name = "debuginfo.di_unspecified_type"
-    parameters = ("type_name",)
     size = 0
 
     def print_parameters(self, printer: Printer) -> None:
@@ -183,13 +167,12 @@ class DIUnspecifiedTypeAttr(DebugTypeAttr):
         return cls(name)
 
 
-class DILocalVariableAttr(Attribute):
+class DILocalVariableAttr(Attribute, name="debuginfo.di_local_variable"):
     """`<"x" in #scope, line = 6, arg = 1, type = #type>`.
 
     `arg` counts parameters from 1, 0 for a variable that is no parameter.  Without a type it is that of the value.
     """
 
-    name = "debuginfo.di_local_variable"
     asm_alias = "di_local_variable"
     parameters = ("variable_name", "scope", "line", "arg", "type")
 
@@ -249,14 +232,12 @@ EXPRESSION_OPERATIONS = {
 FRAGMENT, STACK_VALUE = "DW_OP_LLVM_fragment", "DW_OP_stack_value"
 
 
-class DIExpressionAttr(Attribute):
+class DIExpressionAttr(Attribute, name="debuginfo.di_expression", parameters=("operations",)):
     """`<[DW_OP_plus_uconst(8), DW_OP_deref]>`: how the variable follows from the value, a stack machine's program.
 
     `DW_OP_LLVM_fragment(offset, size)`, last, says which bits of the variable that is.
     """
 
-    name = "debuginfo.di_expression"
-    parameters = ("operations",)
     operations: tuple[tuple[str, tuple[int, ...]], ...]
 
     def __new__(cls, operations: Iterable[tuple[str, Iterable[int]]] = ()) -> DIExpressionAttr:

@@ -16,12 +16,9 @@ if TYPE_CHECKING:
     from tileiras.ir import Parser, Printer
 
 
-class ValueType(Type):
+class ValueType(Type, name="debuginfo.value", parameters=("type",)):
     """`!debuginfo.value<f32>`: the type of a watched value of this type.  Operations are written with it or with the
     type itself, which is that of their operand."""
-
-    name = "debuginfo.value"
-    parameters = ("type",)
 
     def print_parameters(self, printer: Printer) -> None:
         printer.write("<")
@@ -76,28 +73,25 @@ class _VariableOp(Operation):
         return cls.create((value,), (), attributes, location=parser.location)
 
 
-class ValueOp(_VariableOp):
+class ValueOp(_VariableOp, name="debuginfo.value"):
     """Binds the variable to this value from here on."""
 
-    name = "debuginfo.value"
     value = operand()
     variable = attribute(DILocalVariableAttr)
     expression = attribute(DIExpressionAttr, "what to do with the value", optional=True)
 
 
-class AddrOp(_VariableOp):
+class AddrOp(_VariableOp, name="debuginfo.addr"):
     """Binds the variable to the value in memory at this address from here on."""
 
-    name = "debuginfo.addr"
     address = operand()
     variable = attribute(DILocalVariableAttr)
     expression = attribute(DIExpressionAttr, "what to do with the address", optional=True)
 
 
-class DeclareOp(_VariableOp):
+class DeclareOp(_VariableOp, name="debuginfo.declare"):
     """The variable lives at this address, for the whole of its scope."""
 
-    name = "debuginfo.declare"
     address = operand()
     variable = attribute(DILocalVariableAttr)
     expression = attribute(DIExpressionAttr, "what to do with the address", optional=True)

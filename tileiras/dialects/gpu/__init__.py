@@ -23,13 +23,12 @@ if TYPE_CHECKING:
     from tileiras.ir import Parser, Printer
 
 
-class GPUModuleOp(Operation):
+class GPUModuleOp(Operation, name="gpu.module"):
     """Kernels and globals of one compilation, with the targets that they are compiled for.
 
         gpu.module @kernels [#nvvm.target<O = 3, chip = "sm_90">] { ... }
     """
 
-    name = "gpu.module"
     traits = (IsolatedFromAbove, SymbolTable, Symbol, SingleBlock, NoTerminator)
     sym_name = attribute(StringAttr)
     targets = attribute(ArrayAttr, "what to compile for; none until it is attached", optional=True)

@@ -30,7 +30,6 @@ class _IntegerBinaryOp(LLVMOp):
     rhs = operand(integer_like)
     res = result(integer_like)
     assembly_format = "$lhs `,` $rhs attr-dict `:` type($res)"
-    instruction: ClassVar[str] = ""
 
 
 class _OverflowBinaryOp(_IntegerBinaryOp):
@@ -43,78 +42,30 @@ class _ExactBinaryOp(_IntegerBinaryOp):
     assembly_format = "(`exact` $isExact^)? $lhs `,` $rhs attr-dict `:` type($res)"
 
 
-class AddOp(_OverflowBinaryOp):
-    name = "llvm.add"
-    instruction = "add"
-    traits = (Commutative,)
+class AddOp(_OverflowBinaryOp, name="llvm.add", traits=(Commutative,)): ...
+class SubOp(_OverflowBinaryOp, name="llvm.sub"): ...
+class MulOp(_OverflowBinaryOp, name="llvm.mul", traits=(Commutative,)): ...
 
 
-class SubOp(_OverflowBinaryOp):
-    name = "llvm.sub"
-    instruction = "sub"
-
-
-class MulOp(_OverflowBinaryOp):
-    name = "llvm.mul"
-    instruction = "mul"
-    traits = (Commutative,)
-
-
-class ShlOp(_OverflowBinaryOp):
+class ShlOp(_OverflowBinaryOp, name="llvm.shl"):
     """A shift by the width or more gives poison."""
 
-    name = "llvm.shl"
-    instruction = "shl"
+
+class UDivOp(_ExactBinaryOp, name="llvm.udiv"): ...
+class SDivOp(_ExactBinaryOp, name="llvm.sdiv"): ...
+class LShrOp(_ExactBinaryOp, name="llvm.lshr"): ...
+class AShrOp(_ExactBinaryOp, name="llvm.ashr"): ...
+class URemOp(_IntegerBinaryOp, name="llvm.urem"): ...
+class SRemOp(_IntegerBinaryOp, name="llvm.srem"): ...
+class AndOp(_IntegerBinaryOp, name="llvm.and", traits=(Commutative,)): ...
 
 
-class UDivOp(_ExactBinaryOp):
-    name = "llvm.udiv"
-    instruction = "udiv"
-
-
-class SDivOp(_ExactBinaryOp):
-    name = "llvm.sdiv"
-    instruction = "sdiv"
-
-
-class LShrOp(_ExactBinaryOp):
-    name = "llvm.lshr"
-    instruction = "lshr"
-
-
-class AShrOp(_ExactBinaryOp):
-    name = "llvm.ashr"
-    instruction = "ashr"
-
-
-class URemOp(_IntegerBinaryOp):
-    name = "llvm.urem"
-    instruction = "urem"
-
-
-class SRemOp(_IntegerBinaryOp):
-    name = "llvm.srem"
-    instruction = "srem"
-
-
-class AndOp(_IntegerBinaryOp):
-    name = "llvm.and"
-    instruction = "and"
-    traits = (Commutative,)
-
-
-class OrOp(_IntegerBinaryOp):
-    name = "llvm.or"
-    instruction = "or"
-    traits = (Commutative,)
+class OrOp(_IntegerBinaryOp, name="llvm.or", traits=(Commutative,)):
     isDisjoint = attribute(UnitAttr, "no bit is set in both, or the result is poison", optional=True)
     assembly_format = "(`disjoint` $isDisjoint^)? $lhs `,` $rhs attr-dict `:` type($res)"
 
 
-class XOrOp(_IntegerBinaryOp):
-    name = "llvm.xor"
-    instruction = "xor"
-    traits = (Commutative,)
+class XOrOp(_IntegerBinaryOp, name="llvm.xor", traits=(Commutative,)): ...
 
 
 class _FloatBinaryOp(LLVMOp):
@@ -124,52 +75,31 @@ class _FloatBinaryOp(LLVMOp):
     fastmathFlags = attribute(FastmathFlagsAttr, "what LLVM may assume or relax", optional=True)
     res = result(float_like)
     assembly_format = "$lhs `,` $rhs attr-dict `:` type($res)"
-    instruction: ClassVar[str] = ""
 
 
-class FAddOp(_FloatBinaryOp):
+class FAddOp(_FloatBinaryOp, name="llvm.fadd"):
     """Rounds to nearest even; contracts with a multiplication only when both carry `contract`."""
 
-    name = "llvm.fadd"
-    instruction = "fadd"
+
+class FSubOp(_FloatBinaryOp, name="llvm.fsub"): ...
+class FMulOp(_FloatBinaryOp, name="llvm.fmul"): ...
+class FDivOp(_FloatBinaryOp, name="llvm.fdiv"): ...
 
 
-class FSubOp(_FloatBinaryOp):
-    name = "llvm.fsub"
-    instruction = "fsub"
-
-
-class FMulOp(_FloatBinaryOp):
-    name = "llvm.fmul"
-    instruction = "fmul"
-
-
-class FDivOp(_FloatBinaryOp):
-    name = "llvm.fdiv"
-    instruction = "fdiv"
-
-
-class FRemOp(_FloatBinaryOp):
+class FRemOp(_FloatBinaryOp, name="llvm.frem"):
     """LLVM's expansion is inexact for large quotients: prefer libdevice's fmod."""
 
-    name = "llvm.frem"
-    instruction = "frem"
 
-
-class FNegOp(LLVMOp):
-    name = "llvm.fneg"
-    traits = (Pure, SameOperandsAndResultType)
+class FNegOp(LLVMOp, name="llvm.fneg", traits=(Pure, SameOperandsAndResultType)):
     operand = operand(float_like)
     fastmathFlags = attribute(FastmathFlagsAttr, optional=True)
     res = result(float_like)
     assembly_format = "$operand attr-dict `:` type($operand)"
 
 
-class ICmpOp(LLVMOp):
+class ICmpOp(LLVMOp, name="llvm.icmp", traits=(Pure,)):
     """Compares integers or pointers."""
 
-    name = "llvm.icmp"
-    traits = (Pure,)
     lhs = operand(llvm_type)
     rhs = operand(llvm_type)
     predicate = attribute(ICmpPredicateAttr)
@@ -184,9 +114,7 @@ class ICmpOp(LLVMOp):
         _verify_comparison(self, integer_like.satisfied_by(self.lhs.type) or pointer_like.satisfied_by(self.lhs.type))
 
 
-class FCmpOp(LLVMOp):
-    name = "llvm.fcmp"
-    traits = (Pure,)
+class FCmpOp(LLVMOp, name="llvm.fcmp", traits=(Pure,)):
     lhs = operand(float_like)
     rhs = operand(float_like)
     predicate = attribute(FCmpPredicateAttr)
@@ -211,21 +139,16 @@ def _verify_comparison(op: FCmpOp | ICmpOp, comparable: bool) -> None:
         raise VerifyError("result must be i1 or a vector of as many i1 as compared")
 
 
-class SelectOp(LLVMOp):
+class SelectOp(LLVMOp, name="llvm.select", traits=(Pure,)):
     """An element-wise choice; a scalar condition chooses whole vectors."""
 
-    name = "llvm.select"
-    traits = (Pure,)
     condition = operand(bool_like)
     trueValue = operand(llvm_type)
     falseValue = operand(llvm_type)
     fastmathFlags = attribute(FastmathFlagsAttr, optional=True)
     res = result(llvm_type)
     assembly_format = "$condition `,` $trueValue `,` $falseValue attr-dict `:` type($condition) `,` type($res)"
-
-    @classmethod
-    def infer_result_types(cls, operands: Sequence[Any], attributes: dict[str, Attribute]) -> list[Any]:
-        return [operands[1].type]
+    typed_as = 1
 
     @classmethod
     def infer_operand_types(cls, types: dict[str, Any]) -> dict[str, Any]:
@@ -244,7 +167,6 @@ class _CastOp(LLVMOp):
     arg = operand(llvm_type)
     res = result(llvm_type)
     assembly_format = "$arg attr-dict `:` type($arg) `to` type($res)"
-    instruction: ClassVar[str] = ""
     wider: ClassVar[int] = 0
     """1 when the result must be wider than the operand, -1 when narrower, 0 when it does not matter."""
     kinds: ClassVar[tuple[Any, Any]] = (llvm_type, llvm_type)
@@ -262,94 +184,40 @@ class _CastOp(LLVMOp):
                 raise VerifyError(f"'{target}' is not {'wider' if self.wider > 0 else 'narrower'} than '{source}'")
 
 
-class TruncOp(_CastOp):
-    name = "llvm.trunc"
-    instruction = "trunc"
-    kinds = (integer_like, integer_like)
-    wider = -1
+class TruncOp(_CastOp, name="llvm.trunc", kinds=(integer_like, integer_like), wider=-1): ...
 
 
-class ZExtOp(_CastOp):
-    name = "llvm.zext"
-    instruction = "zext"
+class ZExtOp(_CastOp, name="llvm.zext"):
     kinds = (integer_like, integer_like)
     wider = 1
     nonNeg = attribute(UnitAttr, "a negative operand gives poison", optional=True)
     assembly_format = "(`nneg` $nonNeg^)? $arg attr-dict `:` type($arg) `to` type($res)"
 
 
-class SExtOp(_CastOp):
-    name = "llvm.sext"
-    instruction = "sext"
-    kinds = (integer_like, integer_like)
-    wider = 1
+class SExtOp(_CastOp, name="llvm.sext", kinds=(integer_like, integer_like), wider=1): ...
 
 
-class FPTruncOp(_CastOp):
+class FPTruncOp(_CastOp, name="llvm.fptrunc", kinds=(float_like, float_like), wider=-1):
     """Rounds to nearest even."""
 
-    name = "llvm.fptrunc"
-    instruction = "fptrunc"
-    kinds = (float_like, float_like)
-    wider = -1
+
+class FPExtOp(_CastOp, name="llvm.fpext", kinds=(float_like, float_like), wider=1): ...
 
 
-class FPExtOp(_CastOp):
-    name = "llvm.fpext"
-    instruction = "fpext"
-    kinds = (float_like, float_like)
-    wider = 1
-
-
-class FPToSIOp(_CastOp):
+class FPToSIOp(_CastOp, name="llvm.fptosi", kinds=(float_like, integer_like)):
     """Rounds toward zero; poison outside the target's range."""
 
-    name = "llvm.fptosi"
-    instruction = "fptosi"
-    kinds = (float_like, integer_like)
+
+class FPToUIOp(_CastOp, name="llvm.fptoui", kinds=(float_like, integer_like)): ...
+class SIToFPOp(_CastOp, name="llvm.sitofp", kinds=(integer_like, float_like)): ...
+class UIToFPOp(_CastOp, name="llvm.uitofp", kinds=(integer_like, float_like)): ...
+class PtrToIntOp(_CastOp, name="llvm.ptrtoint", kinds=(pointer_like, integer_like)): ...
+class IntToPtrOp(_CastOp, name="llvm.inttoptr", kinds=(integer_like, pointer_like)): ...
+class AddrSpaceCastOp(_CastOp, name="llvm.addrspacecast", kinds=(pointer_like, pointer_like)): ...
 
 
-class FPToUIOp(_CastOp):
-    name = "llvm.fptoui"
-    instruction = "fptoui"
-    kinds = (float_like, integer_like)
-
-
-class SIToFPOp(_CastOp):
-    name = "llvm.sitofp"
-    instruction = "sitofp"
-    kinds = (integer_like, float_like)
-
-
-class UIToFPOp(_CastOp):
-    name = "llvm.uitofp"
-    instruction = "uitofp"
-    kinds = (integer_like, float_like)
-
-
-class PtrToIntOp(_CastOp):
-    name = "llvm.ptrtoint"
-    instruction = "ptrtoint"
-    kinds = (pointer_like, integer_like)
-
-
-class IntToPtrOp(_CastOp):
-    name = "llvm.inttoptr"
-    instruction = "inttoptr"
-    kinds = (integer_like, pointer_like)
-
-
-class AddrSpaceCastOp(_CastOp):
-    name = "llvm.addrspacecast"
-    instruction = "addrspacecast"
-    kinds = (pointer_like, pointer_like)
-
-
-class BitcastOp(_CastOp):
+class BitcastOp(_CastOp, name="llvm.bitcast"):
     """Same bits, another type; between vectors the element counts may differ."""
-
-    name = "llvm.bitcast"
-    instruction = "bitcast"
 
     def verify_op(self) -> None:
         source, target = bit_width(self.arg.type), bit_width(self.res.type)

@@ -38,40 +38,32 @@ class _FlagsAttr(Attribute):
         return cls([word for word in words if word != "none"])
 
 
-class FastmathFlagsAttr(_FlagsAttr):
+class FastmathFlagsAttr(_FlagsAttr, name="llvm.fastmath"):
     """LLVM's fast-math flags, for the one operation that carries them."""
 
-    name = "llvm.fastmath"
     all_flags = ("nnan", "ninf", "nsz", "arcp", "contract", "afn", "reassoc")
 
 
-class IntegerOverflowFlagsAttr(_FlagsAttr):
+class IntegerOverflowFlagsAttr(_FlagsAttr, name="llvm.overflow", all_flags=("nsw", "nuw")):
     """Overflows whose result is poison."""
 
-    name = "llvm.overflow"
-    all_flags = ("nsw", "nuw")
 
-
-class ICmpPredicateAttr(EnumAttr):
-    name = "llvm.icmp_predicate"
+class ICmpPredicateAttr(EnumAttr, name="llvm.icmp_predicate"):
     cases = {"eq": 0, "ne": 1, "slt": 2, "sle": 3, "sgt": 4, "sge": 5, "ult": 6, "ule": 7, "ugt": 8, "uge": 9}
 
 
-class FCmpPredicateAttr(EnumAttr):
+class FCmpPredicateAttr(EnumAttr, name="llvm.fcmp_predicate"):
     """`_false` and `_true` are the constant predicates."""
 
-    name = "llvm.fcmp_predicate"
     cases = {"_false": 0, "oeq": 1, "ogt": 2, "oge": 3, "olt": 4, "ole": 5, "one": 6, "ord": 7,
              "ueq": 8, "ugt": 9, "uge": 10, "ult": 11, "ule": 12, "une": 13, "uno": 14, "_true": 15}  # fmt: skip
 
 
-class AtomicOrderingAttr(EnumAttr):
-    name = "llvm.atomic_ordering"
+class AtomicOrderingAttr(EnumAttr, name="llvm.atomic_ordering"):
     cases = {"not_atomic": 0, "unordered": 1, "monotonic": 2, "acquire": 4, "release": 5, "acq_rel": 6, "seq_cst": 7}
 
 
-class AtomicBinOpAttr(EnumAttr):
-    name = "llvm.atomicrmw_op"
+class AtomicBinOpAttr(EnumAttr, name="llvm.atomicrmw_op"):
     cases = {"xchg": 0, "add": 1, "sub": 2, "and": 3, "nand": 4, "or": 5, "xor": 6, "max": 7, "min": 8,
              "umax": 9, "umin": 10, "fadd": 11, "fsub": 12}  # fmt: skip
 
@@ -79,11 +71,8 @@ class AtomicBinOpAttr(EnumAttr):
     spelled: ClassVar[dict[str, str]] = {"and": "_and", "nand": "nand", "or": "_or", "xor": "_xor"}
 
 
-class LoopAnnotationAttr(Attribute):
+class LoopAnnotationAttr(Attribute, name="llvm.loop_annotation", parameters=("unroll_disable",)):
     """A property of the loop that a branch closes: whether its body may be repeated."""
-
-    name = "llvm.loop_annotation"
-    parameters = ("unroll_disable",)
 
     def __new__(cls, unroll_disable: bool) -> LoopAnnotationAttr:
         return cls.intern((unroll_disable,))  # type: ignore[return-value]
@@ -105,9 +94,7 @@ class LoopAnnotationAttr(Attribute):
         return cls(disable == "true")
 
 
-class LinkageAttr(EnumAttr):
-    name = "llvm.linkage"
-    cases = {"private": 0, "internal": 1, "external": 10}
+class LinkageAttr(EnumAttr, name="llvm.linkage", cases={"private": 0, "internal": 1, "external": 10}): ...
 
 
 SYNC_SCOPES = ("", "device", "cluster", "block")

@@ -41,6 +41,11 @@ class LLVMOp(Operation):
 
     verifies_locally = True
 
+    @property
+    def instruction(self) -> str:
+        """LLVM's name of the instruction."""
+        return self.name.removeprefix("llvm.")
+
     # `overflow<nsw, nuw>`, nothing without the attribute.
     @classmethod
     def parse_OverflowFlags(cls, parser: Parser) -> Any:

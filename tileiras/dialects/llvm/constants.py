@@ -31,11 +31,9 @@ if TYPE_CHECKING:
     from tileiras.ir import Parser, Printer
 
 
-class ConstantOp(LLVMOp):
+class ConstantOp(LLVMOp, name="llvm.mlir.constant", traits=(Pure, ConstantLike)):
     """A constant: IntegerAttr, FloatAttr, or DenseElementsAttr for a vector."""
 
-    name = "llvm.mlir.constant"
-    traits = (Pure, ConstantLike)
     value = attribute(doc="the constant")
     res = result(llvm_type, "its value")
     assembly_format = "`(` $value `)` attr-dict `:` type($res)"
@@ -51,36 +49,28 @@ class ConstantOp(LLVMOp):
             raise VerifyError(f"attribute type '{self.value.type}' does not match the result type '{self.res.type}'")
 
 
-class PoisonOp(LLVMOp):
+class PoisonOp(LLVMOp, name="llvm.mlir.poison", traits=(Pure,)):
     """An undefined value whose use may be anything."""
 
-    name = "llvm.mlir.poison"
-    traits = (Pure,)
     res = result(llvm_type)
     assembly_format = "attr-dict `:` type($res)"
 
 
-class UndefOp(LLVMOp):
-    name = "llvm.mlir.undef"
-    traits = (Pure,)
+class UndefOp(LLVMOp, name="llvm.mlir.undef", traits=(Pure,)):
     res = result(llvm_type)
     assembly_format = "attr-dict `:` type($res)"
 
 
-class ZeroOp(LLVMOp):
+class ZeroOp(LLVMOp, name="llvm.mlir.zero", traits=(Pure,)):
     """All bits zero; the null pointer."""
 
-    name = "llvm.mlir.zero"
-    traits = (Pure,)
     res = result(llvm_type)
     assembly_format = "attr-dict `:` type($res)"
 
 
-class ExtractElementOp(LLVMOp):
+class ExtractElementOp(LLVMOp, name="llvm.extractelement", traits=(Pure,)):
     """One element of a vector.  A position that is not constant sends the vector through local memory."""
 
-    name = "llvm.extractelement"
-    traits = (Pure,)
     vector = operand(vector_type)
     position = operand(integer_like)
     res = result(llvm_type)
@@ -95,18 +85,13 @@ class ExtractElementOp(LLVMOp):
             raise VerifyError("result type must be the vector's element type")
 
 
-class InsertElementOp(LLVMOp):
-    name = "llvm.insertelement"
-    traits = (Pure,)
+class InsertElementOp(LLVMOp, name="llvm.insertelement", traits=(Pure,)):
     vector = operand(vector_type)
     value = operand(llvm_type)
     position = operand(integer_like)
     res = result(vector_type)
     assembly_format = "$value `,` $vector `[` $position `:` type($position) `]` attr-dict `:` type($vector)"
-
-    @classmethod
-    def infer_result_types(cls, operands: Sequence[Any], attributes: dict[str, Attribute]) -> list[Any]:
-        return [operands[0].type]
+    typed_as = 0
 
     def verify_op(self) -> None:
         vector, value, _ = self.operands
@@ -114,11 +99,9 @@ class InsertElementOp(LLVMOp):
             raise VerifyError("vector, value and result types do not go together")
 
 
-class ShuffleVectorOp(LLVMOp):
+class ShuffleVectorOp(LLVMOp, name="llvm.shufflevector", traits=(Pure,)):
     """Elements of two vectors by constant position; -1 is poison."""
 
-    name = "llvm.shufflevector"
-    traits = (Pure,)
     v1 = operand(vector_type)
     v2 = operand(vector_type)
     mask = attribute(DenseArrayAttr, "positions in the concatenation of v1 and v2")
@@ -168,11 +151,9 @@ class _MemberOp(LLVMOp):
         printer.write(f"[{', '.join(map(str, position))}]")
 
 
-class ExtractValueOp(_MemberOp):
+class ExtractValueOp(_MemberOp, name="llvm.extractvalue", traits=(Pure,)):
     """A member of a struct or array value."""
 
-    name = "llvm.extractvalue"
-    traits = (Pure,)
     container = operand(aggregate)
     position = attribute(DenseArrayAttr, "path of positions")
     res = result(llvm_type)
@@ -187,18 +168,13 @@ class ExtractValueOp(_MemberOp):
             raise VerifyError("result type is not the member's")
 
 
-class InsertValueOp(_MemberOp):
-    name = "llvm.insertvalue"
-    traits = (Pure,)
+class InsertValueOp(_MemberOp, name="llvm.insertvalue", traits=(Pure,)):
     container = operand(aggregate)
     value = operand(llvm_type)
     position = attribute(DenseArrayAttr, "path of positions")
     res = result(aggregate)
     assembly_format = "$value `,` $container `` custom<Position>($position) attr-dict `:` type($container)"
-
-    @classmethod
-    def infer_result_types(cls, operands: Sequence[Any], attributes: dict[str, Attribute]) -> list[Any]:
-        return [operands[0].type]
+    typed_as = 0
 
     def verify_op(self) -> None:
         if member_type(self.container.type, tuple(self.position)) is not self.value.type:

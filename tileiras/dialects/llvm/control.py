@@ -49,9 +49,7 @@ class _BranchOp(LLVMOp):
                     raise VerifyError(f"type mismatch for bb argument #{index} of successor #{number}")
 
 
-class BrOp(_BranchOp):
-    name = "llvm.br"
-    traits = (Terminator, HasParent("llvm.func"))
+class BrOp(_BranchOp, name="llvm.br", traits=(Terminator, HasParent("llvm.func"))):
     destOperands = variadic_operand()
     dest = successor()
     loop_annotation = attribute(LoopAnnotationAttr, "of the loop that the branch closes", optional=True)
@@ -61,9 +59,7 @@ class BrOp(_BranchOp):
         return self.destOperands
 
 
-class CondBrOp(_BranchOp):
-    name = "llvm.cond_br"
-    traits = (Terminator, AttrSizedOperandSegments, HasParent("llvm.func"))
+class CondBrOp(_BranchOp, name="llvm.cond_br", traits=(Terminator, AttrSizedOperandSegments, HasParent("llvm.func"))):
     condition = operand(i1)
     trueDestOperands = variadic_operand()
     falseDestOperands = variadic_operand()
@@ -84,11 +80,9 @@ class CondBrOp(_BranchOp):
             raise VerifyError("gives different operands to one block: select before branching")
 
 
-class SwitchOp(_BranchOp):
+class SwitchOp(_BranchOp, name="llvm.switch", traits=(Terminator, HasParent("llvm.func"))):
     """Jumps by an integer value; blocks reached by a case take no arguments."""
 
-    name = "llvm.switch"
-    traits = (Terminator, HasParent("llvm.func"))
     value = operand(integer_like)
     case_values = attribute(DenseArrayAttr, "one value per case destination")
     defaultDestination = successor()
@@ -137,9 +131,7 @@ class SwitchOp(_BranchOp):
         printer.write("]")
 
 
-class UnreachableOp(LLVMOp):
+class UnreachableOp(LLVMOp, name="llvm.unreachable", traits=(Terminator, HasParent("llvm.func"))):
     """Marks a place that is never reached.  NVPTX prints nothing for it: execution would run on into the next block."""
 
-    name = "llvm.unreachable"
-    traits = (Terminator, HasParent("llvm.func"))
     assembly_format = "attr-dict"

@@ -36,14 +36,12 @@ class DebugRecordOp(LLVMOp):
             raise VerifyError("expected a variable with a type")
 
 
-class DbgValueOp(DebugRecordOp):
+class DbgValueOp(DebugRecordOp, name="llvm.intr.dbg.value", traits=(MemoryWrite,)):
     """The variable, or the bits [offset, offset + size) of it that `fragment` names, is this value from here on.
 
     With `deref` the value is an address, and the variable is in memory there.
     """
 
-    name = "llvm.intr.dbg.value"
-    traits = (MemoryWrite,)
     value = operand(llvm_type)
     var_info = attribute(Attribute)
     expression = attribute(Attribute, optional=True)
@@ -69,11 +67,9 @@ class DbgValueOp(DebugRecordOp):
     )
 
 
-class DbgDeclareOp(DebugRecordOp):
+class DbgDeclareOp(DebugRecordOp, name="llvm.intr.dbg.declare", traits=(MemoryWrite,)):
     """The variable lives at this address."""
 
-    name = "llvm.intr.dbg.declare"
-    traits = (MemoryWrite,)
     addr = operand(pointer)
     var_info = attribute(Attribute)
     expression = attribute(Attribute, optional=True)
@@ -82,10 +78,8 @@ class DbgDeclareOp(DebugRecordOp):
     )
 
 
-class FakeUseOp(LLVMOp):
+class FakeUseOp(LLVMOp, name="llvm.intr.fake.use", traits=(MemoryWrite,)):
     """Keeps a value although nothing computes with it, for the debugger to see."""
 
-    name = "llvm.intr.fake.use"
-    traits = (MemoryWrite,)
     value = operand(llvm_type)
     assembly_format = "$value `:` type($value) attr-dict"

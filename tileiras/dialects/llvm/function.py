@@ -103,7 +103,7 @@ def _check_argument(given: dict[str, Attribute]) -> None:
             raise VerifyError(f"argument attribute '{name}' must be {wanted}, got {value}")
 
 
-class LLVMFuncOp(LLVMOp):
+class LLVMFuncOp(LLVMOp, name="llvm.func", traits=(IsolatedFromAbove, Symbol)):
     """A function; without a body it is declared only.
 
     Kernel attributes are nvvm's: `nvvm.kernel`, `nvvm.reqntid`, `nvvm.minctasm`, `nvvm.maxnreg`, `nvvm.cluster_dim`,
@@ -111,8 +111,6 @@ class LLVMFuncOp(LLVMOp):
     `nvvm.grid_constant`.
     """
 
-    name = "llvm.func"
-    traits = (IsolatedFromAbove, Symbol)
     sym_name = attribute(StringAttr)
     function_type = attribute(LLVMFunctionType)
     linkage = attribute(LinkageAttr, optional=True)
@@ -243,9 +241,7 @@ class LLVMFuncOp(LLVMOp):
         return cls.create((), (), attributes, regions, location=parser.location)
 
 
-class ReturnOp(LLVMOp):
-    name = "llvm.return"
-    traits = (ReturnLike, HasParent("llvm.func"))
+class ReturnOp(LLVMOp, name="llvm.return", traits=(ReturnLike, HasParent("llvm.func"))):
     arg = optional_operand(llvm_type)
     assembly_format = "attr-dict ($arg^ `:` type($arg))?"
     verifies_locally = False
@@ -260,15 +256,13 @@ class ReturnOp(LLVMOp):
             raise VerifyError(f"expected '{wanted}' to be returned, got '{given}'")
 
 
-class GlobalOp(LLVMOp):
+class GlobalOp(LLVMOp, name="llvm.mlir.global", traits=(Symbol,)):
     """A variable of the module, in address space `addr_space`; without a value it is external.
 
     Dynamic shared memory is `llvm.mlir.global external @smem() {addr_space = 3 : i32, alignment = 1024 : i64} :
     !llvm.array<0 x i8>`: its size comes from the launch.
     """
 
-    name = "llvm.mlir.global"
-    traits = (Symbol,)
     sym_name = attribute(StringAttr)
     global_type = attribute(Type)
     linkage = attribute(LinkageAttr)
@@ -325,10 +319,9 @@ class GlobalOp(LLVMOp):
         return cls.create((), (), attributes, location=parser.location)
 
 
-class CallOp(LLVMOp):
+class CallOp(LLVMOp, name="llvm.call"):
     """A direct call."""
 
-    name = "llvm.call"
     callee = attribute(SymbolRefAttr)
     callee_operands = variadic_operand()
     fastmathFlags = attribute(FastmathFlagsAttr, optional=True)
@@ -337,10 +330,9 @@ class CallOp(LLVMOp):
     assembly_format = "$callee `(` $callee_operands `)` attr-dict `:` functional-type($callee_operands, $res)"
 
 
-class CallIntrinsicOp(LLVMOp):
+class CallIntrinsicOp(LLVMOp, name="llvm.call_intrinsic"):
     """A call of an LLVM intrinsic by its full name."""
 
-    name = "llvm.call_intrinsic"
     intrin = attribute(StringAttr)
     args = variadic_operand()
     fastmathFlags = attribute(FastmathFlagsAttr, optional=True)
@@ -352,15 +344,13 @@ class CallIntrinsicOp(LLVMOp):
             raise VerifyError("intrinsic name must start with 'llvm.'")
 
 
-class InlineAsmOp(LLVMOp):
+class InlineAsmOp(LLVMOp, name="llvm.inline_asm", traits=()):
     """PTX written out.  `$0` is the first output, then the inputs; several outputs make a struct.
 
     Constraints (LLVM NVPTX): h 16 bit, r 32, l 64, q 128, f float, d double, b predicate, n immediate; `=x` an output,
     a number ties an input to that output, `~{memory}` clobbers memory.
     """
 
-    name = "llvm.inline_asm"
-    traits = ()
     asm_string = attribute(StringAttr)
     constraints = attribute(StringAttr)
     asm_operands = variadic_operand()

@@ -40,11 +40,9 @@ DYNAMIC_INDEX = -(2**31)
 """Stands in `rawConstantIndices` for an index that is an operand."""
 
 
-class GEPOp(LLVMOp):
+class GEPOp(LLVMOp, name="llvm.getelementptr", traits=(Pure,)):
     """An address: `base` plus indices counted in `elem_type`."""
 
-    name = "llvm.getelementptr"
-    traits = (Pure,)
     base = operand(pointer_like)
     dynamicIndices = variadic_operand(integer_like)
     rawConstantIndices = attribute(DenseArrayAttr, "constant indices, DYNAMIC_INDEX where an operand is meant")
@@ -169,11 +167,9 @@ def _check_scope(scope: StringAttr | None) -> None:
         raise VerifyError(f"unsupported NVPTX synchronization scope '{scope.value}'")
 
 
-class LoadOp(_AtomicClause):
+class LoadOp(_AtomicClause, name="llvm.load", traits=(MemoryRead,)):
     """A load.  `alignment`, in bytes, decides how wide the instruction may be: always state it."""
 
-    name = "llvm.load"
-    traits = (MemoryRead,)
     addr = operand(pointer)
     alignment = attribute(IntegerAttr, "in bytes", optional=True)
     volatile_ = attribute(UnitAttr, optional=True)
@@ -194,9 +190,7 @@ class LoadOp(_AtomicClause):
         _check_atomic(self, ("release", "acq_rel"))
 
 
-class StoreOp(_AtomicClause):
-    name = "llvm.store"
-    traits = (MemoryWrite,)
+class StoreOp(_AtomicClause, name="llvm.store", traits=(MemoryWrite,)):
     value = operand(llvm_type)
     addr = operand(pointer)
     alignment = attribute(IntegerAttr, "in bytes", optional=True)
@@ -216,11 +210,9 @@ class StoreOp(_AtomicClause):
         _check_atomic(self, ("acquire", "acq_rel"))
 
 
-class AllocaOp(LLVMOp):
+class AllocaOp(LLVMOp, name="llvm.alloca", traits=(MemoryAllocate,)):
     """Memory of the thread (local space)."""
 
-    name = "llvm.alloca"
-    traits = (MemoryAllocate,)
     arraySize = operand(integer_like)
     elem_type = attribute(Type)
     alignment = attribute(IntegerAttr, "in bytes", optional=True)
@@ -234,15 +226,13 @@ class AllocaOp(LLVMOp):
         check_alignment(self.alignment)
 
 
-class AtomicRMWOp(LLVMOp):
+class AtomicRMWOp(LLVMOp, name="llvm.atomicrmw", traits=(MemoryRead, MemoryWrite)):
     """An atomic update that returns the old value.
 
     LLVM 22's NVPTX back end drops order and scope here: every one becomes `atom` with PTX's defaults, relaxed and gpu.
     So only `monotonic` at scope `device` is accepted; for the others use nvvm.atom.
     """
 
-    name = "llvm.atomicrmw"
-    traits = (MemoryRead, MemoryWrite)
     ptr = operand(pointer)
     val = operand(llvm_type)
     bin_op = attribute(AtomicBinOpAttr)
@@ -254,10 +244,7 @@ class AtomicRMWOp(LLVMOp):
         "`` custom<BinOp>($bin_op) $ptr `,` $val `` custom<SyncScope>($syncscope) `` custom<Ordering>($ordering)"
         " attr-dict `:` type($ptr) `,` type($val)"
     )
-
-    @classmethod
-    def infer_result_types(cls, operands: Sequence[Any], attributes: dict[str, Attribute]) -> list[Any]:
-        return [operands[1].type]
+    typed_as = 1
 
     @classmethod
     def parse_BinOp(cls, parser: Parser) -> Any:
@@ -282,11 +269,9 @@ class AtomicRMWOp(LLVMOp):
             raise VerifyError("NVPTX drops order and scope: only 'syncscope(\"device\") monotonic' keeps its meaning")
 
 
-class AtomicCmpXchgOp(LLVMOp):
+class AtomicCmpXchgOp(LLVMOp, name="llvm.cmpxchg", traits=(MemoryRead, MemoryWrite)):
     """Compare and exchange; the result is the old value and whether it was exchanged."""
 
-    name = "llvm.cmpxchg"
-    traits = (MemoryRead, MemoryWrite)
     ptr = operand(pointer)
     cmp = operand(llvm_type)
     val = operand(llvm_type)
@@ -322,11 +307,9 @@ class AtomicCmpXchgOp(LLVMOp):
             raise VerifyError(f"unsupported failure ordering '{self.failure_ordering.value}'")
 
 
-class FenceOp(LLVMOp):
+class FenceOp(LLVMOp, name="llvm.fence", traits=(MemoryRead, MemoryWrite)):
     """Orders the thread's memory operations at a scope."""
 
-    name = "llvm.fence"
-    traits = (MemoryRead, MemoryWrite)
     ordering = attribute(AtomicOrderingAttr)
     syncscope = attribute(StringAttr, optional=True)
     assembly_format = "`` custom<SyncScope>($syncscope) `` custom<Ordering>($ordering) attr-dict"
@@ -340,11 +323,9 @@ class FenceOp(LLVMOp):
             raise VerifyError("can be given only acquire, release, acq_rel, and seq_cst orderings")
 
 
-class AddressOfOp(LLVMOp):
+class AddressOfOp(LLVMOp, name="llvm.mlir.addressof", traits=(Pure,)):
     """The address of a global or function."""
 
-    name = "llvm.mlir.addressof"
-    traits = (Pure,)
     global_name = attribute(doc="the symbol")
     res = result(pointer)
     assembly_format = "$global_name attr-dict `:` type($res)"

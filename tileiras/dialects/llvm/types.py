@@ -11,11 +11,9 @@ if TYPE_CHECKING:
     from tileiras.ir import Parser, Printer
 
 
-class LLVMPointerType(Type):
+class LLVMPointerType(Type, name="llvm.ptr", parameters=("address_space",)):
     """An opaque pointer; spaces: 0 generic, 1 global, 3 shared, 4 constant, 5 local, 6 tensor memory, 7 cluster."""
 
-    name = "llvm.ptr"
-    parameters = ("address_space",)
     address_space: int
 
     def __new__(cls, address_space: int = 0) -> LLVMPointerType:
@@ -38,17 +36,13 @@ class LLVMPointerType(Type):
         return cls(space)
 
 
-class LLVMVoidType(Type):
+class LLVMVoidType(Type, name="llvm.void"):
     """The result of a function that returns nothing."""
 
-    name = "llvm.void"
 
-
-class LLVMStructType(Type):
+class LLVMStructType(Type, name="llvm.struct", parameters=("elements",)):
     """A literal struct."""
 
-    name = "llvm.struct"
-    parameters = ("elements",)
     elements: tuple[Type, ...]
 
     def __new__(cls, elements: Iterable[Type]) -> LLVMStructType:
@@ -67,11 +61,9 @@ class LLVMStructType(Type):
         return cls(elements)
 
 
-class LLVMArrayType(Type):
+class LLVMArrayType(Type, name="llvm.array", parameters=("count", "element_type")):
     """`count` elements in a row in memory."""
 
-    name = "llvm.array"
-    parameters = ("count", "element_type")
     count: int
     element_type: Type
 
@@ -94,11 +86,9 @@ class LLVMArrayType(Type):
         return cls(count, element)
 
 
-class LLVMFunctionType(Type):
+class LLVMFunctionType(Type, name="llvm.func", parameters=("result", "inputs")):
     """`result (parameters)`; `result` is LLVMVoidType for none."""
 
-    name = "llvm.func"
-    parameters = ("result", "inputs")
     result: Type
     inputs: tuple[Type, ...]
 

@@ -18,68 +18,28 @@ class _Unary(Operation):
     assembly_format = "$operand attr-dict `:` type($result)"
 
 
-class AbsFOp(_Unary):
-    name = "math.absf"
+class AbsFOp(_Unary, name="math.absf"): ...
 
 
-class AbsIOp(Operation):
-    name = "math.absi"
-    traits = (Pure, AllTypesMatch("operand", "result"))
+class AbsIOp(Operation, name="math.absi", traits=(Pure, AllTypesMatch("operand", "result"))):
     operand = operand(integer_like)
     result = result(integer_like)
     assembly_format = "$operand attr-dict `:` type($result)"
 
 
-class CeilOp(_Unary):
-    name = "math.ceil"
-
-
-class FloorOp(_Unary):
-    name = "math.floor"
-
-
-class ExpOp(_Unary):
-    name = "math.exp"
-
-
-class Exp2Op(_Unary):
-    name = "math.exp2"
-
-
-class LogOp(_Unary):
-    name = "math.log"
-
-
-class Log2Op(_Unary):
-    name = "math.log2"
-
-
-class RsqrtOp(_Unary):
-    name = "math.rsqrt"
-
-
-class SinOp(_Unary):
-    name = "math.sin"
-
-
-class CosOp(_Unary):
-    name = "math.cos"
-
-
-class TanOp(_Unary):
-    name = "math.tan"
-
-
-class SinhOp(_Unary):
-    name = "math.sinh"
-
-
-class CoshOp(_Unary):
-    name = "math.cosh"
-
-
-class TanhOp(_Unary):
-    name = "math.tanh"
+class CeilOp(_Unary, name="math.ceil"): ...
+class FloorOp(_Unary, name="math.floor"): ...
+class ExpOp(_Unary, name="math.exp"): ...
+class Exp2Op(_Unary, name="math.exp2"): ...
+class LogOp(_Unary, name="math.log"): ...
+class Log2Op(_Unary, name="math.log2"): ...
+class RsqrtOp(_Unary, name="math.rsqrt"): ...
+class SinOp(_Unary, name="math.sin"): ...
+class CosOp(_Unary, name="math.cos"): ...
+class TanOp(_Unary, name="math.tan"): ...
+class SinhOp(_Unary, name="math.sinh"): ...
+class CoshOp(_Unary, name="math.cosh"): ...
+class TanhOp(_Unary, name="math.tanh"): ...
 
 
 class _Binary(Operation):
@@ -90,19 +50,13 @@ class _Binary(Operation):
     assembly_format = "$lhs `,` $rhs attr-dict `:` type($result)"
 
 
-class PowFOp(_Binary):
-    name = "math.powf"
+class PowFOp(_Binary, name="math.powf"): ...
+class Atan2Op(_Binary, name="math.atan2"): ...
 
 
-class Atan2Op(_Binary):
-    name = "math.atan2"
-
-
-class FPowIOp(Operation):
+class FPowIOp(Operation, name="math.fpowi", traits=(Pure, AllTypesMatch("lhs", "result"), Elementwise)):
     """A float to an integer power."""
 
-    name = "math.fpowi"
-    traits = (Pure, AllTypesMatch("lhs", "result"), Elementwise)
     lhs = operand(float_like)
     rhs = operand(integer_like)
     result = result(float_like)

@@ -107,15 +107,13 @@ def verify_in_bounds(op: Operation, rank: int) -> None:
 _VIEW_TYPES = "type($view) `,` `(` type($coords) `)`"
 
 
-class TiledLoadOp(_Tiled):
+class TiledLoadOp(_Tiled, name="nv_tileaa.tiled_load", traits=(MemoryRead, AttrSizedOperandSegments)):
     """The tile at `coords` (counted in tiles, one per view dimension).
 
     With a `reduction` the addresses are multicast ones: the copies behind each are combined.
     """
 
-    name = "nv_tileaa.tiled_load"
     unsupported = _LOADS_HAVE_NO
-    traits = (MemoryRead, AttrSizedOperandSegments)
     view = operand(TiledViewType)
     coords = variadic_operand(integer_like)
     token = optional_operand(MemTokenType)
@@ -128,12 +126,10 @@ class TiledLoadOp(_Tiled):
     )
 
 
-class TiledStoreOp(_Tiled):
+class TiledStoreOp(_Tiled, name="nv_tileaa.tiled_store", traits=(MemoryWrite, AttrSizedOperandSegments)):
     """Writes the tile at `coords`; `multicast`: to every copy behind its addresses."""
 
-    name = "nv_tileaa.tiled_store"
     unsupported = _STORES_HAVE_NO
-    traits = (MemoryWrite, AttrSizedOperandSegments)
     data = operand(doc="the tile")
     view = operand(TiledViewType)
     coords = variadic_operand(integer_like)
@@ -146,10 +142,9 @@ class TiledStoreOp(_Tiled):
     )
 
 
-class TiledAtomicRMWOp(_Tiled, _Update):
+class TiledAtomicRMWOp(_Tiled, _Update, name="nv_tileaa.tiled_atomic_rmw"):
     """Combines the tile into memory at `coords`, element by element and atomically; `multicast`: into every copy."""
 
-    name = "nv_tileaa.tiled_atomic_rmw"
     traits = (MemoryRead, MemoryWrite, AttrSizedOperandSegments)
     data = operand()
     view = operand(TiledViewType)
@@ -217,13 +212,11 @@ class _Pointed(_Ordered):
             raise VerifyError(f"expects a mask of type {one}, but got {mask.type}")
 
 
-class LoadOp(_Pointed):
+class LoadOp(_Pointed, name="nv_tileaa.load", traits=(MemoryRead, AttrSizedOperandSegments)):
     """Reads through each pointer whose mask is set; the others give `other` (unspecified without it)."""
 
-    name = "nv_tileaa.load"
     values = ("data", "other")
     unsupported = _LOADS_HAVE_NO
-    traits = (MemoryRead, AttrSizedOperandSegments)
     pointer = operand(pointer_like)
     mask = optional_operand(bool_like)
     other = optional_operand()
@@ -236,12 +229,10 @@ class LoadOp(_Pointed):
     )
 
 
-class StoreOp(_Pointed):
+class StoreOp(_Pointed, name="nv_tileaa.store", traits=(MemoryWrite, AttrSizedOperandSegments)):
     """Writes through each pointer whose mask is set."""
 
-    name = "nv_tileaa.store"
     unsupported = _STORES_HAVE_NO
-    traits = (MemoryWrite, AttrSizedOperandSegments)
     pointer = operand(pointer_like)
     data = operand()
     mask = optional_operand(bool_like)
@@ -253,10 +244,9 @@ class StoreOp(_Pointed):
     )
 
 
-class AtomicRMWOp(_Pointed, _Update):
+class AtomicRMWOp(_Pointed, _Update, name="nv_tileaa.atomic_rmw"):
     """Combines `value` into memory through each pointer whose mask is set; returns the old values."""
 
-    name = "nv_tileaa.atomic_rmw"
     values = ("data", "value")
     traits = (MemoryRead, MemoryWrite, AttrSizedOperandSegments)
     pointer = operand(pointer_like)
@@ -278,10 +268,9 @@ class AtomicRMWOp(_Pointed, _Update):
         verify_mode(element_type_of(self.data.type), self.rmw_mode.value)
 
 
-class AtomicCASOp(_Pointed, _Update):
+class AtomicCASOp(_Pointed, _Update, name="nv_tileaa.atomic_cas"):
     """Writes `value` where memory holds `compare`; returns the old values."""
 
-    name = "nv_tileaa.atomic_cas"
     values = ("data", "compare", "value")
     traits = (MemoryRead, MemoryWrite, AttrSizedOperandSegments)
     pointer = operand(pointer_like)

@@ -11,10 +11,9 @@ if TYPE_CHECKING:
     from tileiras.ir import Parser, Printer
 
 
-class RoundingModeAttr(EnumAttr):
+class RoundingModeAttr(EnumAttr, name="nv_tileaa.rounding_mode"):
     """`approx` and `full` exist for division, square root and tanh of f32 only, `nearest_away` for conversions."""
 
-    name = "nv_tileaa.rounding_mode"
     cases = {
         "nearest_even": 0,
         "zero": 1,
@@ -26,9 +25,7 @@ class RoundingModeAttr(EnumAttr):
     }
 
 
-class SignednessAttr(EnumAttr):
-    name = "nv_tileaa.signedness"
-    cases = {"unsigned": 0, "signed": 1}
+class SignednessAttr(EnumAttr, name="nv_tileaa.signedness", cases={"unsigned": 0, "signed": 1}): ...
 
 
 # Discardable attributes: hints and promises of the source about an operation.
@@ -49,10 +46,9 @@ FAST_ACCUMULATION = "nv_tileaa.fast_acc"
 """Of an f8 product: sums with fewer bits are permitted.  No instruction that is chosen here has that option yet."""
 
 
-class PaddingValueAttr(EnumAttr):
+class PaddingValueAttr(EnumAttr, name="nv_tileaa.padding_value"):
     """The value of reads outside of a memref."""
 
-    name = "nv_tileaa.padding_value"
     cases = {"zero": 0, "neg_zero": 1, "nan": 2, "pos_inf": 3, "neg_inf": 4}
 
     def of(self, type: FloatType) -> FloatAttr | IntegerAttr:
@@ -65,37 +61,27 @@ class PaddingValueAttr(EnumAttr):
 _PADDING = {"zero": 0.0, "neg_zero": -0.0, "nan": math.nan, "pos_inf": math.inf, "neg_inf": -math.inf}
 
 
-class MemSemanticAttr(EnumAttr):
-    name = "nv_tileaa.mem_semantic"
+class MemSemanticAttr(EnumAttr, name="nv_tileaa.mem_semantic"):
     cases = {"weak": 0, "relaxed": 1, "acquire": 2, "release": 3, "acq_rel": 4}
 
 
-class MemScopeAttr(EnumAttr):
-    name = "nv_tileaa.mem_scope"
-    cases = {"tl_blk": 0, "cluster": 1, "gpu": 2, "sys": 3}
+class MemScopeAttr(EnumAttr, name="nv_tileaa.mem_scope", cases={"tl_blk": 0, "cluster": 1, "gpu": 2, "sys": 3}): ...
 
 
-class AtomicRMWModeAttr(EnumAttr):
-    name = "nv_tileaa.rmw_mode"
+class AtomicRMWModeAttr(EnumAttr, name="nv_tileaa.rmw_mode"):
     cases = {"and": 0, "or": 1, "xor": 2, "add": 3, "addf": 4, "max": 5, "min": 6, "umax": 7, "umin": 8, "xchg": 9}
 
 
-class AxisAttr(EnumAttr):
+class AxisAttr(EnumAttr, name="nv_tileaa.axis", cases={"x": 0, "y": 1, "z": 2}):
     """A grid axis."""
 
-    name = "nv_tileaa.axis"
-    cases = {"x": 0, "y": 1, "z": 2}
 
-
-class DivByAttr(Attribute):
+class DivByAttr(Attribute, name="nv_tileaa.div_by", parameters=("divisor", "every", "along")):
     """The value (a pointer: its address in bytes) is a multiple of `divisor`, a power of two.
 
     With `every` and `along`, only the first of each `every` elements along that dimension is, and the others follow it
     by ones.
     """
-
-    name = "nv_tileaa.div_by"
-    parameters = ("divisor", "every", "along")
 
     def verify(self) -> None:
         if self.divisor < 1 or self.divisor & self.divisor - 1:
@@ -124,11 +110,8 @@ class DivByAttr(Attribute):
         return cls(divisor, every, along)
 
 
-class BoundedAttr(Attribute):
+class BoundedAttr(Attribute, name="nv_tileaa.bounded", parameters=("lower", "upper")):
     """`lower <= value <= upper` as a signed integer; None leaves a side open."""
-
-    name = "nv_tileaa.bounded"
-    parameters = ("lower", "upper")
 
     def print_parameters(self, printer: Printer) -> None:
         printer.write(f"<{'?' if self.lower is None else self.lower}, {'?' if self.upper is None else self.upper}>")
@@ -143,11 +126,8 @@ class BoundedAttr(Attribute):
         return cls(lower, upper)
 
 
-class SameElementsAttr(Attribute):
+class SameElementsAttr(Attribute, name="nv_tileaa.same_elements", parameters=("elements",)):
     """Groups of `values[d]` elements along dimension d are equal."""
-
-    name = "nv_tileaa.same_elements"
-    parameters = ("elements",)
 
     def __new__(cls, elements: Iterable[int]) -> "SameElementsAttr":
         return cls.intern((tuple(elements),))  # type: ignore[return-value]
@@ -163,14 +143,11 @@ class SameElementsAttr(Attribute):
         return cls(values)
 
 
-class KernelSpecAttr(Attribute):
+class KernelSpecAttr(Attribute, name="nv_tileaa.kernel_spec", parameters=("num_warps", "num_ctas", "occupancy")):
     """The launch requirements of the kernel: warps per CTA (None until chosen), CTAs per tile block, occupancy hint.
 
     The CTAs of a tile block lie along x: `clusterDim = [n, 1, 1]` is another way to write `numCtas = n`.
     """
-
-    name = "nv_tileaa.kernel_spec"
-    parameters = ("num_warps", "num_ctas", "occupancy")
 
     def verify(self) -> None:
         # 1024 threads of a CTA; 16 CTAs of a cluster that is not portable (CUDA C++ Programming Guide).

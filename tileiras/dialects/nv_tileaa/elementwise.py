@@ -24,27 +24,15 @@ class _RoundedBinary(_Rounded):
     assembly_format = "$lhs `,` $rhs attr-dict `:` type($result)"
 
 
-class AddFOp(_RoundedBinary):
-    name = "nv_tileaa.addf"
+class AddFOp(_RoundedBinary, name="nv_tileaa.addf"): ...
+class SubFOp(_RoundedBinary, name="nv_tileaa.subf"): ...
+class MulFOp(_RoundedBinary, name="nv_tileaa.mulf"): ...
+class DivFOp(_RoundedBinary, name="nv_tileaa.divf"): ...
 
 
-class SubFOp(_RoundedBinary):
-    name = "nv_tileaa.subf"
-
-
-class MulFOp(_RoundedBinary):
-    name = "nv_tileaa.mulf"
-
-
-class DivFOp(_RoundedBinary):
-    name = "nv_tileaa.divf"
-
-
-class FmaOp(_Rounded):
+class FmaOp(_Rounded, name="nv_tileaa.fma", traits=(Pure, AllTypesMatch("lhs", "rhs", "acc", "result"))):
     """`lhs * rhs + acc`, rounded once."""
 
-    name = "nv_tileaa.fma"
-    traits = (Pure, AllTypesMatch("lhs", "rhs", "acc", "result"))
     lhs = operand(float_like)
     rhs = operand(float_like)
     acc = operand(float_like)
@@ -52,19 +40,15 @@ class FmaOp(_Rounded):
     assembly_format = "$lhs `,` $rhs `,` $acc attr-dict `:` type($result)"
 
 
-class SqrtOp(_Rounded):
-    name = "nv_tileaa.sqrt"
-    traits = (Pure, AllTypesMatch("operand", "result"))
+class SqrtOp(_Rounded, name="nv_tileaa.sqrt", traits=(Pure, AllTypesMatch("operand", "result"))):
     operand = operand(float_like)
     result = result(float_like)
     assembly_format = "$operand attr-dict `:` type($result)"
 
 
-class FpToFpOp(Operation):
+class FpToFpOp(Operation, name="nv_tileaa.fp_to_fp", traits=(Pure, Elementwise)):
     """Converts between floating-point types; narrowing rounds, widening is exact."""
 
-    name = "nv_tileaa.fp_to_fp"
-    traits = (Pure, Elementwise)
     operand = operand(float_like)
     rounding_mode = attribute(RoundingModeAttr, default=RoundingModeAttr("nearest_even"))
     result = result(float_like)
@@ -79,13 +63,9 @@ class _HighProduct(Operation):
     assembly_format = "$lhs `,` $rhs attr-dict `:` type($result)"
 
 
-class MulhUIOp(_HighProduct):
+class MulhUIOp(_HighProduct, name="nv_tileaa.mulhiui"):
     """The high half of the unsigned product."""
 
-    name = "nv_tileaa.mulhiui"
 
-
-class MulhSIOp(_HighProduct):
+class MulhSIOp(_HighProduct, name="nv_tileaa.mulhisi"):
     """The high half of the signed product."""
-
-    name = "nv_tileaa.mulhisi"

@@ -43,15 +43,13 @@ if TYPE_CHECKING:
 LAUNCH_HINTS = ("nvvm.minctasm", "nvvm.maxnreg", "nvvm.maxclusterrank", "nvvm.cluster_max_blocks")
 """Attributes of a kernel that are copied to the launch, in the place of chosen values."""
 
-_TARGET = re.compile(r"sm_(\d+)[af]?")
+_TARGET = re.compile(r"sm_(\d+)[af]?|cpu[-\w]*")
 _SOURCE_DIALECT = "cuda_tile."
 
 
-class FuncOp(Operation):
+class FuncOp(Operation, name="nv_tileaa.func", traits=(IsolatedFromAbove, Symbol)):
     """A kernel: every argument is a pointer or a scalar, nothing is returned."""
 
-    name = "nv_tileaa.func"
-    traits = (IsolatedFromAbove, Symbol)
     sym_name = attribute(StringAttr, "the entry's name")
     function_type = attribute(FunctionType)
     kernel_spec = attribute(KernelSpecAttr, "what a launch needs")
@@ -116,20 +114,16 @@ def function_of(op: Operation) -> FuncOp | None:
     return around
 
 
-class ReturnOp(Operation):
-    name = "nv_tileaa.return"
-    traits = (Pure, ReturnLike, Terminator, HasParent("nv_tileaa.func"))
+class ReturnOp(Operation, name="nv_tileaa.return", traits=(Pure, ReturnLike, Terminator, HasParent("nv_tileaa.func"))):
     assembly_format = "attr-dict"
 
 
 MAX_GLOBAL_ELEMENTS = 1 << 24
 
 
-class GlobalOp(Operation):
+class GlobalOp(Operation, name="nv_tileaa.global", traits=(Symbol, HasParent("builtin.module"))):
     """Memory that lives as long as the module is loaded; the host can reach it by name unless it is private."""
 
-    name = "nv_tileaa.global"
-    traits = (Symbol, HasParent("builtin.module"))
     sym_name = attribute(StringAttr)
     value = attribute(DenseElementsAttr, "the initial contents")
     alignment = attribute(IntegerAttr, "in bytes", optional=True)
@@ -149,52 +143,42 @@ class GlobalOp(Operation):
         return self.sym_visibility is not None and self.sym_visibility.value == "private"
 
 
-class GetGlobalOp(Operation):
+class GetGlobalOp(Operation, name="nv_tileaa.get_global", traits=(Pure,)):
     """The address of a global."""
 
-    name = "nv_tileaa.get_global"
-    traits = (Pure,)
     symbol = attribute(SymbolRefAttr)
     result = result(PtrType)
     assembly_format = "$symbol attr-dict `:` type($result)"
 
 
-class GetProgramIdOp(Operation):
+class GetProgramIdOp(Operation, name="nv_tileaa.get_program_id", traits=(Pure,)):
     """The tile block's coordinate in the grid; `neighbor`: along x, that of the tile block of this rank, from 0, among
     those that are launched with it as a cluster, and its own where none are."""
 
-    name = "nv_tileaa.get_program_id"
-    traits = (Pure,)
     axis = attribute(AxisAttr)
     neighbor = attribute(IntegerAttr, optional=True)
     result = result(integer_like)
     assembly_format = "$axis (`neighbor` `=` $neighbor^)? attr-dict `:` type($result)"
 
 
-class GetNumProgramsOp(Operation):
+class GetNumProgramsOp(Operation, name="nv_tileaa.get_num_programs", traits=(Pure,)):
     """The number of tile blocks along an axis of the grid."""
 
-    name = "nv_tileaa.get_num_programs"
-    traits = (Pure,)
     axis = attribute(AxisAttr)
     result = result(integer_like)
     assembly_format = "$axis attr-dict `:` type($result)"
 
 
-class GetCtaRankOp(Operation):
+class GetCtaRankOp(Operation, name="nv_tileaa.get_cta_rank", traits=(Pure,)):
     """The number of this CTA in the cluster that is the tile block, from 0."""
 
-    name = "nv_tileaa.get_cta_rank"
-    traits = (Pure,)
     result = result(i32)
     assembly_format = "attr-dict `:` type($result)"
 
 
-class AssumeOp(Operation):
+class AssumeOp(Operation, name="nv_tileaa.assume", traits=(Pure, AllTypesMatch("operand", "result"))):
     """The operand, which satisfies `predicate`."""
 
-    name = "nv_tileaa.assume"
-    traits = (Pure, AllTypesMatch("operand", "result"))
     operand = operand()
     predicate = attribute(doc="div_by, bounded or same_elements")
     result = result()
@@ -207,21 +191,17 @@ class AssumeOp(Operation):
             raise VerifyError(f"expects div_by, bounded or same_elements, got {self.predicate}")
 
 
-class AssertOp(Operation):
+class AssertOp(Operation, name="nv_tileaa.assert", traits=(MemoryWrite,)):
     """Stops the kernel with the message when an element of the condition is false."""
 
-    name = "nv_tileaa.assert"
-    traits = (MemoryWrite,)
     condition = operand(bool_like)
     message = attribute(StringAttr)
     assembly_format = "$condition `,` $message attr-dict `:` type($condition)"
 
 
-class PrintOp(Operation):
+class PrintOp(Operation, name="nv_tileaa.print", traits=(MemoryWrite, AttrSizedOperandSegments)):
     """Formatted output from the device: each conversion of the format stands for one of `args`."""
 
-    name = "nv_tileaa.print"
-    traits = (MemoryWrite, AttrSizedOperandSegments)
     format = attribute(StringAttr)
     args = variadic_operand()
     token = optional_operand(MemTokenType)

@@ -9,7 +9,6 @@ from tileiras.dialects.arith import integer_like
 from tileiras.ir import (
     DYNAMIC,
     AllTypesMatch,
-    Attribute,
     AttrSizedOperandSegments,
     Constraint,
     Elementwise,
@@ -38,20 +37,16 @@ pointer_like = Constraint(lambda type: isinstance(element_type_of(type), PtrType
 # ---- tokens ----------------------------------------------------------------------------------------------------------
 
 
-class CreateMemTokenOp(Operation):
+class CreateMemTokenOp(Operation, name="nv_tileaa.create_mem_token", traits=(Pure,)):
     """A token that waits for nothing."""
 
-    name = "nv_tileaa.create_mem_token"
-    traits = (Pure,)
     result = result(MemTokenType)
     assembly_format = "attr-dict `:` type($result)"
 
 
-class JoinMemTokenOp(Operation):
+class JoinMemTokenOp(Operation, name="nv_tileaa.join_mem_token", traits=(Pure,)):
     """A token that waits for all of its operands."""
 
-    name = "nv_tileaa.join_mem_token"
-    traits = (Pure,)
     tokens = variadic_operand(MemTokenType)
     result = result(MemTokenType)
     assembly_format = "$tokens attr-dict `:` type($result)"
@@ -65,66 +60,46 @@ class _TokenStep(Operation):
     assembly_format = "($token^)? attr-dict `:` type($result)"
 
 
-class GdcWaitOp(_TokenStep):
+class GdcWaitOp(_TokenStep, name="nv_tileaa.gdc_wait", traits=(MemoryRead, MemoryWrite)):
     """Waits until the grids that this one depends on have finished and their writes can be seen."""
 
-    name = "nv_tileaa.gdc_wait"
-    traits = (MemoryRead, MemoryWrite)
 
-
-class GdcLaunchDependentsOp(_TokenStep):
+class GdcLaunchDependentsOp(_TokenStep, name="nv_tileaa.gdc_launch_dependents", traits=(MemoryRead, MemoryWrite)):
     """Lets the grids that depend on this one start."""
 
-    name = "nv_tileaa.gdc_launch_dependents"
-    traits = (MemoryRead, MemoryWrite)
 
-
-class FenceAliasOp(_TokenStep):
+class FenceAliasOp(_TokenStep, name="nv_tileaa.fence_alias", traits=(MemoryRead, MemoryWrite)):
     """Orders accesses of one memory through different addresses."""
-
-    name = "nv_tileaa.fence_alias"
-    traits = (MemoryRead, MemoryWrite)
 
 
 # ---- pointers --------------------------------------------------------------------------------------------------------
 
 
-class AddPtrOp(Operation):
+class AddPtrOp(Operation, name="nv_tileaa.addptr", traits=(Pure, AllTypesMatch("pointer", "result"), Elementwise)):
     """`pointer + offset` elements; the offset is signed."""
 
-    name = "nv_tileaa.addptr"
-    traits = (Pure, AllTypesMatch("pointer", "result"), Elementwise)
     pointer = operand(pointer_like)
     offset = operand(integer_like)
     result = result(pointer_like)
     assembly_format = "$pointer `,` $offset attr-dict `:` type($result) `,` type($offset)"
-
-    @classmethod
-    def infer_result_types(cls, operands: Sequence[Value], attributes: dict[str, Attribute]) -> list[Any]:
-        return [operands[0].type]
+    typed_as = 0
 
 
-class IntToPtrOp(Operation):
-    name = "nv_tileaa.int_to_ptr"
-    traits = (Pure, Elementwise)
+class IntToPtrOp(Operation, name="nv_tileaa.int_to_ptr", traits=(Pure, Elementwise)):
     operand = operand(integer_like)
     result = result(pointer_like)
     assembly_format = "$operand attr-dict `:` type($operand) `to` type($result)"
 
 
-class PtrToIntOp(Operation):
-    name = "nv_tileaa.ptr_to_int"
-    traits = (Pure, Elementwise)
+class PtrToIntOp(Operation, name="nv_tileaa.ptr_to_int", traits=(Pure, Elementwise)):
     operand = operand(pointer_like)
     result = result(integer_like)
     assembly_format = "$operand attr-dict `:` type($operand) `to` type($result)"
 
 
-class PtrBitcastOp(Operation):
+class PtrBitcastOp(Operation, name="nv_tileaa.bitcast", traits=(Pure, Elementwise)):
     """The same address seen as a pointer to another type."""
 
-    name = "nv_tileaa.bitcast"
-    traits = (Pure, Elementwise)
     operand = operand(pointer_like)
     result = result(pointer_like)
     assembly_format = "$operand attr-dict `:` type($operand) `to` type($result)"
@@ -139,14 +114,12 @@ def verify_alignment(alignment: IntegerAttr) -> None:
         raise VerifyError(f"expects an alignment that is a power of two, but got {alignment.value}")
 
 
-class AllocaOp(Operation):
+class AllocaOp(Operation, name="nv_tileaa.alloca", traits=(MemoryAllocate,)):
     """Memory for `num_elem` elements, which `dealloc` frees at the end of the block.
 
     Only the tile block itself uses the address, unless it is `global`.
     """
 
-    name = "nv_tileaa.alloca"
-    traits = (MemoryAllocate,)
     num_elem = attribute(IntegerAttr)
     alignment = attribute(IntegerAttr, "in bytes, a power of two")
     global_ = attribute(UnitAttr, "other tile blocks may use the address", optional=True, name="global")
@@ -166,11 +139,9 @@ class AllocaOp(Operation):
         return max(1, -(-self.num_elem.value * bits // 8))
 
 
-class DeallocOp(Operation):
+class DeallocOp(Operation, name="nv_tileaa.dealloc", traits=(MemoryWrite,)):
     """Ends the lifetime of an allocation by `alloca`."""
 
-    name = "nv_tileaa.dealloc"
-    traits = (MemoryWrite,)
     pointer = operand(PtrType)
     assembly_format = "$pointer attr-dict `:` type($pointer)"
 
@@ -178,11 +149,9 @@ class DeallocOp(Operation):
 # ---- memrefs and tilings ---------------------------------------------------------------------------------------------
 
 
-class MakeMemRefOp(Operation):
+class MakeMemRefOp(Operation, name="nv_tileaa.make_memref", traits=(Pure, AttrSizedOperandSegments)):
     """Memory at `base`: one operand per `?` of the type's shape, then one per `?` of its strides, in elements."""
 
-    name = "nv_tileaa.make_memref"
-    traits = (Pure, AttrSizedOperandSegments)
     base = operand(PtrType)
     sizes = variadic_operand(integer_like)
     strides = variadic_operand(integer_like)
@@ -218,11 +187,9 @@ class MakeMemRefOp(Operation):
         return values[sum(extent == DYNAMIC for extent in extents[:dim])]
 
 
-class GetDimSizeOp(Operation):
+class GetDimSizeOp(Operation, name="nv_tileaa.get_dim_size", traits=(Pure,)):
     """The size of a memref's dimension."""
 
-    name = "nv_tileaa.get_dim_size"
-    traits = (Pure,)
     source = operand(MemRefType)
     dim = attribute(IntegerAttr)
     result = result(integer_like)
@@ -233,11 +200,9 @@ class GetDimSizeOp(Operation):
             raise VerifyError(f"expects a dimension of {self.source.type}, but got {self.dim.value}")
 
 
-class BlockTileOp(Operation):
+class BlockTileOp(Operation, name="nv_tileaa.block_tile", traits=(Pure,)):
     """Cuts a memref into tiles as the result type says."""
 
-    name = "nv_tileaa.block_tile"
-    traits = (Pure,)
     source = operand(MemRefType)
     result = result(TiledViewType)
     assembly_format = "$source attr-dict `:` type($result)"

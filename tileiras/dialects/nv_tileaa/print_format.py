@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tileiras.ir import TensorType
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.named_tuple import NamedTuple
 
 MOST_ARGUMENTS = 32
 """A call of `printf` prints no more than these (CUDA C++ Programming Guide, "Formatted Output", "Limitations")."""

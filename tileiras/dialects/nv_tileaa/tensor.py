@@ -39,11 +39,9 @@ if TYPE_CHECKING:
     from tileiras.ir import Parser, Printer
 
 
-class SplatOp(Operation):
+class SplatOp(Operation, name="nv_tileaa.splat", traits=(Pure,)):
     """A tensor with all elements equal to the scalar."""
 
-    name = "nv_tileaa.splat"
-    traits = (Pure,)
     operand = operand()
     result = result(TensorType)
     assembly_format = "$operand attr-dict `:` type($operand) `->` type($result)"
@@ -62,11 +60,9 @@ def _expect_elements(tensor: TensorType, *types: Type) -> None:
             raise VerifyError(f"expects elements of type {tensor.element_type}, but got {element_type_of(type)}")
 
 
-class UnsplatOp(Operation):
+class UnsplatOp(Operation, name="nv_tileaa.unsplat", traits=(Pure,)):
     """The only element of a tensor."""
 
-    name = "nv_tileaa.unsplat"
-    traits = (Pure,)
     operand = operand(TensorType)
     result = result()
     assembly_format = "$operand attr-dict `:` type($operand) `->` type($result)"
@@ -79,11 +75,9 @@ class UnsplatOp(Operation):
         _expect_elements(self.operand.type, self.result.type)
 
 
-class MakeRangeOp(Operation):
+class MakeRangeOp(Operation, name="nv_tileaa.make_range", traits=(Pure,)):
     """0, 1, 2, ... along one dimension."""
 
-    name = "nv_tileaa.make_range"
-    traits = (Pure,)
     result = result(TensorType)
     assembly_format = "attr-dict `:` type($result)"
 
@@ -108,10 +102,8 @@ class _Shape(Operation):
         _expect_elements(self.operand.type, self.result.type)
 
 
-class ViewOp(_Shape):
+class ViewOp(_Shape, name="nv_tileaa.view"):
     """The same elements in row-major order under another shape."""
-
-    name = "nv_tileaa.view"
 
     def verify_op(self) -> None:
         super().verify_op()
@@ -119,10 +111,8 @@ class ViewOp(_Shape):
             raise VerifyError("requires the same number of elements")
 
 
-class BroadcastOp(_Shape):
+class BroadcastOp(_Shape, name="nv_tileaa.broadcast"):
     """Repeats along the dimensions of size one; the rank stays."""
-
-    name = "nv_tileaa.broadcast"
 
     def verify_op(self) -> None:
         super().verify_op()
@@ -131,10 +121,9 @@ class BroadcastOp(_Shape):
             raise VerifyError(f"cannot broadcast {self.operand.type} to {self.result.type}")
 
 
-class PermuteOp(_Shape):
+class PermuteOp(_Shape, name="nv_tileaa.permute"):
     """Result dimension i is operand dimension `permutation[i]`."""
 
-    name = "nv_tileaa.permute"
     permutation = attribute(DenseArrayAttr)
 
     def verify_op(self) -> None:
@@ -146,11 +135,9 @@ class PermuteOp(_Shape):
             raise VerifyError(f"cannot permute {self.operand.type} to {self.result.type}")
 
 
-class CatOp(Operation):
+class CatOp(Operation, name="nv_tileaa.cat", traits=(Pure,)):
     """`lhs` and then `rhs` along `dim`."""
 
-    name = "nv_tileaa.cat"
-    traits = (Pure,)
     lhs = operand(TensorType)
     rhs = operand(TensorType)
     dim = attribute(IntegerAttr)
@@ -176,11 +163,9 @@ def _verify_slice(part: TensorType, whole: TensorType, coords: Sequence[Value]) 
         raise VerifyError(f"expects {whole.rank} coordinates, but got {len(coords)}")
 
 
-class ExtractSliceOp(Operation):
+class ExtractSliceOp(Operation, name="nv_tileaa.extract_slice", traits=(Pure,)):
     """The part of `source` at `coords`, counted in units of the result's shape."""
 
-    name = "nv_tileaa.extract_slice"
-    traits = (Pure,)
     source = operand(TensorType)
     coords = variadic_operand(integer_like)
     result = result(TensorType)
@@ -194,11 +179,9 @@ class ExtractSliceOp(Operation):
         return (self.source,) if self.result.type is self.source.type else None
 
 
-class InsertSliceOp(Operation):
+class InsertSliceOp(Operation, name="nv_tileaa.insert_slice", traits=(Pure,)):
     """`dest` with the part at `coords` (counted in units of the slice's shape) replaced."""
 
-    name = "nv_tileaa.insert_slice"
-    traits = (Pure,)
     source = operand(TensorType, "the slice")
     dest = operand(TensorType)
     coords = variadic_operand(integer_like)
@@ -218,11 +201,9 @@ COLLECTIVES = tuple(f"{dialect}.{name}" for dialect in ("nv_tileaa", "nv_tileas"
 """Operations with a combiner, at both levels."""
 
 
-class YieldOp(Operation):
+class YieldOp(Operation, name="nv_tileaa.yield", traits=(Pure, ReturnLike, Terminator, HasParent(*COLLECTIVES))):
     """Ends the region of a reduce or scan."""
 
-    name = "nv_tileaa.yield"
-    traits = (Pure, ReturnLike, Terminator, HasParent(*COLLECTIVES))
     values = variadic_operand()
     assembly_format = "attr-dict ($values^ `:` type($values))?"
 
@@ -301,21 +282,16 @@ class _Collective(Operation):
         return cls.create(values, results, attributes, (body,), location=parser.location)
 
 
-class ReduceOp(_Collective):
+class ReduceOp(_Collective, name="nv_tileaa.reduce", traits=(Pure, SingleBlock)):
     """Results lack dimension `dim`; a result of rank 0 is a scalar."""
-
-    name = "nv_tileaa.reduce"
-    traits = (Pure, SingleBlock)
 
     def result_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         return shape[: self.dim.value] + shape[self.dim.value + 1 :]
 
 
-class ScanOp(_Collective):
+class ScanOp(_Collective, name="nv_tileaa.scan", traits=(Pure, SingleBlock)):
     """Inclusive; from the end when `reverse`."""
 
-    name = "nv_tileaa.scan"
-    traits = (Pure, SingleBlock)
     reverse = attribute(UnitAttr, optional=True)
 
 
@@ -331,11 +307,9 @@ def verify_product(a: TensorType, b: TensorType, c: TensorType, d: TensorType) -
         raise VerifyError("expects the shape of operand #C is compatible with operands #A and #B")
 
 
-class DotOp(Operation):
+class DotOp(Operation, name="nv_tileaa.dot", traits=(Pure,)):
     """`a @ b + c` over the last two dimensions, with an optional leading batch dimension."""
 
-    name = "nv_tileaa.dot"
-    traits = (Pure,)
     a = operand(TensorType, "[batch x] M x K")
     b = operand(TensorType, "[batch x] K x N")
     c = operand(TensorType, "[batch x] M x N")
@@ -368,11 +342,9 @@ class DotOp(Operation):
                 raise VerifyError(f"expect signedness attribute for operand {name}")
 
 
-class BlockScaledMmaOp(Operation):
+class BlockScaledMmaOp(Operation, name="nv_tileaa.block_scaled_mma", traits=(Pure,)):
     """`(a * scale_a) @ (b * scale_b) + c`, where one scale serves a run of elements along K."""
 
-    name = "nv_tileaa.block_scaled_mma"
-    traits = (Pure,)
     a = operand(TensorType, "[batch x] M x K")
     b = operand(TensorType, "[batch x] K x N")
     c = operand(TensorType, "[batch x] M x N")

@@ -6,7 +6,7 @@ from math import gcd
 from typing import TYPE_CHECKING, Any, Iterable
 
 from tileiras.ir import DYNAMIC, Attribute, FloatType, IntegerType, Type, VerifyError
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.named_tuple import NamedTuple
 
 from .attributes import PaddingValueAttr
 
@@ -14,11 +14,9 @@ if TYPE_CHECKING:
     from tileiras.ir import Parser, Printer
 
 
-class PtrType(Type):
+class PtrType(Type, name="nv_tileaa.ptr", parameters=("pointee", "address_space")):
     """A pointer to one `pointee`; address space 1 (global) unless said otherwise."""
 
-    name = "nv_tileaa.ptr"
-    parameters = ("pointee", "address_space")
     width = 64
 
     def __new__(cls, pointee: Type, address_space: int = 1) -> "PtrType":
@@ -40,17 +38,12 @@ class PtrType(Type):
         return cls(pointee, space)
 
 
-class MemTokenType(Type):
+class MemTokenType(Type, name="nv_tileaa.mem_token"):
     """Orders memory operations."""
 
-    name = "nv_tileaa.mem_token"
 
-
-class MemRefType(Type):
+class MemRefType(Type, name="nv_tileaa.memref", parameters=("shape", "element_type", "strides", "address_space")):
     """Strided memory: element type, shape, strides in elements (`?` where only known at run time)."""
-
-    name = "nv_tileaa.memref"
-    parameters = ("shape", "element_type", "strides", "address_space")
 
     def __new__(
         cls, shape: Iterable[int], element_type: Type, strides: Iterable[int], address_space: int = 1
@@ -103,7 +96,7 @@ class CutView(NamedTuple):
     """Coordinates between slices of a tile."""
 
 
-class TiledViewType(Type):
+class TiledViewType(Type, name="nv_tileaa.tiled_view"):
     """How a memref is cut into tiles.
 
     `shape` is the tile's, `dim_map[i]` the memref dimension that tile dimension i runs along.  `traversal_strides` are
@@ -112,7 +105,6 @@ class TiledViewType(Type):
     (unspecified without one) and are not written.
     """
 
-    name = "nv_tileaa.tiled_view"
     parameters = ("shape", "source", "dim_map", "padding", "traversal_strides", "sparse_dim")
 
     def __new__(

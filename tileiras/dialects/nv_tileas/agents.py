@@ -41,11 +41,9 @@ INHERITED = 0
 _WITH_REGIONS = tuple(PIPELINE + name for name in ("agent_switch", "produce_one", "consume_one"))
 
 
-class YieldOp(Operation):
+class YieldOp(Operation, name=f"{PIPELINE}yield", traits=(ReturnLike, Terminator, HasParent(*_WITH_REGIONS))):
     """Terminates the region of an agent, of `produce_one` or of `consume_one`."""
 
-    name = f"{PIPELINE}yield"
-    traits = (ReturnLike, Terminator, HasParent(*_WITH_REGIONS))
     values = variadic_operand()
     assembly_format = "attr-dict ($values^ `:` type($values))?"
 
@@ -53,7 +51,7 @@ class YieldOp(Operation):
 _COUNTS = TypedAttribute(DenseArrayAttr, i32, "i32 dense array attribute")
 
 
-class AgentSwitchOp(Operation):
+class AgentSwitchOp(Operation, name=f"{PIPELINE}agent_switch", traits=(MemoryRead, MemoryWrite)):
     """One region for each agent, group after group.  All agents start together, and the operation completes when all
     have ended.
 
@@ -61,8 +59,6 @@ class AgentSwitchOp(Operation):
     own numbers; `warp_id` gives each agent's first warp.  Without `warp_id` agents occupy consecutive warps.
     """
 
-    name = f"{PIPELINE}agent_switch"
-    traits = (MemoryRead, MemoryWrite)
     num_agents_per_group = attribute(_COUNTS)
     num_warps = attribute(_COUNTS, optional=True)
     warp_id = attribute(_COUNTS, optional=True)

@@ -38,22 +38,18 @@ from .buffers import SharedLayoutAttr, SingleTileType
 from .ops import LAST_BARRIER
 
 
-class InFlightType(SingleTileType):
+class InFlightType(SingleTileType, name="nv_tileas.in_flight"):
     """A tile in registers that an asynchronous dot may read or write until a wait."""
-
-    name = "nv_tileas.in_flight"
 
     def verify(self) -> None:
         if not isinstance(self.tile, TensorType) or not isinstance(self.tile.encoding, LinearLayoutAttr):
             raise VerifyError("expected a tensor with a layout of registers", prefix=False)
 
 
-class ToAsyncOp(Operation):
+class ToAsyncOp(Operation, name="nv_tileas.async.to_async", traits=(MemoryRead, MemoryWrite)):
     """Puts tiles in flight: earlier writes to their registers are visible to later dots (`wgmma.fence`). With `unused`
     no dot uses these values: they are only the initial values of a loop that carries tiles in flight."""
 
-    name = "nv_tileas.async.to_async"
-    traits = (MemoryRead, MemoryWrite)
     tiles = variadic_operand(TensorType)
     unused = attribute(UnitAttr, optional=True)
     futures = variadic_result(InFlightType)
@@ -64,24 +60,20 @@ class ToAsyncOp(Operation):
             raise VerifyError("expects to give the tiles that it takes")
 
 
-class CreateNoneOp(Operation):
+class CreateNoneOp(Operation, name="nv_tileas.async.create_none", traits=(MemoryRead, MemoryWrite)):
     """An accumulator in flight with undefined contents, for a dot that overwrites it (`wgmma.fence`)."""
 
-    name = "nv_tileas.async.create_none"
-    traits = (MemoryRead, MemoryWrite)
     result = result(InFlightType)
     assembly_format = "attr-dict `:` type($result)"
 
 
-class AsyncDotOp(Operation):
+class AsyncDotOp(Operation, name="nv_tileas.async.dot", traits=(MemoryRead, MemoryWrite)):
     """`a @ b + c`, complete after a wait; with `overwrites`, `a @ b`.
 
     B lies in shared memory, A in shared memory or in registers in flight.  `exchanged`: the instruction's A is the
     transposed B, and its B the transposed A, so that its result is transposed as well.
     """
 
-    name = "nv_tileas.async.dot"
-    traits = (MemoryRead, MemoryWrite)
     a = operand(doc="M x K")
     b = operand(TensorType, "K x N")
     c = operand(InFlightType, "M x N")
@@ -114,20 +106,16 @@ class AsyncDotOp(Operation):
             raise VerifyError(f"does not multiply {m}x{k} and {depth}x{n} into {list(accumulator)}")
 
 
-class CommitDotsOp(Operation):
+class CommitDotsOp(Operation, name="nv_tileas.async.commit_dots", traits=(MemoryRead, MemoryWrite)):
     """The dots since the last commit form a group (`wgmma.commit_group`)."""
 
-    name = "nv_tileas.async.commit_dots"
-    traits = (MemoryRead, MemoryWrite)
     assembly_format = "attr-dict"
 
 
-class FutureWaitOp(Operation):
+class FutureWaitOp(Operation, name="nv_tileas.async.future_wait", traits=(MemoryRead, MemoryWrite)):
     """Waits until all groups of dots but the last `pending` are complete (`wgmma.wait_group`). The futures whose dots
     are complete then are its operands, and its results are the same tiles in registers."""
 
-    name = "nv_tileas.async.future_wait"
-    traits = (MemoryRead, MemoryWrite)
     futures = variadic_operand(InFlightType)
     pending = attribute(IntegerAttr)
     values = variadic_result(TensorType)
@@ -140,12 +128,10 @@ class FutureWaitOp(Operation):
             raise VerifyError("expects to give the tiles that it takes")
 
 
-class FenceProxyOp(Operation):
+class FenceProxyOp(Operation, name="nv_tileas.fence_proxy_async", traits=(MemoryRead, MemoryWrite)):
     """Makes this thread's writes to shared memory visible to the asynchronous proxy, after a barrier (PTX ISA, "Async
     Proxy"); with `global_memory`, its accesses to global memory as well."""
 
-    name = "nv_tileas.fence_proxy_async"
-    traits = (MemoryRead, MemoryWrite)
     global_memory = attribute(UnitAttr, optional=True)
     assembly_format = "attr-dict"
 
@@ -168,19 +154,17 @@ class _TurnOp(Operation):
             raise VerifyError(f"expects one of barriers {_FIRST_BARRIER} to {LAST_BARRIER}, but got {self.id.value}")
 
 
-class WaitTurnOp(_TurnOp):
+class WaitTurnOp(_TurnOp, name="nv_tileas.async.wait_turn"):
     """Waits until the previous warpgroup has ended its turn; the first warpgroup waits until the last one has ended its
     previous turn.  With `last`, after all turns, only the first warpgroup waits."""
 
-    name = "nv_tileas.async.wait_turn"
     last = attribute(UnitAttr, optional=True)
     assembly_format = "`id` `=` $id attr-dict"
 
 
-class EndTurnOp(_TurnOp):
+class EndTurnOp(_TurnOp, name="nv_tileas.async.end_turn"):
     """Lets the next warpgroup start its turn, after the last one the first.  With `first`, before all turns, only the
     last warpgroup executes it."""
 
-    name = "nv_tileas.async.end_turn"
     first = attribute(UnitAttr, optional=True)
     assembly_format = "`id` `=` $id attr-dict"

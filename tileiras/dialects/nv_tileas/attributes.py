@@ -5,8 +5,8 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING, Any, Iterable
 
-from tileiras import gf2
-from tileiras.ir import Attribute, VerifyError
+from tileiras.ir import Attribute, EnumAttr, VerifyError
+from tileiras.support import gf2
 
 if TYPE_CHECKING:
     from tileiras.ir import Parser, Printer
@@ -30,7 +30,7 @@ def flattened(basis: Basis, shape: tuple[int, ...]) -> int:
     return position
 
 
-class LinearLayoutAttr(Attribute):
+class LinearLayoutAttr(Attribute, name="nv_tileas.linear", parameters=IN_DIMENSIONS, asm_alias="layout"):
     """Which element each register of each thread holds, as a linear map over GF(2).
 
     Bit i of the register number (of the lane, of the warp, of the CTA in its cluster) contributes the coordinates
@@ -38,9 +38,6 @@ class LinearLayoutAttr(Attribute):
     element: the data is replicated.  The trivial block part is not printed.
     """
 
-    name = "nv_tileas.linear"
-    parameters = IN_DIMENSIONS
-    asm_alias = "layout"
     register: tuple[Basis, ...]
     lane: tuple[Basis, ...]
     warp: tuple[Basis, ...]
@@ -106,22 +103,17 @@ class _KeywordAndInteger(Attribute):
         return cls(keyword, integer)
 
 
-class CopyAtomAttr(_KeywordAndInteger):
+class CopyAtomAttr(_KeywordAndInteger, name="nv_tileas.copy_atom", parameters=("atom", "vector_size")):
     """How data is moved: the atom's name in the target tables, and the number of elements per access of a thread."""
-
-    name = "nv_tileas.copy_atom"
-    parameters = ("atom", "vector_size")
 
     def verify(self) -> None:
         if self.vector_size < 1 or self.vector_size & self.vector_size - 1:
             raise VerifyError(f"elements per access must be a power of two, got {self.vector_size}", prefix=False)
 
 
-class MmaAtomAttr(Attribute):
+class MmaAtomAttr(Attribute, name="nv_tileas.mma_atom", parameters=("atom",)):
     """The matrix-multiply atom of the target tables that executes a dot."""
 
-    name = "nv_tileas.mma_atom"
-    parameters = ("atom",)
     atom: str
 
     @property
@@ -140,7 +132,7 @@ class MmaAtomAttr(Attribute):
         return cls(atom)
 
 
-class ScratchAttr(Attribute):
+class ScratchAttr(Attribute, name="nv_tileas.scratch"):
     """An area of scratch memory through which an operation exchanges elements between threads.
 
     `offset` and `bytes` give its place in the arena; an exchange that needs more proceeds in `rounds`. The stores to an
@@ -149,7 +141,6 @@ class ScratchAttr(Attribute):
     for the loads by earlier users of the memory.  `barrier` and `threads` are as in `nv_tileas.barrier`.
     """
 
-    name = "nv_tileas.scratch"
     parameters = ("offset", "bytes", "rounds", "joins", "waits", "barrier", "threads")
     offset: int
     bytes: int
@@ -211,15 +202,24 @@ loads and passes the tiles through pipes; `unspecialize`, as `plain`, with the o
 (`nv_tile.aws.stage`); `single_buffer`, each tile is copied into one stage as soon as the dots that read it are
 complete; `stream`, each thread copies its own elements ahead, across the iterations of an enclosing loop too."""
 
+LOAD, DOT, STORE = "load", "dot", "store"
+"""Partitions: operations of the agents that load tiles, issue dots into tensor memory, and store tiles."""
+
+
+class PartitionAttr(EnumAttr):
+    """The agent that executes an operation, instead of the one that computes."""
+
+    name = "nv_tileas.partition"
+    cases = {LOAD: 0, DOT: 1, STORE: 2}
+
+
 KINDS = (SERIAL, PLAIN, PREFETCH, WARP_SPECIALIZE, UNSPECIALIZE, SINGLE_BUFFER, STREAM)
 
 
-class LoopScheduleAttr(_KeywordAndInteger):
+class LoopScheduleAttr(_KeywordAndInteger, name="nv_tileas.loop_schedule", parameters=("kind", "stages")):
     """How a loop is scheduled, and the number of stages (tiles held at a time) of each load that runs ahead, unless
     `nv_tileas.stages` of the load gives another number."""
 
-    name = "nv_tileas.loop_schedule"
-    parameters = ("kind", "stages")
     kind: str
     stages: int
 

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Iterable
 
-from tileiras import gf2
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.arith import bool_like, integer_like
 from tileiras.dialects.nv_tileaa.memory import pointer_like
@@ -45,6 +44,7 @@ from tileiras.ir import (
     result,
     variadic_operand,
 )
+from tileiras.support import gf2
 
 from .attributes import Basis, CopyAtomAttr, LinearLayoutAttr, flattened, print_bases
 from .names import CREATE_PIPELINE
@@ -55,14 +55,11 @@ if TYPE_CHECKING:
 _WEAK = aa.MemSemanticAttr("weak")
 
 
-class SharedLayoutAttr(Attribute):
+class SharedLayoutAttr(Attribute, name="nv_tileas.shared", parameters=("offset",), asm_alias="shared"):
     """Where the elements of a tile lie in shared memory: the tile coordinates of each bit of the offset, counted in
     elements; bits combine by exclusive or.  A bit with zero coordinates is padding: no element lies at offsets that
     have it set."""
 
-    name = "nv_tileas.shared"
-    parameters = ("offset",)
-    asm_alias = "shared"
     offset: tuple[Basis, ...]
 
     def __new__(cls, offset: Iterable[Iterable[int]]) -> "SharedLayoutAttr":
@@ -119,11 +116,8 @@ class SingleTileType(Type):
         return cls(tile)
 
 
-class BufferType(Type):
+class BufferType(Type, name="nv_tileas.buffer", parameters=("stages", "tile")):
     """`stages` consecutive tiles in shared memory; with a register layout, the elements of each thread."""
-
-    name = "nv_tileas.buffer"
-    parameters = ("stages", "tile")
 
     def __new__(cls, stages: int, tile: TensorType) -> "BufferType":
         return cls.intern((stages, tile))  # type: ignore[return-value]
@@ -185,19 +179,17 @@ class BufferType(Type):
         return cls(stages, tile)
 
 
-class AllocTensorOp(Operation):
+class AllocTensorOp(Operation, name="nv_tileas.alloc_tensor"):
     """Allocates a buffer, which is live until its `dealloc_tensor`."""
 
-    name = "nv_tileas.alloc_tensor"
     offset = attribute(IntegerAttr, "bytes from the start of the arena of shared memory", optional=True)
     result = result(BufferType)
     assembly_format = "attr-dict `:` type($result)"
 
 
-class DeallocTensorOp(Operation):
+class DeallocTensorOp(Operation, name="nv_tileas.dealloc_tensor"):
     """Ends the lifetime of a buffer: its memory may be reused."""
 
-    name = "nv_tileas.dealloc_tensor"
     buffer = operand(BufferType)
     assembly_format = "$buffer attr-dict `:` type($buffer)"
 
@@ -240,12 +232,10 @@ class _AsyncLoad(Operation):
             raise VerifyError(f"expects a buffer of tiles of shape {list(shape)} and type {element}, got {tile}")
 
 
-class AsyncTiledLoadOp(_AsyncLoad):
+class AsyncTiledLoadOp(_AsyncLoad, name="nv_tileas.async.tiled_load", traits=(MemoryRead, AttrSizedOperandSegments)):
     """As `tiled_load`, into a stage; elements outside the memref become zero.  `layout` assigns elements to the threads
     that copy them."""
 
-    name = "nv_tileas.async.tiled_load"
-    traits = (MemoryRead, AttrSizedOperandSegments)
     view = operand(aa.TiledViewType)
     coords = variadic_operand(integer_like)
     buffer = operand(BufferType)
@@ -266,12 +256,10 @@ class AsyncTiledLoadOp(_AsyncLoad):
         self.layout.verify_encoding(self.view.type.shape)
 
 
-class AsyncLoadOp(_AsyncLoad):
+class AsyncLoadOp(_AsyncLoad, name="nv_tileas.async.load", traits=(MemoryRead, AttrSizedOperandSegments)):
     """As `load`, into a stage; elements whose mask is false become zero.  Each thread copies through its own
     pointers."""
 
-    name = "nv_tileas.async.load"
-    traits = (MemoryRead, AttrSizedOperandSegments)
     pointer = operand(pointer_like)
     mask = optional_operand(bool_like)
     buffer = operand(BufferType)
@@ -289,19 +277,14 @@ class AsyncLoadOp(_AsyncLoad):
         self._check(self.pointer.type.shape, self.pointer.type.element_type.pointee)
 
 
-class AsyncCommitGroupOp(Operation):
+class AsyncCommitGroupOp(Operation, name="nv_tileas.async.commit_group", assembly_format="attr-dict"):
     """The thread's copies since its last `commit_group` form a group."""
 
-    name = "nv_tileas.async.commit_group"
-    assembly_format = "attr-dict"
 
-
-class AsyncWaitOp(Operation):
+class AsyncWaitOp(Operation, name="nv_tileas.async.wait", traits=(MemoryRead,)):
     """Waits until all groups but the last `pending` have arrived, those of all threads; with `own`, each thread waits
     for its own groups and does not see the copies of others.  The result token stands for the reads of the groups."""
 
-    name = "nv_tileas.async.wait"
-    traits = (MemoryRead,)
     pending = attribute(IntegerAttr)
     own = attribute(UnitAttr, optional=True)
     token = None
@@ -332,15 +315,13 @@ def _parts(whole: TensorType, part: TensorType) -> int:
     return cut[0][0] // cut[0][1]
 
 
-class StoreTensorOp(Operation):
+class StoreTensorOp(Operation, name="nv_tileas.store_tensor", traits=(MemoryWrite,)):
     """Writes a tile to one stage of a buffer; later reads of the buffer see it.
 
     With `part` it writes one part of the tile: the tile is cut along the one dimension in which the buffer's tile is
     smaller, into parts of the buffer's extent.
     """
 
-    name = "nv_tileas.store_tensor"
-    traits = (MemoryWrite,)
     tensor = operand(TensorType)
     buffer = operand(BufferType)
     stage = operand(integer_like)
@@ -363,13 +344,11 @@ class StoreTensorOp(Operation):
             raise VerifyError("fails to assign layout")
 
 
-class CopyOp(Operation):
+class CopyOp(Operation, name="nv_tileas.copy", traits=(MemoryRead,)):
     """Reads the tile in one stage of a buffer into registers; with `slice` a slice of it, of the result's extent, along
     the one dimension in which the result is smaller.  A result with the buffer's own layout is not moved: it stands for
     the tile in shared memory, which dots read there."""
 
-    name = "nv_tileas.copy"
-    traits = (MemoryRead,)
     buffer = operand(BufferType)
     stage = operand(integer_like)
     slice = optional_operand(integer_like)

@@ -55,10 +55,9 @@ class _BulkCopy(Operation):
             raise VerifyError(f"expects {len(self.view.type.shape)} coordinates, but got {len(self.coords)}")
 
 
-class BulkLoadOp(_BulkCopy):
+class BulkLoadOp(_BulkCopy, name="nv_tileas.async.bulk_load"):
     """Fills the acquired stage of one of the pipe's buffers with a tile from global memory."""
 
-    name = "nv_tileas.async.bulk_load"
     traits = (MemoryRead, MemoryWrite, AttrSizedOperandSegments)
     view = operand(aa.TiledViewType)
     coords = variadic_operand(integer_like)
@@ -73,7 +72,7 @@ class BulkLoadOp(_BulkCopy):
         self.check_view()
 
 
-class TmaLoadOp(Operation):
+class TmaLoadOp(Operation, name="nv_tileas.async.tma_load", traits=(MemoryRead, MemoryWrite, AttrSizedOperandSegments)):
     """Fills the acquired stage of one of the pipe's buffers with a tile of the descriptor's view, box by box.
 
     The coordinates are tile indices, as in a tiled load; elements outside the memref get the view's padding, zeros
@@ -85,8 +84,6 @@ class TmaLoadOp(Operation):
     which each CTA has acquired the stage together with the others; otherwise each CTA copies the whole tile for itself.
     """
 
-    name = "nv_tileas.async.tma_load"
-    traits = (MemoryRead, MemoryWrite, AttrSizedOperandSegments)
     desc = operand(TmaDescType)
     coords = variadic_operand(integer_like)
     token = operand(ProducerTokenType)
@@ -105,10 +102,9 @@ class TmaLoadOp(Operation):
             raise VerifyError("says when it copies to all CTAs, and does not")
 
 
-class BulkStoreOp(_BulkCopy):
+class BulkStoreOp(_BulkCopy, name="nv_tileas.async.bulk_store"):
     """Copies a tile from the stage that was waited for to global memory."""
 
-    name = "nv_tileas.async.bulk_store"
     traits = (MemoryRead, MemoryWrite, AttrSizedOperandSegments)
     token = operand(ConsumerTokenType)
     view = operand(aa.TiledViewType)
@@ -122,7 +118,7 @@ class BulkStoreOp(_BulkCopy):
         self.check_view()
 
 
-class TmaStoreStageOp(Operation):
+class TmaStoreStageOp(Operation, name=TMA_STORE_STAGE, traits=(MemoryRead, MemoryWrite, AttrSizedOperandSegments)):
     """Copies the tile in the stage that was waited for to global memory, in boxes of a descriptor.
 
     The coordinates are tile indices, as in a tiled store; elements outside the memref are not stored.  One thread of
@@ -130,8 +126,6 @@ class TmaStoreStageOp(Operation):
     program order.  The stage is released only after the copy has read it.  No memory token orders it.
     """
 
-    name = TMA_STORE_STAGE
-    traits = (MemoryRead, MemoryWrite, AttrSizedOperandSegments)
     token = operand(ConsumerTokenType)
     desc = operand(TmaDescType)
     coords = variadic_operand(integer_like)

@@ -23,12 +23,10 @@ _LONGEST = 1_000_000
 """Nanoseconds (PTX ISA, "nanosleep")."""
 
 
-class DelayOp(Operation):
+class DelayOp(Operation, name=DELAY, traits=(MemoryRead, MemoryWrite)):
     """Each warp sleeps for up to `nanoseconds`: a time that is a hash of the seed, the warp and the tile block.  The
     seed is odd, so that different warps of a tile block get different times."""
 
-    name = DELAY
-    traits = (MemoryRead, MemoryWrite)
     nanoseconds = attribute(_NUMBER)
     seed = attribute(_NUMBER)
     assembly_format = "$nanoseconds `seed` `=` $seed attr-dict"

@@ -32,6 +32,10 @@ AWS_SLOT = AWS_STAGE, AWS_ORDER
 The iteration of that loop which starts iteration i executes the operations of stage s for iteration i - s; the order is
 the position among the operations of one such iteration."""
 
+PARTITION = "nv_tile.aws.partition"
+"""Discardable attribute, a `#nv_tileas.partition`, of an operation that another agent than the one around it is to
+execute: a load of a loop of the schedule `warp_specialize`, or a dot or a store of the agent that computes."""
+
 PING_PONG = "nv_tile.aws.ping_pong"
 """Discardable unit attribute of a loop over tiles: two agents that compute take alternate tiles."""
 

@@ -12,18 +12,15 @@ has a slot of its own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import ClassVar
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.ir import (
-    Attribute,
     IntegerAttr,
     MemoryRead,
     MemoryWrite,
     Operation,
     Type,
-    Value,
     VerifyError,
     attribute,
     i32,
@@ -38,17 +35,13 @@ MAP_BYTES = 128
 """Size of a tensor map, and the alignment of the address to which it is copied (PTX ISA, "tensormap.cp_fenceproxy")."""
 
 
-class MapMemoryType(Type):
+class MapMemoryType(Type, name="nv_tileas.map_memory"):
     """A slot for the maps of a CTA."""
 
-    name = "nv_tileas.map_memory"
 
-
-class MapReserveOp(Operation):
+class MapReserveOp(Operation, name=f"{MAP_MEMORY}reserve", traits=(MemoryRead, MemoryWrite)):
     """One thread takes a slot and writes its number to shared memory; the other threads may read it after a barrier."""
 
-    name = f"{MAP_MEMORY}reserve"
-    traits = (MemoryRead, MemoryWrite)
     maps = attribute(IntegerAttr, "of a slot")
     slots = attribute(IntegerAttr, "that there are, a power of two")
     offset = attribute(IntegerAttr, "of the slot's number, in bytes of the arena", optional=True)
@@ -58,10 +51,6 @@ class MapReserveOp(Operation):
     bytes: ClassVar[int] = 4
     """Bytes of shared memory."""
 
-    @classmethod
-    def infer_result_types(cls, operands: Sequence[Value], attributes: dict[str, Attribute]) -> list[Type]:
-        return [MapMemoryType()]
-
     def verify_op(self) -> None:
         if self.maps.value < 1:
             raise VerifyError(f"expects at least one map, got {self.maps.value}")
@@ -70,32 +59,24 @@ class MapReserveOp(Operation):
             raise VerifyError(f"expects a power of two of slots, got {slots}")
 
 
-class MapOpenOp(Operation):
+class MapOpenOp(Operation, name=f"{MAP_MEMORY}open", traits=(MemoryRead,)):
     """The number of the slot; it stands after a barrier that follows `reserve`."""
 
-    name = f"{MAP_MEMORY}open"
-    traits = (MemoryRead,)
     memory = operand(MapMemoryType)
     result = result(i32)
     assembly_format = "$memory attr-dict"
-
-    @classmethod
-    def infer_result_types(cls, operands: Sequence[Value], attributes: dict[str, Attribute]) -> list[Type]:
-        return [i32]
 
     def verify_op(self) -> None:
         if not isinstance(self.memory.defining_op, MapReserveOp):
             raise VerifyError(f"expects what '{MapReserveOp.name}' gives")
 
 
-class MapBuildOp(Operation):
+class MapBuildOp(Operation, name=f"{MAP_MEMORY}build", traits=(MemoryRead, MemoryWrite)):
     """The descriptor of a view, built by the first warp of the agent, whose first thread may use it from here on.
 
     All copies that used the map before are complete.
     """
 
-    name = f"{MAP_MEMORY}build"
-    traits = (MemoryRead, MemoryWrite)
     view = operand(aa.TiledViewType)
     slot = operand(i32)
     number = attribute(IntegerAttr, "of the map in the slot")
@@ -120,11 +101,9 @@ class MapBuildOp(Operation):
             raise VerifyError(f"has map {self.number.value} of {self.memory.maps.value}")
 
 
-class MapReleaseOp(Operation):
+class MapReleaseOp(Operation, name=f"{MAP_MEMORY}release", traits=(MemoryRead, MemoryWrite)):
     """One thread frees the slot, after it has observed the completion of all copies that use its maps."""
 
-    name = f"{MAP_MEMORY}release"
-    traits = (MemoryRead, MemoryWrite)
     memory = operand(MapMemoryType)
     slot = operand(i32)
     assembly_format = "$memory `,` $slot attr-dict"

@@ -47,7 +47,7 @@ def _check_counter(counter: Value) -> None:
         raise VerifyError("expects the counter of a loop, of 32 bits")
 
 
-class NeighborCounterOp(Operation):
+class NeighborCounterOp(Operation, name=NEIGHBOR_COUNTER, traits=(Pure,)):
     """The value of the induction variable of a loop over tiles, in the same iteration, in the tile block of rank
     `neighbor` of the cluster; where that tile block's loop has ended, the last number below the loop's end.
 
@@ -55,8 +55,6 @@ class NeighborCounterOp(Operation):
     the same for all: each number from 0 to the end belongs to one tile block.
     """
 
-    name = NEIGHBOR_COUNTER
-    traits = (Pure,)
     counter = operand(integer_like)
     neighbor = attribute(TypedAttribute(IntegerAttr, i32, "32-bit signless integer attribute"))
     result = result(integer_like)
@@ -68,12 +66,10 @@ class NeighborCounterOp(Operation):
             raise VerifyError(f"gives a number of type {self.counter.type}, not {self.result.type}")
 
 
-class IsSameTileOp(Operation):
+class IsSameTileOp(Operation, name=IS_SAME_TILE, traits=(Pure, AttrSizedOperandSegments)):
     """Whether two tile blocks of a cluster have the same coordinates; with `round`, the induction variable of a loop as
     in `neighbor_counter`, also that both of them execute the iteration."""
 
-    name = IS_SAME_TILE
-    traits = (Pure, AttrSizedOperandSegments)
     first = variadic_operand(integer_like)
     second = variadic_operand(integer_like)
     counter = optional_operand(integer_like)

@@ -34,135 +34,44 @@ from tileiras.ir import (
 from .attributes import CopyAtomAttr, LinearLayoutAttr, MmaAtomAttr
 from .buffers import SharedLayoutAttr
 
-COUNTERPARTS: dict[type[Operation], type[Operation]] = {}
-"""nv_tileaa operation -> the nv_tileas operation of the same name."""
-
-
-def _counterpart(cls: type[Operation]) -> type[Operation]:
-    COUNTERPARTS[cls.__bases__[0]] = cls
-    return cls
-
-
 # ---- element-wise ----------------------------------------------------------------------------------------------------
 
 
-@_counterpart
-class AddFOp(aa.AddFOp):
-    name = "nv_tileas.addf"
-
-
-@_counterpart
-class SubFOp(aa.SubFOp):
-    name = "nv_tileas.subf"
-
-
-@_counterpart
-class MulFOp(aa.MulFOp):
-    name = "nv_tileas.mulf"
-
-
-@_counterpart
-class DivFOp(aa.DivFOp):
-    name = "nv_tileas.divf"
-
-
-@_counterpart
-class FmaOp(aa.FmaOp):
-    name = "nv_tileas.fma"
-
-
-@_counterpart
-class SqrtOp(aa.SqrtOp):
-    name = "nv_tileas.sqrt"
-
-
-@_counterpart
-class FpToFpOp(aa.FpToFpOp):
-    name = "nv_tileas.fp_to_fp"
-
-
-@_counterpart
-class MulhUIOp(aa.MulhUIOp):
-    name = "nv_tileas.mulhiui"
-
-
-@_counterpart
-class MulhSIOp(aa.MulhSIOp):
-    name = "nv_tileas.mulhisi"
+class AddFOp(aa.AddFOp, name="nv_tileas.addf"): ...
+class SubFOp(aa.SubFOp, name="nv_tileas.subf"): ...
+class MulFOp(aa.MulFOp, name="nv_tileas.mulf"): ...
+class DivFOp(aa.DivFOp, name="nv_tileas.divf"): ...
+class FmaOp(aa.FmaOp, name="nv_tileas.fma"): ...
+class SqrtOp(aa.SqrtOp, name="nv_tileas.sqrt"): ...
+class FpToFpOp(aa.FpToFpOp, name="nv_tileas.fp_to_fp"): ...
+class MulhUIOp(aa.MulhUIOp, name="nv_tileas.mulhiui"): ...
+class MulhSIOp(aa.MulhSIOp, name="nv_tileas.mulhisi"): ...
 
 
 # ---- tokens, pointers, memrefs ---------------------------------------------------------------------------------------
 
 
-@_counterpart
-class CreateMemTokenOp(aa.CreateMemTokenOp):
-    name = "nv_tileas.create_mem_token"
-
-
-@_counterpart
-class JoinMemTokenOp(aa.JoinMemTokenOp):
-    name = "nv_tileas.join_mem_token"
-
-
-@_counterpart
-class GdcWaitOp(aa.GdcWaitOp):
-    name = "nv_tileas.gdc_wait"
-
-
-@_counterpart
-class GdcLaunchDependentsOp(aa.GdcLaunchDependentsOp):
-    name = "nv_tileas.gdc_launch_dependents"
-
-
-@_counterpart
-class FenceAliasOp(aa.FenceAliasOp):
-    name = "nv_tileas.fence_alias"
-
-
-@_counterpart
-class AddPtrOp(aa.AddPtrOp):
-    name = "nv_tileas.addptr"
-
-
-@_counterpart
-class IntToPtrOp(aa.IntToPtrOp):
-    name = "nv_tileas.int_to_ptr"
-
-
-@_counterpart
-class PtrToIntOp(aa.PtrToIntOp):
-    name = "nv_tileas.ptr_to_int"
-
-
-@_counterpart
-class PtrBitcastOp(aa.PtrBitcastOp):
-    name = "nv_tileas.bitcast"
-
-
-@_counterpart
-class MakeMemRefOp(aa.MakeMemRefOp):
-    name = "nv_tileas.make_memref"
-
-
-@_counterpart
-class GetDimSizeOp(aa.GetDimSizeOp):
-    name = "nv_tileas.get_dim_size"
-
-
-@_counterpart
-class BlockTileOp(aa.BlockTileOp):
-    name = "nv_tileas.block_tile"
+class CreateMemTokenOp(aa.CreateMemTokenOp, name="nv_tileas.create_mem_token"): ...
+class JoinMemTokenOp(aa.JoinMemTokenOp, name="nv_tileas.join_mem_token"): ...
+class GdcWaitOp(aa.GdcWaitOp, name="nv_tileas.gdc_wait"): ...
+class GdcLaunchDependentsOp(aa.GdcLaunchDependentsOp, name="nv_tileas.gdc_launch_dependents"): ...
+class FenceAliasOp(aa.FenceAliasOp, name="nv_tileas.fence_alias"): ...
+class AddPtrOp(aa.AddPtrOp, name="nv_tileas.addptr"): ...
+class IntToPtrOp(aa.IntToPtrOp, name="nv_tileas.int_to_ptr"): ...
+class PtrToIntOp(aa.PtrToIntOp, name="nv_tileas.ptr_to_int"): ...
+class PtrBitcastOp(aa.PtrBitcastOp, name="nv_tileas.bitcast"): ...
+class MakeMemRefOp(aa.MakeMemRefOp, name="nv_tileas.make_memref"): ...
+class GetDimSizeOp(aa.GetDimSizeOp, name="nv_tileas.get_dim_size"): ...
+class BlockTileOp(aa.BlockTileOp, name="nv_tileas.block_tile"): ...
 
 
 # ---- memory operations: the atom that moves the data; its layout, until types have one -------------------------------
 
 
-@_counterpart
-class TiledLoadOp(aa.TiledLoadOp):
+class TiledLoadOp(aa.TiledLoadOp, name="nv_tileas.tiled_load"):
     """As the counterpart.  In a load of tf32 through a view of f32 the elements are rounded to nearest, ties to
     even."""
 
-    name = "nv_tileas.tiled_load"
     atom = attribute(CopyAtomAttr, optional=True)
     layout = attribute(LinearLayoutAttr, optional=True)
 
@@ -176,23 +85,17 @@ class TiledLoadOp(aa.TiledLoadOp):
         return element_type_of(self.data.type) is not self.view.type.element_type
 
 
-@_counterpart
-class TiledStoreOp(aa.TiledStoreOp):
-    name = "nv_tileas.tiled_store"
+class TiledStoreOp(aa.TiledStoreOp, name="nv_tileas.tiled_store"):
     atom = attribute(CopyAtomAttr, optional=True)
     layout = attribute(LinearLayoutAttr, optional=True)
 
 
-@_counterpart
-class TiledAtomicRMWOp(aa.TiledAtomicRMWOp):
-    name = "nv_tileas.tiled_atomic_rmw"
+class TiledAtomicRMWOp(aa.TiledAtomicRMWOp, name="nv_tileas.tiled_atomic_rmw"):
     atom = attribute(CopyAtomAttr, optional=True)
     layout = attribute(LinearLayoutAttr, optional=True)
 
 
-@_counterpart
-class LoadOp(aa.LoadOp):
-    name = "nv_tileas.load"
+class LoadOp(aa.LoadOp, name="nv_tileas.load"):
     atom = attribute(CopyAtomAttr, optional=True)
     layout = attribute(LinearLayoutAttr, optional=True)
 
@@ -200,23 +103,13 @@ class LoadOp(aa.LoadOp):
 Load = LoadOp | TiledLoadOp
 
 
-@_counterpart
-class StoreOp(aa.StoreOp):
-    name = "nv_tileas.store"
+class StoreOp(aa.StoreOp, name="nv_tileas.store"):
     atom = attribute(CopyAtomAttr, optional=True)
     layout = attribute(LinearLayoutAttr, optional=True)
 
 
-@_counterpart
-class AtomicRMWOp(aa.AtomicRMWOp):
-    name = "nv_tileas.atomic_rmw"
-    layout = attribute(LinearLayoutAttr, optional=True)
-
-
-@_counterpart
-class AtomicCASOp(aa.AtomicCASOp):
-    name = "nv_tileas.atomic_cas"
-    layout = attribute(LinearLayoutAttr, optional=True)
+class AtomicRMWOp(aa.AtomicRMWOp, name="nv_tileas.atomic_rmw", layout=attribute(LinearLayoutAttr, optional=True)): ...
+class AtomicCASOp(aa.AtomicCASOp, name="nv_tileas.atomic_cas", layout=attribute(LinearLayoutAttr, optional=True)): ...
 
 
 Access = TiledLoadOp | TiledStoreOp | TiledAtomicRMWOp | LoadOp | StoreOp | AtomicRMWOp | AtomicCASOp
@@ -225,42 +118,18 @@ Access = TiledLoadOp | TiledStoreOp | TiledAtomicRMWOp | LoadOp | StoreOp | Atom
 # ---- tensors ---------------------------------------------------------------------------------------------------------
 
 
-@_counterpart
-class SplatOp(aa.SplatOp):
-    name = "nv_tileas.splat"
+class SplatOp(aa.SplatOp, name="nv_tileas.splat"): ...
+class UnsplatOp(aa.UnsplatOp, name="nv_tileas.unsplat"): ...
+class MakeRangeOp(aa.MakeRangeOp, name="nv_tileas.make_range"): ...
+class ViewOp(aa.ViewOp, name="nv_tileas.view"): ...
+class BroadcastOp(aa.BroadcastOp, name="nv_tileas.broadcast"): ...
+class PermuteOp(aa.PermuteOp, name="nv_tileas.permute"): ...
 
 
-@_counterpart
-class UnsplatOp(aa.UnsplatOp):
-    name = "nv_tileas.unsplat"
-
-
-@_counterpart
-class MakeRangeOp(aa.MakeRangeOp):
-    name = "nv_tileas.make_range"
-
-
-@_counterpart
-class ViewOp(aa.ViewOp):
-    name = "nv_tileas.view"
-
-
-@_counterpart
-class BroadcastOp(aa.BroadcastOp):
-    name = "nv_tileas.broadcast"
-
-
-@_counterpart
-class PermuteOp(aa.PermuteOp):
-    name = "nv_tileas.permute"
-
-
-class UnpackOp(Operation):
+class UnpackOp(Operation, name="nv_tileas.unpack", traits=(Pure,)):
     """The 4-bit elements stored in the bytes of a tile in shared memory: a byte holds two neighbours along `dim`, the
     one with the even index in the lower half."""
 
-    name = "nv_tileas.unpack"
-    traits = (Pure,)
     operand = operand(TensorType)
     dim = attribute(IntegerAttr)
     result = result(TensorType)
@@ -277,12 +146,10 @@ class UnpackOp(Operation):
             raise VerifyError(f"expects twice as many elements along dimension {dim}, got {target} in {source}")
 
 
-class ShiftedOp(Operation):
+class ShiftedOp(Operation, name="nv_tileas.shifted", traits=(Pure, AllTypesMatch("known", "rest", "result"))):
     """Element i along `dim` is element i + `by` of `known` where the thread that holds the one holds the other too, and
     element i of `rest` elsewhere."""
 
-    name = "nv_tileas.shifted"
-    traits = (Pure, AllTypesMatch("known", "rest", "result"))
     known = operand(TensorType)
     rest = operand(TensorType)
     dim = attribute(IntegerAttr)
@@ -301,46 +168,18 @@ VIEW_LIKE = (ViewOp, PermuteOp, UnpackOp)
 """Operations that only change the coordinates of elements."""
 
 
-@_counterpart
-class CatOp(aa.CatOp):
-    name = "nv_tileas.cat"
+class CatOp(aa.CatOp, name="nv_tileas.cat"): ...
+class ExtractSliceOp(aa.ExtractSliceOp, name="nv_tileas.extract_slice"): ...
+class InsertSliceOp(aa.InsertSliceOp, name="nv_tileas.insert_slice"): ...
+class YieldOp(aa.YieldOp, name="nv_tileas.yield"): ...
+class ReduceOp(aa.ReduceOp, name="nv_tileas.reduce", terminator=YieldOp.name): ...
+class ScanOp(aa.ScanOp, name="nv_tileas.scan", terminator=YieldOp.name): ...
 
 
-@_counterpart
-class ExtractSliceOp(aa.ExtractSliceOp):
-    name = "nv_tileas.extract_slice"
-
-
-@_counterpart
-class InsertSliceOp(aa.InsertSliceOp):
-    name = "nv_tileas.insert_slice"
-
-
-@_counterpart
-class YieldOp(aa.YieldOp):
-    name = "nv_tileas.yield"
-
-
-class ReduceOp(aa.ReduceOp):
-    name = "nv_tileas.reduce"
-    terminator = YieldOp.name
-
-
-class ScanOp(aa.ScanOp):
-    name = "nv_tileas.scan"
-    terminator = YieldOp.name
-
-
-COUNTERPARTS[aa.ReduceOp] = ReduceOp
-COUNTERPARTS[aa.ScanOp] = ScanOp
-
-
-@_counterpart
-class DotOp(aa.DotOp):
+class DotOp(aa.DotOp, name="nv_tileas.dot"):
     """As the counterpart.  Where the atom is one of a pair of CTAs, B is the half of the columns that this CTA has (the
     first half in the CTA of even rank), and the result has all columns, multiplied with this CTA's A."""
 
-    name = "nv_tileas.dot"
     atom = attribute(MmaAtomAttr, optional=True)
     operand_layouts = attribute(ArrayAttr, optional=True)
     exchanged = attribute(UnitAttr, "the instruction's A is the transposed B", optional=True)
@@ -357,12 +196,10 @@ def all_columns(b: TensorType, atom: MmaAtomAttr | None) -> TensorType:
     return TensorType((*lead, depth, 2 * columns), b.element_type)
 
 
-@_counterpart
-class BlockScaledMmaOp(aa.BlockScaledMmaOp):
+class BlockScaledMmaOp(aa.BlockScaledMmaOp, name="nv_tileas.block_scaled_mma"):
     """As the counterpart.  In a pair of CTAs, B is half of the columns, as for `dot`, and each CTA has the scales of
     all columns."""
 
-    name = "nv_tileas.block_scaled_mma"
     atom = attribute(MmaAtomAttr, optional=True)
     operand_layouts = attribute(ArrayAttr, optional=True)
     exchanged = attribute(UnitAttr, "the instruction's A is the transposed B", optional=True)
@@ -378,11 +215,9 @@ DOTS = (DotOp, BlockScaledMmaOp)
 """Operations with the operands `a` and `b`, the accumulator `c`, and optionally scales of `a` and `b`."""
 
 
-class ConvertLayoutOp(Operation):
+class ConvertLayoutOp(Operation, name="nv_tileas.convert_layout", traits=(Pure, AllShapesMatch("operand", "result"))):
     """The same tensor in another layout: in other threads or registers, or in shared memory."""
 
-    name = "nv_tileas.convert_layout"
-    traits = (Pure, AllShapesMatch("operand", "result"))
     operand = operand(TensorType)
     result = result(TensorType)
     assembly_format = "$operand attr-dict `:` type($operand) `->` type($result)"
@@ -409,7 +244,7 @@ LAST_BARRIER = 15
 _WARP_THREADS, _MOST_THREADS = 32, 1024
 
 
-class BarrierOp(Operation):
+class BarrierOp(Operation, name="nv_tileas.barrier", traits=(MemoryRead, MemoryWrite)):
     """Waits until `threads` threads have arrived at barrier `id`; each then sees all earlier writes of these threads to
     shared or global memory.
 
@@ -418,8 +253,6 @@ class BarrierOp(Operation):
     only the initialisation of mbarriers becomes visible.
     """
 
-    name = "nv_tileas.barrier"
-    traits = (MemoryRead, MemoryWrite)
     id = attribute(_NUMBER)
     threads = attribute(_NUMBER, optional=True)
     cluster = attribute(UnitAttr, optional=True)
@@ -450,47 +283,25 @@ class BarrierOp(Operation):
 # ---- values, grid, globals -------------------------------------------------------------------------------------------
 
 
-@_counterpart
-class AssumeOp(aa.AssumeOp):
-    name = "nv_tileas.assume"
+class AssumeOp(aa.AssumeOp, name="nv_tileas.assume"): ...
+class AssertOp(aa.AssertOp, name="nv_tileas.assert"): ...
+class PrintOp(aa.PrintOp, name="nv_tileas.print"): ...
 
 
-@_counterpart
-class AssertOp(aa.AssertOp):
-    name = "nv_tileas.assert"
-
-
-@_counterpart
-class PrintOp(aa.PrintOp):
-    name = "nv_tileas.print"
-
-
-@_counterpart
-class AllocaOp(aa.AllocaOp):
-    name = "nv_tileas.alloca"
+class AllocaOp(aa.AllocaOp, name="nv_tileas.alloca"):
     offset = attribute(IntegerAttr, "bytes from the start of the arena, of one in shared memory", optional=True)
 
 
-@_counterpart
-class DeallocOp(aa.DeallocOp):
-    name = "nv_tileas.dealloc"
+class DeallocOp(aa.DeallocOp, name="nv_tileas.dealloc"): ...
+class GetProgramIdOp(aa.GetProgramIdOp, name="nv_tileas.get_program_id"): ...
+class GetNumProgramsOp(aa.GetNumProgramsOp, name="nv_tileas.get_num_programs"): ...
+class GetCtaRankOp(aa.GetCtaRankOp, name="nv_tileas.get_cta_rank"): ...
+class GetGlobalOp(aa.GetGlobalOp, name="nv_tileas.get_global"): ...
 
 
-@_counterpart
-class GetProgramIdOp(aa.GetProgramIdOp):
-    name = "nv_tileas.get_program_id"
-
-
-@_counterpart
-class GetNumProgramsOp(aa.GetNumProgramsOp):
-    name = "nv_tileas.get_num_programs"
-
-
-@_counterpart
-class GetCtaRankOp(aa.GetCtaRankOp):
-    name = "nv_tileas.get_cta_rank"
-
-
-@_counterpart
-class GetGlobalOp(aa.GetGlobalOp):
-    name = "nv_tileas.get_global"
+COUNTERPARTS: dict[type[Operation], type[Operation]] = {
+    cls.__base__: cls
+    for cls in list(globals().values())
+    if isinstance(cls, type) and getattr(cls.__base__, "name", "").startswith("nv_tileaa.")
+}
+"""nv_tileaa operation -> the nv_tileas operation of the same name."""

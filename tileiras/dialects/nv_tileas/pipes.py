@@ -24,14 +24,12 @@ tokens that `create_pipeline` returns stand for an end of the pipe and for no st
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from tileiras.dialects.arith import bool_like, integer_like
 from tileiras.ir import (
     AnyOf,
     ArrayAttr,
-    Attribute,
     EnumAttr,
     IntegerAttr,
     MemoryRead,
@@ -43,7 +41,6 @@ from tileiras.ir import (
     Type,
     TypedAttribute,
     UnitAttr,
-    Value,
     VerifyError,
     attribute,
     i32,
@@ -66,47 +63,37 @@ _NUMBER = TypedAttribute(IntegerAttr, i32, "32-bit signless integer attribute")
 _GROUP = "of the pipe's groups of warps, where one thread does it for each"
 
 
-class ProducerTokenType(Type):
+class ProducerTokenType(Type, name="nv_tileas.producer_token"):
     """The producer's end of a pipe, and which of its stages has been acquired."""
 
-    name = "nv_tileas.producer_token"
 
-
-class ConsumerTokenType(Type):
+class ConsumerTokenType(Type, name="nv_tileas.consumer_token"):
     """The consumer's end of a pipe, and which of its stages has been waited for."""
 
-    name = "nv_tileas.consumer_token"
 
-
-class PipelineIteratorType(Type):
+class PipelineIteratorType(Type, name="nv_tileas.pipeline_iterator"):
     """The index of the next stage of a pipe, and the parity of the number of passes over the ring."""
 
-    name = "nv_tileas.pipeline_iterator"
 
-
-class ProducerKindAttr(EnumAttr):
+class ProducerKindAttr(EnumAttr, name="nv_tileas.producer_kind"):
     """The producer of stages: a copy atom, products into tensor memory (of one CTA or of a pair), whose accumulators
     are the stages, or stores of threads to tensor memory."""
 
-    name = "nv_tileas.producer_kind"
     keyword_only = True
     cases = {"st_shared": 0, "cp_async": 1, "bulk_load": 2, "tcgen05": 3, "tcgen05_pair": 4, "tcgen05_st": 5}
 
 
-class ConsumerKindAttr(EnumAttr):
+class ConsumerKindAttr(EnumAttr, name="nv_tileas.consumer_kind"):
     """The reader of stages: loads by threads, products of warpgroups, products into tensor memory, bulk copies, loads
     of accumulators from tensor memory, or products of a pair of CTAs, each of which fills stages of its own."""
 
-    name = "nv_tileas.consumer_kind"
     keyword_only = True
     cases = {"ld_shared": 0, "wgmma": 1, "bulk_store": 2, "tcgen05": 3, "tcgen05_ld": 4, "tcgen05_pair": 5}
 
 
-class CreatePipelineOp(Operation):
+class CreatePipelineOp(Operation, name=f"{PIPELINE}create_pipeline", traits=(MemoryWrite,)):
     """Creates a pipe over the stages of buffers, which are filled and drained together."""
 
-    name = f"{PIPELINE}create_pipeline"
-    traits = (MemoryWrite,)
     buffers = variadic_operand(AnyOf(BufferType, TensorBufferType))
     num_stages = attribute(_NUMBER)
     producer_kind = attribute(ProducerKindAttr, optional=True)
@@ -128,10 +115,6 @@ class CreatePipelineOp(Operation):
     )
 
     MBARRIER_BYTES = 8
-
-    @classmethod
-    def infer_result_types(cls, operands: Sequence[Value], attributes: dict[str, Attribute]) -> list[Type]:
-        return [ProducerTokenType(), ConsumerTokenType()]
 
     @property
     def kinds(self) -> tuple[str, str]:
@@ -191,15 +174,13 @@ class CreatePipelineOp(Operation):
                 raise VerifyError(f"has no buffer that '{kind}' could {('fill', 'drain')[number]}")
 
 
-class DestroyPipelineOp(Operation):
+class DestroyPipelineOp(Operation, name=f"{PIPELINE}destroy_pipeline", traits=(MemoryWrite,)):
     """Ends a pipe that a loop creates in every iteration: its mbarriers are invalid from here on.
 
     All threads have finished their operations on the pipe, and a barrier stands between; the thread that initialised
     the mbarriers invalidates them.
     """
 
-    name = f"{PIPELINE}destroy_pipeline"
-    traits = (MemoryWrite,)
     producer = operand(ProducerTokenType)
     assembly_format = "$producer attr-dict"
 
@@ -208,49 +189,35 @@ class DestroyPipelineOp(Operation):
             raise VerifyError("expects the end of a pipe that 'create_pipeline' gives")
 
 
-class CreateIteratorOp(Operation):
+class CreateIteratorOp(Operation, name=f"{PIPELINE}create_iterator", traits=(Pure,)):
     """An iterator at the first stage of a pipe."""
 
-    name = f"{PIPELINE}create_iterator"
-    traits = (Pure,)
     token = operand()
     result = result(PipelineIteratorType)
     assembly_format = "$token attr-dict `:` type($token)"
-
-    @classmethod
-    def infer_result_types(cls, operands: Sequence[Value], attributes: dict[str, Attribute]) -> list[Type]:
-        return [PipelineIteratorType()]
 
     def verify_op(self) -> None:
         if not isinstance(self.token.type, (ProducerTokenType, ConsumerTokenType)):
             raise VerifyError(f"expects an end of a pipe, but got {self.token.type}")
 
 
-class IncIterOp(Operation):
+class IncIterOp(Operation, name=f"{PIPELINE}inc_iter", traits=(Pure,)):
     """The iterator at the next stage, or `by` stages on, where another agent uses the stages between.  `by` is an
     integer of 32 or 64 bits, and not negative."""
 
-    name = f"{PIPELINE}inc_iter"
-    traits = (Pure,)
     iterator = operand(PipelineIteratorType)
     by = optional_operand(integer_like)
     result = result(PipelineIteratorType)
     assembly_format = "$iterator (`by` $by^ `:` type($by))? attr-dict"
-
-    @classmethod
-    def infer_result_types(cls, operands: Sequence[Value], attributes: dict[str, Attribute]) -> list[Type]:
-        return [PipelineIteratorType()]
 
     def verify_op(self) -> None:
         if self.by is not None and self.by.type not in (i32, i64):
             raise VerifyError(f"counts stages as i32 or i64, not as {self.by.type}")
 
 
-class GetStageOp(Operation):
+class GetStageOp(Operation, name=f"{PIPELINE}get_stage", traits=(Pure,)):
     """The index of an iterator's stage, as operations on buffers take it."""
 
-    name = f"{PIPELINE}get_stage"
-    traits = (Pure,)
     iterator = operand(PipelineIteratorType)
     result = result(integer_like)
     assembly_format = "$iterator attr-dict `:` type($result)"
@@ -265,13 +232,10 @@ class GetStageOp(Operation):
 
 class _OnToken(Operation):
     """An operation that takes a token of a pipe and returns one."""
-
-    @classmethod
-    def infer_result_types(cls, operands: Sequence[Value], attributes: dict[str, Attribute]) -> list[Type]:
-        return [operands[0].type]
+    typed_as = 0
 
 
-class ProducerAcquireOp(_OnToken):
+class ProducerAcquireOp(_OnToken, name=f"{PIPELINE}producer_acquire", group=attribute(_NUMBER, _GROUP, optional=True)):
     """Waits until a stage is empty.  It does not wait where the stage is `fresh`, never filled before, or `known` to be
     empty by earlier waits.
 
@@ -279,40 +243,34 @@ class ProducerAcquireOp(_OnToken):
     condition holds, which is the same in all CTAs: otherwise each CTA fills this stage alone.
     """
 
-    name = f"{PIPELINE}producer_acquire"
     traits = (MemoryRead, MemoryWrite)
     token = operand(ProducerTokenType)
     iterator = operand(PipelineIteratorType)
     together = optional_operand(bool_like)
     fresh = attribute(UnitAttr, optional=True)
     known = attribute(UnitAttr, optional=True)
-    group = attribute(_NUMBER, _GROUP, optional=True)
     result = result(ProducerTokenType)
     assembly_format = "$token `,` $iterator (`if` $together^)? attr-dict"
 
 
-class ProducerCommitOp(_OnToken):
+class ProducerCommitOp(_OnToken, name=f"{PIPELINE}producer_commit", group=attribute(_NUMBER, _GROUP, optional=True)):
     """Signals that the acquired stage is full, or will be once the copies into it have arrived."""
 
-    name = f"{PIPELINE}producer_commit"
     traits = (MemoryRead, MemoryWrite)
     token = operand(ProducerTokenType)
-    group = attribute(_NUMBER, _GROUP, optional=True)
     result = result(ProducerTokenType)
     assembly_format = "$token attr-dict"
 
 
-class ProducerTailOp(Operation):
+class ProducerTailOp(Operation, name=f"{PIPELINE}producer_tail", group=attribute(_NUMBER, _GROUP, optional=True)):
     """Waits until each stage that has been filled is empty.  It is needed where the arrivals at `empty` come from
     another CTA, before whose last arrival this CTA must not exit; where threads load accumulators that are complete
     then; and where memory that other agents have read, such as operands of their products, is reused.  The iterator is
     at the stage that would be filled next."""
 
-    name = f"{PIPELINE}producer_tail"
     traits = (MemoryRead, MemoryWrite)
     producer = operand(ProducerTokenType)
     iterator = operand(PipelineIteratorType)
-    group = attribute(_NUMBER, _GROUP, optional=True)
     assembly_format = "$producer `,` $iterator attr-dict"
 
     def verify_op(self) -> None:
@@ -320,13 +278,11 @@ class ProducerTailOp(Operation):
             raise VerifyError("expects the end of a pipe that 'create_pipeline' gives")
 
 
-class ConsumerTailOp(Operation):
+class ConsumerTailOp(Operation, name=f"{PIPELINE}consumer_tail", traits=(MemoryRead, MemoryWrite)):
     """States that no stage is filled any more and that all stages the agent waited for have been read: from here on
     allocations of the agent in its own block may use the memory of the pipe's buffers.  The agent is the pipe's only
     consumer."""
 
-    name = f"{PIPELINE}consumer_tail"
-    traits = (MemoryRead, MemoryWrite)
     consumer = operand(ConsumerTokenType)
     assembly_format = "$consumer attr-dict"
 
@@ -335,28 +291,24 @@ class ConsumerTailOp(Operation):
             raise VerifyError("expects the end of a pipe that 'create_pipeline' gives")
 
 
-class ConsumerWaitOp(_OnToken):
+class ConsumerWaitOp(_OnToken, name=f"{PIPELINE}consumer_wait", group=attribute(_NUMBER, _GROUP, optional=True)):
     """Waits until a stage is full."""
 
-    name = f"{PIPELINE}consumer_wait"
     traits = (MemoryRead, MemoryWrite)
     token = operand(ConsumerTokenType)
     iterator = operand(PipelineIteratorType)
-    group = attribute(_NUMBER, _GROUP, optional=True)
     result = result(ConsumerTokenType)
     assembly_format = "$token `,` $iterator attr-dict"
 
 
-class ConsumerReleaseOp(_OnToken):
+class ConsumerReleaseOp(_OnToken, name=f"{PIPELINE}consumer_release", group=attribute(_NUMBER, _GROUP, optional=True)):
     """Signals that the stage that was waited for is empty.  It signals nothing where it is the `last` release, after
     which no stage of the pipe is filled, or where it is `known` to the producer by later signals."""
 
-    name = f"{PIPELINE}consumer_release"
     traits = (MemoryRead, MemoryWrite)
     token = operand(ConsumerTokenType)
     last = attribute(UnitAttr, optional=True)
     known = attribute(UnitAttr, optional=True)
-    group = attribute(_NUMBER, _GROUP, optional=True)
     result = result(ConsumerTokenType)
     assembly_format = "$token attr-dict"
 
@@ -364,11 +316,9 @@ class ConsumerReleaseOp(_OnToken):
 _REGISTER_TILE = "expects a tile in registers"
 
 
-class ProducerWriteOp(Operation):
+class ProducerWriteOp(Operation, name=f"{PIPELINE}producer_write", traits=(MemoryWrite,)):
     """Writes a tile to the acquired stage of one of the pipe's buffers, which are numbered from 0."""
 
-    name = f"{PIPELINE}producer_write"
-    traits = (MemoryWrite,)
     tensor = operand(TensorType)
     token = operand(ProducerTokenType)
     buffer = attribute(_NUMBER, optional=True)
@@ -379,11 +329,9 @@ class ProducerWriteOp(Operation):
             raise VerifyError(f"{_REGISTER_TILE}, got {self.tensor.type}")
 
 
-class ConsumerReadOp(Operation):
+class ConsumerReadOp(Operation, name=f"{PIPELINE}consumer_read", traits=(MemoryRead,)):
     """Reads the tile in the stage that was waited for, of one of the pipe's buffers, into registers."""
 
-    name = f"{PIPELINE}consumer_read"
-    traits = (MemoryRead,)
     token = operand(ConsumerTokenType)
     buffer = attribute(_NUMBER, optional=True)
     result = result(TensorType)
@@ -420,14 +368,12 @@ def _listed(types: list[Type]) -> str:
     return ", ".join(map(str, types))
 
 
-class ProduceOneOp(_One):
+class ProduceOneOp(_One, name=f"{PIPELINE}produce_one", traits=(MemoryRead, MemoryWrite, SingleBlock)):
     """Acquires a stage, writes to each buffer of the pipe the tile that the region yields for it, and commits.
 
     The region's arguments, where they are used, are the tiles that the stage has held since it was last filled.
     """
 
-    name = f"{PIPELINE}produce_one"
-    traits = (MemoryRead, MemoryWrite, SingleBlock)
     token = operand(ProducerTokenType)
     iterator = operand(PipelineIteratorType)
     producer_types = attribute(ArrayAttr, "the tiles' types")
@@ -435,21 +381,15 @@ class ProduceOneOp(_One):
     body = region()
     assembly_format = "$token `,` $iterator attr-dict-with-keyword $body"
 
-    @classmethod
-    def infer_result_types(cls, operands: Sequence[Value], attributes: dict[str, Attribute]) -> list[Type]:
-        return [ProducerTokenType()]
-
     def verify_op(self) -> None:
         types = list(self.producer_types)
         self._verify_region(types, types)
 
 
-class ConsumeOneOp(_One):
+class ConsumeOneOp(_One, name=f"{PIPELINE}consume_one", traits=(MemoryRead, MemoryWrite, SingleBlock)):
     """Waits for a stage, executes the region, whose arguments are the tiles in the buffers of the stage, and releases
     the stage.  Its results are the values that the region yields."""
 
-    name = f"{PIPELINE}consume_one"
-    traits = (MemoryRead, MemoryWrite, SingleBlock)
     token = operand(ConsumerTokenType)
     iterator = operand(PipelineIteratorType)
     consumer_types = attribute(ArrayAttr, "the tiles' types")

@@ -51,7 +51,7 @@ _WIDE = (128, 32)
 CU_TENSOR_MAP_SWIZZLE_128B_ATOM_32B)."""
 
 
-class TmaDescType(Type):
+class TmaDescType(Type, name="nv_tileas.tma_desc", parameters=("view", "box", "order", "swizzle", "atom", "element")):
     """How tiles of a view are copied in boxes.
 
     `box`: extents by dimension of the tile; `order`: these dimensions, innermost dimension of the tensor first;
@@ -60,9 +60,6 @@ class TmaDescType(Type):
     Elements in shared memory have the type `element`: the view's own, or tf32 for a view of f32; a load then rounds to
     nearest, ties to even.
     """
-
-    name = "nv_tileas.tma_desc"
-    parameters = ("view", "box", "order", "swizzle", "atom", "element")
 
     def __new__(
         cls,
@@ -163,11 +160,9 @@ def view_error(view: Type) -> Reason | None:
     return None
 
 
-class MakeTmaDescOp(Operation):
+class MakeTmaDescOp(Operation, name="nv_tileas.make_tma_desc", traits=(Pure,)):
     """Creates the descriptor of a view."""
 
-    name = "nv_tileas.make_tma_desc"
-    traits = (Pure,)
     view = operand(aa.TiledViewType)
     result = result(TmaDescType)
     assembly_format = "$view attr-dict `:` type($view) `->` type($result)"
@@ -177,7 +172,7 @@ class MakeTmaDescOp(Operation):
             raise VerifyError(f"expects a descriptor of {self.view.type}, got {self.result.type}")
 
 
-class TmaStoreOp(Operation):
+class TmaStoreOp(Operation, name="nv_tileas.async.tma_store"):
     """Copies a tile from one stage of a buffer to global memory, in boxes of a descriptor; complete when the operation
     ends.  With `rmw_mode` elements are combined with those in memory, each atomically at GPU scope.
 
@@ -189,7 +184,6 @@ class TmaStoreOp(Operation):
     for which the token stands.
     """
 
-    name = "nv_tileas.async.tma_store"
     traits = (MemoryRead, MemoryWrite, AttrSizedOperandSegments)
     buffer = operand(BufferType)
     stage = operand(integer_like)
@@ -221,10 +215,8 @@ class TmaStoreOp(Operation):
             verify_mode(self.desc.type.view.element_type, self.rmw_mode.value)
 
 
-class TmaStoreTailOp(Operation):
+class TmaStoreTailOp(Operation, name="nv_tileas.async.tma_store_tail", traits=(MemoryRead, MemoryWrite)):
     """Waits until the copies left by `unread` have read all stages of a buffer."""
 
-    name = "nv_tileas.async.tma_store_tail"
-    traits = (MemoryRead, MemoryWrite)
     buffer = operand(BufferType)
     assembly_format = "$buffer attr-dict `:` type($buffer)"

@@ -19,10 +19,9 @@ thread holds a fragment of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from tileiras import gf2
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.arith import integer_like
 from tileiras.ir import (
@@ -49,6 +48,7 @@ from tileiras.ir import (
     result,
     variadic_operand,
 )
+from tileiras.support import gf2
 
 from .attributes import Basis, LinearLayoutAttr, MmaAtomAttr, flattened, print_bases
 from .buffers import SharedLayoutAttr, SingleTileType
@@ -65,13 +65,11 @@ MOST_COMMITS = 64
 """The most mbarriers of a reservation."""
 
 
-class TensorLayoutAttr(Attribute):
+class TensorLayoutAttr(Attribute, name="nv_tileas.tensor", parameters=("lane", "column", "element")):
     """Where the elements of a tile lie in tensor memory: the tile coordinates of each bit of the lane and of the
     column, from its first column on, and, where a column holds several elements, of their index in it.  A bit with zero
     coordinates is clear in all lanes, or columns, that are used."""
 
-    name = "nv_tileas.tensor"
-    parameters = ("lane", "column", "element")
     asm_alias = "tensor"
     lane: tuple[Basis, ...]
     column: tuple[Basis, ...]
@@ -124,16 +122,12 @@ class TensorLayoutAttr(Attribute):
         return cls(*found)
 
 
-class TensorMemoryType(Type):
+class TensorMemoryType(Type, name="nv_tileas.tensor_memory"):
     """The columns of tensor memory that a CTA has allocated, and the mbarriers of its groups of dots."""
 
-    name = "nv_tileas.tensor_memory"
 
-
-class TensorBufferType(SingleTileType):
+class TensorBufferType(SingleTileType, name="nv_tileas.tensor_buffer"):
     """A tile in tensor memory."""
-
-    name = "nv_tileas.tensor_buffer"
 
     def verify(self) -> None:
         if not isinstance(self.tile, TensorType) or not isinstance(self.tile.encoding, TensorLayoutAttr):
@@ -153,13 +147,11 @@ class TensorBufferType(SingleTileType):
 # ---- resources of the CTA --------------------------------------------------------------------------------------------
 
 
-class TensorReserveOp(Operation):
+class TensorReserveOp(Operation, name=f"{TENSOR_MEMORY}reserve", traits=(MemoryWrite,)):
     """One warp allocates the columns and relinquishes the allocation permit; one thread initialises the mbarriers.  The
     other threads may use both after a barrier.  For a pair of CTAs, whose commits arrive at the mbarriers of both, it
     is a cluster barrier."""
 
-    name = f"{TENSOR_MEMORY}reserve"
-    traits = (MemoryWrite,)
     commits = attribute(IntegerAttr, "mbarriers that groups arrive at in turn, a power of two; 0 for no groups")
     columns = attribute(IntegerAttr, "that are allocated, a power of two from 32 to 512", optional=True)
     pair = attribute(UnitAttr, "the CTA and its peer allocate together, and dots are of both", optional=True)
@@ -168,10 +160,6 @@ class TensorReserveOp(Operation):
     assembly_format = "attr-dict"
 
     MBARRIER_BYTES = 8
-
-    @classmethod
-    def infer_result_types(cls, operands: Sequence[Value], attributes: dict[str, Attribute]) -> list[Type]:
-        return [TensorMemoryType()]
 
     @property
     def bytes(self) -> int:
@@ -186,25 +174,17 @@ class TensorReserveOp(Operation):
             raise VerifyError(f"allocates 32, 64, 128, 256 or 512 columns, not {self.columns.value}")
 
 
-class TensorOpenOp(Operation):
+class TensorOpenOp(Operation, name=f"{TENSOR_MEMORY}open", traits=(MemoryRead,)):
     """The address of the first of the columns; it stands after a barrier that follows `reserve`."""
 
-    name = f"{TENSOR_MEMORY}open"
-    traits = (MemoryRead,)
     memory = operand(TensorMemoryType)
     result = result(i32)
     assembly_format = "$memory attr-dict"
 
-    @classmethod
-    def infer_result_types(cls, operands: Sequence[Value], attributes: dict[str, Attribute]) -> list[Type]:
-        return [i32]
 
-
-class TensorReleaseOp(Operation):
+class TensorReleaseOp(Operation, name=f"{TENSOR_MEMORY}release", traits=(MemoryRead, MemoryWrite)):
     """One warp frees the columns."""
 
-    name = f"{TENSOR_MEMORY}release"
-    traits = (MemoryRead, MemoryWrite)
     memory = operand(TensorMemoryType)
     assembly_format = "$memory attr-dict"
 
@@ -212,11 +192,10 @@ class TensorReleaseOp(Operation):
 # ---- tiles -----------------------------------------------------------------------------------------------------------
 
 
-class TensorAllocOp(Operation):
+class TensorAllocOp(Operation, name=f"{TENSOR_MEMORY}alloc"):
     """Allocates a buffer, which is live until its `dealloc`. A buffer `over` another one shares the other's first
     columns and alternates with it: the contents of one are used before the other is written."""
 
-    name = f"{TENSOR_MEMORY}alloc"
     base = operand(i32, "the address of the CTA's first column")
     over = optional_operand(TensorBufferType)
     column = attribute(IntegerAttr, "first column, counted from there", optional=True)
@@ -235,11 +214,9 @@ class TensorAllocOp(Operation):
             raise VerifyError(f"has {columns[0]} columns, over a buffer of {columns[1]}")
 
 
-class TensorSliceOp(Operation):
+class TensorSliceOp(Operation, name=f"{TENSOR_MEMORY}slice", traits=(Pure,)):
     """The part of a buffer at `coords`, counted in parts of the result's shape; its columns are contiguous."""
 
-    name = f"{TENSOR_MEMORY}slice"
-    traits = (Pure,)
     buffer = operand(TensorBufferType)
     coords = variadic_operand(integer_like)
     result = result(TensorBufferType)
@@ -264,10 +241,9 @@ def allocation_of(buffer: Value) -> Value:
     return allocation_of(op.buffer) if isinstance(op, TensorSliceOp) else buffer
 
 
-class TensorDeallocOp(Operation):
+class TensorDeallocOp(Operation, name=f"{TENSOR_MEMORY}dealloc"):
     """Ends the lifetime of a buffer: its columns may be reused."""
 
-    name = f"{TENSOR_MEMORY}dealloc"
     buffer = operand(TensorBufferType)
     assembly_format = "$buffer attr-dict `:` type($buffer)"
 
@@ -280,14 +256,12 @@ def _check_tile(type: TensorType, buffer: TensorBufferType) -> None:
         raise VerifyError("fails to assign layout")
 
 
-class TensorLoadOp(Operation):
+class TensorLoadOp(Operation, name=f"{TENSOR_MEMORY}load", traits=(MemoryRead,)):
     """Reads the tile in a buffer into registers; the dots that write it have been waited for.  `fenced`: later dots and
     stores of other threads are ordered after the load by `tcgen05.fence::before_thread_sync`. `behind`: the dots are
     ordered before it by the `tcgen05.fence::after_thread_sync` of another load.  With a `reduction`, as in
     `tcgen05.ld.red`, it also returns the reduction of each thread's part of a row."""
 
-    name = f"{TENSOR_MEMORY}load"
-    traits = (MemoryRead,)
     buffer = operand(TensorBufferType)
     fenced = attribute(UnitAttr, optional=True)
     behind = attribute(UnitAttr, optional=True)
@@ -302,12 +276,10 @@ class TensorLoadOp(Operation):
             raise VerifyError("gives what a row reduces to where it has a 'reduction'")
 
 
-class TensorStoreOp(Operation):
+class TensorStoreOp(Operation, name=f"{TENSOR_MEMORY}store", traits=(MemoryWrite,)):
     """Writes a tile to a buffer, complete when the operation ends; `fenced` as in `load`. `overwrites`: other threads
     have used its columns for another tile, after which `tcgen05.fence::after_thread_sync` orders the store."""
 
-    name = f"{TENSOR_MEMORY}store"
-    traits = (MemoryWrite,)
     tile = operand(TensorType)
     buffer = operand(TensorBufferType)
     fenced = attribute(UnitAttr, optional=True)
@@ -318,12 +290,10 @@ class TensorStoreOp(Operation):
         _check_tile(self.tile.type, self.buffer.type)
 
 
-class TensorScaleOp(Operation):
+class TensorScaleOp(Operation, name=f"{TENSOR_MEMORY}scale", traits=(MemoryRead, MemoryWrite)):
     """Multiplies the tile in a buffer by another one element by element, a few columns at a time: no thread holds its
     whole fragment.  `fenced` and `behind` as in `load`; `flush_to_zero` as in a multiplication of f32."""
 
-    name = f"{TENSOR_MEMORY}scale"
-    traits = (MemoryRead, MemoryWrite)
     factor = operand(TensorType)
     buffer = operand(TensorBufferType)
     fenced = attribute(UnitAttr, optional=True)
@@ -337,7 +307,7 @@ class TensorScaleOp(Operation):
             raise VerifyError(f"multiplies elements of f32, not {self.factor.type.element_type}")
 
 
-class TensorDotOp(Operation):
+class TensorDotOp(Operation, name=f"{TENSOR_MEMORY}dot"):
     """Adds `a @ b` to the contents of a buffer, or overwrites them where `adds` is false; complete after a wait.
 
     One thread issues it.  A lies in shared or tensor memory, B in shared memory.  `exchanged`: the instruction's A is
@@ -350,7 +320,6 @@ class TensorDotOp(Operation):
     columns that this CTA has.
     """
 
-    name = f"{TENSOR_MEMORY}dot"
     traits = (MemoryRead, MemoryWrite)
     a = operand(AnyOf(TensorType, TensorBufferType), "M x K")
     b = operand(TensorType, "K x N")
@@ -390,26 +359,18 @@ class TensorDotOp(Operation):
 # ---- order -----------------------------------------------------------------------------------------------------------
 
 
-class TensorCommitOp(Operation):
+class TensorCommitOp(Operation, name=f"{TENSOR_MEMORY}commit", traits=(MemoryRead, MemoryWrite)):
     """The dots since the last commit form a group, which follows `count` earlier groups."""
 
-    name = f"{TENSOR_MEMORY}commit"
-    traits = (MemoryRead, MemoryWrite)
     memory = operand(TensorMemoryType)
     count = operand(i32, "groups before it")
     result = result(i32)
     assembly_format = "$memory `,` $count attr-dict"
 
-    @classmethod
-    def infer_result_types(cls, operands: Sequence[Value], attributes: dict[str, Attribute]) -> list[Type]:
-        return [i32]
 
-
-class TensorWaitOp(Operation):
+class TensorWaitOp(Operation, name=f"{TENSOR_MEMORY}wait", traits=(MemoryRead, MemoryWrite)):
     """Waits until all of `count` groups but the last `pending` are complete."""
 
-    name = f"{TENSOR_MEMORY}wait"
-    traits = (MemoryRead, MemoryWrite)
     memory = operand(TensorMemoryType)
     count = operand(i32)
     pending = attribute(IntegerAttr)

@@ -4,7 +4,7 @@ Every operation names a row of the intrinsic table or an inline-assembly templat
 from which GPU and PTX version on it exists.
 """
 
-from tileiras.lazy import lazy_names
+from tileiras.support.lazy import lazy_names
 
 from .attributes import *  # noqa: F403
 from .base import *  # noqa: F403

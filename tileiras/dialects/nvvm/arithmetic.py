@@ -41,10 +41,7 @@ class _ElementwiseOp(NVVMOp):
     __slots__ = ()
     elementwise = True
     mnemonic: ClassVar[str] = ""
-
-    @classmethod
-    def infer_result_types(cls, operands: Sequence[Any], attributes: dict[str, Attribute]) -> list[Any]:
-        return [operands[0].type]
+    typed_as = 0
 
     def check_types(self) -> Any:
         """The one element type of all operands and the result."""
@@ -81,29 +78,19 @@ class _RoundedBinaryOp(_RoundedOp):
     assembly_format = "$lhs `,` $rhs attr-dict `:` type($res)"
 
 
-class AddFOp(_RoundedBinaryOp):
+class AddFOp(_RoundedBinaryOp, name="nvvm.addf", mnemonic="add"):
     """PTX has no `sub` with a rounding mode here: negate the right operand."""
 
-    name = "nvvm.addf"
-    mnemonic = "add"
+
+class MulFOp(_RoundedBinaryOp, name="nvvm.mulf", mnemonic="mul"): ...
 
 
-class MulFOp(_RoundedBinaryOp):
-    name = "nvvm.mulf"
-    mnemonic = "mul"
-
-
-class DivFOp(_RoundedBinaryOp):
+class DivFOp(_RoundedBinaryOp, name="nvvm.divf", mnemonic="div"):
     """`approx` and `full` (2 ulp over the full range) are for f32."""
 
-    name = "nvvm.divf"
-    mnemonic = "div"
 
-
-class FmaOp(_RoundedOp):
-    name = "nvvm.fma"
+class FmaOp(_RoundedOp, name="nvvm.fma", traits=(Pure,)):
     mnemonic = "fma"
-    traits = (Pure,)
     a = operand(float_like)
     b = operand(float_like)
     c = operand(float_like)
@@ -122,23 +109,16 @@ class _RoundedUnaryOp(_RoundedOp):
     assembly_format = "$arg attr-dict `:` type($res)"
 
 
-class SqrtOp(_RoundedUnaryOp):
-    name = "nvvm.sqrt"
-    mnemonic = "sqrt"
+class SqrtOp(_RoundedUnaryOp, name="nvvm.sqrt", mnemonic="sqrt"): ...
 
 
-class RcpOp(_RoundedUnaryOp):
+class RcpOp(_RoundedUnaryOp, name="nvvm.rcp", mnemonic="rcp"):
     """The reciprocal; `approx` exists with `ftz` only."""
 
-    name = "nvvm.rcp"
-    mnemonic = "rcp"
 
-
-class RsqrtOp(_ElementwiseOp):
+class RsqrtOp(_ElementwiseOp, name="nvvm.rsqrt.approx", traits=(Pure,)):
     """`rsqrt.approx`."""
 
-    name = "nvvm.rsqrt.approx"
-    traits = (Pure,)
     arg = operand(float_like)
     ftz = attribute(UnitAttr, optional=True)
     res = result(float_like)
@@ -170,27 +150,17 @@ class _ApproximateOp(_ElementwiseOp):
         return intrinsic(f"{self.mnemonic}{'.ftz' if self.ftz is not None else ''}{self.suffix}")
 
 
-class Lg2Op(_ApproximateOp):
+class Lg2Op(_ApproximateOp, name="nvvm.lg2.approx", mnemonic="lg2.approx"):
     """`lg2.approx`: base-2 logarithm."""
 
-    name = "nvvm.lg2.approx"
-    mnemonic = "lg2.approx"
+
+class SinOp(_ApproximateOp, name="nvvm.sin.approx", mnemonic="sin.approx"): ...
+class CosOp(_ApproximateOp, name="nvvm.cos.approx", mnemonic="cos.approx"): ...
 
 
-class SinOp(_ApproximateOp):
-    name = "nvvm.sin.approx"
-    mnemonic = "sin.approx"
-
-
-class CosOp(_ApproximateOp):
-    name = "nvvm.cos.approx"
-    mnemonic = "cos.approx"
-
-
-class Ex2Op(_ApproximateOp):
+class Ex2Op(_ApproximateOp, name="nvvm.ex2.approx"):
     """`ex2.approx`: base-2 exponential, on f32 and f16."""
 
-    name = "nvvm.ex2.approx"
     mnemonic = "ex2.approx"
     suffix = ".f32"
 
@@ -201,10 +171,9 @@ class Ex2Op(_ApproximateOp):
         return super().target()
 
 
-class TanhOp(_ApproximateOp):
+class TanhOp(_ApproximateOp, name="nvvm.tanh.approx"):
     """`tanh.approx`, on f32, f16 and bf16."""
 
-    name = "nvvm.tanh.approx"
     forms: ClassVar[dict[FloatType, Assembly]] = {
         f32: Assembly("tanh.approx.f32 $0, $1;", "=f,f", "75", PTX70),
         f16: Assembly("tanh.approx.f16 $0, $1;", "=h,h", "75", PTX70),
@@ -218,12 +187,10 @@ class TanhOp(_ApproximateOp):
         return form
 
 
-class FMinOp(_ElementwiseOp):
+class FMinOp(_ElementwiseOp, name="nvvm.fmin", traits=(Pure,)):
     """`min` of f32 or f64; `nan` gives NaN when either operand is NaN."""
 
-    name = "nvvm.fmin"
     mnemonic = "fmin"
-    traits = (Pure,)
     lhs = operand(float_like)
     rhs = operand(float_like)
     nan = attribute(UnitAttr, optional=True)
@@ -238,9 +205,7 @@ class FMinOp(_ElementwiseOp):
         return intrinsic(f"{self.mnemonic}{flush}{'.nan' if self.nan is not None else ''}.f")
 
 
-class FMaxOp(FMinOp):
-    name = "nvvm.fmax"
-    mnemonic = "fmax"
+class FMaxOp(FMinOp, name="nvvm.fmax", mnemonic="fmax"): ...
 
 
 # Intrinsic names of conversions with a rounding mode: (source, target) -> the part before the mode.
@@ -260,16 +225,14 @@ _CONVERSIONS = {
 }
 
 
-class CvtOp(NVVMOp):
+class CvtOp(NVVMOp, name="nvvm.cvt", traits=(Pure,)):
     """A conversion with a rounding mode, between floats or between a float and an integer.
 
     `is_unsigned` is the signedness of the integer side.  Rounding to nearest even between floats, and toward zero to
     integers, are LLVM's own casts.
     """
 
-    name = "nvvm.cvt"
     elementwise = True
-    traits = (Pure,)
     arg = operand(llvm_type)
     rounding = attribute(FPRoundingModeAttr)
     is_unsigned = attribute(UnitAttr, optional=True)
@@ -296,13 +259,11 @@ class CvtOp(NVVMOp):
         return ("u" if self.is_unsigned is not None else "s") + str(getattr(type, "width", 0))
 
 
-class CvtToTF32Op(NVVMOp):
+class CvtToTF32Op(NVVMOp, name="nvvm.cvt.float.to.tf32", traits=(Pure,)):
     """`cvt.tf32.f32`: an f32 rounded to tf32, in 32 bits of an integer register; ties away from zero unless `rounding`
     is rn."""
 
-    name = "nvvm.cvt.float.to.tf32"
     elementwise = True
-    traits = (Pure,)
     src = operand(llvm_type)
     rounding = attribute(FPRoundingModeAttr, optional=True)
     res = result(llvm_type)
@@ -345,10 +306,6 @@ class _PackOp(NVVMOp):
     assembly_format = "$hi `,` $lo attr-dict `:` type($res)"
     kinds: ClassVar[tuple[str, ...]] = ()
 
-    @classmethod
-    def infer_result_types(cls, operands: Sequence[Any], attributes: dict[str, Attribute]) -> list[Any]:
-        return [i16]
-
     def target(self) -> Intrinsic:
         rounding = self.rounding.value if self.rounding is not None else "rn"
         name = _PACKS.get((self.kind.value, rounding)) if self.kind.value in self.kinds else None
@@ -357,21 +314,15 @@ class _PackOp(NVVMOp):
         return intrinsic(name)
 
 
-class CvtPackF8Op(_PackOp):
+class CvtPackF8Op(_PackOp, name="nvvm.cvt.f32x2.to.f8x2", kinds=("e4m3", "e5m2", "ue8m0")):
     """Two f32 to two 8-bit floats in an i16: `hi` in the upper byte; saturates to the finite range.
 
     `rounding` is rn for `e4m3` and `e5m2`, rz or rp for `ue8m0`.
     """
 
-    name = "nvvm.cvt.f32x2.to.f8x2"
-    kinds = ("e4m3", "e5m2", "ue8m0")
 
-
-class CvtPackF4Op(_PackOp):
+class CvtPackF4Op(_PackOp, name="nvvm.cvt.f32x2.to.f4x2", kinds=("e2m1",)):
     """Two f32 to two `e2m1` in the lower byte of an i16: `hi` in its upper half; saturates to the finite range."""
-
-    name = "nvvm.cvt.f32x2.to.f4x2"
-    kinds = ("e2m1",)
 
 
 class _UnpackOp(NVVMOp):
@@ -404,15 +355,9 @@ class _UnpackOp(NVVMOp):
         return intrinsic(name)
 
 
-class CvtUnpackF8Op(_UnpackOp):
+class CvtUnpackF8Op(_UnpackOp, name="nvvm.cvt.f8x2.to.f16x2", kinds=("e4m3", "e5m2", "ue8m0")):
     """Two 8-bit floats in an i16 to `vector<2xf16>`, or two `ue8m0` to `vector<2xbf16>`, exactly."""
 
-    name = "nvvm.cvt.f8x2.to.f16x2"
-    kinds = ("e4m3", "e5m2", "ue8m0")
 
-
-class CvtUnpackF4Op(_UnpackOp):
+class CvtUnpackF4Op(_UnpackOp, name="nvvm.cvt.f4x2.to.f16x2", kinds=("e2m1",)):
     """Two `e2m1` in the lower byte of an i16 to `vector<2xf16>`, exactly."""
-
-    name = "nvvm.cvt.f4x2.to.f16x2"
-    kinds = ("e2m1",)

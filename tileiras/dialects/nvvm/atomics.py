@@ -5,12 +5,10 @@ LLVM's `atomicrmw` loses both on NVPTX.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from tileiras.dialects.llvm.base import llvm_type, pointer
 from tileiras.ir import (
-    Attribute,
     MemoryRead,
     MemoryWrite,
     Type,
@@ -20,7 +18,7 @@ from tileiras.ir import (
     optional_operand,
     result,
 )
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.named_tuple import NamedTuple
 
 from .attributes import AtomicOpAttr, MemOrderAttr, MemScopeAttr
 from .base import Assembly, NVVMOp
@@ -67,11 +65,9 @@ def atomic_form(kind: str, type: Type) -> Form | None:
     return Form(*found) if found is not None else None
 
 
-class AtomOp(NVVMOp):
+class AtomOp(NVVMOp, name="nvvm.atom", traits=(MemoryRead, MemoryWrite)):
     """An atomic update giving the old value; `cas` compares with `cmp` and stores `val` when equal."""
 
-    name = "nvvm.atom"
-    traits = (MemoryRead, MemoryWrite)
     addr = operand(pointer)
     val = operand(llvm_type)
     cmp = optional_operand(llvm_type)
@@ -82,10 +78,7 @@ class AtomOp(NVVMOp):
     assembly_format = (
         "$op $order $scope $addr `,` $val (`,` $cmp^)? attr-dict `:` functional-type(operands, results)"
     )
-
-    @classmethod
-    def infer_result_types(cls, operands: Sequence[Any], attributes: dict[str, Attribute]) -> list[Any]:
-        return [operands[1].type]
+    typed_as = 1
 
     def target(self) -> Assembly:
         kind = self.op.value
@@ -112,11 +105,9 @@ class AtomOp(NVVMOp):
         return [self.addr, self.cmp, self.val] if self.cmp is not None else [self.addr, self.val]
 
 
-class RedOp(NVVMOp):
+class RedOp(NVVMOp, name="nvvm.red", traits=(MemoryRead, MemoryWrite)):
     """As nvvm.atom without a result; only relaxed and release orders exist."""
 
-    name = "nvvm.red"
-    traits = (MemoryRead, MemoryWrite)
     addr = operand(pointer)
     val = operand(llvm_type)
     op = attribute(AtomicOpAttr)

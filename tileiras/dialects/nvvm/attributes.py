@@ -17,16 +17,13 @@ UNROLL_THRESHOLD = 9900000
 _FEATURE = r"\+(?:ptx\d{2,3}|sm_\d{2,3}[af]?)"
 
 
-class NVVMTargetAttr(Attribute):
+class NVVMTargetAttr(Attribute, name="nvvm.target", parameters=("O", "triple", "chip", "features", "flags", "link")):
     """The target of a gpu.module: `#nvvm.target<O = 3, chip = "sm_90", flags = {"-fma=0", ...}>`.
 
     `O` is the optimization level, 2 if the text omits it.  `features` are LLVM's, with commas: the least PTX version
     (`+ptx86`), and the chip's own (`+sm_90`).  `link` states whether the code will be linked with that of other
     modules, `flags` are libNVVM's.  Defaults are not printed.
     """
-
-    name = "nvvm.target"
-    parameters = ("O", "triple", "chip", "features", "flags", "link")
 
     def __new__(
         cls, O: int = 2, triple: str = TRIPLE, chip: str = "sm_75", features: str = "", flags: DictAttr | None = None,  # noqa: E741
@@ -91,105 +88,74 @@ class NVVMTargetAttr(Attribute):
         return cls(**parser.parse_struct("#nvvm.target", fields))
 
 
-class FPRoundingModeAttr(EnumAttr):
+class FPRoundingModeAttr(EnumAttr, name="nvvm.fp_rnd_mode"):
     """PTX rounding modifiers; `approx` and `full` are the approximations of division, square root and reciprocal."""
 
-    name = "nvvm.fp_rnd_mode"
     keyword_only = True
     cases = {"rn": 1, "rm": 2, "rp": 3, "rz": 4, "approx": 5, "full": 6}
 
 
-class ShflKindAttr(EnumAttr):
-    name = "nvvm.shfl_kind"
+class ShflKindAttr(EnumAttr, name="nvvm.shfl_kind", cases={"bfly": 0, "up": 1, "down": 2, "idx": 3}):
     keyword_only = True
-    cases = {"bfly": 0, "up": 1, "down": 2, "idx": 3}
 
 
-class VoteSyncKindAttr(EnumAttr):
-    name = "nvvm.vote_sync_kind"
+class VoteSyncKindAttr(EnumAttr, name="nvvm.vote_sync_kind", cases={"any": 0, "all": 1, "ballot": 2, "uni": 3}):
     keyword_only = True
-    cases = {"any": 0, "all": 1, "ballot": 2, "uni": 3}
 
 
-class ReductionKindAttr(EnumAttr):
-    name = "nvvm.redux_kind"
+class ReductionKindAttr(EnumAttr, name="nvvm.redux_kind"):
     keyword_only = True
     cases = {"add": 0, "min": 1, "max": 2, "umin": 3, "umax": 4, "and": 5, "or": 6, "xor": 7, "fmin": 8, "fmax": 9}
 
 
-class SetMaxRegisterActionAttr(EnumAttr):
-    name = "nvvm.set_max_register_action"
+class SetMaxRegisterActionAttr(EnumAttr, name="nvvm.set_max_register_action", cases={"decrease": 1, "increase": 0}):
     keyword_only = True
-    cases = {"decrease": 1, "increase": 0}
 
 
-class MMATypeAttr(EnumAttr):
+class MMATypeAttr(EnumAttr, name="nvvm.mma_type"):
     """Element types of mma fragments (PTX ISA, "mma")."""
 
-    name = "nvvm.mma_type"
     keyword_only = True
     cases = {"f16": 0, "f32": 1, "tf32": 2, "bf16": 9, "s8": 6, "u8": 5, "s32": 8, "f64": 10, "e4m3": 11, "e5m2": 12,
              "e2m1": 15, "s4": 4, "u4": 3}  # fmt: skip
 
 
-class MMAIntOverflowAttr(EnumAttr):
+class MMAIntOverflowAttr(EnumAttr, name="nvvm.mma_int_overflow", cases={"wrapped": 0, "satfinite": 1}):
     """The treatment of sums that do not fit 32 bits (PTX ISA, mma: `.satfinite`)."""
 
-    name = "nvvm.mma_int_overflow"
     keyword_only = True
-    cases = {"wrapped": 0, "satfinite": 1}
 
 
-class MMABlockScaleKindAttr(EnumAttr):
-    name = "nvvm.block_scale_kind"
+class MMABlockScaleKindAttr(EnumAttr, name="nvvm.block_scale_kind", cases={"mxf8f6f4": 0, "mxf4": 1, "mxf4nvf4": 2}):
     keyword_only = True
-    cases = {"mxf8f6f4": 0, "mxf4": 1, "mxf4nvf4": 2}
 
 
-class ScaleVecSizeAttr(EnumAttr):
+class ScaleVecSizeAttr(EnumAttr, name="nvvm.scale_vec_size", cases={"1x": 0, "2x": 1, "4x": 2}, keyword_only=True):
     """How many scales a row of A, or a column of B, has in one instruction."""
 
-    name = "nvvm.scale_vec_size"
+
+class BlockScaleFormatAttr(EnumAttr, name="nvvm.block_scale_format", cases={"ue8m0": 0, "ue4m3": 1}):
     keyword_only = True
-    cases = {"1x": 0, "2x": 1, "4x": 2}
 
 
-class BlockScaleFormatAttr(EnumAttr):
-    name = "nvvm.block_scale_format"
-    keyword_only = True
-    cases = {"ue8m0": 0, "ue4m3": 1}
+class MMALayoutAttr(EnumAttr, name="nvvm.mma_layout", cases={"row": 0, "col": 1}, keyword_only=True): ...
 
 
-class MMALayoutAttr(EnumAttr):
-    name = "nvvm.mma_layout"
-    keyword_only = True
-    cases = {"row": 0, "col": 1}
-
-
-class LoadCacheModifierAttr(EnumAttr):
+class LoadCacheModifierAttr(EnumAttr, name="nvvm.load_cache_modifier", cases={"ca": 0, "cg": 1}, keyword_only=True):
     """Where an asynchronous copy caches: all levels, or L2 only."""
 
-    name = "nvvm.load_cache_modifier"
+
+class MemOrderAttr(EnumAttr, name="nvvm.mem_order", cases={"relaxed": 0, "acquire": 1, "release": 2, "acq_rel": 3}):
     keyword_only = True
-    cases = {"ca": 0, "cg": 1}
 
 
-class MemOrderAttr(EnumAttr):
-    name = "nvvm.mem_order"
+class MemScopeAttr(EnumAttr, name="nvvm.mem_scope", cases={"cta": 0, "cluster": 1, "gpu": 2, "sys": 3}):
     keyword_only = True
-    cases = {"relaxed": 0, "acquire": 1, "release": 2, "acq_rel": 3}
 
 
-class MemScopeAttr(EnumAttr):
-    name = "nvvm.mem_scope"
-    keyword_only = True
-    cases = {"cta": 0, "cluster": 1, "gpu": 2, "sys": 3}
-
-
-class AtomicOpAttr(EnumAttr):
+class AtomicOpAttr(EnumAttr, name="nvvm.atomic_op"):
     """PTX atomic operations; signedness is part of the operation, as in `atomicrmw`."""
 
-    name = "nvvm.atomic_op"
     keyword_only = True
     cases = {"add": 0, "exch": 1, "and": 2, "or": 3, "xor": 4, "min": 5, "max": 6, "umin": 7, "umax": 8, "fadd": 9,
              "cas": 10}  # fmt: skip

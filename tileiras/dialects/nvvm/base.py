@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from tileiras.dialects.llvm.base import LLVMOp
 from tileiras.ir import Convergent, MemoryRead, MemoryWrite, Pure, VerifyError
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.named_tuple import NamedTuple
 
 from .intrinsics import INTRINSICS, Intrinsic
 

@@ -48,11 +48,9 @@ def _check(op: CpAsyncBulkLoadOp | CpAsyncBulkStoreOp, **spaces: int) -> None:
         raise VerifyError(f"expects a multiple of {UNIT} bytes, but got {op.size.value}")
 
 
-class CpAsyncBulkLoadOp(NVVMOp):
+class CpAsyncBulkLoadOp(NVVMOp, name="nvvm.cp.async.bulk.shared.cluster.global", traits=(MemoryRead, MemoryWrite)):
     """From global to shared memory; the bytes complete on an mbarrier."""
 
-    name = "nvvm.cp.async.bulk.shared.cluster.global"
-    traits = (MemoryRead, MemoryWrite)
     dst = operand(pointer)
     src = operand(pointer)
     mbar = operand(pointer)
@@ -69,11 +67,9 @@ class CpAsyncBulkLoadOp(NVVMOp):
         return Assembly(text, "r,l,r,~{memory}", "90", PTX80, side_effects=True)
 
 
-class CpAsyncBulkStoreOp(NVVMOp):
+class CpAsyncBulkStoreOp(NVVMOp, name="nvvm.cp.async.bulk.global.shared.cta", traits=(MemoryRead, MemoryWrite)):
     """From shared to global memory; part of the thread's bulk group."""
 
-    name = "nvvm.cp.async.bulk.global.shared.cta"
-    traits = (MemoryRead, MemoryWrite)
     dst = operand(pointer)
     src = operand(pointer)
     size = attribute(IntegerAttr, "bytes")
@@ -85,14 +81,13 @@ class CpAsyncBulkStoreOp(NVVMOp):
         return Assembly(text, "l,r,~{memory}", "90", PTX80, side_effects=True)
 
 
-class CpAsyncBulkTensorLoadOp(NVVMOp):
+class CpAsyncBulkTensorLoadOp(NVVMOp, name="nvvm.cp.async.bulk.tensor.shared.cta.global"):
     """A box of the tensor that a map describes, from global to shared memory; its bytes complete on an mbarrier.
 
     `instruction`, `syntax` and `requires` are those of the atom's row; `coordinates` is the box's corner, innermost
     first.
     """
 
-    name = "nvvm.cp.async.bulk.tensor.shared.cta.global"
     traits = (MemoryRead, MemoryWrite, AttrSizedOperandSegments)
     dst = operand(pointer)
     map = operand(pointer)
@@ -108,13 +103,12 @@ class CpAsyncBulkTensorLoadOp(NVVMOp):
         return _tensor_copy(self, "r,l,r", to="$0", map="$1", barrier="$2")
 
 
-class CpAsyncBulkTensorStoreOp(NVVMOp):
+class CpAsyncBulkTensorStoreOp(NVVMOp, name="nvvm.cp.async.bulk.tensor.global.shared.cta"):
     """A box of the tensor that a map describes, from shared to global memory; part of the thread's bulk group.
 
     `instruction` and `syntax` are those of the atom's row; `coordinates` is the box's corner, innermost first.
     """
 
-    name = "nvvm.cp.async.bulk.tensor.global.shared.cta"
     traits = (MemoryRead, MemoryWrite, AttrSizedOperandSegments)
     map = operand(pointer)
     src = operand(pointer)
@@ -141,22 +135,18 @@ def _tensor_copy(op: CpAsyncBulkTensorLoadOp | CpAsyncBulkTensorStoreOp, constra
     return Assembly(f"{op.instruction.value}{text};", letters, needs, PTX86, side_effects=True)
 
 
-class CpAsyncBulkCommitGroupOp(NVVMOp):
-    name = "nvvm.cp.async.bulk.commit.group"
-    traits = (MemoryRead, MemoryWrite)
+class CpAsyncBulkCommitGroupOp(NVVMOp, name="nvvm.cp.async.bulk.commit.group", traits=(MemoryRead, MemoryWrite)):
     assembly_format = "attr-dict"
 
     def target(self) -> Intrinsic:
         return intrinsic("cp.async.bulk.commit.group")
 
 
-class CpAsyncBulkWaitGroupOp(NVVMOp):
+class CpAsyncBulkWaitGroupOp(NVVMOp, name="nvvm.cp.async.bulk.wait_group", group=attribute(IntegerAttr)):
     """Waits until at most `group` of the thread's bulk groups are in flight; with `read` until the others have read
     their sources."""
 
-    name = "nvvm.cp.async.bulk.wait_group"
     traits = (MemoryRead, MemoryWrite)
-    group = attribute(IntegerAttr)
     read = attribute(UnitAttr, optional=True)
     assembly_format = "$group attr-dict"
 

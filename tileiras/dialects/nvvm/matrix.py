@@ -70,7 +70,7 @@ def _by_types(find: Callable[[Any], Intrinsic]) -> Callable[[Any], Intrinsic]:
     return target
 
 
-class MmaOp(_MmaOp):
+class MmaOp(_MmaOp, name="nvvm.mma.sync", traits=(Convergent, AttrSizedOperandSegments)):
     """`mma.sync`: D = A * B + C over a warp, A row-major, B column-major.
 
     Operands are the registers of each fragment in PTX order: `<2 x half>` for f16, i32 (two bf16, one tf32, four 8-bit
@@ -78,8 +78,6 @@ class MmaOp(_MmaOp):
     determines integer sums that do not fit 32 bits; without it they wrap.
     """
 
-    name = "nvvm.mma.sync"
-    traits = (Convergent, AttrSizedOperandSegments)
     operandA = variadic_operand(llvm_type)
     operandB = variadic_operand(llvm_type)
     operandC = variadic_operand(llvm_type)
@@ -118,15 +116,13 @@ class MmaOp(_MmaOp):
         return row
 
 
-class MmaBlockScaleOp(_MmaOp):
+class MmaBlockScaleOp(_MmaOp, name="nvvm.mma.block_scale", traits=(Convergent, AttrSizedOperandSegments)):
     """`mma.sync` with `.block_scale`: D = (A * scale A) * (B * scale B) + C.
 
     The scales of a row or column are the low bytes of one i32, in the first threads that hold the row or column: byte
     and thread selectors are 0.
     """
 
-    name = "nvvm.mma.block_scale"
-    traits = (Convergent, AttrSizedOperandSegments)
     operandA = variadic_operand(llvm_type)
     operandB = variadic_operand(llvm_type)
     operandC = variadic_operand(llvm_type)
@@ -161,11 +157,9 @@ class MmaBlockScaleOp(_MmaOp):
         ]  # fmt: skip
 
 
-class LdMatrixOp(NVVMOp):
+class LdMatrixOp(NVVMOp, name="nvvm.ldmatrix", traits=(MemoryRead,)):
     """`ldmatrix`: `num` 8x8 matrices of 16-bit elements from shared memory; lane l gives the address of row l."""
 
-    name = "nvvm.ldmatrix"
-    traits = (MemoryRead,)
     ptr = operand(pointer)
     num = attribute(IntegerAttr, "1, 2 or 4")
     layout = attribute(MMALayoutAttr, "`col` transposes")
@@ -181,11 +175,9 @@ class LdMatrixOp(NVVMOp):
         return row
 
 
-class StMatrixOp(NVVMOp):
+class StMatrixOp(NVVMOp, name="nvvm.stmatrix", traits=(MemoryWrite,)):
     """`stmatrix`: the inverse of ldmatrix."""
 
-    name = "nvvm.stmatrix"
-    traits = (MemoryWrite,)
     ptr = operand(pointer)
     sources = variadic_operand(i32)
     layout = attribute(MMALayoutAttr)
@@ -197,11 +189,9 @@ class StMatrixOp(NVVMOp):
         return intrinsic(f"stmatrix.sync.aligned.m8n8.x{len(self.sources)}{trans}.b16.p3")
 
 
-class CpAsyncOp(NVVMOp):
+class CpAsyncOp(NVVMOp, name="nvvm.cp.async.shared.global", traits=(MemoryRead, MemoryWrite)):
     """`cp.async`: 4, 8 or 16 bytes from global to shared memory; bytes from `cpSize` on are written as zero."""
 
-    name = "nvvm.cp.async.shared.global"
-    traits = (MemoryRead, MemoryWrite)
     dst = operand(pointer)
     src = operand(pointer)
     cpSize = optional_operand(i32)
@@ -216,20 +206,16 @@ class CpAsyncOp(NVVMOp):
         return intrinsic(f"cp.async.{self.modifier.value}.shared.global.{self.size.value}{suffix}")
 
 
-class CpAsyncCommitGroupOp(NVVMOp):
-    name = "nvvm.cp.async.commit.group"
-    traits = (MemoryRead, MemoryWrite)
+class CpAsyncCommitGroupOp(NVVMOp, name="nvvm.cp.async.commit.group", traits=(MemoryRead, MemoryWrite)):
     assembly_format = "attr-dict"
 
     def target(self) -> Intrinsic:
         return intrinsic("cp.async.commit.group")
 
 
-class CpAsyncWaitGroupOp(NVVMOp):
+class CpAsyncWaitGroupOp(NVVMOp, name="nvvm.cp.async.wait.group", traits=(MemoryRead, MemoryWrite)):
     """Waits until at most `n` of the thread's groups are in flight."""
 
-    name = "nvvm.cp.async.wait.group"
-    traits = (MemoryRead, MemoryWrite)
     n = attribute(IntegerAttr)
     assembly_format = "attr-dict"
 
@@ -242,9 +228,7 @@ class CpAsyncWaitGroupOp(NVVMOp):
         return [str(self.n.value)]
 
 
-class CpAsyncWaitAllOp(NVVMOp):
-    name = "nvvm.cp.async.wait.all"
-    traits = (MemoryRead, MemoryWrite)
+class CpAsyncWaitAllOp(NVVMOp, name="nvvm.cp.async.wait.all", traits=(MemoryRead, MemoryWrite)):
     assembly_format = "attr-dict"
 
     def target(self) -> Intrinsic:

@@ -74,11 +74,9 @@ _MOVES = {
 }
 
 
-class MoveOp(NVVMOp):
+class MoveOp(NVVMOp, name="nvvm.move", traits=(Pure, AllTypesMatch("arg", "res"))):
     """A copy that LLVM does not look through."""
 
-    name = "nvvm.move"
-    traits = (Pure, AllTypesMatch("arg", "res"))
     arg = operand()
     res = result()
     assembly_format = "$arg `:` type($arg) attr-dict"

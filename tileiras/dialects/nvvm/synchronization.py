@@ -32,14 +32,12 @@ from .intrinsics import PTX80, Intrinsic
 _BARRIER = (MemoryRead, MemoryWrite)
 
 
-class BarrierOp(NVVMOp):
+class BarrierOp(NVVMOp, name="nvvm.barrier", traits=(*_BARRIER, AttrSizedOperandSegments)):
     """`bar.sync`: all threads of the CTA, or `numberOfThreads` of them, wait on barrier `barrierId` (0..15).
 
     Every warp that takes part executes it as a whole.
     """
 
-    name = "nvvm.barrier"
-    traits = (*_BARRIER, AttrSizedOperandSegments)
     barrierId = optional_operand(i32)
     numberOfThreads = optional_operand(i32)
     assembly_format = "(`id` `=` $barrierId^)? (`number_of_threads` `=` $numberOfThreads^)? attr-dict"
@@ -55,11 +53,9 @@ class BarrierOp(NVVMOp):
         return list(self.operands) if self.barrierId is not None else ["0"]
 
 
-class BarrierArriveOp(NVVMOp):
+class BarrierArriveOp(NVVMOp, name="nvvm.barrier.arrive", traits=_BARRIER):
     """`bar.arrive`: counts this warp's threads as arrived, without a wait."""
 
-    name = "nvvm.barrier.arrive"
-    traits = _BARRIER
     barrierId = operand(i32)
     numberOfThreads = operand(i32)
     assembly_format = "`id` `=` $barrierId `number_of_threads` `=` $numberOfThreads attr-dict"
@@ -68,11 +64,9 @@ class BarrierArriveOp(NVVMOp):
         return intrinsic("barrier.cta.arrive.aligned.count")
 
 
-class SyncWarpOp(NVVMOp):
+class SyncWarpOp(NVVMOp, name="nvvm.bar.warp.sync", traits=_BARRIER):
     """`bar.warp.sync`: the threads of the mask wait for each other."""
 
-    name = "nvvm.bar.warp.sync"
-    traits = _BARRIER
     mask = operand(i32)
     assembly_format = "$mask attr-dict `:` type($mask)"
 
@@ -80,14 +74,12 @@ class SyncWarpOp(NVVMOp):
         return intrinsic("bar.warp.sync")
 
 
-class ShflOp(NVVMOp):
+class ShflOp(NVVMOp, name="nvvm.shfl.sync", traits=(Convergent,)):
     """`shfl.sync`: a value of another lane of the warp.
 
     `mask_and_clamp` is 31 for whole-warp `bfly`, `idx` and `down`, 0 for `up`.
     """
 
-    name = "nvvm.shfl.sync"
-    traits = (Convergent,)
     thread_mask = operand(i32)
     val = operand(llvm_type)
     offset = operand(i32)
@@ -97,10 +89,7 @@ class ShflOp(NVVMOp):
     assembly_format = (
         "$kind $thread_mask `,` $val `,` $offset `,` $mask_and_clamp attr-dict `:` type($val) `->` type($res)"
     )
-
-    @classmethod
-    def infer_result_types(cls, operands: Sequence[Any], attributes: dict[str, Attribute]) -> list[Any]:
-        return [operands[1].type]
+    typed_as = 1
 
     def target(self) -> Intrinsic:
         if self.val.type is not self.res.type:
@@ -108,11 +97,9 @@ class ShflOp(NVVMOp):
         return intrinsic(f"shfl.sync.{self.kind.value}.{self.val.type}")
 
 
-class VoteSyncOp(NVVMOp):
+class VoteSyncOp(NVVMOp, name="nvvm.vote.sync", traits=(Convergent,)):
     """`vote.sync`: the combined predicates of the lanes of the mask; a 32-bit mask of them for `ballot`."""
 
-    name = "nvvm.vote.sync"
-    traits = (Convergent,)
     mask = operand(i32)
     pred = operand(i1)
     kind = attribute(VoteSyncKindAttr)
@@ -129,20 +116,15 @@ class VoteSyncOp(NVVMOp):
         return intrinsic(f"vote.{self.kind.value}.sync")
 
 
-class ReduxOp(NVVMOp):
+class ReduxOp(NVVMOp, name="nvvm.redux.sync", traits=(Convergent,)):
     """`redux.sync`: a reduction over the lanes of the mask, the same result in all of them."""
 
-    name = "nvvm.redux.sync"
-    traits = (Convergent,)
     val = operand(llvm_type)
     mask_and_clamp = operand(i32)
     kind = attribute(ReductionKindAttr)
     res = result(llvm_type)
     assembly_format = "$kind $val `,` $mask_and_clamp attr-dict `:` type($val) `->` type($res)"
-
-    @classmethod
-    def infer_result_types(cls, operands: Sequence[Any], attributes: dict[str, Attribute]) -> list[Any]:
-        return [operands[0].type]
+    typed_as = 0
 
     def target(self) -> Intrinsic:
         kind = self.val.type
@@ -154,15 +136,9 @@ class ReduxOp(NVVMOp):
         return row
 
 
-class ActiveMaskOp(NVVMOp):
-    name = "nvvm.activemask"
-    traits = (Convergent,)
+class ActiveMaskOp(NVVMOp, name="nvvm.activemask", traits=(Convergent,)):
     res = result(i32)
     assembly_format = "attr-dict `:` type($res)"
-
-    @classmethod
-    def infer_result_types(cls, operands: Sequence[Any], attributes: dict[str, Attribute]) -> list[Any]:
-        return [i32]
 
     def target(self) -> Intrinsic:
         return intrinsic("activemask")
@@ -182,63 +158,45 @@ class _FixedOp(NVVMOp):
         return intrinsic(self.intrinsic_name or self.name.removeprefix("nvvm."))
 
 
-class ClusterArriveOp(_FixedOp):
+class ClusterArriveOp(_FixedOp, name="nvvm.cluster.arrive", traits=_BARRIER):
     """Counts the thread as arrived at the cluster's barrier, releasing its writes."""
 
-    name = "nvvm.cluster.arrive"
     intrinsic_name = "barrier.cluster.arrive.aligned"
-    traits = _BARRIER
     assembly_format = "attr-dict"
 
 
-class ClusterArriveRelaxedOp(_FixedOp):
-    name = "nvvm.cluster.arrive.relaxed"
+class ClusterArriveRelaxedOp(_FixedOp, name="nvvm.cluster.arrive.relaxed", traits=_BARRIER):
     intrinsic_name = "barrier.cluster.arrive.relaxed.aligned"
-    traits = _BARRIER
     assembly_format = "attr-dict"
 
 
-class ClusterWaitOp(_FixedOp):
-    name = "nvvm.cluster.wait"
+class ClusterWaitOp(_FixedOp, name="nvvm.cluster.wait", traits=_BARRIER):
     intrinsic_name = "barrier.cluster.wait.aligned"
-    traits = _BARRIER
     assembly_format = "attr-dict"
 
 
-class GriddepcontrolWaitOp(_FixedOp):
+class GriddepcontrolWaitOp(_FixedOp, name="nvvm.griddepcontrol.wait", traits=_BARRIER, assembly_format="attr-dict"):
     """Waits for the grids this one depends on (programmatic dependent launch)."""
 
-    name = "nvvm.griddepcontrol.wait"
-    traits = _BARRIER
+
+class GriddepcontrolLaunchDependentsOp(_FixedOp, name="nvvm.griddepcontrol.launch.dependents", traits=_BARRIER):
     assembly_format = "attr-dict"
 
 
-class GriddepcontrolLaunchDependentsOp(_FixedOp):
-    name = "nvvm.griddepcontrol.launch.dependents"
-    traits = _BARRIER
-    assembly_format = "attr-dict"
-
-
-class FenceProxyAsyncOp(_FixedOp):
+class FenceProxyAsyncOp(_FixedOp, name="nvvm.fence.proxy.async.shared_cta", traits=_BARRIER):
     """Makes generic-proxy writes to shared memory visible to the async proxy."""
 
-    name = "nvvm.fence.proxy.async.shared_cta"
-    traits = _BARRIER
     assembly_format = "attr-dict"
 
 
-class FenceProxyAsyncEverywhereOp(_FixedOp):
+class FenceProxyAsyncEverywhereOp(_FixedOp, name="nvvm.fence.proxy.async", traits=_BARRIER):
     """Orders generic-proxy accesses of shared and of global memory before those of the async proxy."""
 
-    name = "nvvm.fence.proxy.async"
-    traits = _BARRIER
     assembly_format = "attr-dict"
 
 
-class FenceMbarrierInitOp(_FixedOp):
-    name = "nvvm.fence.mbarrier.init"
+class FenceMbarrierInitOp(_FixedOp, name="nvvm.fence.mbarrier.init", traits=_BARRIER):
     intrinsic_name = "fence.mbarrier_init.release.cluster"
-    traits = _BARRIER
     assembly_format = "attr-dict"
 
 
@@ -253,43 +211,31 @@ class _MBarrierOp(_FixedOp):
             raise VerifyError("mbarrier requires shared-memory operand")
 
 
-class MBarrierInitSharedOp(_MBarrierOp):
+class MBarrierInitSharedOp(_MBarrierOp, name="nvvm.mbarrier.init.shared", traits=_BARRIER):
     """Prepares an 8-byte barrier object in shared memory for `count` arrivals."""
 
-    name = "nvvm.mbarrier.init.shared"
-    traits = _BARRIER
     addr = operand(pointer)
     count = operand(i32)
     assembly_format = "$addr `,` $count attr-dict `:` type(operands)"
 
 
-class MBarrierInvalSharedOp(_MBarrierOp):
-    name = "nvvm.mbarrier.inval.shared"
-    traits = _BARRIER
+class MBarrierInvalSharedOp(_MBarrierOp, name="nvvm.mbarrier.inval.shared", traits=_BARRIER):
     addr = operand(pointer)
     assembly_format = "$addr attr-dict `:` type(operands)"
 
 
-class MBarrierArriveSharedOp(_MBarrierOp):
-    name = "nvvm.mbarrier.arrive.shared"
-    traits = _BARRIER
+class MBarrierArriveSharedOp(_MBarrierOp, name="nvvm.mbarrier.arrive.shared", traits=_BARRIER):
     addr = operand(pointer)
     res = result(i64)
     assembly_format = "$addr attr-dict `:` type($addr) `->` type($res)"
 
-    @classmethod
-    def infer_result_types(cls, operands: Sequence[Any], attributes: dict[str, Attribute]) -> list[Any]:
-        return [i64]
 
-
-class MBarrierArriveClusterOp(_MBarrierOp):
+class MBarrierArriveClusterOp(_MBarrierOp, name="nvvm.mbarrier.arrive.cluster", traits=_BARRIER):
     """Arrives at the barrier of CTA `cta` of the cluster that lies where `addr` is in this CTA.
 
     It is relaxed: with `release` ptxas 13.5 puts a `MEMBAR` of the GPU before every single one.
     """
 
-    name = "nvvm.mbarrier.arrive.cluster"
-    traits = _BARRIER
     addr = operand(pointer)
     cta = operand(i32)
     assembly_format = "$addr `,` $cta attr-dict `:` type(operands)"
@@ -302,28 +248,20 @@ class MBarrierArriveClusterOp(_MBarrierOp):
         return Assembly(text, "r,r,~{memory}", "90", PTX80, side_effects=True)
 
 
-class MBarrierArriveExpectTxOp(_MBarrierOp):
+class MBarrierArriveExpectTxOp(_MBarrierOp, name="nvvm.mbarrier.arrive.expect_tx.shared", traits=_BARRIER):
     """Arrives, and has the phase wait for `txcount` bytes of asynchronous copies as well."""
 
-    name = "nvvm.mbarrier.arrive.expect_tx.shared"
     intrinsic_name = "mbarrier.arrive.expect.tx.scope.cta.space.cta"
-    traits = _BARRIER
     addr = operand(pointer)
     txcount = operand(i32)
     res = result(i64)
     assembly_format = "$addr `,` $txcount attr-dict `:` type(operands) `->` type($res)"
 
-    @classmethod
-    def infer_result_types(cls, operands: Sequence[Any], attributes: dict[str, Attribute]) -> list[Any]:
-        return [i64]
 
-
-class CpAsyncMBarrierArriveOp(_MBarrierOp):
+class CpAsyncMBarrierArriveOp(_MBarrierOp, name="nvvm.cp.async.mbarrier.arrive.noinc.shared", traits=_BARRIER):
     """An arrival, among those that the phase counts, once all copies that the thread has started so far have landed."""
 
-    name = "nvvm.cp.async.mbarrier.arrive.noinc.shared"
     intrinsic_name = "cp.async.mbarrier.arrive.noinc.shared"
-    traits = _BARRIER
     addr = operand(pointer)
     assembly_format = "$addr attr-dict `:` type(operands)"
 
@@ -333,32 +271,24 @@ class _WaitParity(_MBarrierOp):
 
     __slots__ = ()
 
-    @classmethod
-    def infer_result_types(cls, operands: Sequence[Any], attributes: dict[str, Attribute]) -> list[Any]:
-        return [i1]
 
-
-class MBarrierTestWaitParityOp(_WaitParity):
+class MBarrierTestWaitParityOp(_WaitParity, name="nvvm.mbarrier.test_wait.parity.shared", traits=_BARRIER):
     """Whether the phase with this parity has completed; never suspends."""
 
-    name = "nvvm.mbarrier.test_wait.parity.shared"
     intrinsic_name = "mbarrier.test.wait.parity.scope.cta.space.cta"
-    traits = _BARRIER
     addr = operand(pointer)
     phase = operand(i32)
     res = result(i1)
     assembly_format = "$addr `,` $phase attr-dict `:` type(operands) `->` type($res)"
 
 
-class MBarrierTryWaitParityOp(_WaitParity):
+class MBarrierTryWaitParityOp(_WaitParity, name="nvvm.mbarrier.try_wait.parity.shared", traits=_BARRIER):
     """Whether the phase with this parity has completed; may return false too early, so it is used in a loop.
 
     `cluster`: it acquires writes that threads of other CTAs of the cluster released.
     """
 
-    name = "nvvm.mbarrier.try_wait.parity.shared"
     intrinsic_name = "mbarrier.try.wait.parity.scope.cta.space.cta"
-    traits = _BARRIER
     addr = operand(pointer)
     phase = operand(i32)
     cluster = attribute(UnitAttr, optional=True)
@@ -377,14 +307,12 @@ SETMAXNREG = range(24, 257, 8)
 _SETMAXNREG_TARGETS = "=90a,100f,110f,120f"
 
 
-class SetMaxRegisterOp(NVVMOp):
+class SetMaxRegisterOp(NVVMOp, name="nvvm.setmaxregister", traits=_BARRIER):
     """`setmaxnreg`: registers of each thread of the warpgroup from here on, taken from or given back to the CTA's pool.
 
     All warps of the warpgroup execute it; an increase waits until the pool has them (PTX ISA, "setmaxnreg").
     """
 
-    name = "nvvm.setmaxregister"
-    traits = _BARRIER
     action = attribute(SetMaxRegisterActionAttr)
     regCount = attribute(IntegerAttr)
     assembly_format = "$action $regCount attr-dict"

@@ -47,11 +47,9 @@ FIELDS: dict[str, tuple[Type, bool, bool]] = {
 """Field -> its type, whether each dimension has one, and whether the value is part of the instruction."""
 
 
-class TensormapReplaceOp(NVVMOp):
+class TensormapReplaceOp(NVVMOp, name="nvvm.tensormap.replace", traits=_EFFECTS):
     """A field of a map in shared memory; `ord` is the dimension, innermost first."""
 
-    name = "nvvm.tensormap.replace"
-    traits = _EFFECTS
     addr = operand(pointer)
     value = operand(llvm_type)
     field = attribute(StringAttr)
@@ -72,11 +70,9 @@ class TensormapReplaceOp(NVVMOp):
         return Assembly(text, f"r,{letter},~{{memory}}", REPLACES, PTX83, side_effects=True)
 
 
-class TensormapReplaceModeOp(NVVMOp):
+class TensormapReplaceModeOp(NVVMOp, name="nvvm.tensormap.replace.mode", traits=_EFFECTS):
     """A field of a map in shared memory whose value is part of the instruction."""
 
-    name = "nvvm.tensormap.replace.mode"
-    traits = _EFFECTS
     addr = operand(pointer)
     field = attribute(StringAttr)
     value = attribute(IntegerAttr)
@@ -93,11 +89,9 @@ class TensormapReplaceModeOp(NVVMOp):
         return Assembly(text, "r,~{memory}", REPLACES, PTX83, side_effects=True)
 
 
-class TensormapCpFenceproxyOp(NVVMOp):
+class TensormapCpFenceproxyOp(NVVMOp, name="nvvm.tensormap.cp_fenceproxy", traits=(*_EFFECTS, Convergent)):
     """A warp copies a map from shared to global memory, and releases it to the proxy that copies read maps through."""
 
-    name = "nvvm.tensormap.cp_fenceproxy"
-    traits = (*_EFFECTS, Convergent)
     dst = operand(pointer)
     src = operand(pointer)
     assembly_format = "$dst `,` $src attr-dict `:` type(operands)"
@@ -114,11 +108,9 @@ class TensormapCpFenceproxyOp(NVVMOp):
         return Assembly(text, "l,r,~{memory}", "90", PTX83, side_effects=True)
 
 
-class FenceProxyTensormapAcquireOp(NVVMOp):
+class FenceProxyTensormapAcquireOp(NVVMOp, name="nvvm.fence.proxy.tensormap.acquire", traits=_EFFECTS):
     """Makes released changes of a map visible to copies of this thread."""
 
-    name = "nvvm.fence.proxy.tensormap.acquire"
-    traits = _EFFECTS
     addr = operand(pointer)
     assembly_format = "$addr attr-dict `:` type(operands)"
 

@@ -6,13 +6,9 @@ available before its wait.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 from tileiras.dialects.llvm import LLVMStructType
 from tileiras.dialects.llvm.base import llvm_type, pointer
 from tileiras.ir import (
-    Attribute,
     Convergent,
     DenseArrayAttr,
     IntegerAttr,
@@ -48,11 +44,9 @@ def _assembly(text: str, constraints: str, sm: str = REQUIRES) -> Assembly:
     return Assembly(text, f"{constraints},~{{memory}}" if constraints else "~{memory}", sm, PTX86, side_effects=True)
 
 
-class Tcgen05AllocOp(NVVMOp):
+class Tcgen05AllocOp(NVVMOp, name="nvvm.tcgen05.alloc", traits=_EFFECTS):
     """`tcgen05.alloc`: a warp allocates columns, and has their address written to shared memory."""
 
-    name = "nvvm.tcgen05.alloc"
-    traits = _EFFECTS
     addr = operand(pointer)
     columns = attribute(IntegerAttr)
     pair = attribute(UnitAttr, "together with a warp of the peer CTA", optional=True)
@@ -78,11 +72,9 @@ class _Fixed(NVVMOp):
         return _assembly(f"{self.text};", "")
 
 
-class Tcgen05RelinquishAllocPermitOp(NVVMOp):
+class Tcgen05RelinquishAllocPermitOp(NVVMOp, name="nvvm.tcgen05.relinquish_alloc_permit", traits=_EFFECTS):
     """`tcgen05.relinquish_alloc_permit`: the CTA allocates no more."""
 
-    name = "nvvm.tcgen05.relinquish_alloc_permit"
-    traits = _EFFECTS
     pair = attribute(UnitAttr, optional=True)
     assembly_format = "attr-dict"
 
@@ -90,29 +82,23 @@ class Tcgen05RelinquishAllocPermitOp(NVVMOp):
         return _assembly(f"tcgen05.relinquish_alloc_permit.{_group(self.pair)}.sync.aligned;", "")
 
 
-class Tcgen05FenceBeforeOp(_Fixed):
+class Tcgen05FenceBeforeOp(_Fixed, name="nvvm.tcgen05.fence.before_thread_sync", traits=_EFFECTS):
     """`tcgen05.fence::before_thread_sync`: orders earlier accesses before later synchronization."""
 
-    name = "nvvm.tcgen05.fence.before_thread_sync"
     text = "tcgen05.fence::before_thread_sync"
-    traits = _EFFECTS
     assembly_format = "attr-dict"
 
 
-class Tcgen05FenceAfterOp(_Fixed):
+class Tcgen05FenceAfterOp(_Fixed, name="nvvm.tcgen05.fence.after_thread_sync", traits=_EFFECTS):
     """`tcgen05.fence::after_thread_sync`: orders later accesses after earlier synchronization."""
 
-    name = "nvvm.tcgen05.fence.after_thread_sync"
     text = "tcgen05.fence::after_thread_sync"
-    traits = _EFFECTS
     assembly_format = "attr-dict"
 
 
-class Tcgen05DeallocOp(NVVMOp):
+class Tcgen05DeallocOp(NVVMOp, name="nvvm.tcgen05.dealloc", traits=_EFFECTS):
     """`tcgen05.dealloc`: a warp frees columns."""
 
-    name = "nvvm.tcgen05.dealloc"
-    traits = _EFFECTS
     taddr = operand(i32)
     columns = attribute(IntegerAttr)
     pair = attribute(UnitAttr, "together with a warp of the peer CTA", optional=True)
@@ -122,12 +108,10 @@ class Tcgen05DeallocOp(NVVMOp):
         return _assembly(f"tcgen05.dealloc.{_group(self.pair)}.sync.aligned.b32 $0, {self.columns.value};", "r")
 
 
-class Tcgen05CommitOp(NVVMOp):
+class Tcgen05CommitOp(NVVMOp, name="nvvm.tcgen05.commit", traits=_EFFECTS):
     """`tcgen05.commit`: an arrival at an mbarrier once all operations that the thread has started so far are
     complete."""
 
-    name = "nvvm.tcgen05.commit"
-    traits = _EFFECTS
     addr = operand(pointer)
     assembly_format = "$addr attr-dict `:` type($addr)"
 
@@ -136,11 +120,9 @@ class Tcgen05CommitOp(NVVMOp):
         return _assembly(text, "r")
 
 
-class Tcgen05CommitMulticastOp(NVVMOp):
+class Tcgen05CommitMulticastOp(NVVMOp, name="nvvm.tcgen05.commit.multicast", traits=_EFFECTS):
     """`tcgen05.commit` of a pair of CTAs: an arrival at the mbarrier of this place in each CTA of a mask of ranks."""
 
-    name = "nvvm.tcgen05.commit.multicast"
-    traits = _EFFECTS
     addr = operand(pointer)
     mask = operand(i16)
     assembly_format = "$addr `,` $mask attr-dict `:` type($addr)"
@@ -150,17 +132,11 @@ class Tcgen05CommitMulticastOp(NVVMOp):
         return _assembly(text, "r,h")
 
 
-class ElectSyncOp(NVVMOp):
+class ElectSyncOp(NVVMOp, name="nvvm.elect.sync", traits=(Convergent,)):
     """`elect.sync`: true in one thread of the warp, always the same one."""
 
-    name = "nvvm.elect.sync"
-    traits = (Convergent,)
     res = result(i1)
     assembly_format = "attr-dict"
-
-    @classmethod
-    def infer_result_types(cls, operands: Sequence[Any], attributes: dict[str, Attribute]) -> list[Any]:
-        return [i1]
 
     def target(self) -> Assembly:
         return Assembly("elect.sync _|$0, -1;", "=b", "90", (8, 0), side_effects=True)
@@ -203,7 +179,7 @@ class _Transfer(NVVMOp):
         return f"tcgen05.{name}.sync.aligned.{shape}.x{count // _WORDS_OF_SHAPE[shape]}{packing}.b32"
 
 
-class Tcgen05LoadOp(_Transfer):
+class Tcgen05LoadOp(_Transfer, name="nvvm.tcgen05.ld", traits=_EFFECTS):
     """`tcgen05.ld` of neighbouring columns, and `tcgen05.wait::ld` for all of them.
 
     `packed`: a register has the lower halves of two columns.  `split`: for 16x32bx2, the distance in columns of the
@@ -211,8 +187,6 @@ class Tcgen05LoadOp(_Transfer):
     value of the registers follows them.
     """
 
-    name = "nvvm.tcgen05.ld"
-    traits = _EFFECTS
     taddr = operand(i32)
     shape = attribute(StringAttr)
     packed = attribute(IntegerAttr)
@@ -247,12 +221,10 @@ class Tcgen05LoadOp(_Transfer):
         return _assembly(text, ",".join(["=r"] * (count + 1) + ["r"]), "=103f,110f")
 
 
-class Tcgen05StoreOp(_Transfer):
+class Tcgen05StoreOp(_Transfer, name="nvvm.tcgen05.st", traits=_EFFECTS):
     """`tcgen05.st` of neighbouring columns, and, unless others follow that a wait comes behind, `tcgen05.wait::st` for
     all of them; `packed` as of a load."""
 
-    name = "nvvm.tcgen05.st"
-    traits = _EFFECTS
     taddr = operand(i32)
     words = variadic_operand(i32)
     shape = attribute(StringAttr)
@@ -273,7 +245,7 @@ class Tcgen05StoreOp(_Transfer):
         return _assembly(" ".join(lines), ",".join(["r"] * (1 + count)))
 
 
-class Tcgen05MmaOp(NVVMOp):
+class Tcgen05MmaOp(NVVMOp, name="nvvm.tcgen05.mma", traits=_EFFECTS):
     """`tcgen05.mma`, once for each step along K, on one accumulator, by the thread that executes it.
 
     `instruction`, `syntax` and `requires` are those of the atom's row, `descriptor` is the instruction descriptor.  `a`
@@ -282,8 +254,6 @@ class Tcgen05MmaOp(NVVMOp):
     and its steps are columns.  `adds`: whether the first step adds to the accumulator.
     """
 
-    name = "nvvm.tcgen05.mma"
-    traits = _EFFECTS
     d = operand(i32)
     a = operand(i32)
     b = operand(i32)
@@ -316,13 +286,11 @@ class Tcgen05MmaOp(NVVMOp):
         return _assembly(" ".join([*lines, "}"]), "r,r,r,b", self.requires.value)
 
 
-class Tcgen05CopyOp(NVVMOp):
+class Tcgen05CopyOp(NVVMOp, name="nvvm.tcgen05.cp", traits=_EFFECTS):
     """`tcgen05.cp` of consecutive runs of 512 bytes, 32 rows of 16 bytes for four columns; every quarter of the lanes
     gets a copy.  `source`: the lower word of the descriptor of the first run, `high` the upper one.  Each CTA of a
     `pair` gets the contents of its own shared memory at that place."""
 
-    name = "nvvm.tcgen05.cp"
-    traits = _EFFECTS
     taddr = operand(i32)
     source = operand(i32)
     runs = attribute(IntegerAttr)
@@ -340,12 +308,10 @@ class Tcgen05CopyOp(NVVMOp):
         return _assembly(" ".join([*lines, "}"]), "r,r")
 
 
-class Tcgen05ScaledMmaOp(NVVMOp):
+class Tcgen05ScaledMmaOp(NVVMOp, name="nvvm.tcgen05.mma.block_scale", traits=_EFFECTS):
     """As `Tcgen05MmaOp`, with block scales: each step has an instruction descriptor, which says the byte of a word, and
     columns of the words, counted from the first ones of A and of B."""
 
-    name = "nvvm.tcgen05.mma.block_scale"
-    traits = _EFFECTS
     d = operand(i32)
     a = operand(i32)
     b = operand(i32)

@@ -71,12 +71,10 @@ class _ThreadedOp(NVVMOp):
         return Assembly(self._instruction(), ",".join([*letters, "~{memory}"]), REQUIRES, PTX80, side_effects=True)
 
 
-class WgmmaFenceOp(_ThreadedOp):
+class WgmmaFenceOp(_ThreadedOp, name="nvvm.wgmma.fence.aligned", traits=_EFFECTS):
     """`wgmma.fence`: earlier writes to these registers are visible to later instructions.  With results and without
     operands, the registers are undefined."""
 
-    name = "nvvm.wgmma.fence.aligned"
-    traits = _EFFECTS
     registers = variadic_operand(llvm_type)
     res = optional_result(llvm_type)
     assembly_format = "$registers attr-dict `:` functional-type($registers, $res)"
@@ -85,24 +83,20 @@ class WgmmaFenceOp(_ThreadedOp):
         return "wgmma.fence.sync.aligned;"
 
 
-class WgmmaCommitGroupOp(NVVMOp):
+class WgmmaCommitGroupOp(NVVMOp, name="nvvm.wgmma.commit.group.sync.aligned", traits=_EFFECTS):
     """`wgmma.commit_group`: the warp's `mma_async` since the last commit are a group."""
 
-    name = "nvvm.wgmma.commit.group.sync.aligned"
-    traits = _EFFECTS
     assembly_format = "attr-dict"
 
     def target(self) -> Assembly:
         return Assembly("wgmma.commit_group.sync.aligned;", "~{memory}", REQUIRES, PTX80, side_effects=True)
 
 
-class WgmmaWaitGroupOp(_ThreadedOp):
+class WgmmaWaitGroupOp(_ThreadedOp, name="nvvm.wgmma.wait.group.sync.aligned", group=attribute(IntegerAttr)):
     """`wgmma.wait_group`: waits until at most `group` of the warp's groups are in flight."""
 
-    name = "nvvm.wgmma.wait.group.sync.aligned"
     traits = _EFFECTS
     registers = variadic_operand(llvm_type)
-    group = attribute(IntegerAttr)
     res = optional_result(llvm_type)
     assembly_format = "$registers attr-dict `:` functional-type($registers, $res)"
 
@@ -112,7 +106,7 @@ class WgmmaWaitGroupOp(_ThreadedOp):
         return f"wgmma.wait_group.sync.aligned {self.group.value};"
 
 
-class WgmmaMmaAsyncOp(NVVMOp):
+class WgmmaMmaAsyncOp(NVVMOp, name="nvvm.wgmma.mma_async", traits=(*_EFFECTS, AttrSizedOperandSegments)):
     """`wgmma.mma_async`, once for each step along K, on one accumulator.
 
     `instruction` and `syntax` are those of the atom's row; `b` is the lower word of B's descriptor for the first step,
@@ -120,8 +114,6 @@ class WgmmaMmaAsyncOp(NVVMOp):
     registers, which are then those of all steps.  `overwrites`: the first step does not add to the accumulator.
     """
 
-    name = "nvvm.wgmma.mma_async"
-    traits = (*_EFFECTS, AttrSizedOperandSegments)
     accumulator = variadic_operand(llvm_type)
     a = variadic_operand(llvm_type)
     b = variadic_operand(llvm_type)

@@ -32,18 +32,15 @@ if TYPE_CHECKING:
     from tileiras.ir import Parser, Printer
 
 
-class YieldOp(Operation):
-    name = "scf.yield"
+class YieldOp(Operation, name="scf.yield"):
     traits = (Pure, ReturnLike, Terminator, HasParent("scf.for", "scf.if", "scf.while"))
     results_ = variadic_operand(doc="what the region passes on")
     assembly_format = "attr-dict ($results_^ `:` type($results_))?"
 
 
-class ConditionOp(Operation):
+class ConditionOp(Operation, name="scf.condition", traits=(Pure, Terminator, HasParent("scf.while"))):
     """Ends the "before" region of a `while`: continues to "after" with `args`, or leaves the loop with them."""
 
-    name = "scf.condition"
-    traits = (Pure, Terminator, HasParent("scf.while"))
     condition = operand(bool_like)
     args = variadic_operand()
     assembly_format = "`(` $condition `)` attr-dict ($args^ `:` type($args))?"
@@ -55,11 +52,9 @@ def _expect_blocks(*regions: Region) -> None:
         raise VerifyError("expects a non-empty block")
 
 
-class ForOp(Operation):
+class ForOp(Operation, name="scf.for", traits=(SingleBlock, RecursiveMemoryEffects)):
     """`for iv = lower; iv < upper; iv += step`; the comparison is signed unless `unsignedCmp`."""
 
-    name = "scf.for"
-    traits = (SingleBlock, RecursiveMemoryEffects)
     lower_bound = operand(integer_like)
     upper_bound = operand(integer_like)
     step = operand(integer_like)
@@ -213,9 +208,7 @@ class ForOp(Operation):
         return cls.create(operands, types, attributes, (body,), location=parser.location)
 
 
-class IfOp(Operation):
-    name = "scf.if"
-    traits = (SingleBlock, RecursiveMemoryEffects)
+class IfOp(Operation, name="scf.if", traits=(SingleBlock, RecursiveMemoryEffects)):
     condition = operand(i1)
     results_ = variadic_result()
     then_region = region()
@@ -278,12 +271,10 @@ class IfOp(Operation):
         return cls.create((condition,), types, attributes, (then_region, else_region), location=parser.location)
 
 
-class WhileOp(Operation):
+class WhileOp(Operation, name="scf.while", traits=(SingleBlock, RecursiveMemoryEffects, MayNotTerminate)):
     """Executes `before`; while its condition is true, executes `after` with its arguments and repeats with the values
     that `after` yields."""
 
-    name = "scf.while"
-    traits = (SingleBlock, RecursiveMemoryEffects, MayNotTerminate)
     inits = variadic_operand()
     results_ = variadic_result()
     before = region()

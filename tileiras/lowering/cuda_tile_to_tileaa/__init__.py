@@ -11,8 +11,8 @@ from typing import Any
 
 from tileiras.diagnostics import CompileError, Diagnostic, DiagnosticEngine, ExitCode, Severity
 from tileiras.ir import Operation, VerifyError, registry
-from tileiras.lazy import lazy_names
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.lazy import lazy_names
+from tileiras.support.named_tuple import NamedTuple
 
 from . import (
     arithmetic,

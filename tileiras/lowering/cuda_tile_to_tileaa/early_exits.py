@@ -24,7 +24,7 @@ Leaf = Callable[[Operation, Block], list[Value]]
 
 
 def structure_exits(module: Operation) -> None:
-    """Raises VerifyError, located, if an exit would need a placeholder for a value of a type that has none."""
+    """Raises VerifyError, located, if an exit would need a placeholder for a value of a type without one."""
     for op in module.regions[0].block.operations:
         if op.name == "cuda_tile.entry":
             block = op.regions[0].block

@@ -8,6 +8,7 @@ from tileiras.diagnostics import CompileError
 from tileiras.dialects import nv_tileaa
 from tileiras.ir import FloatType, Operation, UnitAttr
 from tileiras.targets import target
+from tileiras.targets.cpu import is_cpu
 
 from .memory import ordering, result_types, with_hints
 from .rules import Table, converted
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 def _refuse_without_multicast(op: Operation, rewriter: ConversionRewriter) -> None:
     gpu_name = rewriter.data.gpu_name
-    if not target(gpu_name).has("multicast_memory"):
+    if is_cpu(gpu_name) or not target(gpu_name).has("multicast_memory"):
         message = f"Incompatibility with architecture '{gpu_name}': multicast pointers require sm_90 or newer"
         raise CompileError.at(op.location, message)
 

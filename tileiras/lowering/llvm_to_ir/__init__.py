@@ -1,7 +1,7 @@
 """The llvm and nvvm dialects to LLVM IR text, written directly: llvmlite's builder objects would be slower to make and
 to print than the text is to parse."""
 
-from tileiras.lazy import lazy_names
+from tileiras.support.lazy import lazy_names
 
 from .module import translate_module
 

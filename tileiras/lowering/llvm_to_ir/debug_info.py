@@ -25,7 +25,7 @@ from tileiras.dialects import llvm
 from tileiras.dialects.cuda_tile import DILexicalBlockAttr, DILoc, DISubprogramAttr
 from tileiras.dialects.cuda_tile.debug_info import subprogram_of, supported_location
 from tileiras.ir import CallSiteLoc, Location, VerifyError
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.named_tuple import NamedTuple
 
 from .literals import escaped
 

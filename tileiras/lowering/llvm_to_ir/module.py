@@ -275,7 +275,7 @@ def _global_text(op: llvm.GlobalOp) -> str:
 
 def _used_elsewhere(variables: Iterable[llvm.GlobalOp]) -> list[str]:
     """Keeps LLVM from concluding that internal memory keeps its initial value, or is never read: the other entries of
-    the file, each of which is a module of its own, share it."""
+    the file, each a module of its own, share it."""
     internal = [op for op in variables if op.linkage.value == "internal" and op.address_space == 1]
     shared = [op for op in internal if op.constant is None]
     if not shared:

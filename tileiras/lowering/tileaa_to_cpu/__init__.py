@@ -1,7 +1,7 @@
 """nv_tileaa -> LLVM IR for CPUs: tiles become loops over vectors.
 
-One file per family of operations; each ends in a table from operation to rule.  `elementwise`, `floats` and `shape` have
-the rules of expressions, which are computed in the loops of their users (`plan`).  An operation without a rule is
+One file per family of operations; each ends in a table from operation to rule.  `elementwise`, `floats` and `shape`
+have the rules of expressions, which are computed in the loops of their users (`plan`).  An operation without a rule is
 refused with its location.
 """
 
@@ -13,21 +13,25 @@ from typing import Any
 from tileiras.dialects.nv_tileaa import FuncOp, GlobalOp
 from tileiras.ir import Operation
 
-from . import atomics, collectives, control, dot, floats, function, memory, pieces, views
+from . import atomics, collectives, control, dot, floats, function, memory, pieces, printing, views
 from .lower import Features, Lowering
 
 _RULES = {
     name: rule
-    for family in (atomics, collectives, control, dot, function, memory, pieces, views)
+    for family in (atomics, collectives, control, dot, function, memory, pieces, printing, views)
     for name, rule in family.FAMILY.items()
 }
 
 
 
-def lower(module: Operation, features: Features, attributes: str) -> tuple[str, dict[str, Any]]:
+ATTRIBUTES = 'nounwind "min-legal-vector-width"="512" "prefer-vector-width"="512"'
+"""Of functions: LLVM would otherwise split vectors of 512 bits on processors that have them."""
+
+
+def lower(module: Operation, features: Features) -> tuple[str, dict[str, Any]]:
     """LLVM IR text of the kernel of a module, and its launch description.
 
-    `attributes` are those of functions.  Raises CompileError, located, for an operation without a rule.
+    Raises CompileError, located, for an operation without a rule.
     """
     body = list(module.regions[0].blocks[0].operations)
     globals_ = [function.global_definition(op) for op in body if isinstance(op, GlobalOp)]
@@ -36,8 +40,9 @@ def lower(module: Operation, features: Features, attributes: str) -> tuple[str, 
     block = function.block_function(state, kernel)
     entry = function.entry_function(state, kernel)
     parts = [
-        *globals_, *state.constants, "", block, entry, *sorted(state.code.declarations.values()), "",
-        f"attributes #0 = {{ {attributes} }}", "",
+        *globals_, *state.constants, "", *state.code.functions.values(), block, entry,
+        *sorted(state.code.declarations.values()), "",
+        f"attributes #0 = {{ {ATTRIBUTES} }}", f"attributes #1 = {{ noinline strictfp {ATTRIBUTES} }}", "",
     ]  # fmt: skip
     description = {
         "name": state.name,
@@ -48,9 +53,21 @@ def lower(module: Operation, features: Features, attributes: str) -> tuple[str, 
         "shared_memory": 0,
         "scratch": state.arena.size,
         "messages": state.messages,
+        "prints": state.prints,
     }
     return "\n".join(parts), description
 
 
-def to_json(description: dict[str, Any]) -> str:
-    return json.dumps({"kernels": [description]}, indent=2) + "\n"
+LAUNCH = "; launch: "
+"""Prefix of the line of a file with the launch description."""
+
+
+def described(text: str, description: dict[str, Any]) -> str:
+    """LLVM IR with its launch description."""
+    return f"{LAUNCH}{json.dumps(description)}\n{text}"
+
+
+def to_json(text: str) -> str:
+    """NAME.json from the descriptions in a file of LLVM IR."""
+    kernels = [json.loads(line.removeprefix(LAUNCH)) for line in text.split("\n") if line.startswith(LAUNCH)]
+    return json.dumps({"format": 1, "kernels": kernels}, indent=2) + "\n"

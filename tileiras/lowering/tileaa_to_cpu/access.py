@@ -57,9 +57,9 @@ def load_through(
     """The elements behind pointers, `other` (unspecified without) where the mask is false."""
     code, count = low.code, pointers.count
     type = vector(kind.stored, count)
-    replaced = other.stored(code) if other is not None else ("0" if count == 1 and type[0] == "i" else "zeroinitializer")
+    replaced = other.stored(code) if other is not None else "zeroinitializer"
     if count == 1:
-        return _load_one(low, kind, pointers, mask, replaced, order)
+        return _load_one(low, kind, pointers, mask, other, order)
     truth = mask.number(code) if mask is not None else ""
     if pointers.steps != EVEN:
         return Lanes(kind, count, stored=gather(code, kind, count, pointers.number(code), truth, replaced))
@@ -77,9 +77,10 @@ def load_through(
 
 
 def _load_one(
-    low: Lowering, kind: Kind, pointers: Lanes, mask: Lanes | None, replaced: str, order: str
+    low: Lowering, kind: Kind, pointers: Lanes, mask: Lanes | None, other: Lanes | None, order: str
 ) -> Lanes:
     code = low.code
+    replaced = other.stored(code) if other is not None else "0" if kind.stored[0] == "i" else "0.0"
     place = code.pointer(pointers.number(code))
     load = f"load {kind.stored}, ptr {place}, align {_natural(kind)}"
     if order != "weak":
@@ -98,7 +99,7 @@ def _load_one(
     with ways.way():
         ways.result(loaded())
     with ways.way():
-        ways.result(replaced if kind.stored[0] == "i" or replaced != "zeroinitializer" else "0.0")
+        ways.result(replaced)
     code.start(ways.after)
     return Lanes(kind, 1, stored=code.phi(kind.stored, ways.incoming))
 

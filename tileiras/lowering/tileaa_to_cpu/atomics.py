@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from . import formats
 from .access import ATOMIC, Ways
 from .elements import Kind, Lanes
+from .formats import encode
 from .memory import fill, pointee
 from .tiles import At
 
@@ -59,7 +59,7 @@ def update(low: Lowering, op: Any, mode: str, kind: Kind, address: str, operand:
     else:
         combined = code.intrinsic(_FLOATS[mode], kind.number, 1, old.number(code), number)
     if kind.format:
-        new = Lanes(kind, 1, stored=formats.encode(code, kind.format, 1, combined))
+        new = Lanes(kind, 1, stored=encode(code, kind.format, 1, combined))
     else:
         new = Lanes(kind, 1, combined)
     failure = {"acquire": "acquire", "acq_rel": "acquire"}.get(order, "monotonic")

@@ -40,9 +40,15 @@ class Loop:
 class Code:
     """The lines of a function, and the functions that they call."""
 
-    def __init__(self) -> None:
+    def __init__(self, long_double: str = "", has_scale: bool = False) -> None:
+        self.long_double = long_double
+        """LLVM's type of C's long double, if it is wider than f64."""
+        self.has_scale = has_scale
+        """Whether an instruction multiplies by powers of two (AVX-512)."""
         self.lines: list[str] = []
         self.declarations: dict[str, str] = {}
+        self.functions: dict[str, str] = {}
+        """Definitions of further functions of the module."""
         self.block = "entry"
         self._count = 0
 

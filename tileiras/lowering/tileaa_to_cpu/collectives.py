@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .lower import Lowering
 
 ENDS = ("nv_tileaa.yield",)
-ACCUMULATORS = 2
+ACCUMULATORS = 4
 """Vectors of partial sums, which do not wait for each other."""
 
 

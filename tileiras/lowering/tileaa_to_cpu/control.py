@@ -9,7 +9,6 @@ from tileiras.ir import Operation, Value
 
 from .elements import Lanes, kind_of
 from .plan import is_tile
-from .shape import EXPRESSIONS
 from .tiles import At, Tile
 
 if TYPE_CHECKING:
@@ -147,7 +146,7 @@ def pass_on(low: Lowering, op: Operation, values: Sequence[Value], places: dict[
     for position, value in pending.items():
         root = places[position].root
         others = [other for number, other in pending.items() if number != position]
-        if _reads(low, value, root, False) or any(_reads(low, other, root, True) for other in others):
+        if low.reads(value, root, False) or any(low.reads(other, root) for other in others):
             aside[position] = low.materialize(value, low.allocate(value.type.shape, value.type.element_type))
     for position, value in pending.items():
         if position not in aside:
@@ -157,17 +156,6 @@ def pass_on(low: Lowering, op: Operation, values: Sequence[Value], places: dict[
             low.store(places[position], at, low.load(tile, at))
         low.release(tile)
     return numbers
-
-
-def _reads(low: Lowering, value: Value, root: Tile, anywhere: bool) -> bool:
-    """Whether an expression reads a memory: at another element than its own, or anywhere."""
-    held = low.values.get(value)
-    if isinstance(held, Tile):
-        return anywhere and held.root is root
-    if held is not None or value.defining_op is None:
-        return False
-    op = value.defining_op
-    return any(_reads(low, operand, root, anywhere or op.name in EXPRESSIONS) for operand in op.operands)
 
 
 def for_(low: Lowering, op: Any) -> None:

@@ -1,5 +1,7 @@
 """Matrix products: operands packed as numbers, blocks of the result in registers.
 
+Block-scaled products are computed in f64: a factor times its scale may be no f32, though the product of all four is.
+
 A block has as many rows and vectors as registers hold; each step along K multiplies one element of each row of A with
 the vectors of a row of B.  The block's columns are the outer loop, so that the part of B stays in the first cache.
 """
@@ -8,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
+
+from tileiras.ir import f64
 
 from .code import Index, constant, vector
 from .elements import Lanes, kind_of
@@ -24,7 +28,7 @@ def _operand(low: Lowering, value: Any, scale: Any = None, axis: int = 0) -> Til
     kind = kind_of(element)
     if scale is None and kind.format != "tf32":
         return low.materialize(value, as_numbers=bool(kind.format))
-    tile = low.allocate(value.type.shape, element, as_numbers=True)
+    tile = low.allocate(value.type.shape, element if scale is None else f64, as_numbers=True)
     run = 1 if scale is None else value.type.shape[axis] // scale.type.shape[axis]
     lanes = min(low.features.lanes, run) if scale is not None and axis == len(tile.shape) - 1 else 0
     with low.each(tile.shape, lanes=lanes) as at:
@@ -33,7 +37,7 @@ def _operand(low: Lowering, value: Any, scale: Any = None, axis: int = 0) -> Til
             number = _truncated(low, at.count, number)
         else:
             number = _scaled(low, at, number, scale, axis, run)
-        low.store(tile, at, Lanes(kind, at.count, number))
+        low.store(tile, at, Lanes(tile.kind, at.count, number))
     return tile
 
 
@@ -52,7 +56,12 @@ def _scaled(low: Lowering, at: At, number: str, scale: Any, axis: int, run: int)
         factor = low.lanes(scale, At(tuple(index))).splat(low.code, at.count)
     else:
         factor = low.lanes(scale, At(tuple(index), at.dim, at.count))
-    return low.code.value(f"fmul {vector('float', at.count)} {number}, {factor.number(low.code)}")
+    wide = [_wide(low, at.count, each) for each in (number, factor.number(low.code))]
+    return low.code.value(f"fmul {vector('double', at.count)} {wide[0]}, {wide[1]}")
+
+
+def _wide(low: Lowering, count: int, number: str) -> str:
+    return low.code.value(f"fpext {vector('float', count)} {number} to {vector('double', count)}")
 
 
 class _Product:
@@ -100,10 +109,7 @@ class _Product:
     def _added(self, left: str, right: str, total: str) -> str:
         code, type = self.low.code, vector(self.number, self.lanes)
         if self.is_float:
-            if self.low.features.has_fma:
-                return code.intrinsic("fma", self.number, self.lanes, left, right, total)
-            product = code.value(f"fmul {type} {left}, {right}")
-            return code.value(f"fadd {type} {product}, {total}")
+            return code.intrinsic("fma", self.number, self.lanes, left, right, total)
         return code.value(f"add {type} {code.value(f'mul {type} {left}, {right}')}, {total}")
 
     def _a(self, batch: tuple[Index, ...], row: Index, k: Index) -> str:
@@ -123,16 +129,16 @@ class _Product:
         return code.value(f"{instruction} {lanes.type} {number} to {vector(self.number, lanes.count)}")
 
 
-def _result(low: Lowering, op: Any) -> Tile:
+def _result(low: Lowering, op: Any, operands: Sequence[Tile]) -> Tile:
     """Memory for the result that holds the accumulator."""
     tile = low.may_overwrite(op.c, op)
-    if tile is not None and not tile.as_numbers:
+    if tile is not None and not tile.as_numbers and all(tile.root is not each.root for each in operands):
         return tile
     return low.materialize(op.c, low.allocate(op.result.type.shape, op.result.type.element_type))
 
 
 def _multiply(low: Lowering, op: Any, operands: Sequence[Tile]) -> None:
-    result = _result(low, op)
+    result = _result(low, op, operands)
     _Product(low, op, operands[0], operands[1], result).run()
     low.hold(op.result, result)
     for tile in operands:
@@ -144,9 +150,20 @@ def dot(low: Lowering, op: Any) -> None:
 
 
 def block_scaled_mma(low: Lowering, op: Any) -> None:
-    rank = op.a.type.rank
-    a = _operand(low, op.a, op.scale_a, rank - 1)
-    _multiply(low, op, [a, _operand(low, op.b, op.scale_b, rank - 2)])
+    rank, code = op.a.type.rank, low.code
+    operands = [_operand(low, op.a, op.scale_a, rank - 1), _operand(low, op.b, op.scale_b, rank - 2)]
+    total = low.allocate(op.c.type.shape, f64)
+    with low.each(total.shape) as at:
+        low.store(total, at, Lanes(total.kind, at.count, _wide(low, at.count, low.lanes(op.c, at).number(code))))
+    _Product(low, op, *operands, total).run()
+    result = low.allocate(op.result.type.shape, op.result.type.element_type)
+    with low.each(result.shape) as at:
+        wide, type = low.load(total, at).number(code), vector("float", at.count)
+        number = code.value(f"fptrunc {vector('double', at.count)} {wide} to {type}")
+        low.store(result, at, Lanes(result.kind, at.count, number))
+    low.hold(op.result, result)
+    for tile in (*operands, total):
+        low.release(tile)
 
 
 def wants_numbers(value: Any) -> bool:

@@ -10,10 +10,10 @@ from __future__ import annotations
 from typing import Any
 
 from tileiras.ir import FLOAT_SEMANTICS, FloatType, IntegerType
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.named_tuple import NamedTuple
 
-from . import formats
 from .code import Code, vector
+from .formats import decode, encode
 
 
 class Kind(NamedTuple):
@@ -111,7 +111,7 @@ class Lanes:
         if kind.number == kind.stored:
             return stored
         if kind.format:
-            return formats.decode(code, kind.format, self.count, stored)
+            return decode(code, kind.format, self.count, stored)
         if kind.number == "i1":
             zero = "0" if self.count == 1 else "zeroinitializer"
             return code.value(f"icmp ne {self.stored_type} {stored}, {zero}")
@@ -123,7 +123,7 @@ class Lanes:
         if kind.number == kind.stored:
             return number
         if kind.format:
-            return formats.encode(code, kind.format, self.count, number, exact=True)
+            return encode(code, kind.format, self.count, number, exact=True)
         return code.value(f"zext {self.type} {number} to {self.stored_type}")
 
     def splat(self, code: Code, count: int) -> Lanes:

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 from tileiras.dialects.arith.ops import splat_elements
 from tileiras.ir import DenseElementsAttr, TensorType, element_type_of
 
-from . import formats
 from .code import constant, float_literal, suffix, vector
+from .directed import narrowed
 from .elements import EQUAL, Kind, Lanes, kind_of
+from .formats import encode, narrow_to_odd
 
 if TYPE_CHECKING:
     from .lower import Lowering
@@ -241,7 +242,8 @@ def _integer_cast(instruction: str) -> Rule:
         (value,), kind = operands, result_kind(op)
         if kind.width == value.kind.width:
             return value
-        name = low.code.value(f"{instruction} {value.type} {value.number(low.code)} to {vector(kind.number, value.count)}")
+        target = vector(kind.number, value.count)
+        name = low.code.value(f"{instruction} {value.type} {value.number(low.code)} to {target}")
         return Lanes(kind, value.count, name, steps=value.steps)
 
     return apply
@@ -281,12 +283,35 @@ def _from_integer(instruction: str) -> Rule:
         code, (value,), kind = low.code, operands, result_kind(op)
         number, type = value.number(code), value.type
         if not kind.format:
-            return Lanes(kind, value.count, code.value(f"{instruction} {type} {number} to {vector(kind.number, value.count)}"))
-        wide = code.value(f"{instruction} {type} {number} to {vector('double', value.count)}")
-        odd = formats.narrow_to_odd(code, value.count, wide)
-        return Lanes(kind, value.count, stored=formats.encode(code, kind.format, value.count, odd, saturate=kind.width <= 8))
+            target = vector(kind.number, value.count)
+            return Lanes(kind, value.count, code.value(f"{instruction} {type} {number} to {target}"))
+        if value.kind.width == 64:
+            wide = _odd_double(low, instruction, value)
+        else:
+            wide = code.value(f"{instruction} {type} {number} to {vector('double', value.count)}")
+        odd = narrow_to_odd(code, value.count, wide)
+        return Lanes(kind, value.count, stored=encode(code, kind.format, value.count, odd, saturate=kind.width <= 8))
 
     return apply
+
+
+def _odd_double(low: Lowering, instruction: str, value: Lanes) -> str:
+    """64-bit integers as f64 rounded to odd, which round correctly to every narrower format."""
+    code, count, number = low.code, value.count, value.number(low.code)
+    double, truth = vector("double", count), vector("i1", count)
+    cut = code.value(f"and {value.type} {number}, {constant('i64', count, 2047)}")
+    sticky = code.value(f"icmp ne {value.type} {cut}, {constant('i64', count, 0)}")
+    shift = "ashr" if instruction == "sitofp" else "lshr"
+    kept = code.value(f"{shift} {value.type} {number}, {constant('i64', count, 11)}")
+    odd = code.value(f"or {value.type} {kept}, {code.value(f'zext {truth} {sticky} to {value.type}')}")
+    large = code.value(f"{instruction} {value.type} {odd} to {double}")
+    scale = constant("double", count, float_literal(2048.0, "double"))
+    large = code.value(f"fmul {double} {large}, {scale}")
+    small = code.value(f"{instruction} {value.type} {number} to {double}")
+    size = code.intrinsic("fabs", "double", count, small)
+    limit = constant("double", count, float_literal(2.0**52, "double"))
+    exact = code.value(f"fcmp olt {double} {size}, {limit}")
+    return code.value(f"select {truth} {exact}, {double} {small}, {double} {large}")
 
 
 rule("arith.sitofp")(_from_integer("sitofp"))
@@ -319,11 +344,12 @@ def _fp_to_fp(low: Lowering, op: Any, operands: Sequence[Lanes]) -> Lanes:
     if not kind.format:
         if value.kind.number == "float":
             return Lanes(kind, count, number)
-        low.require(op, mode == "nearest_even", f"rounding {mode} from f64 to f32")
+        if mode != "nearest_even":
+            return Lanes(kind, count, narrowed(code, count, number, mode))
         return Lanes(kind, count, code.value(f"fptrunc {value.type} {number} to {vector('float', count)}"))
     if value.kind.number == "double":
-        number = formats.narrow_to_odd(code, count, number)
-    stored = formats.encode(code, kind.format, count, number, mode, saturate=kind.width <= 8)
+        number = narrow_to_odd(code, count, number)
+    stored = encode(code, kind.format, count, number, mode, saturate=kind.width <= 8)
     return Lanes(kind, count, stored=stored)
 
 

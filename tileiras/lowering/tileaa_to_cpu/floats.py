@@ -6,13 +6,16 @@ precision plus two bits.  A multiply-add of them goes through f64.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from . import formats, functions
 from .code import constant, float_literal, vector
+from .directed import fused, rounded_towards
 from .elements import Lanes
 from .elementwise import Rule, result_kind, rule
+from .formats import encode
+from .functions import FUNCTIONS, call_function
 
 if TYPE_CHECKING:
     from .lower import Lowering
@@ -35,7 +38,7 @@ def finished(low: Lowering, op: Any, kind: Any, count: int, number: str) -> Lane
     """The result of an operation from its f32 or f64 number."""
     number = flushed(low, op, kind.number, count, number)
     if kind.format:
-        return Lanes(kind, count, stored=formats.encode(low.code, kind.format, count, number))
+        return Lanes(kind, count, stored=encode(low.code, kind.format, count, number))
     return Lanes(kind, count, number)
 
 
@@ -47,15 +50,31 @@ def numbers(low: Lowering, op: Any, operands: Sequence[Lanes]) -> list[str]:
     ]  # fmt: skip
 
 
-def _require_nearest(low: Lowering, op: Any, also: Sequence[str] = ()) -> None:
-    mode = op.attributes.get("rounding_mode")
-    word = "nearest_even" if mode is None else mode.value
-    low.require(op, word in ("nearest_even", *also), f"rounding mode {word}")
+def _mode(op: Any) -> str:
+    """The rounding mode; an approximation is rounded to nearest."""
+    attribute = op.attributes.get("rounding_mode")
+    word = "nearest_even" if attribute is None else attribute.value
+    return "nearest_even" if word in ("approx", "full") else word
 
 
-def _binary(instruction: str, also: Sequence[str] = ()) -> Rule:
+def _rounded(name: str, nearest: Rule) -> None:
+    """Register an operation: a rule for rounding to nearest, and the directed modes."""
+
     def apply(low: Lowering, op: Any, operands: Sequence[Lanes]) -> Lanes:
-        _require_nearest(low, op, also)
+        mode = _mode(op)
+        if mode == "nearest_even":
+            return nearest(low, op, operands)
+        kind, count = operands[0].kind, operands[0].count
+        found = rounded_towards(low.code, name, kind, count, numbers(low, op, operands), mode)
+        if kind.format:
+            return found
+        return Lanes(kind, count, flushed(low, op, kind.number, count, found.number(low.code)))
+
+    rule(f"nv_tileaa.{name}")(apply)
+
+
+def _binary(instruction: str) -> Rule:
+    def apply(low: Lowering, op: Any, operands: Sequence[Lanes]) -> Lanes:
         lhs, rhs = numbers(low, op, operands)
         name = low.code.value(f"{instruction} {operands[0].type} {lhs}, {rhs}")
         return finished(low, op, operands[0].kind, operands[0].count, name)
@@ -63,28 +82,12 @@ def _binary(instruction: str, also: Sequence[str] = ()) -> Rule:
     return apply
 
 
-for _name, _instruction in {"addf": "fadd", "subf": "fsub", "mulf": "fmul"}.items():
-    rule(f"nv_tileaa.{_name}")(_binary(_instruction))
-rule("nv_tileaa.divf")(_binary("fdiv", ("approx", "full")))
-
-
-@rule("nv_tileaa.fma")
 def _fma(low: Lowering, op: Any, operands: Sequence[Lanes]) -> Lanes:
-    _require_nearest(low, op)
     code, kind, count = low.code, operands[0].kind, operands[0].count
     given = numbers(low, op, operands)
     if not kind.format:
         return finished(low, op, kind, count, code.intrinsic("fma", kind.number, count, *given))
-    wide = [code.value(f"fpext {vector('float', count)} {each} to {vector('double', count)}") for each in given]
-    product = code.value(f"fmul {vector('double', count)} {wide[0]}, {wide[1]}")
-    total = code.value(f"fadd {vector('double', count)} {product}, {wide[2]}")
-    return finished(low, op, kind, count, formats.narrow_to_odd(code, count, total))
-
-
-@rule("nv_tileaa.sqrt")
-def _sqrt(low: Lowering, op: Any, operands: Sequence[Lanes]) -> Lanes:
-    _require_nearest(low, op, ("approx", "full"))
-    return _unary("sqrt")(low, op, operands)
+    return fused(code, kind, count, given)
 
 
 def _unary(intrinsic: str) -> Rule:
@@ -98,6 +101,35 @@ def _unary(intrinsic: str) -> Rule:
     return apply
 
 
+def _divf(low: Lowering, op: Any, operands: Sequence[Lanes]) -> Lanes:
+    """The quotient; an approximate one by a divisor above 2^126 vanishes, as its reciprocal does."""
+    found = _binary("fdiv")(low, op, operands)
+    mode = op.attributes.get("rounding_mode")
+    if mode is None or mode.value != "approx":
+        return found
+    code, count, (lhs, rhs) = low.code, found.count, numbers(low, op, operands)
+    type, truth = vector("float", count), vector("i1", count)
+
+    def number(value: float) -> str:
+        return constant("float", count, float_literal(value))
+
+    sizes = [code.intrinsic("fabs", "float", count, each) for each in (lhs, rhs)]
+    above = code.value(f"fcmp ogt {type} {sizes[1]}, {number(2.0**126)}")
+    finite = code.value(f"fcmp one {type} {sizes[1]}, {number(math.inf)}")
+    defined = code.value(f"fcmp ord {type} {lhs}, {number(0.0)}")
+    huge = code.value(f"and {truth} {code.value(f'and {truth} {above}, {finite}')}, {defined}")
+    zero = code.intrinsic("copysign", "float", count, number(0.0), found.number(code))
+    infinite = code.value(f"fcmp oeq {type} {sizes[0]}, {number(math.inf)}")
+    vanished = code.value(f"select {truth} {infinite}, {type} {number(math.nan)}, {type} {zero}")
+    chosen = code.value(f"select {truth} {huge}, {type} {vanished}, {type} {found.number(code)}")
+    return Lanes(found.kind, count, chosen)
+
+
+for _name, _instruction in {"addf": "fadd", "subf": "fsub", "mulf": "fmul"}.items():
+    _rounded(_name, _binary(_instruction))
+_rounded("divf", _divf)
+_rounded("fma", _fma)
+_rounded("sqrt", _unary("sqrt"))
 for _name, _intrinsic in {"absf": "fabs", "ceil": "ceil", "floor": "floor"}.items():
     rule(f"math.{_name}")(_unary(_intrinsic))
 
@@ -143,12 +175,12 @@ def _function(name: str) -> Rule:
     def apply(low: Lowering, op: Any, operands: Sequence[Lanes]) -> Lanes:
         kind, count = operands[0].kind, operands[0].count
         given = numbers(low, op, operands)
-        return finished(low, op, kind, count, functions.call(low.code, name, kind.number, count, given))
+        return finished(low, op, kind, count, call_function(low.code, name, kind.number, count, given))
 
     return apply
 
 
-for _name in functions.NAMES:
+for _name in FUNCTIONS:
     rule(f"math.{_name}")(_function(_name))
 
 
@@ -162,7 +194,7 @@ def _fpowi(low: Lowering, op: Any, operands: Sequence[Lanes]) -> Lanes:
     number = base.number(code)
     if base.kind.number == "float":
         number = code.value(f"fpext {base.type} {number} to {wide}")
-    found = functions.call(code, "powf", "double", count, [number, power])
+    found = call_function(code, "powf", "double", count, [number, power])
     if base.kind.number == "float":
         found = code.value(f"fptrunc {wide} {found} to {base.type}")
     return finished(low, op, base.kind, count, found)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 
 from tileiras.ir import FLOAT_SEMANTICS
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.named_tuple import NamedTuple
 
 from .code import Code, constant, float_literal, vector
 
@@ -143,7 +143,7 @@ def encode(
 
 
 def _increment(words: _Words, magnitude: str, sign: str, drop: int, mode: str) -> str:
-    """What is added to a magnitude before its lowest bits are cut off."""
+    """The amount that is added to a magnitude before its lowest bits are cut off."""
     if mode == "nearest_even":
         odd = words.op("and", words.op("lshr", magnitude, drop), 1)
         return words.op("add", odd, (1 << (drop - 1)) - 1)

@@ -1,10 +1,10 @@
 """A kernel as functions of LLVM: one tile block, and the entry, which runs a range of tile blocks.
 
-    i32 NAME(ptr parameters, ptr grid, i64 first, i64 count, ptr scratch, ptr print)
+    i32 NAME(ptr parameters, ptr grid, i64 first, i64 count, ptr scratch)
 
-`parameters` are the arguments at the offsets of NAME.json, `grid` three i32, `first` and `count` numbers of tile blocks,
-x fastest, `scratch` memory of the size in NAME.json, aligned to 64 bytes, for the calling thread alone, `print` a
-function for output or null.  Returns 0, or one more than the number of the assertion that failed.
+`parameters` are the arguments at the offsets of NAME.json, `grid` three i32, `first` and `count` numbers of tile
+blocks, x fastest, `scratch` memory of the size in NAME.json, aligned to 64 bytes, for the calling thread alone.
+Returns 0, or one more than the number of the assertion that failed.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def _of_axis(prefix: str) -> Any:
 def assert_(low: Lowering, op: Any) -> None:
     code = low.code
     number = len(low.messages)
-    low.messages.append({"assert": op.message.value, "location": str(op.location)})
+    low.messages.append({"assert": op.message.value})
     with over(low, op.condition, lanes=1) as at:
         holds = low.lanes(op.condition, at).number(code)
         fails = code.value(f"xor i1 {holds}, true")
@@ -75,7 +75,7 @@ def block_function(low: Lowering, function: Operation) -> str:
     low.run(block)
     low.finish()
     low.code.do("ret i32 0")
-    given = [*_arguments(kinds), *(f"i32 %{name}" for name in COORDINATES), "ptr noalias %arena", "ptr %print"]
+    given = [*_arguments(kinds), *(f"i32 %{name}" for name in COORDINATES), "ptr noalias %arena"]
     lines = [f"define internal i32 @{quoted(low.name + '.block')}({', '.join(given)}) #0 {{", "entry:"]
     return "\n".join([*lines, *low.prologue, *low.code.lines, "}"]) + "\n"
 
@@ -85,7 +85,7 @@ def entry_function(low: Lowering, function: Operation) -> str:
     described = parameters(function)
     kinds = [kind_of(argument.type) for argument in function.regions[0].blocks[0].arguments]
     lines = [
-        f"define i32 @{quoted(low.name)}(ptr %parameters, ptr %grid, i64 %first, i64 %count, ptr %arena, ptr %print)"
+        f"define i32 @{quoted(low.name)}(ptr %parameters, ptr %grid, i64 %first, i64 %count, ptr %arena)"
         " #0 {",
         "entry:",
     ]
@@ -96,7 +96,7 @@ def entry_function(low: Lowering, function: Operation) -> str:
         lines.append(f"  %p{name} = getelementptr i32, ptr %grid, i64 {number}")
         lines.append(f"  %{name} = load i32, ptr %p{name}")
         lines.append(f"  %w{name} = zext i32 %{name} to i64")
-    given = [*_arguments(kinds), *(f"i32 %{name}" for name in COORDINATES), "ptr %arena", "ptr %print"]
+    given = [*_arguments(kinds), *(f"i32 %{name}" for name in COORDINATES), "ptr %arena"]
     lines += [
         "  %last = add i64 %first, %count",
         "  br label %head",

@@ -1,4 +1,4 @@
-"""The state of the lowering of one function, and what all families of operations use: values, loops, tiles."""
+"""The state of the lowering of one function, which all families of operations use: values, loops, tiles."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from .plan import Plan, is_tile
 from .shape import EXPRESSIONS
 from .tiles import At, Tile, vector_dim
 
-
 Family = Callable[["Lowering", Any], None]
 """The rule of an operation that is no expression."""
 
@@ -25,11 +24,14 @@ Family = Callable[["Lowering", Any], None]
 class Features:
     """Properties of the processor that the lowering reads."""
 
-    def __init__(self, lanes: int, registers: int, has_fma: bool) -> None:
+    def __init__(self, lanes: int, registers: int, long_double: str = "", has_scale: bool = False) -> None:
         self.lanes = lanes
         """f32 elements of a vector register."""
         self.registers = registers
-        self.has_fma = has_fma
+        self.long_double = long_double
+        """LLVM's type of C's long double, if it is wider than f64."""
+        self.has_scale = has_scale
+        """Whether an instruction multiplies by powers of two (AVX-512)."""
 
 
 class Lowering:
@@ -38,7 +40,7 @@ class Lowering:
     def __init__(self, function: Operation, features: Features, families: Mapping[str, Family]) -> None:
         self.name: str = function.attributes["sym_name"].value
         self.families = families
-        self.code = Code()
+        self.code = Code(features.long_double, features.has_scale)
         self.features = features
         self.plan = Plan(function)
         self.arena = Arena()
@@ -49,7 +51,9 @@ class Lowering:
         self.constants: list[str] = []
         """Definitions of constant tiles in the module."""
         self.messages: list[dict[str, Any]] = []
-        """Assertions and prints, by number."""
+        """Assertions, by number."""
+        self.prints = False
+        """Whether the kernel writes output."""
         self._memo: dict[tuple[Value, At], Lanes] | None = None
         self._owned: list[list[tuple[int, Tile]]] = []
 
@@ -136,7 +140,7 @@ class Lowering:
 
     @contextlib.contextmanager
     def together(self) -> Iterator[None]:
-        """A stretch of code in which elements are computed once, whatever asks for them."""
+        """A stretch of code in which elements are computed once, for all their users."""
         outer, self._memo = self._memo, {}
         try:
             yield
@@ -203,6 +207,8 @@ class Lowering:
             return None
         if value.parent_block is not op.parent or self.plan.end(value) > self.plan.positions[op]:
             return None
+        if op.regions and self.plan.is_used_inside(value, op):
+            return None
         return tile
 
     def materialize(self, value: Value, tile: Tile | None = None, as_numbers: bool = False) -> Tile:
@@ -218,12 +224,15 @@ class Lowering:
             self.store(tile, at, self.lanes(value, at))
         return tile
 
-    @contextlib.contextmanager
-    def in_memory(self, value: Value, as_numbers: bool = False) -> Iterator[Tile]:
-        """A tile in memory with the elements of a value, for the duration of an operation."""
-        tile = self.materialize(value, as_numbers=as_numbers)
-        yield tile
-        self.release(tile)
+    def reads(self, value: Value, root: Tile, anywhere: bool = True) -> bool:
+        """Whether a value reads a memory: at another element than its own, or anywhere."""
+        held = self.values.get(value)
+        if isinstance(held, Tile):
+            return anywhere and held.root is root
+        if held is not None or value.defining_op is None:
+            return False
+        op = value.defining_op
+        return any(self.reads(operand, root, anywhere or op.name in EXPRESSIONS) for operand in op.operands)
 
     # -- operations --------------------------------------------------------------------------------------------------
 

@@ -44,7 +44,7 @@ def _moved(low: Lowering, at: At, starts: dict[int, Any]) -> At:
 
 def insert_slice(low: Lowering, op: Any) -> None:
     tile = low.may_overwrite(op.dest, op)
-    if tile is None:
+    if tile is None or low.reads(op.source, tile.root):
         tile = low.materialize(op.dest, low.allocate(op.result.type.shape, op.result.type.element_type))
     starts = {
         dim: low.code.multiply(low.index(coordinate), size)

@@ -114,6 +114,21 @@ class Plan:
             self._ends[value] = found
         return found
 
+    def is_used_inside(self, value: Value, op: Operation) -> bool:
+        """Whether the regions of an operation read a value."""
+        return any(
+            user is not op and self._is_inside(user, op)
+            or user in self._expressions and self.is_used_inside(user.results[0], op)
+            for user in value.users
+        )
+
+    @staticmethod
+    def _is_inside(op: Operation, outer: Operation) -> bool:
+        around = op.parent_op
+        while around is not None and around is not outer:
+            around = around.parent_op
+        return around is outer
+
     def _end_in(self, block: Any, expression: Operation) -> int:
         """The end of an expression as a position of a block around it."""
         last = self.end(expression.results[0])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.named_tuple import NamedTuple
 
 from .code import Index
 from .elements import Kind

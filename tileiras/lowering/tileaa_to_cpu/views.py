@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tileiras.ir import DYNAMIC, element_type_of
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.named_tuple import NamedTuple
 
 from .access import Ways, gather, scatter
 from .atomics import update
@@ -68,8 +68,6 @@ class _Place:
         self.low, self.coords = low, op.coords
         tiling: Tiling = low.values[op.view]
         self.type, memref = tiling.type, tiling.memref
-        low.require(op, self.type.element_type.width != 4 if hasattr(self.type.element_type, "width") else True,
-                    "4-bit elements in memory")  # fmt: skip
         self.kind = kind_of(self.type.element_type)
         self.shape = tuple(self.type.shape)
         self.sizes = [memref.sizes[dim] for dim in self.type.dim_map]
@@ -180,10 +178,49 @@ def _padding(low: Lowering, op: Any, place: _Place, count: int) -> str:
     return constant_lanes(padding.of(element), element, count).stored(low.code)
 
 
+def _nibble(low: Lowering, place: _Place, at: At) -> tuple[str, str, str]:
+    """Of a 4-bit element: the address of its byte, its distance from the lowest bit, whether it is inside."""
+    code = low.code
+    offset, inside = place.positions(at)
+    address = code.value(f"add i64 {place.address}, {code.value(f'lshr i64 {offset}, 1')}")
+    odd = code.value(f"trunc i64 {offset} to i1")
+    return address, code.value(f"select i1 {odd}, i8 4, i8 0"), inside
+
+
+def _load_nibble(low: Lowering, op: Any, place: _Place, at: At) -> Lanes:
+    code = low.code
+    address, shift, inside = _nibble(low, place, at)
+    padding = _padding(low, op, place, 1)
+    ways = Ways(code, inside, ("then", "else"))
+    with ways.way():
+        byte = code.value(f"load i8, ptr {code.pointer(address)}")
+        ways.result(code.value(f"and i8 {code.value(f'lshr i8 {byte}, {shift}')}, 15"))
+    with ways.way():
+        ways.result(padding)
+    code.start(ways.after)
+    return Lanes(place.kind, 1, stored=code.phi("i8", ways.incoming))
+
+
+def _store_nibble(low: Lowering, place: _Place, at: At, lanes: Lanes) -> None:
+    code, stored = low.code, lanes.stored(low.code)
+    address, shift, inside = _nibble(low, place, at)
+    with code.when(inside):
+        pointer = code.pointer(address)
+        byte = code.value(f"load i8, ptr {pointer}")
+        mask = code.value(f"xor i8 {code.value(f'shl i8 15, {shift}')}, -1")
+        placed = code.value(f"shl i8 {code.value(f'and i8 {stored}, 15')}, {shift}")
+        merged = code.value(f"or i8 {code.value(f'and i8 {byte}, {mask}')}, {placed}")
+        code.do(f"store i8 {merged}, ptr {pointer}")
+
+
 def tiled_load(low: Lowering, op: Any) -> None:
     low.require(op, op.reduction is None, "loads of all copies behind multicast addresses")
     place = _Place(low, op)
     low.require(op, element_type_of(op.data.type) is place.type.element_type, "conversion in a load")
+
+    if place.kind.width == 4:
+        fill(low, op.data, lambda at: _load_nibble(low, op, place, at), lanes=1)
+        return
 
     def elements(at: At) -> Lanes:
         code, kind, count = low.code, place.kind, at.count
@@ -240,6 +277,10 @@ def tiled_store(low: Lowering, op: Any) -> None:
     low.require(op, op.multicast is None, "stores to all copies behind multicast addresses")
     place = _Place(low, op)
     code, kind = low.code, place.kind
+    if kind.width == 4:
+        with over(low, op.data, lanes=1) as at:
+            _store_nibble(low, place, at, low.lanes(op.data, at))
+        return
     with low.each(place.shape, dim=place.dim) if is_tile(op.data) else over(low, op.data) as at:
         lanes = low.lanes(op.data, at)
         stored = lanes.stored(code)

@@ -1,8 +1,9 @@
 """nv_tileas to the llvm and nvvm dialects: the program of one thread, for its share of every tile.
 
 A tensor becomes one LLVM vector with an element for each register of its layout, scalars stay scalars, structured
-control flow becomes blocks.  Files are op families: `arith`, `conversions`, `floats`, `math`, `shape`, `memory` (with
-`views` for addresses and `access` for the instructions), `convert_layout`, `reduce`, `dot`, `control_flow`.
+control flow becomes blocks.  `emit` is the frame of a function; `elementwise`, `memory` and `collective` give a thread
+its share; `tensor_core` and `pipes` are the instructions of the machine: matrix instructions, asynchronous copies,
+barriers, clusters.
 
 No decision about synchronization, memory or the shape of a launch is made here: nv_tileas contains them.
 """
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import keyword
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,147 +20,104 @@ from tileiras.diagnostics import DiagnosticEngine
 from tileiras.dialects import llvm
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
-from tileiras.dialects.nv_tileas import names
 from tileiras.ir import DenseElementsAttr, Location, Operation, StringAttr, TensorType, UnitAttr, i8
 from tileiras.layout.arena import ARENA_ALIGNMENT
-from tileiras.lazy import lazy_names
+from tileiras.support.lazy import lazy_names
 from tileiras.targets import Target
 
 # Nearly every kernel takes rules of these files.
-from . import arith, control_flow, memory, shape
-from .function import SHARED_ARENA, FunctionLowering, Pattern
-from .types import held_bits, memory_type
+from .elementwise import arith, shape
+from .emit import control_flow
+from .emit.function import SHARED_ARENA, FunctionLowering, Pattern
+from .emit.types import held_bits, memory_type
+from .memory import load_store
 
-FAMILIES: Mapping[str, Mapping[str, str]] = {
-    "arith": {
-        "arith.constant": "constant", "arith.addi": "addi", "arith.subi": "subi", "arith.muli": "muli",
-        "arith.shli": "shli", "arith.shrsi": "shrsi", "arith.shrui": "shrui", "arith.divsi": "divsi",
-        "arith.divui": "divui", "arith.ceildivui": "ceil_div_unsigned", "arith.ceildivsi": "ceil_div_signed",
-        "arith.floordivsi": "floor_div_signed", "arith.remsi": "remsi", "arith.remui": "remui", "arith.andi": "andi",
-        "arith.ori": "ori", "arith.xori": "xori", "arith.maxsi": "maxsi", "arith.maxui": "maxui",
-        "arith.minsi": "minsi", "arith.minui": "minui", "arith.maximumf": "maximumf", "arith.minimumf": "minimumf",
-        "arith.maxnumf": "maxnumf", "arith.minnumf": "minnumf", "arith.negf": "negate",
-        "arith.cmpi": "compare_integers", "arith.cmpf": "compare_floats", "arith.select": "select",
-        "nv_tileas.assume": "assume",
-    },
-    "control_flow": {
-        "scf.for": "lower_for", "scf.if": "lower_if", "scf.while": "lower_while", "nv_tileaa.return": "lower_return",
-    },
-    "memory": {
-        "nv_tileas.tiled_load": "tiled_load", "nv_tileas.tiled_store": "tiled_store", "nv_tileas.load": "load",
-        "nv_tileas.store": "store", "nv_tileas.addptr": "add_pointer", "nv_tileas.ptr_to_int": "pointer_to_integer",
-        "nv_tileas.int_to_ptr": "integer_to_pointer", "nv_tileas.bitcast": "same_value",
-        "nv_tileas.make_memref": "nothing", "nv_tileas.block_tile": "nothing", "nv_tileas.create_mem_token": "nothing",
-        "nv_tileas.join_mem_token": "nothing", "nv_tileas.get_dim_size": "dim_size",
-        "nv_tileas.get_global": "get_global",
-    },
-    "shape": {
-        "nv_tileas.splat": "splat", "nv_tileas.unsplat": "unsplat", "nv_tileas.make_range": "make_range",
-        "nv_tileas.view": "rename", "nv_tileas.permute": "rename", "nv_tileas.broadcast": "broadcast",
-        "nv_tileas.unpack": "rename", "nv_tileas.shifted": "shifted",
-        "nv_tileas.get_program_id": "program_id", "nv_tileas.get_num_programs": "num_programs",
-        "nv_tileas.get_cta_rank": "cta_rank",
-    },
-    "agents": {f"{names.PIPELINE}agent_switch": "agent_switch"},
-    "alloca": {"nv_tileas.alloca": "alloca", "nv_tileas.dealloc": "dealloc"},
-    "atomics": {
-        "nv_tileas.atomic_rmw": "atomic_rmw", "nv_tileas.atomic_cas": "atomic_cas",
-        "nv_tileas.tiled_atomic_rmw": "tiled_atomic_rmw",
-    },
-    "barriers": {"nv_tileas.barrier": "barrier"},
-    "conversions": {
-        "nv_tileas.fp_to_fp": "fp_to_fp", "arith.extsi": "extend_signed", "arith.extui": "extend_unsigned",
-        "arith.trunci": "truncate", "arith.sitofp": "from_signed", "arith.uitofp": "from_unsigned",
-        "arith.fptosi": "to_signed", "arith.fptoui": "to_unsigned", "arith.bitcast": "bitcast",
-    },
-    "convert_layout": {"nv_tileas.convert_layout": "convert_layout"},
-    "debug": {"nv_tileas.assert": "lower_assert"},
-    "delays": {names.DELAY: "delay"},
-    "dot": {"nv_tileas.dot": "dot", "nv_tileas.block_scaled_mma": "block_scaled"},
-    "floats": {
-        "nv_tileas.addf": "add", "nv_tileas.subf": "subtract", "nv_tileas.mulf": "multiply",
-        "nv_tileas.divf": "divide", "nv_tileas.fma": "fma", "nv_tileas.sqrt": "sqrt",
-        "nv_tileas.mulhiui": "multiply_high_unsigned", "nv_tileas.mulhisi": "multiply_high_signed",
-    },
-    "grid": {
-        "nv_tileas.gdc_wait": "gdc_wait", "nv_tileas.gdc_launch_dependents": "gdc_launch_dependents",
-        "nv_tileas.fence_alias": "fence_alias",
-    },
-    "math": {
-        "math.absf": "absolute", "math.ceil": "ceil", "math.floor": "floor", "math.absi": "absolute_integer",
-        "math.fpowi": "power_integer", "math.exp": "exp", "math.exp2": "exp2", "math.log": "log", "math.log2": "log2",
-        "math.rsqrt": "rsqrt", "math.sin": "sin", "math.cos": "cos", "math.tan": "tan", "math.sinh": "sinh",
-        "math.cosh": "cosh", "math.tanh": "tanh", "math.powf": "powf", "math.atan2": "atan2",
-        "arith.remf": "remainder",
-    },
-    "map_memory": {
-        names.MAP_RESERVE: "reserve", f"{names.MAP_MEMORY}open": "open_slot", names.MAP_BUILD: "build",
-        f"{names.MAP_MEMORY}release": "release",
-    },
-    "pipes": {
-        **{
-            f"{names.PIPELINE}{name}": name
-            for name in (
-                "create_pipeline", "destroy_pipeline", "create_iterator", "inc_iter", "get_stage", "producer_acquire",
-                "producer_tail", "producer_commit", "consumer_wait", "consumer_release", "consumer_tail",
-            )
-        },
-    },
-    "neighbors": {names.NEIGHBOR_COUNTER: "neighbor_counter", names.IS_SAME_TILE: "is_same_tile"},
-    "print": {"nv_tileas.print": "lower_print"},
-    "reduce": {"nv_tileas.reduce": "reduce"},
-    "scan": {"nv_tileas.scan": "scan"},
-    "slices": {
-        "nv_tileas.cat": "cat", "nv_tileas.extract_slice": "extract_slice", "nv_tileas.insert_slice": "insert_slice",
-    },
-    "stage_tiles": {
-        **{
-            f"{names.PIPELINE}{name}": name
-            for name in ("producer_write", "consumer_read", "produce_one", "consume_one")
-        },
-        "nv_tileas.async.bulk_load": "bulk_load", "nv_tileas.async.bulk_store": "bulk_store",
-    },
-    "staging": {
-        "nv_tileas.alloc_tensor": "alloc_tensor", "nv_tileas.dealloc_tensor": "dealloc_tensor",
-        "nv_tileas.async.tiled_load": "async_tiled_load", "nv_tileas.async.load": "async_load",
-        "nv_tileas.async.commit_group": "commit_group", "nv_tileas.async.wait": "wait",
-        "nv_tileas.store_tensor": "store_tensor", "nv_tileas.copy": "copy",
-    },
-    "tensor_copies": {
-        "nv_tileas.make_tma_desc": "make_tma_desc", "nv_tileas.async.tma_load": "tma_load",
-        "nv_tileas.async.tma_store": "tma_store", names.TMA_STORE_STAGE: "tma_store_stage",
-        names.TMA_STORE_TAIL: "tma_store_tail",
-    },
-    "tensor_dot": {f"{names.TENSOR_MEMORY}dot": "dot"},
-    "tensor_memory": {
-        f"{names.TENSOR_MEMORY}open": "open_columns",
-        **{
-            f"{names.TENSOR_MEMORY}{name}": name
-            for name in ("reserve", "release", "alloc", "slice", "dealloc", "load", "store", "scale", "commit", "wait")
-        },
-    },
-    "warpgroup_dot": {
-        "nv_tileas.async.to_async": "to_async", "nv_tileas.async.create_none": "create_none",
-        "nv_tileas.async.dot": "async_dot", "nv_tileas.async.commit_dots": "commit_dots",
-        "nv_tileas.async.future_wait": "future_wait", "nv_tileas.fence_proxy_async": "fence_proxy_async",
-    },
-    "warpgroup_turns": {"nv_tileas.async.wait_turn": "wait_turn", "nv_tileas.async.end_turn": "end_turn"},
+FAMILIES: Mapping[str, str] = {
+    "emit.control_flow": "scf.for scf.if scf.while nv_tileaa.return",
+    "elementwise.arith":
+        "arith.constant arith.addi arith.subi arith.muli arith.shli arith.shrsi arith.shrui arith.divsi arith.divui "
+        "arith.ceildivui arith.ceildivsi arith.floordivsi arith.remsi arith.remui arith.andi arith.ori arith.xori "
+        "arith.maxsi arith.maxui arith.minsi arith.minui arith.maximumf arith.minimumf arith.maxnumf arith.minnumf "
+        "arith.negf arith.cmpi arith.cmpf arith.select nv_tileas.assume",
+    "elementwise.conversions":
+        "nv_tileas.fp_to_fp arith.extsi arith.extui arith.trunci arith.sitofp arith.uitofp arith.fptosi arith.fptoui "
+        "arith.bitcast",
+    "elementwise.floats":
+        "nv_tileas.addf nv_tileas.subf nv_tileas.mulf nv_tileas.divf nv_tileas.fma nv_tileas.sqrt nv_tileas.mulhiui "
+        "nv_tileas.mulhisi",
+    "elementwise.math":
+        "math.absf math.ceil math.floor math.absi math.fpowi math.exp math.exp2 math.log math.log2 math.rsqrt "
+        "math.sin math.cos math.tan math.sinh math.cosh math.tanh math.powf math.atan2 arith.remf",
+    "elementwise.shape":
+        "nv_tileas.splat nv_tileas.unsplat nv_tileas.make_range nv_tileas.view nv_tileas.permute nv_tileas.broadcast "
+        "nv_tileas.unpack nv_tileas.shifted nv_tileas.get_program_id nv_tileas.get_num_programs "
+        "nv_tileas.get_cta_rank",
+    "memory.alloca": "nv_tileas.alloca nv_tileas.dealloc",
+    "memory.atomics": "nv_tileas.atomic_rmw nv_tileas.atomic_cas nv_tileas.tiled_atomic_rmw",
+    "memory.debug": "nv_tileas.assert",
+    "memory.load_store":
+        "nv_tileas.tiled_load nv_tileas.tiled_store nv_tileas.load nv_tileas.store nv_tileas.addptr "
+        "nv_tileas.ptr_to_int nv_tileas.int_to_ptr nv_tileas.bitcast nv_tileas.make_memref nv_tileas.block_tile "
+        "nv_tileas.create_mem_token nv_tileas.join_mem_token nv_tileas.get_dim_size nv_tileas.get_global",
+    "memory.print": "nv_tileas.print",
+    "collective.convert_layout": "nv_tileas.convert_layout",
+    "collective.reduce": "nv_tileas.reduce",
+    "collective.scan": "nv_tileas.scan",
+    "collective.slices": "nv_tileas.cat nv_tileas.extract_slice nv_tileas.insert_slice",
+    "tensor_core.dot": "nv_tileas.dot nv_tileas.block_scaled_mma",
+    "tensor_core.tensor_dot": "nv_tileas.tensor_memory.dot",
+    "tensor_core.tensor_memory":
+        "nv_tileas.tensor_memory.open nv_tileas.tensor_memory.reserve nv_tileas.tensor_memory.release "
+        "nv_tileas.tensor_memory.alloc nv_tileas.tensor_memory.slice nv_tileas.tensor_memory.dealloc "
+        "nv_tileas.tensor_memory.load nv_tileas.tensor_memory.store nv_tileas.tensor_memory.scale "
+        "nv_tileas.tensor_memory.commit nv_tileas.tensor_memory.wait",
+    "tensor_core.warpgroup_dot":
+        "nv_tileas.async.to_async nv_tileas.async.create_none nv_tileas.async.dot nv_tileas.async.commit_dots "
+        "nv_tileas.async.future_wait nv_tileas.fence_proxy_async",
+    "tensor_core.warpgroup_turns": "nv_tileas.async.wait_turn nv_tileas.async.end_turn",
+    "pipes.agents": "nv_tileas.async.pipeline.agent_switch",
+    "pipes.barriers": "nv_tileas.barrier",
+    "pipes.delays": "nv_tileas.delay",
+    "pipes.grid": "nv_tileas.gdc_wait nv_tileas.gdc_launch_dependents nv_tileas.fence_alias",
+    "pipes.map_memory":
+        "nv_tileas.map_memory.reserve nv_tileas.map_memory.open nv_tileas.map_memory.build "
+        "nv_tileas.map_memory.release",
+    "pipes.neighbors": "nv_tileas.neighbor_counter nv_tileas.is_same_tile",
+    "pipes.pipes":
+        "nv_tileas.async.pipeline.create_pipeline nv_tileas.async.pipeline.destroy_pipeline "
+        "nv_tileas.async.pipeline.create_iterator nv_tileas.async.pipeline.inc_iter "
+        "nv_tileas.async.pipeline.get_stage nv_tileas.async.pipeline.producer_acquire "
+        "nv_tileas.async.pipeline.producer_tail nv_tileas.async.pipeline.producer_commit "
+        "nv_tileas.async.pipeline.consumer_wait nv_tileas.async.pipeline.consumer_release "
+        "nv_tileas.async.pipeline.consumer_tail",
+    "pipes.stage_tiles":
+        "nv_tileas.async.pipeline.producer_write nv_tileas.async.pipeline.consumer_read "
+        "nv_tileas.async.pipeline.produce_one nv_tileas.async.pipeline.consume_one nv_tileas.async.bulk_load "
+        "nv_tileas.async.bulk_store",
+    "pipes.staging":
+        "nv_tileas.alloc_tensor nv_tileas.dealloc_tensor nv_tileas.async.tiled_load nv_tileas.async.load "
+        "nv_tileas.async.commit_group nv_tileas.async.wait nv_tileas.store_tensor nv_tileas.copy",
+    "pipes.tensor_copies":
+        "nv_tileas.make_tma_desc nv_tileas.async.tma_load nv_tileas.async.tma_store nv_tileas.async.tma_store_stage "
+        "nv_tileas.async.tma_store_tail",
 }  # fmt: skip
-"""The files of rules: their operations, and the function `rule(op, args, lowering)` of the file that lowers each.
+"""The files of rules and the operations that each lowers.  The rule of an operation is the function of the same name,
+without the dialect and with an underscore behind keywords of Python: `rule(op, args, lowering)`.
 
 A file is loaded for the first operation of its own: half of a small compilation is loading code.
 """
 
-_FILE = {operation: family for family, rules in FAMILIES.items() for operation in rules}
+_FILES = {operation: file for file, operations in FAMILIES.items() for operation in operations.split()}
 
 
 @functools.cache
 def pattern(cls: type[Operation]) -> Pattern | None:
     """The rule for an operation; None if absent."""
-    family = _FILE.get(cls.name)
-    if family is None:
+    file = _FILES.get(cls.name)
+    if file is None:
         return None
-    return getattr(importlib.import_module(f"{__name__}.{family}"), FAMILIES[family][cls.name])
+    rule = cls.name.rpartition(".")[2]
+    return getattr(importlib.import_module(f"{__name__}.{file}"), f"{rule}_" if keyword.iskeyword(rule) else rule)
 
 
 def convert_tileas_to_llvm(
@@ -185,7 +144,7 @@ def convert_tileas_to_llvm(
             lowering = FunctionLowering(op, pattern, target, engine, flush_to_zero, approximate, variables)
             if any(tileas.PARTS in inner.attributes for inner in op.walk()):
                 # Loaded for such kernels only.
-                from .parts import postpone
+                from .memory.parts import postpone
 
                 postpone(lowering)
             body.insert_before(lowering.run(), op)

@@ -1,5 +1,5 @@
 """Agents: rules mark the operations of each, one split clones their programs, and pipes join them (docs/agents.md)."""
 
-from tileiras.lazy import lazy_names
+from tileiras.support.lazy import lazy_names
 
 __getattr__ = lazy_names(__name__, globals())

@@ -1,13 +1,18 @@
-"""The number of warps of each agent of a kernel, and their registers; and the narrowing of an agent to fewer warps than
-the kernel has: its threads hold the elements of the other warps in further registers."""
+"""The warps, registers and shared memory of agents, and the CTAs of an SM that follow from them.
+
+An agent of fewer warps than the kernel has is narrowed: its threads hold the elements of the other warps in further
+registers.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tileiras.analysis.agents import least_ctas_of
+from tileiras.analysis.function_pass import FunctionPass
 from tileiras.diagnostics import DiagnosticEngine
+from tileiras.diagnostics.remarks import Remark
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.nv_tileas import names
@@ -16,8 +21,8 @@ from tileiras.ir import DenseArrayAttr, IntegerAttr, Operation, Region, TensorTy
 from tileiras.layout import LinearLayout
 from tileiras.layout.encoding import encode, layout_of, with_layout
 from tileiras.reasons import Reason
-from tileiras.remarks import Remark
 from tileiras.resources.agent_registers import (
+    FEWER_REGISTERS,
     POINTER_COPIES,
     TILED_COPIES,
     RegisterShares,
@@ -25,15 +30,41 @@ from tileiras.resources.agent_registers import (
     register_shares,
 )
 from tileiras.resources.expected_registers import expected_registers
-from tileiras.resources.limits import LEAST_RESERVE
+from tileiras.resources.limits import LEAST_RESERVE, threads_of
 from tileiras.resources.register_bounds import least_of_reads
 from tileiras.resources.registers import block_registers
-from tileiras.schedule.agents.slice import CannotSpecialize
-from tileiras.targets import Target, registers_per_thread
+from tileiras.resources.shared_memory import ring_bytes, scratch_before, scratch_beside, shared_budget
+from tileiras.support.named_tuple import NamedTuple
+from tileiras.targets import Target, occupancy, registers_per_thread
 from tileiras.targets.sm import MAX_THREADS_PER_CTA, REGISTERS_PER_THREAD, WARP_SIZE, entry_registers
+
+from .slice import CannotSpecialize
+
+if TYPE_CHECKING:
+    from tileiras.ir.pass_manager import PassContext
+
+    from .load_plan import LoadPlan
+
+FURTHER_WARPS = 1
+"""The warps of an agent that issues dots, or stores: one thread issues all of them."""
 
 RUNS = (tileas.AsyncTiledLoadOp, tileas.AsyncLoadOp)
 """Copies by all threads of an agent."""
+
+
+class ResolveAgentBoundary(FunctionPass):
+    name = "tileas-resolve-agent-boundary"
+    optional = True
+    schedules = True
+    requires = "SCHEDULED"
+    needs = "agents with as many warps as the kernel has"
+    establishes = "warps and registers of agents, layouts of what an agent of fewer warps does"
+    keeps = "operations, other functions"
+
+    def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
+        for op in func.body.blocks[0].operations:
+            if isinstance(op, AgentSwitchOp):
+                resolve_boundary(op, func, gpu, context.engine)
 
 
 def resolve_boundary(
@@ -54,7 +85,8 @@ def resolve_boundary(
     tiles, expected = block_registers(switch.agents[0].block), expected_registers(func)
     others, service = sum(counts[1:]), service_registers(switch)
     shares = register_shares(tiles, expected, compute, others, service, least_ctas_of(func))
-    # ptxas 13.5 holds single instructions to the registers that threads start with, whatever `setmaxnreg` adds (C7602).
+    # ptxas 13.5 holds single instructions to the registers that threads start with, without those that `setmaxnreg`
+    # adds (C7602).
     needed = min(least_of_reads(func.walk()), REGISTERS_PER_THREAD)
     while (ctas := least_ctas_of(func)) > 1 and entry_registers(WARP_SIZE * shares.warps, ctas) < needed:
         func.attributes["kernel_spec"] = func.kernel_spec.with_occupancy(ctas - 1)
@@ -69,29 +101,42 @@ def resolve_boundary(
         engine.emit(Remark(said, switch.location))
 
 
-def shares_with_further(switch: AgentSwitchOp, func: aa.FuncOp, warps: int) -> RegisterShares:
-    """The registers of a switch, whose first agent computes, with `warps` further warps.  Raises CannotSpecialize if
-    the threads that compute get too few."""
-    compute, *others = switch.warps(func.kernel_spec.num_warps)
-    if WARP_SIZE * (compute + sum(others) + warps) > MAX_THREADS_PER_CTA:
-        raise CannotSpecialize(switch, "agents.too-many-warps", warps=compute + sum(others) + warps)
+def further_shares(
+    switch: AgentSwitchOp, func: aa.FuncOp, compute: int = 0, others: int = 0, needed: int | None = None
+) -> RegisterShares:
+    """The registers of a switch with further warps that `compute`, and with `others`.  Raises CannotSpecialize if the
+    threads that compute get less than `needed`, by default the registers of the first agent's tiles."""
+    before, *service = switch.warps(func.kernel_spec.num_warps)
+    warps = before + compute, sum(service) + others
+    if WARP_SIZE * sum(warps) > MAX_THREADS_PER_CTA:
+        raise CannotSpecialize(switch, "agents.too-many-warps", warps=sum(warps))
     tiles, ctas = block_registers(switch.agents[0].block), least_ctas_of(func)
-    shares = register_shares(
-        tiles, expected_registers(func), compute, sum(others) + warps, service_registers(switch), ctas
-    )
-    # Values beyond the registers that a thread can have would spill without further warps as well.
-    needed = min(tiles + LEAST_RESERVE, registers_per_thread(WARP_SIZE * compute, ctas))
+    shares = register_shares(tiles, expected_registers(func), *warps, service_registers(switch), ctas)
+    if needed is None:
+        # Values beyond the registers that a thread can have would spill without further warps as well.
+        needed = min(tiles + LEAST_RESERVE, registers_per_thread(WARP_SIZE * before, ctas))
     if needed > shares.most:
         raise CannotSpecialize(switch, "agents.too-few-registers", needed=needed, most=shares.most)
     return shares
 
 
-def give_further(
-    switch: AgentSwitchOp, func: aa.FuncOp, target: Target, counts: list[int], shares: RegisterShares
-) -> None:
-    """Gives the agents of a switch, whose last one is new, their warps and registers."""
-    narrow(switch.agents[-1], counts[-1])
-    give_warps(switch, func, target, counts, shares)
+class Room(NamedTuple):
+    """The warps of a CTA, the registers of a thread at its start, and the bytes of shared memory."""
+
+    warps: int
+    registers: int
+    bytes: int
+
+
+def check_ctas(place: Operation, func: aa.FuncOp, target: Target, alone: Room, beside: Room) -> None:
+    """Raises CannotSpecialize if an SM holds fewer CTAs `beside` a further agent than `alone`."""
+    least = least_ctas_of(func)
+    before, after = (
+        max(least, occupancy(target, WARP_SIZE * each.warps, each.registers, each.bytes).ctas)
+        for each in (alone, beside)
+    )
+    if after < before:
+        raise CannotSpecialize(place, "agents.fewer-ctas", alone=before, beside=after)
 
 
 def give_warps(
@@ -104,6 +149,32 @@ def give_warps(
     if shares.compute and target.has("setmaxnreg"):
         registers = [shares.compute] * compute + [shares.service] * (len(counts) - compute)
         switch.attributes["max_regs"] = DenseArrayAttr(i32, registers)
+
+
+def resident_ctas(func: aa.FuncOp, plan: LoadPlan, target: Target, in_boxes: bool) -> tuple[int, int]:
+    """The CTAs that an SM may hold with the plain schedule, and the CTAs that it is expected to hold with another
+    agent; at least one.  A thread gets no more registers than allow the SM the CTAs that it has to hold."""
+    threads, registers, least = threads_of(func), expected_registers(func), least_ctas_of(func)
+    # Rings are freed after their loops, pipes live as long as the kernel.
+    rings, budget = plan.beside, shared_budget(func, target)
+    for loop, pipes in plan.loops:
+        staged = [each for pipe in pipes for each in pipe.loads]
+        stages = loop.attributes[tileas.LOOP_SCHEDULE].stages  # type: ignore[attr-defined]
+        gone = {leaf.convert for each in staged for leaf in each.leaves} | {each.load for each in staged}
+        ring = stages * sum(each.stage_bytes for each in staged)
+        scratch = max(scratch_beside(loop, gone), scratch_before(loop, budget))
+        rings = max(rings, ring + ring_bytes(loop) + scratch)
+    held = plan.beside + sum(pipe.bytes for each in plan.loops for pipe in each.pipes)
+    together = threads + WARP_SIZE * loading_warps(func.kernel_spec.num_warps, in_boxes)
+    with_agents = registers
+    if plan.registers.compute:  # threads start with equal shares; the agent that computes changes its own later
+        together, with_agents = WARP_SIZE * plan.registers.warps, plan.registers.entry
+    few = round(registers * FEWER_REGISTERS)
+    alone, beside = (
+        occupancy(target, count, min(each, registers_per_thread(count, least)), shared)
+        for count, each, shared in ((threads, few, rings), (together, with_agents, held))
+    )
+    return max(1, alone.ctas), max(1, beside.ctas)
 
 
 def service_registers(switch: AgentSwitchOp) -> int:

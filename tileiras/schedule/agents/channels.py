@@ -1,31 +1,64 @@
-"""The pipes of a kernel that is split into agents: those of each plan, and the loops that use them."""
+"""Pipes between agents, made where a tile or a buffer crosses from one to the other.
+
+The kinds of a pipe's ends are a row of the protocol table (`targets/pipe_protocol.py`), from which signals, arrivals
+and fences follow.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import Builder, IntegerAttr, Operation, UnitAttr, Value, i32
-from tileiras.schedule.agents.load_plan import LoopPlan, PipePlan
 from tileiras.schedule.staging import StagedLoad
 from tileiras.schedule.tensor_boxes import ctas_of, descriptor_type
 from tileiras.targets.pipe_protocol import BOXES
 
+from .load_plan import LoopPlan, PipePlan
 
-class Ring:
-    """A pipe: the buffers of its stages, one for each load, and its two ends; `last`: the last loop that uses it."""
 
-    __slots__ = ("buffers", "consumer", "last", "producer")
+class Channel:
+    """A pipe: the buffers of its stages, and its two ends."""
+
+    __slots__ = ("buffers", "consumer", "producer")
+
+    def __init__(
+        self, builder: Builder, buffers: Sequence[Value], stages: int, kinds: tuple[str, str], ctas: int = 1,
+        groups: int = 1,
+    ) -> None:  # fmt: skip
+        """`ctas` CTAs fill each other's stages; `groups` warpgroups have mbarriers of their own."""
+        self.buffers = list(buffers)
+        self.producer, self.consumer = create_pipe(builder, buffers, stages, *kinds, ctas)
+        if groups > 1:
+            self.producer.defining_op.attributes["groups"] = IntegerAttr(groups, i32)  # type: ignore[union-attr]
+
+    def begin(self, builder: Builder, at: Mapping[Any, Value], fills: bool, **named: Any) -> Value:
+        """Waits for the next stage, an empty one for an agent that `fills` it and a full one for another; returns its
+        token."""
+        end, op = (self.producer, tileas.ProducerAcquireOp) if fills else (self.consumer, tileas.ConsumerWaitOp)
+        return builder.insert(op(end, at[self], **named)).results[0]
+
+    def end(self, builder: Builder, token: Value, at: dict[Any, Value], fills: bool, **named: Any) -> None:
+        """Signals that the stage is full, or empty, and moves the iterator to the next one."""
+        builder.insert((tileas.ProducerCommitOp if fills else tileas.ConsumerReleaseOp)(token, **named))
+        self.advance(builder, at)
+
+    def advance(self, builder: Builder, at: dict[Any, Value]) -> None:
+        at[self] = builder.insert(tileas.IncIterOp(at[self])).results[0]
+
+
+class Ring(Channel):
+    """The pipe of some loads, with a buffer for each; `last`: the last loop that uses it."""
+
+    __slots__ = ("last",)
 
     def __init__(self, plan: PipePlan, builder: Builder) -> None:
-        self.buffers = []
+        buffers = []
         for each in plan.loads:
             builder.location = each.load.location
-            buffer = tileas.AllocTensorOp(result=each.buffer_type(plan.stages))
-            self.buffers.append(builder.insert(buffer).results[0])
-        ctas = ctas_of(plan.loads)
-        ends = create_pipe(builder, self.buffers, plan.stages, plan.producer, plan.consumer, ctas)
-        self.producer, self.consumer = ends
+            buffers.append(builder.insert(tileas.AllocTensorOp(result=each.buffer_type(plan.stages))).results[0])
+        super().__init__(builder, buffers, plan.stages, (plan.producer, plan.consumer), ctas_of(plan.loads))
         self.last: Operation | None = None
 
 
@@ -98,9 +131,3 @@ class Pipes:
     def of(self, loop: Operation) -> Sequence[Pipe]:
         """The pipes of a loop's own loads."""
         return self._of_loops.get(loop, ())
-
-    def inside(self, op: Operation) -> list[Ring]:
-        """The rings of an operation that is a loop, and of those in it, in order."""
-        if not op.regions:
-            return []
-        return list(dict.fromkeys(pipe.ring for inner in op.walk() for pipe in self.of(inner)))

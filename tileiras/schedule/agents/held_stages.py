@@ -14,9 +14,9 @@ from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
 from tileiras.dialects.nv_tileas.pipes import ConsumerReleaseOp, ConsumerWaitOp, IncIterOp
 from tileiras.ir import Operation
-from tileiras.named_tuple import NamedTuple
 from tileiras.schedule.agents.slice import CannotSpecialize
 from tileiras.schedule.dependence_graph import readers_of
+from tileiras.support.named_tuple import NamedTuple
 from tileiras.targets.pipe_protocol import TENSOR_MEMORY
 
 

@@ -29,7 +29,6 @@ from tileiras.ir import Operation, Pure, Value
 from tileiras.layout.arena import ARENA_ALIGNMENT, aligned_to
 from tileiras.layout.encoding import is_in_shared
 from tileiras.layout.tensor_memory import COLUMNS, LANES
-from tileiras.named_tuple import NamedTuple
 from tileiras.reasons import Reason
 from tileiras.resources.agent_registers import (
     BESIDE_ACCUMULATORS,
@@ -51,12 +50,15 @@ from tileiras.resources.shared_memory import (
     scratch_bytes,
     shared_budget,
 )
+from tileiras.schedule.agents.budget import FURTHER_WARPS
+from tileiras.schedule.agents.partition import unmark
 from tileiras.schedule.agents.slice import CannotSpecialize, ProducerSlice
 from tileiras.schedule.materialize.scale_columns import columns_of_scales, turns_of_stages
 from tileiras.schedule.plain import DEFAULT_STAGES
 from tileiras.schedule.schedule_analysis import analysis_of, is_published
 from tileiras.schedule.staging import StagedLoad, staged_load
 from tileiras.schedule.tensor_boxes import box_refusal, comes_in_boxes, consumer_kind, ctas_of, is_multicast, keep_apart
+from tileiras.support.named_tuple import NamedTuple
 from tileiras.targets import CopyAtom, Target, find_copy_atom, mma_atom, registers_per_thread
 from tileiras.targets.pipe_protocol import BOXES, PIPE_PROTOCOLS, RUNS, WARPGROUPS
 from tileiras.targets.sm import MAX_THREADS_PER_CTA, WARP_SIZE
@@ -65,9 +67,6 @@ if TYPE_CHECKING:
     from tileiras.dialects import nv_tileaa as aa
 
 LEAST_STAGES = 2
-
-DOT_WARPS = 1
-"""One thread issues all dots of an agent that multiplies."""
 
 
 class PipePlan:
@@ -166,6 +165,7 @@ def leave_plain(loops: list[scf.ForOp], target: Target) -> None:
         loop.attributes[tileas.LOOP_SCHEDULE] = tileas.LoopScheduleAttr(kind, stages)
         for op in list(loop.body.block.operations):
             op.attributes.pop(tileas.STAGES, None)
+            unmark([op])
             if tileas.RUNS_AHEAD in op.attributes and tileas.AHEAD_ATOM in op.attributes and atom is not None:
                 staged = staged_load(op, loop, atom)  # type: ignore[arg-type]
                 if staged is None or box_refusal(staged, loop):
@@ -331,7 +331,8 @@ def _registers(func: aa.FuncOp, staged: list[StagedLoad]) -> RegisterShares:
     gone |= {view for each in staged for view in _views(each.load.data) if _lead_to(view, gone)}
     tiles = block_registers(func.body.blocks[0], gone)
     pointers = any(isinstance(each.load, tileas.LoadOp) for each in staged)
-    others = loading_warps(compute, all(map(comes_in_boxes, staged))) + (DOT_WARPS if pairs_need_dot_agent(func) else 0)
+    others = loading_warps(compute, all(map(comes_in_boxes, staged)))
+    others += FURTHER_WARPS if pairs_need_dot_agent(func) else 0
     expected, ctas = expected_registers(func), least_ctas_of(func)
     shares = register_shares(
         tiles, expected, compute, others, POINTER_COPIES if pointers else TILED_COPIES, ctas

@@ -15,8 +15,8 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.resources.agent_registers import POINTER_COPIES, TILED_COPIES, loading_warps, register_shares
 from tileiras.resources.limits import RESERVE
+from tileiras.schedule.agents.budget import resident_ctas
 from tileiras.schedule.agents.load_plan import LoadPlan, LoopPlan, plan_loads
-from tileiras.schedule.agents.resident_ctas import resident_ctas
 from tileiras.schedule.agents.slice import CannotSpecialize
 from tileiras.schedule.dependence_graph import LoopGraph
 from tileiras.schedule.induction_variable import trip_count

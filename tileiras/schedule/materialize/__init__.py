@@ -1,5 +1,5 @@
 """Rewrites loops as their schedules say: rings of buffers with asynchronous copies, prefetch in registers."""
 
-from tileiras.lazy import lazy_names
+from tileiras.support.lazy import lazy_names
 
 __getattr__ = lazy_names(__name__, globals())

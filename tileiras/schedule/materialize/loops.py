@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from tileiras.analysis.copied_loads import LOADS, loads_of
+from tileiras.analysis.function_pass import FunctionPass
 from tileiras.diagnostics import DiagnosticEngine
+from tileiras.diagnostics.remarks import Remark
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
 from tileiras.dialects.nv_tileas import names
 from tileiras.reasons import Reason
-from tileiras.remarks import Remark
 from tileiras.schedule.induction_variable import can_look_ahead
 from tileiras.schedule.schedule_analysis import withdraw
 from tileiras.targets import CopyAtom, Target, find_copy_atom
@@ -21,6 +23,10 @@ from .single_buffer import refill_single_buffers
 from .software_pipeline import pipeline
 from .stream_ring import stream
 from .unspecialized import pipeline_in_stages
+
+if TYPE_CHECKING:
+    from tileiras.ir import Operation
+    from tileiras.ir.pass_manager import PassContext
 
 Rewrite = Callable[[scf.ForOp, Sequence[tileas.Load], int, "CopyAtom | None"], bool]
 
@@ -33,6 +39,27 @@ REWRITES: Mapping[str, Rewrite] = {
 whether it could; `atom` copies asynchronously to shared memory, None if the target has no such instruction.  Loads that
 were to go to an agent of their own have gone there, or run ahead in a ring."""
 
+
+class UnspecializedPipeline(FunctionPass):
+    name = "tileas-unspecialized-pipeline"
+    optional = True
+    schedules = True
+    requires = "SCHEDULED"
+    needs = "schedules"
+    establishes = "buffers and asynchronous copies, or loop-carried tiles, for loads that run ahead"
+    keeps = "values, token order, other loops"
+
+    def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
+        if any(map(_is_to_change, func.walk())):
+            materialize_loops(func, gpu, context.engine)
+
+
+def _is_to_change(op: Operation) -> bool:
+    """Whether an operation is a loop with a schedule other than serial, or a load that runs ahead."""
+    schedule = op.attributes.get(tileas.LOOP_SCHEDULE)
+    if schedule is None:
+        return tileas.RUNS_AHEAD in op.attributes
+    return isinstance(schedule, tileas.LoopScheduleAttr) and schedule.kind != tileas.SERIAL
 
 
 def materialize_loops(func: aa.FuncOp, target: Target, engine: DiagnosticEngine | None = None) -> None:

@@ -20,10 +20,10 @@ from tileiras.dialects import arith, scf
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import Block, Builder, DenseElementsAttr, Operation, Region, TensorType, Value
-from tileiras.named_tuple import NamedTuple
 from tileiras.resources.registers import exceeds, words
 from tileiras.schedule.induction_variable import LoopCounter
 from tileiras.schedule.staging import addresses_follow, joined, rematerialized, tokens_from_outside
+from tileiras.support.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from tileiras.targets import CopyAtom

@@ -21,9 +21,9 @@ from tileiras.dialects.arith import constant_integer
 from tileiras.dialects.arith.build import binary, integer
 from tileiras.ir import Block, Builder, Operation, Region, Value
 from tileiras.layout.encoding import is_in_shared
-from tileiras.named_tuple import NamedTuple
 from tileiras.schedule.dependence_graph import Wait
 from tileiras.schedule.induction_variable import LoopCounter, trip_count
+from tileiras.support.named_tuple import NamedTuple
 
 WaitsOf = Callable[[scf.ForOp], "tuple[Wait, ...] | None"]
 """Loop -> the dependences between its operations."""

@@ -15,7 +15,7 @@ from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import TensorType, Value, i32
 from tileiras.layout.encoding import is_in_shared, with_layout
 from tileiras.layout.tensor_memory import LANES, raw_layout, scale_columns, scale_places
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.named_tuple import NamedTuple
 from tileiras.targets import mma_atom
 
 

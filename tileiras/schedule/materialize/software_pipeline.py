@@ -28,11 +28,11 @@ from tileiras.dialects.arith.build import binary, compare, integer
 from tileiras.ir import Attribute, Block, Builder, IntegerAttr, Operation, Region, Value, i32
 from tileiras.layout import LinearLayout
 from tileiras.layout.encoding import layout_of, with_layout
-from tileiras.named_tuple import NamedTuple
 from tileiras.schedule.induction_variable import LoopCounter, end_no_earlier
 from tileiras.schedule.schedule_analysis import slot_attributes
 from tileiras.schedule.staging import StagedLoad, erase_unused, joined, read_in, rematerialized, staged_load, start_copy
 from tileiras.schedule.tensor_boxes import comes_in_boxes
+from tileiras.support.named_tuple import NamedTuple
 from tileiras.targets import CopyAtom
 
 from .box_ring import BoxRing, following, rings_of

@@ -26,10 +26,10 @@ from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.arith.build import binary, compare, integer
 from tileiras.ir import Block, Builder, IntegerAttr, Operation, Region, UnitAttr, Value, i32
 from tileiras.layout.encoding import encode, layout_of
-from tileiras.named_tuple import NamedTuple
 from tileiras.schedule.induction_variable import LoopCounter, end_no_earlier
 from tileiras.schedule.staging import joined
 from tileiras.schedule.streams import Stream, stream_of
+from tileiras.support.named_tuple import NamedTuple
 from tileiras.targets import CopyAtom
 
 

@@ -11,7 +11,7 @@ from tileiras.ir import Block, Operation, Value
 from tileiras.layout.accumulators import continues, reads_a_in_tensor_memory
 from tileiras.layout.encoding import with_layout
 from tileiras.layout.tensor_memory import accumulator_layout, operand_layout
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.named_tuple import NamedTuple
 from tileiras.targets import mma_atom
 
 

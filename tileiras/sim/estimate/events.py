@@ -11,8 +11,8 @@ import functools
 
 import numpy as np
 
-from tileiras.named_tuple import NamedTuple
 from tileiras.sim.emulator.launch.recording import Multiply, Operation
+from tileiras.support.named_tuple import NamedTuple
 
 SECTOR = 32
 """Bytes of an L2 transfer (CUDA C++ Programming Guide, "Global Memory")."""

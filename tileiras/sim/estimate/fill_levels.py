@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from tileiras.named_tuple import NamedTuple
 from tileiras.sim.estimate.in_flight import Mbarrier, Outcome
 from tileiras.sim.estimate.result import Pipe
+from tileiras.support.named_tuple import NamedTuple
 
 _BYTES = 8
 """Of an mbarrier (PTX ISA, "Size and alignment of mbarrier object")."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tileiras.named_tuple import NamedTuple
 from tileiras.sim.emulator.launch.recording import Multiply
 from tileiras.sim.estimate.events import Recording
 from tileiras.sim.estimate.units import TITLES
+from tileiras.support.named_tuple import NamedTuple
 from tileiras.targets.rates import Gpu
 
 _SHARED = ("l2", "dram")

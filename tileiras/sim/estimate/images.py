@@ -18,8 +18,8 @@ from tileiras.codegen.machine_code import MachineCode, read
 from tileiras.codegen.object_file import Cubin
 from tileiras.diagnostics import CompileError, Diagnostic, ExitCode
 from tileiras.ir.encoding import encoded
-from tileiras.named_tuple import NamedTuple
 from tileiras.sim.emulator.launch.emulation import launched_kernel
+from tileiras.support.named_tuple import NamedTuple
 from tileiras.targets.rates import Gpu
 from tileiras.targets.requirements import split
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import prod
 
-from tileiras.named_tuple import NamedTuple
 from tileiras.sim.estimate.events import Access, ClusterTrace
 from tileiras.sim.estimate.in_flight import Outcome
+from tileiras.support.named_tuple import NamedTuple
 
 
 class Section(NamedTuple):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from tileiras.codegen.machine_code import Instruction
-from tileiras.named_tuple import NamedTuple
 from tileiras.sim.estimate.machine_blocks import UNITS, MachineBlock
+from tileiras.support.named_tuple import NamedTuple
 from tileiras.targets.rates import SHARED_PIPES, SUB_CORES, Gpu
 
 WARP = 32

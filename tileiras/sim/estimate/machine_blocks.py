@@ -11,7 +11,7 @@ from collections.abc import Collection
 from statistics import median_low
 
 from tileiras.codegen.machine_code import INSTRUCTION_BYTES, Instruction, MachineCode
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.named_tuple import NamedTuple
 
 BRANCHES = frozenset({"BRA", "BRX", "BRXU", "EXIT", "RET", "JMP", "JMX"})
 

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from tileiras.codegen.machine_code import INSTRUCTION_BYTES
-from tileiras.named_tuple import NamedTuple
 from tileiras.sim.emulator.launch.emulation import launch_shapes
 from tileiras.sim.emulator.rules import RULES
 from tileiras.sim.errors import SimulationError

@@ -13,11 +13,11 @@ from collections import Counter
 from collections.abc import Collection
 
 from tileiras.codegen.machine_code import MachineCode
-from tileiras.named_tuple import NamedTuple
 from tileiras.sim.errors import SimulationError
 from tileiras.sim.estimate.events import Event, PtxBlock, WarpTrace
 from tileiras.sim.estimate.machine_blocks import ALWAYS, BRANCHES, EFFECTS, JUMP, MachineBlock, is_added, prepare
 from tileiras.sim.estimate.traced_events import TracedEvents
+from tileiras.support.named_tuple import NamedTuple
 
 _FAR = 1 << 60
 _LOOKED_AT = 8

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tileiras.diagnostics import counted
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.named_tuple import NamedTuple
 from tileiras.sim.estimate import uncertainty
 from tileiras.sim.estimate.uncertainty import Needs
 from tileiras.targets import rates
@@ -179,7 +179,7 @@ class Estimate(NamedTuple):
 
     def _repr_html_(self) -> str:
         """HTML for notebooks."""
-        from tileiras.html_table import table
+        from tileiras.support.html_table import table
 
         busy = sorted(self.utilization.items(), key=lambda each: (-each[1], each[0]))[:6]
         held = self.occupancy

@@ -14,7 +14,7 @@ from math import prod
 
 import numpy as np
 
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.named_tuple import NamedTuple
 
 _BENT = 0.1
 """Deviation of work from the line between its neighbours, as a share of the difference along the axis."""

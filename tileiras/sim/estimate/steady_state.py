@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import lcm
 
-from tileiras.named_tuple import NamedTuple
 from tileiras.sim.emulator.launch.recording import BlockBarrier, PhaseWait
 from tileiras.sim.estimate.events import ClusterTrace, WarpTrace
+from tileiras.support.named_tuple import NamedTuple
 
 LEAST_ITERATIONS = 8
 """Loops with fewer iterations are replayed whole."""

@@ -13,11 +13,11 @@ from math import exp, prod
 
 import numpy as np
 
-from tileiras.named_tuple import NamedTuple
 from tileiras.sim.emulator.launch.recording import Copy
 from tileiras.sim.estimate import sampling
 from tileiras.sim.estimate.events import SECTOR, Access, ClusterTrace, Recording, sectors_of
 from tileiras.sim.estimate.sampling import Sampled
+from tileiras.support.named_tuple import NamedTuple
 
 _SHARED = 0.5
 """Share of a cluster's footprint in an allocation that another cluster has to touch for the two to count as sharing

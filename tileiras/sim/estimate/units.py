@@ -9,9 +9,9 @@ from math import exp
 
 import numpy as np
 
-from tileiras.named_tuple import NamedTuple
 from tileiras.sim.emulator.launch.recording import Copy
 from tileiras.sim.estimate.events import LINE, SECTOR, Access
+from tileiras.support.named_tuple import NamedTuple
 from tileiras.targets.rates import SHARED_PIPES, SUB_CORES, Gpu
 
 BIN = 128

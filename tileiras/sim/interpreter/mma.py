@@ -43,11 +43,18 @@ def mmaf(machine: Machine, op: cuda_tile.MmaFOp):
 
 @meaning("mmaf_scaled")
 def mmaf_scaled(machine: Machine, op: cuda_tile.MmaFScaledOp):
+    """Elements with a negative scale are undefined: matrix instructions read f8E4M3FN scales as `ue4m3`, which has no
+    sign (PTX ISA, "Block Scaling"), and targets without such instructions multiply by the signed number."""
     lhs, rhs, acc, lhs_scale, rhs_scale = (machine[value] for value in op.operands)
     left, right = lhs.astype(np.float64), rhs.astype(np.float64)
     left = left * np.repeat(lhs_scale.astype(np.float64), lhs.shape[-1] // lhs_scale.shape[-1], axis=-1)
     right = right * np.repeat(rhs_scale.astype(np.float64), rhs.shape[-2] // rhs_scale.shape[-2], axis=-2)
-    return _accumulate(left, right, acc, op.operands[2].type.element_type.keyword)
+    result = _accumulate(left, right, acc, op.operands[2].type.element_type.keyword)
+    negative = [scale.astype(np.float64) < 0 for scale in (lhs_scale, rhs_scale)]
+    if not any(each.any() for each in negative):
+        return result
+    rows, columns = negative[0].any(-1)[..., :, None], negative[1].any(-2)[..., None, :]
+    return undefine(result, rows | columns, op.operands[2].type.element_type)
 
 
 @meaning("mmai")

@@ -193,7 +193,7 @@ def _rational(name: str, operands: list[np.ndarray], mode: str) -> np.ndarray:
     exactly."""
     arrays = np.broadcast_arrays(*(np.asarray(x, np.float64) for x in operands))
     native, _, exact = _OPERATIONS[name]
-    result = np.array(native(*arrays))
+    result = np.array(native(*arrays), order="C")
     flat = result.reshape(-1)
     for position, numbers in enumerate(zip(*(a.reshape(-1).tolist() for a in arrays))):
         if not np.isfinite(numbers).all():

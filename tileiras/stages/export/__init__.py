@@ -15,17 +15,22 @@ import threading
 from typing import Any, Callable, Iterator, Mapping
 
 import tileiras
-from tileiras import extras, stages
+from tileiras import stages
 from tileiras.diagnostics import CompileError, Diagnostic, ExitCode, Severity
 from tileiras.inputs import FILE, FOLDER, UNSEEN, VARIABLE, Input, kinds, places, with_title
 from tileiras.ir import FileLineColLoc
 from tileiras.ir.encoding import check_encoding
-from tileiras.lazy import lazy_names
 from tileiras.stages import StageContext, StageOptions, StageResult
+from tileiras.support import extras
+from tileiras.support.lazy import lazy_names
+from tileiras.targets.cpu import is_cpu
 
 from . import loaded
 from .events import record
 from .recording import Recording
+
+GPU_OF_CPUS = "sm_100"
+"""The GPU that the front end is given for a CPU: one that has all element types."""
 
 EXPORT_NAME = "TILEIRAS_EXPORT"
 
@@ -305,7 +310,7 @@ def export_requests(
                     kernel,
                     signatures,
                     output,
-                    gpu_code=options.gpu_name,
+                    gpu_code=GPU_OF_CPUS if is_cpu(options.gpu_name) else options.gpu_name,
                     output_format="tileir_bytecode",
                     bytecode_version=options.bytecode_version or _newest_version(),
                 )
@@ -319,10 +324,13 @@ def _newest_version() -> str | None:
     """The newest version of the format that the front end writes and the compiler reads: operations and options of
     kernels need their version or a newer one.  None leaves the choice to a front end that has other names for them."""
     try:
+        import cuda.tile._compile as front_end
         from cuda.tile._bytecode import BytecodeVersion
     except ImportError:
         return None
-    known = {member.as_string() for member in BytecodeVersion}
+    # Newer front ends have versions for development only besides those of releases.
+    released = getattr(front_end, "_all_bytecode_versions", lambda: BytecodeVersion)
+    known = {member.as_string() for member in released()}
     newest_first = reversed(tileiras.bytecode.versions.SUPPORTED)
     return next((str(version) for version in newest_first if str(version) in known), None)
 

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Mapping
 from types import FrameType
 from typing import Any
 
-from tileiras.files import read_if_there
 from tileiras.inputs import FILE, FOLDER, LIBRARY
+from tileiras.support.files import read_if_there
 
 from . import frames, wrappers
 from .recording import A_PROCESS, A_SOCKET, Recording, activate, is_active, notify, path_text

@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tileiras.diagnostics import CompileError, with_lines
-from tileiras.named_tuple import NamedTuple
 from tileiras.stages import StageContext, StageOptions
 from tileiras.stages.export import PROCESS, Place, checked_signature, export_requests, load_front_end
+from tileiras.support.named_tuple import NamedTuple
 
 
 class Exported(NamedTuple):

@@ -31,7 +31,7 @@ from tileiras.inputs import (
     kinds,
     places,
 )
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.named_tuple import NamedTuple
 
 from . import frames
 from .loaded import Hidden

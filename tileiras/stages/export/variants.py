@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tileiras.diagnostics import CompileError, ExitCode
-from tileiras.named_tuple import NamedTuple
 from tileiras.stages import StageContext, StageOptions
+from tileiras.support.named_tuple import NamedTuple
 
 from . import PROCESS, Place, _export_lines, _imported, _parameter_names, _requests, export_requests, load_front_end
 from .signatures import slot_names

@@ -13,6 +13,6 @@
 Rows whose `chosen` is False are described, but no pass chooses them yet.
 """
 
-from tileiras.lazy import lazy_names
+from tileiras.support.lazy import lazy_names
 
 __getattr__ = lazy_names(__name__, globals())

@@ -8,7 +8,7 @@ powers of two, as tiles are; the least N of each M is CUTLASS's (SM100_MMA_*_SS,
 
 from __future__ import annotations
 
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.named_tuple import NamedTuple
 
 from .rows import PAIR, Executor, Major, MmaAtom, Operand, Ordering, ScaledMmaAtom, SharedTile, TensorTile
 

@@ -7,7 +7,7 @@ on sm_90 and on every later chip).
 
 from __future__ import annotations
 
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.named_tuple import NamedTuple
 
 from .rows import Basis, Fragment, Major, MmaAtom, Ordering, SharedTile
 

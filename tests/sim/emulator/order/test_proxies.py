@@ -101,6 +101,42 @@ def test_lanes_of_a_warp_fence_one_after_the_other(kernel, use):
         emulate(kernel(body.replace("REST", ""), (".u64",)), "k", 1, [np.zeros(16, np.uint32)])
 
 
+# Warp 1 writes a tile and releases it to warp 0, which copies it to global memory.
+RELEASE_AND_COPY = """
+    .shared .align 16 .b8 tile[128]; .shared .align 8 .b8 full[8]; mov.u32 %r2, tile; mov.u32 %r3, full;
+    mov.u32 %r1, %tid.x; setp.lt.u32 %p3, %r1, 32; setp.ne.u32 %p1, %r1, 0; @%p1 bra READY;
+    mbarrier.init.shared.b64 [%r3], 32; fence.mbarrier_init.release.cluster; READY: bar.sync 0;
+    @%p3 bra COPY;
+    and.b32 %r5, %r1, 31; shl.b32 %r5, %r5, 2; add.u32 %r5, %r5, %r2; st.shared.u32 [%r5], %r1;
+    BEFORE mbarrier.arrive.shared.b64 _, [%r3]; BEHIND bra.uni DONE;
+    COPY: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r3], 0; @!%p2 bra COPY;
+    HERE @%p1 bra DONE;
+    cp.async.bulk.global.shared::cta.bulk_group [%a0], [%r2], 128; cp.async.bulk.commit_group;
+    cp.async.bulk.wait_group 0;
+    DONE:
+"""
+FENCE = "fence.proxy.async.shared::cta;"
+
+
+@pytest.mark.parametrize("place", ["BEFORE", "HERE"])
+def test_a_fence_before_the_release_or_behind_the_acquire_orders_the_proxies(kernel, place):
+    out = np.zeros(32, np.uint32)
+    body = RELEASE_AND_COPY.replace(place, FENCE)
+    for other in ("BEFORE", "BEHIND", "HERE"):
+        body = body.replace(other, "")
+    for seed in (None, 0, 1):
+        emulate(kernel(body, (".u64",), threads=64), "k", 1, [out], seed=seed)
+    assert (out == np.arange(32, 64)).all()
+
+
+def test_a_fence_behind_the_release_orders_nothing(kernel):
+    """Neither the writer's own, nor one by another thread that the copying thread does not come behind."""
+    body = RELEASE_AND_COPY.replace("BEFORE", "").replace("HERE", "bar.warp.sync -1; bar.warp.sync -1;")
+    for late in (body.replace("BEHIND", FENCE), body.replace("BEHIND", f"{FENCE} bar.warp.sync -1;")):
+        with pytest.raises(EmulationError, match="no fence.proxy.async between"):
+            emulate(kernel(late, (".u64",), threads=64), "k", 1, [np.zeros(32, np.uint32)])
+
+
 def test_rules_are_waived_by_name(kernel):
     ptx = kernel(".shared .align 8 .b8 full[8]; mov.u32 %r3, full; mbarrier.inval.shared.b64 [%r3];")
     with pytest.raises(EmulationError, match="a transaction barrier that is not initialised"):

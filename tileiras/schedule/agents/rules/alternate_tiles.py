@@ -21,8 +21,8 @@ from tileiras.dialects import scf
 from tileiras.dialects.nv_tileas.agents import AgentSwitchOp, YieldOp
 from tileiras.dialects.nv_tileas.pipes import CreatePipelineOp, PipelineIteratorType
 from tileiras.ir import Block, MemoryRead, MemoryWrite, Operation, Region, TensorType, Terminator, Value
-from tileiras.named_tuple import NamedTuple
 from tileiras.schedule.agents.slice import AgentSlice, CannotSpecialize
+from tileiras.support.named_tuple import NamedTuple
 
 _ON_PIPES = (
     tileas.ConsumerWaitOp, tileas.ConsumerReleaseOp, tileas.ProducerAcquireOp, tileas.ProducerCommitOp,

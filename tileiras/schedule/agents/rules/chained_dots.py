@@ -22,9 +22,9 @@ from tileiras.dialects.nv_tileas.pipes import ConsumerReleaseOp, ConsumerWaitOp,
 from tileiras.ir import Block, BlockArgument, Operation, TensorType, Value
 from tileiras.layout.encoding import is_in_shared
 from tileiras.layout.tensor_memory import COLUMNS, LANES
-from tileiras.named_tuple import NamedTuple
 from tileiras.schedule.agents.held_stages import HeldStages, held_stages
 from tileiras.schedule.agents.slice import AgentSlice, CannotSpecialize, is_inside
+from tileiras.support.named_tuple import NamedTuple
 from tileiras.targets import mma_atom
 from tileiras.targets.pipe_protocol import TENSOR_MEMORY
 from tileiras.targets.sm import WARPGROUP
@@ -83,18 +83,16 @@ class ChainedPlan(NamedTuple):
     fixed: list[FixedOperand]
     held: HeldStages
     slice: AgentSlice
-    takes_turns: bool
+    shares_columns: bool
     """Whether the tiles that threads store for a dot occupy the columns of the scores that they are computed from."""
     groups: int
     """The number of warpgroups that compute, each with rows of its own."""
 
 
-def plan_chained_dots(func: aa.FuncOp, switch: AgentSwitchOp) -> ChainedPlan | None:
-    """The plan for the dots of the first agent of a switch, which computes; None where threads do not compute
-    between dots in loops.  Raises CannotSpecialize, with the reason."""
-    program = switch.agents[0].block
-    inside = [op for outer in program.operations for op in outer.walk()]
-    dots: list[Any] = [op for op in inside if isinstance(op, tileas.TensorDotOp)]
+def plan_chained_dots(func: aa.FuncOp, switch: AgentSwitchOp, dots: list[Any]) -> ChainedPlan | None:
+    """The plan for dots of the first agent of a switch, which computes; None where threads do not compute between them.
+    Raises CannotSpecialize, with the reason."""
+    inside = [op for outer in switch.agents[0].operations for op in outer.walk()]
     loops: dict[Any, list[Any]] = {}
     for dot in dots:
         loops.setdefault(dot.parent_op, []).append(dot)
@@ -109,7 +107,7 @@ def plan_chained_dots(func: aa.FuncOp, switch: AgentSwitchOp) -> ChainedPlan | N
     copies = [op for each in found for op in (*each.fixed, *each.moved) if isinstance(op, tileas.CopyOp)]
     held = held_stages(inside, loops, copies, {op for each in found for op in each.moved})
     groups = _groups(switch.warps(func.kernel_spec.num_warps)[0], found)
-    takes_turns = _take_turns(func, groups, found)
+    shares_columns = _shares_columns(func, groups, found)
     needed = AgentSlice(switch, set(func.body.blocks[0].operations))
     for each in found:
         needed.take(each.loop, _taken(each))
@@ -123,7 +121,7 @@ def plan_chained_dots(func: aa.FuncOp, switch: AgentSwitchOp) -> ChainedPlan | N
     for release in held.releases:
         needed.take(release, [])
     needed.close()
-    return ChainedPlan(found, fixed, held, needed, takes_turns, groups)
+    return ChainedPlan(found, fixed, held, needed, shares_columns, groups)
 
 
 def _groups(warps: int, loops: list[ChainedLoop]) -> int:
@@ -137,7 +135,7 @@ def _groups(warps: int, loops: list[ChainedLoop]) -> int:
     return groups
 
 
-def _take_turns(func: aa.FuncOp, groups: int, loops: list[ChainedLoop]) -> bool:
+def _shares_columns(func: aa.FuncOp, groups: int, loops: list[ChainedLoop]) -> bool:
     """Whether each A has to occupy the columns of the accumulator that it is computed from.  Both have columns for the
     whole kernel; loops of one kind share theirs.
 

@@ -34,17 +34,19 @@ from typing import TYPE_CHECKING
 from tileiras.analysis.agents import least_ctas_of
 from tileiras.analysis.dots_in_flight import is_of_tensor_memory, is_of_warpgroups
 from tileiras.diagnostics import DiagnosticEngine
+from tileiras.diagnostics.remarks import Remark
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
+from tileiras.dialects.nv_tileas.attributes import LOAD
 from tileiras.ir import IntegerAttr, Operation, i32
 from tileiras.layout.accumulators import reads_a_in_tensor_memory
 from tileiras.layout.tensor_memory import COLUMNS
 from tileiras.reasons import Reason
-from tileiras.remarks import Remark
 from tileiras.resources.expected_registers import expected_registers
 from tileiras.resources.limits import threads_of
+from tileiras.schedule.agents.budget import resident_ctas
 from tileiras.schedule.agents.load_plan import LoadPlan, LoopPlan, leave_plain, pairs_need_dot_agent, plan_loads
-from tileiras.schedule.agents.resident_ctas import resident_ctas
+from tileiras.schedule.agents.partition import mark
 from tileiras.schedule.agents.slice import CannotSpecialize
 from tileiras.schedule.cost_model import nested_cost, operation_cost
 from tileiras.schedule.induction_variable import trip_count
@@ -95,6 +97,7 @@ def specialize_loops(
         return False
     for each in plan.loops:
         each.loop.attributes[tileas.LOOP_SCHEDULE] = tileas.LoopScheduleAttr(tileas.WARP_SPECIALIZE, each.stages)
+        mark((staged.load for pipe in each.pipes for staged in pipe.loads), LOAD)
         if each.loop in single:
             _mark_stages(each, engine)
     if engine is not None:

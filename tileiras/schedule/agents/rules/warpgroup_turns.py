@@ -15,32 +15,51 @@ until all have computed the operands of the next dots.  A turn begins before the
 after the first ones of the next.  (FlashAttention-3 orders its warpgroups in this way.)
 
 During its turn a warpgroup may wait for copies into a stage, but not for any operation of another warpgroup after the
-beginning of that one's turn: a loop with barriers of the agent in it has no turns.  `analysis/pipe_model.py` explores
+beginning of that one's turn: a loop with barriers of the agent in it has no turns.  `analysis/pipes/model.py` explores
 every interleaving.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from tileiras.analysis.function_pass import FunctionPass
 from tileiras.analysis.warpgroup_turns import warps_of
 from tileiras.diagnostics import DiagnosticEngine
+from tileiras.diagnostics.remarks import Remark
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
 from tileiras.dialects.nv_tileas.agents import AgentSwitchOp
 from tileiras.ir import Block, Builder, IntegerAttr, Location, Operation, UnitAttr, i32
-from tileiras.named_tuple import NamedTuple
 from tileiras.reasons import Reason
-from tileiras.remarks import Remark
 from tileiras.schedule.cost_model import operation_cost
 from tileiras.schedule.resource_table import Unit, resources
+from tileiras.support.named_tuple import NamedTuple
 from tileiras.targets import Target
 from tileiras.targets.sm import NAMED_BARRIERS, WARPGROUP
+
+if TYPE_CHECKING:
+    from tileiras.ir.pass_manager import PassContext
 
 LEAST_SHARE = 0.1
 """The least share that the threads' computation between a loop's dots has of the cycles of these dots: less
 leaves no time that other dots could fill."""
+
+
+class OrderWarpgroups(FunctionPass):
+    name = "tileas-order-warpgroups"
+    optional = True
+    schedules = True
+    requires = "SYNCHRONIZED"
+    needs = "asynchronous dots and their waits; all barriers where they will be"
+    establishes = "`async.wait_turn` and `async.end_turn` in agents of several warpgroups"
+    keeps = "all other operations"
+
+    def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
+        if gpu.has("wgmma"):
+            for switch in [op for op in func.walk() if isinstance(op, AgentSwitchOp)]:
+                order_warpgroups(func, switch, gpu, context.engine)
 
 
 class _Turn(NamedTuple):

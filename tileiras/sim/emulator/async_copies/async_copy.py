@@ -18,7 +18,6 @@ from ..ptx.decoder import Decoder, Instruction, Modifiers, instruction
 from ..ptx.module import Immediate, Register
 from ..ptx.types import PRED, U32, U64
 from .barrier_objects import barrier_cell, change_counts, complete
-from .bulk_copy import decode_bulk
 
 if TYPE_CHECKING:
     from ..launch.scheduler import Batch
@@ -133,39 +132,27 @@ def land(group: WarpGroup, before: np.ndarray | None) -> None:
     group.async_copies = [each for each in group.async_copies if not each.land(group, group.mask, before)]
 
 
-@instruction("cp")
-def decode_cp(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
-    reduces = bool(modifiers.take("reduce"))
-    if not modifiers.take("async") or reduces and "bulk" not in modifiers.names:
-        raise decoder.unsupported()
-    if modifiers.take("mbarrier"):
-        _decode_arrival(decoder, item, modifiers)
-        return
-    if modifiers.take("bulk"):
-        decode_bulk(decoder, item, modifiers, reduces)
-        return
-    if modifiers.take("commit_group"):
-        decoder.operands(0)
-        decoder.emit(lambda group: _commit(group, item))
-        return
-    if modifiers.take("wait_all"):
-        decoder.operands(0)
-        decoder.emit(lambda group: _wait(group, item, None, 0))
-        return
-    if modifiers.take("wait_group"):
-        (count,) = decoder.operands(1)
-        if not isinstance(count, Immediate):
-            raise decoder.error("the group count is not a constant")
-        left = int(count.value)
-        decoder.emit(lambda group: _wait(group, item, group.async_groups - left, left))
-        return
-    _copy(decoder, item, modifiers)
+@instruction("cp.async.commit_group")
+def decode_commit(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
+    decoder.operands(0)
+    decoder.emit(lambda group: _commit(group, item))
 
 
-def _decode_arrival(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
+@instruction("cp.async.wait_all")
+def decode_wait_all(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
+    decoder.operands(0)
+    decoder.emit(lambda group: _wait(group, item, None, 0))
+
+
+@instruction("cp.async.wait_group")
+def decode_wait_group(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
+    left = decoder.group_count()
+    decoder.emit(lambda group: _wait(group, item, group.async_groups - left, left))
+
+
+@instruction("cp.async.mbarrier.arrive")
+def decode_arrival(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
     """PTX ISA, "cp.async.mbarrier.arrive": without `.noinc` the phase waits for one more arrival."""
-    if not modifiers.take("arrive"):
-        raise decoder.unsupported()
     counted = not modifiers.take("noinc")
     modifiers.take("b64")
     space = "shared" if modifiers.take("shared", "shared::cta") else "generic"
@@ -207,7 +194,8 @@ def _commit(group: WarpGroup, item: Instruction) -> None:
         group.async_groups = np.where(mask, group.async_groups + 1, group.async_groups)
 
 
-def _copy(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
+@instruction("cp.async")
+def decode_copy(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
     modifiers.take("ca", "cg")
     if not modifiers.take("shared", "shared::cta", "shared::cluster") or not modifiers.take("global"):
         raise decoder.unsupported()

@@ -15,7 +15,7 @@ from ..memory.accesses import Access, resolve
 from ..memory.atomics import operation_of
 from ..memory.loads import address_slot, note_granule
 from ..order.races import differ
-from ..ptx.decoder import Decoder, Instruction, Modifiers
+from ..ptx.decoder import Decoder, Instruction, Modifiers, instruction
 from ..ptx.module import Group, Immediate
 from ..ptx.types import TYPES, U16, U32, U64, PtxType
 from .barrier_objects import barrier_cell, note_arrivals
@@ -28,7 +28,7 @@ from .landing import (
     ranks_of,
     read_together,
 )
-from .tensor_copy import REDUCTIONS, decode_tensor
+from .tensor_copy import REDUCTIONS
 
 if TYPE_CHECKING:
     from ..launch.warps import WarpGroup
@@ -40,26 +40,24 @@ _SEMANTICS = ("weak", "relaxed")
 _SCOPES = ("cta", "cluster", "gpu", "sys")
 
 
-def decode_bulk(decoder: Decoder, item: Instruction, modifiers: Modifiers, reduces: bool = False) -> None:
-    """`cp.async.bulk` and `cp.reduce.async.bulk`."""
+@instruction("cp.async.bulk.commit_group")
+def decode_commit(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
     decoder.program.bulk_copies = True
-    if modifiers.take("commit_group"):
-        decoder.emit(lambda group: _commit(group, item))
-        return
-    if modifiers.take("wait_group"):
-        only_read = bool(modifiers.take("read"))
-        (count,) = decoder.operands(1)
-        if not isinstance(count, Immediate):
-            raise decoder.error("the group count is not a constant")
-        decoder.emit(lambda group: _wait_group(group, item, int(count.value), only_read))
-        return
-    if modifiers.take("prefetch"):
-        modifiers.names.clear()
-        return
-    if modifiers.take("tensor"):
-        decode_tensor(decoder, item, modifiers, reduces)
-        return
-    _decode_span(decoder, item, modifiers, reduces)
+    decoder.emit(lambda group: _commit(group, item))
+
+
+@instruction("cp.async.bulk.wait_group")
+def decode_wait(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
+    decoder.program.bulk_copies = True
+    only_read, left = bool(modifiers.take("read")), decoder.group_count()
+    decoder.emit(lambda group: _wait_group(group, item, left, only_read))
+
+
+@instruction("cp.async.bulk.prefetch")
+def decode_prefetch(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
+    """No effect without caches."""
+    decoder.program.bulk_copies = True
+    modifiers.names.clear()
 
 
 class _Form:
@@ -69,7 +67,10 @@ class _Form:
                  "type")  # fmt: skip
 
 
-def _decode_span(decoder: Decoder, item: Instruction, modifiers: Modifiers, reduces: bool) -> None:
+@instruction("cp.async.bulk", "cp.reduce.async.bulk")
+def decode_span(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
+    decoder.program.bulk_copies = True
+    reduces = item.modifiers[0] == "reduce"
     form = _Form()
     order = [name for name in modifiers.names if name in _SPACES]
     modifiers.names = [name for name in modifiers.names if name not in order]
@@ -213,8 +214,10 @@ def _wait_group(group: WarpGroup, item: Instruction, left: int, only_read: bool)
 # -- stores and reductions of single values --------------------------------------------------------------------------
 
 
-def decode_st_async(decoder: Decoder, item: Instruction, modifiers: Modifiers, reduces: bool = False) -> None:
+@instruction("st.async", "red.async")
+def decode_st_async(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
     """`st.async` and `red.async`: values stored to shared memory of the cluster, which complete on a barrier there."""
+    reduces = item.opcode == "red"
     modifiers.take("weak", "relaxed")
     modifiers.take("cluster")
     if not modifiers.take("mbarrier::complete_tx::bytes"):
@@ -267,6 +270,7 @@ def decode_st_async(decoder: Decoder, item: Instruction, modifiers: Modifiers, r
     decoder.emit(step)
 
 
+@instruction("st.bulk")
 def decode_st_bulk(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
     """`st.bulk`: zeros to a span of the block's shared memory."""
     modifiers.take("weak")

@@ -139,6 +139,7 @@ def map_at(group: WarpGroup, item: Instruction, address: int, thread: int) -> te
         group.fault(f"no tensor map that is known at {address:#x}: {error}", item, thread, address)
 
 
+@instruction("fence.proxy.tensormap::generic")
 def decode_map_fence(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
     """`fence.proxy.tensormap::generic`."""
     acquires = modifiers.take("acquire")
@@ -173,18 +174,8 @@ def decode_map_fence(decoder: Decoder, item: Instruction, modifiers: Modifiers) 
     decoder.emit(acquire)
 
 
-@instruction("tensormap")
-def decode_tensormap(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
-    operation = modifiers.take("replace", "cp_fenceproxy")
-    if operation == "replace":
-        _decode_replace(decoder, item, modifiers)
-    elif operation == "cp_fenceproxy":
-        _decode_copy(decoder, item, modifiers)
-    else:
-        raise decoder.unsupported()
-
-
-def _decode_copy(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
+@instruction("tensormap.cp_fenceproxy")
+def decode_copy(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
     """`tensormap.cp_fenceproxy`: a map from shared to global memory, and its release to the tensormap proxy."""
     known = ("global", "shared::cta", "tensormap::generic", "release", "sync", "aligned")
     if not all(modifiers.take(name) for name in known):
@@ -234,7 +225,8 @@ def _decode_copy(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> N
     decoder.emit(step)
 
 
-def _decode_replace(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
+@instruction("tensormap.replace")
+def decode_replace(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
     """`tensormap.replace`: one field of a map in global or shared memory.
 
     Dimensions and boxes are given as sizes, strides in bytes, and the rank minus one.

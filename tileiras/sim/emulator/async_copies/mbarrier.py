@@ -5,7 +5,7 @@ Asynchronous operations on a barrier complete as late as possible: at the second
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -14,8 +14,9 @@ from ..memory.loads import address_slot, note_granule, take_order
 from ..order.memory_order import CTA, Order
 from ..order.waits import block_id, suspend
 from ..ptx.decoder import Decoder, Instruction, Modifiers, instruction
-from ..ptx.module import Immediate, Sink
+from ..ptx.module import Immediate
 from ..ptx.types import PRED, U32, U64
+from ..ptx.verbs import Verb, verbs
 from .barrier_objects import (
     COUNT,
     TX_BIAS,
@@ -44,68 +45,125 @@ def _space(modifiers: Modifiers) -> str:
     return "shared" if modifiers.take("shared", "shared::cta", "shared::cluster") else "generic"
 
 
-@instruction("mbarrier")
-def decode_mbarrier(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
-    operation = modifiers.take(
-        "init", "inval", "arrive", "arrive_drop", "expect_tx", "complete_tx", "test_wait", "try_wait", "pending_count"
-    )
-    if operation in ("test_wait", "try_wait"):
-        _decode_wait(decoder, item, modifiers)
-        return
-    if operation == "pending_count":
-        _decode_pending_count(decoder, modifiers)
-        return
-    expect = modifiers.take("expect_tx") or operation == "expect_tx"
-    open_ended = modifiers.take("noComplete")
-    if operation is None:
-        raise decoder.unsupported()
+class _Operation(NamedTuple):
+    """An operation on barriers: the instruction, its order, and slots of the address and the amount."""
+
+    item: Instruction
+    order: Order
+    space: str
+    address: int
+    amount: int
+
+    def places(self, group: WarpGroup) -> tuple[np.ndarray, list[int], list[int], np.ndarray]:
+        """Cells of barriers; element and number of each active thread; amounts of all threads."""
+        return *barriers_at(group, self.item, self.address, self.space), group.full(self.amount)
+
+
+def _operation(decoder: Decoder, item: Instruction, modifiers: Modifiers, operands: list) -> _Operation:
     order = take_order(modifiers, Order("release", CTA))
     modifiers.take("b64")
     space = _space(modifiers)
     note_granule(decoder, "shared", 8)
-    operands = list(item.operands)
-    result = operands.pop(0) if operation in ("arrive", "arrive_drop") else Sink()
-    slot = decoder.dst(result, U64)
     address = address_slot(decoder, operands[0], space)
     amount = decoder.src(operands[1] if len(operands) > 1 else Immediate(1), U32)
+    return _Operation(item, order, space, address, amount)
+
+
+@instruction("mbarrier.init")
+def decode_init(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
+    operation = _operation(decoder, item, modifiers, item.operands)
 
     def step(group: WarpGroup) -> None:
-        cells, elements, threads = barriers_at(group, item, address, space)
-        arrives = operation in ("arrive", "arrive_drop")
+        cells, elements, threads, amounts = operation.places(group)
+        synchronise(group, elements, threads, operation.order, operation.order.releases)
+        for element, thread in zip(elements, threads):
+            value = int(amounts[thread])
+            if group.launch.recorder is not None:
+                group.launch.recorder.operation(group, item, thread, BarrierInit(place(group, element), value))
+            if "mbarrier-inval" not in group.launch.waived:
+                check_free(group, item, cells, element, thread)
+            note_init(group, item, element, thread)
+            put_state(group, item, cells, element, thread, State(value << 1 | value << 21 | TX_BIAS << 41))
+        group.launch.fruitless_waits = 0
+
+    decoder.emit(step)
+
+
+@instruction("mbarrier.inval")
+def decode_inval(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
+    operation = _operation(decoder, item, modifiers, item.operands)
+
+    def step(group: WarpGroup) -> None:
+        cells, elements, threads, _ = operation.places(group)
+        synchronise(group, elements, threads, operation.order, operation.order.releases)
+        if "mbarrier-inval" not in group.launch.waived:
+            for element, thread in zip(elements, threads):
+                state_at(group, item, cells, element, thread)
+        cells[elements] = 0
+        note_inval(group, elements)
+        group.launch.fruitless_waits = 0
+
+    decoder.emit(step)
+
+
+class _Change(NamedTuple):
+    """Changes of a barrier for an amount of 1; ``expects``: the amount is of bytes, and one thread arrives."""
+
+    arrivals: int
+    bytes_: int
+    expected: int = 0
+    expects: bool = False
+
+    def of(self, amount: int) -> tuple[int, int]:
+        """(arrivals, bytes) of an operation with an amount."""
+        return self.arrivals * (1 if self.expects else amount), self.bytes_ * amount
+
+
+_CHANGES = {
+    "arrive": _Change(1, 0),
+    "arrive_drop": _Change(1, 0, expected=-1),
+    "expect_tx": _Change(0, 1, expects=True),
+    "complete_tx": _Change(0, -1),
+}
+
+
+@instruction(*(f"mbarrier.{name}" for name in _CHANGES))
+def decode_change(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
+    change = _CHANGES[item.modifiers[0]]
+    arrives = bool(change.arrivals)
+    if modifiers.take("expect_tx"):
+        change = change._replace(bytes_=1, expects=True)
+    open_ended = modifiers.take("noComplete")
+    operands = list(item.operands)
+    slot = decoder.dst(operands.pop(0), U64) if arrives else None
+    operation = _operation(decoder, item, modifiers, operands)
+    order = operation.order
+
+    def step(group: WarpGroup) -> None:
+        cells, elements, threads, amounts = operation.places(group)
         if not arrives:
             synchronise(group, elements, threads, order, order.releases)
-        if operation not in ("init", "inval"):
-            check_initialised(group, item, elements, threads)
-            note_arrivals(group, item, elements, threads)
-        amounts = group.full(amount)
+        check_initialised(group, item, elements, threads)
+        note_arrivals(group, item, elements, threads)
         if group.launch.recorder is not None:
-            _record(group, item, operation, expect, elements, threads, amounts)
+            _record(group, item, change, elements, threads, amounts)
         tokens = np.zeros(group.n, np.uint64)
         synchronised = 0
         for number, (element, thread) in enumerate(zip(elements, threads), 1):
-            if operation == "inval":
-                if "mbarrier-inval" not in group.launch.waived:
-                    state_at(group, item, cells, element, thread)
-                continue
-            if operation == "init":
-                if "mbarrier-inval" not in group.launch.waived:
-                    check_free(group, item, cells, element, thread)
-                note_init(group, item, element, thread)
-            state = None if operation == "init" else state_at(group, item, cells, element, thread)
-            if state is not None:
-                tokens[thread] = int(cells[element]) & (1 << 21) - 1  # parity and pending arrivals
-                if open_ended and state.pending <= int(amounts[thread]) and not state.transactions:
-                    group.fault("an arrival with .noComplete completes the phase of the barrier", item, thread)
-            state = _changed(state, operation, expect, int(amounts[thread]))
+            state = state_at(group, item, cells, element, thread)
+            tokens[thread] = int(cells[element]) & (1 << 21) - 1  # parity and pending arrivals
+            if open_ended and state.pending <= int(amounts[thread]) and not state.transactions:
+                group.fault("an arrival with .noComplete completes the phase of the barrier", item, thread)
+            arrivals, bytes_ = change.of(int(amounts[thread]))
+            state.pending -= arrivals
+            state.transactions += bytes_
+            state.expected += change.expected
             if arrives and (state.is_complete or number == len(threads)):
                 # Later arrivals, of the next phase, are released by its end.
                 last = slice(synchronised, number)
                 synchronise(group, elements[last], threads[last], order, True)
                 synchronised = number
             put_state(group, item, cells, element, thread, state)
-        if operation == "inval":
-            cells[elements] = 0
-            note_inval(group, elements)
         group.launch.fruitless_waits = 0
         if slot is not None:
             group.write(slot, tokens)
@@ -114,50 +172,21 @@ def decode_mbarrier(decoder: Decoder, item: Instruction, modifiers: Modifiers) -
 
 
 def _record(
-    group: WarpGroup, item: Instruction, operation: str, expect: bool, elements: list[int], threads: list[int],
-    amounts: np.ndarray,
+    group: WarpGroup, item: Instruction, change: _Change, elements: list[int], threads: list[int], amounts: np.ndarray
 ) -> None:
-    """Give the recorder the operations of threads on barriers; `expect` as for `_changed`."""
-    recorder = group.launch.recorder
-    if operation == "init":
-        for element, thread in zip(elements, threads):
-            recorder.operation(group, item, thread, BarrierInit(place(group, element), int(amounts[thread])))
-    elif operation != "inval":
-        counts = count_by_warp(group, elements, threads, lambda thread: int(amounts[thread]))
-        here = count_by_warp(group, elements, threads, lambda thread: 1)
-        for (thread, element), total in counts.items():
-            arrives = operation in ("arrive", "arrive_drop")
-            bytes_ = total if expect else -total if operation == "complete_tx" else 0
-            count = (here[thread, element] if expect else total) if arrives else 0
-            recorder.operation(group, item, thread, Arrive(place(group, element), count, bytes_))
+    """Give the recorder the changes of barriers, those of a warp together."""
+    arrivals = count_by_warp(group, elements, threads, lambda thread: change.of(int(amounts[thread]))[0])
+    bytes_ = count_by_warp(group, elements, threads, lambda thread: change.of(int(amounts[thread]))[1])
+    for (thread, element), count in arrivals.items():
+        told = Arrive(place(group, element), count, bytes_[thread, element])
+        group.launch.recorder.operation(group, item, thread, told)
 
 
-def _changed(state: State | None, operation: str, expect: bool, value: int) -> State:
-    """The state of a barrier after an operation with the operand `value`; `expect`: `arrive.expect_tx` and its like."""
-    if state is None:
-        return State(value << 1 | value << 21 | TX_BIAS << 41)  # init
-    if operation == "complete_tx":
-        state.transactions -= value
-    elif operation == "expect_tx":
-        state.transactions += value
-    else:
-        if expect:
-            state.transactions += value
-        if operation == "arrive_drop":
-            state.expected -= 1
-        state.pending -= 1 if expect else value
-    return state
+verbs(Verb("mbarrier.pending_count.{b64}", "u32 u64", lambda token: (token >> 1 & COUNT).astype(np.uint32)))
 
 
-def _decode_pending_count(decoder: Decoder, modifiers: Modifiers) -> None:
-    modifiers.take("b64")
-    target, token = decoder.operands(2)
-    state_slot = decoder.src(token, U64)
-    decoder.put(target, U32, lambda R: (R[state_slot] >> np.uint64(1) & np.uint64(COUNT)).astype(np.uint32),
-                raw=True)  # fmt: skip
-
-
-def _decode_wait(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
+@instruction("mbarrier.test_wait", "mbarrier.try_wait")
+def decode_wait(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
     """`test_wait` queries once. `try_wait` may fail at any time: the first query of an incomplete phase by a thread
     does, to expose code that does not retry; the next one waits until the phase completes."""
     waits = item.modifiers[0] == "try_wait"

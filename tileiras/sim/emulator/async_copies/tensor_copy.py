@@ -21,7 +21,7 @@ from ..launch.recording import Copy, Place, place
 from ..memory.accesses import RANK_BIT, merged, resolve
 from ..memory.atomics import operation_of
 from ..memory.loads import address_slot, note_granule
-from ..ptx.decoder import Decoder, Instruction, Modifiers
+from ..ptx.decoder import Decoder, Instruction, Modifiers, instruction
 from ..ptx.module import Group
 from ..ptx.types import S32, TYPES, U16, U64
 from .barrier_objects import barrier_cell
@@ -76,8 +76,10 @@ def _form(decoder: Decoder, modifiers: Modifiers, reduces: bool) -> _Form:
     return _Form(int(rank[0]), rows, pair, reduction, loads, multicast, hinted)
 
 
-def decode_tensor(decoder: Decoder, item: Instruction, modifiers: Modifiers, reduces: bool = False) -> None:
-    rank, rows, pair, reduction, loads, multicast, hinted = _form(decoder, modifiers, reduces)
+@instruction("cp.async.bulk.tensor", "cp.reduce.async.bulk.tensor")
+def decode_tensor(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
+    decoder.program.bulk_copies = True
+    rank, rows, pair, reduction, loads, multicast, hinted = _form(decoder, modifiers, item.modifiers[0] == "reduce")
     operands = list(item.operands)
     if len(operands) != 2 + loads + multicast + hinted:
         raise decoder.error("the number of operands does not fit")
@@ -137,7 +139,8 @@ def decode_tensor(decoder: Decoder, item: Instruction, modifiers: Modifiers, red
             _tell(group, item, thread, made, elements, "store", [])
         # All lanes of a warp may store boxes.
         begin_reading(group, item, merged([access for copy in copies for access in copy.source]))
-        begin_landing(group, item, merged([access for copy in copies for access in copy.target]), reads=reduces)
+        targets = merged([access for copy in copies for access in copy.target])
+        begin_landing(group, item, targets, reads=reduction is not None)
         group.batch.bulk_copies += copies
 
     decoder.emit(load if loads else store)

@@ -14,8 +14,8 @@ from ...memory import Journal, Memory
 from .. import rules
 from ..arithmetic import rounding
 from ..errors import EmulationError, UndescribedParameters
+from ..instructions import decode
 from ..ptx import parser
-from ..ptx.decoder import decode
 from ..ptx.module import Module, Variable
 from ..ptx.program import Program
 from . import hidden_parameters, launch_facts

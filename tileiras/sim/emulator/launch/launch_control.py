@@ -50,20 +50,10 @@ class Request(BulkCopy):
             batch.units.setdefault("refused requests", set()).add(self.cell * 8 // batch.shared_stride)
 
 
-@instruction("clusterlaunchcontrol")
-def decode_clusterlaunchcontrol(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
-    operation = modifiers.take("try_cancel", "query_cancel")
-    if not modifiers.take("b128"):
+@instruction("clusterlaunchcontrol.try_cancel.async")
+def decode_request(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
+    if not modifiers.take("b128") or not modifiers.take("mbarrier::complete_tx::bytes"):
         raise decoder.unsupported()
-    if operation == "query_cancel":
-        _decode_query(decoder, item, modifiers)
-    elif operation == "try_cancel" and modifiers.take("async") and modifiers.take("mbarrier::complete_tx::bytes"):
-        _decode_request(decoder, item, modifiers)
-    else:
-        raise decoder.unsupported()
-
-
-def _decode_request(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
     decoder.program.bulk_copies = decoder.program.cancels = True
     space = "shared" if modifiers.take("shared::cta") else "generic"
     multicast = bool(modifiers.take("multicast::cluster::all"))
@@ -91,7 +81,10 @@ def _decode_request(decoder: Decoder, item: Instruction, modifiers: Modifiers) -
     decoder.emit(step)
 
 
-def _decode_query(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
+@instruction("clusterlaunchcontrol.query_cancel")
+def decode_query(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
+    if not modifiers.take("b128"):
+        raise decoder.unsupported()
     wide = TYPES["b128"]
     asks = modifiers.take("is_canceled")
     axis = modifiers.take("get_first_ctaid::x", "get_first_ctaid::y", "get_first_ctaid::z")

@@ -15,7 +15,7 @@ from ..ptx.decoder import Decoder, Instruction, Modifiers, instruction
 from ..ptx.module import Group, Sink
 from ..ptx.types import TYPES, PtxType
 from .accesses import Access, resolve
-from .loads import address_slot, decode_ld, decode_st, note_granule, take_hints, take_order, take_space
+from .loads import address_slot, decode_ld, note_granule, take_hints, take_order, take_space
 
 if TYPE_CHECKING:
     from ..launch.warps import WarpGroup
@@ -99,13 +99,8 @@ def sum_integers(access: Access, b: np.ndarray) -> np.ndarray:
     return found
 
 
-@instruction("atom", "red")
+@instruction("atom", "red", "multimem.red")
 def decode_atom(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
-    if modifiers.take("async"):
-        from ..async_copies.bulk_copy import decode_st_async
-
-        decode_st_async(decoder, item, modifiers, reduces=True)
-        return
     hinted = "L2::cache_hint" in modifiers.names
     take_hints(decoder, item, modifiers)
     order = take_order(modifiers, RELAXED)
@@ -167,20 +162,11 @@ def decode_atom(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> No
     decoder.emit(step)
 
 
-@instruction("multimem")
-def decode_multimem(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
+@instruction("multimem.ld_reduce")
+def decode_ld_reduce(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
     """A multicast address represents a copy on every device of a team (PTX ISA, "multimem"); in the emulator it is
     the address of the only copy, and the access is an ordinary one."""
-    kind = modifiers.take("ld_reduce", "red", "st")
     modifiers.take("acc::f32", "acc::f16")
-    if kind == "red":
-        decode_atom(decoder, item, modifiers)
-        return
-    if kind == "ld_reduce":
-        if modifiers.take("add", "min", "max", "and", "or", "xor") is None:
-            raise decoder.error("multimem.ld_reduce does not say how copies are combined")
-        decode_ld(decoder, item, modifiers)
-    elif kind == "st":
-        decode_st(decoder, item, modifiers)
-    else:
-        raise decoder.unsupported()
+    if modifiers.take("add", "min", "max", "and", "or", "xor") is None:
+        raise decoder.error("multimem.ld_reduce does not say how copies are combined")
+    decode_ld(decoder, item, modifiers)

@@ -4,7 +4,7 @@ addresses, spaces, orders and cache hints."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from ..order.memory_order import SCOPES, SYSTEM, WEAK, Order
 from ..ptx.decoder import Decoder, Instruction, Modifiers, instruction
 from ..ptx.module import Address, Group, Register, Sink, Symbol, Variable
 from ..ptx.types import B8, PRED, U32, U64, PtxType
+from ..ptx.verbs import Verb, verbs
 from .accesses import LOCAL_WINDOW, RANK, RANK_BIT, SHARED_WINDOW, WINDOW_END, gather, read, resolve
 
 if TYPE_CHECKING:
@@ -38,6 +39,9 @@ _CACHE_OPERATORS = (
     "L2::256B",
     "unified",
 )
+_SPACES = (
+    "global", "shared", "shared::cta", "shared::cluster", "local", "const", "param", "param::entry", "param::func",
+)  # fmt: skip
 _HINTED = "L2::cache_hint"
 
 
@@ -88,9 +92,10 @@ def note_granule(decoder: Decoder, space: str, size: int) -> None:
 
 def take_space(modifiers: Modifiers) -> str:
     """The named state space, `generic` by default."""
-    space = modifiers.take(
-        "global", "shared", "shared::cta", "shared::cluster", "local", "const", "param", "param::entry", "param::func"
-    )
+    return _plain(modifiers.take(*_SPACES))
+
+
+def _plain(space: str | None) -> str:
     return space.partition("::")[0] if space else "generic"
 
 
@@ -137,8 +142,17 @@ _WIDE = {
 }
 
 
-@instruction("ld", "ldu")
-def decode_ld(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
+class _Form(NamedTuple):
+    order: Order
+    space: str
+    count: int
+    type: PtxType
+    operands: list
+    """Those of the access, without a cache hint."""
+
+
+def _form(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> _Form:
+    """The parts that loads and stores share."""
     hinted = _HINTED in modifiers.names
     take_hints(decoder, item, modifiers)
     order = take_order(modifiers)
@@ -148,11 +162,21 @@ def decode_ld(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None
     types = modifiers.types()
     if len(types) != 1 or len(item.operands) != (3 if hinted else 2) or types[0].bits == 128 and count > 1:
         raise decoder.unsupported()
-    type_ = types[0] if types[0] is not PRED else B8
-    d, source = item.operands[:2]
-    parts = d.items if isinstance(d, Group) and vector else [d]
-    if len(parts) != count:
-        raise decoder.error(f"expected {count} destination registers")
+    return _Form(order, space, count, types[0] if types[0] is not PRED else B8, item.operands[:2])
+
+
+def _parts(decoder: Decoder, operand: Group | Register | Sink, form: _Form, kind: str) -> list:
+    parts = operand.items if isinstance(operand, Group) and form.count > 1 else [operand]
+    if len(parts) != form.count:
+        raise decoder.error(f"expected {form.count} {kind} registers")
+    return parts
+
+
+@instruction("ld", "ldu")
+def decode_ld(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
+    form = _form(decoder, item, modifiers)
+    order, space, count, type_, (d, source) = form
+    parts = _parts(decoder, d, form, "destination")
     if space == "param" and _param_load(decoder, parts, type_, source):
         return
     address = address_slot(decoder, source, space)
@@ -236,30 +260,11 @@ def _param_load(decoder: Decoder, parts: list, type_: PtxType, source: Address) 
     return True
 
 
-@instruction("st")
+@instruction("st", "multimem.st")
 def decode_st(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
-    from ..async_copies.bulk_copy import decode_st_async, decode_st_bulk
-
-    if modifiers.take("async"):
-        decode_st_async(decoder, item, modifiers)
-        return
-    if modifiers.take("bulk"):
-        decode_st_bulk(decoder, item, modifiers)
-        return
-    hinted = _HINTED in modifiers.names
-    take_hints(decoder, item, modifiers)
-    order = take_order(modifiers)
-    space = take_space(modifiers)
-    vector = modifiers.take("v2", "v4", "v8")
-    count = int(vector[1:]) if vector else 1
-    types = modifiers.types()
-    if len(types) != 1 or len(item.operands) != (3 if hinted else 2) or types[0].bits == 128 and count > 1:
-        raise decoder.unsupported()
-    type_ = types[0] if types[0] is not PRED else B8
-    target, value = item.operands[:2]
-    parts = value.items if isinstance(value, Group) and vector else [value]
-    if len(parts) != count:
-        raise decoder.error(f"expected {count} source registers")
+    form = _form(decoder, item, modifiers)
+    order, space, count, type_, (target, value) = form
+    parts = _parts(decoder, value, form, "source")
     slots = [decoder.src(part, type_, wider=True) for part in parts]
     if space == "param":
         _param_store(decoder, target, slots, type_)
@@ -324,39 +329,28 @@ def decode_cvta(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> No
         decoder.put(d, U64, lambda R: R[x] + window, raw=True)
 
 
-@instruction("isspacep")
-def decode_isspacep(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
-    space = take_space(modifiers)
-    d, a = decoder.operands(2)
-    x = decoder.src(a, U64)
-    low, high = {"shared": (SHARED_WINDOW, LOCAL_WINDOW), "local": (LOCAL_WINDOW, WINDOW_END)}.get(
-        space, (WINDOW_END, 1 << 63)
-    )
-    decoder.put(d, PRED, lambda R: (R[x] >= np.uint64(low)) & (R[x] < np.uint64(high)), raw=True)
+def _in_space(space: str | None):
+    """Whether an address is in the window of a state space."""
+    windows = {"shared": (SHARED_WINDOW, LOCAL_WINDOW), "local": (LOCAL_WINDOW, WINDOW_END)}
+    low, high = windows.get(_plain(space), (WINDOW_END, 1 << 63))
+    return lambda address: (address >= np.uint64(low)) & (address < np.uint64(high))
 
 
-@instruction("mapa")
-def decode_mapa(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
+def _in_block(type_: PtxType, space: str | None):
     """The address of the same variable in the shared memory of another block of the cluster."""
-    space = take_space(modifiers)
-    (type_,) = modifiers.types()
-    d, a, b = decoder.operands(3)
-    x, rank = decoder.src(a, type_), decoder.src(b, U32)
-    window = type_.storage.type(SHARED_WINDOW if space == "generic" else 0)
-    low = type_.storage.type(RANK - 1)
-
-    def compute(R: Sequence[np.ndarray]):
-        above = R[rank].astype(type_.storage) << type_.storage.type(RANK_BIT)
-        return window | above | R[x] & low
-
-    decoder.put(d, type_, compute, raw=True)
+    window = type_.storage.type(SHARED_WINDOW if _plain(space) == "generic" else 0)
+    low, shift = type_.storage.type(RANK - 1), type_.storage.type(RANK_BIT)
+    return lambda address, rank: window | rank.astype(type_.storage) << shift | address & low
 
 
-@instruction("getctarank")
-def decode_getctarank(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
-    take_space(modifiers)
-    (type_,) = modifiers.types()
-    d, a = decoder.operands(2)
-    x = decoder.src(a, type_)
+def _rank(type_: PtxType, space: str | None):
     shift, low = type_.storage.type(RANK_BIT), type_.storage.type(0xFF)
-    decoder.put(d, U32, lambda R: (R[x] >> shift & low).astype(np.uint32), raw=True)
+    return lambda address: (address >> shift & low).astype(np.uint32)
+
+
+_SPACE = f"{{{','.join(_SPACES)}}}"
+verbs(
+    Verb(f"isspacep.{_SPACE}", "pred u64", make=_in_space),
+    Verb(f"mapa.{_SPACE}.T", "T T u32", make=_in_block),
+    Verb(f"getctarank.{_SPACE}.T", "u32 T", make=_rank),
+)

@@ -6,6 +6,7 @@ l/4; read row by row as 32-bit words, the matrix is in lane order.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -41,49 +42,11 @@ def _row_threads(group: WarpGroup, count: int) -> np.ndarray:
     return (warps[:, None] * 32 + np.arange(8 * count)).reshape(-1)
 
 
-def _decode_bytes(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
-    """`ldmatrix.m16n16.trans.b8`: 16x16 matrices of bytes, a row of 16 for each address, whose columns go to the lanes:
-    register h of a matrix has in lane l the elements 4(l%4) to 4(l%4)+3 of column l/4 + 8h."""
-    modifiers.take("sync")
-    modifiers.take("aligned")
-    number = modifiers.take("x1", "x2")
-    if number is None or not modifiers.take("trans") or not modifiers.take("b8"):
-        raise decoder.unsupported()
-    count = int(number[1:])
-    space = take_space(modifiers)
-    d, source = decoder.operands(2)
-    parts = d.items if isinstance(d, Group) else [d]
-    if len(parts) != 2 * count:
-        raise decoder.error(f"expected {2 * count} destination registers")
-    decoder.begin_collective(None)
-    slots = [decoder.dst(part, B32) for part in parts]
-    address = address_slot(decoder, source, space)
-    note_granule(decoder, space, 16)
-
-    def step(group: WarpGroup) -> None:
-        group.check_whole_warps(item)
-        threads = _row_threads(group, 2 * count)
-        if group.launch.recorder is not None:
-            rows = group.full(address)[threads]
-            group.launch.recorder.access(group, item, space, rows, 16, threads, False)
-        accesses = resolve(group, item, space, group.full(address)[threads], _ROW, False, threads, 16)
-        read(group, item, accesses, whole_warp=True)
-        loaded = gather(accesses, group.n, _ROW).reshape(-1, 32)[:, : 16 * count].reshape(-1)
-        matrices = np.ascontiguousarray(loaded).view(np.uint8).reshape(-1, count, 16, 16).swapaxes(2, 3)
-        words = np.ascontiguousarray(matrices).view(np.uint32).reshape(-1, 2 * count, 32)
-        for place, slot in enumerate(slots):
-            if slot is not None:
-                group.write(slot, np.ascontiguousarray(words[:, place]).reshape(-1))
-
-    decoder.emit(step)
-
-
-@instruction("ldmatrix")
-def decode_ldmatrix(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
-    if modifiers.take("m16n16"):
-        _decode_bytes(decoder, item, modifiers)
-        return
-    count, transposed = _shape(decoder, modifiers)
+def _load(
+    decoder: Decoder, item: Instruction, modifiers: Modifiers, rows: int, count: int, arrange: Callable
+) -> None:
+    """The first 8 * ``rows`` lanes of a warp name rows of 16 bytes, which ``arrange`` makes the words of ``count``
+    registers, (warps, count, 32), of."""
     space = take_space(modifiers)
     d, source = decoder.operands(2)
     parts = d.items if isinstance(d, Group) else [d]
@@ -92,26 +55,51 @@ def decode_ldmatrix(decoder: Decoder, item: Instruction, modifiers: Modifiers) -
     decoder.begin_collective(None)
     slots = [decoder.dst(part, B32) for part in parts]
     address = address_slot(decoder, source, space)
+    note_granule(decoder, space, 16)
 
     def step(group: WarpGroup) -> None:
         group.check_whole_warps(item)
-        threads = _row_threads(group, count)
+        threads = _row_threads(group, rows)
         addresses = group.full(address)[threads]
         if group.launch.recorder is not None:
             group.launch.recorder.access(group, item, space, addresses, 16, threads, False)
         accesses = resolve(group, item, space, addresses, _ROW, False, threads, 16)
         read(group, item, accesses, whole_warp=True)
-        loaded = gather(accesses, group.n, _ROW)
-        rows = loaded.reshape(-1, 32)[:, : 8 * count].reshape(-1)
-        matrices = np.ascontiguousarray(rows).view(np.uint16).reshape(-1, count, 8, 8)
-        if transposed:
-            matrices = np.ascontiguousarray(matrices.swapaxes(2, 3))
-        words = matrices.view(np.uint32).reshape(-1, count, 32)
+        loaded = gather(accesses, group.n, _ROW).reshape(-1, 32)[:, : 8 * rows].reshape(-1)
+        words = arrange(np.ascontiguousarray(loaded))
         for number, slot in enumerate(slots):
             if slot is not None:
                 group.write(slot, np.ascontiguousarray(words[:, number]).reshape(-1))
 
     decoder.emit(step)
+
+
+@instruction("ldmatrix.sync.aligned.m16n16")
+def decode_bytes(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
+    """`ldmatrix.m16n16.trans.b8`: 16x16 matrices of bytes, a row of 16 for each address, whose columns go to the lanes:
+    register h of a matrix has in lane l the elements 4(l%4) to 4(l%4)+3 of column l/4 + 8h."""
+    number = modifiers.take("x1", "x2")
+    if number is None or not modifiers.take("trans") or not modifiers.take("b8"):
+        raise decoder.unsupported()
+    count = int(number[1:])
+
+    def arrange(rows: np.ndarray) -> np.ndarray:
+        matrices = rows.view(np.uint8).reshape(-1, count, 16, 16).swapaxes(2, 3)
+        return np.ascontiguousarray(matrices).view(np.uint32).reshape(-1, 2 * count, 32)
+
+    _load(decoder, item, modifiers, 2 * count, 2 * count, arrange)
+
+
+@instruction("ldmatrix")
+def decode_ldmatrix(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
+    count, transposed = _shape(decoder, modifiers)
+
+    def arrange(rows: np.ndarray) -> np.ndarray:
+        matrices = rows.view(np.uint16).reshape(-1, count, 8, 8)
+        matrices = np.ascontiguousarray(matrices.swapaxes(2, 3)) if transposed else matrices
+        return matrices.view(np.uint32).reshape(-1, count, 32)
+
+    _load(decoder, item, modifiers, count, count, arrange)
 
 
 @instruction("stmatrix")

@@ -11,13 +11,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..async_copies.barrier_objects import release_initialised, show_initialised
-from ..async_copies.map_proxy import decode_map_fence
 from ..launch.recording import BlockBarrier
 from ..ptx.decoder import Decoder, Instruction, Modifiers, instruction
 from ..ptx.module import Immediate
 from ..ptx.types import PRED, U32
 from . import proxies, waits
-from .cluster import decode_cluster_barrier
 from .memory_order import SCOPES
 
 if TYPE_CHECKING:
@@ -159,17 +157,15 @@ def _deliver(slot: int, operation: str, resume: int):
     return deliver
 
 
+@instruction("bar.warp.sync")
+def decode_warp_barrier(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
+    decoder.begin_collective(decoder.src(decoder.operands(1)[0], U32))
+    decoder.emit(_meet)
+
+
 @instruction("bar", "barrier")
 def decode_barrier(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
     modifiers.take("cta")
-    if modifiers.take("warp"):
-        modifiers.take("sync")
-        decoder.begin_collective(decoder.src(decoder.operands(1)[0], U32))
-        decoder.emit(_meet)
-        return
-    if modifiers.take("cluster"):
-        decode_cluster_barrier(decoder, item, modifiers)
-        return
     aligned = item.opcode == "bar" or modifiers.take("aligned")
     operation = modifiers.take("red") and (modifiers.take("popc", "and", "or") or "")
     arrive_only = modifiers.take("arrive")
@@ -228,8 +224,10 @@ def _meet(group: WarpGroup) -> None:
         clocks.meet(clocks.rows(group))
 
 
-def _decode_restricted(decoder: Decoder, modifiers: Modifiers) -> None:
+@instruction("fence.proxy.async::generic")
+def decode_restricted_fence(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
     """`fence.proxy.async::generic`: for mbarriers and the data that they guard in shared memory of the cluster."""
+    decoder.operands(0)
     restricted = modifiers.take("sync_restrict::shared::cta", "sync_restrict::shared::cluster")
     if not modifiers.take("acquire", "release") or restricted is None or not modifiers.take("cluster"):
         raise decoder.unsupported()
@@ -249,36 +247,34 @@ def _fence_proxy(group: WarpGroup, shared: bool, everywhere: bool) -> None:
         show_initialised(group)
 
 
+@instruction("fence.proxy", "membar.proxy")
+def decode_proxy_fence(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
+    """Fences between proxies make writes of the generic proxy visible to the asynchronous one."""
+    decoder.operands(0)
+    named = modifiers.take("alias", "async")
+    space = modifiers.take("global", "shared::cta", "shared::cluster")
+    if named == "async":
+        decoder.emit(lambda group: _fence_proxy(group, space != "global", space in (None, "global")))
+
+
+@instruction("fence.mbarrier_init")
+def decode_initialising_fence(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
+    """It only orders `mbarrier.init` (PTX ISA, "membar, fence": `.op_restrict`)."""
+    decoder.operands(0)
+    modifiers.take("release")
+    modifiers.take(*SCOPES)
+    decoder.emit(release_initialised)
+
+
 @instruction("membar", "fence")
 def decode_fence(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
-    """Values are sequentially consistent in the emulator: a fence only affects the search for races.
-
-    So do fences between proxies: they make writes of the generic proxy visible to the asynchronous one.
-    """
-    if modifiers.take("proxy"):
-        if modifiers.take("tensormap::generic"):
-            decode_map_fence(decoder, item, modifiers)
-            return
-        decoder.operands(0)
-        if modifiers.take("async::generic"):
-            _decode_restricted(decoder, modifiers)
-            return
-        named = modifiers.take("alias", "async")
-        space = modifiers.take("global", "shared::cta", "shared::cluster")
-        if named == "async":
-            decoder.emit(lambda group: _fence_proxy(group, space != "global", space in (None, "global")))
-        return
+    """Values are sequentially consistent in the emulator: a fence only affects the search for races."""
     decoder.operands(0)
     # Without an order, `fence` is `fence.sc` (PTX ISA, "membar, fence"); `membar` always is.
-    initialised = modifiers.take("mbarrier_init")
     modifiers.take("sc", "acq_rel", "acquire", "release")
     if modifiers.take("sync_restrict"):
         modifiers.take("shared::cta", "shared::cluster")
     scope = SCOPES[modifiers.take(*SCOPES) or "sys"]
-    if initialised:
-        # It only orders `mbarrier.init` (PTX ISA, "membar, fence": `.op_restrict`).
-        decoder.emit(release_initialised)
-        return
 
     def step(group: WarpGroup) -> None:
         if group.launch.races is not None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..launch.recording import ClusterBarrier, each_warp
 from ..launch.warps import CLUSTER_BARRIER
-from ..ptx.decoder import Decoder, Instruction, Modifiers
+from ..ptx.decoder import Decoder, Instruction, Modifiers, instruction
 from . import waits
 
 if TYPE_CHECKING:
@@ -96,24 +96,31 @@ class ClusterBarriers:
                 group.unpark(lanes)
 
 
-def decode_cluster_barrier(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
-    arrive, wait = modifiers.take("arrive"), modifiers.take("wait")
+def _decode_unit(decoder: Decoder, modifiers: Modifiers) -> bool:
+    """The parts that arriving and waiting share; whether the order is relaxed."""
     relaxed = modifiers.take("release", "relaxed", "acquire") == "relaxed"
     aligned = modifiers.take("aligned")
     decoder.operands(0)
     if aligned:
         decoder.begin_collective(None)
-    if arrive:
+    return relaxed
 
-        def step(group: WarpGroup) -> None:
-            if group.launch.recorder is not None:
-                each_warp(group, item, ClusterBarrier(False))
-            group.batch.cluster_barriers.arrive(group, relaxed)
 
-        decoder.emit(step)
-        return
-    if not wait:
-        raise decoder.unsupported()
+@instruction("barrier.cluster.arrive")
+def decode_arrive(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
+    relaxed = _decode_unit(decoder, modifiers)
+
+    def step(group: WarpGroup) -> None:
+        if group.launch.recorder is not None:
+            each_warp(group, item, ClusterBarrier(False))
+        group.batch.cluster_barriers.arrive(group, relaxed)
+
+    decoder.emit(step)
+
+
+@instruction("barrier.cluster.wait")
+def decode_wait(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
+    _decode_unit(decoder, modifiers)
 
     def terminate(group: WarpGroup) -> None:
         if group.cluster_phase is None or (group.cluster_phase[group.active()] < 0).any():

@@ -8,39 +8,89 @@ its acquire. This applies to
 - reads of shared memory, which it overwrites.
 
 The other direction needs no fence: waiting for the completion of the asynchronous operation suffices.
+
+Each access has the number of a set of fences that cover it: 0 if it needs no fence, 1 for the empty set, others are
+positions in `Fences.sets`. An access of the asynchronous proxy must come behind one of these fences by happens-before:
+a fence behind the release that orders the two accesses does not lie between them.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from ..ptx.module import Instruction
+from .knowledge import warp_of
 
 if TYPE_CHECKING:
     from ..launch.scheduler import Batch
     from ..launch.warps import WarpGroup
     from ..memory.accesses import Access
+    from .happens_before import Clocks
     from .races import RaceChecker
 
 _SEVERAL = 32  # instead of a lane, see `races.SharedCells`
 _MISSING = "no fence.proxy.async between"
 
 
+class Event(NamedTuple):
+    """A fence at the clock of its warp: `warp` is -1 for one by the thread of the covered access itself; `thread` is -1
+    for one by all lanes of the warp; each lane covers the access."""
+
+    warp: int
+    thread: int
+    clock: int
+
+    def precedes(self, clocks: Clocks, thread: int) -> bool:
+        """Whether a thread's present access or fence comes behind this fence, which is not of the access itself."""
+        if self.thread == thread or self.thread < 0 and self.warp == thread >> 5:
+            return True
+        if self.thread < 0:
+            return clocks.one_knows([thread], list(clocks.lanes_of(self.warp)), self.clock)
+        return not _unseen(clocks, thread, np.array([self.thread]), self.clock)[0]
+
+
+class Fences:
+    """The sets of fences that cover accesses of a launch."""
+
+    def __init__(self) -> None:
+        self.sets: list[tuple[Event, ...]] = [(), ()]
+        self._numbers: dict[tuple[Event, ...], int] = {}
+
+    def number(self, events: tuple[Event, ...]) -> int:
+        found = self._numbers.get(events)
+        if found is None:
+            found = self._numbers[events] = len(self.sets)
+            self.sets.append(events)
+        return found
+
+
+def _unseen(clocks: Clocks, thread: int, others: np.ndarray, times: np.ndarray | int) -> np.ndarray:
+    """Whether operations of `others` (-2-w: all lanes of warp w) at `times` do not happen before a thread's present."""
+    others = others.astype(np.int64)
+    unseen = np.zeros(others.size, bool)
+    at = np.flatnonzero((others != thread) & (others != -2 - (thread >> 5)))
+    if at.size:
+        limits = np.broadcast_to(np.asarray(times), others.shape)[at]
+        unseen[at] = clocks.unordered(np.full(at.size, thread, np.int64), others[at], limits)
+    return unseen
+
+
 class Fencing:
     """The threads of a group that run a fence, and the accesses that it covers."""
 
     def __init__(self, races: RaceChecker, group: WarpGroup) -> None:
-        self.clocks = races.clocks
+        self.clocks, self.fences = races.clocks, races.fences
         self.group = group
         active = group.active_lanes()
         self.warps = np.flatnonzero(active.any(1))
         self.leaders = group.numbers[self.warps * 32 + active[self.warps].argmax(1)]
-        together = active[self.warps].all(1)
-        whole = -2 - (self.leaders[together] >> 5)
+        self.together = active[self.warps].all(1)
+        whole = -2 - (self.leaders[self.together] >> 5)
         self.own = np.concatenate([group.numbers[group.active()], whole])
-        self.parted = self._note_parts(races, active) if not together.all() else {}
+        self.times = self.clocks.own[(self.leaders >> 5) - self.clocks.first]
+        self.parted = self._note_parts(races, active) if not self.together.all() else {}
         """Warps whose lanes have each run a fence, not all together -> the clock up to which it covers all lanes."""
 
     def _note_parts(self, races: RaceChecker, active: np.ndarray) -> dict[int, int]:
@@ -58,21 +108,53 @@ class Fencing:
         self.clocks.advance(self.clocks.rows(self.group))
         return found
 
-    def covers(self, others: np.ndarray, times: np.ndarray, blocks: np.ndarray) -> np.ndarray:
-        """Whether accesses by ``others`` at their ``times`` are by these threads or happen before them; ``blocks``:
-        positions in the batch of the blocks whose fences count, or -1 for any block."""
-        done = np.isin(others, self.own)
-        for warp, time in self.parted.items():
-            done |= (others == -2 - warp) & (times <= time)
-        if not done.all():
-            # A fence of a single lane also covers the accesses of its own warp that it has seen.
-            for leader, cta in zip(self.leaders.tolist(), self.group.warp_cta[self.warps].tolist()):
-                at = np.flatnonzero(~done & ((blocks == cta) | (blocks < 0)))
-                at = at[others[at] != leader]
-                if at.size:
-                    leaders = np.full(at.size, leader, np.int64)
-                    done[at] = ~self.clocks.unordered(leaders, others[at].astype(np.int64), times[at])
-        return done
+    def cover(self, numbers: np.ndarray, others: np.ndarray, times: np.ndarray, blocks: np.ndarray) -> np.ndarray:
+        """The numbers of accesses by ``others`` at their ``times`` with this fence; ``blocks``: positions in the batch
+        of the blocks whose fences count, or -1 for any block."""
+        changes = np.zeros(numbers.size, bool)
+        changes[0] = True
+        for column in (numbers, others, times, blocks):
+            changes[1:] |= column[1:] != column[:-1]
+        starts = np.flatnonzero(changes)
+        distinct, inverse = np.unique(
+            np.stack([column[starts].astype(np.int64) for column in (numbers, others, times, blocks)]),
+            axis=1, return_inverse=True,
+        )  # fmt: skip
+        with_fence = self._cover(*distinct)[inverse.reshape(-1)]
+        return np.repeat(with_fence, np.diff(starts, append=numbers.size))
+
+    def _cover(self, numbers: np.ndarray, others: np.ndarray, times: np.ndarray, blocks: np.ndarray) -> np.ndarray:
+        added: list[list[Event]] = [[] for _ in range(numbers.size)]
+        clock_of = dict(zip((self.leaders >> 5).tolist(), self.times.tolist()))
+        for at in np.flatnonzero(np.isin(others, self.own)).tolist():
+            if not any(event.warp == -1 for event in self.fences.sets[numbers[at]]):
+                added[at].append(Event(-1, -1, clock_of[int(warp_of(others[at : at + 1])[0])]))
+        known = {number: self.fences.sets[number] for number in np.unique(numbers).tolist()}
+        for leader, cta, clock, together in zip(
+            self.leaders.tolist(), self.group.warp_cta[self.warps].tolist(), self.times.tolist(), self.together.tolist()
+        ):
+            event = Event(leader >> 5, -1 if together else leader, clock)
+            at = np.flatnonzero((blocks == cta) | (blocks < 0))
+            behind = [n for n, events in known.items() if self._is_behind(events, leader)]
+            if behind:
+                at = at[~np.isin(numbers[at], behind)]
+            if not at.size:
+                continue
+            covered = ~_unseen(self.clocks, leader, others[at], times[at])
+            covered &= others[at] != -2 - event.warp if not together else True
+            if event.warp in self.parted:
+                covered |= (others[at] == -2 - event.warp) & (times[at] <= self.parted[event.warp])
+            for position in at[covered].tolist():
+                added[position].append(event)
+        sets = (
+            self.fences.number((*self.fences.sets[number], *events)) if events else number
+            for number, events in zip(numbers.tolist(), added)
+        )
+        return np.fromiter(sets, np.int32, numbers.size)
+
+    def _is_behind(self, events: tuple[Event, ...], leader: int) -> bool:
+        """Whether a fence by the leader is behind one of these, and so orders nothing more."""
+        return any(event.warp >= 0 and event.precedes(self.clocks, leader) for event in events)
 
 
 def fence(races: RaceChecker, group: WarpGroup, shared: bool, everywhere: bool) -> None:
@@ -86,8 +168,9 @@ def fence(races: RaceChecker, group: WarpGroup, shared: bool, everywhere: bool) 
             if writes is not None and writes.unfenced is not None:
                 cells = np.flatnonzero(writes.unfenced)
                 if cells.size:
-                    covered = fencing.covers(writes.writer[cells], writes.clock[cells], np.full(cells.size, -1))
-                    writes.unfenced[cells[covered]] = False
+                    writes.unfenced[cells] = fencing.cover(
+                        writes.unfenced[cells], writes.writer[cells], writes.clock[cells], np.full(cells.size, -1)
+                    )
 
 
 def _fence_shared(races: RaceChecker, group: WarpGroup, fencing: Fencing) -> None:
@@ -95,15 +178,35 @@ def _fence_shared(races: RaceChecker, group: WarpGroup, fencing: Fencing) -> Non
     cells = np.flatnonzero(state.unfenced)
     if cells.size:
         blocks = cells * races.granule // stride
-        state.unfenced[cells[fencing.covers(state.writer[cells], state.clock[cells], blocks)]] = False
+        state.unfenced[cells] = fencing.cover(state.unfenced[cells], state.writer[cells], state.clock[cells], blocks)
     if state.unfenced_reads is None:
         return
     flat = np.flatnonzero(state.unfenced_reads)
     if flat.size:
         cells, columns = np.divmod(flat, state.width)
-        covered = fencing.covers(readers(races, group.batch, cells, columns), state.read_clock.reshape(-1)[flat],
-                                 cells * races.granule // stride)  # fmt: skip
-        state.unfenced_reads.reshape(-1)[flat[covered]] = False
+        numbers = state.unfenced_reads.reshape(-1)
+        numbers[flat] = fencing.cover(numbers[flat], readers(races, group.batch, cells, columns),
+                                      state.read_clock.reshape(-1)[flat], cells * races.granule // stride)  # fmt: skip
+
+
+def _uncovered(races: RaceChecker, numbers: np.ndarray, others: np.ndarray, threads: np.ndarray) -> np.ndarray:
+    """Positions of accesses by ``others`` without a fence between them and the present access of ``threads``."""
+    at = np.flatnonzero(numbers)
+    bad = np.zeros(numbers.size, bool)
+    if not at.size:
+        return at
+    pairs, inverse = np.unique(numbers[at].astype(np.int64) << 32 | threads[at], return_inverse=True)
+    for row, pair in enumerate(pairs.tolist()):
+        thread, those = pair & 0xFFFFFFFF, at[inverse.reshape(-1) == row]
+        bad[those] = True
+        for event in races.fences.sets[pair >> 32]:
+            if event.warp < 0:
+                bad[those] &= _unseen(races.clocks, thread, others[those], event.clock)
+            elif event.precedes(races.clocks, thread):
+                bad[those] = False
+            if not bad[those].any():
+                break
+    return np.flatnonzero(bad)
 
 
 def readers(races: RaceChecker, batch: Batch, cells: np.ndarray, columns: np.ndarray) -> np.ndarray:
@@ -128,13 +231,17 @@ def check_overwrite(races: RaceChecker, group: WarpGroup, item: Instruction, acc
     state, cells, threads = races.granules(group, access)
     if not access.shared or state.unfenced_reads is None:
         return
-    found = state.unfenced_reads[cells]
-    if found.any():
-        at, column = (int(each[0]) for each in np.nonzero(found))
-        cell = cells[at]
-        other = int(readers(races, group.batch, np.array([cell]), np.array([column]))[0])
+    at, columns = np.nonzero(state.unfenced_reads[cells])
+    if not at.size:
+        return
+    others = readers(races, group.batch, cells[at], columns)
+    bad = _uncovered(races, state.unfenced_reads[cells[at], columns], others, threads[at])
+    if bad.size:
+        first, column = int(at[bad[0]]), int(columns[bad[0]])
+        cell = int(cells[first])
         code = int(state.read_code[cell, column])
-        races.report(group, item, access, int(cell), int(threads[at]), other, code, "read", missing=_MISSING)
+        races.report(group, item, access, cell, int(threads[first]), int(others[bad[0]]), code, "read",
+                     missing=_MISSING)  # fmt: skip
 
 
 def _check_writes(races: RaceChecker, group: WarpGroup, item: Instruction, access: Access) -> None:
@@ -143,7 +250,7 @@ def _check_writes(races: RaceChecker, group: WarpGroup, item: Instruction, acces
     if writes is None or writes.unfenced is None:
         return
     places = writes.places(cells)
-    bad = np.flatnonzero(writes.unfenced[places])
+    bad = _uncovered(races, writes.unfenced[places], writes.writer[places], threads)
     if not bad.size:
         return
     place = int(places[bad[0]])

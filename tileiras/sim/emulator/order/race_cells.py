@@ -19,16 +19,16 @@ _PAGE_BITS = 8  # granules of a page of global memory, as a power of two
 class Cells:
     """The last write of each granule: its thread, the clock of its warp, and its `RaceChecker.code`.
 
-    Thread -1 is no thread, and -2-w represents lanes of warp w that wrote the same together. ``unfenced``: written by
-    the generic proxy, and not covered by a fence for the asynchronous one; None if the asynchronous proxy does not
-    access the memory.
+    Thread -1 is no thread, and -2-w represents lanes of warp w that wrote the same together. ``unfenced``: the fences
+    for the asynchronous proxy that cover a write by the generic one (`proxies`); None if the asynchronous proxy does
+    not access the memory.
     """
 
     __slots__ = ("clock", "code", "unfenced", "writer")
 
     def __init__(self, count: int, asynchronous: bool = False) -> None:
         self.writer = np.full(count, -1, np.int32)
-        self.unfenced = np.zeros(count, bool) if asynchronous else None
+        self.unfenced = np.zeros(count, np.int32) if asynchronous else None
         self.clock = np.zeros(count, np.int32)
         self.code = np.zeros(count, np.int32)
 
@@ -43,8 +43,8 @@ class Cells:
 
 
 class SharedCells(Cells):
-    """Shared memory of a batch, with the last read of every warp of the cluster; ``unfenced_reads``: reads through the
-    generic proxy since the warp's last fence, None if no copy of the asynchronous proxy may write.
+    """Shared memory of a batch, with the last read of every warp of the cluster; ``unfenced_reads``: the fences
+    that cover a warp's last read through the generic proxy, None if no copy of the asynchronous proxy may write.
 
     ``written`` and ``read`` are the stamps of the last writes and reads. ``pending`` reads are otherwise not in the
     arrays yet: mostly they need not be, since a barrier of the block precedes the next write.
@@ -56,8 +56,8 @@ class SharedCells(Cells):
     )  # fmt: skip
 
     #: Bytes per granule, in addition to those per warp.
-    BYTES = 29
-    BYTES_PER_WARP = 10
+    BYTES = 32
+    BYTES_PER_WARP = 13
 
     def __init__(self, count: int, blocks: int, width: int, copies: bool) -> None:
         super().__init__(count, True)
@@ -67,7 +67,7 @@ class SharedCells(Cells):
         self.read = np.zeros(count, np.int64)
         self.pending: list[tuple] = []
         self.pending_reads = 0
-        self.unfenced_reads = np.zeros((count, width), bool) if copies else None
+        self.unfenced_reads = np.zeros((count, width), np.int32) if copies else None
         self.read_clock = np.zeros((count, width), np.int32)
         self.read_code = np.zeros((count, width), np.int32)
         self.read_lane = np.zeros((count, width), np.int8)
@@ -117,7 +117,7 @@ class SharedCells(Cells):
         of_clock[at] = times
         self.read_code.reshape(-1)[at] = code
         if generic and self.unfenced_reads is not None:
-            self.unfenced_reads.reshape(-1)[at] = True
+            self.unfenced_reads.reshape(-1)[at] = 1
 
     def unordered_reads(self, clocks: Clocks, cells: np.ndarray, threads: np.ndarray):
         """(position, reading thread, code) of reads of ``cells`` that do not happen before present writes by

@@ -19,6 +19,7 @@ from ..ptx.module import Instruction
 from .happens_before import Clocks
 from .knowledge import warp_of
 from .memory_order import CLUSTER, CTA, GPU, WEAK, Order
+from .proxies import Fences
 from .race_cells import Cells, GlobalCells, SharedCells, expand, repeated
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ class RaceChecker:
         self.shared: SharedCells | None = None
         self.proxy_fences: dict[int, np.ndarray] = {}
         """Warp -> when each of its lanes last ran a `fence.proxy.async` without all the others."""
+        self.fences = Fences()
 
     def begin(self, batch: Batch, first_block: int) -> None:
         self.clocks.begin(batch, first_block)

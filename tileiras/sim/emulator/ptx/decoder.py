@@ -1,6 +1,7 @@
 """Decodes a parsed module to the program of one entry.
 
-Each family of instructions has a file with its decoders, which `instruction` registers in a table by opcode.
+Each family of instructions has a file with its decoders, which `instruction` registers in a table by mnemonic;
+`instructions` loads them.
 
 Calls are inlined: the callee is decoded in place, each time with separate slots. The stack is static, divergence inside
 a callee is not special, and recursion is rejected.
@@ -8,7 +9,6 @@ a callee is not special, and recursion is rejected.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -37,36 +37,17 @@ from .types import PRED, TYPES, U32, U64, PtxType
 if TYPE_CHECKING:
     from ..launch.warps import WarpGroup
 
-#: opcode -> decoder; filled by the instruction modules through `instruction`.
+#: Opcode, or opcode and first modifiers (`cp.async.bulk`) -> decoder; the longest name of an instruction counts.
 DECODERS: dict[str, Callable[[Decoder, Instruction, Modifiers], None]] = {}
 
 #: The same, for opcodes whose instructions on floating-point numbers are those of another family.
 FLOAT_DECODERS: dict[str, Callable[[Decoder, Instruction, Modifiers], None]] = {}
 
+_LONGEST = 4
+"""Most modifiers in a name (`cp.reduce.async.bulk.tensor`)."""
+
 FLOAT_TYPES = frozenset(("f16", "bf16", "f32", "f64", "f16x2", "bf16x2", "f32x2"))
 """Types of floating-point arithmetic."""
-
-_FAMILIES = (
-    "arithmetic.integer",
-    "arithmetic.bits",
-    "arithmetic.floating",
-    "arithmetic.compare",
-    "arithmetic.conversion",
-    "launch.control",
-    "memory.loads",
-    "async_copies.async_copy",
-    "memory.atomics",
-    "order.barrier",
-    "async_copies.mbarrier",
-    "async_copies.map_proxy",
-    "arithmetic.lanes",
-    "memory.matrix",
-    "tensor_core.mma",
-    "tensor_core.wgmma",
-    "tensor_core.warpgroups",
-    "launch.launch_control",
-    "tensor_core.tcgen05",
-)
 
 # Poison in unwritten registers, with the pattern of uninitialised memory.
 _POISON = {
@@ -79,14 +60,25 @@ _WIDE_SPECIALS = {"%clock64": U64, "%globaltimer": U64, "%gridid": U64, "%curren
                   "%perctamemoryoffset": U64}  # fmt: skip
 
 
-def instruction(*opcodes: str, floats: bool = False):
-    """Register a decoder for opcodes, of their instructions on ``floats`` alone."""
+def instruction(*names: str, floats: bool = False):
+    """Register a decoder by opcodes, with their first modifiers or without; ``floats``: for such types alone."""
 
     def register(decode):
-        (FLOAT_DECODERS if floats else DECODERS).update(dict.fromkeys(opcodes, decode))
+        (FLOAT_DECODERS if floats else DECODERS).update(dict.fromkeys(names, decode))
         return decode
 
     return register
+
+
+def _decoder_of(item: Instruction) -> tuple[Callable[[Decoder, Instruction, Modifiers], None] | None, list[str]]:
+    """The decoder of an instruction, and the modifiers that are not part of its name."""
+    if item.opcode in FLOAT_DECODERS and not FLOAT_TYPES.isdisjoint(item.modifiers):
+        return FLOAT_DECODERS[item.opcode], item.modifiers
+    for count in range(min(len(item.modifiers), _LONGEST), -1, -1):
+        decode = DECODERS.get(".".join((item.opcode, *item.modifiers[:count])))
+        if decode is not None:
+            return decode, item.modifiers[count:]
+    return None, []
 
 
 class Modifiers:
@@ -308,13 +300,11 @@ class Decoder:
 
     def _instruction(self, item: Instruction) -> None:
         self.current = item
-        decode = FLOAT_DECODERS.get(item.opcode)
-        if decode is None or FLOAT_TYPES.isdisjoint(item.modifiers):
-            decode = DECODERS.get(item.opcode)
+        decode, rest = _decoder_of(item)
         if decode is None:
             raise self.unsupported()
         self.block.instructions.append(item)
-        modifiers = Modifiers(item.modifiers)
+        modifiers = Modifiers(rest)
         try:
             if item.guard is None or item.opcode in ("bra", "ret", "exit"):
                 decode(self, item, modifiers)
@@ -366,6 +356,13 @@ class Decoder:
         if len(self.current.operands) != count:
             raise self.error(f"expected {count} operands, found {len(self.current.operands)}")
         return self.current.operands
+
+    def group_count(self) -> int:
+        """The only operand of an instruction that waits for groups of operations."""
+        (count,) = self.operands(1)
+        if not isinstance(count, Immediate):
+            raise self.error("the group count is not a constant")
+        return int(count.value)
 
     def temporary(self, type_: PtxType) -> int:
         self.program.registers.append(_POISON[type_.storage.name])
@@ -491,14 +488,3 @@ class Decoder:
             compute = extended(compute, type_, operand.type)
             finish = None
         self.emit(writer(slot, compute, finish))
-
-
-def decode(module: Module, entry: str) -> Program:
-    """Decode an entry to its program; raises EmulationError for constructs that cannot be decoded."""
-    function = module.functions.get(entry)
-    if function is None or not function.is_entry or function.body is None:
-        known = ", ".join(module.entries) or "none"
-        raise EmulationError(f"no entry '{entry}' in the PTX; entries: {known}")
-    for family in _FAMILIES:
-        importlib.import_module(f"..{family}", __package__)
-    return Decoder(module, function).decode()

@@ -8,6 +8,7 @@ A row has the instruction as the ISA writes it, the types of its operands and th
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -22,7 +23,7 @@ class Verb(NamedTuple):
     """One instruction; ``compute`` is the function of its sources, or ``make`` returns it."""
 
     pattern: str
-    """Opcode, and in the order of the ISA the modifiers: of `{a,b}` one or none, of `(a,b)` one; `T` and `U`
+    """Name, and in the order of the ISA the other modifiers: of `{a,b}` one or none, of `(a,b)` one; `T` and `U`
     are types."""
     operands: str
     """Types of the destination and the sources: a type's name, `T` or `U` for bit patterns, `t` or `u` for values."""
@@ -36,11 +37,12 @@ class Verb(NamedTuple):
 def verbs(*rows: Verb) -> None:
     """Register the instructions of a table."""
     for row in rows:
-        DECODERS[row.pattern.partition(".")[0]] = functools.partial(_decode, row)
+        parts = row.pattern.split(".")
+        name = ".".join(itertools.takewhile(lambda part: part[0] not in "TU{(", parts))
+        DECODERS[name] = functools.partial(_decode, row, parts[name.count(".") + 1 :])
 
 
-def _decode(row: Verb, decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
-    parts = row.pattern.split(".")[1:]
+def _decode(row: Verb, parts: list[str], decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
     choices = {part: modifiers.take(*part[1:-1].split(",")) for part in parts if part[0] in "{("}
     types = modifiers.types()
     if any(part[0] == "(" and name is None for part, name in choices.items()):

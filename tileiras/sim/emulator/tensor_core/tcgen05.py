@@ -50,26 +50,6 @@ def unit_of(group: WarpGroup) -> Unit:
     return units["tcgen05"]
 
 
-@instruction("tcgen05")
-def decode_tcgen05(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
-    from .tcgen05_copy import decode_copy, decode_shift
-    from .tcgen05_mma import decode_mma
-    from .tcgen05_transfer import decode_load, decode_store
-
-    decoders = {
-        "alloc": _decode_alloc, "dealloc": _decode_dealloc, "relinquish_alloc_permit": _decode_relinquish,
-        "fence::before_thread_sync": _decode_fence, "fence::after_thread_sync": _decode_fence,
-        "wait::ld": _decode_wait, "wait::st": _decode_wait, "commit": _decode_commit,
-        "ld": decode_load, "st": decode_store, "cp": decode_copy, "shift": decode_shift, "mma": decode_mma,
-    }  # fmt: skip
-    name = modifiers.names[0] if modifiers.names else ""
-    if name not in decoders:
-        raise decoder.unsupported()
-    if name not in ("fence::before_thread_sync", "fence::after_thread_sync", "wait::ld", "wait::st"):
-        modifiers.names.pop(0)
-    decoders[name](decoder, item, modifiers)
-
-
 def take_cta_group(decoder: Decoder, modifiers: Modifiers) -> int:
     """1 or 2, the same in all instructions of a program (PTX ISA: "All tcgen05 instructions within a kernel must
     specify the same value for the .cta_group qualifier")."""
@@ -113,7 +93,8 @@ def _key(group: WarpGroup, thread: int) -> tuple[int, int]:
     return int(group.cta[thread]), int(group.thread[thread]) // 32
 
 
-def _decode_alloc(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
+@instruction("tcgen05.alloc")
+def decode_alloc(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
     cta_group = take_cta_group(decoder, modifiers)
     _take_aligned(decoder, modifiers)
     space = "shared" if modifiers.take("shared::cta", "shared") else "generic"
@@ -140,7 +121,8 @@ def _decode_alloc(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> 
     _waiting(decoder, item, cta_group, begin, end)
 
 
-def _decode_dealloc(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
+@instruction("tcgen05.dealloc")
+def decode_dealloc(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
     cta_group = take_cta_group(decoder, modifiers)
     _take_aligned(decoder, modifiers)
     modifiers.take("b32")
@@ -188,7 +170,8 @@ def _waiting(decoder: Decoder, item: Instruction, cta_group: int, begin, end) ->
     following = decoder.end_block(terminate)
 
 
-def _decode_relinquish(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
+@instruction("tcgen05.relinquish_alloc_permit")
+def decode_relinquish(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
     take_cta_group(decoder, modifiers)
     _take_aligned(decoder, modifiers)
     decoder.operands(0)
@@ -207,8 +190,9 @@ def _decode_relinquish(decoder: Decoder, item: Instruction, modifiers: Modifiers
 # -- order -----------------------------------------------------------------------------------------------------------
 
 
-def _decode_fence(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
-    before = modifiers.take("fence::before_thread_sync", "fence::after_thread_sync") == "fence::before_thread_sync"
+@instruction("tcgen05.fence::before_thread_sync", "tcgen05.fence::after_thread_sync")
+def decode_fence(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
+    before = item.modifiers[0] == "fence::before_thread_sync"
     decoder.operands(0)
 
     def step(group: WarpGroup) -> None:
@@ -227,8 +211,9 @@ def _decode_fence(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> 
     decoder.emit(step)
 
 
-def _decode_wait(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
-    kind = modifiers.take("wait::ld", "wait::st")[-2:]
+@instruction("tcgen05.wait::ld", "tcgen05.wait::st")
+def decode_wait(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
+    kind = item.modifiers[0].removeprefix("wait::")
     _take_aligned(decoder, modifiers)
     decoder.operands(0)
 
@@ -280,7 +265,8 @@ class Commit:
         return f"line {self.item.line}: {self.item.text} ({waiting} operations in flight)"
 
 
-def _decode_commit(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
+@instruction("tcgen05.commit")
+def decode_commit(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
     take_cta_group(decoder, modifiers)
     if not modifiers.take("mbarrier::arrive::one"):
         raise decoder.unsupported()

@@ -23,8 +23,9 @@ import numpy as np
 
 from ..launch.recording import Transfer
 from ..memory.loads import address_slot, note_granule
-from ..ptx.decoder import Decoder, Instruction, Modifiers
+from ..ptx.decoder import Decoder, Instruction, Modifiers, instruction
 from ..ptx.types import U64
+from .tcgen05 import take_cta_group, unit_of
 from .tcgen05_operands import Source, matrix_at, narrow_codes
 from .tcgen05_order import Operation
 from .tensor_memory import ALL_LANES, LANES, QUARTER, Region, lane_bits, split_address
@@ -48,9 +49,8 @@ _DECOMPRESSED = {"b6x16_p32": (6, 0), "b4x16_p64": (4, 2)}
 _SHIFTED = 8  # columns
 
 
+@instruction("tcgen05.cp")
 def decode_copy(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
-    from .tcgen05 import take_cta_group, unit_of
-
     cta_group = take_cta_group(decoder, modifiers)
     shape = modifiers.take(*(name for name, _ in _SHAPES))
     multicast = modifiers.take("warpx2::02_13", "warpx2::01_23", "warpx4")
@@ -100,9 +100,8 @@ def decode_copy(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> No
     decoder.emit(step)
 
 
+@instruction("tcgen05.shift")
 def decode_shift(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
-    from .tcgen05 import take_cta_group, unit_of
-
     cta_group = take_cta_group(decoder, modifiers)
     if not modifiers.take("down"):
         raise decoder.unsupported()

@@ -27,9 +27,10 @@ import numpy as np
 from ..arithmetic import rounding
 from ..launch.recording import Multiply
 from ..memory.loads import address_slot, note_granule
-from ..ptx.decoder import Decoder, Instruction, Modifiers
+from ..ptx.decoder import Decoder, Instruction, Modifiers, instruction
 from ..ptx.module import Address, Group, Immediate
 from ..ptx.types import B32, PRED, U32, U64
+from .tcgen05 import take_cta_group, unit_of
 from .tcgen05_copy import shift_down
 from .tcgen05_descriptor import KINDS, SCALED, Shape, column_mask, decode_instruction
 from .tcgen05_operands import FORMATS, Source, matrix_at, unpack, unpack_words
@@ -75,9 +76,8 @@ class Form(NamedTuple):
     column_mask: int | None
 
 
+@instruction("tcgen05.mma")
 def decode_mma(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
-    from .tcgen05 import take_cta_group, unit_of
-
     weights = bool(modifiers.take("ws"))
     if modifiers.take("sp"):
         raise decoder.unsupported("a sparse product")

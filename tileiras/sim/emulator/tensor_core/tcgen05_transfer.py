@@ -26,9 +26,10 @@ import numpy as np
 from ..arithmetic.rounding import canonical_nan
 from ..launch.recording import Transfer
 from ..memory.loads import address_slot
-from ..ptx.decoder import Decoder, Instruction, Modifiers
+from ..ptx.decoder import Decoder, Instruction, Modifiers, instruction
 from ..ptx.module import Group, Immediate
 from ..ptx.types import B32, TYPES
+from .tcgen05 import first_lanes, of_warp, unit_of
 from .tcgen05_order import Operation
 from .tensor_memory import QUARTER, Region, lane_bits, split_address
 
@@ -114,8 +115,6 @@ class _Form:
 
 def _each_warp(group: WarpGroup, form: _Form):
     """(first thread, address) of the active warps."""
-    from .tcgen05 import first_lanes, of_warp
-
     group.check_whole_warps(form.item)
     addresses = of_warp(group, form.item, form.address, "addresses")
     for thread in first_lanes(group):
@@ -129,9 +128,8 @@ def _registers(decoder: Decoder, form: _Form, operand: Group) -> list:
     return items
 
 
+@instruction("tcgen05.ld")
 def decode_load(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
-    from .tcgen05 import unit_of
-
     reduction = _reduction(decoder, modifiers) if modifiers.take("red") else None
     operands = list(item.operands)
     target = operands.pop(0)
@@ -195,9 +193,8 @@ def _reduction(decoder: Decoder, modifiers: Modifiers):
     return reduce
 
 
+@instruction("tcgen05.st")
 def decode_store(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
-    from .tcgen05 import unit_of
-
     *operands, source = item.operands
     form = _Form(decoder, item, modifiers, "unpack::16b", list(operands))
     modifiers.take("b32")

@@ -241,21 +241,18 @@ def _active_warps(group: WarpGroup) -> np.ndarray:
     return np.flatnonzero(group.active_lanes().any(1))
 
 
-@instruction("wgmma")
-def decode_wgmma(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
-    operation = modifiers.take("mma_async", "fence", "commit_group", "wait_group")
-    if operation is None or modifiers.take("sp") or not modifiers.take("sync") or not modifiers.take("aligned"):
+def _begin_aligned(decoder: Decoder, modifiers: Modifiers) -> None:
+    if modifiers.take("sp") or not modifiers.take("sync") or not modifiers.take("aligned"):
         raise decoder.unsupported()
     decoder.begin_collective(None)
-    if operation == "mma_async":
-        _decode_product(decoder, item, modifiers)
-        return
-    left = 0
+
+
+@instruction("wgmma.fence", "wgmma.commit_group", "wgmma.wait_group")
+def decode_order(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
+    operation, left = item.modifiers[0], 0
+    _begin_aligned(decoder, modifiers)
     if operation == "wait_group":
-        (count,) = decoder.operands(1)
-        if not isinstance(count, Immediate):
-            raise decoder.error("the group count is not a constant")
-        left = int(count.value)
+        left = decoder.group_count()
     else:
         decoder.operands(0)
 
@@ -281,7 +278,9 @@ def decode_wgmma(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> N
     decoder.emit(step)
 
 
-def _decode_product(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
+@instruction("wgmma.mma_async")
+def decode_product(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
+    _begin_aligned(decoder, modifiers)
     shape = next((name for name in modifiers.names if _SHAPE.fullmatch(name)), None)
     saturating = bool(modifiers.take("satfinite"))
     names = [name for name in modifiers.names if name in TYPES]

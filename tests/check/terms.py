@@ -1,0 +1,246 @@
+"""Integer registers and predicates of PTX as bit vectors of a solver (z3), by the rules of the PTX ISA.
+
+A register with one definition is that statement's term.  One with several definitions has a value of its own for each
+set of definitions that reach a use: equal sets are the same value, which is so within one trip of a loop.  The results
+of loads, of floating-point operations and of all unknown statements may be anything.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import z3
+
+from tests.check.flow import Block, Flow, Statement
+from tileiras.check.facts import Facts
+
+_COMPARED = {
+    "eq": lambda a, b, _: a == b, "ne": lambda a, b, _: a != b,
+    "lt": lambda a, b, s: a < b if s else z3.ULT(a, b), "le": lambda a, b, s: a <= b if s else z3.ULE(a, b),
+    "gt": lambda a, b, s: a > b if s else z3.UGT(a, b), "ge": lambda a, b, s: a >= b if s else z3.UGE(a, b),
+    "lo": lambda a, b, _: z3.ULT(a, b), "ls": lambda a, b, _: z3.ULE(a, b),
+    "hi": lambda a, b, _: z3.UGT(a, b), "hs": lambda a, b, _: z3.UGE(a, b),
+}  # fmt: skip
+_MOST = {"%tid.x": 1023, "%laneid": 31, "%ctaid.x": (1 << 31) - 2, "%ctaid.y": 65534, "%ctaid.z": 65534}
+_TIMEOUT = 8000
+"""Milliseconds for one question."""
+
+
+class Unknown(Exception):
+    """A statement without a rule."""
+
+
+class Terms:
+    """The terms of one entry, with what holds of its parameters and special registers."""
+
+    def __init__(self, ptx: str, place: int, facts: Facts, single: Iterable[tuple[int, int]] = ()) -> None:
+        """`single`: (axis, parameter) where a tile block accesses the tile of its number, of one element, along a
+        dimension of that size; outside of its view that is undefined."""
+        self.flow, self.facts = Flow(ptx, place), facts
+        self.holds: list[Any] = []
+        """Bounds of special registers and the program's assumptions."""
+        self._known: dict[Any, Any] = {}
+        self.instead: dict[str, Any] = {}
+        """Registers with another term than that of their definition."""
+        head = ptx[:place].rpartition(".entry")[2]
+        threads = re.search(r"\.(?:reqntid|maxntid) (\d+)", head)
+        self.threads = int(threads[1]) if threads else 1024
+        for axis, number in single:
+            self.holds.append(z3.ULT(self._special(f"%ctaid.{'xyz'[axis]}"), z3.BitVec(f"parameter {number}", 32)))
+        self.aligned = {m[2]: int(m[1]) for m in re.finditer(r"\.shared \.align (\d+) \.b8 (\w+)", ptx)}
+
+    def value(self, operand: str, block: Block, place: int, width: int) -> Any:
+        """The term of an operand of a statement."""
+        if re.fullmatch(r"-?\d+|0x[0-9a-fA-F]+", operand):
+            return z3.BitVecVal(int(operand, 0), width)
+        if operand.startswith("%p"):
+            return self.predicate(operand, block, place)
+        if re.fullmatch(r"%(?:r[sd]?)\d+", operand):
+            term = self._register(operand, block, place)
+        elif re.fullmatch(r"%\w+(?:\.[xyz])?", operand):
+            term = self._special(operand)
+        elif operand in self.aligned:
+            term = self._fresh(operand, 64)
+            self.holds.append(term & (self.aligned[operand] - 1) == 0)
+        else:
+            raise Unknown(operand)
+        size = term.size()
+        if size >= width:
+            return term if size == width else z3.Extract(width - 1, 0, term)
+        return z3.ZeroExt(width - size, term)
+
+    def predicate(self, operand: str, block: Block, place: int) -> Any:
+        if operand.startswith("!"):
+            return z3.Not(self.predicate(operand[1:], block, place))
+        return self._register(operand, block, place)
+
+    def _special(self, name: str) -> Any:
+        term = self._fresh(name, 32)
+        if name not in self._known.setdefault("bounds", {}):
+            self._known["bounds"][name] = True
+            most = self.threads - 1 if name == "%tid.x" else _MOST.get(name)
+            if most is not None:
+                self.holds.append(z3.ULE(term, most))
+            if name.startswith("%ctaid"):
+                self.holds.append(z3.ULT(term, self._special(name.replace("ctaid", "nctaid"))))
+            if name.startswith("%nctaid"):
+                self.holds.append(z3.And(term >= 1))
+        return term
+
+    def _fresh(self, name: str, width: int) -> Any:
+        return z3.Bool(name) if not width else z3.BitVec(name, width)
+
+    def _register(self, name: str, block: Block, place: int) -> Any:
+        if name in self.instead:
+            return self.instead[name]
+        reaching = self.flow.reaching(name, block, place)
+        key = name, reaching
+        if key in self.instead:
+            return self.instead[key]
+        if key not in self._known:
+            width = 0 if name.startswith("%p") else {"%rd": 64, "%rs": 16}.get(name[:3], 32)
+            fresh = self._fresh(f"{name}@{','.join(map(str, sorted(reaching)))}", width)
+            self._known[key] = fresh  # also where its definition comes back to it
+            every = [each for each in self.flow.definitions.get(name, ()) if each[1].start in reaching]
+            if len(every) == 1 and len(reaching) == 1 and not every[0][1].guard:
+                try:
+                    self._known[key] = self.result(every[0][1], every[0][0])
+                except (Unknown, z3.Z3Exception):
+                    pass
+        return self._known[key]
+
+    def result(self, statement: Statement, block: Block, code: str = "") -> Any:
+        """The term of a statement's result, or that of a changed `code` in its place.  Raises Unknown."""
+        opcode, operands = statement.opcode, statement.operands
+        if code:
+            opcode, _, rest = code.partition(" ")
+            operands = tuple(each.strip() for each in rest.rstrip(";").split(","))
+        if opcode != "?" and len(statement.results) != 1 or opcode == "?":
+            raise Unknown(opcode)
+        return self._meaning(opcode, operands[1:], block, statement.start)
+
+    def _meaning(self, opcode: str, inputs: tuple[str, ...], block: Block, place: int) -> Any:
+        name, *kinds = opcode.split(".")
+        if name == "shfl":
+            return self._of_lane(opcode, inputs, block, place)
+        types = [each for each in kinds if re.fullmatch(r"[busf](?:8|16|32|64)|pred|f16x2|bf16x?2?", each)]
+        if not types or any(re.match(r"b?f", each) for each in types) and name != "mov":
+            raise Unknown(opcode)
+        if types[-1] == "pred":
+            a = [self.predicate(each, block, place) for each in inputs]
+            return {"and": z3.And, "or": z3.Or, "xor": z3.Xor, "not": z3.Not, "mov": lambda x: x}[name](*a)
+        if name == "ld":
+            return self._parameter(opcode, inputs, int(types[-1][1:]))
+        width, signed = int(types[-1][1:]), types[-1][0] == "s"
+
+        def at(number: int, bits: int = width) -> Any:
+            return self.value(inputs[number], block, place, bits)
+
+        if name == "setp":
+            if len(kinds) > 2:
+                raise Unknown(opcode)
+            return _COMPARED[kinds[0]](at(0), at(1), signed)
+        if name == "selp":
+            return z3.If(self.predicate(inputs[2], block, place), at(0), at(1))
+        if name == "cvt":
+            return self._converted(types, inputs[0], block, place)
+        if name in ("mul", "mad"):
+            return self._product(kinds, name, at, width, signed)
+        if name == "mov":
+            return at(0)
+        if name in ("shl", "shr"):
+            count = self.value(inputs[1], block, place, 32)
+            count = z3.ZeroExt(width - 32, count) if width > 32 else z3.If(
+                z3.ULT(count, width), z3.Extract(width - 1, 0, count), z3.BitVecVal(width, width))  # fmt: skip
+            a = at(0)
+            return a << count if name == "shl" else a >> count if signed else z3.LShR(a, count)
+        if "sat" in kinds or "cc" in kinds:
+            raise Unknown(opcode)
+        binary = {
+            "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "and": lambda a, b: a & b,
+            "or": lambda a, b: a | b, "xor": lambda a, b: a ^ b,
+            "min": lambda a, b: z3.If(a < b if signed else z3.ULT(a, b), a, b),
+            "max": lambda a, b: z3.If(a > b if signed else z3.UGT(a, b), a, b),
+            "div": lambda a, b: a / b if signed else z3.UDiv(a, b),
+            "rem": lambda a, b: z3.SRem(a, b) if signed else z3.URem(a, b),
+        }  # fmt: skip
+        if name in binary:
+            return binary[name](at(0), at(1))
+        if name in ("not", "neg"):
+            return ~at(0) if name == "not" else -at(0)
+        raise Unknown(opcode)
+
+    def _of_lane(self, opcode: str, inputs: tuple[str, ...], block: Block, place: int) -> Any:
+        """The number that the first lane of a warp computes of its own number."""
+        term = self.value(inputs[0], block, place, 32)
+        if not opcode.startswith("shfl.sync.idx") or inputs[1] != "0" or "@" in str(term):
+            raise Unknown(opcode)
+        number = z3.BitVec("%tid.x", 32)
+        return z3.substitute(term, (number, number & 0xFFFFFFE0))
+
+    def _converted(self, types: list[str], operand: str, block: Block, place: int) -> Any:
+        to, of = int(types[0][1:]), int(types[1][1:])
+        term = self.value(operand, block, place, of)
+        if to <= of:
+            return z3.Extract(to - 1, 0, term)
+        return z3.SignExt(to - of, term) if types[1][0] == "s" else z3.ZeroExt(to - of, term)
+
+    @staticmethod
+    def _product(kinds: list[str], name: str, at: Any, width: int, signed: bool) -> Any:
+        if "hi" in kinds:
+            raise Unknown(name)
+        wide = "wide" in kinds
+        extend = z3.SignExt if signed else z3.ZeroExt
+        a, b = (extend(width, at(n)) if wide else at(n) for n in (0, 1))
+        return a * b + (at(2, 2 * width if wide else width) if name == "mad" else 0)
+
+    def _parameter(self, opcode: str, inputs: tuple[str, ...], width: int) -> Any:
+        match = re.fullmatch(r"\[\w+_param_(\d+)\]", inputs[0]) if opcode.startswith("ld.param") else None
+        if match is None or int(match[1]) >= len(self.facts.parameters):
+            raise Unknown(opcode)
+        parameter = self.facts.parameters[int(match[1])]
+        term = self._fresh(f"parameter {match[1]}", width)
+        if match[1] not in self._known.setdefault("parameters", {}):
+            self._known["parameters"][match[1]] = True
+            if parameter.divisor > 1 and not parameter.divisor & parameter.divisor - 1:
+                self.holds.append(term & (parameter.divisor - 1) == 0)
+            low = parameter.low
+            if parameter.position in self.extents:
+                low = max(low or 0, 0)
+            if low is not None:
+                self.holds.append(term >= low)
+            if parameter.high is not None:
+                self.holds.append(term <= parameter.high)
+        return term
+
+    @property
+    def extents(self) -> set[int]:
+        """Parameters that are extents of views, which are not negative."""
+        every = (each for view in self.facts.views for each in view.shape if each is not None)
+        return {number for kind, number in every if kind == "parameter"}
+
+    def path(self, block: Block, place: int, stop: int = -1) -> list[Any]:
+        """Conditions of branches that every path to a block passes, from the block `stop` on."""
+        found = []
+        number = block.number
+        dominators = self.flow.dominators
+        while number not in (0, stop):
+            here = self.flow.blocks[number]
+            if len(here.before) == 1:
+                before = self.flow.blocks[here.before[0]]
+                if before.guard and len(set(before.next)) == 2:
+                    last = before.statements[-1]
+                    taken = self.predicate(before.guard, before, last.start)
+                    found.append(taken if before.next[0] == number else z3.Not(taken))
+            above = dominators[number] - {number}
+            number = max(above, key=lambda each: len(dominators[each])) if above else 0
+        return found
+
+    def never(self, *conditions: Any) -> bool:
+        """Whether conditions cannot all be true."""
+        solver = z3.Solver()
+        solver.set("timeout", _TIMEOUT)
+        solver.add(*self.holds, *conditions)
+        return solver.check() == z3.unsat

@@ -1,0 +1,103 @@
+"""Proofs that a planted fault is not one, on small PTX texts: each with a text for which there is no proof."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.check.equivalent import place_of
+from tests.check.faults import Fault, faults
+from tileiras.check.facts import Facts, Parameter
+from tileiras.ir import IntegerType
+
+pytest.importorskip("z3")
+from tests.check.solved import solved  # noqa: E402
+
+# A block goes over tiles of 64 elements of an array, whose number is a parameter.
+TILES = """
+.visible .entry k(
+	.param .u64 k_param_0,
+	.param .u32 k_param_1
+)
+.reqntid 64
+{
+	ld.param.b64 	%rd1, [k_param_0];
+	ld.param.b32 	%r1, [k_param_1];
+	mov.u32 	%r2, %ctaid.x;
+	mov.u32 	%r3, %nctaid.x;
+	mov.u32 	%r4, %tid.x;
+	shr.u32 	%r5, %r1, 6;
+	and.b32 	%r6, %r1, 63;
+	setp.ne.b32 	%p1, %r6, 0;
+	selp.b32 	%r7, 1, 0, %p1;
+	add.s32 	%r8, %r5, %r7;
+	setp.ge.u32 	%p2, %r2, %r8;
+	@%p2 bra 	$L__BB0_2;
+$L__BB0_1:
+	shl.b32 	%r9, %r2, 6;
+	or.b32 	%r10, %r9, %r4;
+	setp.lt.u32 	%p3, %r10, BOUND;
+	mul.wide.u32 	%rd2, %r10, 4;
+	add.s64 	%rd3, %rd1, %rd2;
+	@%p3 st.global.b32 	[%rd3], %r4;
+	add.s32 	%r2, %r2, %r3;
+	setp.lt.s32 	%p4, %r2, %r8;
+	@%p4 bra 	$L__BB0_1;
+$L__BB0_2:
+	ret;
+
+}
+"""
+# All lanes of a warp have its sum.
+SUM = """
+.visible .entry k(
+	.param .u64 k_param_0
+)
+.reqntid 64
+{
+	ld.param.b64 	%rd1, [k_param_0];
+	mov.u32 	%r1, %tid.x;
+	and.b32 	%r2, %r1, 31;
+	setp.eq.b32 	%p1, %r2, 0;
+	mul.wide.u32 	%rd2, %r1, 4;
+	add.s64 	%rd3, %rd1, %rd2;
+	ld.global.b32 	%r3, [%rd3];
+	shfl.sync.bfly.b32 	%r4, %r3, 16, 31, -1;
+	add.rn.f32 	%r5, %r3, %r4;
+	shfl.sync.bfly.b32 	%r6, %r5, 8, 31, -1;
+	add.rn.f32 	%r7, %r5, %r6;
+	shfl.sync.bfly.b32 	%r8, %r7, 4, 31, -1;
+	add.rn.f32 	%r9, %r7, %r8;
+	shfl.sync.bfly.b32 	%r10, %r9, 2, 31, -1;
+	add.rn.f32 	%r11, %r9, %r10;
+	shfl.sync.bfly.b32 	%r12, %r11, 1, 31, -1;
+	add.rn.f32 	%r13, %r11, %r12;
+	shr.u32 	%r14, %r1, 5;
+	shl.b32 	%r15, %r14, 2;
+	@%p1 st.shared.b32 	[%r15], VALUE;
+	ret;
+
+}
+"""
+
+
+def proof(ptx: str, kind: str, line: str) -> str:
+    facts = Facts([Parameter(0, "pointer", None), Parameter(1, "size", IntegerType(32), low=0)], [], [])
+    (fault,) = [each for each in faults(ptx, kind) if line in each.line]
+    assert isinstance(fault, Fault)
+    return solved(fault, ptx, place_of(fault, ptx), facts)
+
+
+@pytest.mark.parametrize("bound, is_dead", [("%r1", True), ("%r3", False)])
+def test_a_further_trip_whose_stores_are_masked(bound, is_dead):
+    assert bool(proof(TILES.replace("BOUND", bound), "trip count", "%p4")) == is_dead
+
+
+@pytest.mark.parametrize("value, is_same", [("%r13", True), ("%r11", False)])
+def test_another_lane_stores_the_same(value, is_same):
+    assert bool(proof(SUM.replace("VALUE", value), "predicate", "%p1")) == is_same
+
+
+def test_signs_of_numbers_without_a_sign():
+    ptx = TILES.replace("BOUND", "%r1")
+    assert proof(ptx.replace("shr.u32 	%r5", "shr.s32 	%r5"), "type", "%r5, %r1")
+    assert not proof(ptx.replace("setp.lt.u32 	%p3, %r10", "setp.lt.u32 	%p3, %r1"), "mask bound", "%p3")

@@ -1,0 +1,162 @@
+"""Tensor maps that the kernel makes itself: right under launchers that fill nothing, wrong without any of what orders
+the maps, and a slot of the module's memory for every CTA for as long as it runs."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+import tileiras
+from tests import tileas_stage
+from tests.agents.running import SPECIALIZED, sites, survives
+from tests.kernels import tensor_maps as kernels
+from tests.kernels.dots import attention_like, matmul
+from tests.kernels.tensor_maps import Arrays
+from tests.machine_code import assemble
+from tileiras.diagnostics import DiagnosticEngine
+from tileiras.driver.tileir_pipeline import tileas_passes
+from tileiras.ir import parse_module, print_op
+from tileiras.ir.pass_manager import PassContext, PassManager
+
+SEEDS = (None, 0, 1, 2)
+BOX, MAP = "cp.async.bulk.tensor", "tensormap.cp_fenceproxy"
+
+
+def compiled(text: str, gpu: str = "sm_90", **options):
+    """With one agent, unless another strategy is asked for."""
+    chosen = {"pipeline_strategy": "unspecialize", **options}
+    return tileiras.compile(text, gpu_name=gpu, tensor_maps="device", **chosen)
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("options", [{}, SPECIALIZED, {"tile_launch": True}], ids=["ring", "agents", "tile launch"])
+@pytest.mark.parametrize("gpu", ["sm_90", "sm_100", "sm_120"])
+def test_a_kernel_that_makes_its_maps_has_no_parameter_more(gpu, options, ptxas):
+    artifact = compiled(kernels.matmul(), gpu, **options)
+    assert BOX in artifact.text and artifact.text.count(MAP) >= 2
+    metadata = artifact.kernels[0].metadata
+    assert metadata["hidden_parameters"] == [] and len(metadata["parameters"]) == 13
+    assemble(artifact.text, gpu)
+    for seed in SEEDS[:3]:
+        Arrays(130, 71, 160).launch(artifact.text, metadata, seed)
+
+
+@pytest.mark.parametrize("sizes", [(64, 64, 0), (0, 64, 64), (64, 0, 64), (0, 0, 0), (1, 1, 1), (65, 130, 71)])
+def test_arrays_of_any_size(sizes):
+    artifact = compiled(kernels.matmul())
+    for steps in (None, 0, 3):
+        Arrays(*sizes).launch(artifact.text, artifact.kernels[0].metadata, 0, steps)
+
+
+TYPES = {
+    "f8": ((64, 64, 128), "f8E4M3FN", {"b_by_columns": True}),
+    "i8": ((64, 64, 64), "i8", {"b_by_columns": True}),
+    "bf16": ((64, 32, 32), "bf16", {}),
+    "tf32": ((64, 32, 32), "tf32", {}),
+    "more rows than a box": ((512, 16, 16), "f16", {"steps": 2}),
+}
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_types_and_boxes(name, ptxas):
+    tiles, element, options = TYPES[name]
+    kernel = matmul(tiles, element, **{"steps": 3, **options})
+    artifact = compiled(kernel.text)
+    assert (MAP in artifact.text) == (BOX in artifact.text) and BOX in artifact.text
+    assemble(artifact.text, "sm_90")
+    for seed in SEEDS[:2]:
+        kernel.emulated(artifact, seed)
+
+
+def test_several_programs_of_one_kernel():
+    kernel = attention_like(1)
+    for options in ({}, SPECIALIZED):
+        artifact = compiled(kernel.text, **options)
+        assert MAP in artifact.text
+        for seed in SEEDS:
+            kernel.emulated(artifact, seed)
+
+
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("options", [{}, SPECIALIZED], ids=["ring", "agents"])
+@pytest.mark.parametrize("gpu", ["sm_90", "sm_120"])
+def test_nothing_that_orders_maps_is_superfluous(gpu, options):
+    artifact = compiled(kernels.matmul(), gpu, **options)
+    arrays = Arrays(64, 130, 160)
+
+    def judge(code, seed):
+        arrays.launch(code, artifact.kernels[0].metadata, seed)
+
+    assert survives(artifact.text, judge, SEEDS)
+    found = sites(artifact.text)
+    acquires = re.findall(r"fence\.proxy\.tensormap[^;]*;", artifact.text)
+    assert len(acquires) == artifact.text.count(MAP)
+    for number, match in enumerate(re.finditer(r"fence\.proxy\.tensormap[^;]*;", artifact.text)):
+        broken = artifact.text[: match.start()] + artifact.text[match.end() :]
+        found.append((f"acquire {number}", broken))
+    assert [line for line, broken in found if survives(broken, judge, SEEDS)] == []
+
+
+def test_a_slot_is_one_ctas_until_it_gives_it_back():
+    """Six CTAs with two slots: four wait, and take over what others have given back."""
+    text = compiled(kernels.matmul(), emit="tileas").text
+    few = re.sub(r"slots = \d+", "slots = 2", text)
+    assert few != text
+    code = tileas_stage.compiled(parse_module(few), "sm_90")
+    arrays = Arrays(192, 130, 64)
+
+    def judge(changed, seed):
+        arrays.launch(changed, {}, seed, step_limit=200_000)
+
+    assert survives(code, judge, SEEDS[:2])
+    release = re.search(r"st\.release\.gpu[^;]*;", code)
+    assert release is not None
+    assert not survives(code.replace(release[0], ""), judge, SEEDS[:1])
+    # What copies a map to the slot is a release for the GPU as well, which a relaxed store behind it hands on; the
+    # store's own is for the copies that have read the slot, and here all CTAs write the same maps.
+    relaxed = code.replace("st.release.gpu", "st.relaxed.gpu")
+    assert not survives(relaxed.replace("generic.release.gpu", "generic.release.cta"), judge, SEEDS)
+
+
+def test_there_are_as_many_slots_as_there_can_be_ctas():
+    for warps, most in ((4, 132 * 16), (16, 132 * 4)):
+        text = compiled(matmul((128, 64, 32), "f16", steps=3).text, emit="tileas", num_warps=warps).text
+        assert int(re.search(r"slots = (\d+)", text)[1]) >= most
+
+
+def test_sizes_that_the_kernel_computes():
+    """No host knows them."""
+    view = kernels.view("a", "64x32").replace(
+        "assume bounded<0, ?>, %s_a_0 : tile<i32>",
+        "assume bounded<0, ?>, %r_a : tile<i32>",
+    )
+    rows = "%r_a = maxi %s_a_0, %s_a_0 signed : tile<i32>"
+    text = kernels.matmul(view).replace("%q_a = assume", f"{rows}\n    %q_a = assume")
+    host = tileiras.compile(text, gpu_name="sm_90", tensor_maps="host")
+    artifact = compiled(text)
+    assert artifact.text.count("cp.async.cg") == 0 < host.text.count("cp.async.cg")
+    for seed in SEEDS:
+        Arrays(64, 64, 96).launch(artifact.text, artifact.kernels[0].metadata, seed)
+
+
+def test_targets_without_boxes_make_no_maps():
+    text = kernels.matmul()
+    assert compiled(text, "sm_80").text == tileiras.compile(text, gpu_name="sm_80").text
+
+
+@pytest.mark.parametrize("options", ["", " pipeline-strategy=warp-specialize"])
+def test_every_row_goes_on_from_text(options):
+    source = tileiras.compile(kernels.matmul(), gpu_name="sm_90", emit="tileaa").text
+    passes = tileas_passes(f"compute-capability=sm_90 tensor-maps=device{options}")
+
+    def run(module, those):
+        PassManager(those, verify_each=True).run(module, PassContext(DiagnosticEngine()))
+        return print_op(module)
+
+    expected = run(parse_module(source, "k.mlir"), passes)
+    assert "map_memory.build" in expected and "make_tma_desc" not in expected
+    text = source
+    for each in passes:
+        text = run(parse_module(text, "k.mlir"), [each])
+    assert text == expected

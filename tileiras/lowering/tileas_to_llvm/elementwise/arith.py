@@ -1,0 +1,300 @@
+"""Integer and float operations of arith: element by element, on whole fragments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import tileiras
+from tileiras.dialects import arith, llvm, nvvm
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects import nv_tileas as tileas
+from tileiras.ir import (
+    DenseElementsAttr,
+    FloatAttr,
+    FloatType,
+    IntegerAttr,
+    IntegerType,
+    Operation,
+    UnitAttr,
+    Value,
+    element_type_of,
+    i1,
+)
+
+from ..emit.function import FunctionLowering
+from ..emit.types import NATIVE_FLOATS, count_of, element_of, held_bits, scalar_type, vector_of
+from .conversions import to_f32
+
+if TYPE_CHECKING:
+    from tileiras.layout.linear_layout import LinearLayout
+
+
+def constant(op: arith.ConstantOp, args: Sequence[Any], lowering: FunctionLowering) -> Value:
+    """A constant fragment: each thread's registers pick their elements, which differ between threads only for data."""
+    emit = lowering.emit
+    value = op.value
+    element = element_type_of(value.type)
+    held = scalar_type(element)
+    if isinstance(value, (IntegerAttr, FloatAttr)):
+        pattern = value.unsigned if isinstance(value, IntegerAttr) else held_bits(element, value.bits)
+        return emit.bits([pattern], held)
+    assert isinstance(value, DenseElementsAttr)
+    layout = lowering.layout(op.result)
+    patterns = [held_bits(element, pattern) for pattern in value.stored_bits()]
+    if value.is_splat:
+        return emit.bits(patterns * layout.registers, held)
+    return _spread(patterns, layout, held, lowering)
+
+
+def _spread(
+    patterns: list[int], layout: LinearLayout, held: FloatType | IntegerType, lowering: FunctionLowering
+) -> Value:
+    """A constant whose elements differ: a tree of selects over the thread's bits that matter."""
+    emit = lowering.emit
+    bits = [("lane", i) for i, v in enumerate(layout.bases("lane")) if v]
+    bits += [("warp", i) for i, v in enumerate(layout.bases("warp")) if v]
+
+    def choose(remaining: list[tuple[str, int]], position: int) -> Value:
+        if not remaining:
+            return emit.bits([patterns[position ^ layout.apply(register=r)] for r in range(layout.registers)], held)
+        dim, bit = remaining[-1]
+        low = choose(remaining[:-1], position)
+        high = choose(remaining[:-1], position ^ layout.bases(dim)[bit])
+        return emit.select(emit.thread_bit(dim, bit), high, low)
+
+    return choose(bits, 0)
+
+
+def _binary(cls: type) -> Any:
+    def lower(op: Operation, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+        return lowering.emit.insert(cls(*lowering.matched(args)))
+
+    return lower
+
+
+def _logical(cls: Any) -> Any:
+    def lower(op: Operation, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+        one, other = lowering.matched(args)
+        if element_of(one.type) is not i1 or lowering.relations is None:
+            return lowering.emit.insert(cls(one, other))
+        return lowering.relations.combined(cls, one, other)
+
+    return lower
+
+
+def _overflowing(cls: type) -> Any:
+    def lower(op: Operation, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+        flags = {"nsw": ("nsw",), "nuw": ("nuw",), "nsw_nuw": ("nsw", "nuw")}.get(op.overflowFlags.value, ())
+        attribute = llvm.IntegerOverflowFlagsAttr(flags) if flags else None
+        return lowering.emit.insert(cls(*lowering.matched(args), overflowFlags=attribute))
+
+    return lower
+
+
+def _intrinsic(name: str) -> Any:
+    def lower(op: Operation, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+        emit = lowering.emit
+        args = lowering.matched(args)
+        element = element_of(args[0].type)
+        if isinstance(element, IntegerType) and element.width == 1:
+            # No min and max of i1 in the back end: they are AND and OR (signed: the other way round).
+            conjunction = name in ("umin", "smax")
+            return emit.insert((llvm.AndOp if conjunction else llvm.OrOp)(*args))
+        return emit.intrinsic(name, *args)
+
+    return lower
+
+
+def _float_extreme(name: str) -> Any:
+    def lower(op: Operation, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+        args = lowering.matched(args)
+        type = element_type_of(op.result.type)
+        if aa.FLUSH_TO_ZERO in op.attributes:
+            args = [_flushed(value, lowering) for value in args]
+        return tileiras.lowering.tileas_to_llvm.elementwise.floats.widened(
+            type, args, lowering, lambda values: lowering.emit.intrinsic(name, *values)
+        )
+
+    return lower
+
+
+def _flushed(value: Value, lowering: FunctionLowering) -> Value:
+    """f32 values with subnormal numbers replaced by zeros of their sign, as a flushing instruction reads them."""
+    one = lowering.emit.floating(1.0, value.type)
+    return lowering.emit.insert(nvvm.MulFOp(value, one, rounding=nvvm.FPRoundingModeAttr("rn"), ftz=UnitAttr()))
+
+
+def _shift(op: arith.CeilDivSIOp | arith.CeilDivUIOp | arith.FloorDivSIOp, lowering: FunctionLowering) -> int | None:
+    """How far a division shifts whose divisor is known to be a power of two."""
+    divisor = lowering.ranges.range(op.rhs)
+    number = divisor.low
+    return number.bit_length() - 1 if divisor.high == number > 0 and number & number - 1 == 0 else None
+
+
+def _never_negative(op: Operation, lowering: FunctionLowering) -> bool:
+    """Whether a division, of signed numbers or not, is that of numbers that have no sign."""
+    return lowering.ranges.range(op.lhs).low >= 0 and lowering.ranges.range(op.rhs).low > 0
+
+
+def _dividend_and_divisor(op: Operation, args: Sequence[Value], lowering: FunctionLowering) -> tuple[Value, Value]:
+    """The operands of a division, the divisor with ones in the place of zeros.
+
+    Division by zero yields an undefined value.  LLVM's instructions have undefined behaviour there: it deletes the
+    branch that yields a divisor of zero, and with it the other results of the kernel.
+    """
+    emit = lowering.emit
+    a, b = lowering.matched(args)
+    known = lowering.ranges.range(op.rhs)
+    if known.low > 0 or known.high < 0:
+        return a, b
+    return a, emit.select(emit.icmp("eq", b, emit.integer(0, b.type)), emit.integer(1, b.type), b)
+
+
+def _signed_division(signed: type, unsigned: type) -> Any:
+    """A quotient that is cut off, or its remainder: of numbers that are not negative it is cheaper."""
+
+    def lower(op: arith.DivSIOp | arith.RemSIOp, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+        cls = unsigned if _never_negative(op, lowering) else signed
+        return lowering.emit.insert(cls(*_dividend_and_divisor(op, args, lowering)))
+
+    return lower
+
+
+def _unsigned_division(cls: type) -> Any:
+    def lower(op: arith.DivUIOp | arith.RemUIOp, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+        return lowering.emit.insert(cls(*_dividend_and_divisor(op, args, lowering)))
+
+    return lower
+
+
+def _rounded_up(a: Value, shift: int, highest: int, down: type, lowering: FunctionLowering) -> Value:
+    """`a`, which is at most `highest`, divided by a power of two, where `down` divides and rounds down."""
+    emit = lowering.emit
+    rest, largest = (1 << shift) - 1, (1 << element_of(a.type).width - 1) - 1
+    places = emit.integer(shift, a.type)
+    if highest <= largest - rest:
+        return emit.insert(down(emit.insert(llvm.AddOp(a, emit.integer(rest, a.type))), places))
+    inexact = emit.icmp("ne", emit.insert(llvm.AndOp(a, emit.integer(rest, a.type))), emit.integer(0, a.type))
+    step = emit.insert(llvm.ZExtOp(inexact, res=a.type))
+    return emit.insert(llvm.AddOp(emit.insert(down(a, places)), step))
+
+
+def ceildivui(
+    op: arith.CeilDivSIOp | arith.CeilDivUIOp, args: Sequence[Value], lowering: FunctionLowering
+) -> Value:
+    emit = lowering.emit
+    a, b = _dividend_and_divisor(op, args, lowering)
+    shift = _shift(op, lowering)
+    if shift is not None:
+        known = lowering.ranges.range(op.lhs)
+        # Numbers with the highest bit set count as large ones.
+        highest = known.high if known.low >= 0 else (1 << element_of(a.type).width) - 1
+        return _rounded_up(a, shift, highest, llvm.LShrOp, lowering)
+    quotient = emit.insert(llvm.UDivOp(a, b))
+    rest = emit.insert(llvm.URemOp(a, b))
+    more = emit.icmp("ne", rest, emit.integer(0, rest.type))
+    return emit.insert(llvm.AddOp(quotient, emit.insert(llvm.ZExtOp(more, res=a.type))))
+
+
+def ceildivsi(op: arith.CeilDivSIOp, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+    shift = _shift(op, lowering)
+    if shift is not None:
+        highest = lowering.ranges.range(op.lhs).high
+        return _rounded_up(lowering.matched(args)[0], shift, highest, llvm.AShrOp, lowering)
+    if _never_negative(op, lowering):
+        return ceildivui(op, args, lowering)
+    return _corrected(op, args, True, lowering)
+
+
+def floordivsi(op: arith.FloorDivSIOp, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+    shift = _shift(op, lowering)
+    if shift is not None:
+        a = lowering.matched(args)[0]
+        return lowering.emit.insert(llvm.AShrOp(a, lowering.emit.integer(shift, a.type)))
+    if _never_negative(op, lowering):
+        return lowering.emit.insert(llvm.UDivOp(*_dividend_and_divisor(op, args, lowering)))
+    return _corrected(op, args, False, lowering)
+
+
+def _corrected(op: Operation, args: Sequence[Value], up: bool, lowering: FunctionLowering) -> Value:
+    """Truncating division corrected by one where the remainder shows that the exact quotient lies further up or
+    down."""
+    emit = lowering.emit
+    a, b = _dividend_and_divisor(op, args, lowering)
+    quotient = emit.insert(llvm.SDivOp(a, b))
+    rest = emit.insert(llvm.SRemOp(a, b))
+    zero = emit.integer(0, a.type)
+    inexact = emit.icmp("ne", rest, zero)
+    # The remainder has the dividend's sign: quotient is positive when it agrees with the divisor's.
+    mixed = emit.insert(llvm.XOrOp(rest, b))
+    sided = emit.icmp("sge" if up else "slt", mixed, zero)
+    step = emit.insert(llvm.ZExtOp(emit.insert(llvm.AndOp(inexact, sided)), res=a.type))
+    return emit.insert((llvm.AddOp if up else llvm.SubOp)(quotient, step))
+
+
+def cmpi(op: arith.CmpIOp, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+    a, b = lowering.matched(args)
+    decided = lowering.ranges.decided(op.predicate.value, op.lhs, op.rhs)
+    if decided is not None:
+        return lowering.emit.integer(int(decided), vector_of(i1, count_of(a.type)))
+    return lowering.emit.icmp(op.predicate.value, a, b)
+
+
+def cmpf(op: arith.CmpFOp, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+    emit = lowering.emit
+    predicate = op.predicate.value
+    predicate = f"_{predicate}" if predicate in ("true", "false") else predicate
+    type = element_type_of(op.lhs.type)
+    a, b = lowering.matched(args)
+    if type.keyword not in NATIVE_FLOATS:
+        a, b = to_f32(type, a, lowering), to_f32(type, b, lowering)
+    result = emit.fcmp(predicate, a, b)
+    if lowering.relations is None:
+        lowering.relations = tileiras.lowering.tileas_to_llvm.elementwise.float_relations.FloatRelations(emit)
+    lowering.relations.note(result, predicate, a, b)
+    return result
+
+
+def select(op: arith.SelectOp, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+    condition, *values = args
+    if count_of(condition.type) > 1:
+        condition, *values = lowering.matched(args)
+    else:
+        values = lowering.matched(values)
+    return lowering.emit.select(condition, *values)
+
+
+def negf(op: arith.NegFOp, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+    type = element_type_of(op.result.type)
+    return tileiras.lowering.tileas_to_llvm.elementwise.floats.widened(
+        type, args, lowering, lambda values: lowering.emit.insert(llvm.FNegOp(*values))
+    )
+
+
+def assume(op: tileas.AssumeOp, args: Sequence[Any], lowering: FunctionLowering) -> Any:
+    """No code: assumptions were used when layouts and accesses were chosen."""
+    return args[0]
+
+
+addi = _overflowing(llvm.AddOp)
+subi = _overflowing(llvm.SubOp)
+muli = _overflowing(llvm.MulOp)
+shli = _overflowing(llvm.ShlOp)
+shrsi = _binary(llvm.AShrOp)
+shrui = _binary(llvm.LShrOp)
+divsi = _signed_division(llvm.SDivOp, llvm.UDivOp)
+divui = _unsigned_division(llvm.UDivOp)
+remsi = _signed_division(llvm.SRemOp, llvm.URemOp)
+remui = _unsigned_division(llvm.URemOp)
+andi = _logical(llvm.AndOp)
+ori = _logical(llvm.OrOp)
+xori = _logical(llvm.XOrOp)
+maxsi = _intrinsic("smax")
+maxui = _intrinsic("umax")
+minsi = _intrinsic("smin")
+minui = _intrinsic("umin")
+maximumf = _float_extreme("maximum")
+minimumf = _float_extreme("minimum")
+maxnumf = _float_extreme("maxnum")
+minnumf = _float_extreme("minnum")

@@ -1,0 +1,1 @@
+"""Processes of one user: their sockets and locks."""

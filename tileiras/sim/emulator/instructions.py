@@ -1,0 +1,25 @@
+"""All families of instructions: loading a family registers its decoders."""
+
+# ruff: noqa: F401
+
+from __future__ import annotations
+
+from .arithmetic import bits, compare, conversion, floating, integer, lanes
+from .async_copies import async_copy, bulk_copy, map_proxy, mbarrier, tensor_copy
+from .errors import EmulationError
+from .launch import control, launch_control
+from .memory import atomics, loads, matrix
+from .order import barrier, cluster
+from .ptx.decoder import Decoder
+from .ptx.module import Module
+from .ptx.program import Program
+from .tensor_core import mma, tcgen05, tcgen05_copy, tcgen05_mma, tcgen05_transfer, warpgroups, wgmma
+
+
+def decode(module: Module, entry: str) -> Program:
+    """Decode an entry to its program; raises EmulationError for constructs that cannot be decoded."""
+    function = module.functions.get(entry)
+    if function is None or not function.is_entry or function.body is None:
+        known = ", ".join(module.entries) or "none"
+        raise EmulationError(f"no entry '{entry}' in the PTX; entries: {known}")
+    return Decoder(module, function).decode()
