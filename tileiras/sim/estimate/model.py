@@ -27,6 +27,7 @@ from tileiras.sim.estimate.sampling import Sampled
 from tileiras.sim.estimate.traffic import Cache, traffic
 from tileiras.sim.estimate.units import L1_AND_SHARED, L2_PORT, TITLES, Shares
 from tileiras.sim.memory import Journal
+from tileiras.support.named_tuple import NamedTuple
 from tileiras.targets import best_published
 from tileiras.targets.rates import Gpu
 from tileiras.targets.sm import WARP_SIZE, occupancy

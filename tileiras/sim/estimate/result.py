@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from tileiras.diagnostics import counted
-from tileiras.support.named_tuple import NamedTuple
 from tileiras.sim.estimate import uncertainty
 from tileiras.sim.estimate.uncertainty import Needs
+from tileiras.support.named_tuple import NamedTuple
 from tileiras.targets import rates
 
 NO_NEEDS = Needs(0.0, 0.0, 0.0, 0.0, 0.0, 0.0)

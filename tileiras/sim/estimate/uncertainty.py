@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from itertools import product
 
-from tileiras.named_tuple import NamedTuple
+from tileiras.support.named_tuple import NamedTuple
 from tileiras.targets.rates import Gpu
 
 SPREADS = {"read": 0.05, "derived": 0.08, "recalled": 0.10, "fitted": 0.08, "assumed": 0.15}
