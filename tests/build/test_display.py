@@ -89,6 +89,7 @@ class Terminal(io.StringIO):
 
 
 def test_a_terminal_has_a_progress_line_below_what_was_said(monkeypatch):
+    monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setattr("tileiras.build.display.EVERY", 0)
     done: set[str] = set()
     out = Terminal()
