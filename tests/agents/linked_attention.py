@@ -1,4 +1,4 @@
-"""Kernels like attention whose products an agent on sm_100 issues, and what orders its warps."""
+"""Kernels like attention whose products an agent on sm_100 issues, and the synchronization of its warps."""
 
 from __future__ import annotations
 

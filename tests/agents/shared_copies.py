@@ -1,4 +1,4 @@
-"""Kernels whose tile blocks copy for each other where they are a cluster, and what orders them."""
+"""Kernels whose tile blocks copy for each other where they are a cluster, and the passages that order them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def may_share(artifact: tileiras.Artifact) -> bool:
 
 
 def superfluous(code: str, judge: Judge) -> list[str]:
-    """What orders tile blocks and their agents, and without which right code is right all the same."""
+    """Passages that order tile blocks and their agents, and that can be deleted without a wrong result."""
     assert survives(code, judge, SEEDS)
     found = sites(code)
     barrier = re.search(r"barrier\.cluster\.arrive[\w.]*;\s*barrier\.cluster\.wait[\w.]*;", code)

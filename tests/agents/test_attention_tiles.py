@@ -51,7 +51,8 @@ def test_the_kernel_says_the_same_as_the_interpreter():
 
 
 def test_a_stage_of_a_loop_around_is_released_behind_the_loop_that_reads_it():
-    """Whoever multiplies then: of a loop inside that has few steps the next tiles would be filled meanwhile."""
+    """Whichever agent multiplies: if it were released within an inner loop of few steps, the next tiles would overwrite
+    it before that loop ends."""
     module = KERNELS["five steps each"]().after("tileas-materialize-schedule", GPU, tensor_maps="host", **SPECIALIZED)
     releases = operations(module, ConsumerReleaseOp)
     outer = [op for op in releases if len(list(loops_around(op))) == 1]

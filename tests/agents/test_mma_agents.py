@@ -153,7 +153,7 @@ def test_nothing_that_orders_pairs_of_ctas_is_superfluous():
     kept = ("fence.mbarrier_init", "mbarrier.try_wait")
     found = [(line, broken) for line, broken in sites(artifact.text) if not line.startswith(kept) or "not.pred" in line]
     for last in LAST_WAIT.finditer(artifact.text):
-        # What the agent that multiplies waits for in the end, `tcgen05.dealloc` of the emulator waits for as well.
+        # The last wait of the agent that multiplies is implied by `tcgen05.dealloc` of the emulator.
         if "acquire.cluster" not in last[0]:
             found.append((last[0], artifact.text[: last.start()] + last[1] + artifact.text[last.end() :]))
     for pattern in (COMMIT, TENSOR_FENCE, TENSOR_MEMORY, OF_CLUSTER):

@@ -1,5 +1,4 @@
-"""What a kernel's hints say is obeyed in every plan for loops, for each access by itself, or a remark says what is done
-instead."""
+"""Hints of a kernel are obeyed in every plan for loops, for each access by itself, or a remark names the substitute."""
 
 from __future__ import annotations
 
@@ -82,8 +81,7 @@ def test_loads_that_do_not_run_ahead_ask_for_nothing(latency):
 @pytest.mark.parametrize("plan", CHOSEN)
 @pytest.mark.parametrize("latency", [1, 5, 10])
 def test_loads_that_run_ahead_as_far_as_they_ask_for(latency, plan):
-    """From two stages on and up to eight, with one more for the product that is under way; what overlaps may take
-    more."""
+    """From two stages to eight, with one more for the product in flight; plans that overlap may take more."""
     product = Matmul((64, 64, 32), steps=12)
     kernel = product.kernel(hinted(product.text(), {"a": f"latency = {latency}"}))
     stages = {tile: count for tile, count in buffers(kernel.tileas(GPU, **CHOSEN[plan]))}

@@ -1,4 +1,4 @@
-"""What a text asks of the stages of a loop's operations, under the documented names of the attributes."""
+"""Constraints of a text on the stages of a loop's operations, under the documented names of the attributes."""
 
 import pytest
 
@@ -25,7 +25,7 @@ def stages(text, ask):
     (loop,) = (op for op in module.walk() if isinstance(op, scf.ForOp))
     products = [op for op in loop.body.block.operations if op.name == "nv_tileas.dot"]
     ask(loop, products)
-    # What is asked can be written down.
+    # Constraints survive printing and parsing.
     module = parse_module(print_op(module), "a.mlir")
     through(module, ROW, "sm_80", from_=ROW, v2_opt_level=2)
     (loop,) = (op for op in module.walk() if isinstance(op, scf.ForOp))
