@@ -70,7 +70,7 @@ def test_tiles_in_any_order_of_the_agents(name, maps, assemble):
 @pytest.mark.parametrize("blocks", [1, 2, 5, 7])
 @pytest.mark.parametrize("k", [0, 100])
 def test_tiles_of_a_grid(blocks, k, monkeypatch):
-    """Six tiles, of which tile blocks have from none to all; the extent of K is an argument, and may be nothing."""
+    """Six tiles; a tile block takes between zero and all of them.  The extent of K is an argument, and may be zero."""
     monkeypatch.setattr(tensor_maps, "TILES", (64, 64, 64))
     text, said = asked(persistent(), tensor_maps="host")
     assert TAKEN in said

@@ -333,7 +333,7 @@ def _truncate_text(text: str, choose: random.Random) -> str:
 
 
 _WORD_MUTATIONS = (_edit_number, _edit_number, _replace_like, _replace_like, _edit_token, _edit_lines)
-"""Mutations after which a text is often still read: what it says no longer fits together."""
+"""Mutations after which a text often still parses, but is no longer consistent."""
 
 _TEXT_MUTATIONS = (_edit_token, _edit_token, _edit_token, _edit_number, _edit_number, _replace_like, _replace_like,
                    _edit_lines, _edit_characters, _truncate_text)  # fmt: skip

@@ -60,7 +60,7 @@ def _kernel(views: list[View], body: list[str], given: tuple[np.ndarray, ...], w
 
 def two_and_one(inner: int, in_flight: bool = False) -> Kernel:
     """Rounds with two products in a branch of an inner loop, and one behind that: groups come by threes.  `in_flight`:
-    behind a loop of products each of which is under way when the next one begins."""
+    behind a loop of products, each in flight when the next one begins."""
     given, products = _products()
     before = [
         "%e = for %l in (%zero to %rounds, step %one) : tile<i32>"

@@ -1,4 +1,4 @@
-"""The llvm and nvvm dialects as LLVM IR text; everything that is written is parsed and verified by LLVM."""
+"""The llvm and nvvm dialects as LLVM IR text; LLVM parses and verifies all output."""
 
 import re
 import struct
@@ -375,7 +375,7 @@ def test_every_nvvm_operation_assembles():
 
 
 def test_instructions_have_the_effects_of_their_operations():
-    """What an operation may not be moved across, LLVM must not move the instruction across either."""
+    """LLVM may not move an instruction across operations that its own operation may not be moved across."""
     functions = "".join(
         f"llvm.func @k{number}(%p: !llvm.ptr<1>, %s: !llvm.ptr<3>, %g: !llvm.ptr, %i: i32, %l: i64, %h: i16, %b: i1,"
         f" %f: f32, %d: f64, %v: vector<4xf32>, %v2: vector<2xbf16>) {{\n{line}\nllvm.return\n}}\n"

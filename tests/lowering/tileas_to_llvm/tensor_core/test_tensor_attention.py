@@ -151,8 +151,8 @@ def test_accumulators_that_tensor_memory_holds_of_fewer_ctas():
 @pytest.mark.parametrize("maps", ["none", "host"])
 @pytest.mark.parametrize("warps", [4, 8])
 def test_probabilities_of_64_rows_lie_in_tensor_memory(maps, warps):
-    """In 16 of every 32 lanes, as accumulators of 64 rows: a thread has half a row of scores, and stores what it makes
-    of it, and exchanges maxima with one other thread."""
+    """In 16 of every 32 lanes, as accumulators of 64 rows: a thread has half a row of scores, stores its probabilities,
+    and exchanges maxima with one other thread."""
     kernel = attention(2, 4, 64, 64, 64)
     ptx = check(kernel, "f16 64x64", tensor_maps=maps, num_warps=warps)
     assert re.search(r"tcgen05\.st\.sync\.aligned\.16x32bx2\.x\d+\.b32", ptx)
