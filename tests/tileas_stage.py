@@ -17,10 +17,10 @@ from tileiras.lowering.tileas_to_llvm import convert_tileas_to_llvm
 from tileiras.targets import target
 
 LAYOUTS = "tileas-remove-layout-conversions"
-"""The row behind which every tile has a layout."""
+"""The row after which every tile has a layout."""
 
 PIPELINED = "tileas-spill-loop-carried"
-"""The row behind which loops are what their schedules say."""
+"""The row after which all schedules of loops are materialized."""
 
 AFTER_LAYOUTS = "tileas-lower-occupancy"
 """The first row that wants layouts."""
@@ -40,7 +40,7 @@ def through(
 
 
 def pipelined(text: str, stages: int | None = None, gpu: str = "sm_80") -> Operation:
-    """A module of nv_tileaa after the rows up to those that make loops what their schedules say."""
+    """A module of nv_tileaa after the rows up to those that materialize schedules."""
     return through(parse_module(text, "test.mlir"), PIPELINED, gpu, num_stages=stages)
 
 

@@ -131,7 +131,7 @@ def _front_end_files() -> list[bytes]:
 
 @cache
 def bytecode_seeds() -> tuple[bytes, ...]:
-    """Front-end files of all versions, and what our writer makes of the texts that verify."""
+    """Front-end files of all versions, and files that our writer makes of the texts that verify."""
     from tileiras.bytecode import Version, write_module
     from tileiras.diagnostics import CompileError
     from tileiras.ir import verify

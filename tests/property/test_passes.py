@@ -1,4 +1,4 @@
-"""A pass does not change what a program means: random kernels, interpreted before and after.
+"""A pass does not change the meaning of a program: random kernels, interpreted before and after.
 
 The kernels compute with scalars and small tiles, branch and loop inside one another, leave branches and loops early,
 and expose their execution by stores and by counters in memory of the places that they pass.

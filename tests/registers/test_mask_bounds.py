@@ -1,4 +1,4 @@
-"""Masks of a number between, or beyond, two bounds are what the program says, up to the ends of their type."""
+"""Masks of a number between, or beyond, two bounds are as the program states, up to the ends of their type."""
 
 from __future__ import annotations
 

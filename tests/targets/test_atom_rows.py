@@ -75,7 +75,7 @@ def check_ordering(atom: MmaAtom | ScaledMmaAtom | CopyAtom) -> None:
         assert atom.box is not None and atom.executor == "elected thread"
 
 
-# ---- what ptxas says -------------------------------------------------------------------------------------------------
+# ---- messages of ptxas -----------------------------------------------------------------------------------------------
 
 
 def registers(prefix: str, count: int) -> str:

@@ -170,8 +170,8 @@ def test_scales_that_are_loaded_by_threads_are_stored_and_fenced():
 
 
 PARTS = [((128, 64, 128), 2), ((128, 16, 64), 2), ((128, 128, 32), 2), ((256, 32, 64), 3), ((128, 64, 256), 3)]
-"""Tiles whose scales leave places of what is copied empty, but for the last, where words of two runs lie together; and
-copies of each step."""
+"""Tiles whose scales leave parts of the copies empty, except in the last one, where words of two runs lie together; and
+the number of copies in each step."""
 
 
 @pytest.mark.parametrize("options", FOUR_BIT_PLANS, ids=lambda value: " ".join(map(str, value.values())))
