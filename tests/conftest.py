@@ -160,7 +160,7 @@ def run_command(command: str, substitutions: dict[str, str]) -> None:
 
 
 def run_stage(words: list[str], data: bytes) -> tuple[bytes, str, int, bool]:
-    """(output, standard error, exit status, whether failure was asked for) of one command of a pipeline."""
+    """(output, standard error, exit status, whether failure is expected) of one command of a pipeline."""
     negated = words[0] == "not"
     arguments = words[1:] if negated else words
     merge = "2>&1" in arguments

@@ -16,7 +16,7 @@ needs_tools = pytest.mark.skipif(
 
 
 def assemble(code: str, gpu: str) -> None:
-    """ptxas takes the PTX and says nothing of it: no C75xx either, with which it serializes products."""
+    """ptxas accepts the PTX without a message: no C75xx either, with which it serializes products."""
     engine = DiagnosticEngine()
     ptxas.assemble(code, gpu, engine=engine)
     assert [d.message for d in engine.diagnostics] == []

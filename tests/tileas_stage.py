@@ -23,7 +23,7 @@ PIPELINED = "tileas-spill-loop-carried"
 """The row after which all schedules of loops are materialized."""
 
 AFTER_LAYOUTS = "tileas-lower-occupancy"
-"""The first row that wants layouts."""
+"""The first row that requires layouts."""
 
 
 def through(
@@ -46,7 +46,7 @@ def pipelined(text: str, stages: int | None = None, gpu: str = "sm_80") -> Opera
 
 def lower(text: str, gpu: str = "sm_90", stages: int = 1, strategy: str | None = None, **options: Any) -> Operation:
     """The module, of nv_tileaa or of nv_tileas with layouts, in the llvm dialect and verified: after all rows of TileAS
-    that follow its state, with at most `stages` of the loads that run ahead, as the pipeline strategy says."""
+    that follow its state, with at most `stages` of the loads that run ahead, under the pipeline strategy."""
     module = parse_module(text, "test.mlir")
     rest = {"from_": AFTER_LAYOUTS} if "tensor<" not in text or "nv_tileas.linear" in text else {}
     through(module, gpu=gpu, num_stages=stages, pipeline_strategy=strategy, **rest)

@@ -26,7 +26,7 @@ LIGHT = {**SPECIALIZED, "rrt_size_threshold": 0}
 ROWS = 7
 
 Judge = Callable[[str, int | None], None]
-"""Runs PTX in the order that a seed says.  Raises EmulationError or AssertionError where it is not right."""
+"""Runs PTX in the order of a seed.  Raises EmulationError or AssertionError where it is not right."""
 
 
 def verify(text: str, gpu: str = "sm_90") -> None:

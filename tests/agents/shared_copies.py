@@ -21,7 +21,7 @@ def compiled(text: str, gpu: str = "sm_90", emit: str = "ptx", **options: str | 
 
 
 def may_share(artifact: tileiras.Artifact) -> bool:
-    """Whether a remark says that its tile blocks do."""
+    """Whether a remark states that its tile blocks do."""
     return bool(stated(artifact.diagnostics, "kernel.blocks-share"))
 
 

@@ -97,8 +97,7 @@ def test_products_into_tensor_memory_are_left_to_the_light_variant():
 
 
 def test_a_product_is_under_way_while_another_iteration_computes():
-    """On sm_90 the maxima of an iteration are looked for while a product is under way; with the light variant none
-    is."""
+    """On sm_90 the maxima of an iteration are computed while a product is in flight; not with the light variant."""
     kernel = attention_like(1, rows=64, columns=64, depth=64, steps=4)
     under_way = []
     for variant in (LIGHT, HEAVY):

@@ -111,7 +111,7 @@ PAIR_RUNS = [*((name, "host") for name in PAIRS), *((name, "device") for name in
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize(("name", "maps"), PAIR_RUNS)
 def test_pairs_of_ctas(name, maps, assemble):
-    """Threads of both CTAs tell the one that multiplies that an accumulator has been loaded."""
+    """Threads of both CTAs signal the CTA that multiplies after they have loaded an accumulator."""
     make, columns, stages = PAIRS[name]
     kernel = make()
     options = {**SPECIALIZED, "tensor_maps": maps}
@@ -127,7 +127,7 @@ def test_pairs_of_ctas(name, maps, assemble):
 
 
 def test_pairs_have_an_agent_that_multiplies_unless_another_plan_is_asked_for():
-    """Though an iteration loads less than the rule of `auto` wants of other products."""
+    """Although an iteration loads less than the rule of `auto` requires for other products."""
     kernel = _pairs((256, 32, 16), count=3)
     artifact = kernel.compiled(GPU, emit="ptx", tensor_maps="host")
     assert "tcgen05.mma.cta_group::2" in artifact.text and artifact.kernels[0].metadata["block"][0] == 192

@@ -224,7 +224,7 @@ def test_errors(name):
 
 
 def test_the_model_has_ctas_that_wait_for_each_other(monkeypatch):
-    """Two of them; where one is not told that a stage of the other is empty, it waits for ever."""
+    """Two CTAs: one that gets no signal when a stage of the other one is empty waits for ever."""
     text = placed()
     verify(text)
     monkeypatch.setattr(pipe_model, "_told", lambda where, own, ctas: (own,))

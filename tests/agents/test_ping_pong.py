@@ -89,7 +89,7 @@ def test_tile_blocks_that_share_copies(monkeypatch, assemble):
 
 
 def _with_print(text: str) -> str:
-    """Each round says which one it is."""
+    """Each round prints its number."""
     return _changed(text, r"( *)(%end_c = store_view_tko)", r'\1%said = print_tko "%d", %t : tile<i32> -> token\n\1\2')
 
 
@@ -190,7 +190,7 @@ def test_nothing_that_orders_the_agents_is_superfluous():
 @pytest.mark.slow
 def test_no_wait_is_superfluous_where_an_agent_stores(monkeypatch):
     """Without products tiles follow each other faster than they are stored.  Waits for other CTAs are not deleted: this
-    kernel has no clusters."""
+    launch has one CTA."""
     monkeypatch.setattr(tensor_maps, "TILES", (64, 64, 256))
     text, said = asked(persistent(), tensor_maps="host", num_stages=2)
     assert TAKEN in said and "agents.stores-specialized stores=1" in said

@@ -120,7 +120,7 @@ def test_nothing_in_a_loop_over_tiles_is_superfluous():
     ("(%id to %tiles,", "(%id to %upto,"),
 ])  # fmt: skip
 def test_other_loops_over_tiles_are_copied_apart(change):
-    """Of which nothing says that each number is a round of one tile block, or that they end alike."""
+    """In these loops no rule shows that each number is a round of one tile block, or that all loops end alike."""
     text = persistent().replace("%tiles = muli", "%upto = addi %id, %tall : tile<i32>\n    %tiles = muli")
     assert change[0] in text
     artifact = compiled(text.replace(*change))

@@ -156,7 +156,7 @@ def test_small_tiles_are_copied_apart(monkeypatch):
 
 
 def test_tiles_of_each_tile_block():
-    """B by the row of C as well: neighbours want other tiles of it."""
+    """B is indexed by the row of C as well: neighbours read different tiles of it."""
     text = kernels.matmul().replace("%v_b[%i, %y]", "%v_b[%i, %x]")
     artifact = compiled(text)
     assert EVERYWHERE not in artifact.text and not may_share(artifact)

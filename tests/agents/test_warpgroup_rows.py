@@ -16,7 +16,7 @@ from tileiras.diagnostics import CompileError
 
 
 def in_turn(steps: int = 3) -> Kernel:
-    """256 columns of scores and 256 of the result leave none for exponentials."""
+    """256 columns of scores and 256 of the result leave no columns for exponentials."""
     return attention(1, steps, rows=256, columns=128, depth=128)
 
 

@@ -119,7 +119,7 @@ def test_every_target(gpu_name):
 
 
 def test_other_masks_are_looked_at_element_by_element():
-    """Of numbers that are not this one all but one are wanted, wherever it is."""
+    """A mask of numbers unequal to a given one may exclude a single element anywhere in a vector."""
     ptx = run_row(row("f32", 256, ["not_equal %i, %hi_n, signed"]), np.float32, num_warps=1)
     assert set(widths(ptx)) == {32}
 

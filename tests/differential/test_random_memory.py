@@ -32,7 +32,8 @@ ORDERS = {
 
 
 class Program:
-    """A text in the making; `value` names the tile that the next store writes, `order` the tokens in scope."""
+    """Builds the text of a program; `value` names the tile that the next store writes, `token` the accesses before
+    it."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)

@@ -45,7 +45,7 @@ def starts(buffer: BufferType) -> list[int]:
 
 
 def written(boxes: TensorBoxes, pieces, shape: tuple[int, ...], bits: int, start: int) -> np.ndarray:
-    """The address of each element of a tile whose boxes are copied to a stage; -1 for one that is in none."""
+    """The address of each element of a tile whose boxes are copied to a stage; -1 for an element outside all boxes."""
     found = np.full(shape, -1)
     inner_last = list(reversed(boxes.order))
     for piece in pieces:

@@ -114,8 +114,8 @@ def test_dots_without_room_are_unrolled(monkeypatch):
 @pytest.mark.parametrize("gpu_name", ["sm_75", "sm_90"])
 @pytest.mark.parametrize("transposed", [False, True])
 def test_bank_conflicts_are_those_of_the_layouts(gpu_name, transposed):
-    """The wavefronts of reading slices that the layouts predict, against those that the emulator counts: none is for a
-    conflict."""
+    """The wavefronts of reading slices that the layouts predict, against those that the emulator counts: there are no
+    conflicts."""
     tiles = (64, 64, 32)
     kernel = single(tiles, b_by_columns=transposed)
     copies = [op for op in operations(kernel.tileas(gpu_name), tileas.CopyOp) if op.slice is not None]

@@ -219,7 +219,7 @@ def compile_oddly(kind: str, seed: int, number: int) -> Outcome:
 
 
 def compile_mutant(kind: str, seed: int, number: int) -> Outcome:
-    """A mutant that verifies to PTX; code -2 for one that does not verify or compiles to the same code as a seed."""
+    """Compiles a mutant that verifies to PTX; code -2 for one that does not verify or has no kernel."""
     data = mutations.mutant(kind, seed, number)
     signal.setitimer(signal.ITIMER_REAL, SECONDS)
     try:
@@ -256,7 +256,7 @@ def _virtual_memory() -> int:
 
 def _worker(work: Callable[..., Outcome], kind: str, seed: int, numbers: range, pipe: int) -> None:
     """Reports every number before its mutant runs, and the outcome after."""
-    os.environ["TILEIRAS_TRACEBACK"] = "1"  # where an internal error comes from tells one kind from another
+    os.environ["TILEIRAS_TRACEBACK"] = "1"  # the origin of an internal error distinguishes its kind
     for number in (signal.SIGPROF, signal.SIGALRM):
         signal.signal(number, _hang)
     if work is answer and sys.platform == "linux":

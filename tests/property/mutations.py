@@ -144,7 +144,7 @@ def bytecode_seeds() -> tuple[bytes, ...]:
                 module = read(text.encode(), "seed.mlir")
                 verify(module)
                 files.append(write_module(module, Version.parse(version)))
-            except CompileError:  # an invalid text, or a version that cannot say it
+            except CompileError:  # an invalid text, or a version that cannot express it
                 continue
     return tuple(files)
 

@@ -1,4 +1,4 @@
-"""Registers of agents: who gives some up, for whom."""
+"""Registers of agents: the agents that release registers, and those that receive them."""
 
 from __future__ import annotations
 

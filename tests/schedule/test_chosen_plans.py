@@ -59,7 +59,7 @@ def chosen(kernel: Kernel, gpu: str, maps: str = "none", **options: int | str) -
     ("product", "sm_80", "none", "one", "agents.no-registers-by-agent target=sm_80"),
     # Two CTAs of 8 warps, or one of 12.
     ("8-bit product", "sm_120", "none", "one", "agents.fewer-ctas alone=2 beside=1"),
-    # Tiles that leave registers, and such as leave none.
+    # Tiles that leave registers free, and tiles that do not.
     ("attention of 256 rows", "sm_120", "host", "agents", "agents.one-thread-copies"),
     ("attention of large tiles", "sm_120", "host", "one", "agents.no-register-left most=255"),
 ])  # fmt: skip

@@ -114,8 +114,8 @@ def test_each_loop_runs_ahead_as_far_as_its_own_loads_ask_for(plan):
     plan=["none", "overlap", "boxes", "auto", "agents", "light-boxes"],
 )  # fmt: skip
 def test_warps_that_compute_and_ctas_of_an_sm(warps, occupancy, plan, ptxas):
-    """As many warps compute as the kernel says; an SM holds the CTAs that it says, with the registers that are left to
-    each thread, or a remark says how many."""
+    """The number of warps that compute is the hinted one; an SM holds the hinted number of CTAs, with the registers
+    that are left to each thread, or a remark gives the actual number."""
     hints = f"num_worker_warps_per_cta = {warps}" + (f", occupancy = {occupancy}" if occupancy else "")
     kernel = Matmul((64, 64, 32), steps=4, hints=f"{GPU} = {{{hints}}}").kernel()
     artifact = kernel.compiled(GPU, **PLANS[plan])

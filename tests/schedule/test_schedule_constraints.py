@@ -15,7 +15,7 @@ BEFORE, ROW = "tileas-mark-short-loops", "tileas-generate-schedule"
 
 @pytest.fixture(scope="module")
 def text():
-    """Attention whose two products are of different stages where nothing is asked."""
+    """Attention whose two products have different stages without constraints."""
     return print_op(attention_like(1, rows=64, columns=64, depth=64, steps=4, gpu_name="sm_80").after(BEFORE, "sm_80"))
 
 

@@ -1,5 +1,5 @@
-"""Loops of dots that threads execute, whose loads have one stage each since no ring of two fits, or none beside another
-CTA."""
+"""Loops of dots that threads execute, whose loads have one stage each since no ring of two fits, or only without
+another CTA."""
 
 from __future__ import annotations
 

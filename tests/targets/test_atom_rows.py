@@ -1,4 +1,5 @@
-"""Every row of the atom tables is well formed, and an instruction that ptxas takes where the row says."""
+"""Every row of the atom tables is well formed, and names an instruction that ptxas accepts on the targets of the
+row."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ BOX, MAP = "cp.async.bulk.tensor", "tensormap.cp_fenceproxy"
 
 
 def compiled(text: str, gpu: str = "sm_90", **options):
-    """With one agent, unless another strategy is asked for."""
+    """With one agent, unless the options name another strategy."""
     chosen = {"pipeline_strategy": "unspecialize", **options}
     return tileiras.compile(text, gpu_name=gpu, tensor_maps="device", **chosen)
 

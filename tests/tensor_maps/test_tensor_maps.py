@@ -25,7 +25,7 @@ BOX, RUN = "cp.async.bulk.tensor", "cp.async.cg"
 
 
 def compiled(text: str, gpu: str = "sm_90", **options):
-    """With one agent, unless another strategy is asked for."""
+    """With one agent, unless the options name another strategy."""
     chosen = {"pipeline_strategy": "unspecialize", **options}
     return tileiras.compile(text, gpu_name=gpu, tensor_maps="host", **chosen)
 

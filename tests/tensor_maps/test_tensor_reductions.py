@@ -64,7 +64,7 @@ class Updates:
 
 
 def compiled(text: str, gpu: str = "sm_90", maps: str = "host", **options):
-    """With one agent, unless another strategy is asked for."""
+    """With one agent, unless the options name another strategy."""
     chosen = {"pipeline_strategy": "unspecialize", **options}
     return tileiras.compile(text, gpu_name=gpu, tensor_maps=maps, **chosen)
 

@@ -93,7 +93,7 @@ def test_what_is_wrong_is_named(name):
 
 
 def test_two_pipes_that_wait_for_each_other():
-    """Each agent first wants a stage of the other."""
+    """Each agent first acquires a stage of the other."""
     cross = f"""
       %i = {PIPE}.create_iterator %c1 : !nv_tileas.consumer_token
       %q = {PIPE}.consumer_wait %c1, %i

@@ -274,7 +274,7 @@ def test_mma(shape, kind, accumulator, a, b, operand, element, instruction):
     module = module_of(function)
     verify(module)
     ir = translate_module(module)
-    # PTX ISA, mma: all threads of the warp execute it; LLVM's own table says nothing of that.
+    # PTX ISA, mma: all threads of the warp execute it; LLVM's own table omits this.
     assert re.search(r"= call .*@llvm\.nvvm\.mma\..*\) convergent$", ir, re.MULTILINE)
     for text in assemble(ir).values():
         assert instruction in text

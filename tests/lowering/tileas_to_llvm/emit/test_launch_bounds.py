@@ -1,5 +1,5 @@
-"""PTX declares that one CTA an SM is enough where tiles take all registers of a thread, or more registers than threads
-of two CTAs have, and has no such directive elsewhere."""
+"""PTX declares one CTA for an SM where tiles take all registers of a thread, or more than two CTAs have together, and
+no number elsewhere."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ def test_loops_of_a_lone_cta_hand_their_accumulator_on(warps):
 
 
 def at_run_time(kernel: Kernel, first: int, second: int) -> Kernel:
-    """A kernel of two loops, whose trip counts only a launch tells."""
+    """A kernel of two loops, whose trip counts are known only at launch."""
     text, block = kernel.text, "%{0}_b, %{0}_y, %{0}_z = get_tile_block_id : tile<i32>"
     for name, count in (("middle", first), ("steps", first + second)):
         known = f"%{name} = constant <i32: {count}> : tile<i32>"

@@ -307,7 +307,7 @@ def test_a_loop_that_does_not_run_gives_the_start():
 
 
 def reasons(kernel: Kernel, **options) -> list[str]:
-    """Why dots are not multiplied into tensor memory, as remarks say it."""
+    """The reasons in remarks why dots are not multiplied into tensor memory."""
     artifact = kernel.compiled(GPU, emit_remarks=True, emit="tileas", **options)
     return causes(artifact.diagnostics, "dots.tensor-cores")
 

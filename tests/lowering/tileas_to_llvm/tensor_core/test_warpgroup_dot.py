@@ -34,8 +34,8 @@ PLAIN = {"pipeline_strategy": "unspecialize"}
 
 
 def check(kernel: Kernel, *shapes: str, **options) -> str:
-    """The kernel has these instructions, ptxas says nothing of them, and it is right; its PTX.  It is `PLAIN` unless
-    the options say something else."""
+    """Checks that the kernel has these instructions, compiles without a message of ptxas, and is right; returns its
+    PTX.  The options are `PLAIN` unless others are given."""
     artifact = kernel.compiled(GPU, **{**PLAIN, **options})
     assert instructions(artifact.text) == set(shapes)
     assert "mma.sync" not in artifact.text
