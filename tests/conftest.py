@@ -24,7 +24,7 @@ import pytest
 
 from tests.pairwise import pairwise, spaced
 
-# What a test compiles is compiled: tests of the artifact store name one of their own.
+# Tests compile without the artifact store: its own tests name a store.
 os.environ["TILEIRAS_CACHE_DIR"] = "off"
 os.environ.pop("TILEIRAS_REMOTE_CACHE", None)
 
@@ -68,7 +68,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """The tests themselves and what they import are never garbage: a tenth of the time went to looking through them."""
+    """The tests themselves and their imports are never garbage: a tenth of the time went to scanning them."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
@@ -160,7 +160,7 @@ def run_command(command: str, substitutions: dict[str, str]) -> None:
 
 
 def run_stage(words: list[str], data: bytes) -> tuple[bytes, str, int, bool]:
-    """(output, standard error, exit status, whether failure was asked for) of one command of a pipeline."""
+    """(output, standard error, exit status, whether failure is expected) of one command of a pipeline."""
     negated = words[0] == "not"
     arguments = words[1:] if negated else words
     merge = "2>&1" in arguments

@@ -1,4 +1,4 @@
-"""What tests of machine code have in common: the tools that they need, and ptxas without a message."""
+"""Common parts of tests of machine code: the tools that they need, and ptxas without a message."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ needs_tools = pytest.mark.skipif(
 
 
 def assemble(code: str, gpu: str) -> None:
-    """ptxas takes the PTX and says nothing of it: no C75xx either, with which it serializes products."""
+    """ptxas accepts the PTX without a message: no C75xx either, with which it serializes products."""
     engine = DiagnosticEngine()
     ptxas.assemble(code, gpu, engine=engine)
     assert [d.message for d in engine.diagnostics] == []
 
 
 def on_an_sm(artifact: Artifact, gpu: str) -> tuple[int, Resources]:
-    """How many CTAs of the only kernel of some PTX an SM holds, and what ptxas says of it."""
+    """The number of CTAs of the only kernel of some PTX that an SM holds, and the resources that ptxas reports."""
     (kernel,) = artifact.kernels
     used = ptxas.assemble(artifact.text, gpu).resources[kernel.name]
     (threads, *_) = ptx.parse(artifact.text).entry(kernel.name).dimensions("reqntid") or (1,)

@@ -1,4 +1,4 @@
-"""Combinations of values of independent parameters of which few have every pair of values."""
+"""A few combinations of values of independent parameters that contain every pair of values."""
 
 from __future__ import annotations
 

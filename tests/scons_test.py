@@ -1,4 +1,4 @@
-"""What `scons test` runs: pytest, whose two silent ends are explained."""
+"""The command of `scons test`: pytest, whose two silent ends are explained."""
 
 import importlib.util
 import subprocess

@@ -1,4 +1,4 @@
-"""The checker that the text tests rely on must itself say no."""
+"""The checker that the text tests rely on must itself reject wrong output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The example of a guide is a patch: it applies to this compiler, does what the guide says, and has the stated size."""
+"""The example of a guide is a patch: it applies to this compiler, has the effect that the guide states, and its
+size."""
 
 from __future__ import annotations
 

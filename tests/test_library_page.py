@@ -17,7 +17,7 @@ def test_the_examples_run(monkeypatch, capsys):
     assert "used by ['cuda_tile.store_ptr_tko']" in printed
     assert "define" in printed
     assert "3 <input>:1:46: error: " in printed
-    assert "addf" in names["print_op"](names["module"])  # what was built
+    assert "addf" in names["print_op"](names["module"])  # the built operation
     assert "instructions, 0 lines with bank conflicts" in printed
 
 

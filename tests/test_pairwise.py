@@ -1,4 +1,4 @@
-"""What tests with several independent parameters run."""
+"""Cases that are run of tests with several independent parameters."""
 
 import itertools
 import subprocess

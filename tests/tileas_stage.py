@@ -17,13 +17,13 @@ from tileiras.lowering.tileas_to_llvm import convert_tileas_to_llvm
 from tileiras.targets import target
 
 LAYOUTS = "tileas-remove-layout-conversions"
-"""The row behind which every tile has a layout."""
+"""The row after which every tile has a layout."""
 
 PIPELINED = "tileas-spill-loop-carried"
-"""The row behind which loops are what their schedules say."""
+"""The row after which all schedules of loops are materialized."""
 
 AFTER_LAYOUTS = "tileas-lower-occupancy"
-"""The first row that wants layouts."""
+"""The first row that requires layouts."""
 
 
 def through(
@@ -40,13 +40,13 @@ def through(
 
 
 def pipelined(text: str, stages: int | None = None, gpu: str = "sm_80") -> Operation:
-    """A module of nv_tileaa after the rows up to those that make loops what their schedules say."""
+    """A module of nv_tileaa after the rows up to those that materialize schedules."""
     return through(parse_module(text, "test.mlir"), PIPELINED, gpu, num_stages=stages)
 
 
 def lower(text: str, gpu: str = "sm_90", stages: int = 1, strategy: str | None = None, **options: Any) -> Operation:
     """The module, of nv_tileaa or of nv_tileas with layouts, in the llvm dialect and verified: after all rows of TileAS
-    that follow its state, with at most `stages` of the loads that run ahead, as the pipeline strategy says."""
+    that follow its state, with at most `stages` of the loads that run ahead, under the pipeline strategy."""
     module = parse_module(text, "test.mlir")
     rest = {"from_": AFTER_LAYOUTS} if "tensor<" not in text or "nv_tileas.linear" in text else {}
     through(module, gpu=gpu, num_stages=stages, pipeline_strategy=strategy, **rest)

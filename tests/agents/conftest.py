@@ -9,7 +9,8 @@ from tileiras.codegen import ptxas as assembler
 
 @pytest.fixture
 def assemble(ptxas: str) -> Callable[..., assembler.Resources]:
-    """A function that has ptxas judge PTX for a GPU, without a word of complaint, and gives what the kernel takes."""
+    """A function that assembles PTX for a GPU with ptxas, expects no message, and returns the resources of the
+    kernel."""
 
     def judge(code: str, gpu: str, entry: str = "k") -> assembler.Resources:
         found = assembler.assemble(code, gpu, ptxas=ptxas)

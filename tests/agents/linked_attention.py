@@ -1,4 +1,4 @@
-"""Kernels like attention whose products an agent on sm_100 issues, and what orders its warps."""
+"""Kernels like attention whose products an agent on sm_100 issues, and the synchronization of its warps."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def agents(kernel: Kernel, **options) -> str:
 
 
 def with_unknown_steps(kernel: Kernel, steps: int) -> Kernel:
-    """A kernel of one step or more with so many, which only a launch tells."""
+    """A kernel of one step or more, changed to `steps` steps, a number known only at launch."""
     constant = f"%steps = constant <i32: {max(steps, 1)}> : tile<i32>"
     unknown = "%bx, %by, %bz = get_tile_block_id : tile<i32>\n    %more = constant <i32: {}> : tile<i32>\n" \
               "    %steps = addi %bx, %more : tile<i32>"  # fmt: skip

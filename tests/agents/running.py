@@ -26,11 +26,11 @@ LIGHT = {**SPECIALIZED, "rrt_size_threshold": 0}
 ROWS = 7
 
 Judge = Callable[[str, int | None], None]
-"""Runs PTX in the order that a seed says.  Raises EmulationError or AssertionError where it is not right."""
+"""Runs PTX in the order of a seed.  Raises EmulationError or AssertionError where it is not right."""
 
 
 def verify(text: str, gpu: str = "sm_90") -> None:
-    """Raises CompileError with what is wrong with the agents of a text."""
+    """Raises CompileError if the verifier rejects the agents of a text."""
     PassManager([AgentVerifier(compute_capability=gpu)], verify_each=False).run(parse_module(text), PassContext(None))
 
 
@@ -40,7 +40,7 @@ def ptx(text: str, gpu: str = "sm_90") -> str:
 
 
 def described(text: str, gpu: str = "sm_90") -> tuple[str, dict[str, Any]]:
-    """PTX, and what a launch is told besides."""
+    """PTX, and the metadata for a launch."""
     verify(text, gpu)
     return tileas_stage.described(text, gpu)
 
@@ -55,7 +55,7 @@ def values(seed: int = 0) -> np.ndarray:
 
 
 def run(code: str, seed: int | None, rows: int = ROWS, grid: int = 1) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(a, b, c) after a launch of one block for so many rows; what is not written is -1."""
+    """(a, b, c) after a launch of one block for so many rows; elements that are not written are -1."""
     a = values()
     b, c = (np.full_like(a, -1) for _ in range(2))
     assert emulate(code, "k", grid, [a, b, c, rows], seed=seed).searched_races
@@ -83,13 +83,13 @@ SYNCHRONISATION = re.compile(
 
 
 def sites(code: str) -> list[tuple[str, str]]:
-    """(what stands there, the text without it) for everything that synchronises."""
+    """(passage, text without it) for each passage that synchronises."""
     return [(" ".join(found[0].split()), code[: found.start()] + code[found.end() :])
             for found in SYNCHRONISATION.finditer(code)]  # fmt: skip
 
 
 def survives(code: str, judge: Judge, seeds: tuple[int | None, ...] = SEEDS) -> bool:
-    """Whether changed code still gives what `judge(code, seed)` accepts, for every seed."""
+    """Whether changed code still gives results that `judge(code, seed)` accepts, for every seed."""
     for seed in seeds:
         try:
             judge(code, seed)

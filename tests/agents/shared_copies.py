@@ -1,4 +1,4 @@
-"""Kernels whose tile blocks copy for each other where they are a cluster, and what orders them."""
+"""Kernels whose tile blocks copy for each other where they are a cluster, and the passages that order them."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ def compiled(text: str, gpu: str = "sm_90", emit: str = "ptx", **options: str | 
 
 
 def may_share(artifact: tileiras.Artifact) -> bool:
-    """Whether a remark says that its tile blocks do."""
+    """Whether a remark states that its tile blocks do."""
     return bool(stated(artifact.diagnostics, "kernel.blocks-share"))
 
 
 def superfluous(code: str, judge: Judge) -> list[str]:
-    """What orders tile blocks and their agents, and without which right code is right all the same."""
+    """Passages that order tile blocks and their agents, and that can be deleted without a wrong result."""
     assert survives(code, judge, SEEDS)
     found = sites(code)
     barrier = re.search(r"barrier\.cluster\.arrive[\w.]*;\s*barrier\.cluster\.wait[\w.]*;", code)

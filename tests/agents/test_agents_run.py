@@ -1,4 +1,5 @@
-"""Kernels of agents in the emulator: right in every order that a seed gives, wrong without any of what orders them."""
+"""Kernels of agents in the emulator: right in the order of every seed, wrong if any of their synchronization is
+deleted."""
 
 from __future__ import annotations
 
@@ -129,7 +130,7 @@ def test_a_stage_that_is_released_a_round_later(depth):
 
 @pytest.mark.parametrize("block_warps", [0, 8])
 def test_agents_exchange_elements_in_scratch_memory_of_their_own(block_warps, assemble):
-    """Their barriers count their threads, whatever warps the CTA has beside them."""
+    """Their barriers count their threads, independently of other warps of the CTA."""
     code = ptx(kernels.exchanging("sm_90", block_warps))
     assemble(code, "sm_90")
     barriers = re.findall(r"bar(?:rier)?\.sync\s+([^;]*);", code)
@@ -194,7 +195,7 @@ def test_what_is_before_agents_is_over_when_they_begin_and_they_are_when_the_res
 
 
 REGISTERS = {
-    # Warps of consumers, registers of agents, warps of the CTA, what is emitted.
+    # Warps of consumers, registers of agents, warps of the CTA, emitted instructions.
     "two warpgroups": ([4, 1], [240, 40], 8, {"dec.sync.aligned.u32 240": 1, "dec.sync.aligned.u32 40": 2}),
     "three warpgroups": ([4, 4, 1], [232, 232, 40], 12, {"inc.sync.aligned.u32 232": 2, "dec.sync.aligned.u32 40": 2}),
     "as many as at the beginning": ([4, 4, 1], [168, 0, 40], 12, {"dec.sync.aligned.u32 40": 2}),
@@ -255,8 +256,8 @@ def test_a_dot_reads_its_operands_from_a_stage(kind, released_first, assemble):
 @pytest.mark.parametrize("groups", [1, 2])
 @pytest.mark.parametrize("kind", ["cp_async", "st_shared", "tma"])
 def test_warpgroups_multiply_what_lies_in_a_stage(kind, groups, assemble):
-    """Behind a fence between the proxies, which whoever sees the stage written runs, unless boxes of tensors fill it;
-    ptxas serialises no product."""
+    """The products follow a fence between the proxies, run by the threads that see the stage written, unless boxes of
+    tensors fill it; ptxas serialises no product."""
     code, metadata = described(agent_matmuls.warpgroup_matmul(kind, 2, groups))
     assert not assemble(code, "sm_90").spill_stores
     random = np.random.default_rng(0)

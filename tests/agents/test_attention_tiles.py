@@ -51,7 +51,8 @@ def test_the_kernel_says_the_same_as_the_interpreter():
 
 
 def test_a_stage_of_a_loop_around_is_released_behind_the_loop_that_reads_it():
-    """Whoever multiplies then: of a loop inside that has few steps the next tiles would be filled meanwhile."""
+    """Whichever agent multiplies: if the stage were released within an inner loop of few steps, the next tiles would
+    overwrite it before that loop ends."""
     module = KERNELS["five steps each"]().after("tileas-materialize-schedule", GPU, tensor_maps="host", **SPECIALIZED)
     releases = operations(module, ConsumerReleaseOp)
     outer = [op for op in releases if len(list(loops_around(op))) == 1]
@@ -80,9 +81,9 @@ def test_nothing_that_orders_is_superfluous():
 
 
 def _implied(code: str) -> list[range]:
-    """Where code stands that orders nothing by itself: the wait for scores to have been read before the first product
-    of a tile, which the wait for the exponentials of the tile before says, and the barrier before columns are given
-    back, behind that of the last exchange."""
+    """Positions of passages that are implied by others: the wait for the reads of scores before the first product of a
+    tile, implied by the wait for the exponentials of the tile before, and the barrier before columns are released,
+    implied by that of the last exchange."""
     product, dealloc = code.index("tcgen05.mma"), code.index("tcgen05.dealloc")
     return [range(code.rindex("mbarrier.try_wait", 0, product), product),
             range(code.rindex("bar.sync", 0, dealloc), dealloc)]  # fmt: skip

@@ -1,5 +1,5 @@
-"""The heavy variant of warp specialization: what the agent that computes does overlaps, and waits for stages of pipes
-and gives them back around what is parted."""
+"""The heavy variant of warp specialization: operations of the agent that computes overlap, and it waits for stages of
+pipes and releases them around the operations that are split."""
 
 import random
 
@@ -97,8 +97,7 @@ def test_products_into_tensor_memory_are_left_to_the_light_variant():
 
 
 def test_a_product_is_under_way_while_another_iteration_computes():
-    """On sm_90 the maxima of an iteration are looked for while a product is under way; with the light variant none
-    is."""
+    """On sm_90 the maxima of an iteration are computed while a product is in flight; not with the light variant."""
     kernel = attention_like(1, rows=64, columns=64, depth=64, steps=4)
     under_way = []
     for variant in (LIGHT, HEAVY):
@@ -118,8 +117,8 @@ def test_a_product_is_under_way_while_another_iteration_computes():
 @pytest.mark.slow
 @pytest.mark.parametrize("counted", [True, False])
 def test_nothing_that_orders_agents_is_superfluous(counted):
-    """Nor a release behind the loop that is parted, whose stages nobody fills again: in a branch, where the number of
-    iterations is not known."""
+    """A release behind the split loop is required as well, although its stages are not filled again: it is in a branch
+    if the number of iterations is not known."""
     kernel = attention_like(1, rows=64, columns=64, depth=32, steps=6)
     kernel = kernel if counted else with_steps_at_run_time(kernel, 6)
     artifact = kernel.compiled("sm_90", v2_opt_level=2, tensor_maps="host", **HEAVY)

@@ -23,7 +23,7 @@ def mixed():
 
 @pytest.mark.parametrize("gpu", ["sm_90", "sm_120"])
 def test_nobody_waits_for_what_a_barrier_says(gpu):
-    """Warpgroups read what boxes bring where it is; with `mma.sync` threads load it, and have a fence behind that."""
+    """Warpgroups read boxes in shared memory; with `mma.sync` threads load them, and a fence follows the loads."""
     kernel = mixed()
     artifact = kernel.compiled(gpu, **PLAIN)
     assert "cp.async.bulk.tensor" in artifact.text and "cp.async.cg" in artifact.text

@@ -50,8 +50,8 @@ def test_a_number_of_iterations_that_is_known_at_run_time(maps, steps):
 
 @pytest.mark.parametrize(("maps", "warps"), [("host", "4, 1, 1, 1"), ("none", "4, 4, 1")])
 def test_loops_over_tiles_fill_an_operand_again(maps, warps):
-    """Behind the products of the last round that read it; what the stores go through does not take its place.  Of two
-    rounds nothing is loaded ahead."""
+    """The copy follows the products of the last round that read the operand; the buffer of the stores does not take its
+    place.  With two rounds no load runs ahead."""
     kernel = rounds(attention(1, steps=5, columns=32, depth=32), 2)
     assert agents(kernel, tensor_maps=maps) == warps
     artifact = kernel.compiled(GPU, emit="ptx", tensor_maps=maps, **SPECIALIZED)

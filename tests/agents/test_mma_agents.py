@@ -111,7 +111,7 @@ PAIR_RUNS = [*((name, "host") for name in PAIRS), *((name, "device") for name in
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize(("name", "maps"), PAIR_RUNS)
 def test_pairs_of_ctas(name, maps, assemble):
-    """Threads of both CTAs tell the one that multiplies that an accumulator has been loaded."""
+    """Threads of both CTAs signal the CTA that multiplies after they have loaded an accumulator."""
     make, columns, stages = PAIRS[name]
     kernel = make()
     options = {**SPECIALIZED, "tensor_maps": maps}
@@ -127,7 +127,7 @@ def test_pairs_of_ctas(name, maps, assemble):
 
 
 def test_pairs_have_an_agent_that_multiplies_unless_another_plan_is_asked_for():
-    """Though an iteration loads less than the rule of `auto` wants of other products."""
+    """Although an iteration loads less than the rule of `auto` requires for other products."""
     kernel = _pairs((256, 32, 16), count=3)
     artifact = kernel.compiled(GPU, emit="ptx", tensor_maps="host")
     assert "tcgen05.mma.cta_group::2" in artifact.text and artifact.kernels[0].metadata["block"][0] == 192
@@ -153,7 +153,7 @@ def test_nothing_that_orders_pairs_of_ctas_is_superfluous():
     kept = ("fence.mbarrier_init", "mbarrier.try_wait")
     found = [(line, broken) for line, broken in sites(artifact.text) if not line.startswith(kept) or "not.pred" in line]
     for last in LAST_WAIT.finditer(artifact.text):
-        # What the agent that multiplies waits for in the end, `tcgen05.dealloc` of the emulator waits for as well.
+        # The last wait of the agent that multiplies is implied by `tcgen05.dealloc` of the emulator.
         if "acquire.cluster" not in last[0]:
             found.append((last[0], artifact.text[: last.start()] + last[1] + artifact.text[last.end() :]))
     for pattern in (COMMIT, TENSOR_FENCE, TENSOR_MEMORY, OF_CLUSTER):

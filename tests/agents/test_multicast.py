@@ -1,5 +1,5 @@
-"""Tiles that all CTAs of a cluster want: each copies a share of the boxes to all, and none overwrites what another one
-still reads."""
+"""Tiles that all CTAs of a cluster read: each copies a share of the boxes to all, and no copy overwrites a stage that
+another CTA still reads."""
 
 from __future__ import annotations
 
@@ -148,12 +148,12 @@ def test_nothing_that_orders_the_ctas_is_superfluous(gpu):
     found = sites(artifact.text)
     (barrier,) = CLUSTER_BARRIER.finditer(artifact.text)
     found.append((barrier[0], artifact.text[: barrier.start()] + artifact.text[barrier.end() :]))
-    # Arrivals at the CTA itself and at the other one, and what makes of them one order of the cluster.
+    # Arrivals at the CTA itself and at the other one, and the scopes that order them in the cluster.
     assert sum("shared::cluster.b64" in line for line, _ in found) == 2
     found.append(("acquire.cluster", artifact.text.replace("parity.acquire.cluster", "parity")))
     found.append(("fence.acq_rel.cta", artifact.text.replace("fence.acq_rel.cluster", "fence.acq_rel.cta")))
     lines = [line for line, broken in found if survives(broken, judge, SEEDS)]
-    # On sm_100 each of two fences behind `mbarrier.init` may do what the other one is there for.
+    # On sm_100 either of the two fences behind `mbarrier.init` can stand in for the other one.
     assert [line for line in lines if gpu == "sm_90" or not line.startswith("fence.mbarrier_init")] == []
 
 
@@ -189,7 +189,7 @@ def test_tiles_that_are_not_the_same_for_all():
     assert re.search(r"tma_load [^\n]*buffer = 1 \{multicast\}", text)
 
 
-# ---- what is checked -------------------------------------------------------------------------------------------------
+# ---- diagnostics of the verifier -------------------------------------------------------------------------------------
 
 
 def placed() -> str:
@@ -224,7 +224,7 @@ def test_errors(name):
 
 
 def test_the_model_has_ctas_that_wait_for_each_other(monkeypatch):
-    """Two of them; where one is not told that a stage of the other is empty, it waits for ever."""
+    """Two CTAs: one that gets no signal when a stage of the other one is empty waits for ever."""
     text = placed()
     verify(text)
     monkeypatch.setattr(pipe_model, "_told", lambda where, own, ctas: (own,))

@@ -46,7 +46,7 @@ def options(maps: str) -> dict[str, object]:
 
 def artifact_of(text: str):
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "k.tileas.mlir")  # the name says of which stage it is
+        path = Path(folder, "k.tileas.mlir")  # the suffix states the stage
         path.write_text(text)
         return tileiras.compile(path, gpu_name="sm_90")
 
@@ -70,7 +70,7 @@ def test_tiles_in_any_order_of_the_agents(name, maps, assemble):
 @pytest.mark.parametrize("blocks", [1, 2, 5, 7])
 @pytest.mark.parametrize("k", [0, 100])
 def test_tiles_of_a_grid(blocks, k, monkeypatch):
-    """Six tiles, of which tile blocks have from none to all; the extent of K is an argument, and may be nothing."""
+    """Six tiles; a tile block takes between zero and all of them.  The extent of K is an argument, and may be zero."""
     monkeypatch.setattr(tensor_maps, "TILES", (64, 64, 64))
     text, said = asked(persistent(), tensor_maps="host")
     assert TAKEN in said
@@ -89,7 +89,7 @@ def test_tile_blocks_that_share_copies(monkeypatch, assemble):
 
 
 def _with_print(text: str) -> str:
-    """Each round says which one it is."""
+    """Each round prints its number."""
     return _changed(text, r"( *)(%end_c = store_view_tko)", r'\1%said = print_tko "%d", %t : tile<i32> -> token\n\1\2')
 
 
@@ -142,7 +142,7 @@ def test_the_verifier_knows_turns(pattern, by, why):
 
 
 def _with_epilogue(text: str, operations: int) -> str:
-    """Adds to each element of what is stored the same as it takes away again: whole numbers stay what they are."""
+    """Adds the stored elements to themselves and subtracts them again, in turn: whole numbers keep their values."""
     lines, tile = [], re.search(r"%none = constant <f32: 0.0> : (\S+)", text)[1]
     for number in range(operations):
         before = f"%e{number - 1}" if number else "%sum"
@@ -171,8 +171,8 @@ def test_the_rule(operations, given, taken, monkeypatch, assemble):
 
 @pytest.mark.slow
 def test_nothing_that_orders_the_agents_is_superfluous():
-    """A round takes more stages than there are, so that an agent that is ahead takes one parity for another.  Of what
-    stands in the code one in three is deleted."""
+    """A round takes more stages than the ring has, so that an agent that is ahead confuses the parities of two rounds.
+    One passage in three is deleted."""
     kernel = tile_rounds.rounds(TILES, 6, in_one_place=True)
     text, said = asked(kernel.text, num_stages=2)
     assert TAKEN in said
@@ -189,8 +189,8 @@ def test_nothing_that_orders_the_agents_is_superfluous():
 
 @pytest.mark.slow
 def test_no_wait_is_superfluous_where_an_agent_stores(monkeypatch):
-    """Without products tiles follow each other faster than they are stored.  Waits for other CTAs, of which there are
-    none here, are left out."""
+    """Without products tiles follow each other faster than they are stored.  Waits for other CTAs are not deleted: this
+    launch has one CTA."""
     monkeypatch.setattr(tensor_maps, "TILES", (64, 64, 256))
     text, said = asked(persistent(), tensor_maps="host", num_stages=2)
     assert TAKEN in said and "agents.stores-specialized stores=1" in said

@@ -120,14 +120,14 @@ def test_nothing_in_a_loop_over_tiles_is_superfluous():
     ("(%id to %tiles,", "(%id to %upto,"),
 ])  # fmt: skip
 def test_other_loops_over_tiles_are_copied_apart(change):
-    """Of which nothing says that each number is a round of one tile block, or that they end alike."""
+    """In these loops no rule shows that each number is a round of one tile block, or that all loops end alike."""
     text = persistent().replace("%tiles = muli", "%upto = addi %id, %tall : tile<i32>\n    %tiles = muli")
     assert change[0] in text
     artifact = compiled(text.replace(*change))
     assert EVERYWHERE not in artifact.text and not may_share(artifact)
 
 
-# ---- what is checked -------------------------------------------------------------------------------------------------
+# ---- diagnostics of the verifier -------------------------------------------------------------------------------------
 
 
 def _without(pattern: str, by: str = ""):
@@ -165,7 +165,7 @@ def test_errors(name):
 
 
 def test_the_model_has_tile_blocks_whose_rounds_end_before():
-    """It finds what would happen where nothing said that all have the round."""
+    """It reports the deadlock of a kernel that does not state that all tile blocks have the round."""
     before = compiled(persistent(), emit="tileas").text
     after = re.sub(r"( = nv_tileas\.is_same_tile[^\n]*) round %\w+ : i32", r"\1", before)
     assert after != before

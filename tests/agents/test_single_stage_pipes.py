@@ -65,8 +65,8 @@ def test_a_number_of_iterations_that_only_the_launch_knows(maps, steps):
 
 @pytest.mark.slow
 def test_nothing_that_orders_is_superfluous():
-    """One deletion in five; without a fence behind the initialisation of what commits signal too, for the emulator asks
-    for it of copies."""
+    """One deletion in five.  Fences behind the initialisation of mbarriers stay: commits signal mbarriers as well, but
+    the emulator requires the fence only for copies."""
     kernel = attention()
     artifact = kernel.compiled(GPU, emit="ptx", tensor_maps="host")
     found = [each for each in deletions(artifact.text) if not each.deleted.startswith("fence.mbarrier_init")]
@@ -118,7 +118,7 @@ def test_what_stands_between_the_passes():
     again = parse_module(str(module), "k.mlir")
     PassManager([MaterializeSchedule(compute_capability=GPU)]).run(again, PassContext(None))
     assert "stages 2 producer = bulk_load" in str(again) and scheduled(again)[1] == []
-    # Text that asks for what an SM has no room for: single stages without an agent.
+    # The text requests more shared memory than an SM has: single stages without an agent.
     crowded = parse_module(str(module).replace("occupancy = 1", "occupancy = 2"), "k.mlir")
     engine = DiagnosticEngine()
     PassManager([MaterializeSchedule(compute_capability=GPU)]).run(crowded, PassContext(engine))

@@ -1,5 +1,5 @@
-"""What a kernel may have besides loads and dots happens once, in every plan for its loops: with agents, in the one that
-computes."""
+"""Features of a kernel besides loads and dots take effect once, in every plan for its loops: with agents, in the agent
+that computes."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ def test_all_warps_do_the_same_at_level_0(plan, options):
 
 @pytest.mark.parametrize("maps", MAPS)
 def test_lines_of_the_source_make_no_difference(maps):
-    """The agents have the lines of what they do."""
+    """Operations of agents keep the source lines of the operations that they come from."""
     kernel = product().kernel()
     with_lines = kernel.compiled("sm_90", emit="ptx", tensor_maps=maps, lineinfo=True, **SPECIALIZED)
     assert is_specialized(with_lines.text)

@@ -1,4 +1,5 @@
-"""Kernels whose loads go to an agent of their own: right whoever is ahead, and nothing in them that they could miss."""
+"""Kernels whose loads go to an agent of their own: right whichever agent is ahead, and without superfluous
+synchronization."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ from tileiras.codegen import machine_code
 from tileiras.codegen import ptxas as assembler
 
 BOX_LOAD = "mbarrier::complete_tx::bytes"
-"""In what copies boxes to shared memory; stores of boxes have no mbarrier."""
+"""In each instruction that copies boxes to shared memory; stores of boxes have no mbarrier."""
 STAGE_OF_AN_OPERAND = 64 * 32 * 2
 """Bytes, in `twice`."""
 
@@ -56,7 +57,7 @@ def test_kernels_in_any_order_of_their_agents(name, gpu, assemble):
 
 @pytest.mark.parametrize("maps", ["none", "host"])
 def test_a_loop_around_large_accumulators_spills_nothing(maps, assemble):
-    """128 accumulators, and what a loop over tiles keeps beside them."""
+    """128 accumulators, and the values that a loop over tiles keeps beside them."""
     artifact = rounds((128, 256, 64), count=3).compiled("sm_90", emit="ptx", tensor_maps=maps, **SPECIALIZED)
     assert is_specialized(artifact.text) and "setmaxnreg.inc" in artifact.text
     assert assemble(artifact.text, "sm_90").stack == 0
@@ -142,10 +143,10 @@ def test_a_dot_is_under_way_when_the_next_one_begins():
 
 @pytest.mark.parametrize("gpu", ["sm_90", "sm_120"])
 def test_boxes_come_to_no_place_that_threads_have_used(gpu, assemble):
-    """Pipes have their places until their consumer has drained them, and before agents nothing accesses shared memory:
-    no boxes come to a place in which another proxy was, but for stages that threads fence before they give them back.
-    One more fence stands before boxes bring what threads have stored to memory.  A ring of the plain schedule takes the
-    place of the one before."""
+    """A pipe keeps its place until its consumer has drained it, and no access to shared memory precedes the agents:
+    boxes are copied only to places that no other proxy has accessed, except stages that threads fence before they
+    release them.  One more fence precedes boxes that copy elements stored to memory by threads.  A ring of the plain
+    schedule takes the place of the one before."""
     artifact = compile(twice(), gpu_name=gpu, emit="ptx", tensor_maps="host", **SPECIALIZED)
     code, metadata = artifact.text, artifact.kernels[0].metadata
     assert is_specialized(code) and code.count(BOX_LOAD) == 4
@@ -171,7 +172,7 @@ def test_boxes_come_to_no_place_that_threads_have_used(gpu, assemble):
 )
 def test_registers_follow_from_what_is_in_flight(depth, columns, given, maps, assemble):
     """Three warpgroups start with 168 registers a thread, too few for 128 accumulators and 32 scores; so do nine warps,
-    to which ptxas gives what three warpgroups have."""
+    to which ptxas gives the registers of three warpgroups."""
     kernel = attention_like(1, rows=128, columns=columns, depth=depth)
     code = kernel.compiled("sm_90", emit="ptx", tensor_maps=maps, **SPECIALIZED).text
     assert sorted({" ".join(found) for found in re.findall(r"setmaxnreg\.(\w+)\S* (\d+);", code)}) == given

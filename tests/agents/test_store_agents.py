@@ -62,7 +62,7 @@ def test_stores_that_stay_with_the_warps_that_compute(options, kernel, why):
 
 
 def test_stores_that_a_load_follows_stay_with_the_warps_that_compute():
-    """What is stored is loaded again, and stored doubled in its place."""
+    """The stored tile is loaded again, doubled, and stored in its place."""
     kernel = rounds(TILES, count=3)
     m, n, _ = TILES
     c = View("c", (m, n), "f32", kernel.outputs[0].shape, padding="zero")

@@ -88,7 +88,7 @@ def test_a_last_group_of_fewer_rows(make, group, rows, wanted, monkeypatch):
 @pytest.mark.parametrize("plan", PLANS)
 @pytest.mark.parametrize("way", ["groups", "columns"])
 def test_loops_over_tiles(way, plan, assemble):
-    """By fewer tile blocks than tiles, by as many, and by more, of which a pair has nothing to do; by an odd number."""
+    """With fewer tile blocks than tiles, as many, and more, so that a pair has no tile; with an odd number."""
     artifact = compiled(persistent(way), **PLANS[plan])
     metadata = artifact.kernels[0].metadata
     if "pairs" not in metadata:
@@ -122,7 +122,7 @@ def test_the_kernel_that_is_launched_is_estimated(rows, entry, ptxas):
 
 
 def test_a_launch_that_makes_pairs_of_other_columns_is_wrong():
-    """What the facts are for: in groups of three rows neighbours have different columns."""
+    """The reason for the facts: in groups of three rows neighbours have different columns."""
     artifact = compiled(swizzled())
     metadata = dict(artifact.kernels[0].metadata)
     metadata["pairs"] = {name: value for name, value in metadata["pairs"].items() if name != "where"}
@@ -131,7 +131,7 @@ def test_a_launch_that_makes_pairs_of_other_columns_is_wrong():
 
 
 def test_arguments_that_nobody_knows():
-    """As of a launch whose kernel's text is asked for alone."""
+    """Arguments are unknown if only the text of a kernel is compiled."""
     artifact = compiled(swizzled())
     assert launch_shapes(artifact.text, "k", 4, artifact.kernels[0].metadata)[2] == (1, 1, 1)
 
@@ -195,7 +195,7 @@ def test_kernels_with_pairs_have_no_such_remark():
     assert not reasons(compiled(swizzled())) and not reasons(compiled(kernels.matmul()))
 
 
-# ---- what is checked -------------------------------------------------------------------------------------------------
+# ---- diagnostics of the verifier -------------------------------------------------------------------------------------
 
 
 WRONG = {
@@ -217,7 +217,7 @@ def test_errors(name):
 
 
 def run_verifier(text: str) -> None:
-    """Raises CompileError with what is wrong with a text."""
+    """Raises CompileError if a verifier rejects the text."""
     passes = [VerifyOpsAnalysis(compute_capability=GPU), AgentVerifier(compute_capability=GPU)]
     PassManager(passes, verify_each=False).run(parse_module(text), PassContext(None))
 

@@ -72,8 +72,8 @@ def test_nothing_that_orders_agents_is_superfluous(strategy, maps):
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_one_commit_a_loop_is_waited_for(strategy):
-    """Stages come back by commits of their own: in the loop nobody waits for products, and only the copies wait for
-    stages; behind it all wait for the one commit of all products."""
+    """Stages are released by commits of their own: in the loop no warp waits for products, and only the copies wait for
+    stages; behind the loop all warps wait for the one commit of all products."""
     code = KERNELS["128 rows"]().compiled(GPU, emit="ptx", tensor_maps="host", **STRATEGIES[strategy]).text
     assert len(COMMIT.findall(code)) == 2
     assert len(re.findall(WAIT, code)) == 3
@@ -99,7 +99,7 @@ def test_block_scales_are_stored_by_the_agent_that_multiplies(maps, assemble):
 
 
 def test_stores_behind_the_loop_leave_it_three_stages(assemble):
-    """Of 64 KiB each: 256x256 elements go to memory in slices, through what the stages no longer need."""
+    """Of 64 KiB each: 256x256 elements are stored in slices, through the memory of stages that are no longer read."""
     kernel = matmul((256, 256, 64), steps=4)
     options = {"tensor_maps": "host", **SPECIALIZED}
     text = kernel.compiled(GPU, emit="tileas", **options).text

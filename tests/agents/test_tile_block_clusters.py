@@ -51,7 +51,7 @@ def test_grids_of_which_no_clusters_can_be_made(rows):
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("cluster", [(1, 1, 1), (1, 2, 1), (4, 1, 1), (2, 2, 1)])
 def test_clusters_of_another_shape(cluster):
-    """A launcher that reads no NAME.json starts none, and another one what it likes."""
+    """A launcher that does not read NAME.json launches without clusters, or with clusters of a shape of its own."""
     artifact = compiled(kernels.matmul())
     for seed in SEEDS[:2]:
         Arrays(256, 256, 330).launch(artifact.text, artifact.kernels[0].metadata, seed, cluster=cluster)
@@ -80,8 +80,8 @@ def test_nothing_that_orders_the_tile_blocks_is_superfluous():
 
 
 def triangle(lower: str = "") -> str:
-    """Tile block x of a row takes x + 1 + %steps steps of K; with `lower`, in two loops, of which the second one, of
-    the last step, begins elsewhere in each, as loops of causal attention do."""
+    """Tile block x of a row takes x + 1 + %steps steps of K; with `lower`, in two loops, as causal attention does: the
+    second one runs the last step, and begins at another index in each tile block."""
     text = kernels.matmul(before="""
     %next_x = addi %x, %one : tile<i32>
     %end = addi %next_x, %steps : tile<i32>
@@ -156,7 +156,7 @@ def test_small_tiles_are_copied_apart(monkeypatch):
 
 
 def test_tiles_of_each_tile_block():
-    """B by the row of C as well: neighbours want other tiles of it."""
+    """B is indexed by the row of C as well: neighbours read different tiles of it."""
     text = kernels.matmul().replace("%v_b[%i, %y]", "%v_b[%i, %x]")
     artifact = compiled(text)
     assert EVERYWHERE not in artifact.text and not may_share(artifact)
@@ -184,7 +184,7 @@ def test_other_targets(gpu):
     assert not may_share(artifact) and "cluster_blocks" not in artifact.kernels[0].metadata
 
 
-# ---- what is checked -------------------------------------------------------------------------------------------------
+# ---- diagnostics of the verifier -------------------------------------------------------------------------------------
 
 
 WRONG = {

@@ -74,7 +74,7 @@ def test_nothing_that_orders_agents_is_superfluous(maps):
 
 
 def test_what_happens_once_is_not_found_out_twice():
-    """The tile that comes next is one that no other block has taken: only one agent can ask for it."""
+    """The next tile is one that no other block has taken: only one agent can take it."""
     kernel = rounds(TILES["sm_90"], way="taken")
     kernel.interpreted()
     artifact = kernel.compiled("sm_90", **HOST)

@@ -16,7 +16,7 @@ from tileiras.diagnostics import CompileError
 
 
 def in_turn(steps: int = 3) -> Kernel:
-    """256 columns of scores and 256 of the result leave none for exponentials."""
+    """256 columns of scores and 256 of the result leave no columns for exponentials."""
     return attention(1, steps, rows=256, columns=128, depth=128)
 
 
@@ -81,8 +81,9 @@ def test_the_rest_of_the_family(gpu, assemble):
 
 
 IMPLIED = {"in turn, four steps": ["tcgen05.wait::ld.sync.aligned;"]}
-"""Behind the load of scores: the emulator asks for it before their columns are written, which is behind the waits for
-two loads of what is rescaled.  Registers may not be read without (PTX ISA, tcgen05.wait)."""
+"""The wait behind the load of scores.  The emulator requires it only before the columns of the scores are written, and
+the waits for two loads of rescaled values precede those writes.  Hardware requires it before the registers are read
+(PTX ISA, tcgen05.wait)."""
 
 
 @pytest.mark.slow

@@ -1,4 +1,5 @@
-"""Warpgroups of one agent that take turns: right whoever is ahead, for any number of iterations, and never for ever."""
+"""Warpgroups of one agent that take turns: right whichever one is ahead, for any number of iterations, without
+deadlock."""
 
 from __future__ import annotations
 
@@ -76,7 +77,7 @@ def test_what_is_wrong_is_named(name):
 
 @pytest.mark.parametrize("maps", ["none", "host"])
 def test_attention_takes_turns(maps, assemble):
-    """Two warpgroups, of which one computes under the products of the other."""
+    """Two warpgroups: one computes while the products of the other one run."""
     kernel = attention_like(1, rows=128, columns=128, depth=128, steps=5, halved=True)
     artifact = kernel.compiled("sm_90", emit="ptx", tensor_maps=maps, emit_remarks=True, **SPECIALIZED)
     assert "turns.warpgroups-alternate warpgroups=2" in stated(artifact.diagnostics)

@@ -1,4 +1,4 @@
-"""What is known of integers and pointers: through arithmetic, ranges, comparisons and loops."""
+"""Facts about integers and pointers: through arithmetic, ranges, comparisons and loops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the elements of a mask that are set can be: what comparisons of consecutive numbers say, and what follows."""
+"""Positions of the set elements of a mask: facts from comparisons of consecutive numbers, and their consequences."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The order between threads and the asynchronous proxy in shared memory: plans that are right are accepted, and what is
-taken out of them is missed where the emulator misses it."""
+"""The order between threads and the asynchronous proxy in shared memory: correct plans are accepted, and deletions from
+them are detected where the emulator detects them."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_right_plans_are_accepted(name, gpu):
             kernel.compiled(gpu, emit="llvm", tensor_maps=maps, pipeline_strategy=strategy)
 
 
-# ---- what is taken out ----------------------------------------------------------------------------------------------
+# ---- deletions ------------------------------------------------------------------------------------------------------
 
 ORDERING = (
     names.FENCE_PROXY, tileas.BarrierOp.name, tileas.AsyncWaitOp.name, f"{names.TENSOR_MEMORY}wait",

@@ -1,4 +1,4 @@
-"""Bounds of integers: from assumptions, the grid and loops, through arithmetic; and what they spare."""
+"""Bounds of integers: from assumptions, the grid and loops, through arithmetic; and the instructions that they save."""
 
 from __future__ import annotations
 

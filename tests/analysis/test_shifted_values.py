@@ -55,7 +55,7 @@ def test_functions_of_what_is_moved():
 
 
 def test_numbers_further_apart():
-    """Twice i, 6 more: i + 3.  One more is none of them."""
+    """Twice i, and 6 more: i + 3.  With an odd addend it is not a shift of i."""
     twice = "%two = arith.constant dense<2> : tensor<64xi32>\n%a = arith.muli %i, %two : tensor<64xi32>\n"
     six = "%six = arith.constant dense<6> : tensor<64xi32>\n"
     assert moved(six + twice + "%b = arith.addi %a, %six : tensor<64xi32>") == 3
@@ -81,7 +81,7 @@ def test_along_one_of_two_dimensions():
 
 
 def test_offsets_of_32_bits_may_wrap_where_pointers_do_not():
-    """%q[i] for 32-bit i is not one further than %q[i - 1] for every i; what is added to a pointer is."""
+    """%q[i] for 32-bit i is not one further than %q[i - 1] for every i; an offset added to a pointer does not wrap."""
     pointers = "tensor<64x!nv_tileaa.ptr<f32>>"
     head = f"%all = nv_tileaa.splat %p : !nv_tileaa.ptr<f32> -> {pointers}\n"
     narrow = head + f"%a = nv_tileaa.addptr %all, %i : {pointers}, tensor<64xi32>\n"

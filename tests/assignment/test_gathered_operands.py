@@ -1,4 +1,4 @@
-"""What is gathered for a product, element by element, is computed by enough warps."""
+"""Operands of a product that are gathered element by element are computed by enough warps."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ def lines(text):
 
 
 def reads_back(text, module, *, locations):
-    """What the disassembler prints, without a module and prefixes, is the same module for the parser."""
+    """Output of the disassembler, without a module and prefixes, parses to the same module."""
     again = parse_module(text)
     verify(again)
     module = module.clone()

@@ -1,7 +1,7 @@
-"""cuTile kernels that between them use most of what the front end can write, as a corpus for the reader.
+"""cuTile kernels that together use most features of the front end, as a corpus for the reader.
 
 `EXPORTS` follows the TILEIRAS_EXPORT convention; the second element of a value is the first bytecode version that has
-everything the kernel needs.
+all operations and types of the kernel.
 """
 
 import functools

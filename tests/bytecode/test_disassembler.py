@@ -55,7 +55,7 @@ def test_the_kernels_have_every_operation_that_the_front_end_writes():
 
 
 def spelled_out(text):
-    """The operations with every alias replaced by what it stands for: numbers of aliases depend on what is around."""
+    """The operations with every alias replaced by its definition: numbers of aliases depend on the context."""
     aliases = dict(re.findall(r"^(#\w+) = (.*)$", text, re.MULTILINE))
     operations = [line for line in lines(text) if not line.startswith("#")]
 

@@ -1,4 +1,4 @@
-"""What we print of a bytecode file is what the vendor's disassembler prints, where that is installed."""
+"""Our listing of a bytecode file equals that of the vendor's disassembler, where that is installed."""
 
 from __future__ import annotations
 

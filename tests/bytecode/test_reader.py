@@ -1,4 +1,4 @@
-"""What the reader makes of well-formed files, and the words and places with which it refuses the others."""
+"""Modules that the reader makes of well-formed files, and the wording and places of its diagnostics for others."""
 
 import re
 import sys
@@ -148,7 +148,7 @@ def test_globals_and_the_producer_are_read():
 
 def test_the_order_of_sections_does_not_matter():
     strings = section(STRING, b"\x01" + b"\xcb" * 3 + bytes(4) + b"kernel", 4, 12)
-    # Sections are aligned in the file, so what follows must move by a multiple of 8.
+    # Sections are aligned in the file, so the rest must move by a multiple of 8.
     strings += section(7, bytes(1) * (-(len(strings) + 2) % 8), 1, 0)
     rest = build()[12:]
     rest = rest[: rest.rindex(bytes([STRING | 0x80]))]

@@ -1,4 +1,4 @@
-"""What is written reads back as it was, in every version that can say it, and the vendor's reader agrees."""
+"""Written modules read back unchanged, in every version that can express them, and the vendor's reader agrees."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What bytecode keeps of each kind of location."""
+"""The parts of each kind of location that bytecode keeps."""
 
 import pytest
 

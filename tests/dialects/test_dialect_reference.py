@@ -1,4 +1,4 @@
-"""The pages of docs/dialects/ say what the declarations say."""
+"""The pages of docs/dialects/ match the declarations."""
 
 import importlib.util
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The names by which code asks for operations and types without loading the files that declare them."""
+"""The names by which code tests for operations and types without loading the files that declare them."""
 
 import importlib
 import pkgutil

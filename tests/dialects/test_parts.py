@@ -1,4 +1,4 @@
-"""Dialects that are loaded by parts: what is not loaded is found by its name all the same."""
+"""Dialects that are loaded by parts: names in parts that are not loaded are resolved all the same."""
 
 import importlib
 import subprocess

@@ -1,4 +1,4 @@
-"""Makes the kernel builder importable from the tests beside it, whatever pytest's import mode."""
+"""Makes the kernel builder importable from the tests beside it, in every import mode of pytest."""
 
 import sys
 from pathlib import Path

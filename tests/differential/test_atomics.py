@@ -28,8 +28,8 @@ COUNT, PLACES = 128, 5
 
 
 def entry(name: str, mode: str, element: str, order: str, scope: str) -> str:
-    """Lanes 0 to 89 update few places without looking back, then all lanes places of their own, storing what was
-    there."""
+    """Lanes 0 to 89 update few places and ignore the old values, then all lanes update places of their own and store
+    the old values."""
     p, t = tile_type((COUNT,), f"ptr<{element}>"), tile_type((COUNT,), element)
     i, m, one = tile_type((COUNT,), "i32"), tile_type((COUNT,), "i1"), tile_type((1,), f"ptr<{element}>")
     return f"""  entry @{name}(%few: tile<ptr<{element}>>, %own: tile<ptr<{element}>>, %out: tile<ptr<{element}>>,
@@ -128,7 +128,8 @@ def test_contending_lanes_take_turns(mode, element, gpu_name):
 
 @pytest.mark.parametrize("element", ["i32", "i64", "f32", "f64"])
 def test_compare_and_swap(element):
-    """Half of the lanes find what they expect; masked lanes give what they expected; floats are compared as bits."""
+    """Half of the lanes read the value they expect; masked lanes return the expected value; floats are compared as
+    bits."""
     p, t, i, m = (tile_type((COUNT,), e) for e in (f"ptr<{element}>", element, "i32", "i1"))
     pointers = "\n".join(
         f"""%{n}1 = reshape %{n} : tile<ptr<{element}>> -> tile<1xptr<{element}>>

@@ -64,10 +64,10 @@ KERNELS = {
 
 
 TWICE = {("dot of i8", "sm_90"): r"(ld|st)\.shared\.\S*b32\s"}
-"""Where words of these instructions come from half of the banks, and why that is the least. For `wgmma` B of 8 bits is
-read along N and stored along K, in rows of 64 bytes both times, two of which lie in the 128 bytes of all banks: in
-which of the two, the lowest bit of K says where B is read, and of N where it is stored. A word of one has four elements
-of the other, so all lanes of an instruction have the same bit."""
+"""Accesses whose words lie in half of the banks, and the reason why this is the minimum.  For `wgmma` B of 8 bits is
+read along N and stored along K, in rows of 64 bytes both times; two rows share the 128 bytes of all banks.  The lowest
+bit of K selects the half where B is read, and the lowest bit of N where it is stored.  A word of one order has four
+elements of the other, so all lanes of an instruction have the same bit."""
 
 
 @pytest.mark.parametrize("gpu_name", ["sm_80", "sm_90"])

@@ -1,7 +1,7 @@
 """Every operation whose elements depend on others of its tile, in tile blocks of several CTAs: interpreted, emulated.
 
-A row of the table is a body that makes %r of %a; its cells are numbers of CTAs and targets.  The CTAs share what is
-stored, along the dimension that is free, or the first one does all of it: the remark has to be the row's.
+A row of the table is a body that makes %r of %a; its cells are numbers of CTAs and targets.  The CTAs share the
+stores along the free dimension, or the first one does all of them: the remark has to be the row's.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Kernels of the cuTile Python front end: what is compiled agrees with what is interpreted.
+"""Kernels of the cuTile Python front end: compiled results agree with interpreted ones.
 
 Each kernel is tried on one target at the oldest version that has its operations, and on another at the newest;
 `tests/conformance/front_end_kernels.py`, where the launches are, tries them all.

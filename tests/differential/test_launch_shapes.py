@@ -1,4 +1,4 @@
-"""Clusters, warps and occupancy that a kernel asks for: the launch it gets, and that its effects happen once."""
+"""Clusters, warps and occupancy that a kernel requests: the shape of its launch, and that its effects happen once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Accesses through pointers with masks of which only the ends of a vector are looked at, at every kind of edge."""
+"""Masked accesses through pointers that test only the ends of a vector, at every kind of edge."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_every_target(gpu_name):
 
 
 def test_other_masks_are_looked_at_element_by_element():
-    """Of numbers that are not this one all but one are wanted, wherever it is."""
+    """A mask of numbers unequal to a given one may exclude a single element anywhere in a vector."""
     ptx = run_row(row("f32", 256, ["not_equal %i, %hi_n, signed"]), np.float32, num_warps=1)
     assert set(widths(ptx)) == {32}
 
@@ -208,7 +208,7 @@ def rows(comparisons):
 def test_rows_that_are_not_wanted_leave_the_others_wide(kind, gpu_name):
     text = rows(COMPARISONS[kind])
     artifact, metadata = compiled(text, gpu_name, num_warps=2)
-    # The ends of a comparison from one side tell that nothing is wanted; what else is moved at once is wanted whole.
+    # The ends of a one-sided comparison show that no element is wanted; other vectors are moved only if all are.
     assert bool(re.search(r"^\s+ld\.global\.v4", artifact.text, re.MULTILINE)) is (kind == "between")
     assert re.search(r"@%p\d+ ld\.global\.v4", artifact.text)
     values = np.random.default_rng(0).integers(-9, 9, (9, 72)).astype(np.float16)

@@ -11,7 +11,7 @@ from tests.kernels.tiles import run
 
 
 def test_load_after_store_of_other_threads():
-    """What one thread stored another one loads: the token asks for a barrier."""
+    """A thread loads an element that another one stored: the token requires a barrier."""
     text = """cuda_tile.module @m {
       entry @k(%p: tile<ptr<f32>>, %s: tile<ptr<f32>>, %q: tile<ptr<f32>>) {
         %zero = constant <i32: 0> : tile<i32>
@@ -66,7 +66,7 @@ def test_store_after_load_by_other_threads():
 
 
 def test_token_through_a_loop():
-    """Every iteration reads, shifted by one, what the one before wrote."""
+    """Every iteration reads, shifted by one, the elements that the previous one wrote."""
     text = """cuda_tile.module @m {
       entry @k(%p: tile<ptr<i32>>) {
         %zero = constant <i32: 0> : tile<i32>

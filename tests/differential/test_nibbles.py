@@ -47,7 +47,7 @@ CASES = [
 
 @pytest.mark.parametrize("name, rows, columns, stride, tile, order", CASES)
 def test_copies(name, rows, columns, stride, tile, order):
-    """What lies beside the elements of a row stays as it was."""
+    """Elements beside those of a row keep their values."""
     size = -(-rows * stride // 2) + 3  # to a whole word, around which parts of a byte are stored
     size += -size % 4
     generator = np.random.default_rng(4)

@@ -1,6 +1,6 @@
-"""CTAs of a cluster that share a tile block's work: which kernels, and that nobody can tell.
+"""CTAs of a cluster that share a tile block's work: which kernels, and with unchanged results.
 
-The emulator looks for races between the CTAs, which nothing here may wait for.
+The emulator looks for races between the CTAs, which may not wait for each other here.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tileiras.sim import emulate, interpret
 
 
 def planned(text, num_ctas=2):
-    """What the remark says: whether the CTAs share the work, and why not."""
+    """The remarks: whether the CTAs share the work, and the reason if they do not."""
     artifact = tileiras.compile(text, gpu_name="sm_90", emit="tileas", num_ctas=num_ctas)
     return [said for said in stated(artifact.diagnostics, "slices.") if f"ctas={num_ctas}" in said]
 

@@ -1,4 +1,4 @@
-"""What print_tko prints: compiled against interpreted, character by character."""
+"""Output of print_tko: compiled against interpreted, character by character."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_more_scalars_than_a_call_takes():
 
 
 def test_memory_is_ordered_through_a_print():
-    """What one thread stored another one loads; the token goes through the print between."""
+    """A thread loads an element that another one stored; the token goes through the print between."""
     text = """cuda_tile.module @m {
       entry @k(%p: tile<ptr<i32>>) {
         %lane = iota : tile<128xi32>

@@ -1,4 +1,4 @@
-"""Dots whose operands do not fit in registers are loops over K, and nobody can tell."""
+"""Dots whose operands do not fit in registers become loops over K, with unchanged results."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.kernels.views import trip_counts
 
 
 def check(product, gpu_name, trips, text=None, expected=np.matmul, **options):
-    """The loops over K after slicing have so many iterations, and what is computed is what NumPy computes."""
+    """The loops over K after slicing have so many iterations, and the results are those of NumPy."""
     kernel = product.kernel(text, expected)
     assert trip_counts(kernel.after("tileas-slice-dots", gpu_name, **options)) == trips
     kernel.check(gpu_name, **options)
@@ -81,7 +81,7 @@ def test_a_tile_times_itself_stays_whole():
 
 
 def test_rows_of_an_operand_are_reduced_in_a_loop_before():
-    """What is needed of whole rows is complete before the dot begins, and loads the operand again."""
+    """Reductions of whole rows are complete before the dot begins, and load the operand again."""
     product = Matmul((64, 64, 512), "f32")
     operands = [product.a.load("x"), without_maximum("a", "x", (64, 512)), product.load_b]
     check(product, "sm_90", [8, 8], product.text(operands), lambda a, b: (a - a.max(1, keepdims=True)) @ b)

@@ -1,4 +1,4 @@
-"""Random chains of operations on tiles: compiled against interpreted, equal to the bit whatever the layouts."""
+"""Random chains of operations on tiles: compiled against interpreted, equal to the bit under all layouts."""
 
 from __future__ import annotations
 

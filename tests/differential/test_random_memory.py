@@ -32,7 +32,8 @@ ORDERS = {
 
 
 class Program:
-    """A text in the making; `value` names the tile that the next store writes, `order` says what tokens there are."""
+    """Builds the text of a program; `value` names the tile that the next store writes, `token` the accesses before
+    it."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
@@ -95,7 +96,7 @@ class Program:
             self.lines.append(f"{read}, {after} = load_view_tko {order} %{memory}_v{number}[%zero, %zero]"
                               f" token = {token} : {VIEWS[number]}, tile<i32> -> {SQUARE}, token")  # fmt: skip
             read = self.add(f"reshape {read} : {SQUARE} -> {VALUES}")
-        # Another load may run at the same time, whatever its order.
+        # Another load may run at the same time, in either order.
         if self.random.random() < 0.3:
             beside, other = self.name(), self.name()
             self.lines.append(f"{beside}, {other} = load_ptr_tko weak %{memory}_turned token={token}"

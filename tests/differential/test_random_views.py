@@ -75,7 +75,7 @@ class View:
         self.lines.append(f"%{name}_v = make_partition_view %{name}_t : {self.type}")
 
     def _promise(self, rng: random.Random, name: str, type: str, number: int, most: int) -> str:
-        """%name, or %name with a promise about what it is divided by."""
+        """%name, or %name with an assumed divisor."""
         if rng.random() < 0.5:
             return f"%{name}"
         divisor = power_of_two_divisor(number, rng.choice([4, 16, most])) if number else rng.choice([4, 16, most])

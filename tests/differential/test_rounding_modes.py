@@ -1,4 +1,5 @@
-"""Every rounding mode of every float conversion: interpreted as compiled, and as the bits say."""
+"""Every rounding mode of every float conversion: compiled results equal interpreted ones, and those computed on
+bits."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Accumulators that no number of warpgroups holds: the product is cut along its longer side, or
-along N where each result needs whole columns, a remark says so, and nobody can tell."""
+"""Accumulators larger than the registers of any number of warpgroups: the product is cut along its longer side, or
+along N where each result needs whole columns, with a remark and unchanged results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tiles that do not fit in registers are worked on slice by slice, and nobody can tell."""
+"""Tiles that do not fit in registers are computed slice by slice, with unchanged results."""
 
 from __future__ import annotations
 
@@ -262,7 +262,7 @@ def test_a_tile_may_be_updated_in_place():
 
 def test_tokens_keep_tiles_whole_that_overlap():
     text = ordered(5)
-    # The second pair is in place; the first would read what it has written.
+    # The second pair is in place; the first would read its own stores.
     assert loops_added(text) == 1
     run_ordered(text)
 

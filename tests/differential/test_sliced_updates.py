@@ -42,7 +42,7 @@ def stored_range(count: int) -> str:
 
 
 def updated(count: int, tail: str = "") -> str:
-    """Adds i to p[i mod 64], for i < count, and stores what was there to q[i]; then `tail`."""
+    """Adds i to p[i mod 64], for i < count, and stores the old values to q[i]; then `tail`."""
     t, p = f"tile<{count}xi32>", f"tile<{count}xptr<i32>>"
     return kernel(
         f"""%i = iota : {t}
@@ -87,7 +87,7 @@ def test_updates_are_made_slice_by_slice_and_once():
     tileiras.sim.emulate(artifact.text, "k", 1, [p, q], metadata=artifact.kernels[0].metadata)
     added = np.arange(N).reshape(-1, 64)
     np.testing.assert_array_equal(p, added.sum(0))
-    # What was there before is a sum of some of the others: the last update of a place saw all but its own.
+    # The old value is a sum of some of the other addends: the last update of a place saw all but its own.
     seen = q.reshape(-1, 64)
     assert (seen + added).max(0).tolist() == added.sum(0).tolist()
 

@@ -46,7 +46,7 @@ def test_results_of_smaller_steps(plan, transposed):
     ],
 )
 def test_parts_of_a_step(tiles, element, gpu_name, parts):
-    """As many as three stages need; none of multiply-adds, nor where nothing copies ahead."""
+    """As many as three stages need; multiply-adds, and loops without copies ahead, are not split."""
     product = Matmul(tiles, element, steps=3)
     assert steps(product, gpu_name) == [3 * parts]
     if parts > 1:

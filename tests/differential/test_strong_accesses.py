@@ -1,4 +1,4 @@
-"""Loads and stores with an order and a scope: every combination and type, and what they order among tile blocks."""
+"""Loads and stores with an order and a scope: every combination and type, and the ordering among tile blocks."""
 
 from __future__ import annotations
 

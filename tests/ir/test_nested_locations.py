@@ -4,7 +4,7 @@ from tileiras.ir.location import CallSiteLoc, FileLineColLoc, FusedLoc, OpaqueLo
 
 
 class _Counted:
-    """Says how often its hash was asked for."""
+    """Counts the calls of its hash."""
 
     def __init__(self) -> None:
         self.asked = 0

@@ -1,4 +1,4 @@
-"""Textual pipelines: which operations their passes run on, and what is refused where."""
+"""Textual pipelines: the operations that their passes run on, and the diagnostics of wrong pipelines."""
 
 from typing import ClassVar
 
@@ -34,7 +34,7 @@ TILE = "cuda_tile.module @m {\n  entry @k() {\n    return\n  }\n}\n"
 
 
 class Note(Pass):
-    """Notes what it runs on, by symbol, or by name where there is none."""
+    """Records the operations it runs on, by symbol, or by name without a symbol."""
 
     name = "note"
     seen: ClassVar[list[str]] = []

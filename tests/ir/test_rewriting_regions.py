@@ -1,4 +1,5 @@
-"""The greedy driver where operations contain others: what is erased with them, constants, what a terminator leaves."""
+"""The greedy driver on nested operations: operations erased with their parents, constants, and the effects of
+terminators."""
 
 from __future__ import annotations
 

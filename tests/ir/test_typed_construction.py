@@ -74,13 +74,13 @@ def test_attributes_are_those_of_the_declaration(build, message):
 def test_the_error_has_the_place_of_the_operation():
     a, b = values(f32, f32)
     assert refused(lambda: arith.AddIOp(a, b, location=HERE), "operand #0").location is HERE
-    # What was built with the same types before says nothing of others.
+    # Operations built with the same types before have no influence.
     nv_tileaa.AddFOp(a, b)
     refused(lambda: nv_tileaa.AddFOp(*values(i1, i1)), "operand #0")
 
 
 def test_text_is_refused_by_the_verifier_with_its_place():
-    """The parser builds what it read, so that each error has its place and all of them are told."""
+    """The parser builds operations as it reads them, so that each error has its place and all are reported."""
     text = 'module {\n  %a = arith.constant 1 : i32\n  %b = "nv_tileaa.addf"(%a, %a) : (i32, i32) -> i32\n}\n'
     with pytest.raises(CompileError, match="operand #0 must be") as error:
         verify(parse_module(text, "k.mlir"))

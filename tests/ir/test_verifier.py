@@ -1,4 +1,4 @@
-"""What the verifier refuses, in which words, and where it points."""
+"""Diagnostics of the verifier: conditions, wording and locations."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ AROUND = {
     "parent", "parent_op", "parent_block", "prev", "next", "defining_op", "owner", "users", "uses", "regions", "walk",
     "successors", "location",
 }  # fmt: skip
-"""What leads from an operation to others."""
+"""Members that lead from an operation to others."""
 
 
 def test_local_rules_look_at_nothing_around_an_operation() -> None:

@@ -1,4 +1,4 @@
-"""Every conversion plan, simulated on element positions, must give the wanted layout."""
+"""Every conversion plan, simulated on element positions, must give the target layout."""
 
 import pytest
 from hypothesis import given, settings
@@ -124,7 +124,7 @@ def test_equal_up_to_register_order_moves_nothing():
 
 
 def test_replicated_source_needs_no_movement():
-    """After a reduction all lanes of a row hold the result, whichever lane's slice is wanted."""
+    """After a reduction all lanes of a row hold the result: any lane's slice can be read."""
     rows = blocked((64, 64), (1, 4), (4, 8), (4, 1), (1, 0)).slice(1)
     wanted_rows = LinearLayout(
         {**{d: rows.bases(d) for d in rows.dims}, "lane": (16, 32, 0, 1, 2), "register": ()}, (64,)

@@ -63,7 +63,7 @@ def test_rows_of_an_operand_that_is_spread_are_every_second_sixteen(major, depth
         layout = matrix_layout(shape, k_axis, 8, major, spread=True)
         found = describe(layout, k_axis, 8, spread=True)
         assert found.major == major and describe(layout, k_axis, 8) is None
-        # What is at no place of the tile stays 0, as no element is called.
+        # Memory outside the tile stays 0, a number that no element has.
         places = np.arange(1, 64 * k + 1).reshape(shape)
         memory = np.zeros(1 << len(layout.bases("offset")), np.int64)
         for place in np.ndindex(shape):

@@ -7,14 +7,14 @@ from tileiras.layout.scan import is_scannable, scan_layout
 
 
 def follow_each_other(layout, axis):
-    """Whether (warp, lane, register), with what stands for other dimensions left out, are in the order of the axis."""
+    """Whether (warp, lane, register) are in the order of the axis, for equal coordinates in the other dimensions."""
     places = {}
     for warp in range(layout.warps):
         for lane in range(32):
             for register in range(layout.registers):
                 place = list(layout.coordinates(layout.apply(register=register, lane=lane, warp=warp)))
                 along = place.pop(axis)
-                # Of copies, the first: threads with free bits do what others do.
+                # The first of several copies: threads with free bits repeat elements of others.
                 places.setdefault((tuple(place), along), (warp, lane))
     rows = {}
     for (place, along), thread in sorted(places.items(), key=lambda item: item[0][1]):

@@ -1,5 +1,5 @@
-"""Stages of every buffer that boxes fill, from the smallest tile up: what copies write to an address, as the emulator
-has the hardware's swizzle, is what descriptors, and threads, read there in every stage."""
+"""Stages of every buffer that boxes fill, from the smallest tile up: elements that copies write to an address, with the
+hardware's swizzle as emulated, are those that descriptors and threads read there, in every stage."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def starts(buffer: BufferType) -> list[int]:
 
 
 def written(boxes: TensorBoxes, pieces, shape: tuple[int, ...], bits: int, start: int) -> np.ndarray:
-    """The address of each element of a tile whose boxes are copied to a stage; -1 for one that is in none."""
+    """The address of each element of a tile whose boxes are copied to a stage; -1 for an element outside all boxes."""
     found = np.full(shape, -1)
     inner_last = list(reversed(boxes.order))
     for piece in pieces:
@@ -94,7 +94,7 @@ def test_boxes_fill_each_stage_as_it_is_read(bits, contiguous):
         if columns * bits < 128 or rows * columns > 1 << 13:
             continue
         if columns * bits > 1024 and rows < 8:
-            continue  # several boxes, of which only the first would begin where boxes may: threads copy the tile
+            continue  # only the first of several boxes would begin where boxes may: threads copy the tile
         shape = (rows, columns) if contiguous else (columns, rows)
         offsets = box_layout(shape, contiguous, bits).bases("offset")
         buffer = check(offsets, shape, contiguous, bits)
@@ -111,7 +111,7 @@ def test_boxes_of_any_rank_fill_each_stage(shape):
 
 
 def operands() -> list[tuple[tuple[int, int], int, int, str, bool]]:
-    """Every operand of a matrix descriptor: shape, dimension of K, bits, what is contiguous, and whether spread."""
+    """Every operand of a matrix descriptor: shape, dimension of K, bits, contiguous dimension, whether spread."""
     found = []
     for lines, depth in itertools.product((8, 16, 32, 64, 128, 256), (8, 16, 32, 64, 128, 256)):
         for k_axis, bits, major, spread in itertools.product((0, 1), (8, 16, 32), ("k", "mn"), (False, True)):
@@ -178,7 +178,7 @@ def _tcgen05(found, start: int, places: np.ndarray, bits: int, spread: bool) -> 
 
 
 def _spread(places: np.ndarray) -> np.ndarray:
-    """The rows of an instruction with 128, every second 16 of which have no place."""
+    """The rows of an instruction with 128; every second group of 16 has no place."""
     whole = np.full((128, places.shape[1]), -1)
     for number in range(4):
         whole[32 * number : 32 * number + 16] = places[16 * number : 16 * number + 16]

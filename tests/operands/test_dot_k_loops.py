@@ -24,7 +24,7 @@ def single(tiles, operand="f32", accumulator="f32", **options):
 
 
 def unrolled_once(module):
-    """The loops that LLVM is told not to unroll."""
+    """The loops that LLVM may not unroll."""
     return [op for op in operations(module, scf.ForOp) if tileas.NO_UNROLL in op.attributes]
 
 
@@ -69,7 +69,7 @@ def test_stages_of_a_pipeline_are_read_in_slices():
     ],
 )
 def test_matrix_dots_of_stages_are_loops(operand, accumulator, gpu_name, transposed, instructions):
-    """Those of more instructions than are unrolled; an f8 one is two of f16 where the target has none."""
+    """Those of more instructions than are unrolled; an f8 one is two of f16 on targets without it."""
     kernel = single((64, 64, 256), operand, accumulator, sizes=(61, 64, 592), b_by_columns=transposed, steps=3)
     # By default the loop would take smaller steps.
     ptx = kernel.check(gpu_name, num_warps=2, unspecialized_pipeline_num_stages=2).text
@@ -114,8 +114,8 @@ def test_dots_without_room_are_unrolled(monkeypatch):
 @pytest.mark.parametrize("gpu_name", ["sm_75", "sm_90"])
 @pytest.mark.parametrize("transposed", [False, True])
 def test_bank_conflicts_are_those_of_the_layouts(gpu_name, transposed):
-    """The wavefronts of reading slices that the layouts predict, against those that the emulator counts: none is for a
-    conflict."""
+    """The wavefronts of reading slices that the layouts predict, against those that the emulator counts: there are no
+    conflicts."""
     tiles = (64, 64, 32)
     kernel = single(tiles, b_by_columns=transposed)
     copies = [op for op in operations(kernel.tileas(gpu_name), tileas.CopyOp) if op.slice is not None]

@@ -1,4 +1,4 @@
-"""Products of batches of one are executed as those of matrices are, and compute what the program says."""
+"""Products of batches of one are executed as those of matrices are, and match the program."""
 
 from __future__ import annotations
 

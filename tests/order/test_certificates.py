@@ -1,4 +1,5 @@
-"""Certificates of order as text and data, on their way from nv_tileas to NAME.json, and where there is none."""
+"""Certificates of order as text and data, on their way from nv_tileas to NAME.json, and kernels without a
+certificate."""
 
 from __future__ import annotations
 

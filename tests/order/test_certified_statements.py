@@ -62,7 +62,7 @@ def update(mode: str = "add", place: str = "%p", order: str = "relaxed") -> str:
 
 
 def kernel(*lines: str) -> str:
-    """With a counter %p, and integers %x and %out of which there are %n."""
+    """With a counter %p, and arrays %x and %out of %n integers each."""
     given = "%p: tile<ptr<i32>>, %x: tile<ptr<i32>>, %out: tile<ptr<i32>>, %n: tile<i32>"
     return module("\n".join([HEAD, *lines]), given)
 
@@ -82,7 +82,7 @@ def store(value: str, at: str) -> str:
 
 
 def taken(count: str) -> str:
-    """A tile block takes numbers from the counter until there is none left, and copies the element of each."""
+    """A tile block takes numbers from the counter while they are below %n, and copies the element of each."""
     return kernel(
         f"loop {{\n{update()}\n%done = cmpi greater_than_or_equal %old, %n, signed : tile<i32> -> tile<i1>",
         "if %done {\nbreak\n}",
@@ -142,7 +142,7 @@ def test_partial_sums_of_tile_blocks_are_the_same():
 
 
 def test_a_flag_is_not_known():
-    """The kernel reads, in no order, what other tile blocks write."""
+    """The kernel reads, in no order, elements that other tile blocks write."""
     text = kernel(load("v", "block", "relaxed device"), store("v", "block")).replace("offset %out", "offset %x")
     assert output(text, 1).repeatable == "unknown"
     assert output(text.replace("relaxed device", "weak"), 1).repeatable == "yes"
@@ -177,7 +177,7 @@ def test_elements_of_a_tile_at_one_place(name):
 
 
 def test_rows_of_an_unknown_length_may_overlap():
-    """The argument may be 0: weak stores would be a data race then, ordered ones are none."""
+    """The argument may be 0: weak stores would be a data race then, ordered ones would not."""
     text = kernel("%row = muli %block, %n : tile<i32>", load("v", "block"), store("v", "row"))
     assert output(text, 2).repeatable == "yes"
     ordered = text.replace("store_ptr_tko weak", "store_ptr_tko relaxed device")

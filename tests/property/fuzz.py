@@ -1,4 +1,4 @@
-"""Feeds damaged bytecode and text to the commands, in process, and reports everything that is no answer.
+"""Feeds damaged bytecode and text to the commands, in process, and reports each outcome that is not an answer.
 
     python tests/property/fuzz.py --bytecode 200000 --text 50000 --to-ptx 2000 --seed 1
     python tests/property/fuzz.py --odd 100000 --seed 1
@@ -8,7 +8,7 @@ exception leaving `main` and no "internal error".  Of the mutants that verify, `
 LLVM giving up counts as a failure too.  `--odd` takes mutants to PTX for any target under options drawn by number:
 strategies, tensor maps, warps, CTAs, delays, tile launch.
 
-Mutants run in forked workers, some hundreds a worker: what dies or hangs is noticed and the run goes on after it.  Each
+Mutants run in forked workers, some hundreds a worker: a death or hang is noticed and the run continues after it.  Each
 kind of failure (exception and place) is shown once with its count and the number of its first mutant; `--save DIR`
 keeps the inputs, `--only NUMBER --kind text` runs one mutant again and shows the traceback.  The exit status is 1 when
 anything failed.
@@ -96,7 +96,7 @@ LOWERED_COMMANDS = {
         ("tileiras", "-", "--emit", "llvm", "--gpu-name", "GPU", "-o", "-"),
     ),
 }  # fmt: skip
-"""By what a text of that level is called; GPU is the one that it is for."""
+"""By the suffix of texts of that level; GPU stands for the target of the text."""
 TARGETS = ("sm_80", "sm_90", "sm_100", "sm_120")
 
 
@@ -105,7 +105,7 @@ class Hang(BaseException):
 
 
 class Outcome(NamedTuple):
-    """What a command did with an input: its exit code, and how it failed, or nothing."""
+    """The result of a command for an input: its exit code, and its failure or an empty text."""
 
     code: int
     failure: str
@@ -127,7 +127,7 @@ def run_command(words: tuple[str, ...], data: bytes) -> Outcome:
             code = int(main(arguments))
     except Hang:
         return Outcome(-1, f"hang in {_place(sys.exc_info()[2])}", traceback.format_exc(limit=-12))
-    except (Exception, SystemExit) as error:  # noqa: BLE001  Whatever leaves main is the finding.
+    except (Exception, SystemExit) as error:  # noqa: BLE001  An exception that leaves main is a failure.
         kind = "memory" if isinstance(error, MemoryError) else type(error).__name__
         return Outcome(-1, f"{kind} in {_place(error.__traceback__)}", traceback.format_exc(limit=-12))
     finally:
@@ -144,7 +144,7 @@ def run_command(words: tuple[str, ...], data: bytes) -> Outcome:
 
 
 def _place(trace) -> str:
-    """The innermost place inside the compiler, whatever the folders above it are called."""
+    """The innermost place inside the compiler, without the folders above the package."""
     package = os.path.dirname(os.path.abspath(tileiras.__file__)) + os.sep
     frames = [f for f in traceback.extract_tb(trace) if f.filename.startswith(package)]
     named = [f"{f.filename.removeprefix(package)}:{f.lineno} {f.name}" for f in frames]
@@ -219,7 +219,7 @@ def compile_oddly(kind: str, seed: int, number: int) -> Outcome:
 
 
 def compile_mutant(kind: str, seed: int, number: int) -> Outcome:
-    """A mutant that verifies to PTX; code -2 for one that does not verify or compiles to what any seed compiles to."""
+    """Compiles a mutant that verifies to PTX; code -2 for one that does not verify or has no kernel."""
     data = mutations.mutant(kind, seed, number)
     signal.setitimer(signal.ITIMER_REAL, SECONDS)
     try:
@@ -255,8 +255,8 @@ def _virtual_memory() -> int:
 
 
 def _worker(work: Callable[..., Outcome], kind: str, seed: int, numbers: range, pipe: int) -> None:
-    """Reports every number before its mutant runs, and what came of it after."""
-    os.environ["TILEIRAS_TRACEBACK"] = "1"  # where an internal error comes from tells one kind from another
+    """Reports every number before its mutant runs, and the outcome after."""
+    os.environ["TILEIRAS_TRACEBACK"] = "1"  # the origin of an internal error distinguishes its kind
     for number in (signal.SIGPROF, signal.SIGALRM):
         signal.signal(number, _hang)
     if work is answer and sys.platform == "linux":
@@ -270,7 +270,7 @@ def _worker(work: Callable[..., Outcome], kind: str, seed: int, numbers: range, 
 
 
 class Report:
-    """What came of a run: exit codes, and failures by kind."""
+    """The outcomes of a run: exit codes, and failures by kind."""
 
     def __init__(self) -> None:
         self.codes: Counter[int] = Counter()

@@ -131,7 +131,7 @@ def _front_end_files() -> list[bytes]:
 
 @cache
 def bytecode_seeds() -> tuple[bytes, ...]:
-    """Front-end files of all versions, and what our writer makes of the texts that verify."""
+    """Front-end files of all versions, and files that our writer makes of the texts that verify."""
     from tileiras.bytecode import Version, write_module
     from tileiras.diagnostics import CompileError
     from tileiras.ir import verify
@@ -144,7 +144,7 @@ def bytecode_seeds() -> tuple[bytes, ...]:
                 module = read(text.encode(), "seed.mlir")
                 verify(module)
                 files.append(write_module(module, Version.parse(version)))
-            except CompileError:  # an invalid text, or a version that cannot say it
+            except CompileError:  # an invalid text, or a version that cannot express it
                 continue
     return tuple(files)
 
@@ -333,7 +333,7 @@ def _truncate_text(text: str, choose: random.Random) -> str:
 
 
 _WORD_MUTATIONS = (_edit_number, _edit_number, _replace_like, _replace_like, _edit_token, _edit_lines)
-"""Mutations after which a text is often still read: what it says no longer fits together."""
+"""Mutations after which a text often still parses, but is no longer consistent."""
 
 _TEXT_MUTATIONS = (_edit_token, _edit_token, _edit_token, _edit_number, _edit_number, _replace_like, _replace_like,
                    _edit_lines, _edit_characters, _truncate_text)  # fmt: skip

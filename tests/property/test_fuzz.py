@@ -1,4 +1,4 @@
-"""A short run of the fuzzer; `fuzz.py` says what counts as an answer and does the long runs."""
+"""A short run of the fuzzer; `fuzz.py` defines an answer and does the long runs."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A pass does not change what a program means: random kernels, interpreted before and after.
+"""A pass does not change the meaning of a program: random kernels, interpreted before and after.
 
 The kernels compute with scalars and small tiles, branch and loop inside one another, leave branches and loops early,
-and show what they did by stores and by counting in memory how often they came past a place.
+and expose their execution by stores and by counters in memory of the places that they pass.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ TILE, MASK = "4xi32", "4xi1"
 
 
 class Kernel:
-    """Writes a kernel; `values` are the names in scope by type, `exits` what may end the current branch early.
+    """Writes a kernel; `values` are the names in scope by type, `exits` the terminators that may end the branch early.
 
     Sums and products of floats stay small whole numbers for a while, so that fusing them is exact.
     """
@@ -86,7 +86,7 @@ class Kernel:
         return names
 
     def pick(self, type: str) -> str:
-        # What was computed last more often, so that results are used.
+        # Recent values are chosen more often, so that results are used.
         names = self.values[type]
         return "%" + self.random.choice(names[-5:] if self.random.random() < 0.6 else names)
 
@@ -104,7 +104,7 @@ class Kernel:
         return False
 
     def scoped(self, size: int, exits: list[str]) -> bool:
-        """A body of its own: what it names is gone after it.  Leaves `inner` for the terminator."""
+        """A body of its own: names defined in it are gone after it.  Leaves `inner` for the terminator."""
         saved = {type: list(names) for type, names in self.values.items()}
         ended = self.block(size, exits)
         self.inner, self.values = self.values, saved

@@ -1,4 +1,4 @@
-"""What holds for every valid module, on random ones: forms read back, passes keep validity and meaning."""
+"""Properties of every valid module, on random ones: forms read back, passes keep validity and meaning."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def module(seed: int):
 
 
 def outcome(seed: int, source: str) -> list[bytes]:
-    """What the kernel leaves in memory."""
+    """The contents of memory after the kernel."""
     _, inputs, outputs = generated(seed)
     results = [tile.array.copy() for tile in outputs]
     interpret(source, "k", 1, [*(tile.array.copy() for tile in inputs), *results])

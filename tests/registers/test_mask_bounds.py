@@ -1,4 +1,4 @@
-"""Masks of a number between, or beyond, two bounds are what the program says, up to the ends of their type."""
+"""Masks of a number between, or beyond, two bounds are as the program states, up to the ends of their type."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MIRRORED = {"less_than": "greater_than", "less_than_or_equal": "greater_than_or_
 
 def masked(first: str, second: str, n: int, rows: str, turned: bool = False) -> Kernel:
     """mask[r, c] = (columns[c] FIRST n) and (columns[c] SECOND rows[r]), of numbers that a kernel loads; with `rows`
-    "counted" they are 0, 1, ... in the place of those loaded; `turned`: the second one says `rows MIRRORED columns`."""
+    "counted" they are 0, 1, ... in the place of those loaded; `turned`: the second one is `rows MIRRORED columns`."""
     c = View("c", (1, COLUMNS), "i32")
     r = View("r", (ROWS, 1), "i32")
     end = View("n", (1, 1), "i32")

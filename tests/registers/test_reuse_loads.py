@@ -19,7 +19,7 @@ def loads(ptx: str) -> list[str]:
 
 
 def shifted(kernel: Kernel) -> list[tuple[str, ...]]:
-    """(result, what has elements of it, by how much it is moved) of each."""
+    """(result, source of its elements, offset) of each shifted value."""
     text = kernel.compiled("sm_90", emit="tileas", **WARPS).text
     return re.findall(r"(%\S+) = nv_tileas.shifted (%\S+), .*by = (-?\d+)", text)
 
@@ -42,7 +42,7 @@ def test_less_than_half_is_not_worth_it(distance):
 
 
 def test_other_elements_past_the_ends_are_other_tiles():
-    """What a load gives where its mask is not set has to be the same."""
+    """The values of a load where its mask is not set have to be the same."""
     kernel = sum_of_neighbours([1], outside=(1, 2))
     assert not shifted(kernel)
     kernel.check("sm_90", **WARPS)

@@ -16,7 +16,8 @@ ROWS = 64
 
 @pytest.fixture(autouse=True)
 def without_tensor_memory(monkeypatch):
-    """Where accumulators would be, on the GPU whose shared memory has room for what is spilled."""
+    """Without the tensor memory that accumulators would use, on the GPU whose shared memory has room for spilled
+    values."""
     monkeypatch.setitem(FEATURES, "tcgen05", "=110a")
 
 

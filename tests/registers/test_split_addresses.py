@@ -1,4 +1,4 @@
-"""Accesses through pointers in parts do what they do as a whole, in fewer registers."""
+"""Accesses through pointers in parts have the effect of the whole access, in fewer registers."""
 
 from __future__ import annotations
 

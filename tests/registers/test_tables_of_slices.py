@@ -33,7 +33,7 @@ def scaled_and_biased(tiles: tuple[int, int, int]) -> Kernel:
     scales, sums = (whole_numbers((n,), "f32", seed, 3) for seed in (4, 5))
     (product,) = plain.expected
     text = parts.text(tail="\n".join(tail), more=[s, t])
-    # The views of what is read come in front of those of what is written.
+    # The views that are read come in front of those that are written.
     text = re.sub(r"(@k\()(.*), (%p_c: .*?), (%p_s: .*?), (%p_t: .*?)\)", r"\1\2, \4, \5, \3)", text)
     return plain._replace(text=text, inputs=(*plain.inputs, scales, sums),
                           expected=((product * scales + sums).astype(np.float32),))  # fmt: skip

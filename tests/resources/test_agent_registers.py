@@ -1,4 +1,4 @@
-"""Registers of agents: who gives some up, for whom."""
+"""Registers of agents: the agents that release registers, and those that receive them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_equal_shares_where_they_suffice(tiles, expected):
 
 @pytest.mark.parametrize(("tiles", "expected"), [(80, 153), (113, 0), (200, 255)])
 def test_threads_that_compute_get_what_copies_leave(tiles, expected):
-    """By their tiles, or by what is expected of them and an eighth more."""
+    """By their tiles, or by the expected number and an eighth more."""
     shares = register_shares(tiles, expected, COMPUTE, OTHERS, TILED_COPIES)
     assert shares.service == TILED_COPIES and shares.compute > EQUAL and shares.most == shares.compute
     assert shares.compute in SETMAXNREG

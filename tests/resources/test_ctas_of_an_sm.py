@@ -1,4 +1,5 @@
-"""CTAs of an SM by what ptxas takes: hints never lower them, and launches that give shared memory cost no registers."""
+"""CTAs of an SM by the resources that ptxas reports: hints never lower them, and launches that give shared memory cost
+no registers."""
 
 from __future__ import annotations
 
@@ -44,7 +45,7 @@ def test_a_hint_gives_no_fewer_ctas_than_none(name, gpu, ptxas):
 
 @pytest.mark.parametrize("gpu", ["sm_80", "sm_90", "sm_100", "sm_120"])
 def test_a_hint_that_registers_allow_is_given(gpu, ptxas):
-    """Four CTAs leave 64 registers, of which squares that are there for their sum only take none."""
+    """Four CTAs leave 64 registers; squares that only their sum uses occupy no register."""
     held, taken = on_an_sm(ROWS["norm"](f"{gpu} = {{occupancy = 4}}").compiled(gpu), gpu)
     assert held >= 4 and taken.spill_stores <= 4
 
@@ -74,7 +75,8 @@ def test_agents_start_with_the_registers_of_an_instruction(tiles, operand, hint,
     [((64, 64, 64), "f16", 2), ((64, 64, 32), "f16", 16), ((128, 128, 32), "f16", 16), ((64, 64, 32), "f32", 16)],
 )
 def test_ordinary_launches_leave_registers_to_shared_memory(tiles, operand, aligned, gpu, ptxas):
-    """ptxas does not see what the launch adds, and would keep registers for CTAs that find no shared memory."""
+    """ptxas does not see the shared memory that the launch adds, and would keep registers for CTAs that find no
+    room."""
     kernel = matmul(tiles, operand, steps=8, aligned=aligned)
     ordinary, tile = kernel.compiled(gpu), kernel.compiled(gpu, tile_launch=True)
     held, used = on_an_sm(ordinary, gpu)

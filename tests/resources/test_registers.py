@@ -1,4 +1,4 @@
-"""A kernel's wish for several CTAs on an SM yields where its tiles would not fit in their share of it."""
+"""A hint of several CTAs on an SM yields where the tiles of a kernel would not fit in their share of it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tileiras.dialects import nv_tileaa as aa
 
 
 def repeated(depth: int, steps: int, ctas: int, rows: int = 64) -> Kernel:
-    """C = A B_0 + ... + A B_n with A of `rows` x `depth`, which asks for `ctas` on an SM."""
+    """C = A B_0 + ... + A B_n with A of `rows` x `depth`, with a hint of `ctas` on an SM."""
     return matmul((rows, 64, depth), steps=steps, a_outside=True, hints=f"sm_80 = {{occupancy = {ctas}}}")
 
 

@@ -1,4 +1,4 @@
-"""Shared memory: what plans count on, what nv_tileas says, and what launches give are one number."""
+"""Shared memory: the sizes in plans, in nv_tileas and in launches are equal."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TARGETS = ("sm_80", "sm_90", "sm_120")
 
 def test_planned_shared_memory_is_what_launches_give(tmp_path, monkeypatch):
     """Each example on one target: the bytes of conversions and reductions as planned are those of their scratch areas,
-    and all areas and buffers lie in what the launch description asks for."""
+    and all areas and buffers lie within the size in the launch description."""
     monkeypatch.chdir(ROOT)
     conversions = reductions = others = 0
     for kernel in collect(str(tmp_path)):

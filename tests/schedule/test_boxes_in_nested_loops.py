@@ -1,5 +1,5 @@
-"""Loads that run ahead in boxes of a loop inside of other operations: its pipe is made and destroyed each time, and
-maps of what the loop around computes are made there."""
+"""Loads that run ahead in boxes of a loop nested in other operations: its pipe is made and destroyed each time, and
+maps of tensors that the loop around computes are made there."""
 
 from __future__ import annotations
 

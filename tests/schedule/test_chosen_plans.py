@@ -1,4 +1,4 @@
-"""What the strategy `auto` chooses, by default, for loops whose loads run ahead: agents or not, and why."""
+"""The choice of the strategy `auto`, the default, for loops whose loads run ahead: agents or not, and the reason."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ ONE = "agents.loads-stay variant=auto; "
 
 
 def chosen(kernel: Kernel, gpu: str, maps: str = "none", **options: int | str) -> tuple[str, str]:
-    """The schedule that the loop has in nv_tileas, and what a remark says of it."""
+    """The schedule of the loop in nv_tileas, and the remark about it."""
     artifact = kernel.compiled(gpu, emit="tileas", tensor_maps=maps, **options)
     (said,) = stated(artifact.diagnostics, "agents.loads")
     return "agents" if ".agent_switch " in artifact.text else "one", said
 
 
 @pytest.mark.parametrize("name, gpu, maps, plan, why", [
-    # A thread copies boxes, and nobody else.
+    # One thread copies all boxes.
     ("product", "sm_90", "host", "agents", "agents.one-thread-copies"),
     ("product", "sm_100", "host", "agents", "agents.one-thread-copies"),
     ("product", "sm_120", "host", "agents", "agents.one-thread-copies"),
@@ -59,7 +59,7 @@ def chosen(kernel: Kernel, gpu: str, maps: str = "none", **options: int | str) -
     ("product", "sm_80", "none", "one", "agents.no-registers-by-agent target=sm_80"),
     # Two CTAs of 8 warps, or one of 12.
     ("8-bit product", "sm_120", "none", "one", "agents.fewer-ctas alone=2 beside=1"),
-    # Tiles that leave registers, and such as leave none.
+    # Tiles that leave registers free, and tiles that do not.
     ("attention of 256 rows", "sm_120", "host", "agents", "agents.one-thread-copies"),
     ("attention of large tiles", "sm_120", "host", "one", "agents.no-register-left most=255"),
 ])  # fmt: skip

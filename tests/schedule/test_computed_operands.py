@@ -1,5 +1,5 @@
-"""Dots of warpgroups whose operands threads compute and put into shared memory: what a dot under way reads there is
-written again only behind the wait for it."""
+"""Dots of warpgroups whose operands threads compute and put into shared memory: memory that a dot in flight reads is
+written again only behind the wait for the dot."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""What an iteration of a loop takes of an SM: figures that can be worked out by hand."""
+"""The cost of a loop iteration on an SM: figures that can be worked out by hand."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The dependence graph of loops: what waits for what, what recurs, what is one node."""
+"""The dependence graph of loops: dependences, recurrences, and operations that are one node."""
 
 import pytest
 
@@ -100,7 +100,7 @@ def test_values_from_before_the_last_iteration():
 
 @pytest.mark.parametrize("gpu", ["sm_80", "sm_90", "sm_100", "sm_120"])
 def test_attention_overlaps(gpu):
-    """Products of one iteration run beside what another one computes of its own."""
+    """Products of one iteration overlap with computations of another one."""
     kernel = dots.attention_like(1, gpu_name=gpu, rows=64, columns=64, depth=64)
     (loop,) = loops_of(kernel.after(LAYOUTS, gpu))
     graph = graph_of(loop, gpu)

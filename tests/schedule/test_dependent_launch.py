@@ -16,7 +16,7 @@ READS = re.compile(r"\bld\.(?:\w+\.)*global|cp\.async\.c[ag]|cp\.async\.bulk\.te
 
 
 def waiting(ordered: bool) -> str:
-    """The wait, which the loads' tokens follow where that is wanted, and the start of dependents before the store."""
+    """The wait, followed by the loads if they are `ordered`, and the start of dependents before the store."""
     text = kernels.matmul(before="%waited = gdc_wait_tko -> token")
     if ordered:
         text = re.sub(r"(load_view_tko weak %v_[ab]\[[^\]]*\])", r"\1 token = %waited", text)

@@ -1,5 +1,5 @@
-"""Boxes that are ordered after what the kernel, or another CTA, has written by ordinary stores: a fence for all memory
-stands before the barrier behind which they are copied, and without it the result is wrong."""
+"""Boxes that are ordered after ordinary stores of the kernel or of another CTA: a fence for all memory stands before
+the barrier that precedes the copies, and without it the result is wrong."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def compiled(text: str, gpu: str, tensor_maps: str = "host", **options):
 def test_loads_behind_stores_of_the_kernel_come_in_boxes_behind_a_fence(gpu, maps, strategy, ptxas):
     artifact = compiled(written_before(), gpu, maps, pipeline_strategy=strategy)
     assert artifact.text.count(BOX + ".2d.shared") >= 2 and artifact.text.count(FENCE) == 1
-    assert "setmaxnreg" not in artifact.text  # what another agent writes, no fence of one that loads could show
+    assert "setmaxnreg" not in artifact.text  # a fence of the agent that loads does not cover writes of another one
     assemble(artifact.text, gpu)
     arrays = Arrays(64, 64, 160)
 
@@ -117,7 +117,8 @@ C_VIEW = f"partition_view<tile=({M}x{N}), padding_value = zero, tensor_view<?x?x
 
 def last_of_two(boxes: str) -> str:
     """Both tile blocks double their rows of A and clear those of C; the one that counts last multiplies the rows that
-    the other one has written, and stores the product over what that has cleared.  `boxes`: loads, stores or both."""
+    the other one has written, and stores the product over the rows that the other one has cleared.  `boxes`: loads,
+    stores or both."""
     row = ROW_OF_OTHER.format(HINT=HINT, C_TILE=C_TILE, C_VIEW=C_VIEW)
     blank = f"%blank = constant <f32: 0.0> : {C_TILE}"
     text = kernels.matmul(before=blank + doubling("%x", HINT) + row, around=("", "}"))
@@ -158,7 +159,7 @@ def test_boxes_behind_what_another_tile_block_has_released(boxes, gpu, ptxas):
 
 
 def test_a_store_that_other_tile_blocks_wait_for_is_made_by_threads():
-    """Between an access that has seen what others released and one that releases."""
+    """It stands between an access that has seen releases of other tile blocks and one that releases."""
     text = last_of_two("stores")
     kind = "tile<ptr<i32>>, tile<i32> -> tile<i32>, token"
     released = f"%more, %handed = atomic_rmw_tko release device %p_count, add, %unit token = %end : {kind}\n    }}"

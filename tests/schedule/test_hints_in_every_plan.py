@@ -1,5 +1,4 @@
-"""What a kernel's hints say is obeyed in every plan for loops, for each access by itself, or a remark says what is done
-instead."""
+"""Hints of a kernel are obeyed in every plan for loops, for each access by itself, or a remark names the substitute."""
 
 from __future__ import annotations
 
@@ -82,8 +81,7 @@ def test_loads_that_do_not_run_ahead_ask_for_nothing(latency):
 @pytest.mark.parametrize("plan", CHOSEN)
 @pytest.mark.parametrize("latency", [1, 5, 10])
 def test_loads_that_run_ahead_as_far_as_they_ask_for(latency, plan):
-    """From two stages on and up to eight, with one more for the product that is under way; what overlaps may take
-    more."""
+    """From two stages to eight, with one more for the product in flight; plans that overlap may take more."""
     product = Matmul((64, 64, 32), steps=12)
     kernel = product.kernel(hinted(product.text(), {"a": f"latency = {latency}"}))
     stages = {tile: count for tile, count in buffers(kernel.tileas(GPU, **CHOSEN[plan]))}
@@ -116,8 +114,8 @@ def test_each_loop_runs_ahead_as_far_as_its_own_loads_ask_for(plan):
     plan=["none", "overlap", "boxes", "auto", "agents", "light-boxes"],
 )  # fmt: skip
 def test_warps_that_compute_and_ctas_of_an_sm(warps, occupancy, plan, ptxas):
-    """As many warps compute as the kernel says; an SM holds the CTAs that it says, with the registers that are left to
-    each thread, or a remark says how many."""
+    """The number of warps that compute is the hinted one; an SM holds the hinted number of CTAs, with the registers
+    that are left to each thread, or a remark gives the actual number."""
     hints = f"num_worker_warps_per_cta = {warps}" + (f", occupancy = {occupancy}" if occupancy else "")
     kernel = Matmul((64, 64, 32), steps=4, hints=f"{GPU} = {{{hints}}}").kernel()
     artifact = kernel.compiled(GPU, **PLANS[plan])

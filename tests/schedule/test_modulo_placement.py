@@ -1,5 +1,5 @@
 """Modulo placement of random graphs: dependences and units hold, intervals are no smaller than the bounds, and the
-exact search finds what trying everything finds."""
+exact search agrees with exhaustive search."""
 
 from itertools import product
 

@@ -28,8 +28,8 @@ def test_probabilities_stay_in_registers_where_there_are_any(ctas, in_flight, ma
 @pytest.mark.parametrize("maps", ["none", "host"])
 @pytest.mark.parametrize(("asked", "stages"), [(None, 2), (1, 4)])
 def test_fewer_stages_leave_room_for_a_fourth_warpgroup(asked, stages, maps, ptxas):
-    """An SM holds three CTAs with four stages of 16 KiB, and four with two, each a warpgroup, unless somebody has said
-    how many there are to be."""
+    """An SM holds three CTAs with four stages of 16 KiB, and four with two, each a warpgroup, unless a hint gives the
+    number of CTAs."""
     kernel = attention_like(1, rows=64, columns=64, depth=64, steps=6, halved=True)
     if asked is None:
         kernel = kernel._replace(text=re.sub(r" optimization_hints=<.*?}>", "", kernel.text))

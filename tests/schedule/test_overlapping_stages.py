@@ -1,5 +1,5 @@
-"""Loops whose operations have stages: what runs beside what changes no result, however the stages are chosen and
-however many iterations there are."""
+"""Loops whose operations have stages: overlap changes no result, for any choice of stages and any number of
+iterations."""
 
 import random
 
@@ -79,7 +79,8 @@ def test_what_is_computed_of_a_tile_runs_where_its_operand_is_needed(seed):
 
 
 def test_registers_that_a_product_reads_are_not_written_meanwhile():
-    """Of the second product, with what it adds to in its stage: A is handed on, and written before the next round."""
+    """Registers of the second product, whose addend is computed in the same stage: A is carried, and written before the
+    next round."""
     kernel = attention_like(1, rows=64, columns=64, depth=64, steps=4, halved=True)
     module = kernel.after(SCHEDULED, "sm_90", v2_opt_level=2)
     loop = loop_of(module)

@@ -1,5 +1,5 @@
-"""Operands of f32 that tensor maps round to tf32 on their way: as threads round them, in every plan, and by threads
-where no map does what the program says."""
+"""Operands of f32 that tensor maps round to tf32 during the copy: as threads round them, in every plan, and by threads
+where no map rounds as the program states."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a text asks of the stages of a loop's operations, under the documented names of the attributes."""
+"""Constraints of a text on the stages of a loop's operations, under the documented names of the attributes."""
 
 import pytest
 
@@ -15,7 +15,7 @@ BEFORE, ROW = "tileas-mark-short-loops", "tileas-generate-schedule"
 
 @pytest.fixture(scope="module")
 def text():
-    """Attention whose two products are of different stages where nothing is asked."""
+    """Attention whose two products have different stages without constraints."""
     return print_op(attention_like(1, rows=64, columns=64, depth=64, steps=4, gpu_name="sm_80").after(BEFORE, "sm_80"))
 
 
@@ -25,7 +25,7 @@ def stages(text, ask):
     (loop,) = (op for op in module.walk() if isinstance(op, scf.ForOp))
     products = [op for op in loop.body.block.operations if op.name == "nv_tileas.dot"]
     ask(loop, products)
-    # What is asked can be written down.
+    # Constraints survive printing and parsing.
     module = parse_module(print_op(module), "a.mlir")
     through(module, ROW, "sm_80", from_=ROW, v2_opt_level=2)
     (loop,) = (op for op in module.walk() if isinstance(op, scf.ForOp))

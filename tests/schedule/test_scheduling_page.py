@@ -1,4 +1,4 @@
-"""docs/scheduling.md: what it shows of the example is what the passes make, operation by operation."""
+"""docs/scheduling.md: its listings of the example equal the output of the passes, operation by operation."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_the_page_shows_the_stages_of_attention():
     assert stages(shown) == [("nv_tileas.dot", 0), ("math.exp2", 0), ("nv_tileas.dot", 1)]
     placed = stages(made)
     assert [each for each in placed if each[0] == "nv_tileas.dot"] == [("nv_tileas.dot", 0), ("nv_tileas.dot", 1)]
-    assert ("nv_tileas.reduce", 0) in placed  # what lies between the products
+    assert ("nv_tileas.reduce", 0) in placed  # between the products
 
 
 def test_the_page_shows_the_agent_that_multiplies():

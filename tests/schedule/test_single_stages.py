@@ -1,5 +1,5 @@
-"""Loops of dots that threads execute, whose loads have one stage each since no ring of two fits, or none beside another
-CTA."""
+"""Loops of dots that threads execute, whose loads have one stage each since no ring of two fits, or only without
+another CTA."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def occupancy(kernel: Kernel, gpu_name: str = GPU, **options) -> int:
 
 def test_where_two_stages_would_leave_an_sm_one_cta():
     assert schedules(shared()) == [SINGLE] and occupancy(shared()) == 2
-    # Nothing that an SM has no room for, however few stages there are; two stages where it has.
+    # No more CTAs than fit on an SM, however few stages there are; two stages where they fit.
     assert occupancy(shared(ctas=4)) == 3
     assert schedules(shared(columns=32)) != [SINGLE] and occupancy(shared(columns=32)) == 2
     assert occupancy(shared(columns=128)) == 1
@@ -89,7 +89,7 @@ def test_a_number_of_steps_that_only_the_launch_knows():
 
 
 def test_boxes_give_way():
-    """All threads copy what single stages get, with tensor maps at hand as well."""
+    """All threads copy the tiles of single stages, with tensor maps at hand as well."""
     kernel = attention(2)
     made = kernel.compiled(GPU, tensor_maps="host", pipeline_strategy="unspecialize", **WARPS)
     assert schedules(kernel, tensor_maps="host", pipeline_strategy="unspecialize") == [SINGLE]

@@ -28,7 +28,7 @@ def test_any_number_of_iterations(stages):
 
 @pytest.mark.parametrize(("m", "k", "pitch"), [(32, 27, 32), (9, 64, 64), (1, 71, 72), (30, 96, 104)])
 def test_edges_are_filled_with_zeros(m, k, pitch):
-    """Rows that end within a vector: what follows them in memory is not read into the tile."""
+    """Rows that end within a vector: elements behind them in memory are not read into the tile."""
     text = ptx(matmul(), "sm_80", stages=3)
     check(text, m, k, pitch, -(-k // K))
 
@@ -159,7 +159,8 @@ def test_stages_shrink_to_what_fits():
 
 @pytest.mark.parametrize(("m", "k", "pitch"), [(32, 96, 96), (32, 27, 32), (9, 64, 64), (1, 71, 72), (30, 90, 104)])
 def test_masks_may_end_within_a_vector(m, k, pitch):
-    """Whole vectors are copied in the background; what is wanted in part is loaded and stored, element by element."""
+    """Whole vectors are copied in the background; vectors with masked elements are loaded and stored element by
+    element."""
     source = through_pointers()
     assert "async.load" in names(pipelined(source))
     text = ptx(source, "sm_80", stages=3)

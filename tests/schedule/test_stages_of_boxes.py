@@ -1,5 +1,5 @@
-"""Loops whose operations have stages and whose tiles come in boxes of tensor maps: pipes of one agent run on through
-what stands before and behind the rotated loop."""
+"""Loops whose operations have stages and whose tiles come in boxes of tensor maps: pipes of one agent continue through
+the operations before and behind the rotated loop."""
 
 import random
 
@@ -21,7 +21,7 @@ SCHEDULED = "tileas-generate-schedule"
 REST = "tileas-materialize-schedule"
 BOXES = {"tensor_maps": "host", "pipeline_strategy": "unspecialize"}
 BOX_LOAD = "mbarrier::complete_tx::bytes"
-"""In what copies boxes to shared memory."""
+"""In each instruction that copies boxes to shared memory."""
 SEEDS = (None, 0, 1)
 
 

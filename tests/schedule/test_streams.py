@@ -20,7 +20,7 @@ COLUMNS = 1024
 
 def sums(rows: int = 32, again: bool = False, stored: bool = False) -> str:
     """Sums down the columns of an m x n array of f32, tile by tile, and with `again` of squares beside it; `stored`:
-    what was added so far goes back to where it came from."""
+    the sums so far are stored in the place of their elements."""
     view = "tensor_view<?x?xf32, strides=[?,1]>"
     tiles = f"partition_view<tile=({rows}x{COLUMNS}), padding_value = zero, {view}>"
     tile, out = f"tile<{rows}x{COLUMNS}xf32>", f"partition_view<tile=({COLUMNS}), tensor_view<?xf32, strides=[1]>>"
@@ -74,8 +74,8 @@ def sums(rows: int = 32, again: bool = False, stored: bool = False) -> str:
 
 
 def scaled(tiles: int) -> str:
-    """Y[r] = X[r] times the sum of the row, of m x n arrays of f32: each tile block takes every so many pairs of rows,
-    and reads them in `tiles` pieces for the sum and again for what it makes of them."""
+    """Y[r] = X[r] times the sum of the row, of m x n arrays of f32: each tile block takes pairs of rows at a fixed
+    stride, and reads them in `tiles` pieces for the sum and again for the results."""
     view = "tensor_view<?x?xf32, strides=[?,1]>"
     tiles_of = f"partition_view<tile=(2x{COLUMNS}), padding_value = zero, {view}>"
     tile, pair = f"tile<2x{COLUMNS}xf32>", "tile<2x1xf32>"
@@ -158,7 +158,7 @@ def test_copies_run_on_through_the_slices_of_a_tile(gpu, ptxas):
     said = [each for each in remarks_of(artifact.diagnostics) if each.name == "RemarkLoopPipeline"]
     assert COPY in artifact.text and len(said) == 1
     inner = artifact.text.partition("cp.async.wait_group")[2].partition("bra")[0]
-    assert "bar.sync" not in inner  # no thread waits for what others copy
+    assert "bar.sync" not in inner  # no thread waits for copies of others
     assemble(artifact.text, gpu)
     for steps in (0, 1, 2, 3):
         launch(artifact, 32 * steps + 16, 1056, steps, seed=steps)

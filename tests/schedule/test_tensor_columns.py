@@ -27,8 +27,9 @@ def _two_loops() -> Kernel:
 
 @pytest.mark.parametrize(("kernel", "count", "taken"), [(_attention(6), 4, 224), (_two_loops(), 8, 192)])
 def test_columns_that_are_free_again_are_counted_once(kernel, count, taken):
-    """Accumulators of 128 (64) columns for scores and of 32, and 64 (32) for what threads store, which has them until
-    the end of the block: in the second of two loops, that of the first one and of the product behind it as well."""
+    """Accumulators of 128 (64) columns for scores and of 32, and 64 (32) for operands that threads store, reserved
+    until the end of the block: in the second of two loops, those of the first one and of the product behind it as
+    well."""
     module = kernel.after("tileas-unspecialized-pipeline", GPU, **OVERLAPPED)
     dots = [op for op in operations(module, tileas.DOTS) if is_of_tensor_memory(op)]
     assert len(dots) == count

@@ -1,6 +1,5 @@
-"""Groups of products into tensor memory that no wait is for, behind which others come in numbers that differ from round
-to round: a phase of an mbarrier that nobody waits for may end as late as a later group of that mbarrier is waited for.
-"""
+"""Groups of products into tensor memory without a wait, followed by others in numbers that differ from round to round:
+a phase of an mbarrier without a wait may end as late as the wait for a later group of that mbarrier."""
 
 from __future__ import annotations
 
@@ -24,7 +23,7 @@ SKIPPED = 1
 
 
 def _branch(carried: Sequence[str], products: Sequence[str], results: Sequence[str]) -> list[str]:
-    """An inner loop over what is `carried`, whose rounds but for one compute `products` of the tiles %x and %y."""
+    """An inner loop over the values `carried`; all rounds but one compute `products` of the tiles %x and %y."""
     types = ", ".join([C.tile] * len(carried))
     begin, taken, end = (", ".join(f"%{name}{suffix}" for name in carried) for suffix in ("1", "j", "n"))
     values = ", ".join(f"%{name}j = %{name}0" for name in carried)
@@ -61,7 +60,7 @@ def _kernel(views: list[View], body: list[str], given: tuple[np.ndarray, ...], w
 
 def two_and_one(inner: int, in_flight: bool = False) -> Kernel:
     """Rounds with two products in a branch of an inner loop, and one behind that: groups come by threes.  `in_flight`:
-    behind a loop of products each of which is under way when the next one begins."""
+    behind a loop of products, each in flight when the next one begins."""
     given, products = _products()
     before = [
         "%e = for %l in (%zero to %rounds, step %one) : tile<i32>"

@@ -109,7 +109,7 @@ cuda_tile.module @m {
 
 
 def test_warps_sleep_for_different_times_and_the_clock_counts_them(ptxas):
-    """A launch takes longer by what a warp sleeps at least, and by the longest of all sleeps at most."""
+    """A launch takes longer by at least the total sleep of each warp, and by at most the sum of the longest sleeps."""
     times = {}
     for delayed in (False, True):
         made = compile(SLEEPER.encode(), gpu_name="sm_90", num_warps=4, enable_random_delay=delayed)

@@ -1,4 +1,5 @@
-"""Every row of the atom tables is well formed, and an instruction that ptxas takes where the row says."""
+"""Every row of the atom tables is well formed, and names an instruction that ptxas accepts on the targets of the
+row."""
 
 from __future__ import annotations
 
@@ -75,7 +76,7 @@ def check_ordering(atom: MmaAtom | ScaledMmaAtom | CopyAtom) -> None:
         assert atom.box is not None and atom.executor == "elected thread"
 
 
-# ---- what ptxas says -------------------------------------------------------------------------------------------------
+# ---- messages of ptxas -----------------------------------------------------------------------------------------------
 
 
 def registers(prefix: str, count: int) -> str:

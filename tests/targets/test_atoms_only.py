@@ -1,4 +1,4 @@
-"""Instructions that atoms stand for are named by the atoms' tables, by layouts, and by what makes their operations."""
+"""Instructions of atoms are named only by the atoms' tables, by layouts, and by the builders of their operations."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def spellings() -> set[str]:
 
 
 def words(path: Path) -> set[str]:
-    """Names and texts of a module, without what explains it."""
+    """Names and texts of a module, without docstrings."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     explained = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     found = set()

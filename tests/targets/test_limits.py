@@ -15,7 +15,7 @@ PTX = (9, 4)
 
 
 def said(gpu: str, entry: str, ptxas: str, version: tuple[int, int] = PTX, options: tuple[str, ...] = ()) -> str | None:
-    """What ptxas says of a module with one entry: None when it takes it, without a word."""
+    """The complaint of ptxas about a module with one entry: None when it accepts the module without a message."""
     engine = DiagnosticEngine()
     text = ".version {}.{}\n.target {}\n.address_size 64\n".format(*version, gpu) + entry
     try:

@@ -1,4 +1,4 @@
-"""Registers that ptxas leaves a thread where a kernel asks for several CTAs on an SM."""
+"""Registers that ptxas leaves a thread where a kernel requests several CTAs on an SM."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""README.md and docs/targets.md have the limits of each target, and what the PTX of the examples uses of it."""
+"""README.md and docs/targets.md have the limits of each target, and the features that PTX of the examples uses."""
 
 import importlib.util
 from pathlib import Path

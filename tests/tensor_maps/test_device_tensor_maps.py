@@ -1,5 +1,5 @@
-"""Tensor maps that the kernel makes itself: right under launchers that fill nothing, wrong without any of what orders
-the maps, and a slot of the module's memory for every CTA for as long as it runs."""
+"""Tensor maps that the kernel makes itself: right under launchers that fill no map, wrong if any of their
+synchronization is deleted, with a slot of the module's memory for every CTA for as long as it runs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BOX, MAP = "cp.async.bulk.tensor", "tensormap.cp_fenceproxy"
 
 
 def compiled(text: str, gpu: str = "sm_90", **options):
-    """With one agent, unless another strategy is asked for."""
+    """With one agent, unless the options name another strategy."""
     chosen = {"pipeline_strategy": "unspecialize", **options}
     return tileiras.compile(text, gpu_name=gpu, tensor_maps="device", **chosen)
 
@@ -99,7 +99,7 @@ def test_nothing_that_orders_maps_is_superfluous(gpu, options):
 
 
 def test_a_slot_is_one_ctas_until_it_gives_it_back():
-    """Six CTAs with two slots: four wait, and take over what others have given back."""
+    """Six CTAs with two slots: four wait, and take over slots that others have released."""
     text = compiled(kernels.matmul(), emit="tileas").text
     few = re.sub(r"slots = \d+", "slots = 2", text)
     assert few != text
@@ -113,7 +113,7 @@ def test_a_slot_is_one_ctas_until_it_gives_it_back():
     release = re.search(r"st\.release\.gpu[^;]*;", code)
     assert release is not None
     assert not survives(code.replace(release[0], ""), judge, SEEDS[:1])
-    # What copies a map to the slot is a release for the GPU as well, which a relaxed store behind it hands on; the
+    # The copy of a map to the slot is a release for the GPU as well, which a relaxed store behind it hands on; the
     # store's own is for the copies that have read the slot, and here all CTAs write the same maps.
     relaxed = code.replace("st.release.gpu", "st.relaxed.gpu")
     assert not survives(relaxed.replace("generic.release.gpu", "generic.release.cta"), judge, SEEDS)

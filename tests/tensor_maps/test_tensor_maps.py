@@ -1,5 +1,5 @@
-"""Loads that run ahead of a loop in boxes of tensor maps: right in every order of warps that a seed gives, wrong
-without any of what orders them, and as before where a rule of maps does not hold."""
+"""Loads that run ahead of a loop in boxes of tensor maps: right in the order of warps of every seed, wrong if any of
+their synchronization is deleted, and unchanged where a rule of maps does not hold."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BOX, RUN = "cp.async.bulk.tensor", "cp.async.cg"
 
 
 def compiled(text: str, gpu: str = "sm_90", **options):
-    """With one agent, unless another strategy is asked for."""
+    """With one agent, unless the options name another strategy."""
     chosen = {"pipeline_strategy": "unspecialize", **options}
     return tileiras.compile(text, gpu_name=gpu, tensor_maps="host", **chosen)
 
@@ -122,7 +122,7 @@ def test_nothing_that_orders_the_ring_is_superfluous(gpu, stages):
 
 @pytest.mark.parametrize("gpu", ["sm_90", "sm_120"])
 def test_a_ring_in_the_place_of_another_one(gpu):
-    """What threads have loaded from there they have fenced before boxes come."""
+    """Threads fence their loads from that place before boxes come."""
     artifact = compiled(kernels.twice(), gpu)
     arrays = Arrays(64, 64, 224)
 
@@ -186,7 +186,7 @@ HINT = " optimization_hints = <sm_90 = {allow_tma = false}>"
 
 @pytest.mark.parametrize("hints", ["", HINT])
 def test_a_store_is_complete_before_what_a_token_orders_behind_it(hints):
-    """And what threads wrote before, with a hint that they do, is fenced in all memory."""
+    """Earlier writes of threads, with a hint that requests them, are fenced in all memory as well."""
     artifact = compiled(kernels.doubled(hints))
     assert artifact.text.count(STORE) == (2 if hints else 4)
     assert ("fence.proxy.async;" in artifact.text) == bool(hints)
@@ -242,7 +242,7 @@ def test_nothing_changes_without_maps_or_without_the_instruction():
 
 @pytest.mark.parametrize("gpu", ["sm_90", "sm_120"])
 def test_every_row_goes_on_from_text(gpu):
-    """What a row needs of boxes and descriptors stands in what was printed before it."""
+    """The text before a row has all facts about boxes and descriptors that the row needs."""
     source = tileiras.compile(kernels.doubled(), gpu_name=gpu, emit="tileaa").text
     passes = tileas_passes(f"compute-capability={gpu} tensor-maps=host")
 

@@ -1,5 +1,5 @@
-"""Updates of tiles of views, made by copies in boxes that combine: right beside those of other tile blocks, wrong
-without any of what orders them, and as before where no copy combines so."""
+"""Updates of tiles of views, made by copies in boxes that combine: right beside those of other tile blocks, wrong if
+any of their synchronization is deleted, and unchanged where no copy combines so."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def updating(mode: str = "addf", element: str = "f32", order: str = "relaxed dev
 
 
 class Updates:
-    """A launch of three blocks for each tile of C, and what it has to leave."""
+    """A launch of three blocks for each tile of C, and its expected results."""
 
     def __init__(self, mode: str = "addf", element: str = "f32", steps: int = 3) -> None:
         self.mode, self.type, self.steps = mode, TYPES[element], steps
@@ -64,7 +64,7 @@ class Updates:
 
 
 def compiled(text: str, gpu: str = "sm_90", maps: str = "host", **options):
-    """With one agent, unless another strategy is asked for."""
+    """With one agent, unless the options name another strategy."""
     chosen = {"pipeline_strategy": "unspecialize", **options}
     return tileiras.compile(text, gpu_name=gpu, tensor_maps=maps, **chosen)
 

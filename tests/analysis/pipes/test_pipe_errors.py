@@ -1,4 +1,4 @@
-"""What is said of kernels with agents in which one thing is wrong, and at which operation."""
+"""Diagnostics of kernels with agents that have a single mistake, and their operations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The check of all orders of agents: what it finds before there is code, and what it lets pass."""
+"""The check of all orders of agents: mistakes that it detects before code generation, and programs that it accepts."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_what_is_wrong_is_named(name):
 
 
 def test_two_pipes_that_wait_for_each_other():
-    """Each agent first wants a stage of the other."""
+    """Each agent first acquires a stage of the other."""
     cross = f"""
       %i = {PIPE}.create_iterator %c1 : !nv_tileas.consumer_token
       %q = {PIPE}.consumer_wait %c1, %i
@@ -192,7 +192,7 @@ def test_programs_too_long_to_look_at_are_said():
         found = remarks_of(text)
         assert [(d.severity, d.location.resolve().line > 1) for d in found] == [(Severity.REMARK, True)] * said
     wrong = ring(fills(rows), drains("%one to %many step %one"), before="%many = arith.constant 3000 : i32")
-    assert len(remarks_of(wrong)) == 1  # which nobody has found
+    assert len(remarks_of(wrong)) == 1  # its mistake is not detected
 
 
 def test_more_orders_than_are_looked_at_are_said(monkeypatch):

@@ -1,4 +1,4 @@
-"""What holds for every declaration of cuda_tile."""
+"""Properties of every declaration of cuda_tile."""
 
 import re
 from pathlib import Path

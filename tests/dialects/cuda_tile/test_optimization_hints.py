@@ -1,4 +1,4 @@
-"""Hints are advice: what makes no sense is named, and counts as absent."""
+"""Hints are advice: a meaningless hint is named, and counts as absent."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Damaged text: whatever is done to a module, the parser answers with a module or with located diagnostics."""
+"""Damaged text: after any damage to a module, the parser answers with a module or with located diagnostics."""
 
 from __future__ import annotations
 

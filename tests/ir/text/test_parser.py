@@ -1,4 +1,4 @@
-"""What the parser makes of a text beyond single operations: scopes, aliases, locations, limits."""
+"""Parsing of a text beyond single operations: scopes, aliases, locations, limits."""
 
 from __future__ import annotations
 

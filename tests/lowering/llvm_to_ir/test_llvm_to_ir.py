@@ -1,4 +1,4 @@
-"""The llvm and nvvm dialects as LLVM IR text; everything that is written is parsed and verified by LLVM."""
+"""The llvm and nvvm dialects as LLVM IR text; LLVM parses and verifies all output."""
 
 import re
 import struct
@@ -274,7 +274,7 @@ def test_mma(shape, kind, accumulator, a, b, operand, element, instruction):
     module = module_of(function)
     verify(module)
     ir = translate_module(module)
-    # PTX ISA, mma: all threads of the warp execute it; LLVM's own table says nothing of that.
+    # PTX ISA, mma: all threads of the warp execute it; LLVM's own table omits this.
     assert re.search(r"= call .*@llvm\.nvvm\.mma\..*\) convergent$", ir, re.MULTILINE)
     for text in assemble(ir).values():
         assert instruction in text
@@ -375,7 +375,7 @@ def test_every_nvvm_operation_assembles():
 
 
 def test_instructions_have_the_effects_of_their_operations():
-    """What an operation may not be moved across, LLVM must not move the instruction across either."""
+    """LLVM may not move an instruction across operations that its own operation may not be moved across."""
     functions = "".join(
         f"llvm.func @k{number}(%p: !llvm.ptr<1>, %s: !llvm.ptr<3>, %g: !llvm.ptr, %i: i32, %l: i64, %h: i16, %b: i1,"
         f" %f: f32, %d: f64, %v: vector<4xf32>, %v2: vector<2xbf16>) {{\n{line}\nllvm.return\n}}\n"

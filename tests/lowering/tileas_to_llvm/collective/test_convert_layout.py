@@ -1,4 +1,4 @@
-"""Conversions on the emulator: every element arrives, whatever the plan."""
+"""Conversions on the emulator: every element arrives, under every plan."""
 
 import numpy as np
 import pytest

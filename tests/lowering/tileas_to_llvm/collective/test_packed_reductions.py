@@ -76,7 +76,7 @@ def test_not_a_number_is_passed_over():
 
 @pytest.mark.parametrize(("gpu", "packed", "single"), [("sm_90", 0, 15), ("sm_100", 7, 1)])
 def test_elements_stay_in_their_half_of_a_register_pair(gpu, packed, single):
-    """Of 16 elements of a row that each thread has, before what they have together."""
+    """For the 16 elements of a row in each thread, before the reduction across threads."""
     text = made("addf", gpu, 1, 512).text
     exchanged = len(re.findall(r"shfl\.sync", text))
     found = len(re.findall(r"add\.rn\.f32x2\s", text)), len(re.findall(r"add\.rn\.f32\s", text)) - exchanged
@@ -84,7 +84,7 @@ def test_elements_stay_in_their_half_of_a_register_pair(gpu, packed, single):
 
 
 def test_sums_keep_nothing_of_a_row_of_scores(ptxas):
-    """Two CTAs of attention, of whose rows each thread has one: all 128 elements and what is computed of them."""
+    """Two CTAs of attention; each thread has one row, with all 128 elements and the values computed from them."""
     kernel = attention_like(2, rows=128, columns=128, depth=128, steps=2, gpu_name="sm_100", halved=True)
     artifact = kernel.check("sm_100", tensor_maps="host", num_warps=4)
     assert assembler.assemble(artifact.text, "sm_100").resources["k"].stack == 0

@@ -39,7 +39,7 @@ def test_8_bit_floats_round_to_nearest_even_and_saturate(element, gpu):
 
 
 def run(text: str, gpu: str, values, out, **options) -> np.ndarray:
-    """What the kernel stores in `out`; ptxas, where it is, has accepted the code."""
+    """The values that the kernel stores in `out`; ptxas, where it is installed, has accepted the code."""
     code = ptx(text, gpu, **options)
     assembler = toolkit.find_program("ptxas")
     if assembler is not None:

@@ -1,4 +1,4 @@
-"""Vectors are put together only where somebody wants one: elements are taken from where they came from."""
+"""Vectors are assembled only for their users: elements are taken from their sources."""
 
 import pytest
 

@@ -1,5 +1,5 @@
-"""ptxas is told that one CTA of an SM is enough where tiles take all registers of a thread or more than two have, and
-nothing elsewhere."""
+"""PTX declares one CTA for an SM where tiles take all registers of a thread, or more than two CTAs have together, and
+no number elsewhere."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def test_dots_of_operands_that_fill_all_registers(depth, told):
 
 
 def test_rows_that_ptxas_rematerializes_in_part():
-    # 512 threads have 128 registers each, with a second CTA 64: 32 of them hold the rows, 32 the second tile, 8 what is
-    # known of rows.
+    # 512 threads have 128 registers each, with a second CTA 64: 32 of them hold the rows, 32 the second tile, 8 the
+    # reduced values of rows.
     assert WORD not in reduced_and_scaled().compiled("sm_90", num_warps=16).text
 
 

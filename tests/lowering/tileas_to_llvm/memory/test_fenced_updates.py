@@ -1,4 +1,4 @@
-"""Updates of which a thread makes several, between fences: what is written before them is there for who comes later."""
+"""Several updates by one thread, between fences: stores before them are visible to tile blocks that update later."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ TURNED = "!nv_tileaa.memref<?x?xf32, strides = [1, ?]>"
 
 
 def two_dimensional(padding: str, assume: str = "%n", source=MEMREF, target=MEMREF) -> str:
-    """Copies 32 x 64 tiles; what is read outside the source is stored where the target is larger."""
+    """Copies 32 x 64 tiles; the padding read outside the source is stored where the target is larger."""
     read = f"!nv_tileaa.tiled_view<[32, 64], {source}{padding}>"
     write = f"!nv_tileaa.tiled_view<[32, 64], {target}>"
     return f"""

@@ -39,7 +39,7 @@ def with_sums_of_rows(steps: int = 3) -> Kernel:
 
 
 def remarks(kernel: Kernel, **options) -> list[str]:
-    """What is said of pairs."""
+    """The remarks about pairs."""
     artifact = kernel.compiled(GPU, emit_remarks=True, emit="tileas", **{**BOXES, **options})
     return stated(artifact.diagnostics, "pairs.")
 
@@ -153,8 +153,8 @@ MUTATED = {
     ),
     "accumulator loaded": (lambda: matmul((256, 32, 32), start="loaded"), BOXES, TENSOR_ORDERS),
 }
-"""Kernels, options, and what may be taken out: of agents also waits for stages, for the dots, and the last ones, for
-stages that the peer's dots free."""
+"""Kernels, options, and the passages to delete: with agents also waits for stages, for the dots, and the last waits,
+for stages that dots of the peer release."""
 
 
 @pytest.mark.sampled(1)
@@ -176,7 +176,7 @@ def test_a_commit_arrives_in_both_ctas():
 
 
 def test_bytes_of_both_stages_are_expected():
-    """Of the own alone, the first CTA multiplies what is not there yet."""
+    """If it expects the bytes of its own stage alone, the first CTA multiplies elements that have not arrived."""
     kernel = matmul((256, 32, 32), steps=3)
     artifact = kernel.compiled(GPU, **BOXES)
     stage = (128 + 16) * 32 * 2
@@ -210,7 +210,7 @@ def test_machine_code_is_of_pairs():
 
 @pytest.mark.parametrize("plan", [BOXES, AGENTS])
 def test_ctas_begin_without_a_fence_of_the_gpu(plan):
-    """They wait for each other's mbarriers alone; what threads have stored in an accumulator needs the fence."""
+    """They wait for each other's mbarriers alone; an accumulator that threads have stored needs the fence."""
     assert "MEMBAR.ALL.GPU" not in matmul((256, 64, 64)).compiled(GPU, emit="sass", **plan).text
     loaded = matmul((256, 64, 64), start="loaded").compiled(GPU, emit="sass", **plan).text
     assert loaded.count("MEMBAR.ALL.GPU") == loaded.count("UCGABAR_ARV")

@@ -1,4 +1,4 @@
-"""Loads of tensor memory that give the maximum or minimum of what a thread has of a row, `tcgen05.ld.red`."""
+"""Loads of tensor memory that return the maximum or minimum of a thread's part of a row, `tcgen05.ld.red`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def checked(kernel: Kernel, gpu: str, **options) -> Artifact:
 def of_rows(
     tiles: tuple[int, int, int], combiner: str = "maxf", identity: str = "0xFF800000", nan: bool = False
 ) -> Kernel:
-    """C = A B less the greatest or least element of each row; with `nan` a column of B has none but NaN."""
+    """C = A B less the greatest or least element of each row; with `nan` all elements of one column of B are NaN."""
     parts = Matmul(tiles, "f16")
     shape = tiles[0], tiles[1]
     name, *kept = combiner.split()

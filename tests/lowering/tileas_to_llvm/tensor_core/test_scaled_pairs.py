@@ -49,7 +49,7 @@ def remarks(kernel: Kernel, **options) -> list[str]:
 
 
 def stored_by_threads(kernel: Kernel) -> Kernel:
-    """Without what brings a result through shared memory to boxes, and barriers around it."""
+    """Without the copy of a result through shared memory to boxes, and without the barriers around it."""
     hint = "optimization_hints = <sm_100 = {allow_tma = false}>"
     text = re.sub(r"(store_view_tko weak %\w+, %v_c\[[^]]*\])", rf"\1 {hint}", kernel.text)
     assert text != kernel.text
@@ -114,7 +114,7 @@ def test_the_rest_of_the_family(gpu):
 @pytest.mark.parametrize("ctas", [1, 2])
 @pytest.mark.parametrize("plan", [BOXES, AGENTS])
 def test_nobody_waits_for_a_dot_in_its_loop(ctas, plan):
-    """Scales have columns for each stage: what fills it again has waited for the dot that read them."""
+    """Scales have columns for each stage: the copy that fills them again has waited for the dot that read them."""
     text = packed_matmul((128 * ctas, 128, 128), steps=9, ctas=ctas).compiled(GPU, emit="tileas", **plan).text
     loop = text[text.index("scf.for") : text.index("tensor_memory.wait")]
     assert "tensor_memory.dot" in loop and "nv_tileas.barrier" not in loop

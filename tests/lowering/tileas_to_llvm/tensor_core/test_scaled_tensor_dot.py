@@ -130,7 +130,7 @@ def test_pairs_in_an_array_of_odd_width_are_made_of_elements():
 
 
 def ragged_four_bits():
-    """A is 100 x 255 in an array whose rows are 128 bytes apart; what lies beyond is not zero."""
+    """A is 100 x 255 in an array whose rows are 128 bytes apart; elements beyond its edges are not zero."""
     whole = four_bits(steps=1)
     text = whole.text.replace("shape = [128, 256]", "shape = [100, 255]", 1)
     text = text.replace("tensor_view<128x256xf4E2M1FN", "tensor_view<100x255xf4E2M1FN")
@@ -170,8 +170,8 @@ def test_scales_that_are_loaded_by_threads_are_stored_and_fenced():
 
 
 PARTS = [((128, 64, 128), 2), ((128, 16, 64), 2), ((128, 128, 32), 2), ((256, 32, 64), 3), ((128, 64, 256), 3)]
-"""Tiles whose scales leave places of what is copied empty, but for the last, where words of two runs lie together; and
-copies of each step."""
+"""Tiles whose scales leave parts of the copies empty, except in the last one, where words of two runs lie together; and
+the number of copies in each step."""
 
 
 @pytest.mark.parametrize("options", FOUR_BIT_PLANS, ids=lambda value: " ".join(map(str, value.values())))
@@ -225,7 +225,7 @@ SPREAD = [(64, 64, 128), (64, 16, 64), (32, 64, 128), (64, 32, 32), (64, 64, 512
 
 @pytest.mark.pairwise(tiles=SPREAD, by_rows=[False, True], options=FOUR_BIT_PLANS)
 def test_sixty_four_rows(tiles, by_rows, options):
-    """Nothing is in the rows between, whose results nobody reads."""
+    """The rows between are undefined, and their results are not read."""
     kernel = scaled(tiles, steps=3, by_rows=by_rows)
     ptx = checked_four_bits(kernel, **options)
     assert len(MMA.findall(ptx)) == tiles[2] // 32 and "mma.sync" not in ptx

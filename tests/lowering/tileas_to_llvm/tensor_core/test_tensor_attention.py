@@ -100,7 +100,7 @@ def test_loops_of_a_lone_cta_hand_their_accumulator_on(warps):
 
 
 def at_run_time(kernel: Kernel, first: int, second: int) -> Kernel:
-    """A kernel of two loops, whose trip counts only a launch tells."""
+    """A kernel of two loops, whose trip counts are known only at launch."""
     text, block = kernel.text, "%{0}_b, %{0}_y, %{0}_z = get_tile_block_id : tile<i32>"
     for name, count in (("middle", first), ("steps", first + second)):
         known = f"%{name} = constant <i32: {count}> : tile<i32>"
@@ -151,8 +151,8 @@ def test_accumulators_that_tensor_memory_holds_of_fewer_ctas():
 @pytest.mark.parametrize("maps", ["none", "host"])
 @pytest.mark.parametrize("warps", [4, 8])
 def test_probabilities_of_64_rows_lie_in_tensor_memory(maps, warps):
-    """In 16 of every 32 lanes, as accumulators of 64 rows: a thread has half a row of scores, and stores what it makes
-    of it, and exchanges maxima with one other thread."""
+    """In 16 of every 32 lanes, as accumulators of 64 rows: a thread has half a row of scores, stores its probabilities,
+    and exchanges maxima with one other thread."""
     kernel = attention(2, 4, 64, 64, 64)
     ptx = check(kernel, "f16 64x64", tensor_maps=maps, num_warps=warps)
     assert re.search(r"tcgen05\.st\.sync\.aligned\.16x32bx2\.x\d+\.b32", ptx)

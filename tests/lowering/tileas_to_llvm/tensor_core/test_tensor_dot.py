@@ -73,7 +73,7 @@ def test_more_columns_than_an_instruction_has():
 
 
 def test_a_that_is_computed_element_by_element():
-    """It goes to tensor memory; the fence is for what copies have brought of B."""
+    """A goes to tensor memory; the fence is for the copies of B."""
     ptx = check(converted((128, 64, 64), "a", "f32", "f16", steps=3), "f16 128x64")
     assert "tcgen05.st" in ptx and "st.shared" not in ptx.split("tcgen05.mma")[0]
     assert ptx.count("fence.proxy.async") == 1
@@ -157,7 +157,7 @@ def reads_a_in_columns(ptx: str) -> int:
 @pytest.mark.parametrize("warps", [4, 8])
 @pytest.mark.parametrize(("rows", "columns", "depth"), [(128, 64, 64), (128, 32, 128), (256, 64, 64)])
 def test_probabilities_go_from_registers_to_tensor_memory(rows, columns, depth, warps):
-    """The second dot reads them there, and what it adds to is rescaled there."""
+    """The second dot reads them there, and its accumulator is rescaled there."""
     shapes = {f"f16 128x{columns}", f"f16 128x{depth}"}
     ptx = check(rescaled(rows, columns, depth), *shapes, num_warps=warps)
     assert reads_a_in_columns(ptx) == rows // 128 * columns // 16
@@ -245,7 +245,7 @@ STORE_ORDERS = TENSOR_ORDERS.replace("|wait|", "|wait::st|")
 MUTATED = {
     "ring": (lambda: matmul((128, 64, 64), steps=6), {}, ORDERS),
     "no loop": (lambda: matmul((64, 64, 64)), {"num_warps": 4}, ORDERS),
-    # Threads read of a stage what they have copied themselves, so that one barrier behind what they store suffices.
+    # Threads read only elements of a stage that they have copied themselves: one barrier behind their stores suffices.
     "B computed": (lambda: converted((64, 64, 64), "b", "f32", "f16", steps=5), {"num_warps": 4}, FENCES),
     "A computed": (lambda: converted((128, 64, 64), "a", "f32", "f16", steps=5), {"num_warps": 4}, STORE_ORDERS),
     "accumulator loaded": (lambda: matmul((128, 64, 64), steps=6, start="loaded"), {}, ORDERS),
@@ -307,7 +307,7 @@ def test_a_loop_that_does_not_run_gives_the_start():
 
 
 def reasons(kernel: Kernel, **options) -> list[str]:
-    """Why dots are not multiplied into tensor memory, as remarks say it."""
+    """The reasons in remarks why dots are not multiplied into tensor memory."""
     artifact = kernel.compiled(GPU, emit_remarks=True, emit="tileas", **options)
     return causes(artifact.diagnostics, "dots.tensor-cores")
 
@@ -356,7 +356,7 @@ def test_every_cta_of_a_cluster_reads_its_own_shared_memory():
     """Whose addresses have the CTA's rank above the bits that a descriptor takes."""
     product = Matmul((128, 128, 64), steps=2, hints="sm_100 = {num_cta_in_cga = 2}")
     check(product.kernel(), "f16 64x128")
-    # What threads copy of B keeps the CTAs from multiplying together.
+    # Threads copy B, so that the CTAs do not multiply together.
     product.load_b = product.load_b.replace(" : ", " optimization_hints = <sm_100 = {allow_tma = false}> : ", 1)
     artifact = check(product.kernel(), "f16 64x128", tensor_maps="host")
     assert "cp.async.bulk.tensor" in artifact and "cp.async.cg" in artifact

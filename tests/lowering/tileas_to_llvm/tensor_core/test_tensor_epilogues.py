@@ -1,5 +1,5 @@
-"""Accumulators in tensor memory that are larger than registers: what follows the dots reads them in slices of columns,
-and multiplies nothing twice."""
+"""Accumulators in tensor memory that are larger than registers: operations after the dots read them in slices of
+columns, and no product is computed twice."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_what_is_computed_of_a_slice_is_stored_with_it(tiles, warps):
 
 
 def test_sums_of_rows_go_on_from_slice_to_slice():
-    """Rows of the accumulator are read once for their sums, and again for what is stored."""
+    """Rows of the accumulator are read once for their sums, and again for the store."""
     parts = Matmul((128, 256, 32), steps=2)
     sums = View("sums", (128,), "f32")
     store = [reduced("total", "sum", (128, 256), 1), sums.store("total"), parts.c.store("sum")]
@@ -104,7 +104,7 @@ def test_an_accumulator_that_is_loaded_is_multiplied_in_slices():
 @pytest.mark.parametrize("maps", ["none", "host"])
 def test_nothing_that_orders_is_superfluous(maps):
     kernel = matmul((128, 256, 64), steps=3 if maps == "none" else 5)
-    # A stage is filled again, or nobody would have to free it.
+    # Two stages, so that each is filled again: otherwise its release would be superfluous.
     stages = {} if maps == "none" else {"unspecialized_pipeline_num_stages": 2}
     artifact = kernel.compiled(GPU, num_warps=4, tensor_maps=maps, **stages)
     orders = ORDERS if maps == "none" else r"tcgen05\.(?:alloc|dealloc|fence|wait|commit)[^;]*;"

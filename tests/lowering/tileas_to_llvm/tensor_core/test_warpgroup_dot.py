@@ -30,12 +30,12 @@ def forms(ptx: str) -> set[str]:
 
 
 PLAIN = {"pipeline_strategy": "unspecialize"}
-"""All warps of a kernel copy and multiply, whatever would be chosen."""
+"""All warps of a kernel copy and multiply, in place of the plan that the compiler would choose."""
 
 
 def check(kernel: Kernel, *shapes: str, **options) -> str:
-    """The kernel has these instructions, ptxas says nothing of them, and it is right; its PTX.  It is `PLAIN` unless
-    the options say something else."""
+    """Checks that the kernel has these instructions, compiles without a message of ptxas, and is right; returns its
+    PTX.  The options are `PLAIN` unless others are given."""
     artifact = kernel.compiled(GPU, **{**PLAIN, **options})
     assert instructions(artifact.text) == set(shapes)
     assert "mma.sync" not in artifact.text
@@ -102,7 +102,7 @@ def test_few_rows_exchange_a_and_b(tiles, shape, b_by_columns):
 @pytest.mark.parametrize("warps", [4, 8, 16])
 @pytest.mark.parametrize(("m", "n"), [(64, 128), (128, 64), (256, 64)])
 def test_one_and_more_warpgroups(m, n, warps):
-    """Along M first, of which each has 64 rows at least, then along N."""
+    """Along M first, with at least 64 rows for each warpgroup, then along N."""
     columns = n // max(1, warps // 4 // (m // 64))
     check(matmul((m, n, 32), steps=4), f"m64n{columns}k16.f32.f16.f16", num_warps=warps)
 
@@ -164,7 +164,8 @@ def test_attention():
 
 
 def test_operands_of_loops_that_take_turns():
-    """Slices with two loops each: what one of them reads fits into shared memory, and is gone when the other runs."""
+    """Slices with two loops each: the operands of one loop fit into shared memory, and are dead when the other one
+    runs."""
     kernel = attention_in_two_loops(1, 1, 1, rows=256, columns=256, depth=128)
     artifact = kernel.compiled(GPU, **PLAIN)
     assert instructions(artifact.text) == {"m64n128k16.f32.f16.f16", "m64n64k16.f32.f16.f16"}
