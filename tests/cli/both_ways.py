@@ -30,7 +30,7 @@ def command(program: str) -> list[str]:
 
 
 def served(service: Service, program: str) -> Callable[[Sequence[str]], int]:
-    """What can stand where `main` of a command does: the service runs it, and what it says is said by this process."""
+    """A stand-in for `main` of a command: runs it through the service, and prints its output in this process."""
 
     def main(arguments: Sequence[str]) -> int:
         done = subprocess.run(

@@ -59,7 +59,7 @@ except Exception as error:
 
 @pytest.fixture(scope="module", params=["off", "auto"] if sys.platform == "linux" else ["off"])
 def folder(request, tmp_path_factory) -> Path:
-    """Where the script has run, with our command first on PATH; what it printed is in `said`."""
+    """The folder in which the script has run with our command first on PATH; its output is in `said`."""
     if toolkit.find_program("ptxas") is None:
         pytest.skip("no ptxas")
     folder = tmp_path_factory.mktemp("front_end")
@@ -83,7 +83,7 @@ def folder(request, tmp_path_factory) -> Path:
     )
     assert done.returncode == 0, done.stderr
     if request.param == "auto":
-        # Its versions, what each of them takes of bytecode, and the kernels.
+        # Its versions, the bytecode that each of them reads, and the kernels.
         assert service.facts()["requests"] >= before + 4
     (folder / "said").write_text(done.stdout)
     return folder

@@ -1,4 +1,4 @@
-"""tileiras-run --backend estimate: what it prints and writes, and what it says of what it does not take."""
+"""tileiras-run --backend estimate: its output and files, and its diagnostics for unsupported inputs."""
 
 import json
 import re

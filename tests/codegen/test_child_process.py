@@ -1,6 +1,6 @@
-"""ptxas and nvdisasm as child processes: where they are found, and every way in which they end.
+"""ptxas and nvdisasm as child processes: where they are looked up, and every way in which they end.
 
-The programs are shell scripts that do what a program may do.
+The programs are shell scripts that imitate each of these ways.
 """
 
 import os

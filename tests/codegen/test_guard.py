@@ -1,4 +1,4 @@
-"""A process that guards others ends what they have left when they are killed, and ends them when they have to."""
+"""A guard process ends the processes that its clients leave behind when they are killed, and on request."""
 
 import os
 import signal

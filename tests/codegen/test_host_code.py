@@ -1,4 +1,4 @@
-"""The object file in `.nv.host`: its code is what LLVM makes, and it does what the table of callbacks promises."""
+"""The object file in `.nv.host`: its code is that of LLVM, and it works as the table of callbacks promises."""
 
 import ctypes
 import json

@@ -186,7 +186,7 @@ def small_library(tmp_path, monkeypatch):
 
 @pytest.fixture
 def taken_apart(monkeypatch) -> list[str]:
-    """What LLVM is asked to take apart."""
+    """Names of the requests to the helper process, which takes a library apart."""
     asked: list[str] = []
     call = isolation.call
     monkeypatch.setattr(isolation, "call", lambda name, **given: (asked.append(name), call(name, **given))[1])

@@ -1,4 +1,4 @@
-"""llvmlite imported by a helper process: with nothing that only others need, and the same to who uses it."""
+"""llvmlite imported by a helper process: without modules that only other programs use, and with the same behavior."""
 
 import subprocess
 import sys

@@ -50,7 +50,7 @@ def outcome(text: str, **how) -> object:
 
 
 def gone(process: int) -> bool:
-    """Whether a process has ended, whoever has to wait for it."""
+    """Whether a process has ended; a zombie counts, because its parent may not have waited for it."""
     try:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     except FileNotFoundError:

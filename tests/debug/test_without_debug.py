@@ -1,4 +1,4 @@
-"""Without line or debug information an artifact does not depend on what its input says about places."""
+"""Without line or debug information an artifact does not depend on the locations of its input."""
 
 import re
 from pathlib import Path

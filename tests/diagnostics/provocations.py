@@ -1,7 +1,7 @@
 """How each diagnostic of `docs/diagnostics_table.py` is brought about, by its text there.
 
-A provocation is a function of a `Run`, which has what a user has: the commands, the library, files.  It gives the exit
-code and what was said.
+A provocation is a function of a `Run`, which has the means of a user: the commands, the library, files.  It gives the
+exit code and the messages.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Every diagnostic of the table that can be provoked is, and the page says what the table does."""
+"""Every diagnostic of the table that can be provoked is provoked, and the page agrees with the table."""
 
 import re
 import shutil
@@ -24,7 +24,7 @@ def files():
 
 
 def pattern(text):
-    """What varies in a text of the table may be anything."""
+    """A pattern in which the variable parts of a text of the table match any text."""
     parts = re.split(r"(<[\w/ ]+>|\b[NXYZM]\b)", text)
     return re.compile("".join(r"[^\n]*?" if number % 2 else re.escape(part) for number, part in enumerate(parts)))
 

@@ -40,7 +40,7 @@ def program() -> str | None:
 
 
 class Browser:
-    """One browser with one page; `console` has what the page has complained of."""
+    """One browser with one page; `console` has the errors and warnings of the page."""
 
     def __init__(self, profile: Path, dark: bool = False) -> None:
         path = program()
@@ -78,14 +78,14 @@ class Browser:
             self._note(self._receive())
 
     def evaluate(self, script: str) -> Any:
-        """The value of an expression in the page; raises RuntimeError with what it threw."""
+        """The value of an expression in the page; raises RuntimeError with the exception that the expression threw."""
         found = self._call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
         if "exceptionDetails" in found:
             raise RuntimeError(json.dumps(found["exceptionDetails"])[:2000])
         return found["result"].get("value")
 
     def click(self, selector: str) -> None:
-        """A click of the mouse in the middle of what a selector finds first, brought into view."""
+        """Clicks in the middle of the first element that a selector matches, scrolled into view."""
         place = self.evaluate(
             f"(() => {{ const e = document.querySelector({json.dumps(selector)});"
             " e.scrollIntoView({block: 'center'}); const b = e.getBoundingClientRect();"

@@ -63,7 +63,7 @@ def test_a_click_on_the_line_of_the_dot_lights_up_its_machine_code(chromium, fol
     assert any("async.dot" in line for line in chromium.evaluate(visible_lines("tileas")))
     assert any("wgmma.mma_async" in line for line in chromium.evaluate(visible_lines("ptx")))
     assert "matmul_f16.py:18" in chromium.evaluate("document.getElementById('said').textContent")
-    # What is not of that line stays dark, and a second click lets go.
+    # Code of other lines stays dark, and a second click ends the highlighting.
     assert not any("STG" in line for line in chromium.evaluate(visible_lines("sass")))
     chromium.click("#dot")
     assert chromium.evaluate(visible_lines("sass")) == []

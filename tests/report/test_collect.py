@@ -1,4 +1,4 @@
-"""What a report says is what the compiler's own tools say: lines, remarks, resources, registers, banks, time."""
+"""A report agrees with the compiler's own tools: lines, remarks, resources, registers, banks, time."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_machine_instructions_of_a_report_are_those_of_the_cubin(matmul):
     (kernel,) = matmul.kernels
     cubin = tileiras.compile(EXAMPLES / "matmul_f16.py", gpu_name="sm_90", emit="cubin").data
     code = machine_code.read(cubin, "matmul_f16")
-    # A build's cubin has no tile launch: what begins and ends it is another instruction or two.
+    # A build's cubin has no tile launch: its first and last instructions differ by one or two.
     assert abs(len(kernel.memory.registers) - len(code.instructions)) < 0.05 * len(code.instructions)
     assert max(count for _, count in kernel.memory.registers) <= kernel.memory.allocated
 
@@ -157,7 +157,7 @@ def test_layouts_are_those_that_the_types_name(matmul):
 
 
 def test_conflicts_of_a_buffer_are_counted_as_the_emulator_counts_them(matmul):
-    """The swizzles of this kernel have none, in the report and in what the emulator sees."""
+    """The swizzles of this kernel have no bank conflicts, in the report and in the emulator."""
     (kernel,) = matmul.kernels
     assert kernel.shared_uses and all(each.wavefronts == each.least for each in kernel.shared_uses)
     arrays = [np.zeros((128, 128), np.float16) for _ in range(3)]
@@ -206,7 +206,7 @@ def test_a_report_is_json_and_the_same_each_time(saxpy):
         found = json.loads(json.dumps(as_json(report)))
         for kernel in found["kernels"]:
             for row in (*kernel["stages"], *kernel["passes"]):
-                row["seconds"] = 0  # what differs from run to run
+                row["seconds"] = 0  # differs from run to run
         return found
 
     assert stable(again) == stable(saxpy)

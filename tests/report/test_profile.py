@@ -1,4 +1,4 @@
-"""Profiles by line: what they count is what the emulator and the estimate tell."""
+"""Profiles by line: their counts are those of the emulator and of the estimate."""
 
 from __future__ import annotations
 

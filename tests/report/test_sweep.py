@@ -1,4 +1,4 @@
-"""Sweeps: all combinations, judged side by side as one after the other, and what builds do with the winner."""
+"""Sweeps: all combinations, with the same verdicts in parallel as in sequence, and builds that use the winner."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def test_constants_are_swept_with_a_grid_that_follows(tmp_path, capsys, monkeypa
     assert f"TM={found['constants']['TM']}, TN=64, TK=32" in printed and "TILEIRAS_EXPORT" in printed
     written = json.loads((tmp_path / "matmul.tune.json").read_text())
     assert written["found"]["sm_90"]["constants"] == found["constants"]
-    # What was estimated is what the file compiles to with those constants.
+    # The estimated kernel is the one that the file compiles to with those constants.
     text = (tmp_path / "matmul.py").read_text()
     (tmp_path / "other.py").write_text(text.replace("128, 128, 64)", "64, 64, 32)"))
     arrays = [np.random.default_rng(seed).random((128, 128)).astype(np.float16) for seed in (1, 2, 3)]

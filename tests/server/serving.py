@@ -1,4 +1,4 @@
-"""What the tests of the service share: a service in a folder of its own, and commands that run with it or without."""
+"""Shared by the tests of the service: a service in a folder of its own, and commands that run with it or without."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ cuda_tile.module @m {
 """
 
 class Answer(NamedTuple):
-    """What a command leaves: exit code, both outputs, files with their modes."""
+    """The results of a command: exit code, both outputs, files with their modes."""
 
     code: int
     output: bytes
@@ -77,8 +77,8 @@ class Service:
         assert self.files() == []
 
     def facts(self) -> dict:
-        """What `tileiras-server status` says of it, asked by this process in the place of that command; {} where there
-        is no service."""
+        """The figures that `tileiras-server status` prints, requested by this process instead of that command; {} if no
+        service runs."""
         try:
             directory = os.open(self.runtime / "tileiras", os.O_PATH | os.O_DIRECTORY)
         except OSError:
@@ -108,7 +108,7 @@ class Service:
         return done.stdout
 
     def files(self) -> list[str]:
-        """What lies in the private directory."""
+        """The files of the private directory."""
         folder = self.runtime / "tileiras"
         return sorted(os.listdir(folder)) if folder.exists() else []
 

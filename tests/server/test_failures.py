@@ -27,7 +27,7 @@ def works(service: Service, folder: Path) -> None:
 
 @pytest.fixture
 def name(own_service) -> str:
-    """What the socket for commands of `own_service` is called."""
+    """The name of the socket for commands of `own_service`."""
     code = "from tileiras.server import protocol; print(protocol.name_of(protocol.identity()))"
     done = subprocess.run(
         [sys.executable, "-c", code], env=own_service.environment(), capture_output=True, text=True, check=True
@@ -76,7 +76,7 @@ def test_many_first_commands_start_one_service(own_service, folder):
     assert [process.wait() for process in running] == [0] * 4
     until(own_service.sockets, "no service was started")
     number = own_service.facts()["pid"]
-    # What waits for a request, and the guard, are children of the service.
+    # The spares that wait for a request, and the guard, are children of the service.
     until(lambda: all(number in (n, parent(n)) for n in processes(own_service.runtime)), "a second service goes on")
 
 
@@ -218,7 +218,7 @@ def slow(own_service, folder, ptxas):
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )  # fmt: skip
         until((folder / "started").exists, "it does not get that far")
-        # Whoever started ptxas has by then said so to its helper, which is what ends it.
+        #         # In that time the process that started ptxas has reported it to its helper, which ends it.
         time.sleep(0.5)
         return process
 
@@ -336,7 +336,7 @@ def test_a_service_that_is_busy_hears_later_that_it_is_edited(edited_tree, folde
         os.kill(first, signal.SIGCONT)
 
     def is_settled() -> bool:
-        """Whether the first has ended, and what the command has started in its place answers, or has ended too."""
+        """Whether the first service has ended, and the one that the command started instead answers or has ended."""
         number = service.facts().get("pid")
         return number != first and (number is not None or not processes(service.runtime))
 

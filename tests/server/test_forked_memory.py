@@ -1,4 +1,4 @@
-"""What children of the service have ahead of a request: the pages that requests meet, as they were."""
+"""Waiting children of the service populate the pages that requests touch; their contents do not change."""
 
 import os
 import subprocess
@@ -156,5 +156,5 @@ def test_spares_are_ready_for_a_request_at_the_start_and_after_the_first_ones(ow
         return set(ready()).difference(spares)
 
     spares = until(ready, "no spare is ready")
-    # The first children tell what they have met, and have nothing ahead: some spares wait for them for a while.
+    # The first children report the pages that they have touched and populate none; some spares wait for these reports.
     until(ready_after_a_request, "the spares that have answered go on, or none is ready any more")

@@ -1,4 +1,4 @@
-"""What the service loads, and what it takes for an edit of its code: everything that changes a module, nothing else."""
+"""The modules that the service loads, and the edits of its code that it notices: all changes of a module, no others."""
 
 import os
 import subprocess
@@ -66,7 +66,7 @@ def test_other_files_of_the_folders_do_not(package):
     assert state.is_current() and state.is_current()
     (package / "inner" / "__pycache__").mkdir()
     assert state.is_current()
-    # What a folder is remembered by after that tells a new module still.
+    # The state of the folder that is remembered now still reveals a new module.
     (package / "inner" / "c.py").write_text("")
     assert not state.is_current()
 

@@ -1,5 +1,5 @@
-"""Children that answer several requests: each has the answer that it has alone, and what a command leaves behind is
-met by no other."""
+"""Children that answer several requests: each answer is the one of a fresh child, and the state that a command leaves
+behind reaches no other command."""
 
 import json
 import os
@@ -23,7 +23,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 def settled(service: Service) -> dict:
-    """What the service knows once no request runs and no child is on its way out."""
+    """The figures of the service once no request runs and no child is about to end."""
     def quiet() -> dict | None:
         facts = service.facts()
         return facts if facts["running"] == 0 and facts["waiting"] + 1 == len(children(facts["pid"])) else None

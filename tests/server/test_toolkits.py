@@ -104,7 +104,7 @@ def folder(tmp_path) -> Path:
 
 @pytest.fixture(scope="module")
 def packages(tmp_path_factory) -> Path:
-    """What is installed here, without NVIDIA's wheels."""
+    """The packages installed here, without NVIDIA's wheels."""
     folder = tmp_path_factory.mktemp("packages")
     for place in dict.fromkeys((sysconfig.get_path("purelib"), sysconfig.get_path("platlib"))):
         for name in os.listdir(place):

@@ -1,4 +1,4 @@
-"""The export stage: which kernels a cuTile Python file names, and what goes wrong when it does not name them well."""
+"""The export stage: the kernels that a cuTile Python file names, and diagnostics for files that name them badly."""
 
 import os
 import subprocess
@@ -99,7 +99,7 @@ def test_the_compiler_is_no_dependency_of_kernels_in_its_own_tree(monkeypatch):
     root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
     path = os.path.join(root, "examples", "vector_add.py")
     context = StageContext(source_name="examples/vector_add.py", source_path=path)
-    # Not loaded before: what an export loads first must not be taken for the user's.
+    # Not loaded before: modules that an export loads first must not be taken for the user's.
     signatures = "tileiras.stages.export.signatures"
     monkeypatch.delitem(sys.modules, signatures, raising=False)
     monkeypatch.delattr(export, "signatures", raising=False)

@@ -1,6 +1,6 @@
-"""How many layout conversions each example has, by what they cost.  A change of these numbers is a change of kernels.
+"""The number of layout conversions of each example, by cost.  If a number changes, so do the kernels.
 
-Element-wise kernels and row reductions have none through shared memory.
+Element-wise kernels and row reductions have no conversions through shared memory.
 """
 
 from __future__ import annotations

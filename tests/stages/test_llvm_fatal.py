@@ -1,6 +1,6 @@
 """Kernels on which LLVM ends its process: a located diagnostic and code 5, and the next kernel compiles.
 
-Nothing that the lowerings make does that, so the kernels come in at the llvm level.
+No output of the lowerings has this effect, so the kernels come in at the llvm level.
 """
 
 import pytest

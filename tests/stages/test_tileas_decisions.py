@@ -1,4 +1,4 @@
-"""The list of TileAS decisions: each leaves what the next ones need in the IR, and says what it needs itself."""
+"""The list of TileAS decisions: each leaves the inputs of the next ones in the IR, and reports missing inputs of its own."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_a_function_comes_to_each_state_by_the_pass_that_says_so(gpu):
         assert before <= after, item.name
         leaves = getattr(item, "leaves", "")
         if leaves and gpu != "sm_90" and State[leaves] in (State.SCHEDULED, State.ASYNCHRONOUS):
-            # Without dots of warpgroups a schedule is all that there is.
+            #             # Without dots of warpgroups the schedule is the last state that a decision can leave.
             assert after is State.ASYNCHRONOUS and LEFT_BY[State[leaves]] == item.name
             seen.append(State[leaves])
             continue
@@ -79,7 +79,7 @@ def test_a_function_comes_to_each_state_by_the_pass_that_says_so(gpu):
 
 @pytest.mark.parametrize("gpu", ["sm_75", "sm_90"])
 def test_every_row_can_go_on_from_text(gpu):
-    """Whatever a row needs of earlier ones stands in what was printed between them."""
+    """The text printed between two rows holds all results of the earlier rows that later ones use."""
     count = len(passes(gpu))
     expected = print_op(run(parse_module(tileaa(gpu), "k.mlir"), passes(gpu)))
     for number in range(1, count):

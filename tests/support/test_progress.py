@@ -22,7 +22,7 @@ def terminal(monkeypatch):
 
 
 def rows(stream):
-    """What was drawn, each over the one before."""
+    """The lines that were drawn, each over the one before."""
     return stream.getvalue().split("\r\x1b[K")[1:]
 
 
