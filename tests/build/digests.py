@@ -1,8 +1,8 @@
-"""The digest of the PTX of all examples together, as one process makes it; as a program, writes `digest.txt`.
+"""The digest of the PTX of all examples together, as one process compiles it; as a program, writes `digest.txt`.
 
     python tests/build/digests.py [--each]
 
-To be run after a change of the generated code; `tests/goldens` shows what such a change looks like.  `--each` prints a
+To be run after a change of the generated code; `tests/goldens` shows the effect of such a change.  `--each` prints a
 digest for every kernel instead: the outputs in two checkouts tell which kernels differ.
 """
 
@@ -27,7 +27,7 @@ HEAD = "# sha256 of the PTX of all examples: python tests/build/digests.py\n"
 
 
 def tools() -> dict[str, str]:
-    """What decides about the bytes besides this package, by stage."""
+    """The tools, besides this package, that determine the bytes, by stage."""
     import importlib
 
     found = {}

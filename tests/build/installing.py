@@ -24,7 +24,7 @@ PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet")
 
 
 def tree(folder: str) -> str:
-    """What an installation is made from, copied: building writes beside it."""
+    """A copy of the source tree of an installation: building writes beside its sources."""
     copied = os.path.join(folder, "tree")
     shutil.copytree(
         os.path.join(CHECKOUT, "tileiras"), os.path.join(copied, "tileiras"),
@@ -43,7 +43,7 @@ def installed(folder: str, *what: str) -> str:
     python = os.path.join(programs, "python")
     own = run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", cwd=folder).strip()
     run(*PIP, "--python", python, "install", "--no-deps", *what, cwd=folder)
-    # The dependencies are those of the environment that runs the tests; what stands in our own comes first.
+    # The dependencies are those of the environment that runs the tests; packages of our own environment come first.
     with open(os.path.join(own, "dependencies.pth"), "w") as file:
         file.write(sysconfig.get_path("purelib") + "\n" + sysconfig.get_path("platlib") + "\n")
     return programs

@@ -4,7 +4,7 @@
     python mounted_edits.py FOLDER SEED
 
 FOLDER becomes a tmpfs.  The project is built with the monitor, its twin as a whole graph.  Prints a line of JSON per
-build: the edit before it, what both have run, and whether they have made the same.
+build: the edit before it, the stages that both ran, and whether their artifacts are the same.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def main(folder: Path, seed: int) -> None:
     pair = Mounted(folder, seed)
     edits = list(EDITS)
     pair.random.shuffle(edits)
-    # A file that is covered cannot be replaced: what covers it goes before anything else happens.
+    # A covered file cannot be replaced: it is uncovered before any other edit.
     at = pair.random.randrange(len(edits))
     edits[at:at] = [Mounted.mounted_over, Mounted.file_mounted_over, Mounted.file_uncovered, Mounted.mounted_over]
     for edit in [Pair.no_edit, Pair.no_edit, *edits, Pair.no_edit]:

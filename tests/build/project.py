@@ -29,7 +29,7 @@ _STAGE = re.compile(r"^  (EXPORT|READ|TILEAA|TILEAS|LLVM|PTX|CUBIN) +(\S+)( \(ca
 
 
 class Build(NamedTuple):
-    """What one run of scons did."""
+    """The results of one run of scons."""
 
     code: int
     output: str

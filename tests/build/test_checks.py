@@ -1,4 +1,4 @@
-"""Verdicts as nodes of a build: what they follow from, and that code which is not right fails it."""
+"""Verdicts as nodes of a build: their inputs, and a build with wrong code fails."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_verdicts_are_shared_and_go_with_their_kernel(project):
 
 
 def test_the_checkers_code_is_in_the_key_of_checks_alone():
-    """Nor is the compiler's in it: what an edit there changes is the PTX."""
+    """The compiler's code is not in that key either: an edit there takes effect through the PTX."""
     code = CodeBase()
     checker = set(code.closure(stage_roots(pipeline.CHECK))[0])
     parts = {module.name for module in pkgutil.walk_packages(emulator.__path__, "tileiras.sim.emulator.")}

@@ -67,7 +67,7 @@ def running(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def here(tmp_path_factory):
-    """What one process makes."""
+    """A project built by one process, and its build."""
     tree = project(tmp_path_factory.mktemp("here"))
     return tree, tree.scons()
 
@@ -79,11 +79,11 @@ def test_a_cluster_makes_what_one_process_makes(tmp_path, running, here):
     assert (sorted(build.ran), build.errors) == (sorted(first.ran), "")
     assert tree.artifacts() == alone.artifacts()
     assert tree.scons(executor(running), "tile_full=1").stages == []
-    # What came is in the store, with what it took.
+    # The results of the workers are in the store, with their inputs.
     tree.delete_build()
     again = tree.scons()
     assert again.stages == [] and len(again.cached) == len(build.ran)
-    # Stages whose outcome is what lies there end the chain.
+    # The chain ends at a stage whose result is in the build directory already.
     tree.write("kernels/one.mlir", "// a comment\n" + KERNELS["one"])
     assert tree.scons(executor(running)).ran == ["read one.cuda_tile.mlir"]
 

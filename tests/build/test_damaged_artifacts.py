@@ -140,7 +140,7 @@ def test_the_manifest_vouches_for_no_other_bytes_than_those_that_were_made(tmp_p
 
 
 def test_an_artifact_that_something_writes_during_the_build_is_told_of(project):
-    # An action between two stages writes over what the first made.
+    # An action between two stages overwrites the output of the first.
     with open(project.path("SConstruct"), "a", encoding="utf-8") as file:
         file.write("""\
 def spoil(target, source, env):

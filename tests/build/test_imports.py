@@ -46,7 +46,7 @@ SIM_SHARED = ("", "sim", "sim.memory", "sim.errors")
 SIM_ALLOWED = {
     "interpreter": {"diagnostics", "ir", "dialects", "bytecode", "sim.interpreter", *SIM_SHARED},
     "emulator": {"sim.emulator", *SIM_SHARED},
-    # The timing model sits above the emulator and what knows targets and machine code; only images compile anything.
+    # The timing model sits above the emulator, targets and machine code; only images compile.
     "estimate": {
         "sim.estimate", "sim.emulator", "targets", "codegen", "diagnostics", "support", "options", "ir",
         "dialects", *SIM_SHARED,
@@ -140,7 +140,7 @@ def imports_of_tests():
 
 
 def test_no_test_imports_another_one():
-    """What tests share is in modules that hold no tests; the kernels, in `tests/kernels`."""
+    """Modules that tests share hold no tests; shared kernels are in `tests/kernels`."""
     wrong = [f"{path} imports {name}"
              for path, names in imports_of_tests().items() for name in names if ".test_" in f".{name}"]  # fmt: skip
     assert wrong == []
@@ -160,7 +160,7 @@ def test_modules_that_tests_import_by_bare_name_are_one_each():
 KNOWN_CYCLES = (
     # Operations and attributes print and verify themselves; the printer and the verifier are loaded when one does.
     "tileiras.ir.",
-    # The helper process dispatches to what llvm_pipeline registers, which asks for the helper process.
+    # The helper process dispatches to functions that llvm_pipeline registers; llvm_pipeline calls the helper process.
     "tileiras.codegen.",
     # A package imports its parts when one of its functions is called, and they take constants from it.
     "tileiras.build",

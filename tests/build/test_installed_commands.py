@@ -20,7 +20,7 @@ CLIENT = {
     "_socket", "_signal", "tileiras", "tileiras.server", "tileiras.server.client", "tileiras.server.protocol",
     "tileiras.processes", "tileiras.processes.local_socket", "__future__",
 }  # fmt: skip
-"""What a command may load that the service answers, besides what every Python of its environment does."""
+"""The modules that a command answered by the service may load, besides those of every Python of its environment."""
 
 
 @pytest.fixture(scope="module", params=["wheel", "editable"])

@@ -27,7 +27,7 @@ def test_a_deleted_kernel_takes_its_artifacts_along(project):
     assert len(project.artifacts()) == before
     assert "removed 12 artifacts of kernels/sub/b.mlir, which is gone" in project.scons().output
     assert remains(project, "/b") == [] and len(project.artifacts()) == before - 12
-    # No empty folder stays, and nothing that is known of it.
+    # No empty folder remains, and no records of it.
     assert not os.path.exists(project.path("build/sm_90/O3/kernels/sub"))
     assert not os.path.exists(project.path("build/.tileiras/keys/sm_90/O3/kernels/sub"))
     assert "removed" not in project.scons().output
@@ -99,7 +99,7 @@ def test_another_target_or_level_or_set_of_options_removes_nothing(project):
     project.scons("opt=1")
     project.scons("num_warps=8")
     left = remains(project, "/b")
-    # What does not depend on the option is of both.
+    # Artifacts that do not depend on the option belong to both.
     assert left and all(name.startswith("sm_90/O3") and "cuda_tile" not in name for name in left)
     project.scons()
     assert remains(project, "/b") == []

@@ -10,7 +10,7 @@ from tileiras.build.remote import Remote
 KERNELS = 12
 STAGES = 5
 FAR = 0.2
-"""Seconds: far beyond what this machine's threads are late by."""
+"""Seconds: far more than the delays of this machine's threads."""
 
 
 @pytest.fixture
@@ -97,7 +97,7 @@ def test_only_what_was_asked_for_is_looked_up(far, tmp_path):
     build = reader.scons("build/sm_90/O3/kernels/k5/k5.ptx", TILEIRAS_REMOTE_CACHE=far.url)
     assert build.stages == [] and len(far.requests) == STAGES
     far.reset()
-    # What is here already is asked for nowhere, nor is anything by a run that only tells.
+    # No request is sent for artifacts that are in the store, nor by a dry run.
     assert reader.scons("build/sm_90/O3/kernels/k5/k5.ptx", TILEIRAS_REMOTE_CACHE=far.url).cached == []
     reader.scons("-n", TILEIRAS_REMOTE_CACHE=far.url)
     assert far.requests == []

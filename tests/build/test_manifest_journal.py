@@ -1,4 +1,4 @@
-"""The journal of a manifest: it says what a manifest says that was written whole; what was torn is not there."""
+"""The journal of a manifest: it reads as the manifest that was written as a whole; torn records are ignored."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_of_two_builds_that_end_at_once_one_is_noted(tmp_path):
     assert state(path) == first and ManifestFile(str(path)).digest == one.digest != two.digest
     second = changed(first, path, {4: line(4, 3)})
     assert state(path) == second
-    # A record of a state that a written file has ended is of nobody's.
+    # A record for a state that a new manifest has replaced is ignored.
     turned = list(reversed(rows))
     ManifestFile(str(path)).write(turned)
     assert late.replace({5: line(5, 4)})

@@ -1,4 +1,4 @@
-"""With line information a moved line runs what carries locations, and nothing else; without, nothing."""
+"""With line information a moved line reruns the stages whose output has locations; without it, no stage."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The CMake package and Meson's generator: built by the real tools, what changed and nothing else."""
+"""The CMake package and Meson's generator: the real tools rebuild the outputs of changed inputs only."""
 
 import importlib.util
 import json
@@ -45,7 +45,7 @@ class Folder:
         self.environment = {**os.environ, "PATH": os.pathsep.join(places), "TILEIRAS_CACHE_DIR": store}
 
     def control(self, *words: str) -> str:
-        """What `tileiras-server` says of the service that this folder's commands ask."""
+        """The output of `tileiras-server` for the service that commands of this folder use."""
         return self.run(
             "/bin/sh", "-c", f'PYTHONPATH="{CHECKOUT}" exec "{sys.executable}" -m tileiras.server.command "$@"', "sh",
             *words,
@@ -70,7 +70,7 @@ class Folder:
         return self.run("cmake", "-G", generator, "-B", "build", f"-DCMAKE_PREFIX_PATH={CMAKE}/tileiras", *words)
 
     def build(self) -> list[str]:
-        """What a parallel build by CMake or Meson does, in alphabetical order."""
+        """The steps of a parallel build by CMake or Meson, in alphabetical order."""
         if (self.path / "build" / "meson-info").is_dir():
             return _said(self.run("meson", "compile", "-C", "build", "-j", "2"))
         return _said(self.run("cmake", "--build", "build", "-j", "2"))
@@ -121,7 +121,7 @@ def served(example, tmp_path_factory) -> Iterator[Folder]:
 
 
 def follow_edits(example: Folder) -> None:
-    """Builds the example, and again after edits: each time what changed, then nothing."""
+    """Builds the example, and again after edits: a build runs the steps that depend on the edit, the next one runs none."""
     cold = ["kernels relu_add_2d", "kernels saxpy", "link app", "object main", "object relu_add_2d_images",
             "object saxpy_images"]  # fmt: skip
     assert example.build() == cold
@@ -132,7 +132,7 @@ def follow_edits(example: Folder) -> None:
     example.edit("../saxpy.mlir", "// One pointer", "// A comment more.\n    // One pointer")
     assert example.build() == ["kernels saxpy"]
     assert example.build() == []
-    # Another image: the header stays, and so does what includes it.
+    # Another image: the header stays, and so do the objects that include it.
     example.edit("../saxpy.mlir", "fma %a_tile, %xs, %ys", "fma %xs, %xs, %ys")
     assert example.build() == ["kernels saxpy", "link app", "object saxpy_images"]
     assert example.build() == []
@@ -148,7 +148,7 @@ def follow_edits(example: Folder) -> None:
 def test_cmake_builds_what_changed(example, generator):
     example.configure(generator)
     follow_edits(example)
-    # Options are among what kernels are made from, with Make as well.
+    # Options are inputs of kernels, with Make as well.
     example.edit("CMakeLists.txt", "GPU sm_80", "GPU sm_86")
     assert example.build() == ["kernels relu_add_2d", "kernels saxpy", "link app", "object main",
                                "object relu_add_2d_images", "object saxpy_images"]  # fmt: skip

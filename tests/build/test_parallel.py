@@ -125,7 +125,7 @@ def test_a_worker_goes_on_with_what_follows_and_is_used_again(tmp_path, pool):
     assert (tmp_path / "out" / "k" / "one.tileas.mlir").is_file()
     (only,) = pool._idle
     process = only.process.pid
-    # What lies there already ends the chain.
+    # The chain ends at an artifact that is in the build directory.
     assert [report.stage for report in pool.run(request).reports] == ["read"]
     assert [idle.process.pid for idle in pool._idle] == [process]
 

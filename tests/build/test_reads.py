@@ -181,7 +181,7 @@ def test_a_machine_takes_from_a_server_what_read_the_same(tmp_path, monkeypatch,
         monkeypatch.setattr(remote, name, 600.0)
 
     def machine(world):
-        """What a machine without anything of its own makes; the kernels that it has to run."""
+        """The exports of a machine with an empty store, and the kernels that it has to run."""
         store = str(tmp_path / f"store {len(list(tmp_path.iterdir()))}")
         begin_with_imports(store)
         monkeypatch.setenv("TILEIRAS_CACHE_DIR", store)

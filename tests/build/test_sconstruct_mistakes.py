@@ -1,4 +1,4 @@
-"""Mistakes in an SConstruct are told with its line, as SCons tells of those with its own builders."""
+"""Mistakes in an SConstruct are reported with its line, as SCons reports those with its own builders."""
 
 import json
 

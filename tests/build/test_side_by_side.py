@@ -1,4 +1,4 @@
-"""Builds of one directory at the same time: they take turns, and what remains is what a clean build makes."""
+"""Builds of one directory at the same time: they take turns, and the result is that of a clean build."""
 
 import json
 import os
@@ -101,7 +101,7 @@ def test_the_second_build_waits_and_says_for_whom(project, start):
     second = start("num_warps=8")
     line = second.stderr.readline()
     assert line.startswith(f"{WAITING} {first.pid} (") and "num_warps=4), which builds in " in line
-    # Whoever only looks does not wait.
+    # A dry run does not wait.
     assert WAITING not in project.scons("-n").errors
     assert second.poll() is None
     project.write("go on", "")
@@ -141,7 +141,7 @@ def test_a_watch_does_not_keep_builds_waiting(project, start):
 
 
 def test_a_lock_is_that_of_the_directory_as_it_is_now(tmp_path):
-    """One that somebody removes while it is waited for is not the one that counts."""
+    """A lock file that is removed during the wait does not count."""
     build = str(tmp_path / "build")
     code = (
         "import shutil, sys, time\n"

@@ -1,4 +1,4 @@
-"""What SCons notes of files in folders with many kernels: each kernel's apart, and all others' as ever."""
+"""Signatures that SCons stores of files in folders with many kernels: each kernel's apart, all others' as in SCons."""
 
 import os
 import pickle
@@ -76,7 +76,7 @@ def test_other_files_of_these_folders_are_built_when_their_sources_change(projec
     first = project.scons().output
     assert "cat" in first and "Copy(" in first
     known = rows(project)
-    # What is made is noted, in the folders' own rows: a kernel that a command makes, and a file among the artifacts.
+    # Generated files are in the folders' own rows: a kernel that a command writes, and a file among the artifacts.
     assert "made.mlir" in pickle.loads(known["kernels"]) and "a.mlir" not in pickle.loads(known["kernels"])
     assert set(pickle.loads(known[ARTIFACTS])) == {"list.txt"}
     second = project.scons()

@@ -1,4 +1,4 @@
-"""The tool in somebody else's SConstruct."""
+"""The tool in the SConstruct of another project."""
 
 import os
 import shutil
@@ -234,7 +234,7 @@ env.Command("copy.mlir", "kernels/k.mlir", Copy("$TARGET", "$SOURCE"))
     assert project.scons().stages == []
     project.write("kernels/k.mlir", module(axpy("k", operation="mulf")))
     assert project.scons().stages == ["read", "tileaa"]
-    # What the user names is what is built.
+    # The targets that the user names are built.
     project.write("kernels/k.mlir", module(axpy("k", operation="subf")))
     assert project.scons("copy.mlir").stages == []
     assert len(project.artifacts(folder.replace("#/", ""))) == 18

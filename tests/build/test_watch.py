@@ -28,10 +28,10 @@ ALL = "read, tileaa, tileas, llvm, ptx"
 
 
 class Running:
-    """A watch in a process of its own, and what it says."""
+    """A watch in a process of its own, and its output."""
 
     def __init__(self, project: Project, *command: str, before: Sequence[str] = ()) -> None:
-        """`before` is what the command is an argument of."""
+        """`before` is a command that takes the watch as its arguments."""
         self.process = subprocess.Popen(
             [*before, sys.executable, "-m", *command],
             cwd=project.folder,
@@ -96,7 +96,7 @@ def test_every_way_of_saving_builds_what_changed_once(project, running):
     os.rename(project.path("kernels/.k.mlir.swp"), kernel)
     assert watching.until("k.mlir") == [f"kernels/k.mlir sm_90: {ALL}"]
     assert b"mul.rn.f32" in project.read("build/sm_90/O3/kernels/k/first.ptx")
-    # A backup and a new file; what is wrong is said with its line, and the next save is built.
+    # A backup and a new file; an error is reported with its line, and the next save is built.
     os.rename(kernel, kernel + "~")
     project.write("kernels/k.mlir", module(axpy("first").replace("iota", "iotta")))
     assert any("%lane = iotta" in line for line in watching.until("failed"))
@@ -115,7 +115,7 @@ def test_every_way_of_saving_builds_what_changed_once(project, running):
     (line,) = watching.until("kernels:")
     assert line == "6 kernels: 30 stages run, 0 from the store"
     assert watching.end() == 0
-    # What is there is what a build makes.
+    # The artifacts are those of a build.
     build = project.scons()
     assert build.ran == []
 
@@ -232,7 +232,7 @@ def test_where_it_is_known_what_was_saved_nothing_else_is_looked_at(project, qui
     assert watching.look({paths[kernel.name]}) == ([kernel], [])
     assert watching.look({paths[kernel.name]}) == ([], [])
     assert watching.look(None) == ([other], [])
-    # A file that nobody has read from yet may be anything, and one that is gone takes its kernel along.
+    # A file that has not been read yet counts as changed, and a removed one takes its kernel along.
     project.write("kernels/new.mlir", module(axpy("new")))
     (new,), _ = watching.look({os.path.realpath(project.path("kernels/new.mlir"))})
     assert new.name == "kernels/new.mlir"

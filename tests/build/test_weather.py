@@ -58,7 +58,7 @@ def test_a_source_saved_while_it_is_compiled_is_compiled_again(project, jobs):
     project.scons(jobs, PYTHONPATH=os.pathsep.join([project.folder, CHECKOUT]))
     assert b"mul.rn.f32" in project.read("build/sm_90/O3/kernels/k/first.ptx")
     assert project.scons("tile_full=1").stages == []
-    # And what it was before is something else.
+    # The earlier source has other artifacts.
     project.write("kernels/k.mlir", old)
     build = project.scons("tile_full=1")
     assert sorted(build.stages + build.cached) == ["llvm", "ptx", "read", "tileaa", "tileas"]

@@ -1,9 +1,9 @@
-"""What is reported of kernels, the command's, the library's and a build's, side by side; as a program, of all examples
-and every target.
+"""Reports about kernels, the command's, the library's and a build's, side by side; as a program, of all examples and
+every target.
 
     python tests/build/three_ways.py [--targets sm_90,...] [NAME ...]
 
-Prints what differs, and ends with exit code 1 if anything does.
+Prints the differences, and ends with exit code 1 if there are any.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ Reported = dict[str, Any]
 
 
 def all_cases(names: Iterable[str] = (), targets: Iterable[str] = GPU_NAMES) -> list[Case]:
-    """Every example for every target that has what it uses."""
+    """Every example, for every target that has the features of the example."""
     wanted = set(names)
     found = []
     for name in digests.examples():
@@ -86,7 +86,7 @@ def of_library(case: Case) -> Reported | None:
 
 
 def of_command(case: Case, folder: str, *words: str) -> Reported | None:
-    """What `tileiras --save-temps` leaves and says."""
+    """The files and messages of `tileiras --save-temps`."""
     said = io.StringIO()
     arguments = [source_of(case), "--gpu-name", case[1], "-o", os.path.join(folder, "out.cubin"), "--save-temps"]
     with contextlib.redirect_stderr(said):

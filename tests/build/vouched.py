@@ -66,6 +66,6 @@ class Vouched(Pair):
 
     def build(self) -> tuple[Build, Build]:
         if not any("@broken" in text for text in self.texts.values()):
-            # The second answer is what the monitor says of the first build.
+            #             # The second build uses the answer of the monitor about the first one.
             self.gated.scons("-q", *self.arguments, expect=None)
         return super().build()

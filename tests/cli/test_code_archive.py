@@ -151,8 +151,8 @@ class Small:
         os.utime(path, ns=(0, second * 10**15))
 
     def archive(self) -> Archive:
-        """An archive whose file is closed with its last reference: it is in no `sys.meta_path`, so `close` cannot remove
-        it from there."""
+        """An archive whose file is closed with its last reference: it is not in `sys.meta_path`, from which `close`
+        would remove it."""
         made = Archive(str(self.store), "small", str(self.folder), writable=True)
         if made._file >= 0:
             weakref.finalize(made, os.close, made._file)

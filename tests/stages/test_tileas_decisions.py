@@ -1,4 +1,4 @@
-"""The list of TileAS decisions: each leaves the inputs of the next ones in the IR, and reports missing inputs of its own."""
+"""The list of TileAS decisions: each leaves the inputs of later ones in the IR, and reports its own missing inputs."""
 
 from __future__ import annotations
 
