@@ -80,8 +80,8 @@ class Server:
         return {path.name: path.read_bytes() for path in folder.glob("*")} if folder.is_dir() else {}
 
     def requests(self) -> list[str]:
-        """The requests to the server so far.  The server logs a request after it has answered: once a last request of our
-        own is logged, so are all earlier ones."""
+        """The requests to the server so far.  The server logs a request after it has answered: once a last request
+        of our own is logged, so are all earlier ones."""
         self._asked += 1
         last = f"/asked-{self._asked}"
         with contextlib.suppress(urllib.error.HTTPError):
