@@ -45,7 +45,7 @@ def plant(kind: str, number: int) -> None:
         def open_dying(path, mode="r", *arguments, **keywords):
             file = whole(path, mode, *arguments, **keywords)
             if ("w" in mode or "x" in mode) and "b" in mode and due():
-                #                 # Applies to every file that is written here, the store's own files included.
+                # Applies to every file that is written here, the store's own files included.
                 file.write(b"x" * 100)
                 file.flush()
                 die()
@@ -137,7 +137,7 @@ def main(folder: str, count: int, seed: int) -> None:
             os.environ["TILEIRAS_CACHE_DIR"] = project.store
             expected[operation] = clean.artifacts()
         os.chdir(project.folder)
-        #         # A build starts from nothing, from the store alone, or from the last build.
+        # A build starts from nothing, from the store alone, or from the last build.
         start = chance.choice(("nothing", "nothing", "store", "build"))
         if start != "build":
             shutil.rmtree("build", ignore_errors=True)

@@ -77,7 +77,7 @@ class Mounted(Vouched):
         self.covered = not self.covered
 
     def file_mounted_over(self) -> None:
-        """A file covers a kernel of the same size, and goes again behind the next build."""
+        """A file is mounted over a kernel of the same size, and unmounted after the next build."""
         name = sorted(self.texts)[0]
         self.texts[name] = module(axpy(name, operation="subf"))
         for project in (self.gated, self.full):
@@ -132,7 +132,7 @@ def main(folder: Path, seed: int) -> None:
             "same": pair.gated.artifacts() == pair.full.artifacts(), "looked": sorted(looked(gated.output)),
             "covered": pair.covered,
         }), flush=True)  # fmt: skip
-    # Where nothing is mounted below it, the monitor vouches again.
+    # Once no file is mounted below it, the monitor vouches again.
     for _ in range(20):
         found = looked(Project.scons(pair.gated, *pair.arguments).output)
         if not found:

@@ -73,7 +73,7 @@ def test_edited_ptx_that_is_wrong_fails_the_build(project):
 
 
 def test_what_is_wrong_is_told_at_the_line_as_it_is_now(project):
-    """Also of a verdict that the store has: a comment checks nothing again, and moves the line."""
+    """Also for a verdict from the store: an added comment moves the line without another check."""
     project.scons()
     project.write("fixed/saxpy.sm_90.ptx", project.read(f"{NAME}.ptx").decode().replace("fma.rn", "fma.rz"))
     failed = project.scons("check=1", "overrides=fixed", "-j2", expect=2)

@@ -42,7 +42,7 @@ def project(folder, **keywords) -> Project:
 
 
 def local_cluster(folder, monkeypatch, *, workers: int = 2, site: str = "") -> "distributed.LocalCluster":
-    """Workers in a folder without anything of the build; `site` is Python that each runs when it starts."""
+    """Workers in a folder without files of the build; `site` is Python that each runs when it starts."""
     folder.mkdir()
     (folder / "sitecustomize.py").write_text(site)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(folder), CHECKOUT]))

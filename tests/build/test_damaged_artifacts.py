@@ -1,4 +1,4 @@
-"""Artifacts that are damaged or edited are rebuilt, with a line that says so, and no source is blamed for them."""
+"""Artifacts that are damaged or edited are rebuilt with a warning, and not reported as errors of their sources."""
 
 import os
 import shutil

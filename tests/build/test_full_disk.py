@@ -24,7 +24,7 @@ def project(tmp_path):
 
 
 def check(errors: str, folder: str) -> None:
-    """That the errors are about a file in `folder` and about nothing else."""
+    """Checks that the errors are about a file in `folder` only."""
     said = [line for line in errors.splitlines() if "error: " in line]
     assert said and all(line.startswith(f"error: unable to write '{folder}") for line in said), errors
     assert all(line.endswith(": No space left on device") for line in said), errors

@@ -1,4 +1,4 @@
-"""A team's server that is no friend: it costs a build bounded time, and neither its result nor the local store."""
+"""A hostile server of a team: it costs a build bounded time, and changes neither its result nor the local store."""
 
 import gzip
 import hashlib

@@ -189,7 +189,7 @@ def test_the_measure_of_cycles():
 
 
 def test_modules_import_each_other_in_a_circle_only_where_it_is_said_why():
-    """Imports within functions count: they can hide that a module stands on one that stands on it."""
+    """Imports within functions count: they can hide a cycle of modules."""
     code = CodeBase()
     known = set(modules(code))
     follows = {}
@@ -238,7 +238,7 @@ def test_no_modules_load_each_other_in_a_circle():
 
 
 def test_files_of_lazy_packages_that_are_named_exist():
-    """A name of a lazy package that is no file of it would be reported when a function is evaluated only."""
+    """A name that is not a file of its lazy package would otherwise be reported only when a function is evaluated."""
     code = CodeBase()
     known = set(modules(code))
     named = {

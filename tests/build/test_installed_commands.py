@@ -1,4 +1,4 @@
-"""The commands that the compile service answers, as an installer leaves them: they load its client and nothing else."""
+"""The commands that the compile service answers, in an installation: they load its client and no other module."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Artifacts of kernels and entries that are gone go with the build that notices, and nothing else does."""
+"""Artifacts of removed kernels and entries are deleted by the next build that notices, and no other files are."""
 
 import os
 
@@ -155,7 +155,7 @@ def test_files_that_no_build_made_stay(project):
 
 
 def test_kernels_that_a_build_passes_over_keep_their_artifacts(project):
-    """Of an entry that is not asked for, and of a source that is there but not in the list."""
+    """An entry that is not requested, and a source that exists but is not in the list."""
     project.scons()
     only = SCONSTRUCT.replace('env.TileTree("kernels")', 'env.TileTree("kernels", entries=["a"])')
     project.write("SConstruct", only)

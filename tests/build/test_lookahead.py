@@ -1,4 +1,4 @@
-"""A build asks a team's server in waves: a round trip for all kernels, not one for each stage."""
+"""A build sends requests to a team's server in waves: one round trip for all kernels instead of one for each stage."""
 
 import pytest
 from delaying_server import DelayingServer
@@ -39,7 +39,7 @@ def writing(server: DelayingServer) -> dict[str, str]:
 
 
 def fill(server: DelayingServer, folder, kernels: int = KERNELS) -> Project:
-    """A machine that builds everything and puts it on the server; requests are counted from there on."""
+    """Builds all kernels on a machine that uploads them to the server, and then resets the counts of requests."""
     latency, server.latency = server.latency, 0.0
     made = tree(folder, kernels)
     made.scons("-j2", **writing(server))
@@ -70,7 +70,7 @@ def test_what_a_far_server_has_not_is_asked_for_once(far, tmp_path, jobs):
     machine = tree(tmp_path)
     build = machine.scons(jobs, TILEIRAS_REMOTE_CACHE=far.url)
     assert len(build.stages) == KERNELS * STAGES
-    # Behind the first stage that ran nothing is asked: it would take longer than the stages do.
+    # After the first stage that ran, no request is sent: it would take longer than the stages.
     assert len(far.requests) == len(set(far.requests)) == KERNELS
     assert far.round_trips <= 2
     far.reset()

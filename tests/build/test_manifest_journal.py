@@ -59,7 +59,7 @@ def test_a_journal_cut_off_at_any_byte_says_what_it_said_before_its_last_record(
     whole = journal.read_bytes()
     for end in range(len(whole) + 1):
         journal.write_bytes(whole[:end])
-        # A record is whole without the line break behind it.
+        # A record without its final line break is complete.
         expected = states[max(turn for turn, size in enumerate(sizes) if end >= size - (turn > 0))]
         assert state(path) == expected, end
         if end % 16 == 0:
@@ -78,7 +78,7 @@ def test_a_damaged_byte_ends_what_the_journal_says(tmp_path):
     for at in range(len(whole)):
         journal.write_bytes(whole[:at] + bytes([whole[at] ^ 0x21]) + whole[at + 1 :])
         known = [first, second] if at < size else [second]
-        # The line breaks around a record are no part of it.
+        # The line breaks around a record do not belong to it.
         assert state(path) in (known if whole[at : at + 1] != b"\n" else [first, second, third]), at
 
 

@@ -40,7 +40,7 @@ class Folder:
             run = f"import sys; from tileiras.server import client; sys.exit(client.run('{name}'))"
             script.write_text(f'#!/bin/sh\nPYTHONPATH="{CHECKOUT}" exec "{sys.executable}" -c "{run}" "$@"\n')
             script.chmod(0o755)
-        # Meson lies beside the interpreter.
+        # Meson is installed beside the interpreter.
         places = [str(programs), os.path.dirname(sys.executable), os.environ["PATH"]]
         self.environment = {**os.environ, "PATH": os.pathsep.join(places), "TILEIRAS_CACHE_DIR": store}
 
@@ -110,7 +110,7 @@ def example(tmp_path, store) -> Folder:
 
 @pytest.fixture
 def served(example, tmp_path_factory) -> Iterator[Folder]:
-    """The example, whose commands ask a compile service that has no request behind it."""
+    """The example, with commands that use a compile service without earlier requests."""
     if sys.platform != "linux":
         pytest.skip("the service needs Linux")
     runtime = str(tmp_path_factory.mktemp("runtime"))
@@ -128,7 +128,7 @@ def follow_edits(example: Folder) -> None:
     listed = subprocess.run([example.path / "build" / "app"], capture_output=True, text=True, check=True).stdout
     assert listed.splitlines()[:4] == LISTED
     assert example.build() == []
-    # A comment reaches no image, so that nothing is compiled or linked, then or later.
+    # A comment reaches no image, so no step compiles or links, then or later.
     example.edit("../saxpy.mlir", "// One pointer", "// A comment more.\n    // One pointer")
     assert example.build() == ["kernels saxpy"]
     assert example.build() == []

@@ -69,7 +69,7 @@ def test_an_edited_artifact_of_any_stage_is_what_is_compiled(project, suffix, st
     again = project.scons("overrides=fixed")
     assert again.ran == [] and again.cached == []
     assert again.output.rstrip().split("\n")[-1].endswith(f"1 overridden: {shown}")
-    # Gone, everything is as it was, from the store.
+    # Without the override all artifacts are the former ones, from the store.
     plain = project.scons()
     assert plain.stages == [] and set(plain.cached) <= set(order[order.index(stage):])
     assert launched(project) == 5

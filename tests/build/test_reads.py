@@ -176,7 +176,7 @@ def test_a_machine_takes_from_a_server_what_read_the_same(tmp_path, monkeypatch,
         shutil.copy(here.kernels / f"{name}.py", there.kernels)
     monkeypatch.setenv("TILEIRAS_REMOTE_CACHE", server.url)
     monkeypatch.setenv("TILEIRAS_REMOTE_MODE", "read-write")
-    monkeypatch.setenv("TILEIRAS_REMOTE_SECONDS", "600")  # a busy machine is no slow server
+    monkeypatch.setenv("TILEIRAS_REMOTE_SECONDS", "600")  # a busy machine must not count as a slow server
     for name in ("CONNECT_SECONDS", "READ_SECONDS", "SLOW_SECONDS"):
         monkeypatch.setattr(remote, name, 600.0)
 

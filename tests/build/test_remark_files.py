@@ -1,4 +1,4 @@
-"""Remarks as artifacts: NAME.STAGE.remarks.json, told again by builds in which nothing has to run."""
+"""Remarks as artifacts: NAME.STAGE.remarks.json; builds print them again without running a stage."""
 
 import json
 import os

@@ -135,7 +135,7 @@ def published_message():
 
 
 def declared_message():
-    """The same as far as it is used, for machines without that package."""
+    """The fields of the same message that are used here, for machines without that package."""
     protobuf = pytest.importorskip("google.protobuf.descriptor_pb2")
     from google.protobuf import descriptor_pool, message_factory
 

@@ -39,7 +39,7 @@ def test_a_report_is_a_node_of_the_build(project):
     assert {stage["name"]: stage["outcome"] for stage in kernel["stages"]}["cubin"] == "ran"
     again = project.scons("report", "lineinfo=1", "emit-remarks=1", "emit=cubin")
     assert again.ran == [] and "REPORT" not in again.output
-    # A report is no part of a build that does not ask for it.
+    # A build without the option has no reports.
     assert "REPORT" not in project.scons("emit=cubin").output
 
 

@@ -43,7 +43,7 @@ def project(tmp_path, runtime):
 
 
 def begin(project: Project) -> None:
-    """Builds until the monitor vouches for everything."""
+    """Builds until the monitor vouches for all files."""
     until = time.monotonic() + 30
     while files := scons(project)[1]:
         assert time.monotonic() < until, (files, facts())

@@ -103,7 +103,7 @@ def test_every_way_of_saving_builds_what_changed_once(project, running):
     os.unlink(kernel + "~")
     project.write("kernels/k.mlir", module(axpy("first", operation="subf")))
     assert watching.until("k.mlir sm_90") == [f"kernels/k.mlir sm_90: {ALL}"]
-    # The same content again is nothing new, a new and a deleted kernel are.
+    # Saving the same content builds no kernel; a new and a deleted kernel are noticed.
     os.utime(kernel)
     project.write("kernels/new.mlir", module(axpy("new")))
     assert watching.until("new.mlir") == [f"kernels/new.mlir sm_90: {ALL}"]
@@ -162,7 +162,7 @@ env.TileWatch()
         "cat build/sm_90/O3/kernels/k/first.tileaa.mlir > all.txt", "what is made of the kernels is up to date",
     ]  # fmt: skip
     assert b"mulf" in project.read("all.txt")
-    # An error is said once, and by the watch.
+    # An error is printed once, by the watch.
     project.write("kernels/k.mlir", module(axpy("first").replace("iota", "iotta")))
     watching.until("failed")
     project.write("kernels/k.mlir", module(axpy("first")))
@@ -180,7 +180,7 @@ def test_a_command_line_that_cannot_be_used_is_refused(tmp_path, capsys, monkeyp
     assert capsys.readouterr().err == "error: nowhere is no folder\n"
     assert main(["sm=sm_12"]) == 2
     assert "accepted are sm_75" in capsys.readouterr().err
-    # Options and folders in any order; artifacts are no sources, and replace none.
+    # Options and folders in any order; artifacts are not sources, and replace none.
     (tmp_path / "k.mlir").write_text("text")
     (tmp_path / "link").symlink_to(".")
     for build in (".", "link", str(tmp_path)):

@@ -1,4 +1,4 @@
-"""Builds in bad weather: clocks that jump, sources saved while they are compiled, paths with anything in them."""
+"""Builds under adverse conditions: jumping clocks, sources saved while they are compiled, unusual paths."""
 
 import os
 import time
@@ -69,7 +69,7 @@ def test_an_edit_that_keeps_the_time_is_noticed_by_the_manifest(project):
     project.scons()
     kernel = project.path("kernels/k.mlir")
     status = os.stat(kernel)
-    time.sleep(2.1)  # until the file's age alone is no reason to look
+    time.sleep(2.1)  # until the file is so old that its age gives no reason to read it
     project.scons()
     with open(kernel, "r+") as file:
         text = file.read().replace("addf", "mulf")

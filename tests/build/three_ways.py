@@ -147,7 +147,7 @@ def differences(cases: Iterable[Case], folder: str) -> Iterator[str]:
                 if other is not None or library is not None:
                     yield f"{where}: {way} compiles what the library refuses, or the other way round"
                 continue
-            # A build keeps remarks by stage: the order in which it tells them is no part of its files.
+            # A build stores remarks by stage: the order in which it prints them is not in its files.
             same = other == library if other is command else _sorted(other) == _sorted(library)
             if not same:
                 yield f"{where}: {way} reports {_first_difference(other, library)}"

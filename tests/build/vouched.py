@@ -1,4 +1,4 @@
-"""Builds that tell which files they have looked at, and random edits of a project that the monitor vouches for."""
+"""Builds that list the files that they have read, and random edits of a project that the monitor vouches for."""
 
 from __future__ import annotations
 
@@ -66,6 +66,6 @@ class Vouched(Pair):
 
     def build(self) -> tuple[Build, Build]:
         if not any("@broken" in text for text in self.texts.values()):
-            #             # The second build uses the answer of the monitor about the first one.
+            # The second build uses the answer of the monitor about the first one.
             self.gated.scons("-q", *self.arguments, expect=None)
         return super().build()

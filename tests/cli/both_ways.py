@@ -1,4 +1,4 @@
-"""Commands as a user starts them, which ask the compile service or do not, in the place of calls in process."""
+"""Commands as a user starts them, with or without the compile service, instead of calls in this process."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ others = 0
 
 
 def command(program: str) -> list[str]:
-    """The words that start an installed command; TILEIRAS_SERVER in the environment says whether it asks the service.
+    """The words that start an installed command; TILEIRAS_SERVER in the environment selects the use of the service.
     """
     global started
     started += 1

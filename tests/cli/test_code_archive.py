@@ -111,7 +111,7 @@ def prepared(root: Path) -> subprocess.CompletedProcess[str]:
     "changes", [{"TILEIRAS_CACHE_DIR": "off"}, {"TILEIRAS_CACHE_MODE": "off"}, {"TILEIRAS_CACHE_MODE": "read-only"}]
 )
 def test_a_prepared_installation_compiles_no_module(tmp_path, copy, changes):
-    """Where nothing may be kept, as in containers."""
+    """In an environment such as a container, where no files may be stored."""
     changes = {"PYTHONDONTWRITEBYTECODE": "1", **changes}
     refused = prepared(copy)
     assert refused.returncode == 1 and refused.stderr.startswith(f"error: unable to write '{copy}")
@@ -202,7 +202,7 @@ def test_any_damaged_byte_makes_code_absent(small):
 
 
 def planted(small: Small) -> Path:
-    """An archive in which another program stands for a module."""
+    """An archive in which a module's entry has the code of another program."""
     file = small.fill()
     path = str(small.folder / "a.py")
     state = code_archive.file_state(path)

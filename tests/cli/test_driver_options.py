@@ -138,7 +138,7 @@ def test_remarks_are_printed_when_asked_for(kernel, capsys):
     ("kernel.warps-by-tiles", {"kernel.launch"}), ("agents.few-bytes", set()),
 ])  # fmt: skip
 def test_remarks_of_a_code_or_a_subject_are_printed(kernel, capsys, word, codes):
-    """A code names the choice or a reason behind it."""
+    """A code names the choice or one of its reasons."""
     assert compile(kernel, "--num-ctas=2", f"--remarks={word}") == 0
     assert set(re.findall(r"= code: (\S+?)[; ]", capsys.readouterr().err.replace("\n", " \n"))) == codes
     assert compile(kernel, "--num-ctas=2", f"--remarks-missed={word}") == 0

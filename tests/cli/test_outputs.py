@@ -61,7 +61,7 @@ def contents(folder) -> dict[str, bytes]:
     return {name: (folder / name).read_bytes() for name in sorted(os.listdir(folder)) if (folder / name).is_file()}
 
 
-# ---- an input is no output -------------------------------------------------------------------------------------------
+# ---- outputs never replace inputs ------------------------------------------------------------------------------------
 
 SPELLINGS = ("in", "./in", "sub/../in", "{folder}/in", "link", "hard", "far/in")
 

@@ -228,7 +228,7 @@ def test_the_command_prepares_the_library_that_is_found(device_library, monkeypa
     assert tileiras_cache.main(["prepare"]) == 0
     modules, path = capsys.readouterr().out.splitlines()
     assert modules.endswith(" modules compiled") and int(modules.split()[0]) > 300
-    monkeypatch.setattr(isolation, "call", None)  # nothing is asked of LLVM
+    monkeypatch.setattr(isolation, "call", None)  # no request reaches LLVM
     again = libdevice.find(store=bitcode_library.MemoryStore())
     assert path == again._prepared_path() and again.closure(["__nv_expf"]) == device_library.closure(["__nv_expf"])
 

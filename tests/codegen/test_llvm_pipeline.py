@@ -128,7 +128,7 @@ def test_shared_memory_of_a_known_size_changes_no_instruction(monkeypatch):
     """A tile launch defines it: the kernel is the only function of its module still."""
     import llvmlite.binding as llvm
 
-    monkeypatch.setattr(llvm.ModulePassManager, "run", None)  # nothing runs the passes of a module
+    monkeypatch.setattr(llvm.ModulePassManager, "run", None)  # the passes of a module cannot run
     found = []
     for definition in ("external addrspace(3) global [0 x i8]", "internal addrspace(3) global [512 x i8] undef"):
         text, _ = llvm_pipeline._compile(MODULE_HEADER + SHARED_SUM % definition, "sm_90", "+ptx78", 3, (), ())

@@ -39,7 +39,7 @@ print((importlib.resources.files("llvmlite") / "__init__.py").is_file())
 
 
 @pytest.mark.parametrize("change", [
-    "llvmlite_import._Place = str",  # a release that asks for something else of a path
+    "llvmlite_import._Place = str",  # a release that calls other methods of a path
     "llvmlite_import._Resources.files = None",
     "del llvmlite_import._Builder.__getattr__",
 ])  # fmt: skip

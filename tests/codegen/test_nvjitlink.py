@@ -1,4 +1,4 @@
-"""nvJitLink beside ptxas for every example: the same words, launches and spills; code and registers within bounds."""
+"""nvJitLink and ptxas on every example: equal messages, launches and spills; code and registers within bounds."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ REGISTERS = 0.75, 2.0
 """Bounds of the ratio of register counts: registers of code for a link are allocated otherwise."""
 
 RESERVED = 1024
-"""Bytes of shared memory that the system takes of each CTA (CUDA programming guide, compute capability 9.0), which
+"""Bytes of shared memory of each CTA that the system reserves (CUDA programming guide, compute capability 9.0), which
 nvJitLink counts in some kernels."""
 
 SAME = ("stack", "spill_stores", "spill_loads", "barriers", "dynamic_shared")
@@ -67,7 +67,7 @@ def assembled(name: str, assembler: str, ptx: bytes, gpu: str = "sm_90") -> tupl
 
 LANGUAGE, PARAMETER, REQUIRED_THREADS, CLUSTER, BLOCKS_ARE_CLUSTERS = 0x66, 0x17, 0x10, 0x3D, 0x5B
 LAUNCH = (LANGUAGE, PARAMETER, REQUIRED_THREADS, CLUSTER, BLOCKS_ARE_CLUSTERS)
-"""Attributes of `.nv.info.ENTRY` that say how a kernel is launched."""
+"""Attributes of `.nv.info.ENTRY` that determine the launch of a kernel."""
 
 TILE_IR = struct.pack("<I", 7)
 

@@ -1,4 +1,4 @@
-"""Cubins read back: every instruction that stands for an operation maps to that operation's line of the source."""
+"""Cubins read back: every instruction of an operation maps to that operation's line of the source."""
 
 import os
 import re
@@ -21,7 +21,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 TEXT = sorted(path.relative_to(EXAMPLES).as_posix() for path in EXAMPLES.rglob("*.mlir"))
 PYTHON = ["vector_add.py", "softmax.py", "matmul_f16.py"]
 
-# Machine instructions that stand for one operation, and how the text names it.
+# Machine instructions that implement one operation, and how the text names it.
 OPERATIONS = {
     "LDG": r"load_|atomic_",
     "LDGSTS": r"load_",

@@ -16,7 +16,7 @@ TEXT = sorted(path.relative_to(EXAMPLES).as_posix() for path in EXAMPLES.rglob("
 
 
 def lost(module):
-    """The names of operations without a location; a module that a stage makes stands for no operation."""
+    """The names of operations without a location, except modules: stages create them without a source."""
     return [op.name for op in module.walk() if isinstance(op.location, UnknownLoc) and op.name != "builtin.module"]
 
 

@@ -235,7 +235,7 @@ def patterns_that_undo_one_another(run):
 
 
 def reproducer(run):
-    """Its command runs the failing pass again, and says the same."""
+    """Its command runs the failing pass again, with the same message."""
     import shlex
 
     path = run.folder / "reproducer.mlir"
@@ -250,7 +250,7 @@ def reproducer(run):
 
 
 def half_an_assumption(run):
-    """Text cannot say it."""
+    """The text format cannot express it."""
     from tileiras.dialects.cuda_tile import DivByAttr
     from tileiras.ir import parse_module, verify
 

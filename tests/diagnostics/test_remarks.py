@@ -215,7 +215,7 @@ _ACCESS = re.compile(r"\b(ld\.global|st\.global|ld|st)([.\w]*?)(?:\.(v\d))?\.[bf
 
 
 def widths(ptx, instruction):
-    """Bytes of the accesses in a PTX text that an instruction of a remark may stand for."""
+    """Bytes of the accesses in a PTX text that can be the instruction of a remark."""
     if instruction == "cp.async":
         return {int(size) for size in re.findall(r"cp\.async\.c[ag]\.shared\.global \[[^]]*\], \[[^]]*\], (\d+)", ptx)}
     name = instruction.partition(".")[0]

@@ -162,7 +162,7 @@ def test_a_change_of_folders_ends_it(tree, edit):
 
 
 def test_a_root_in_the_place_of_which_there_is_another_ends_it(tree):
-    # Of a folder above the root there is no event.
+    # A folder above the root gives no events.
     above = tree.path.rename(tree.path.parent / (tree.path.name + "-moved"))
     (tree.path / "tree").mkdir(parents=True)
     assert tree.changed() is None

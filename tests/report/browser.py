@@ -19,7 +19,7 @@ NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chro
 FLAGS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update",
     "--disable-sync", "--no-first-run", "--disable-dev-shm-usage", "--remote-debugging-pipe",
-    # Every name and address is refused: a page that asks for anything gets an error in its console.
+    # All names and addresses are refused: a request of the page is an error in its console.
     "--host-resolver-rules=MAP * ~NOTFOUND", "--proxy-server=127.0.0.1:9",
 )  # fmt: skip
 

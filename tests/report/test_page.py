@@ -1,4 +1,4 @@
-"""Reports as files: HTML that asks for nothing, in which no text of a kernel is markup; Markdown, JSON, the command."""
+"""Reports as files: HTML without requests, in which no text of a kernel is markup; Markdown, JSON, the command."""
 
 from __future__ import annotations
 

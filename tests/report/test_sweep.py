@@ -142,7 +142,7 @@ PRODUCT = ["--gpu", "H200", "array:f16[128,128]=random(1)", "array:f16[128,128]=
 
 
 def test_constants_are_swept_with_a_grid_that_follows(tmp_path, capsys, monkeypatch):
-    """A candidate whose grid leaves a part of the product out is wrong, and one that the front end refuses says why."""
+    """A candidate whose grid omits a part of the product is wrong; a refused one has the front end's diagnostic."""
     shutil.copy(EXAMPLES / "matmul_f16.py", tmp_path / "matmul.py")
     monkeypatch.chdir(tmp_path)
     words = ["matmul.py", "--const", "TM=64,128,100", "--const", "TN=64", "--const", "TK=32", "-j", "1", *PRODUCT]
@@ -221,7 +221,7 @@ def test_builds_take_the_options_of_the_file_where_theirs_are_defaults(tmp_path)
     assert warps() == {8}
     assert warps(**{"num-warps": 2}) == {2}
     assert warps(**{"gpu-name": "sm_80"}) == {None}
-    # The same object each time: builds know options again by that.
+    # The same object each time: builds recognize options by identity.
     assert tuned.tuned(options(), str(source)) is tuned.tuned(options(), str(source))
 
 

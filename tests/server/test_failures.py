@@ -1,4 +1,4 @@
-"""In every case in which the service cannot be used the command does its work itself; nothing of either stays."""
+"""If the service cannot be used, the command does its work itself; neither leaves processes or files behind."""
 
 import os
 import shutil
@@ -19,7 +19,7 @@ PTX = ("k.mlir", "--gpu-name=sm_90", "--emit=ptx", "-o", "k.ptx")
 
 
 def works(service: Service, folder: Path) -> None:
-    """One command, which says nothing besides its product."""
+    """Runs one command, which prints no messages."""
     answer = service.run(PTX, folder)
     assert (answer.code, answer.output, answer.error) == (0, b"", b"")
     assert b".entry k" in answer.files["k.ptx"][1]
@@ -218,7 +218,7 @@ def slow(own_service, folder, ptxas):
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )  # fmt: skip
         until((folder / "started").exists, "it does not get that far")
-        #         # In that time the process that started ptxas has reported it to its helper, which ends it.
+        # In that time the process that started ptxas has reported it to its helper, which ends it.
         time.sleep(0.5)
         return process
 
@@ -324,8 +324,7 @@ def test_an_edited_module_is_another_service_at_once(edited_tree, folder):
 
 
 def test_a_service_that_is_busy_hears_later_that_it_is_edited(edited_tree, folder):
-    """The child has said both that it has a request and that the service is out of date, and ended, before the zygote
-    hears the first."""
+    """Before the zygote reads the first message, the child has sent two (a request, an outdated service), and ended."""
     service, edit = edited_tree
     first = service.facts()["pid"]
     edit()

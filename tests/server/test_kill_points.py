@@ -1,5 +1,5 @@
-"""A command that is killed leaves no temporary folder and nothing running, with the service and without, wherever in
-the assembler's work that happens."""
+"""A command that is killed at any point of the assembler's work leaves no temporary folder and no process, with the
+service and without."""
 
 import os
 import signal
@@ -26,7 +26,7 @@ def hook(event, arguments):
 
 sys.addaudithook(hook)
 """
-"""Kills the process that gets to a point first: an audit event, and a part of its first argument."""
+"""Kills the first process that reaches a point: an audit event, and a part of its first argument."""
 
 POINTS = {
     "before the folder is made": "os.mkdir temporary/tileiras-",

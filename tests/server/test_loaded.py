@@ -21,7 +21,7 @@ def package(tmp_path) -> Path:
     (root / "inner").mkdir(parents=True)
     for path in (root / "__init__.py", root / "a.py", root / "inner" / "b.py"):
         path.write_text("VALUE = 1\n")
-    time.sleep(0.02)  # of the same tick of its clock, a file system would not tell two writes from one
+    time.sleep(0.02)  # a file system does not distinguish two writes in the same tick of its clock
     return root
 
 

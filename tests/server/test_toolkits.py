@@ -163,7 +163,7 @@ def test_the_toolkit_that_the_client_names_is_asked(libraries, bare, folder, tmp
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("how", ["another file in its place", "written over", "with its old time"])
 def test_a_library_that_is_replaced_is_another_one(libraries, bare, folder, tmp_path_factory, how):
-    """The service has opened the first; with a store, no cubin of it stands for the second."""
+    """The service has opened the first library; a cubin that the store has for it is not used for the second."""
     root = toolkit(tmp_path_factory.mktemp("cuda"), libraries[71])
     place = root / "lib" / "libnvJitLink.so.13"
     bare.variables |= {"CUDA_HOME": str(root), "TILEIRAS_CACHE_DIR": str(tmp_path_factory.mktemp("store"))}
@@ -185,7 +185,7 @@ def test_a_library_that_is_replaced_is_another_one(libraries, bare, folder, tmp_
 
 
 def test_the_ptxas_that_the_client_names_is_asked(ptxas, bare, folder, tmp_path_factory):
-    """By PATH, where there are no wheels, and after another program has been put in its place."""
+    """The program is found by PATH, without wheels, and after another program has replaced it."""
     program = '#!/bin/sh\ntest "$1" = --version && echo "V13.{}" && exit\necho "ptxas warning : this is {}" >&2\n'
     folders = {}
     for number in (71, 72):

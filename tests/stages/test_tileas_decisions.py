@@ -66,7 +66,7 @@ def test_a_function_comes_to_each_state_by_the_pass_that_says_so(gpu):
         assert before <= after, item.name
         leaves = getattr(item, "leaves", "")
         if leaves and gpu != "sm_90" and State[leaves] in (State.SCHEDULED, State.ASYNCHRONOUS):
-            #             # Without dots of warpgroups the schedule is the last state that a decision can leave.
+            # Without dots of warpgroups the schedule is the last state that a decision can leave.
             assert after is State.ASYNCHRONOUS and LEFT_BY[State[leaves]] == item.name
             seen.append(State[leaves])
             continue
@@ -146,7 +146,7 @@ def test_a_pass_that_is_left_out_has_nothing_to_do(gpu, name, strategy):
 @pytest.mark.parametrize("name", ["layer_norm", "matmul_f16"])
 @pytest.mark.parametrize("gpu", ["sm_80", "sm_90"])
 def test_a_pass_that_adds_no_operations_adds_none(gpu, name):
-    """The stage does not look for names again behind a pass that says so (`adds_operations`)."""
+    """The stage does not name operations again after a pass that declares to add none (`adds_operations`)."""
     options = pipeline.stage("tileas").select(CompileOptions({"gpu-name": gpu, "tensor-maps": "host"}))
     module = tileiras.compile(BYTECODE / f"{name}.tileirbc", gpu_name=gpu, emit="tileaa").text
     module = parse_module(module, "k.mlir")

@@ -1,4 +1,4 @@
-"""The line that says how far long work is: on a terminal, gone at the end, nothing elsewhere."""
+"""The progress line of long work: drawn on terminals only, and removed at the end."""
 
 import io
 
