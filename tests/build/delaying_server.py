@@ -1,4 +1,4 @@
-"""A server of the HTTP cache protocol whose replies take a time to come, as over a long line, and which counts."""
+"""A server of the HTTP cache protocol that delays replies, as a distant one does, and counts requests."""
 
 from __future__ import annotations
 

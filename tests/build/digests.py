@@ -41,7 +41,7 @@ def tools() -> dict[str, str]:
 
 
 def examples() -> dict[str, str]:
-    """Path in `examples/` -> the target that it is compiled for."""
+    """Path in `examples/` -> the target for which it is compiled."""
     found = {}
     for name in discover.kernel_files(os.path.join(CHECKOUT, "examples")):
         path = os.path.join(CHECKOUT, "examples", name)
@@ -72,7 +72,7 @@ def whole(found: Mapping[str, str]) -> str:
 
 
 def read() -> tuple[dict[str, str], str]:
-    """The tools and the digest of the file."""
+    """The tools and the digest in the file."""
     with open(PATH, encoding="utf-8") as file:
         *with_tools, last = [line.rstrip("\n") for line in file if not line.startswith("#")]
     return dict(line.removeprefix("with ").split(": ", 1) for line in with_tools), last

@@ -93,7 +93,7 @@ def head(*headers: bytes, status: bytes = b"200 OK") -> bytes:
 
 
 def trickle(part: bytes, seconds: float = 0.02) -> Iterator[Part]:
-    """Something of a reply, again and again, always before a reader is tired of waiting for the next byte."""
+    """The same part, repeated before the reader's time limit for the next byte."""
     return itertools.chain.from_iterable(itertools.repeat((part, seconds)))
 
 

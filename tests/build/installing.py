@@ -36,7 +36,7 @@ def tree(folder: str) -> str:
 
 
 def installed(folder: str, *what: str) -> str:
-    """The folder of programs of an environment in which this is installed, besides the package's dependencies."""
+    """The folder of programs of an environment in which the package is installed, besides its dependencies."""
     empty = os.path.join(folder, "empty")
     run(sys.executable, "-m", "venv", "--without-pip", empty, cwd=folder)
     programs = os.path.join(empty, "bin")
@@ -50,7 +50,7 @@ def installed(folder: str, *what: str) -> str:
 
 
 def wheel(folder: str) -> str:
-    """The file of the wheel that is made from the tree."""
+    """The wheel file built from the tree."""
     run(*PIP, "wheel", "--no-deps", "--wheel-dir", folder, tree(folder), cwd=folder)
     (name,) = [name for name in os.listdir(folder) if name.endswith(".whl")]
     return os.path.join(folder, name)

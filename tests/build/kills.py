@@ -30,7 +30,7 @@ def die() -> None:
 
 
 def plant(kind: str, number: int) -> None:
-    """Has this process die at its `number`th write of a kind."""
+    """Kills this process at its `number`th write of a kind."""
     left = [number]
 
     def due() -> bool:

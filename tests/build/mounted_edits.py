@@ -45,7 +45,7 @@ class Mounted(Vouched):
         self.covered = False
 
     def write(self, name: str, text: str) -> None:
-        """Through the other folder, or not."""
+        """Writes through one of the two folders, chosen at random."""
         self.texts[name] = text
         self.full.write(f"kernels/{name}.mlir", text)
         place = self.random.choice((self.elsewhere, self.gated.path("kernels")))
@@ -66,7 +66,7 @@ class Mounted(Vouched):
             shutil.copy(f"{place}/sub/s.mlir", f"{place}/new/n.mlir")
 
     def mounted_over(self) -> None:
-        """Another file system covers a folder of kernels; a second time, it goes again."""
+        """A file system is mounted over a folder of kernels; the second call unmounts it."""
         for project in (self.gated, self.full):
             place = project.path("kernels/sub")
             if self.covered:
@@ -91,7 +91,7 @@ class Mounted(Vouched):
         self.texts[name] = self.full.read(f"kernels/{name}.mlir").decode()
 
     def overflow(self) -> None:
-        """More events than the system keeps for the monitor, one of them an edit."""
+        """More events than the system queues for the monitor, one of them an edit."""
         with open("/proc/sys/fs/inotify/max_queued_events", encoding="ascii") as file:
             most = int(file.read())
         monitor = facts().get("pid")

@@ -103,7 +103,7 @@ def test_the_description_of_a_checked_kernel_has_the_verdict(project):
 
 
 def test_kernels_as_they_were_are_checked_from_the_store(project):
-    """No stage is declared for them: source and options are those that were noted."""
+    """No stage is declared for these kernels: source and options are those of the manifest."""
     project.scons("ftz=1")
     first = project.scons("check=1", "ftz=1")
     assert "CHECK" in first.output and "LLVM" not in first.output
@@ -115,7 +115,7 @@ def test_kernels_as_they_were_are_checked_from_the_store(project):
 
 
 def test_verdicts_are_shared_and_go_with_their_kernel(project):
-    """Two files with one kernel have one verdict; that of a file that is gone is removed."""
+    """Two files with one kernel have one verdict; that of a removed file is deleted."""
     project.write("kernels/other.mlir", project.read("kernels/saxpy.mlir").decode())
     assert project.scons("check=1").output.count("check.json (cached)") == 1
     other = project.path("build/sm_90/O3/kernels/other")

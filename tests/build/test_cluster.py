@@ -90,7 +90,7 @@ def test_a_cluster_makes_what_one_process_makes(tmp_path, running, here):
 
 @pytest.mark.skipif(toolkit.find_program("ptxas") is None, reason="needs ptxas")
 def test_what_stages_are_given_besides_their_input_travels_with_it(tmp_path, running):
-    """The cubin stage wants NAME.json, made there or lying here."""
+    """The cubin stage reads NAME.json, which is built on the worker or is in the folder."""
     trees = []
     for name, words in (("here", []), ("there", [executor(running)])):
         tree = Project(tmp_path / name, store="off")

@@ -73,7 +73,7 @@ def test_the_example_is_built_lists_its_kernels_and_ends_well_without_a_gpu(tmp_
                 if not line.startswith("  ") and line.startswith(("c++", "g++"))]  # fmt: skip
 
     assert edit("// One pointer", "// A comment more.\n    // One pointer") == []
-    # Another image: the header stays, so that its includers do.
+    # Another image: the header stays, so files that include it are not rebuilt.
     assert edit("fma %a_tile, %xs, %ys", "fma %xs, %xs, %ys") == ["g++ build/kernels_images.o", "g++ build/app"]
 
 

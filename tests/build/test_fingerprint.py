@@ -177,7 +177,7 @@ def test_known_fingerprints_hold_until_a_source_file_changes(tmp_path, monkeypat
         file.write("# edited\n")
     edited = fingerprint(read=True)
     assert edited != first
-    # So young a file may be changed once more without a new time: it is read again.
+    # A file this recent may change again without a new time: it is read again.
     assert fingerprint(read=True) == edited
     os.utime(text, ns=(10**18, 10**18))
     assert fingerprint(read=True) == edited

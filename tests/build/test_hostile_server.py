@@ -130,7 +130,7 @@ def within(call, seconds: float = HANGS):
 
 
 def build(store: str, monkeypatch, said: list[str], **environment: str) -> dict[str, bytes]:
-    """The artifacts of a build of all that is cheap of the working directory, as the tool's steps make them."""
+    """The artifacts of a build of the working directory up to tileaa, which is fast; its steps are those of the tool."""
     for name in ("CACHE", "MODE", "SECONDS"):
         monkeypatch.delenv(f"TILEIRAS_REMOTE_{name}", raising=False)
     for name, value in environment.items():
@@ -466,7 +466,7 @@ def test_a_row_of_inputs_reads_nothing_that_it_may_not(filled, tree, expected, m
 
 
 def test_a_row_in_the_store_from_before_is_a_miss(tree, expected, monkeypatch, tmp_path):
-    """As a build that believed a server has left it."""
+    """The state that a build leaves if it trusts the server."""
     store = str(tmp_path / "poisoned")
     build(store, monkeypatch, [])
     opened = ArtifactStore(store, pytest.fail)

@@ -147,7 +147,7 @@ def test_no_test_imports_another_one():
 
 
 def test_modules_that_tests_import_by_bare_name_are_one_each():
-    """Of two folders with one name on the path of a whole run, the tests of the second would import the first's."""
+    """With two folders of one name in a run, tests of the second would import modules of the first."""
     places = collections.defaultdict(list)
     for path in imports_of_tests():
         places[path.stem].append(str(path.parent))

@@ -45,7 +45,7 @@ def test_every_set_of_options_removes_its_own(project):
     project.scons("num_warps=8")
     project.scons("ptx_version=8.7")
     project.scons()
-    # Artifacts of the first two are replaced, but for those that the later builds never came to.
+    # Artifacts of the first two builds are replaced, except those that the later builds did not reach.
     project.write("kernels/a.mlir", module(axpy("a"), axpy("a2", operation="mulf")))
     project.scons("num_warps=8", "emit=tileaa")
     project.write("kernels/a.mlir", module(axpy("a")))
@@ -175,7 +175,7 @@ def test_what_a_killed_build_made_is_found(project):
     project.scons()
     whole = project.artifacts()
     project.write("kernels/new.mlir", module(axpy("new")))
-    # Its end, with all that it notes there, does not come.
+    # The build is killed before its end, where it would record its artifacts.
     with open(project.path("SConstruct"), "a", encoding="utf-8") as file:
         file.write("import os, signal\n")
         file.write("env.AddPostAction('build/sm_90/O3/kernels/new/new.tileas.mlir', "

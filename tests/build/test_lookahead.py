@@ -60,7 +60,7 @@ def test_a_machine_without_anything_waits_once_for_each_wave(far, tmp_path, jobs
     assert (build.stages, build.errors, len(build.cached)) == ([], "", KERNELS * STAGES)
     assert reader.artifacts() == writer.artifacts()
     assert len(far.requests) == KERNELS * STAGES
-    # A wave is one of the stages; its connections are opened one after the other.
+    # A wave is one of the stages; its connections are opened one after another.
     assert STAGES <= far.round_trips <= STAGES + 2
 
 

@@ -24,7 +24,7 @@ def line(number: int, turn: int) -> Line:
 
 
 def state(path: Path | str) -> list[Line]:
-    """All that a reader finds; some rows as they are looked for alone as well."""
+    """All rows that a reader finds; some are also looked up alone."""
     file = ManifestFile(str(path))
     found = [Line(text, word) for text, word in zip(file.lines(), file.signatures(), strict=True)]
     for place, row in list(enumerate(found))[::13]:
@@ -43,7 +43,7 @@ def written(path: Path) -> list[Line]:
 
 
 def changed(rows: list[Line], path: Path, places: dict[int, Line]) -> list[Line]:
-    """The rows with others in their places, as a build notes them that has read the file anew."""
+    """Replaces rows as a build does that has just read the file; returns all rows."""
     file = ManifestFile(str(path))
     assert file.replace(places)
     return [places.get(place, row) for place, row in enumerate(rows)]

@@ -1,4 +1,4 @@
-"""Builds of a checkout on tmpfs that is edited through another mount, and over which things are mounted."""
+"""Builds of a checkout on tmpfs that is edited through another mount, and over which other file systems are mounted."""
 
 from __future__ import annotations
 

@@ -246,7 +246,7 @@ executable('app', 'main.cpp', kernels.process('twice.py'), dependencies: depende
 @HAS_MESON
 @pytest.mark.skipif(not discover.has_front_end(), reason="needs cuTile Python")
 def test_meson_follows_what_cutile_python_imports(folder):
-    """By the generator's depfile."""
+    """The dependencies come from the generator's depfile."""
     folder.write("meson.build", MESON)
     folder.write("sizes.py", "TILE = 128\n")
     folder.write("twice.py", PYTHON_SOURCE)

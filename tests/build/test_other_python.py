@@ -1,4 +1,4 @@
-"""Keys, artifacts and SCons' notes are the same under another version of Python."""
+"""Keys, artifacts and SCons' signatures are the same under another version of Python."""
 
 import glob
 import os

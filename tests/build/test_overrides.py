@@ -81,7 +81,7 @@ def test_an_edit_of_an_override_reruns_what_it_reaches(project):
     project.scons("overrides=fixed")
     text = open(path, encoding="utf-8").read()
     open(path, "w", encoding="utf-8").write("// a comment\n" + text)
-    # The artifact is printed as the stage prints its own: a comment stops there.
+    # The artifact is printed as by the stage: a comment has no effect on later stages.
     build = project.scons("overrides=fixed")
     assert "TILEAS" in build.output and build.ran == []
     os.unlink(path)

@@ -1,4 +1,4 @@
-"""A kernel is made again if and only if something that its modules have read is another one."""
+"""A kernel is exported again if and only if an input that its modules read has changed."""
 
 import os
 import random
@@ -41,7 +41,7 @@ def exports(monkeypatch):
 
 
 def enter(monkeypatch, world):
-    """Has this process be one that was started in the world."""
+    """Changes this process to the environment of one that was started in the world."""
     for name, value in world.env.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(sys, "path", [world.env["PYTHONPATH"], *(each for each in sys.path if "/lib" != each[-4:])])

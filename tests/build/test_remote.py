@@ -468,7 +468,7 @@ def test_uploads_hold_nobody_up(monkeypatch):
         for number in range(2 * remote.WAITING):
             writer.put(f"key {number}", b"value" * 1000)
         writer.close()
-        # The server never answers: who waited for an upload would wait until it has failed.
+        # The server never answers: a wait for an upload would last until its failure.
         assert writer._uploads.unfinished_tasks and writer.failure is None and said == []
 
 
@@ -498,7 +498,7 @@ def test_an_upload_that_is_cut_off_leaves_nothing(server):
 
 
 def count_connections(listening: socket.socket) -> int:
-    """How many have connected to a socket since it listens."""
+    """The number of connections to a socket since it began to listen."""
     listening.setblocking(False)
     found = 0
     while True:

@@ -33,7 +33,7 @@ def test_a_build_reads_and_writes_what_is_noted_of_the_kernels_it_looks_at(proje
     known = rows(project)
     assert {f"{ARTIFACTS}/a.*", f"{ARTIFACTS}/b.*"} <= set(known)
     assert "kernels" not in known and ARTIFACTS not in known
-    # Of the kernel that is clean, the row is not looked into; SCons warns of damaged ones that it reads.
+    # The row of the clean kernel is not read; SCons warns of damaged rows that it reads.
     known[f"{ARTIFACTS}/b.*"] = b"damaged"
     with open(project.path(".sconsign.dblite"), "wb") as file:
         pickle.dump(known, file)
@@ -93,7 +93,7 @@ def test_other_files_of_these_folders_are_built_when_their_sources_change(projec
 
 
 def test_a_source_of_the_same_size_and_time_is_compared_by_content(project):
-    # SCons' own note of a file that is older than two days is its digest, believed while its time is the same.
+    # SCons' own signature of a file that is older than two days is its digest, valid while the time is the same.
     source = project.path("kernels/a.mlir")
     os.utime(source, (10**9, 10**9))
     project.scons()

@@ -165,7 +165,7 @@ def test_four_builds_share_a_store_that_is_new(tmp_path, clean, limit):
     if limit == "5G":
         assert rebuilt(trees[0]).stages == []
     else:
-        # An empty database has pages as well, so that a limit this small is kept as far as it can be.
+        # An empty database has pages as well, so that a limit this small can only be kept approximately.
         assert statistics(trees[0].store)["bytes"] <= 8 * 100_000
 
 

@@ -204,7 +204,7 @@ atexit.register(lambda: print("DEFAULT", SCons.Defaults._default_env is not None
     project.write("kernels/k.mlir", "// one\n" + project.read("kernels/k.mlir").decode())
     first = project.scons()
     assert first.stages == ["read"] and "DEFAULT False" in first.output
-    # A cache that the default environment has is every environment's.
+    # A cache of the default environment applies to every environment.
     project.write("SConstruct", text.format(own='CacheDir("host_cache")'))
     project.write("kernels/k.mlir", "// a comment\n" + project.read("kernels/k.mlir").decode())
     second = project.scons()

@@ -107,7 +107,7 @@ def test_a_tree_that_has_other_kernels_is_listed(project, tmp_path, edit, stages
     shutil.rmtree(other.path("kernels"))
     shutil.copytree(project.path("kernels"), other.path("kernels"), symlinks=True)
     other.scons(TILEIRAS_SERVER="off")
-    if not os.path.exists(project.path("kernels/sub/SConstruct")):  # whose kernels have only been left out
+    if not os.path.exists(project.path("kernels/sub/SConstruct")):  # otherwise its kernels have only been left out
         assert project.artifacts() == other.artifacts()
     assert scons(project)[0] == []
 

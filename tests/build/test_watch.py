@@ -360,7 +360,7 @@ class Known:
 
 
 def pause(seconds: float, *states: str, paths: Sequence[str] = ("k.mlir",)) -> float:
-    """How long `settled` waits after events that are there at once."""
+    """The time that `settled` waits after events that are available at once."""
     events: Events = queue.SimpleQueue()
     for state in states:
         for path in paths:

@@ -134,7 +134,7 @@ def shared_memory(reported: Reported) -> dict[str, Any]:
 
 
 def differences(cases: Iterable[Case], folder: str) -> Iterator[str]:
-    """A line for each case in which one of the ways reports something else than the others."""
+    """A line for each case in which the three ways report different results."""
     cases = list(cases)
     built = of_builds(cases, os.path.join(folder, "tree"))
     for case in cases:

@@ -33,7 +33,7 @@ def looked(output: str) -> set[str]:
 
 
 class Vouched(Pair):
-    """The same where the monitor vouches for the project with the manifest; more ways to change a file."""
+    """The same pair under a monitor that vouches for project and manifest; more ways to change a file."""
 
     def other(self, project: Project) -> str:
         return project.path(f"kernels/{sorted(self.texts)[0]}.mlir")

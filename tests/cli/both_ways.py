@@ -46,7 +46,7 @@ def served(service: Service, program: str) -> Callable[[Sequence[str]], int]:
 
 
 def environment(service: Service) -> dict[str, str]:
-    """This process's, with that service."""
+    """The environment of this process, with that service."""
     return service.environment("auto", TILEIRAS_CACHE_DIR=os.environ["TILEIRAS_CACHE_DIR"])
 
 

@@ -454,7 +454,7 @@ def normalized(error: str) -> str:
 
 
 def answer(tool: str, line: str, folder: Path) -> dict:
-    """How a tool answers one command line in a folder with the inputs; the files that it leaves are removed."""
+    """The answer of a tool to one command line in a folder with the inputs; its output files are removed."""
     before = set(os.listdir(folder))
     done = subprocess.run(
         [tool, *shlex.split(line)], cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, check=False

@@ -1,4 +1,4 @@
-"""The kernel that tests of options compile, and the command that does so."""
+"""The kernel that tests of options compile, and the command that compiles it."""
 
 from invocations import KERNEL
 

@@ -1,4 +1,4 @@
-"""cuTile Python with our command in the place of the vendor's: it finds it, tries it, compiles, and reads errors."""
+"""cuTile Python with our command instead of the vendor's: it locates it, tests it, compiles, and reads errors."""
 
 import os
 import shlex
@@ -96,7 +96,7 @@ def test_the_front_end_finds_the_newest_version_and_exports_cubins(folder):
 
 
 def test_the_front_end_finds_the_line_of_an_error(folder):
-    # The front end rounds the quotient of unsigned numbers in a way that the language has for signed ones only.
+    # The front end rounds the quotient of unsigned numbers in a way that the language has only for signed ones.
     _, kind, place, code, *message = (folder / "said").read_text().splitlines()
     assert kind.endswith("CompilerExecutionError")
     line = 1 + KERNELS.split("\n").index("    ct.store(y, (ct.bid(0),), tile // 2)")

@@ -129,7 +129,7 @@ def test_what_watches_a_compilation_does_so_together_and_changes_nothing(kernel,
 
 @pytest.mark.in_process
 def test_what_watches_a_compilation_that_fails_says_where_and_what_was_left(kernel, capsys, monkeypatch):
-    """A pass that leaves something invalid: its snapshot, the verifier's words, the reproducer, and the times."""
+    """A pass that leaves invalid IR: its snapshot, the verifier's message, the reproducer, and the times."""
     from tileiras.passes.dce import DeadCodeElimination
 
     def leave_half_an_operation(self, op, context):

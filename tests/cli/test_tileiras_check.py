@@ -93,7 +93,7 @@ def test_files_for_ci_name_files_from_here(wrong, tmp_path, monkeypatch, capsys)
 
 
 def test_an_image_with_undescribed_hidden_parameters_is_unjudged(tmp_path, capsys):
-    """It is not wrong for that."""
+    """The kernel is unjudged and not reported as wrong."""
     source = str(Path(SAXPY).parent / "bytecode" / "softmax.tileirbc")
     text = tileiras.compile(source, gpu_name="sm_90").text
     head, body = text.split(".entry", 1)

@@ -1,4 +1,4 @@
-"""Kernels of LLVM IR that call one of NVVM's intrinsics each."""
+"""Kernels of LLVM IR, each with a call of one of NVVM's intrinsics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bitcode that a module brings along: `blobLinkedLib`."""
+"""Bitcode in a module: `blobLinkedLib`."""
 
 import json
 

@@ -72,7 +72,7 @@ def test_square_root_reflection_is_answered_by_the_module_that_links():
 
 
 def test_functions_of_kernels_ask_for_flushing_and_the_gpu_only(device_library):
-    """So the option `approx` changes operations and none of these."""
+    """So the option `approx` changes operations only."""
     rows = [rule for rule in vars(math).values() if isinstance(rule, math.Function)]
     assert math.exp in rows
     names = [name for row in rows for name in (row.f32, row.f64)] + ["__nv_powif", "__nv_powi"]
@@ -175,7 +175,7 @@ def test_missing_library_says_what_to_install(monkeypatch, tmp_path):
 
 @pytest.fixture
 def small_library(tmp_path, monkeypatch):
-    """Makes libraries of one file, for processes without a store; their form taken apart is in a folder of the test."""
+    """Makes libraries of one file, for processes without a store; their prepared form is in a folder of the test."""
     import llvmlite.binding as llvm
 
     path = tmp_path / "library.bc"

@@ -125,7 +125,7 @@ declare void @llvm.nvvm.barrier.cta.sync.aligned.all(i32)
 
 
 def test_shared_memory_of_a_known_size_changes_no_instruction(monkeypatch):
-    """A tile launch defines it: the kernel is the only function of its module still."""
+    """A tile launch defines the symbol: the kernel is still the only function of its module."""
     import llvmlite.binding as llvm
 
     monkeypatch.setattr(llvm.ModulePassManager, "run", None)  # the passes of a module cannot run
@@ -204,7 +204,7 @@ def test_a_forked_worker_starts_its_own_helper():
     assert os.waitpid(pid, 0)[1] == 0
     assert os.read(read, 2) == b"ok"
     os.close(read)
-    # The child's end has left ours alone.
+    # The child's end has not affected our helper.
     assert ".entry k" in llvm_pipeline.compile_to_ptx(STORE_ONE, processor("sm_80")).text
 
 

@@ -51,7 +51,7 @@ def test_accesses_map_to_their_own_lines(name, ptxas, tmp_path):
     assert rows
     seen = set()
     for row in rows:
-        # An instruction before the first position belongs to none.
+        # An instruction before the first position belongs to no position.
         if row.file:
             assert row.file == name and 1 <= row.line <= len(lines) and lines[row.line - 1].strip(), row
         wanted = OPERATIONS.get(row.instruction.partition(".")[0])

@@ -131,7 +131,7 @@ def no_fork(run):
     def refuse(*arguments, **named):
         raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
 
-    # Taking a system's last process away would take it from the tests, too.
+    # Ending a system's last process would end it for the tests, too.
     run.monkeypatch.setattr(child_process._Child, "__init__", refuse)
     return run.command(KERNEL, f"--ptxas={run.program('exit 0')}")
 
@@ -282,7 +282,7 @@ UNCUT = """cuda_tile.module @m {
   }
 }
 """
-"""A tile that is printed whole."""
+"""A tile that is printed completely."""
 
 PROVOCATIONS = {
     "the <shape> tile leaves each of N threads M elements": (

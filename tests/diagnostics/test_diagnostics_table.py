@@ -54,7 +54,7 @@ def test_it_is_said_with_its_exit_code(text, tmp_path, capsys, monkeypatch):
 
 
 def test_parameters_that_do_not_fit_are_said_before_the_compilation_fails(tmp_path, capsys, monkeypatch):
-    """40016 bytes, on a GPU that takes 32764 of them."""
+    """40016 bytes, on a GPU whose limit is 32764."""
     code, said = Run(tmp_path, capsys, monkeypatch).command(parameters(5002), gpu="sm_80")
     lines = said.splitlines()
     needed = "(40016 bytes required, max 32764 bytes allowed) in function k"

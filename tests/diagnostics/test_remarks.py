@@ -239,7 +239,7 @@ def test_what_is_said_to_be_chosen_stands_in_the_ptx(source, gpu, tmp_path):
         made = api.compile(source, gpu_name=gpu, entry=name, emit="ptx", emit_remarks=True)
         said = remarks_of(made.diagnostics)
         assert any(remark.arguments.get("Instruction") == "st.global" for remark in said)
-        # Of runs of fewer bytes LLVM may make wider ones, and a tile at an edge goes element by element.
+        # LLVM may merge shorter runs into wider accesses, and a tile at an edge is accessed element by element.
         for remark in said:
             instruction = remark.arguments.get("Instruction")
             if instruction in ("ld.global", "st.global", "cp.async"):

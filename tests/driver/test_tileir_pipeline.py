@@ -293,8 +293,8 @@ def test_the_trace_has_the_placement_of_loops(capsys, tmp_path):
     ],
 )
 def test_the_trace_has_the_cycles_of_loops_that_are_as_they_are_written(capsys, tmp_path, options, tracks):
-    """By the static model of a round: operations of a track do not begin before the one before, the second round is as
-    long as the first, and no product begins before the one before has ended."""
+    """By the static model of a round: each operation of a track begins after the previous one, the second round is as
+    long as the first, and each product begins after the end of the previous one."""
     source, file = tmp_path / "a.mlir", tmp_path / "trace.json"
     source.write_text(ATTENTION)
     code, _, errors = opt(

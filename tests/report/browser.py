@@ -35,7 +35,7 @@ os.execv(sys.argv[3], sys.argv[3:])
 
 
 def program() -> str | None:
-    """The path of a Chromium, None without one."""
+    """The path of a Chromium, or None."""
     return next((path for name in NAMES if (path := shutil.which(name)) is not None), None)
 
 

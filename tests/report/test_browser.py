@@ -1,4 +1,4 @@
-"""Reports in a browser without a network: no complaint, lines light up together, keys and layouts work."""
+"""Reports in a browser without a network: no errors, lines light up together, keys and layouts work."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_lines_are_reached_with_the_keyboard(chromium, folder, saxpy):
 
 
 def test_the_drawn_layout_is_the_compilers(chromium, folder, matmul):
-    """For every tile: the element that the page names for a place is where LinearLayout puts it."""
+    """For every tile: the element that the page names at a place is the one that LinearLayout puts there."""
     from tileiras.layout.linear_layout import LinearLayout
 
     opened(chromium, folder, matmul)

@@ -188,7 +188,7 @@ def test_passes_say_what_they_changed(matmul):
     from tileiras.stages import tileas
 
     changed = {each.name: each for each in kernel.passes}
-    # Behind the decisions agents are checked, which a rule may have chosen.
+    # After the decisions the agents are checked; a rule may have chosen them.
     names = [row.name for row in tileas.DECISIONS if not row.asked_by]
     assert [each.name for each in kernel.passes] == [*names, "tileaa-agent-verifier"]
     assert changed["tileas-unspecialized-pipeline"].operations["nv_tileas.async.commit_group"] > 0
@@ -227,7 +227,7 @@ def test_another_build_is_compared_figure_by_figure(matmul):
 
 
 def test_a_loop_that_has_nothing_to_run_ahead_is_no_obstacle():
-    """The compiler remarks on it all the same."""
+    """The compiler still emits the remark."""
     (kernel,) = collect.of_source(str(EXAMPLES / "kernels/conv2d.py"), options(), entries=["conv2d"]).kernels
     assert [choice for choice in kernel.choices if choice.category == "loop" and choice.kind == "missed"]
     assert [each for each in kernel.obstacles if each.kind == "loop"] == []

@@ -109,7 +109,7 @@ def test_markup_of_a_source_is_text(hostile):
     text = page(hostile)
 
     def kinds(elements):
-        """Counts elements by tag, except those of highlighting; the two added lines have more of them."""
+        """Counts elements by tag, without those of highlighting: the two added lines have some."""
         counts: dict[str, int] = {}
         for tag, attributes in elements.found:
             if tag not in ("i", "div", "rect", "title"):

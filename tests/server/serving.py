@@ -50,7 +50,7 @@ class Service:
         self.code = code
         self._python = [sys.executable, *options]
         self.variables: dict[str, str] = {}
-        """Of the environment of the service and of every command."""
+        """Additional variables of the service and of every command."""
 
     def environment(self, server: str = "auto", **changes: str) -> dict[str, str]:
         kept = {name: value for name, value in os.environ.items() if name != "TILEIRAS_REMOTE_CACHE"}
@@ -99,7 +99,7 @@ class Service:
 
     @functools.cached_property
     def _identity(self) -> bytes:
-        """Of its commands."""
+        """The identity that its commands send."""
         code = "import sys; from tileiras.server import protocol; sys.stdout.buffer.write(protocol.identity())"
         # Not where the tests were started: that may be a checkout, whose modules come first.
         done = subprocess.run(

@@ -53,7 +53,7 @@ def test_the_first_command_starts_the_service_and_idle_time_ends_it(own_service,
     works(own_service, folder)
     assert own_service.facts()["requests"] == before + 1
     own_service.stop()
-    # Longer than a command needs to start: one that finds no service starts another, which stays.
+    # Longer than the start of a command: one that finds no service starts another, which remains.
     own_service.start("--idle=5")
     works(own_service, folder)
     until(lambda: not processes(own_service.runtime), "the service does not end")
@@ -324,7 +324,7 @@ def test_an_edited_module_is_another_service_at_once(edited_tree, folder):
 
 
 def test_a_service_that_is_busy_hears_later_that_it_is_edited(edited_tree, folder):
-    """Before the zygote reads the first message, the child has sent two (a request, an outdated service), and ended."""
+    """The child reports a request and an outdated service, and ends, before the zygote reads the first report."""
     service, edit = edited_tree
     first = service.facts()["pid"]
     edit()
@@ -343,7 +343,7 @@ def test_a_service_that_is_busy_hears_later_that_it_is_edited(edited_tree, folde
 
 
 def test_starting_waits_for_the_service_that_another_process_loads(monkeypatch):
-    """The process that `start` has begun ends at once then, and is waited for once."""
+    """The process that `start` began then ends at once, and is waited for once."""
     from tileiras.server import client, command
 
     answers = iter([None] * 20 + [{}])

@@ -106,7 +106,7 @@ ptxas.assemble(".version 7.8\\n.target sm_80\\n.address_size 64\\n.visible .entr
 
 @pytest.mark.parametrize("point", POINTS)
 def test_no_folder_stays_of_a_process_that_only_assembles(hooked, place, point):
-    """One that needs no LLVM: the PTX was there."""
+    """A process without LLVM: the PTX exists already."""
     (place / "once").touch()
     environment = hooked.environment(
         KILL_POINT=POINTS[point], KILL_ONCE=str(place / "once"), TMPDIR=str(place / "temporary")

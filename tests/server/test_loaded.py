@@ -93,7 +93,7 @@ def test_memory_is_kept_in_huge_pages_as_it_was():
 
 
 def test_what_other_commands_need_is_not_loaded():
-    """In a process of its own: NumPy starts threads, and this one may have it."""
+    """Runs in a new process: this one may have loaded NumPy, which starts threads."""
     code = (
         "import sys\nfrom tileiras.server import loaded\nloaded.preload()\n"
         "print(*sorted(n for n in sys.modules if n == 'numpy' or n.startswith('tileiras.cli.tileiras')))"
@@ -121,7 +121,7 @@ print(code, called.count("disassemble"))
 
 
 def test_a_request_has_libdevice_of_the_service(tmp_path):
-    """Where no store keeps it, a process of its own takes the library apart, and a child of the service does not."""
+    """Without a store, a process of its own takes the library apart; a child of the service inherits the result."""
     if libdevice.find() is None:
         pytest.skip("no libdevice")
     (tmp_path / "k.mlir").write_text(KERNEL)

@@ -63,7 +63,7 @@ def test_recorded_command_lines_have_their_answers(ptxas, service, inputs):
 
 
 def test_llvm_s_end_is_told_as_without_the_service(service, folder):
-    """The request's process ends with LLVM, and the command does the work again."""
+    """The request's process ends with LLVM, and the command does its work again."""
     (folder / "bad.llvm.mlir").write_text(FATAL)
     found = both(service, ("bad.llvm.mlir", "--gpu-name=sm_80", "--emit=ptx"), folder)
     assert found.code == 5 and b"note: LLVM ended with SIGABRT" in found.error and found.files == {}
@@ -311,7 +311,7 @@ def test_what_a_request_takes_is_told(ptxas, service, folder):
 
 
 def test_the_answer_has_the_processor_time(service, folder):
-    """As a client hears it: exit code, and microseconds."""
+    """Exit code and microseconds, as sent to the client."""
     code = (
         "import sys\nfrom tileiras.server import client, protocol\nwhole = protocol.received\n"
         "def received(read):\n    kind, body = whole(read)\n"

@@ -1,4 +1,4 @@
-"""Who is at the other end of a connection, and processes that may have no sockets."""
+"""The user at the other end of a connection, and processes that may have no sockets."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ while True:
 @needs_root
 @pytest.mark.parametrize("user", [OTHER, 0])
 def test_a_process_of_another_user_gets_no_command(own_service, folder, user):
-    """It has a socket where the service's is, and greets as the service does; one of the same user hears it all."""
+    """It listens on the service's socket and greets alike; only a process of the same user gets the request."""
     process = script(own_service, LISTENER, str(user))
     try:
         assert process.stdout.readline() == "ready\n"

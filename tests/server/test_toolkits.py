@@ -129,14 +129,14 @@ def toolkit(folder: Path, library: Path) -> Path:
 
 
 def linked(answer: Answer) -> str:
-    """Which release of nvJitLink has made a cubin."""
+    """The release of nvJitLink that linked a cubin."""
     assert answer.code == 0 and answer.files["k.cubin"][1].startswith(b"\x7fELF"), answer.error
     (line,) = [line for line in answer.error.decode().splitlines() if "this is release" in line]
     return line.split()[-1]
 
 
 def both(service: Service, folder: Path, **environment: str) -> Answer:
-    """The answer of the service, when it is that of a command without it."""
+    """The answer of the service, which must equal that of a command without it."""
     before = service.facts()["requests"]
     served = service.run(WORDS, folder, environment=environment)
     assert service.facts()["requests"] == before + 1, "the service was not asked"
@@ -150,7 +150,7 @@ def test_the_wheels_nvjitlink_gives_one_answer(libraries, service, folder):
 
 
 def test_the_toolkit_that_the_client_names_is_asked(libraries, bare, folder, tmp_path_factory):
-    """Not that of the environment in which the service was started."""
+    """The toolkit of the service's own environment is not used."""
     roots = {number: toolkit(tmp_path_factory.mktemp(f"cuda{number}"), path) for number, path in libraries.items()}
     bare.variables["CUDA_HOME"] = str(roots[71])
     bare.start()

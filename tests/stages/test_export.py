@@ -216,7 +216,7 @@ def test_constant_shapes_divisibility_and_scalars_reach_the_bytecode(tree):
 
 
 def test_methods_of_the_front_end_are_placed_at_their_call(tmp_path):
-    """They are functions of its package, which the kernel's operations would else be from."""
+    """Otherwise the operations of the kernel would have locations in the front end, which defines these methods."""
     result, _ = run_export(tmp_path, METHODS)
     module = read_module(result.output)
     places = {op.name: list(positions_of(op.location)) for op in module.walk() if op.name.startswith("cuda_tile.")}

@@ -96,7 +96,7 @@ UNSTAGED = {"bytecode/matmul_f16.tileirbc": {"shared": 3}, "matmul_f32.mlir": {"
 
 
 def conversions(source: Path, gpu_name: str, **options) -> dict[str, int]:
-    """Kind of conversion -> how many in the nv_tileas form of the source."""
+    """Kind of conversion -> their number in the nv_tileas form of the source."""
     return counted(tileiras.compile(source, gpu_name=gpu_name, emit="tileas", **options).text, source.name)
 
 

@@ -128,7 +128,7 @@ BYTECODE = Path(__file__).parents[2] / "examples" / "bytecode"
 @pytest.mark.parametrize("name", ["vector_add", "softmax", "layer_norm", "matmul_f16"])
 @pytest.mark.parametrize("gpu", ["sm_80", "sm_90", "sm_100"])
 def test_a_pass_that_is_left_out_has_nothing_to_do(gpu, name, strategy):
-    """The stage leaves out passes by the names in the IR (`Place.triggers`); all of them make the same of it."""
+    """The stage omits passes by the operations in the IR (`Place.triggers`); running all of them gives the same IR."""
     given = {"gpu-name": gpu, "pipeline-strategy": strategy, "tensor-maps": "host", "emit-remarks": True}
     options = pipeline.stage("tileas").select(CompileOptions(given))
     text = tileiras.compile(BYTECODE / f"{name}.tileirbc", gpu_name=gpu, emit="tileaa").text
