@@ -130,7 +130,7 @@ def within(call, seconds: float = HANGS):
 
 
 def build(store: str, monkeypatch, said: list[str], **environment: str) -> dict[str, bytes]:
-    """The artifacts of a build of the working directory up to tileaa, which is fast; its steps are those of the tool."""
+    """The artifacts of a build of the working directory up to tileaa, a fast part; the steps are those of the tool."""
     for name in ("CACHE", "MODE", "SECONDS"):
         monkeypatch.delenv(f"TILEIRAS_REMOTE_{name}", raising=False)
     for name, value in environment.items():

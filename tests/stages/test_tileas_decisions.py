@@ -66,7 +66,7 @@ def test_a_function_comes_to_each_state_by_the_pass_that_says_so(gpu):
         assert before <= after, item.name
         leaves = getattr(item, "leaves", "")
         if leaves and gpu != "sm_90" and State[leaves] in (State.SCHEDULED, State.ASYNCHRONOUS):
-            # Without dots of warpgroups the schedule is the last state that a decision can leave.
+            # Without dots of warpgroups, scheduling leaves the function in the state ASYNCHRONOUS already.
             assert after is State.ASYNCHRONOUS and LEFT_BY[State[leaves]] == item.name
             seen.append(State[leaves])
             continue
