@@ -15,7 +15,7 @@ def no_service(monkeypatch):
 
 @pytest.fixture
 def runtime(no_service, tmp_path_factory, monkeypatch):
-    """A runtime directory of this test's own, whose monitor is stopped at its end."""
+    """A runtime directory for one test; its monitor is stopped at the end."""
     folder = tmp_path_factory.mktemp("run")
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder))
     monkeypatch.setenv("TILEIRAS_SERVER", "auto")

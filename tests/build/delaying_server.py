@@ -1,4 +1,4 @@
-"""A server of the HTTP cache protocol whose replies take a time to come, as over a long line, and which counts."""
+"""A server of the HTTP cache protocol that delays replies, as a distant one does, and counts requests."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import time
 
 
 class DelayingServer:
-    """Answers every request `latency` seconds after it has come, however many are on their way.
+    """Answers each request `latency` seconds after its arrival, also if many are on their way.
 
-    `closes_after` is how many replies a connection gets.  `round_trips` counts the times that somebody waits: from the
-    first request on its way until none is.
+    `closes_after` is the number of replies of a connection.  `round_trips` counts the times that a client waits: from
+    the first request on its way until the last reply.
     """
 
     def __init__(self, latency: float, closes_after: int = 0) -> None:

@@ -1,8 +1,8 @@
-"""The digest of the PTX of all examples together, as one process makes it; as a program, writes `digest.txt`.
+"""The digest of the PTX of all examples together, as one process compiles it; as a program, writes `digest.txt`.
 
     python tests/build/digests.py [--each]
 
-To be run after a change of the generated code; `tests/goldens` shows what such a change looks like.  `--each` prints a
+To be run after a change of the generated code; `tests/goldens` shows the effect of such a change.  `--each` prints a
 digest for every kernel instead: the outputs in two checkouts tell which kernels differ.
 """
 
@@ -27,7 +27,7 @@ HEAD = "# sha256 of the PTX of all examples: python tests/build/digests.py\n"
 
 
 def tools() -> dict[str, str]:
-    """What decides about the bytes besides this package, by stage."""
+    """The tools, besides this package, that determine the bytes, by stage."""
     import importlib
 
     found = {}
@@ -41,7 +41,7 @@ def tools() -> dict[str, str]:
 
 
 def examples() -> dict[str, str]:
-    """Path in `examples/` -> the target that it is compiled for."""
+    """Path in `examples/` -> the target for which it is compiled."""
     found = {}
     for name in discover.kernel_files(os.path.join(CHECKOUT, "examples")):
         path = os.path.join(CHECKOUT, "examples", name)
@@ -72,7 +72,7 @@ def whole(found: Mapping[str, str]) -> str:
 
 
 def read() -> tuple[dict[str, str], str]:
-    """The tools and the digest of the file."""
+    """The tools and the digest in the file."""
     with open(PATH, encoding="utf-8") as file:
         *with_tools, last = [line.rstrip("\n") for line in file if not line.startswith("#")]
     return dict(line.removeprefix("with ").split(": ", 1) for line in with_tools), last

@@ -1,4 +1,4 @@
-"""A server of the HTTP cache protocol that keeps what it is given and then answers as a test says."""
+"""A server of the HTTP cache protocol that stores uploads and then answers as a test specifies."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ Part = bytes | float
 
 
 class HostileServer:
-    """Answers `GET` by `wire`, where it is set, with parts for the socket; else with what `change` makes of a file.
+    """Answers `GET` with the parts that `wire` gives, if it is set; else with the result of `change` for a file.
 
-    A connection is closed where `wire` comes to an end, unless `keeps` is set.
+    A connection is closed at the end of `wire`, unless `keeps` is set.
     """
 
     def __init__(self) -> None:
@@ -93,7 +93,7 @@ def head(*headers: bytes, status: bytes = b"200 OK") -> bytes:
 
 
 def trickle(part: bytes, seconds: float = 0.02) -> Iterator[Part]:
-    """Something of a reply, again and again, always before a reader is tired of waiting for the next byte."""
+    """The same part, repeated before the reader's time limit for the next byte."""
     return itertools.chain.from_iterable(itertools.repeat((part, seconds)))
 
 
@@ -156,4 +156,4 @@ WIRE: dict[str, Callable[[], Iterable[Part]]] = {
     "a page": parts(reply(b"<html>" + b" " * 70_000)),
     "nothing in it": parts(reply(b"")),
 }
-"""Replies by what is wrong with them."""
+"""Error -> the reply that has it."""

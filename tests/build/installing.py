@@ -24,7 +24,7 @@ PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet")
 
 
 def tree(folder: str) -> str:
-    """What an installation is made from, copied: building writes beside it."""
+    """A copy of the source tree of an installation: building writes beside its sources."""
     copied = os.path.join(folder, "tree")
     shutil.copytree(
         os.path.join(CHECKOUT, "tileiras"), os.path.join(copied, "tileiras"),
@@ -36,21 +36,21 @@ def tree(folder: str) -> str:
 
 
 def installed(folder: str, *what: str) -> str:
-    """The folder of programs of an environment in which this is installed, besides the package's dependencies."""
+    """The folder of programs of an environment in which the package is installed, besides its dependencies."""
     empty = os.path.join(folder, "empty")
     run(sys.executable, "-m", "venv", "--without-pip", empty, cwd=folder)
     programs = os.path.join(empty, "bin")
     python = os.path.join(programs, "python")
     own = run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", cwd=folder).strip()
     run(*PIP, "--python", python, "install", "--no-deps", *what, cwd=folder)
-    # The dependencies are those of the environment that runs the tests; what stands in our own comes first.
+    # The dependencies are those of the environment that runs the tests; packages of our own environment come first.
     with open(os.path.join(own, "dependencies.pth"), "w") as file:
         file.write(sysconfig.get_path("purelib") + "\n" + sysconfig.get_path("platlib") + "\n")
     return programs
 
 
 def wheel(folder: str) -> str:
-    """The file of the wheel that is made from the tree."""
+    """The wheel file built from the tree."""
     run(*PIP, "wheel", "--no-deps", "--wheel-dir", folder, tree(folder), cwd=folder)
     (name,) = [name for name in os.listdir(folder) if name.endswith(".whl")]
     return os.path.join(folder, name)

@@ -4,9 +4,8 @@
 
 One process loads SCons and the compiler and forks for every build.  A build is killed with SIGKILL at a random time
 from outside, or by itself at a random one of its writes: with a half of a file written, before a file gets its name,
-or inside a transaction of the store.  The next build is let run to its end, and what lies in the build directory then
-is compared with what a build from nothing makes.  Prints a line of JSON per build,
-also for one that ended before its time came.
+or inside a transaction of the store.  The next build runs to its end, and its build directory is compared with that of
+a build from nothing.  Prints a line of JSON per build, also for a build that ended before the kill.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ def die() -> None:
 
 
 def plant(kind: str, number: int) -> None:
-    """Has this process die at its `number`th write of a kind."""
+    """Kills this process at its `number`th write of a kind."""
     left = [number]
 
     def due() -> bool:
@@ -46,7 +45,7 @@ def plant(kind: str, number: int) -> None:
         def open_dying(path, mode="r", *arguments, **keywords):
             file = whole(path, mode, *arguments, **keywords)
             if ("w" in mode or "x" in mode) and "b" in mode and due():
-                # Of whatever it is that is written here, the store's own files included.
+                # Applies to every file that is written here, the store's own files included.
                 file.write(b"x" * 100)
                 file.flush()
                 die()
@@ -138,7 +137,7 @@ def main(folder: str, count: int, seed: int) -> None:
             os.environ["TILEIRAS_CACHE_DIR"] = project.store
             expected[operation] = clean.artifacts()
         os.chdir(project.folder)
-        # What a build starts from: nothing, nothing but the store, or the last build.
+        # A build starts from nothing, from the store alone, or from the last build.
         start = chance.choice(("nothing", "nothing", "store", "build"))
         if start != "build":
             shutil.rmtree("build", ignore_errors=True)

@@ -1,4 +1,4 @@
-"""The monitor of builds, as tests look at it."""
+"""The monitor of builds, as seen by tests."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@
     python mounted_edits.py FOLDER SEED
 
 FOLDER becomes a tmpfs.  The project is built with the monitor, its twin as a whole graph.  Prints a line of JSON per
-build: the edit before it, what both have run, and whether they have made the same.
+build: the edit before it, the stages that both ran, and whether their artifacts are the same.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Mounted(Vouched):
         self.covered = False
 
     def write(self, name: str, text: str) -> None:
-        """Through the other folder, or not."""
+        """Writes through one of the two folders, chosen at random."""
         self.texts[name] = text
         self.full.write(f"kernels/{name}.mlir", text)
         place = self.random.choice((self.elsewhere, self.gated.path("kernels")))
@@ -66,7 +66,7 @@ class Mounted(Vouched):
             shutil.copy(f"{place}/sub/s.mlir", f"{place}/new/n.mlir")
 
     def mounted_over(self) -> None:
-        """Another file system covers a folder of kernels; a second time, it goes again."""
+        """A file system is mounted over a folder of kernels; the second call unmounts it."""
         for project in (self.gated, self.full):
             place = project.path("kernels/sub")
             if self.covered:
@@ -77,7 +77,7 @@ class Mounted(Vouched):
         self.covered = not self.covered
 
     def file_mounted_over(self) -> None:
-        """A file covers a kernel of the same size, and goes again behind the next build."""
+        """A file is mounted over a kernel of the same size, and unmounted after the next build."""
         name = sorted(self.texts)[0]
         self.texts[name] = module(axpy(name, operation="subf"))
         for project in (self.gated, self.full):
@@ -91,7 +91,7 @@ class Mounted(Vouched):
         self.texts[name] = self.full.read(f"kernels/{name}.mlir").decode()
 
     def overflow(self) -> None:
-        """More events than the system keeps for the monitor, one of them an edit."""
+        """More events than the system queues for the monitor, one of them an edit."""
         with open("/proc/sys/fs/inotify/max_queued_events", encoding="ascii") as file:
             most = int(file.read())
         monitor = facts().get("pid")
@@ -121,7 +121,7 @@ def main(folder: Path, seed: int) -> None:
     pair = Mounted(folder, seed)
     edits = list(EDITS)
     pair.random.shuffle(edits)
-    # A file that is covered cannot be replaced: what covers it goes before anything else happens.
+    # A covered file cannot be replaced: it is uncovered before any other edit.
     at = pair.random.randrange(len(edits))
     edits[at:at] = [Mounted.mounted_over, Mounted.file_mounted_over, Mounted.file_uncovered, Mounted.mounted_over]
     for edit in [Pair.no_edit, Pair.no_edit, *edits, Pair.no_edit]:
@@ -132,7 +132,7 @@ def main(folder: Path, seed: int) -> None:
             "same": pair.gated.artifacts() == pair.full.artifacts(), "looked": sorted(looked(gated.output)),
             "covered": pair.covered,
         }), flush=True)  # fmt: skip
-    # Where nothing is mounted below it, the monitor vouches again.
+    # Once no file is mounted below it, the monitor vouches again.
     for _ in range(20):
         found = looked(Project.scons(pair.gated, *pair.arguments).output)
         if not found:

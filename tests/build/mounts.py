@@ -1,4 +1,4 @@
-"""Builds where what the artifact store lies on is mounted in another way."""
+"""Builds in which the file system of the artifact store is mounted in another way."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from project import Project
 
 
 def mounted(tree: Project, mount: str, *arguments: str) -> tuple[int, str]:
-    """Runs scons where `mount` (a shell command) has changed what the store lies on; exit code and errors."""
+    """Runs scons after `mount` (a shell command) has remounted the file system of the store; exit code and errors."""
     scons = " ".join(["exec", f'"{sys.executable}"', "-m", "SCons", *arguments])
     done = subprocess.run(
         ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", f"{mount} && {scons}"],

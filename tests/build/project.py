@@ -1,4 +1,4 @@
-"""A throw-away project for build tests: kernels, an SConstruct, a store, and the compiler as this checkout has it."""
+"""A temporary project for build tests: kernels, an SConstruct, a store, and the compiler of this checkout."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tileiras.build.store import MEMO
 CHECKOUT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 IMPORTS = os.path.join(CHECKOUT, ".pytest_cache", MEMO)
-"""The imports of this checkout's modules by content, as stores keep them: each new store would parse all."""
+"""The imports of this checkout's modules by content, in the form of a store: a new store would parse all modules."""
 
 SCONSTRUCT = """\
 import os
@@ -29,7 +29,7 @@ _STAGE = re.compile(r"^  (EXPORT|READ|TILEAA|TILEAS|LLVM|PTX|CUBIN) +(\S+)( \(ca
 
 
 class Build(NamedTuple):
-    """What one run of scons did."""
+    """The results of one run of scons."""
 
     code: int
     output: str
@@ -47,7 +47,7 @@ class Build(NamedTuple):
 
     @property
     def cached(self) -> list[str]:
-        """The names of the stages that the store answered for, in order."""
+        """The names of the stages served from the store, in order."""
         return [m[1].lower() for m in _STAGE.finditer(self.output) if m[3]]
 
 
@@ -89,7 +89,7 @@ class Project:
         shutil.rmtree(self.path("build"))
 
     def scons(self, *arguments: str, expect: int | None = 0, **environment: str) -> Build:
-        """Runs scons; asserts its exit code, unless any will do."""
+        """Runs scons; checks its exit code unless `expect` is None."""
         store = environment.setdefault("TILEIRAS_CACHE_DIR", self.store)
         if store != self.store:
             begin_with_imports(store)
@@ -108,7 +108,7 @@ class Project:
         return build
 
     def copy_compiler(self) -> str:
-        """Gives this project a compiler of its own, to be edited; returns the folder that holds the package."""
+        """Gives this project its own compiler, which may be edited; returns the folder that holds the package."""
         self.compiler = self.path("compiler")
         # With its bytecode, which is valid for copies as well: they have the times of the originals.
         shutil.copytree(os.path.join(CHECKOUT, "tileiras"), os.path.join(self.compiler, "tileiras"))

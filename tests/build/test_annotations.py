@@ -1,4 +1,4 @@
-"""Parameters say what they take: few are `Any` or have no annotation."""
+"""Parameters are annotated with their types: few are `Any` or have no annotation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is wrong with a source, an option or the machine is one located diagnostic; other kernels still build."""
+"""Each mistake in a source, an option or the machine is one located diagnostic; other kernels still build."""
 
 import os
 

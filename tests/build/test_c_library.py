@@ -48,7 +48,7 @@ def example(tmp_path_factory):
 
 
 class Library:
-    """The C functions, and what they said."""
+    """The C functions, and the messages that they gave to their handler."""
 
     def __init__(self, path: str) -> None:
         self.functions = ctypes.CDLL(path)
@@ -76,7 +76,7 @@ def library(example):
 def test_the_example_compiles_a_file(ptxas, example, tmp_path):
     (tmp_path / "k.mlir").write_bytes(TEXT)
     words = [example / "compile", "k.mlir", "90", "k.cubin", "2"]
-    # Its Python is the one that built it, whatever the environment has.
+    # Its Python is the one that built it, in any environment.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
@@ -166,7 +166,7 @@ assert library.said[-1] == "error: program has not been compiled"
 
 
 def run_alone(script: str, example) -> subprocess.CompletedProcess[str]:
-    """Runs a script in a process of its own, which may come to any end."""
+    """Runs a script in a process of its own, which may end in any way."""
     words = [sys.executable, "-c", script, os.path.dirname(__file__), CHECKOUT, str(example / "libtileiras.so")]
     return subprocess.run(words, capture_output=True, text=True, check=False, timeout=300)
 

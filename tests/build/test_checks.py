@@ -1,4 +1,4 @@
-"""Verdicts as nodes of a build: what they follow from, and that code which is not right fails it."""
+"""Verdicts as nodes of a build: their inputs, and a build with wrong code fails."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_edited_ptx_that_is_wrong_fails_the_build(project):
 
 
 def test_what_is_wrong_is_told_at_the_line_as_it_is_now(project):
-    """Also of a verdict that the store has: a comment checks nothing again, and moves the line."""
+    """Also for a verdict from the store: an added comment moves the line without another check."""
     project.scons()
     project.write("fixed/saxpy.sm_90.ptx", project.read(f"{NAME}.ptx").decode().replace("fma.rn", "fma.rz"))
     failed = project.scons("check=1", "overrides=fixed", "-j2", expect=2)
@@ -103,7 +103,7 @@ def test_the_description_of_a_checked_kernel_has_the_verdict(project):
 
 
 def test_kernels_as_they_were_are_checked_from_the_store(project):
-    """No stage is declared for them: source and options are those that were noted."""
+    """No stage is declared for these kernels: source and options are those of the manifest."""
     project.scons("ftz=1")
     first = project.scons("check=1", "ftz=1")
     assert "CHECK" in first.output and "LLVM" not in first.output
@@ -115,7 +115,7 @@ def test_kernels_as_they_were_are_checked_from_the_store(project):
 
 
 def test_verdicts_are_shared_and_go_with_their_kernel(project):
-    """Two files with one kernel have one verdict; that of a file that is gone is removed."""
+    """Two files with one kernel have one verdict; that of a removed file is deleted."""
     project.write("kernels/other.mlir", project.read("kernels/saxpy.mlir").decode())
     assert project.scons("check=1").output.count("check.json (cached)") == 1
     other = project.path("build/sm_90/O3/kernels/other")
@@ -126,7 +126,7 @@ def test_verdicts_are_shared_and_go_with_their_kernel(project):
 
 
 def test_the_checkers_code_is_in_the_key_of_checks_alone():
-    """Nor is the compiler's in it: what an edit there changes is the PTX."""
+    """The compiler's code is not in that key either: an edit there takes effect through the PTX."""
     code = CodeBase()
     checker = set(code.closure(stage_roots(pipeline.CHECK))[0])
     parts = {module.name for module in pkgutil.walk_packages(emulator.__path__, "tileiras.sim.emulator.")}

@@ -42,7 +42,7 @@ def project(folder, **keywords) -> Project:
 
 
 def local_cluster(folder, monkeypatch, *, workers: int = 2, site: str = "") -> "distributed.LocalCluster":
-    """Workers in a folder without anything of the build; `site` is Python that each runs when it starts."""
+    """Workers in a folder without files of the build; `site` is Python that each runs when it starts."""
     folder.mkdir()
     (folder / "sitecustomize.py").write_text(site)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(folder), CHECKOUT]))
@@ -67,7 +67,7 @@ def running(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def here(tmp_path_factory):
-    """What one process makes."""
+    """A project built by one process, and its build."""
     tree = project(tmp_path_factory.mktemp("here"))
     return tree, tree.scons()
 
@@ -79,18 +79,18 @@ def test_a_cluster_makes_what_one_process_makes(tmp_path, running, here):
     assert (sorted(build.ran), build.errors) == (sorted(first.ran), "")
     assert tree.artifacts() == alone.artifacts()
     assert tree.scons(executor(running), "tile_full=1").stages == []
-    # What came is in the store, with what it took.
+    # The results of the workers are in the store, with their inputs.
     tree.delete_build()
     again = tree.scons()
     assert again.stages == [] and len(again.cached) == len(build.ran)
-    # Stages whose outcome is what lies there end the chain.
+    # The chain ends at a stage whose result is in the build directory already.
     tree.write("kernels/one.mlir", "// a comment\n" + KERNELS["one"])
     assert tree.scons(executor(running)).ran == ["read one.cuda_tile.mlir"]
 
 
 @pytest.mark.skipif(toolkit.find_program("ptxas") is None, reason="needs ptxas")
 def test_what_stages_are_given_besides_their_input_travels_with_it(tmp_path, running):
-    """The cubin stage wants NAME.json, made there or lying here."""
+    """The cubin stage reads NAME.json, which is built on the worker or is in the folder."""
     trees = []
     for name, words in (("here", []), ("there", [executor(running)])):
         tree = Project(tmp_path / name, store="off")

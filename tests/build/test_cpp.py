@@ -39,7 +39,7 @@ def scons(folder, store: str, *arguments: str) -> str:
 
 @pytest.fixture(scope="module")
 def stand_in(tmp_path_factory):
-    """A folder with a libcuda.so.1 that runs nothing; its device is an 8.9."""
+    """A folder with a libcuda.so.1 that runs no kernels; its device has compute capability 8.9."""
     folder = tmp_path_factory.mktemp("driver")
     source = os.path.join(CHECKOUT, "tests", "runtime", "driver_stand_in.c")
     subprocess.run(["cc", "-shared", "-fPIC", "-o", str(folder / "libcuda.so.1"), source], check=True)
@@ -73,7 +73,7 @@ def test_the_example_is_built_lists_its_kernels_and_ends_well_without_a_gpu(tmp_
                 if not line.startswith("  ") and line.startswith(("c++", "g++"))]  # fmt: skip
 
     assert edit("// One pointer", "// A comment more.\n    // One pointer") == []
-    # Another image: the header stays, so that its includers do.
+    # Another image: the header stays, so files that include it are not rebuilt.
     assert edit("fma %a_tile, %xs, %ys", "fma %xs, %xs, %ys") == ["g++ build/kernels_images.o", "g++ build/app"]
 
 
@@ -125,7 +125,7 @@ env.Default(env.Program("app", ["main.cpp", env.TileLibrary("tiles", sources, sm
     assert declared["matmul_grouped"].startswith("std::int64_t *lefts, std::int32_t lefts_length, ")
     sizes = ", ".join(f"std::int32_t grid_{word}" for word in ("size0", "size1", "stride0", "stride1"))
     assert declared["words"] == f"float *grid_, {sizes}, float pair_1, float scale"
-    # The names are part of the header, and of nothing else.
+    # The names are part of the header only.
     source = project.read("kernels/words.py").decode()
     project.write("kernels/words.py", source.replace("scale", "times"))
     said = project.scons().output
@@ -333,7 +333,7 @@ def test_the_first_example_of_the_page_is_built_without_a_warning(tmp_path, stor
 
 
 def public_declarations(text: str) -> dict[str, bool]:
-    """The names that a header declares outside of `detail`, and whether a comment stands before each."""
+    """The names that a header declares outside of `detail`, and whether each follows a comment."""
     introduced = r"(?:extern|inline|struct|enum|using|template)\b"
     declaration = re.compile(introduced + r"(?:[^=({:;]|::)*?(\w+)(?:\[\])?\s*(?=[=({;]|:[^:])")
     found: dict[str, bool] = {}

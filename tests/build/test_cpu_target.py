@@ -1,4 +1,4 @@
-"""Kernels for the CPU in a build, beside those for a GPU."""
+"""Kernels for the CPU in a build that also has kernels for a GPU."""
 
 import pytest
 from project import Project, axpy, module

@@ -1,4 +1,4 @@
-"""Artifacts that are damaged or edited are rebuilt, with a line that says so, and no source is blamed for them."""
+"""Artifacts that are damaged or edited are rebuilt with a warning, and not reported as errors of their sources."""
 
 import os
 import shutil
@@ -48,7 +48,7 @@ def test_every_kind_of_artifact_is_repaired(project, damage, mode):
         damage(project.path(f"build/{name}"))
     said = project.scons(TILEIRAS_CACHE_MODE=mode)
     assert project.artifacts() == whole
-    # A line for each stage, and none about the source; entries that are whole stay.
+    # A line for each stage, and none about the source; undamaged entries stay.
     assert said.output.count(LINE) == len(said.ran) + len(said.cached) == 5
     assert (said.ran == []) == (mode == "read-write")
     assert "k.mlir:" not in said.output + said.errors
@@ -97,7 +97,7 @@ def test_nothing_is_repaired_where_nothing_is_to_be_built(project):
 def test_what_another_set_of_options_left_is_not_taken_for_damage(project):
     project.scons()
     whole = project.artifacts()
-    # As a build that is killed: artifacts of other options, and SCons' notes of the ones before.
+    # As after a killed build: artifacts of other options, with SCons' signatures of the earlier ones.
     with open(project.path(".sconsign.dblite"), "rb") as file:
         signatures = file.read()
     project.scons("num_warps=8")
@@ -131,7 +131,7 @@ def test_the_manifest_vouches_for_no_other_bytes_than_those_that_were_made(tmp_p
     inputs = manifest.observe([str(tmp_path / "k.mlir")])
     manifest.set("k", str(tmp_path / "k.mlir"), "s", inputs, {str(artifact): digest}, [])
     assert manifest.clean("k", "s") is not None
-    # Another build writes between the stage and the note.
+    # Another build writes between the stage and the signature.
     artifact.write_text("else")
     manifest.set("k", str(tmp_path / "k.mlir"), "s", inputs, {str(artifact): digest}, [])
     assert manifest.clean("k", "s") is None
@@ -140,7 +140,7 @@ def test_the_manifest_vouches_for_no_other_bytes_than_those_that_were_made(tmp_p
 
 
 def test_an_artifact_that_something_writes_during_the_build_is_told_of(project):
-    # An action between two stages writes over what the first made.
+    # An action between two stages overwrites the output of the first.
     with open(project.path("SConstruct"), "a", encoding="utf-8") as file:
         file.write("""\
 def spoil(target, source, env):

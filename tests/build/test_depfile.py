@@ -110,7 +110,7 @@ def test_the_ninja_example_builds_what_changed(examples):
     assert "no work to do" in examples("ninja")
     edit(examples.kernel)
     assert examples("ninja").splitlines() == ["[1/1] PTX build/saxpy.ptx"]
-    # A comment leaves the product alone, now and in the next build.
+    # A comment does not change the product, now or in the next build.
     product = examples.kernel.parent / "depfile" / "build" / "saxpy.ptx"
     before = os.stat(product).st_mtime_ns
     examples.kernel.write_text("// A comment\n" + examples.kernel.read_text())

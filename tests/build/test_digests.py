@@ -1,4 +1,4 @@
-"""The PTX of the examples is what it was, and the same bytes whichever way it is built."""
+"""The PTX of the examples has not changed, and all ways of building give the same bytes."""
 
 import os
 import shutil

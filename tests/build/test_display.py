@@ -1,4 +1,4 @@
-"""What a build says: the line at its end, failures under -k, reasons under --debug=explain, progress on a terminal."""
+"""Messages of a build: its last line, failures under -k, reasons under --debug=explain, progress on a terminal."""
 
 import io
 

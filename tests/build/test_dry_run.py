@@ -1,4 +1,4 @@
-"""`scons -n` lists everything that may run, and what is certain without a mark."""
+"""`scons -n` lists all stages that may run; those that certainly run have no mark."""
 
 import pytest
 from project import Project, axpy, module
@@ -15,7 +15,7 @@ def project(tmp_path):
 
 
 def listed(project: Project, *arguments: str) -> list[str]:
-    """The stages in order, with what marks them."""
+    """The stages in order, with their marks."""
     lines = project.scons("-n", "-Q", *arguments).output.splitlines()
     return [line.split()[0] + (MARK if line.endswith(MARK) else "") for line in lines if line.startswith("  ")]
 

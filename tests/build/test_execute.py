@@ -1,4 +1,4 @@
-"""Steps of a build without SCons: keys, the store, and diagnostics that outlive the run that said them."""
+"""Steps of a build without SCons: keys, the store, and diagnostics that are stored for later runs."""
 
 import pytest
 import warning_stage

@@ -1,5 +1,5 @@
-"""What a newcomer has installed: the examples are built as far as that goes, and what is missing is named as it can be
-had."""
+"""A first installation: the examples are built as far as the installed parts allow, and a missing part is reported with
+the command that installs it."""
 
 import os
 import re

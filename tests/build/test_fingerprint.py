@@ -11,7 +11,7 @@ from tileiras.build.fingerprint import MODULE_FRAME, CodeBase, stage_roots
 from tileiras.pipeline import STAGES, stage
 from tileiras.stages.tileas import DECISIONS
 
-# What the build itself consists of: it moves bytes and decides nothing about them.
+# Modules of the build itself: they move bytes and do not determine them.
 BUILD = ("tileiras.build", "tileiras.pipeline", "tileiras.options", "tileiras.support")
 
 PERFORM = """
@@ -34,7 +34,7 @@ print("\\n".join(sorted(m for m in sys.modules if m.split(".")[0] == "tileiras")
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
-    """Everything that can be built without the cuTile front end."""
+    """All kernels that can be built without the cuTile front end."""
     project = Project(tmp_path_factory.mktemp("built"))
     project.write("kernels/k.mlir", module(axpy("first", operation="maxf")))
     for name in discover.kernel_files(os.path.join(CHECKOUT, "examples")):
@@ -68,7 +68,7 @@ def test_every_module_that_a_stage_loads_is_in_its_fingerprint(built, name):
     assert done.returncode == 0, done.stderr
     covered = set(CodeBase().closure(stage_roots(row))[0])
     if not row.dialects:
-        # Bytes in, bytes out: the IR is there to tell where the kernel stands, should something be said about it.
+        # Bytes in, bytes out: the IR is only parsed to locate the kernel in diagnostics.
         covered.update(CodeBase().closure(MODULE_FRAME)[0])
     loaded = [m for m in done.stdout.split("\n") if m.startswith("tileiras.") and not m.startswith(BUILD)]
     assert row.module_name in loaded
@@ -177,12 +177,12 @@ def test_known_fingerprints_hold_until_a_source_file_changes(tmp_path, monkeypat
         file.write("# edited\n")
     edited = fingerprint(read=True)
     assert edited != first
-    # So young a file may be changed once more without a new time: it is read again.
+    # A file this recent may change again without a new time: it is read again.
     assert fingerprint(read=True) == edited
     os.utime(text, ns=(10**18, 10**18))
     assert fingerprint(read=True) == edited
     assert fingerprint(read=False) == edited
-    # A file that appears can take the place of what was imported from elsewhere.
+    # A new file can take the place of a module that was imported from elsewhere.
     with open(os.path.join(root, "tileiras", "codegen", "new.py"), "w") as file:
         file.write("")
     assert fingerprint(read=True) == edited

@@ -1,4 +1,4 @@
-"""A full disk is told as such: no kernel is blamed for it."""
+"""A full disk is reported as such, and not as an error of a kernel."""
 
 import errno
 import os
@@ -24,7 +24,7 @@ def project(tmp_path):
 
 
 def check(errors: str, folder: str) -> None:
-    """That the errors are about a file in `folder` and about nothing else."""
+    """Checks that the errors are about a file in `folder` only."""
     said = [line for line in errors.splitlines() if "error: " in line]
     assert said and all(line.startswith(f"error: unable to write '{folder}") for line in said), errors
     assert all(line.endswith(": No space left on device") for line in said), errors
@@ -48,7 +48,7 @@ def test_a_full_build_directory(project, size, jobs):
 @pytest.mark.skipif(toolkit.find_program("ptxas") is None, reason="needs ptxas")
 @pytest.mark.parametrize("size, jobs", [("size=4k", "-j1"), ("size=4k", "-j2"), ("nr_inodes=3", "-j1")])
 def test_no_room_for_temporary_files(project, size, jobs):
-    """For the program's input, and for what it writes itself."""
+    """Neither for the program's input nor for its own temporary files."""
     folder = project.path("tmp")
     os.mkdir(folder)
     project.scons("emit=ptx")
@@ -92,7 +92,7 @@ def test_other_errors_of_the_system_are_mistakes_of_the_compiler():
 @pytest.mark.skipif(os.name != "posix", reason="limits of a process are POSIX")
 @pytest.mark.parametrize("jobs, limit", [("-j2", 1), ("-j1", 3), ("-j2", 8)])
 def test_a_limit_on_the_size_of_files_is_told(project, jobs, limit):
-    """Of artifacts, and then of what SCons notes of them (KiB)."""
+    """First for artifacts, then for the signatures that SCons stores of them (KiB)."""
     for number in range(8):
         project.write(f"kernels/k{number}.mlir", module(axpy(f"k{number}")))
     done = subprocess.run(

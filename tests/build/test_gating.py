@@ -31,7 +31,7 @@ def manifest_at(folder) -> Manifest:
 
 
 def declared(project: Project, *arguments: str) -> set[str]:
-    """Names of the kernels whose stages the run declared."""
+    """Names of the kernels whose stages were declared in the run."""
     tree = project.scons(*arguments).output
     return {name for name in ("a", "b") if f"`build/sm_90/O3/kernels/{name}/{name}.ptx' is up to date" in tree}
 
@@ -70,7 +70,7 @@ def test_touched_files_are_clean_and_looked_at_once(project):
     touched = time.time()
     before = manifests(project)
     assert declared(project) == set()
-    # So soon they may be touched again; where a build takes longer than that, it has written.
+    # Files this recent may change again; a longer build has written its manifest already.
     assert manifests(project) == before or time.time() > touched + 2
     time.sleep(2.1)
     assert declared(project) == set()

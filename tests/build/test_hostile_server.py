@@ -1,4 +1,4 @@
-"""A team's server that is no friend: it costs a build bounded time, and neither its result nor the local store."""
+"""A hostile server of a team: it costs a build bounded time, and changes neither its result nor the local store."""
 
 import gzip
 import hashlib
@@ -26,7 +26,7 @@ from tileiras.inputs import kinds
 from tileiras.options import CompileOptions
 
 SECONDS = "0.5"
-"""What a request may take; enough for this machine and the server of a test."""
+"""The time limit of a request; enough for this machine and the server of a test."""
 
 HANGS = 120.0
 
@@ -56,7 +56,7 @@ def server():
 
 
 class Origin(NamedTuple):
-    """A project, what a build makes of it, and what a writer puts on a server."""
+    """A project, the artifacts of its build, and the files that a writer puts on a server."""
 
     folder: str
     expected: dict[str, bytes]
@@ -92,13 +92,13 @@ def tree(origin, tmp_path, monkeypatch):
 
 @pytest.fixture
 def expected(origin):
-    """What a build without a server makes."""
+    """The artifacts of a build without a server."""
     return origin.expected
 
 
 @pytest.fixture
 def filled(server, origin):
-    """The server with what a writer has put there."""
+    """The server with the files of a writer."""
     server.files = dict(origin.files)
     return server
 
@@ -110,7 +110,7 @@ def remove_builds() -> None:
 
 
 def within(call, seconds: float = HANGS):
-    """What a call gives; a call that hangs is a failure and not the end of the tests."""
+    """The result of a call; a call that hangs is a failure and not the end of the tests."""
     found: list = []
 
     def work() -> None:
@@ -130,7 +130,7 @@ def within(call, seconds: float = HANGS):
 
 
 def build(store: str, monkeypatch, said: list[str], **environment: str) -> dict[str, bytes]:
-    """The artifacts of a build of all that is cheap of the working directory, as the tool's steps make them."""
+    """The artifacts of a build of the working directory up to tileaa, a fast part; the steps are those of the tool."""
     for name in ("CACHE", "MODE", "SECONDS"):
         monkeypatch.delenv(f"TILEIRAS_REMOTE_{name}", raising=False)
     for name, value in environment.items():
@@ -160,7 +160,7 @@ def build(store: str, monkeypatch, said: list[str], **environment: str) -> dict[
 
 
 def check(tree: Project, server: HostileServer, monkeypatch, expected: dict[str, bytes], **more: str) -> list[str]:
-    """Builds with the server, and without it from what it has left in the store; the warnings of the first."""
+    """Builds with the server, then without it from the store that it filled; gives the warnings of the first."""
     said: list[str] = []
     address = {"TILEIRAS_REMOTE_CACHE": server.url, "TILEIRAS_REMOTE_SECONDS": SECONDS, **more}
     assert within(lambda: build(tree.store, monkeypatch, said, **address)) == expected
@@ -369,7 +369,7 @@ RECORDS = {
     "inputs with NUL": changed(inputs={"format": 1, "rows": [["file a\0b", "x", 1]]}),
     "an input on a device": changed(inputs={"format": 1, "rows": [["file /dev/zero", "x", 1]]}),
 }
-"""What a server makes of a record, by what is wrong with it."""
+"""Error -> the record that a server makes of a correct one."""
 
 
 def changing(change_record, change_files):
@@ -421,7 +421,7 @@ INPUTS = {
     "all variables": rows(("variables", "x", None)), "a variable": rows(("variable SECRET", "x", None)),
     "a record": with_head(b"{}", b""), "a name of 5000 letters": rows(("file " + "a" * 5000, "x", 1)),
 }  # fmt: skip
-"""Rows of inputs of a stage, by what is wrong with them."""
+"""Error -> rows of inputs of a stage that have it."""
 
 
 @pytest.mark.parametrize("row", [
@@ -466,7 +466,7 @@ def test_a_row_of_inputs_reads_nothing_that_it_may_not(filled, tree, expected, m
 
 
 def test_a_row_in_the_store_from_before_is_a_miss(tree, expected, monkeypatch, tmp_path):
-    """As a build that believed a server has left it."""
+    """The state that a build leaves if it trusts the server."""
     store = str(tmp_path / "poisoned")
     build(store, monkeypatch, [])
     opened = ArtifactStore(store, pytest.fail)

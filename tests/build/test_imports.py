@@ -46,7 +46,7 @@ SIM_SHARED = ("", "sim", "sim.memory", "sim.errors")
 SIM_ALLOWED = {
     "interpreter": {"diagnostics", "ir", "dialects", "bytecode", "sim.interpreter", *SIM_SHARED},
     "emulator": {"sim.emulator", *SIM_SHARED},
-    # The timing model sits above the emulator and what knows targets and machine code; only images compile anything.
+    # The timing model sits above the emulator, targets and machine code; only images compile.
     "estimate": {
         "sim.estimate", "sim.emulator", "targets", "codegen", "diagnostics", "support", "options", "ir",
         "dialects", *SIM_SHARED,
@@ -140,14 +140,14 @@ def imports_of_tests():
 
 
 def test_no_test_imports_another_one():
-    """What tests share is in modules that hold no tests; the kernels, in `tests/kernels`."""
+    """Modules that tests share hold no tests; shared kernels are in `tests/kernels`."""
     wrong = [f"{path} imports {name}"
              for path, names in imports_of_tests().items() for name in names if ".test_" in f".{name}"]  # fmt: skip
     assert wrong == []
 
 
 def test_modules_that_tests_import_by_bare_name_are_one_each():
-    """Of two folders with one name on the path of a whole run, the tests of the second would import the first's."""
+    """With two folders of one name in a run, tests of the second would import modules of the first."""
     places = collections.defaultdict(list)
     for path in imports_of_tests():
         places[path.stem].append(str(path.parent))
@@ -160,7 +160,7 @@ def test_modules_that_tests_import_by_bare_name_are_one_each():
 KNOWN_CYCLES = (
     # Operations and attributes print and verify themselves; the printer and the verifier are loaded when one does.
     "tileiras.ir.",
-    # The helper process dispatches to what llvm_pipeline registers, which asks for the helper process.
+    # The helper process dispatches to functions that llvm_pipeline registers; llvm_pipeline calls the helper process.
     "tileiras.codegen.",
     # A package imports its parts when one of its functions is called, and they take constants from it.
     "tileiras.build",
@@ -189,7 +189,7 @@ def test_the_measure_of_cycles():
 
 
 def test_modules_import_each_other_in_a_circle_only_where_it_is_said_why():
-    """Imports within functions count: they can hide that a module stands on one that stands on it."""
+    """Imports within functions count: they can hide a cycle of modules."""
     code = CodeBase()
     known = set(modules(code))
     follows = {}
@@ -238,7 +238,7 @@ def test_no_modules_load_each_other_in_a_circle():
 
 
 def test_files_of_lazy_packages_that_are_named_exist():
-    """A name of a lazy package that is no file of it would be reported when a function is evaluated only."""
+    """A name that is not a file of its lazy package would otherwise be reported only when a function is evaluated."""
     code = CodeBase()
     known = set(modules(code))
     named = {

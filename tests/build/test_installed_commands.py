@@ -1,4 +1,4 @@
-"""The commands that the compile service answers, as an installer leaves them: they load its client and nothing else."""
+"""The commands that the compile service answers, in an installation: they load its client and no other module."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CLIENT = {
     "_socket", "_signal", "tileiras", "tileiras.server", "tileiras.server.client", "tileiras.server.protocol",
     "tileiras.processes", "tileiras.processes.local_socket", "__future__",
 }  # fmt: skip
-"""What a command may load that the service answers, besides what every Python of its environment does."""
+"""The modules that a command answered by the service may load, besides those of every Python of its environment."""
 
 
 @pytest.fixture(scope="module", params=["wheel", "editable"])

@@ -1,4 +1,4 @@
-"""kill -9 at any point: the next build makes what a build from nothing makes."""
+"""kill -9 at any point: the artifacts of the next build are those of a build from nothing."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Artifacts of kernels and entries that are gone go with the build that notices, and nothing else does."""
+"""Artifacts of removed kernels and entries are deleted by the next build that notices, and no other files are."""
 
 import os
 
@@ -27,7 +27,7 @@ def test_a_deleted_kernel_takes_its_artifacts_along(project):
     assert len(project.artifacts()) == before
     assert "removed 12 artifacts of kernels/sub/b.mlir, which is gone" in project.scons().output
     assert remains(project, "/b") == [] and len(project.artifacts()) == before - 12
-    # No empty folder stays, and nothing that is known of it.
+    # No empty folder remains, and no records of it.
     assert not os.path.exists(project.path("build/sm_90/O3/kernels/sub"))
     assert not os.path.exists(project.path("build/.tileiras/keys/sm_90/O3/kernels/sub"))
     assert "removed" not in project.scons().output
@@ -45,7 +45,7 @@ def test_every_set_of_options_removes_its_own(project):
     project.scons("num_warps=8")
     project.scons("ptx_version=8.7")
     project.scons()
-    # Artifacts of the first two are replaced, but for those that the later builds never came to.
+    # Artifacts of the first two builds are replaced, except those that the later builds did not reach.
     project.write("kernels/a.mlir", module(axpy("a"), axpy("a2", operation="mulf")))
     project.scons("num_warps=8", "emit=tileaa")
     project.write("kernels/a.mlir", module(axpy("a")))
@@ -99,7 +99,7 @@ def test_another_target_or_level_or_set_of_options_removes_nothing(project):
     project.scons("opt=1")
     project.scons("num_warps=8")
     left = remains(project, "/b")
-    # What does not depend on the option is of both.
+    # Artifacts that do not depend on the option belong to both.
     assert left and all(name.startswith("sm_90/O3") and "cuda_tile" not in name for name in left)
     project.scons()
     assert remains(project, "/b") == []
@@ -155,7 +155,7 @@ def test_files_that_no_build_made_stay(project):
 
 
 def test_kernels_that_a_build_passes_over_keep_their_artifacts(project):
-    """Of an entry that is not asked for, and of a source that is there but not in the list."""
+    """An entry that is not requested, and a source that exists but is not in the list."""
     project.scons()
     only = SCONSTRUCT.replace('env.TileTree("kernels")', 'env.TileTree("kernels", entries=["a"])')
     project.write("SConstruct", only)
@@ -175,7 +175,7 @@ def test_what_a_killed_build_made_is_found(project):
     project.scons()
     whole = project.artifacts()
     project.write("kernels/new.mlir", module(axpy("new")))
-    # Its end, with all that it notes there, does not come.
+    # The build is killed before its end, where it would record its artifacts.
     with open(project.path("SConstruct"), "a", encoding="utf-8") as file:
         file.write("import os, signal\n")
         file.write("env.AddPostAction('build/sm_90/O3/kernels/new/new.tileas.mlir', "

@@ -32,7 +32,7 @@ def store(tmp_path, monkeypatch):
 
 @pytest.fixture
 def never_compiled(monkeypatch):
-    """From now on whatever has to be compiled fails the test."""
+    """From now on every compilation fails the test."""
 
     def forbid() -> None:
         monkeypatch.setattr(library.api, "compile_with", lambda *_, **__: pytest.fail("it was compiled"))

@@ -1,4 +1,4 @@
-"""Stages that hand modules on alive and stages that write and read them make the same bytes."""
+"""Stages that pass modules in memory and stages that write and read them produce the same bytes."""
 
 import pytest
 from project import Project, axpy, module

@@ -82,7 +82,7 @@ def test_stored_diagnostics_name_operations_and_are_told_where_they_are_now():
 
 @pytest.mark.parametrize("seed", range(3))
 def test_a_row_that_is_none_is_an_unknown_place(seed):
-    """Of a table that was damaged, or that a server of a team has made up."""
+    """The table is damaged, or invented by a server."""
     choice = random.Random(seed)
     parts = ["f0:1:1", "f9:1:1", "f0:1", "/0", "/1", "/7", *"@,()-xb", "12", "bFunc:3", "", "\udcff"]
     rows = ["".join(choice.choices(parts, k=choice.randrange(6))) for _ in range(2000)]

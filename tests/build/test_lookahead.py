@@ -1,4 +1,4 @@
-"""A build asks a team's server in waves: a round trip for all kernels, not one for each stage."""
+"""A build sends requests to a team's server in waves: one round trip for all kernels instead of one for each stage."""
 
 import pytest
 from delaying_server import DelayingServer
@@ -10,7 +10,7 @@ from tileiras.build.remote import Remote
 KERNELS = 12
 STAGES = 5
 FAR = 0.2
-"""Seconds: far beyond what this machine's threads are late by."""
+"""Seconds: far more than the delays of this machine's threads."""
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def writing(server: DelayingServer) -> dict[str, str]:
 
 
 def fill(server: DelayingServer, folder, kernels: int = KERNELS) -> Project:
-    """A machine that builds everything and puts it on the server; requests are counted from there on."""
+    """Builds all kernels on a machine that uploads them to the server, and then resets the counts of requests."""
     latency, server.latency = server.latency, 0.0
     made = tree(folder, kernels)
     made.scons("-j2", **writing(server))
@@ -60,7 +60,7 @@ def test_a_machine_without_anything_waits_once_for_each_wave(far, tmp_path, jobs
     assert (build.stages, build.errors, len(build.cached)) == ([], "", KERNELS * STAGES)
     assert reader.artifacts() == writer.artifacts()
     assert len(far.requests) == KERNELS * STAGES
-    # A wave is one of the stages; its connections are opened one after the other.
+    # A wave is one of the stages; its connections are opened one after another.
     assert STAGES <= far.round_trips <= STAGES + 2
 
 
@@ -70,7 +70,7 @@ def test_what_a_far_server_has_not_is_asked_for_once(far, tmp_path, jobs):
     machine = tree(tmp_path)
     build = machine.scons(jobs, TILEIRAS_REMOTE_CACHE=far.url)
     assert len(build.stages) == KERNELS * STAGES
-    # Behind the first stage that ran nothing is asked: it would take longer than the stages do.
+    # After the first stage that ran, no request is sent: it would take longer than the stages.
     assert len(far.requests) == len(set(far.requests)) == KERNELS
     assert far.round_trips <= 2
     far.reset()
@@ -97,7 +97,7 @@ def test_only_what_was_asked_for_is_looked_up(far, tmp_path):
     build = reader.scons("build/sm_90/O3/kernels/k5/k5.ptx", TILEIRAS_REMOTE_CACHE=far.url)
     assert build.stages == [] and len(far.requests) == STAGES
     far.reset()
-    # What is here already is asked for nowhere, nor is anything by a run that only tells.
+    # No request is sent for artifacts that are in the store, nor by a dry run.
     assert reader.scons("build/sm_90/O3/kernels/k5/k5.ptx", TILEIRAS_REMOTE_CACHE=far.url).cached == []
     reader.scons("-n", TILEIRAS_REMOTE_CACHE=far.url)
     assert far.requests == []

@@ -1,4 +1,4 @@
-"""The journal of a manifest: it says what a manifest says that was written whole; what was torn is not there."""
+"""The journal of a manifest: it reads as the manifest that was written as a whole; torn records are ignored."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def line(number: int, turn: int) -> Line:
 
 
 def state(path: Path | str) -> list[Line]:
-    """All that a reader finds; some rows as they are looked for alone as well."""
+    """All rows that a reader finds; some are also looked up alone."""
     file = ManifestFile(str(path))
     found = [Line(text, word) for text, word in zip(file.lines(), file.signatures(), strict=True)]
     for place, row in list(enumerate(found))[::13]:
@@ -43,7 +43,7 @@ def written(path: Path) -> list[Line]:
 
 
 def changed(rows: list[Line], path: Path, places: dict[int, Line]) -> list[Line]:
-    """The rows with others in their places, as a build notes them that has read the file anew."""
+    """Replaces rows as a build does that has just read the file; returns all rows."""
     file = ManifestFile(str(path))
     assert file.replace(places)
     return [places.get(place, row) for place, row in enumerate(rows)]
@@ -59,7 +59,7 @@ def test_a_journal_cut_off_at_any_byte_says_what_it_said_before_its_last_record(
     whole = journal.read_bytes()
     for end in range(len(whole) + 1):
         journal.write_bytes(whole[:end])
-        # A record is whole without the line break behind it.
+        # A record without its final line break is complete.
         expected = states[max(turn for turn, size in enumerate(sizes) if end >= size - (turn > 0))]
         assert state(path) == expected, end
         if end % 16 == 0:
@@ -78,7 +78,7 @@ def test_a_damaged_byte_ends_what_the_journal_says(tmp_path):
     for at in range(len(whole)):
         journal.write_bytes(whole[:at] + bytes([whole[at] ^ 0x21]) + whole[at + 1 :])
         known = [first, second] if at < size else [second]
-        # The line breaks around a record are no part of it.
+        # The line breaks around a record do not belong to it.
         assert state(path) in (known if whole[at : at + 1] != b"\n" else [first, second, third]), at
 
 
@@ -135,7 +135,7 @@ def test_of_two_builds_that_end_at_once_one_is_noted(tmp_path):
     assert state(path) == first and ManifestFile(str(path)).digest == one.digest != two.digest
     second = changed(first, path, {4: line(4, 3)})
     assert state(path) == second
-    # A record of a state that a written file has ended is of nobody's.
+    # A record for a state that a new manifest has replaced is ignored.
     turned = list(reversed(rows))
     ManifestFile(str(path)).write(turned)
     assert late.replace({5: line(5, 4)})

@@ -1,4 +1,4 @@
-"""Builds of a checkout on tmpfs that is edited through another mount, and over which things are mounted."""
+"""Builds of a checkout on tmpfs that is edited through another mount, and over which other file systems are mounted."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_vouched_and_full_graph_agree_on_tmpfs_under_edits_and_mounts(tmp_path, 
     *builds, last = map(json.loads, done.stdout.splitlines())
     assert [build for build in builds if build["gated"] != build["full"] or not build["same"]] == []
     assert {"mounted_over", "file_mounted_over", "overflow", "renamed_elsewhere"} <= {b["edit"] for b in builds}
-    # What is mounted below a folder is nothing that the monitor vouches for.
+    # The monitor does not vouch for files mounted below a folder.
     covered = [build for build in builds if build["covered"]]
     assert covered and all("in:kernels" in build["looked"] for build in covered)
     assert last == {"edit": "vouched", "looked": []}

@@ -1,4 +1,4 @@
-"""With line information a moved line runs what carries locations, and nothing else; without, nothing."""
+"""With line information a moved line reruns the stages whose output has locations; without it, no stage."""
 
 from pathlib import Path
 
@@ -29,7 +29,7 @@ def test_moved_lines_run_the_stages_that_carry_locations(project):
     assert b'"kernels/k.mlir"' in ptx
     move(project, "  entry @second")
     build = project.scons(*ARGUMENTS)
-    # The other kernel stays where it was; layouts of this one are served: their text does not say where it is from.
+    # The other kernel's lines have not moved; the layouts of this one come from the store: their text has no locations.
     assert sorted(build.stages) == ["llvm", "ptx", "read", "tileaa"]
     assert project.read("build/sm_90/O3/kernels/k/second.ptx") != ptx
     assert project.scons(*ARGUMENTS).stages == []

@@ -31,7 +31,7 @@ def test_every_option_is_read_by_some_stage():
 
 
 def test_a_stage_reads_what_it_declares():
-    """An option that a stage declares and does not read would make it run for nothing."""
+    """An option that a stage declares and does not read would rerun it without effect."""
     code = CodeBase()
     unread = []
     for row in STAGES:

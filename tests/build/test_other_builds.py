@@ -1,4 +1,4 @@
-"""The CMake package and Meson's generator: built by the real tools, what changed and nothing else."""
+"""The CMake package and Meson's generator: the real tools rebuild the outputs of changed inputs only."""
 
 import importlib.util
 import json
@@ -40,12 +40,12 @@ class Folder:
             run = f"import sys; from tileiras.server import client; sys.exit(client.run('{name}'))"
             script.write_text(f'#!/bin/sh\nPYTHONPATH="{CHECKOUT}" exec "{sys.executable}" -c "{run}" "$@"\n')
             script.chmod(0o755)
-        # Meson lies beside the interpreter.
+        # Meson is installed beside the interpreter.
         places = [str(programs), os.path.dirname(sys.executable), os.environ["PATH"]]
         self.environment = {**os.environ, "PATH": os.pathsep.join(places), "TILEIRAS_CACHE_DIR": store}
 
     def control(self, *words: str) -> str:
-        """What `tileiras-server` says of the service that this folder's commands ask."""
+        """The output of `tileiras-server` for the service that commands of this folder use."""
         return self.run(
             "/bin/sh", "-c", f'PYTHONPATH="{CHECKOUT}" exec "{sys.executable}" -m tileiras.server.command "$@"', "sh",
             *words,
@@ -70,7 +70,7 @@ class Folder:
         return self.run("cmake", "-G", generator, "-B", "build", f"-DCMAKE_PREFIX_PATH={CMAKE}/tileiras", *words)
 
     def build(self) -> list[str]:
-        """What a parallel build by CMake or Meson does, in alphabetical order."""
+        """The steps of a parallel build by CMake or Meson, in alphabetical order."""
         if (self.path / "build" / "meson-info").is_dir():
             return _said(self.run("meson", "compile", "-C", "build", "-j", "2"))
         return _said(self.run("cmake", "--build", "build", "-j", "2"))
@@ -110,7 +110,7 @@ def example(tmp_path, store) -> Folder:
 
 @pytest.fixture
 def served(example, tmp_path_factory) -> Iterator[Folder]:
-    """The example, whose commands ask a compile service that has no request behind it."""
+    """The example, with commands that use a compile service without earlier requests."""
     if sys.platform != "linux":
         pytest.skip("the service needs Linux")
     runtime = str(tmp_path_factory.mktemp("runtime"))
@@ -121,18 +121,18 @@ def served(example, tmp_path_factory) -> Iterator[Folder]:
 
 
 def follow_edits(example: Folder) -> None:
-    """Builds the example, and again after edits: each time what changed, then nothing."""
+    """Builds the example, and again after edits: a build runs the affected steps, the next one none."""
     cold = ["kernels relu_add_2d", "kernels saxpy", "link app", "object main", "object relu_add_2d_images",
             "object saxpy_images"]  # fmt: skip
     assert example.build() == cold
     listed = subprocess.run([example.path / "build" / "app"], capture_output=True, text=True, check=True).stdout
     assert listed.splitlines()[:4] == LISTED
     assert example.build() == []
-    # A comment reaches no image, so that nothing is compiled or linked, then or later.
+    # A comment reaches no image, so no step compiles or links, then or later.
     example.edit("../saxpy.mlir", "// One pointer", "// A comment more.\n    // One pointer")
     assert example.build() == ["kernels saxpy"]
     assert example.build() == []
-    # Another image: the header stays, and so does what includes it.
+    # Another image: the header stays, and so do the objects that include it.
     example.edit("../saxpy.mlir", "fma %a_tile, %xs, %ys", "fma %xs, %xs, %ys")
     assert example.build() == ["kernels saxpy", "link app", "object saxpy_images"]
     assert example.build() == []
@@ -148,7 +148,7 @@ def follow_edits(example: Folder) -> None:
 def test_cmake_builds_what_changed(example, generator):
     example.configure(generator)
     follow_edits(example)
-    # Options are among what kernels are made from, with Make as well.
+    # Options are inputs of kernels, with Make as well.
     example.edit("CMakeLists.txt", "GPU sm_80", "GPU sm_86")
     assert example.build() == ["kernels relu_add_2d", "kernels saxpy", "link app", "object main",
                                "object relu_add_2d_images", "object saxpy_images"]  # fmt: skip
@@ -246,7 +246,7 @@ executable('app', 'main.cpp', kernels.process('twice.py'), dependencies: depende
 @HAS_MESON
 @pytest.mark.skipif(not discover.has_front_end(), reason="needs cuTile Python")
 def test_meson_follows_what_cutile_python_imports(folder):
-    """By the generator's depfile."""
+    """The dependencies come from the generator's depfile."""
     folder.write("meson.build", MESON)
     folder.write("sizes.py", "TILE = 128\n")
     folder.write("twice.py", PYTHON_SOURCE)

@@ -1,4 +1,4 @@
-"""Keys, artifacts and SCons' notes are the same under another version of Python."""
+"""Keys, artifacts and SCons' signatures are the same under another version of Python."""
 
 import glob
 import os
@@ -25,7 +25,7 @@ def other_python() -> tuple[str, str] | None:
     root = os.environ.get("PYENV_ROOT") or os.path.expanduser("~/.pyenv")
     found = [path for minor in (12, 13, 14, 11) if (path := shutil.which(f"python3.{minor}"))]
     for path in [*found, *sorted(glob.glob(os.path.join(root, "versions", "3.1[1-9]*", "bin", "python")))]:
-        # What pyenv puts on PATH is there for versions that are not chosen as well, and fails.
+        # pyenv has commands on PATH also for versions that are not selected; these fail.
         done = subprocess.run([path, "-c", VERSION], capture_output=True, text=True, check=False)
         if done.returncode == 0 and done.stdout.strip() != "{}.{}".format(*sys.version_info):
             return path, done.stdout.strip()

@@ -1,4 +1,4 @@
-"""Edited artifacts that take a stage's place: what is made of them, how they are tracked, told and verified."""
+"""Edited artifacts that replace a stage: compilation, dependencies, messages and verification."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def project(tmp_path):
 
 
 def launched(project):
-    """What the built kernel makes of a = 2, x = 1, y = 3: a x + y, or, with x and y exchanged, a y + x."""
+    """The result of the built kernel for a = 2, x = 1, y = 3: a x + y, or, with x and y exchanged, a y + x."""
     y = np.full(4096, 3, np.float32)
     arguments = [np.ones(4096, np.float32), y, np.float32(2), 4096]
     metadata = json.loads(project.read(f"{NAME}.json"))
@@ -40,7 +40,7 @@ FMA = {
     ".ll": r"(@llvm\.fma\.\w+\(<\d+ x float> %\w+, <\d+ x float> )(%\w+)(, <\d+ x float> )(%\w+)",
     ".ptx": r"(fma\.rn\.f32\s+%\w+, %\w+, )(%\w+)(, )(%\w+)",
 }
-"""Suffix -> the product, of which x and y are the second and the fourth group."""
+"""Suffix -> a pattern of the product; x and y are its second and fourth group."""
 
 
 def edit(project, suffix):
@@ -65,11 +65,11 @@ def test_an_edited_artifact_of_any_stage_is_what_is_compiled(project, suffix, st
     assert build.output.rstrip().split("\n")[-1].endswith(f"1 overridden: {shown}")
     assert launched(project) == 7
     assert json.loads(project.read(f"{NAME}.json"))["overridden"] == [stage]
-    # It is tracked: nothing runs again, and it is told again.
+    # The override is tracked: no stage runs again, and it is reported again.
     again = project.scons("overrides=fixed")
     assert again.ran == [] and again.cached == []
     assert again.output.rstrip().split("\n")[-1].endswith(f"1 overridden: {shown}")
-    # Gone, everything is as it was, from the store.
+    # Without the override all artifacts are the former ones, from the store.
     plain = project.scons()
     assert plain.stages == [] and set(plain.cached) <= set(order[order.index(stage):])
     assert launched(project) == 5
@@ -81,7 +81,7 @@ def test_an_edit_of_an_override_reruns_what_it_reaches(project):
     project.scons("overrides=fixed")
     text = open(path, encoding="utf-8").read()
     open(path, "w", encoding="utf-8").write("// a comment\n" + text)
-    # The artifact is printed as the stage prints its own: a comment stops there.
+    # The artifact is printed as by the stage: a comment has no effect on later stages.
     build = project.scons("overrides=fixed")
     assert "TILEAS" in build.output and build.ran == []
     os.unlink(path)

@@ -65,7 +65,7 @@ def test_edits_run_the_same_stages_as_in_one_process(tmp_path):
 
 
 def test_the_path_of_the_temporary_folder_may_be_long(tmp_path):
-    """That of a socket may not."""
+    """The path of a socket may not."""
     temporary = tmp_path / ("x" * 100)
     temporary.mkdir()
     build = project(tmp_path).scons("-j2", TMPDIR=str(temporary))
@@ -125,7 +125,7 @@ def test_a_worker_goes_on_with_what_follows_and_is_used_again(tmp_path, pool):
     assert (tmp_path / "out" / "k" / "one.tileas.mlir").is_file()
     (only,) = pool._idle
     process = only.process.pid
-    # What lies there already ends the chain.
+    # The chain ends at an artifact that is in the build directory.
     assert [report.stage for report in pool.run(request).reports] == ["read"]
     assert [idle.process.pid for idle in pool._idle] == [process]
 
@@ -202,7 +202,7 @@ for started in workers:
 
 @pytest.mark.skipif(START_METHOD != "forkserver", reason="workers are forked by nobody")
 def test_workers_are_started_when_what_forks_them_is_killed(tmp_path):
-    """While two are being started."""
+    """The process is killed while two workers are starting."""
     environment = {**os.environ, "PYTHONPATH": CHECKOUT}
     done = subprocess.run(
         [sys.executable, "-c", FORKS], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
@@ -223,7 +223,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 @pytest.mark.skipif(START_METHOD != "forkserver", reason="workers are forked by nobody")
 def test_no_folder_stays_of_a_build_that_is_killed(tmp_path):
-    """multiprocessing's, with the socket of the process that forks workers."""
+    """The folder is that of multiprocessing, with the socket of the process that forks workers."""
     environment = {**os.environ, "PYTHONPATH": CHECKOUT, "TMPDIR": str(tmp_path)}
     done = subprocess.run([sys.executable, "-c", KILLED], cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert done.returncode == -signal.SIGKILL and done.stdout.startswith(f"{tmp_path}/pymp-"), done.stderr

@@ -1,4 +1,4 @@
-"""What `TileTree` returns: nodes that are made when somebody reads the list, and one in their place elsewhere."""
+"""The result of `TileTree`: nodes that are created when the list is read, and one node that replaces them elsewhere."""
 
 import os
 

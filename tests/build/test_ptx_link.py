@@ -42,7 +42,7 @@ def test_functions_are_one_statement():
 
 
 def test_local_functions_of_one_name_are_told_apart():
-    """A declaration and a definition of one module keep one name; what is equal in several is kept once."""
+    """A declaration and a definition of one module share a name; equal functions of several modules are kept once."""
 
     def module(entry: str, constant: int) -> str:
         declared = ".func helper(\n\t.param .b32 x\n)\n;\n"

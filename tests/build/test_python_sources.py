@@ -149,7 +149,7 @@ def test_kernels_of_several_types_constants_and_targets_depend_on_what_they_impo
             types = [parameter["type"] for parameter in metadata["kernels"][0]["parameters"]]
             element = name.partition("_")[2]
             assert types[0] == f"ptr<{element}>" and types[-1] == ("i64" if element == "f16" else "i32")
-    # A helper of a helper, inside a package: who uses it is compiled again, for every target, and nobody else.
+    # A helper of a helper, inside a package: only the kernels that use it are compiled again, for every target.
     project.write("kernels/maths/powers.py", "def square(x):\n    return x * x * x\n")
     edited = project.scons()
     assert edited.stages.count("export") == 2 and edited.stages.count("ptx") == 2 * len(names)

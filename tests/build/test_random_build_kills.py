@@ -1,4 +1,4 @@
-"""Builds with the service and the monitor, while the processes of them all are killed at random."""
+"""Builds with the service and the monitor, while the processes of all three are killed at random."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A kernel is made again if and only if something that its modules have read is another one."""
+"""A kernel is exported again if and only if an input that its modules read has changed."""
 
 import os
 import random
@@ -41,7 +41,7 @@ def exports(monkeypatch):
 
 
 def enter(monkeypatch, world):
-    """Has this process be one that was started in the world."""
+    """Changes this process to the environment of one that was started in the world."""
     for name, value in world.env.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(sys, "path", [world.env["PYTHONPATH"], *(each for each in sys.path if "/lib" != each[-4:])])
@@ -176,12 +176,12 @@ def test_a_machine_takes_from_a_server_what_read_the_same(tmp_path, monkeypatch,
         shutil.copy(here.kernels / f"{name}.py", there.kernels)
     monkeypatch.setenv("TILEIRAS_REMOTE_CACHE", server.url)
     monkeypatch.setenv("TILEIRAS_REMOTE_MODE", "read-write")
-    monkeypatch.setenv("TILEIRAS_REMOTE_SECONDS", "600")  # a busy machine is no slow server
+    monkeypatch.setenv("TILEIRAS_REMOTE_SECONDS", "600")  # a busy machine must not count as a slow server
     for name in ("CONNECT_SECONDS", "READ_SECONDS", "SLOW_SECONDS"):
         monkeypatch.setattr(remote, name, 600.0)
 
     def machine(world):
-        """What a machine without anything of its own makes; the kernels that it has to run."""
+        """The exports of a machine with an empty store, and the kernels that it has to run."""
         store = str(tmp_path / f"store {len(list(tmp_path.iterdir()))}")
         begin_with_imports(store)
         monkeypatch.setenv("TILEIRAS_CACHE_DIR", store)

@@ -1,4 +1,4 @@
-"""Remarks as artifacts: NAME.STAGE.remarks.json, told again by builds in which nothing has to run."""
+"""Remarks as artifacts: NAME.STAGE.remarks.json; builds print them again without running a stage."""
 
 import json
 import os
@@ -84,7 +84,7 @@ def test_remarks_follow_lines_that_move(project):
     after = json.loads(project.read(place("first", FILES[0])))["remarks"]
     assert [row["line"] - 1 for row in after] == [row["line"] for row in before]
     assert f"kernels/k.mlir:{after[0]['line']}:" in moved.errors
-    # What the positions do not reach is cut off.
+    # Stages whose inputs do not change with the positions do not run again.
     assert set(moved.stages) == {"read", "tileas", "llvm"}
 
 

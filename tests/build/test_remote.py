@@ -80,8 +80,8 @@ class Server:
         return {path.name: path.read_bytes() for path in folder.glob("*")} if folder.is_dir() else {}
 
     def requests(self) -> list[str]:
-        """What the server has been asked so far.  It writes a line after its answer: once it has one for a last request
-        of our own, it has those of all before."""
+        """The requests to the server so far.  The server logs a request after it has answered: once a last request
+        of our own is logged, so are all earlier ones."""
         self._asked += 1
         last = f"/asked-{self._asked}"
         with contextlib.suppress(urllib.error.HTTPError):
@@ -92,7 +92,7 @@ class Server:
 
 @pytest.fixture
 def serve(tmp_path):
-    """Starts servers that end with the test; takes what `Server` does behind the folder."""
+    """Starts servers that end with the test; its parameters are those of `Server` after the folder."""
     if SERVER is None:
         if os.environ.get("CI"):
             pytest.fail("nginx is to be installed where CI runs")
@@ -135,7 +135,7 @@ def published_message():
 
 
 def declared_message():
-    """The same as far as it is used, for machines without that package."""
+    """The fields of the same message that are used here, for machines without that package."""
     protobuf = pytest.importorskip("google.protobuf.descriptor_pb2")
     from google.protobuf import descriptor_pool, message_factory
 
@@ -168,7 +168,7 @@ def test_a_message_is_what_the_published_protocol_says(size, message_class):
     read = message.FromString(action_result(digest, size))
     (file,) = read.output_files
     assert (file.path, file.digest.hash, file.digest.size_bytes, read.exit_code) == ("record", digest, size, 0)
-    # What another client adds is passed over.
+    # Fields added by another client are skipped.
     read.stdout_raw, read.exit_code, file.is_executable, file.contents = b"said", 3, True, b"x" * 300
     assert output_file(read.SerializeToString()) == (digest, size, b"x" * 300, None)
     whole = message.FromString(action_result(digest, 300, b"y" * 300))
@@ -239,7 +239,7 @@ def test_bytes_that_are_others_are_refused_and_bytes_that_are_gone_are_a_miss(se
     assert both.get("key") is None
     assert len(said) == 1 and said[0].endswith(" is damaged; what it cannot give is rebuilt and replaced")
     assert both.get("key") is None and len(said) == 1
-    # The server is still there for everything else, and for what takes the place of the damage.
+    # The server is still used for all other keys, and for a value that replaces the damaged one.
     both.put("other key", b"other value")
     both.put("key", b"value")
     both.close()
@@ -298,7 +298,7 @@ def test_a_server_that_gives_nothing_sound_is_turned_off(server):
         assert reader.get(f"key {number}") is None
     assert len(said) == 2 and said[1].endswith("replies; done without for this build")
     assert reader.failure is not None
-    # One that knows what it has not, and so is a server of this kind, is asked on.
+    # A server that answers that it lacks a key is one of this kind, and is still used.
     patient = Remote(server.url, said.append)
     assert patient.get("no such key") is None
     for number in range(DAMAGED + 1):
@@ -340,7 +340,7 @@ def test_the_library_asks_the_server_without_a_store_here(server, monkeypatch):
 def test_a_team_builds_once(server, tmp_path, jobs):
     ci = project(tmp_path / "ci", server)
     ci.scons(jobs, TILEIRAS_REMOTE_CACHE=server.url, TILEIRAS_REMOTE_MODE="read-write")
-    # The build's end has waited for what its workers upload.
+    # The build's end has waited for the uploads of its workers.
     assert len(server.files("ac")) == 5
     developer = project(tmp_path / "developer", server)
     build = developer.scons(jobs, TILEIRAS_REMOTE_CACHE=server.url)
@@ -423,7 +423,7 @@ def test_other_processes_do_without_a_server_that_is_gone_for_a_while(tmp_path, 
 
     assert "ago" not in (another().failure or "ago")
     assert "ago, and it is asked again in" in another().failure and len(said) == 1
-    # Another server is another matter, and so is one later, whatever the clock says in between.
+    # Another server is asked; so is this one later, even if the clock is set back in between.
     assert "ago" not in another(url + "/prefix").failure
     another()
     monkeypatch.setattr(remote, "REST_SECONDS", 0.0)
@@ -432,7 +432,7 @@ def test_other_processes_do_without_a_server_that_is_gone_for_a_while(tmp_path, 
     now = time.time()
     monkeypatch.setattr(time, "time", lambda: now - 1000)
     assert "ago" not in another().failure
-    # A refusal is the user's to mend, and what is no note says nothing.
+    # A refusal can be corrected by the user, and a malformed note is ignored.
     for text in ("", "[]", '{"server": 1}', '{"server": "%s", "failure": 1, "time": "x"}' % url):
         with open(notes, "w") as file:
             file.write(text)
@@ -456,7 +456,7 @@ def test_a_build_waits_once_for_a_server_that_accepts_and_never_answers(tmp_path
         asked = count_connections(silent)
     assert build.errors == f"warning: remote cache {url}: timed out; done without for this build\n"
     assert build.cached == [] and len(build.stages) == 14
-    # Lookups that were under way at the same time, and nobody afterwards.
+    # Only lookups that were under way at the same time have connected, and none afterwards.
     assert 1 <= asked <= int(jobs[2])
 
 
@@ -468,7 +468,7 @@ def test_uploads_hold_nobody_up(monkeypatch):
         for number in range(2 * remote.WAITING):
             writer.put(f"key {number}", b"value" * 1000)
         writer.close()
-        # The server never answers: who waited for an upload would wait until it has failed.
+        # The server never answers: a wait for an upload would last until its failure.
         assert writer._uploads.unfinished_tasks and writer.failure is None and said == []
 
 
@@ -498,7 +498,7 @@ def test_an_upload_that_is_cut_off_leaves_nothing(server):
 
 
 def count_connections(listening: socket.socket) -> int:
-    """How many have connected to a socket since it listens."""
+    """The number of connections to a socket since it began to listen."""
     listening.setblocking(False)
     found = 0
     while True:

@@ -39,7 +39,7 @@ def test_a_report_is_a_node_of_the_build(project):
     assert {stage["name"]: stage["outcome"] for stage in kernel["stages"]}["cubin"] == "ran"
     again = project.scons("report", "lineinfo=1", "emit-remarks=1", "emit=cubin")
     assert again.ran == [] and "REPORT" not in again.output
-    # A report is no part of a build that does not ask for it.
+    # A build without the option has no reports.
     assert "REPORT" not in project.scons("emit=cubin").output
 
 
@@ -47,7 +47,7 @@ def test_tuned_options_are_tracked(project):
     assert project.scons().stages == ["read", "tileaa", "tileas", "llvm", "ptx"]
     options = {"format": 1, "options": {"sm_90": {"unspecialized-pipeline-num-stages": 2}}}
     project.write("kernels/saxpy.tune.json", json.dumps(options))
-    # Only tileas reads the option; what it makes for a kernel without loops is the same.
+    # Only tileas reads the option; its output for a kernel without loops is the same.
     assert project.scons().stages == ["tileas"]
     assert project.scons().ran == []
     project.write("kernels/saxpy.tune.json", json.dumps({"format": 1, "options": {"sm_90": {"num-warps": 1}}}))

@@ -1,4 +1,4 @@
-"""`sanitize=memcheck` in a build: places of accesses are part of what is made, and only then."""
+"""`sanitize=memcheck` in a build: artifacts depend on the places of accesses only with this option."""
 
 import re
 

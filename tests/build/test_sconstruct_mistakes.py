@@ -1,4 +1,4 @@
-"""Mistakes in an SConstruct are told with its line, as SCons tells of those with its own builders."""
+"""Mistakes in an SConstruct are reported with its line, as SCons reports those with its own builders."""
 
 import json
 
@@ -62,7 +62,7 @@ def project(tmp_path):
 
 
 def test_every_mistake_is_a_user_error_at_the_line_of_the_sconstruct(project):
-    """The place is the one that SCons shows, found by its own function."""
+    """The place is the one that SCons prints, determined by its own function."""
     lines = [HEAD, "import json, sys, traceback", "import SCons.Errors, SCons.Script.Main", "found = []"]
     for call in MISTAKES:
         lines += ["try:", f"    {call}", "    found.append([None, None, None])"]

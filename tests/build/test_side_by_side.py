@@ -1,4 +1,4 @@
-"""Builds of one directory at the same time: they take turns, and what remains is what a clean build makes."""
+"""Builds of one directory at the same time: they take turns, and the result is that of a clean build."""
 
 import json
 import os
@@ -78,7 +78,7 @@ def test_builds_that_are_killed_and_interleaved_leave_what_a_clean_build_makes()
     *rounds, last = done.stdout.splitlines()
     assert (done.returncode, last) == (0, "10 rounds, 0 of them wrong"), done.stdout + done.stderr
     rows = [json.loads(line) for line in rounds]
-    # It was no rehearsal: builds were killed, and artifacts damaged.
+    # The run is valid only if builds were killed and artifacts damaged.
     assert sum(row["killed"] for row in rows) > 1 and sum(row["damaged"] for row in rows) > 1
 
 
@@ -101,7 +101,7 @@ def test_the_second_build_waits_and_says_for_whom(project, start):
     second = start("num_warps=8")
     line = second.stderr.readline()
     assert line.startswith(f"{WAITING} {first.pid} (") and "num_warps=4), which builds in " in line
-    # Whoever only looks does not wait.
+    # A dry run does not wait.
     assert WAITING not in project.scons("-n").errors
     assert second.poll() is None
     project.write("go on", "")
@@ -141,7 +141,7 @@ def test_a_watch_does_not_keep_builds_waiting(project, start):
 
 
 def test_a_lock_is_that_of_the_directory_as_it_is_now(tmp_path):
-    """One that somebody removes while it is waited for is not the one that counts."""
+    """A lock file that is removed during the wait does not count."""
     build = str(tmp_path / "build")
     code = (
         "import shutil, sys, time\n"

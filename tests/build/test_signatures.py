@@ -1,4 +1,4 @@
-"""What SCons notes of files in folders with many kernels: each kernel's apart, and all others' as ever."""
+"""Signatures that SCons stores of files in folders with many kernels: each kernel's apart, all others' as in SCons."""
 
 import os
 import pickle
@@ -33,7 +33,7 @@ def test_a_build_reads_and_writes_what_is_noted_of_the_kernels_it_looks_at(proje
     known = rows(project)
     assert {f"{ARTIFACTS}/a.*", f"{ARTIFACTS}/b.*"} <= set(known)
     assert "kernels" not in known and ARTIFACTS not in known
-    # Of the kernel that is clean, the row is not looked into; SCons warns of damaged ones that it reads.
+    # The row of the clean kernel is not read; SCons warns of damaged rows that it reads.
     known[f"{ARTIFACTS}/b.*"] = b"damaged"
     with open(project.path(".sconsign.dblite"), "wb") as file:
         pickle.dump(known, file)
@@ -76,7 +76,7 @@ def test_other_files_of_these_folders_are_built_when_their_sources_change(projec
     first = project.scons().output
     assert "cat" in first and "Copy(" in first
     known = rows(project)
-    # What is made is noted, in the folders' own rows: a kernel that a command makes, and a file among the artifacts.
+    # Generated files are in the folders' own rows: a kernel that a command writes, and a file among the artifacts.
     assert "made.mlir" in pickle.loads(known["kernels"]) and "a.mlir" not in pickle.loads(known["kernels"])
     assert set(pickle.loads(known[ARTIFACTS])) == {"list.txt"}
     second = project.scons()
@@ -93,7 +93,7 @@ def test_other_files_of_these_folders_are_built_when_their_sources_change(projec
 
 
 def test_a_source_of_the_same_size_and_time_is_compared_by_content(project):
-    # SCons' own note of a file that is older than two days is its digest, believed while its time is the same.
+    # SCons' own signature of a file that is older than two days is its digest, valid while the time is the same.
     source = project.path("kernels/a.mlir")
     os.utime(source, (10**9, 10**9))
     project.scons()

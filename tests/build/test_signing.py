@@ -1,4 +1,4 @@
-"""Rows of a team's server that are signed by a key of the team, and those that only look like it."""
+"""Signed rows of a team's server, and rows with a false signature."""
 
 import hashlib
 import os

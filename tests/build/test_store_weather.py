@@ -29,7 +29,7 @@ def project(folder, store=None) -> Project:
 
 @pytest.fixture(scope="module")
 def clean(tmp_path_factory):
-    """What a build without a store makes."""
+    """The artifacts of a build without a store."""
     tree = project(tmp_path_factory.mktemp("clean"), "off")
     tree.scons()
     return tree.artifacts()
@@ -79,7 +79,7 @@ def test_damage_to_every_file_of_a_store_costs_time_only(tmp_path, clean, damage
     build = rebuilt(tree)
     assert tree.artifacts() == clean
     assert len(warnings(build)) <= 1
-    # What was damaged has been rebuilt, or put out of the way.
+    # Damaged files have been rebuilt, or moved out of the way.
     assert rebuilt(tree).errors == "" and tree.artifacts() == clean
 
 
@@ -165,7 +165,7 @@ def test_four_builds_share_a_store_that_is_new(tmp_path, clean, limit):
     if limit == "5G":
         assert rebuilt(trees[0]).stages == []
     else:
-        # An empty database has pages as well, so that a limit this small is kept as far as it can be.
+        # An empty database has pages as well, so that a limit this small can only be kept approximately.
         assert statistics(trees[0].store)["bytes"] <= 8 * 100_000
 
 

@@ -1,4 +1,4 @@
-"""The tool in somebody else's SConstruct."""
+"""The tool in the SConstruct of another project."""
 
 import os
 import shutil
@@ -204,7 +204,7 @@ atexit.register(lambda: print("DEFAULT", SCons.Defaults._default_env is not None
     project.write("kernels/k.mlir", "// one\n" + project.read("kernels/k.mlir").decode())
     first = project.scons()
     assert first.stages == ["read"] and "DEFAULT False" in first.output
-    # A cache that the default environment has is every environment's.
+    # A cache of the default environment applies to every environment.
     project.write("SConstruct", text.format(own='CacheDir("host_cache")'))
     project.write("kernels/k.mlir", "// a comment\n" + project.read("kernels/k.mlir").decode())
     second = project.scons()
@@ -234,7 +234,7 @@ env.Command("copy.mlir", "kernels/k.mlir", Copy("$TARGET", "$SOURCE"))
     assert project.scons().stages == []
     project.write("kernels/k.mlir", module(axpy("k", operation="mulf")))
     assert project.scons().stages == ["read", "tileaa"]
-    # What the user names is what is built.
+    # The targets that the user names are built.
     project.write("kernels/k.mlir", module(axpy("k", operation="subf")))
     assert project.scons("copy.mlir").stages == []
     assert len(project.artifacts(folder.replace("#/", ""))) == 18

@@ -1,4 +1,4 @@
-"""Builds with the monitor: what it vouches for is not looked at, and what is built is what a whole graph builds."""
+"""Builds with the monitor: files that it vouches for are not read, and artifacts are those of a whole graph."""
 
 import os
 import re
@@ -17,7 +17,7 @@ from tileiras.fsmonitor import endpoint
 
 
 def wait(*states: str) -> None:
-    """Until the monitor has these states of what it watches."""
+    """Waits until the monitor has these states of its checkouts."""
     until = time.monotonic() + 20
     while [checkout["state"] for checkout in facts()["checkouts"]] != list(states):
         assert time.monotonic() < until, facts()
@@ -43,7 +43,7 @@ def project(tmp_path, runtime):
 
 
 def begin(project: Project) -> None:
-    """Builds until the monitor vouches for everything."""
+    """Builds until the monitor vouches for all files."""
     until = time.monotonic() + 30
     while files := scons(project)[1]:
         assert time.monotonic() < until, (files, facts())
@@ -61,7 +61,7 @@ def test_one_kernel_is_looked_at_where_one_was_saved(project):
     stages, files = scons(project)
     assert stages == ["read"]
     assert files and not any("/a" in name or "/c" in name for name in files)
-    stages, files = scons(project)  # what the build itself has written
+    stages, files = scons(project)  # files that the build itself has written
     assert stages == [] and not any("/a" in name or "/c" in name for name in files)
     assert scons(project) == ([], set())
 
@@ -107,7 +107,7 @@ def test_a_tree_that_has_other_kernels_is_listed(project, tmp_path, edit, stages
     shutil.rmtree(other.path("kernels"))
     shutil.copytree(project.path("kernels"), other.path("kernels"), symlinks=True)
     other.scons(TILEIRAS_SERVER="off")
-    if not os.path.exists(project.path("kernels/sub/SConstruct")):  # whose kernels have only been left out
+    if not os.path.exists(project.path("kernels/sub/SConstruct")):  # otherwise its kernels have only been left out
         assert project.artifacts() == other.artifacts()
     assert scons(project)[0] == []
 

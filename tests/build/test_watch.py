@@ -28,10 +28,10 @@ ALL = "read, tileaa, tileas, llvm, ptx"
 
 
 class Running:
-    """A watch in a process of its own, and what it says."""
+    """A watch in a process of its own, and its output."""
 
     def __init__(self, project: Project, *command: str, before: Sequence[str] = ()) -> None:
-        """`before` is what the command is an argument of."""
+        """`before` is a command that takes the watch as its arguments."""
         self.process = subprocess.Popen(
             [*before, sys.executable, "-m", *command],
             cwd=project.folder,
@@ -96,14 +96,14 @@ def test_every_way_of_saving_builds_what_changed_once(project, running):
     os.rename(project.path("kernels/.k.mlir.swp"), kernel)
     assert watching.until("k.mlir") == [f"kernels/k.mlir sm_90: {ALL}"]
     assert b"mul.rn.f32" in project.read("build/sm_90/O3/kernels/k/first.ptx")
-    # A backup and a new file; what is wrong is said with its line, and the next save is built.
+    # A backup and a new file; an error is reported with its line, and the next save is built.
     os.rename(kernel, kernel + "~")
     project.write("kernels/k.mlir", module(axpy("first").replace("iota", "iotta")))
     assert any("%lane = iotta" in line for line in watching.until("failed"))
     os.unlink(kernel + "~")
     project.write("kernels/k.mlir", module(axpy("first", operation="subf")))
     assert watching.until("k.mlir sm_90") == [f"kernels/k.mlir sm_90: {ALL}"]
-    # The same content again is nothing new, a new and a deleted kernel are.
+    # Saving the same content builds no kernel; a new and a deleted kernel are noticed.
     os.utime(kernel)
     project.write("kernels/new.mlir", module(axpy("new")))
     assert watching.until("new.mlir") == [f"kernels/new.mlir sm_90: {ALL}"]
@@ -115,7 +115,7 @@ def test_every_way_of_saving_builds_what_changed_once(project, running):
     (line,) = watching.until("kernels:")
     assert line == "6 kernels: 30 stages run, 0 from the store"
     assert watching.end() == 0
-    # What is there is what a build makes.
+    # The artifacts are those of a build.
     build = project.scons()
     assert build.ran == []
 
@@ -162,7 +162,7 @@ env.TileWatch()
         "cat build/sm_90/O3/kernels/k/first.tileaa.mlir > all.txt", "what is made of the kernels is up to date",
     ]  # fmt: skip
     assert b"mulf" in project.read("all.txt")
-    # An error is said once, and by the watch.
+    # An error is printed once, by the watch.
     project.write("kernels/k.mlir", module(axpy("first").replace("iota", "iotta")))
     watching.until("failed")
     project.write("kernels/k.mlir", module(axpy("first")))
@@ -180,7 +180,7 @@ def test_a_command_line_that_cannot_be_used_is_refused(tmp_path, capsys, monkeyp
     assert capsys.readouterr().err == "error: nowhere is no folder\n"
     assert main(["sm=sm_12"]) == 2
     assert "accepted are sm_75" in capsys.readouterr().err
-    # Options and folders in any order; artifacts are no sources, and replace none.
+    # Options and folders in any order; artifacts are not sources, and replace none.
     (tmp_path / "k.mlir").write_text("text")
     (tmp_path / "link").symlink_to(".")
     for build in (".", "link", str(tmp_path)):
@@ -232,7 +232,7 @@ def test_where_it_is_known_what_was_saved_nothing_else_is_looked_at(project, qui
     assert watching.look({paths[kernel.name]}) == ([kernel], [])
     assert watching.look({paths[kernel.name]}) == ([], [])
     assert watching.look(None) == ([other], [])
-    # A file that nobody has read from yet may be anything, and one that is gone takes its kernel along.
+    # A file that has not been read yet counts as changed, and a removed one takes its kernel along.
     project.write("kernels/new.mlir", module(axpy("new")))
     (new,), _ = watching.look({os.path.realpath(project.path("kernels/new.mlir"))})
     assert new.name == "kernels/new.mlir"
@@ -360,7 +360,7 @@ class Known:
 
 
 def pause(seconds: float, *states: str, paths: Sequence[str] = ("k.mlir",)) -> float:
-    """How long `settled` waits after events that are there at once."""
+    """The time that `settled` waits after events that are available at once."""
     events: Events = queue.SimpleQueue()
     for state in states:
         for path in paths:

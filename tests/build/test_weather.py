@@ -1,4 +1,4 @@
-"""Builds in bad weather: clocks that jump, sources saved while they are compiled, paths with anything in them."""
+"""Builds under adverse conditions: jumping clocks, sources saved while they are compiled, unusual paths."""
 
 import os
 import time
@@ -58,7 +58,7 @@ def test_a_source_saved_while_it_is_compiled_is_compiled_again(project, jobs):
     project.scons(jobs, PYTHONPATH=os.pathsep.join([project.folder, CHECKOUT]))
     assert b"mul.rn.f32" in project.read("build/sm_90/O3/kernels/k/first.ptx")
     assert project.scons("tile_full=1").stages == []
-    # And what it was before is something else.
+    # The earlier source has other artifacts.
     project.write("kernels/k.mlir", old)
     build = project.scons("tile_full=1")
     assert sorted(build.stages + build.cached) == ["llvm", "ptx", "read", "tileaa", "tileas"]
@@ -69,7 +69,7 @@ def test_an_edit_that_keeps_the_time_is_noticed_by_the_manifest(project):
     project.scons()
     kernel = project.path("kernels/k.mlir")
     status = os.stat(kernel)
-    time.sleep(2.1)  # until the file's age alone is no reason to look
+    time.sleep(2.1)  # until the file is so old that its age gives no reason to read it
     project.scons()
     with open(kernel, "r+") as file:
         text = file.read().replace("addf", "mulf")

@@ -1,6 +1,6 @@
-"""Half of the time of a process that compiles one small kernel is loading code: what is loaded in vain, all pay for.
+"""Half of the time of a process that compiles one small kernel is loading code: needless modules slow down all kernels.
 
-Nothing is measured here; the lists of modules say what belongs to which kernels.
+The test measures no times; its lists state which modules each kind of kernel loads.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""The wheel that is made from the tree works from site-packages of an environment that has nothing else of ours."""
+"""The wheel of the tree works from site-packages of an environment without other packages of ours."""
 
 import os
 import shutil

@@ -1,9 +1,9 @@
-"""What is reported of kernels, the command's, the library's and a build's, side by side; as a program, of all examples
-and every target.
+"""Reports about kernels, the command's, the library's and a build's, side by side; as a program, of all examples and
+every target.
 
     python tests/build/three_ways.py [--targets sm_90,...] [NAME ...]
 
-Prints what differs, and ends with exit code 1 if anything does.
+Prints the differences, and ends with exit code 1 if there are any.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ Reported = dict[str, Any]
 
 
 def all_cases(names: Iterable[str] = (), targets: Iterable[str] = GPU_NAMES) -> list[Case]:
-    """Every example for every target that has what it uses."""
+    """Every example, for every target that has the features of the example."""
     wanted = set(names)
     found = []
     for name in digests.examples():
@@ -86,7 +86,7 @@ def of_library(case: Case) -> Reported | None:
 
 
 def of_command(case: Case, folder: str, *words: str) -> Reported | None:
-    """What `tileiras --save-temps` leaves and says."""
+    """The files and messages of `tileiras --save-temps`."""
     said = io.StringIO()
     arguments = [source_of(case), "--gpu-name", case[1], "-o", os.path.join(folder, "out.cubin"), "--save-temps"]
     with contextlib.redirect_stderr(said):
@@ -134,7 +134,7 @@ def shared_memory(reported: Reported) -> dict[str, Any]:
 
 
 def differences(cases: Iterable[Case], folder: str) -> Iterator[str]:
-    """A line for each case in which one of the ways reports something else than the others."""
+    """A line for each case in which the three ways report different results."""
     cases = list(cases)
     built = of_builds(cases, os.path.join(folder, "tree"))
     for case in cases:
@@ -147,7 +147,7 @@ def differences(cases: Iterable[Case], folder: str) -> Iterator[str]:
                 if other is not None or library is not None:
                     yield f"{where}: {way} compiles what the library refuses, or the other way round"
                 continue
-            # A build keeps remarks by stage: the order in which it tells them is no part of its files.
+            # A build stores remarks by stage: the order in which it prints them is not in its files.
             same = other == library if other is command else _sorted(other) == _sorted(library)
             if not same:
                 yield f"{where}: {way} reports {_first_difference(other, library)}"

@@ -1,4 +1,4 @@
-"""Builds that tell which files they have looked at, and random edits of a project that the monitor vouches for."""
+"""Builds that list the files that they have read, and random edits of a project that the monitor vouches for."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def looked(output: str) -> set[str]:
 
 
 class Vouched(Pair):
-    """The same where the monitor vouches for the project with the manifest; more ways to change a file."""
+    """The same pair under a monitor that vouches for project and manifest; more ways to change a file."""
 
     def other(self, project: Project) -> str:
         return project.path(f"kernels/{sorted(self.texts)[0]}.mlir")
@@ -66,6 +66,6 @@ class Vouched(Pair):
 
     def build(self) -> tuple[Build, Build]:
         if not any("@broken" in text for text in self.texts.values()):
-            # The second answer is what the monitor says of the first build.
+            # The second build uses the answer of the monitor about the first one.
             self.gated.scons("-q", *self.arguments, expect=None)
         return super().build()

@@ -1,4 +1,4 @@
-"""A stage for tests: says something about every constant and passes the module on."""
+"""A stage for tests: emits a diagnostic for every constant and passes the module on."""
 
 from tileiras.diagnostics import Diagnostic
 from tileiras.stages import StageResult

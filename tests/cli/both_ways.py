@@ -1,4 +1,4 @@
-"""Commands as a user starts them, which ask the compile service or do not, in the place of calls in process."""
+"""Commands as a user starts them, with or without the compile service, instead of calls in this process."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ others = 0
 
 
 def command(program: str) -> list[str]:
-    """The words that start an installed command; TILEIRAS_SERVER in the environment says whether it asks the service.
+    """The words that start an installed command; TILEIRAS_SERVER in the environment selects the use of the service.
     """
     global started
     started += 1
@@ -30,7 +30,7 @@ def command(program: str) -> list[str]:
 
 
 def served(service: Service, program: str) -> Callable[[Sequence[str]], int]:
-    """What can stand where `main` of a command does: the service runs it, and what it says is said by this process."""
+    """A stand-in for `main` of a command: runs it through the service, and prints its output in this process."""
 
     def main(arguments: Sequence[str]) -> int:
         done = subprocess.run(
@@ -46,7 +46,7 @@ def served(service: Service, program: str) -> Callable[[Sequence[str]], int]:
 
 
 def environment(service: Service) -> dict[str, str]:
-    """This process's, with that service."""
+    """The environment of this process, with that service."""
     return service.environment("auto", TILEIRAS_CACHE_DIR=os.environ["TILEIRAS_CACHE_DIR"])
 
 

@@ -53,7 +53,7 @@ def service_of_commands(tmp_path_factory) -> Iterator[Service]:
 
 @pytest.fixture(autouse=True)
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """What TILEIRAS_SERVER says; with `auto`, each command has to be answered by the service."""
+    """The value of TILEIRAS_SERVER; with `auto`, the test fails unless the service answers every command."""
     asked = getattr(request, "param", "off")
     monkeypatch.setenv("TILEIRAS_SERVER", asked)
     if asked == "off":
@@ -75,5 +75,5 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iter
     before = service.facts()["requests"]
     yield asked
     assert both_ways.started or both_ways.others, "runs no command: mark it in_process"
-    # The service may hear of a request from its child behind what the child has answered.
+    # The service may count a request of its child only after the child has answered.
     until(lambda: service.facts()["requests"] == before + both_ways.started, "some were not answered by the service")

@@ -2,8 +2,8 @@
 
     python tests/cli/invocations.py TOOL > tests/cli/invocations.json
 
-records what the vendor's tool says: exit code, standard error, the files it leaves.  `OURS` has the rows in which we
-differ by choice, each with the reason; `docs/command-line.md` says the same to users.
+records the answers of the vendor's tool: exit code, standard error, output files.  `OURS` has the rows in which we
+differ by choice, each with the reason; `docs/command-line.md` documents them for users.
 """
 
 from __future__ import annotations
@@ -445,7 +445,7 @@ def object_file(sections: dict[str, bytes]) -> bytes:
 
 
 def normalized(error: str) -> str:
-    """Standard error without what differs by choice or machine: folders, suggestions, blank lines and our notes."""
+    """Standard error without the parts that differ by choice or machine: folders, suggestions, blank lines, notes."""
     error = re.sub(r"[^\s']*/(?=tileiras --help)", "", error)
     error = re.sub(r"'/[^']*/(?=[^/']+')", "'", error)
     lines = error.split("\n")
@@ -454,7 +454,7 @@ def normalized(error: str) -> str:
 
 
 def answer(tool: str, line: str, folder: Path) -> dict:
-    """How a tool answers one command line in a folder with the inputs; the files that it leaves are removed."""
+    """The answer of a tool to one command line in a folder with the inputs; its output files are removed."""
     before = set(os.listdir(folder))
     done = subprocess.run(
         [tool, *shlex.split(line)], cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, check=False

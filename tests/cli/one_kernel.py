@@ -1,4 +1,4 @@
-"""The kernel that tests of options compile, and the command that does so."""
+"""The kernel that tests of options compile, and the command that compiles it."""
 
 from invocations import KERNEL
 
@@ -8,5 +8,5 @@ F32 = KERNEL.replace("TYPE", "f32")
 
 
 def compile(kernel: str, *options: str, emit: str = "ptx") -> int:
-    """Has `tileiras`, or what stands in its place (`conftest.way`), compile a file for sm_90 to `out`."""
+    """Compiles a file for sm_90 to `out` with `tileiras` or with its stand-in (`conftest.way`)."""
     return tileiras.main([kernel, "--gpu-name=sm_90", f"--emit={emit}", "-o", "out", *options])

@@ -1,5 +1,5 @@
-"""Compiled modules in the store: a process that may not write `.pyc` files compiles nothing, and damage, edits and
-other users' files change nothing of what runs."""
+"""Compiled modules in the store: a process that may not write `.pyc` files compiles no module, and damage, edits and
+files of other users do not change the code that runs."""
 
 import importlib.util
 import marshal
@@ -26,7 +26,7 @@ import sys
 import tileiras.server.code_archive, tileiras.server.client
 print(*(name for name in sys.modules if name.partition(".")[0] == "tileiras"))
 """
-"""Prints what a command loads before there is an archive to load it from."""
+"""Prints the files that a command compiles; the hook is installed before an archive can be loaded."""
 
 COMMAND = """\
 import os, sys
@@ -59,7 +59,7 @@ def compiled(folder: Path, root: Path, **changes: str) -> tuple[set[str], bytes]
 
 @pytest.fixture
 def copy(tmp_path) -> Path:
-    """An installation in which no `.pyc` file can be written, whoever tries."""
+    """An installation in which no user can write a `.pyc` file."""
     root = tmp_path / "installed"
     package = Path(tileiras.__file__).parent
     shutil.copytree(package, root / "tileiras", ignore=shutil.ignore_patterns("__pycache__"))
@@ -111,7 +111,7 @@ def prepared(root: Path) -> subprocess.CompletedProcess[str]:
     "changes", [{"TILEIRAS_CACHE_DIR": "off"}, {"TILEIRAS_CACHE_MODE": "off"}, {"TILEIRAS_CACHE_MODE": "read-only"}]
 )
 def test_a_prepared_installation_compiles_no_module(tmp_path, copy, changes):
-    """Where nothing may be kept, as in containers."""
+    """In an environment such as a container, where no files may be stored."""
     changes = {"PYTHONDONTWRITEBYTECODE": "1", **changes}
     refused = prepared(copy)
     assert refused.returncode == 1 and refused.stderr.startswith(f"error: unable to write '{copy}")
@@ -151,8 +151,8 @@ class Small:
         os.utime(path, ns=(0, second * 10**15))
 
     def archive(self) -> Archive:
-        """One whose file is closed when nothing uses it any more: it is in no `sys.meta_path`, out of which `close`
-        takes one."""
+        """An archive whose file is closed with its last reference: it is not in `sys.meta_path`, from which `close`
+        would remove it."""
         made = Archive(str(self.store), "small", str(self.folder), writable=True)
         if made._file >= 0:
             weakref.finalize(made, os.close, made._file)
@@ -202,7 +202,7 @@ def test_any_damaged_byte_makes_code_absent(small):
 
 
 def planted(small: Small) -> Path:
-    """An archive in which another program stands for a module."""
+    """An archive in which a module's entry has the code of another program."""
     file = small.fill()
     path = str(small.folder / "a.py")
     state = code_archive.file_state(path)

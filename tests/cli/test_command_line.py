@@ -1,4 +1,4 @@
-"""Reading command lines: what needs no compiler.  `invocations.py` has the comparison with the vendor's tool."""
+"""Command lines that are read without the compiler.  `invocations.py` has the comparison with the vendor's tool."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""tileiras doctor: what is installed, what is missing, what that costs."""
+"""tileiras doctor: installed parts, missing parts, and the features that are lost with them."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Our own options of the command: what it prints, keeps and hands on."""
+"""Our own options of the command: output, files that are kept, values that are handed on."""
 
 import json
 import os
@@ -138,7 +138,7 @@ def test_remarks_are_printed_when_asked_for(kernel, capsys):
     ("kernel.warps-by-tiles", {"kernel.launch"}), ("agents.few-bytes", set()),
 ])  # fmt: skip
 def test_remarks_of_a_code_or_a_subject_are_printed(kernel, capsys, word, codes):
-    """A code names the choice or a reason behind it."""
+    """A code names the choice or one of its reasons."""
     assert compile(kernel, "--num-ctas=2", f"--remarks={word}") == 0
     assert set(re.findall(r"= code: (\S+?)[; ]", capsys.readouterr().err.replace("\n", " \n"))) == codes
     assert compile(kernel, "--num-ctas=2", f"--remarks-missed={word}") == 0
@@ -266,7 +266,7 @@ TILEIRAS_EXPORT = {"k": (k, "f32[?]", 64)}
 
 @pytest.mark.parametrize("emit, then", [("tileas", "ptx"), ("llvm", "ptx"), ("ptx", "cubin"), ("bytecode", "ptx")])
 def test_hints_are_checked_of_cuda_tile_alone(kernel, capsys, emit, then):
-    """What a later stage made goes on as without the option, with an unwritable file of remarks as well."""
+    """Artifacts of later stages compile as without the options for hints, even if the file of remarks is unwritable."""
     suffix = {"tileas": ".tileas.mlir", "llvm": ".ll", "ptx": ".ptx", "bytecode": ".tileirbc"}[emit]
     assert main([kernel, "--gpu-name=sm_90", f"--emit={emit}", "-o", f"k{suffix}"]) == 0
     words = [f"k{suffix}", "--gpu-name=sm_90", f"--emit={then}", "-o", "out"]

@@ -1,4 +1,4 @@
-"""cuTile Python with our command in the place of the vendor's: it finds it, tries it, compiles, and reads errors."""
+"""cuTile Python with our command instead of the vendor's: it locates it, tests it, compiles, and reads errors."""
 
 import os
 import shlex
@@ -59,7 +59,7 @@ except Exception as error:
 
 @pytest.fixture(scope="module", params=["off", "auto"] if sys.platform == "linux" else ["off"])
 def folder(request, tmp_path_factory) -> Path:
-    """Where the script has run, with our command first on PATH; what it printed is in `said`."""
+    """The folder in which the script has run with our command first on PATH; its output is in `said`."""
     if toolkit.find_program("ptxas") is None:
         pytest.skip("no ptxas")
     folder = tmp_path_factory.mktemp("front_end")
@@ -83,7 +83,7 @@ def folder(request, tmp_path_factory) -> Path:
     )
     assert done.returncode == 0, done.stderr
     if request.param == "auto":
-        # Its versions, what each of them takes of bytecode, and the kernels.
+        # Its versions, the bytecode that each of them reads, and the kernels.
         assert service.facts()["requests"] >= before + 4
     (folder / "said").write_text(done.stdout)
     return folder
@@ -96,7 +96,7 @@ def test_the_front_end_finds_the_newest_version_and_exports_cubins(folder):
 
 
 def test_the_front_end_finds_the_line_of_an_error(folder):
-    # The front end rounds the quotient of unsigned numbers in a way that the language has for signed ones only.
+    # The front end rounds the quotient of unsigned numbers in a way that the language has only for signed ones.
     _, kind, place, code, *message = (folder / "said").read_text().splitlines()
     assert kind.endswith("CompilerExecutionError")
     line = 1 + KERNELS.split("\n").index("    ct.store(y, (ct.bid(0),), tile // 2)")

@@ -1,4 +1,4 @@
-"""Inputs that are no UTF-8: a located diagnostic and exit code 3, whatever the command and the kind of the file."""
+"""Inputs that are not UTF-8: a located diagnostic and exit code 3, for every command and every kind of file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A command or a build that is killed leaves no process and no file behind, whatever it was doing."""
+"""A command or a build that is killed, at any point, leaves no process and no file behind."""
 
 import os
 import signal
@@ -58,7 +58,7 @@ def command(tmp_path):
     (tmp_path / "k.mlir").write_text(KERNEL.replace("TYPE", "f32"))
     (tmp_path / "temporary").mkdir()
     ptxas = tmp_path / "ptxas"
-    # Whoever started it has by then said so to its helper, which is what ends it.
+    # By the end of the second the command has reported this process to its helper, which ends it.
     ptxas.write_text("#!/bin/sh\ntest $1 = --version && exit\nsleep 1\necho > ../../started\nexec sleep 100\n")
     ptxas.chmod(0o755)
     path = os.pathsep.join([os.getcwd(), *filter(None, [os.environ.get("PYTHONPATH")])])

@@ -58,7 +58,7 @@ def test_compiler_options_reach_the_commands_that_take_them():
 
 
 def completed(words: list[str]) -> list[str]:
-    """What bash offers for the last word."""
+    """The completions of the last word in bash."""
     array = " ".join(f"'{word}'" for word in words)
     script = completion.completion("bash") + (
         f"COMP_WORDS=({array}); COMP_CWORD={len(words) - 1}; _tileiras {words[0]}; printf '%s\\n' \"${{COMPREPLY[@]}}\""

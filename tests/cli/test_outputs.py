@@ -1,4 +1,4 @@
-"""What commands write: never over what they read, never over each other, whole or not at all."""
+"""Output files of commands: they never replace an input or each other, and are written completely or not at all."""
 
 import itertools
 import json
@@ -61,7 +61,7 @@ def contents(folder) -> dict[str, bytes]:
     return {name: (folder / name).read_bytes() for name in sorted(os.listdir(folder)) if (folder / name).is_file()}
 
 
-# ---- an input is no output -------------------------------------------------------------------------------------------
+# ---- outputs never replace inputs ------------------------------------------------------------------------------------
 
 SPELLINGS = ("in", "./in", "sub/../in", "{folder}/in", "link", "hard", "far/in")
 
@@ -340,7 +340,7 @@ def test_what_is_protected_stays_as_it_is(folder):
     assert os.listdir("closed") == ["old"]
 
 
-# ---- what is kept besides --------------------------------------------------------------------------------------------
+# ---- files besides the output ----------------------------------------------------------------------------------------
 
 
 def test_intermediate_artifacts_stand_beside_files_only(folder):
@@ -440,7 +440,7 @@ def test_files_are_written_by_functions_as_well_and_none_is_left_when_they_fail(
 
 @pytest.mark.in_process
 def test_remarks_that_cannot_be_written_hide_no_failure(folder, capsys, no_dce, monkeypatch):
-    """The disk is full when the failure is told."""
+    """The disk is full when the failure is reported."""
     from tileiras.cli import messages
 
     monkeypatch.setattr(messages, "to_yaml", lambda remarks: "some text")

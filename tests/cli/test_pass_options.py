@@ -1,4 +1,4 @@
-"""Options that show passes at work: IR between them, their times, what stages make, and reproducers."""
+"""Options that show passes at work: IR between them, their times, artifacts of stages, and reproducers."""
 
 import json
 import os
@@ -97,7 +97,7 @@ def test_the_ptx_that_ptxas_refuses_is_kept(ptxas, kernel, capsys):
     assert os.path.exists("k.ptx") and not os.path.exists("out")
 
 
-# What each option that watches puts on standard error: the start of its lines.
+# Option that watches -> the start of its lines on standard error.
 WATCHING = {
     "--mlir-print-ir-before=cse": "// *** IR Dump Before cse ***",
     "--mlir-print-ir-after-change": "// *** IR Dump After convert-tileas-to-llvm ***",
@@ -129,7 +129,7 @@ def test_what_watches_a_compilation_does_so_together_and_changes_nothing(kernel,
 
 @pytest.mark.in_process
 def test_what_watches_a_compilation_that_fails_says_where_and_what_was_left(kernel, capsys, monkeypatch):
-    """A pass that leaves something invalid: its snapshot, the verifier's words, the reproducer, and the times."""
+    """A pass that leaves invalid IR: its snapshot, the verifier's message, the reproducer, and the times."""
     from tileiras.passes.dce import DeadCodeElimination
 
     def leave_half_an_operation(self, op, context):

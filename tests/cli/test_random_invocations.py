@@ -42,7 +42,7 @@ def command_lines(seed: int) -> list[str]:
 
 
 def words_alike(error: str) -> list[str]:
-    """What is said, without what each says by choice (`docs/command-line.md`): damage told again, remarks, outputs."""
+    """Messages without those that differ by choice (`docs/command-line.md`): repeated damage, remarks, outputs."""
     said = error.partition("in function: ")[0].split("\n")
     return [line for line in said if line and "failed to parse" not in line and "unable to open output" not in line]
 

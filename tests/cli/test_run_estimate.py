@@ -1,4 +1,4 @@
-"""tileiras-run --backend estimate: what it prints and writes, and what it says of what it does not take."""
+"""tileiras-run --backend estimate: its output and files, and its diagnostics for unsupported inputs."""
 
 import json
 import re
@@ -41,7 +41,7 @@ def test_a_kernel_that_may_take_tensor_maps(capsys, tmp_path):
 
 @pytest.mark.parametrize("maps", [[], ["--tensor-maps", "host"]])
 def test_every_command_estimates_one_time(capsys, tmp_path, maps):
-    """Of a launch that reads more from DRAM than it computes: arrays have the same place in each command's memory."""
+    """A launch that is bound by DRAM: arrays have the same addresses in the memory of each command."""
     path, data = tmp_path / "product.mlir", tmp_path / "data.json"
     path.write_text(matmul((64, 64, 64), "f16", steps=4).text)
     arguments = [str(path), "f16[64,256]=ones", "f16[256,64]=ones", "f32[64,64]=zeros", "--gpu", "H200", *maps]

@@ -1,4 +1,4 @@
-"""`--sanitize=memcheck`: what has no meaning is reported with its place, what has one is computed as ever."""
+"""`--sanitize=memcheck`: invalid accesses are reported with their place, valid ones give the same results."""
 
 import numpy as np
 import pytest

@@ -101,7 +101,7 @@ def test_the_driver_is_told_what_the_vendors_compiler_tells_it(ptxas, tmp_path, 
     vendor = (tmp_path / "vendor").read_bytes()
     for number in (LANGUAGE, PARAMETER, CLUSTER, BLOCKS_ARE_CLUSTERS):
         assert information(image).get(number) == information(vendor).get(number), hex(number)
-    # Both say how many threads a tile block has; how many is each compiler's choice.
+    # Both state the number of threads of a tile block; each compiler chooses its own.
     threads = [struct.unpack("<III", information(made)[REQUIRED_THREADS][0]) for made in (image, vendor)]
     assert all(y == z == 1 and x % 32 == 0 for x, y, z in threads)
     assert set(sections(vendor)) == set(sections(image))

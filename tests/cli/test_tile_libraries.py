@@ -1,4 +1,4 @@
-"""Tile libraries that are damaged in any place; `invocations.py` has what the vendor's tool says of others."""
+"""Tile libraries that are damaged in any place; `invocations.py` has the answers of the vendor's tool to others."""
 
 import pytest
 from invocations import object_file

@@ -53,7 +53,7 @@ def test_a_cubin_is_judged_by_the_ptx_beside_it(wrong, capsys):
     ("llvm", "ll", "icmp slt", "icmp sle"), ("ptx", "ptx", "fma.rn", "fma.rz"),
 ])  # fmt: skip
 def test_an_override_of_any_stage_is_an_image(tmp_path, emit, suffix, before, after, capsys):
-    """What an earlier compilation made, as it is and edited."""
+    """An override is an artifact of an earlier compilation, unchanged or edited."""
     text = tileiras.compile(SAXPY, gpu_name="sm_90", emit=emit).text
     path = tmp_path / f"saxpy.sm_90.{suffix}"
     path.write_text(text)
@@ -71,7 +71,7 @@ def test_verdicts_are_printed_as_data(capsys):
 
 
 def test_files_for_ci_name_files_from_here(wrong, tmp_path, monkeypatch, capsys):
-    """And nothing of the machine; what was written is read again."""
+    """The paths are relative, without those of the machine; the written files are read again."""
     (tmp_path / "kernels").mkdir()
     shutil.copy(SAXPY, tmp_path / "kernels" / "saxpy.mlir")
     monkeypatch.chdir(tmp_path)
@@ -93,7 +93,7 @@ def test_files_for_ci_name_files_from_here(wrong, tmp_path, monkeypatch, capsys)
 
 
 def test_an_image_with_undescribed_hidden_parameters_is_unjudged(tmp_path, capsys):
-    """It is not wrong for that."""
+    """The kernel is unjudged and not reported as wrong."""
     source = str(Path(SAXPY).parent / "bytecode" / "softmax.tileirbc")
     text = tileiras.compile(source, gpu_name="sm_90").text
     head, body = text.split(".entry", 1)

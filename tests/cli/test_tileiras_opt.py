@@ -166,7 +166,7 @@ def test_values_of_pass_options_are_checked(tmp_path, capsys, option, code, mess
 
 
 class Break(Pass):
-    """Leaves a tensor of another shape than its operands behind."""
+    """Leaves a tensor whose shape differs from that of its operands."""
 
     name = "break"
 

@@ -191,7 +191,7 @@ def test_arrays_of_cutile_python_are_suggested_where_arguments_are_missing(two, 
     ("%o", "it points into argument 0"), ("%p", ""),
 ])  # fmt: skip
 def test_an_assumption_that_fails_says_of_which_argument(tmp_path, capsys, assumed, said):
-    """By the number of the ARG, not of the parameter."""
+    """The message has the number of the ARG, not of the parameter."""
     kind = "i32" if assumed in ("%n", "%s") else "ptr<f32>"
     path = tmp_path / "k.mlir"
     path.write_text(f"""cuda_tile.module @m {{

@@ -1,4 +1,4 @@
-"""`tileirdisasm`: beside the vendor's program, and under the front end, which starts it to dump what it compiles."""
+"""`tileirdisasm`: beside the vendor's program, and under the front end, which starts it to dump its kernels."""
 
 from __future__ import annotations
 

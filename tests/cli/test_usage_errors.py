@@ -73,7 +73,7 @@ USAGE = {
 
 @pytest.mark.parametrize("line", USAGE)
 def test_mistakes_on_a_command_line_are_structured_too(kernel, tmp_path, capsys, line):
-    """Wherever the option stands, in front of the mistakes or behind them."""
+    """The option takes effect before the mistakes and after them."""
     (tmp_path / "loop").write_text("@loop")
     for words in (["--diagnostics=json", *line.split()], [*line.split(), "--diagnostics", "json"]):
         if line.endswith("--version") and words[-1] == "json":

@@ -1,4 +1,4 @@
-"""Kernels of LLVM IR that call one of NVVM's intrinsics each."""
+"""Kernels of LLVM IR, each with a call of one of NVVM's intrinsics."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def declare(row: Intrinsic) -> str:
 
 
 def kernel(number: int, row: Intrinsic) -> str:
-    """A kernel that does nothing but call the intrinsic with its parameters and store what it returns."""
+    """A kernel that only calls the intrinsic with its parameters and stores its result."""
     types = [SHORT.get(t, t) for t in row.operands]
     parameters = "".join(f", {t} %a{i}" for i, t in enumerate(types))
     arguments = ", ".join(f"{t} 3" if i in row.immediates else f"{t} %a{i}" for i, t in enumerate(types))

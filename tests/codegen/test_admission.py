@@ -22,7 +22,7 @@ def test_every_row_compiles_and_assembles_on_its_lowest_target(chip, ptx, ptxas)
     ir = MODULE_HEADER + "\n".join([declare(row) for row in rows] + [kernel(n, row) for n, row in enumerate(rows)])
     assert max([*(need.version for need in admission.check(ir, processor(chip)).ptx), processor(chip).ptx]) == ptx
     text = llvm_pipeline.compile_to_ptx(ir, processor(chip), requested_ptx=ptx, opt_level=1).text
-    # A name that LLVM does not know becomes a call of an extern function.
+    # A name unknown to LLVM becomes a call of an extern function.
     assert not re.search(r"llvm[._]nvvm", text)
     assert len(assembler.assemble(text, chip, opt_level=0, ptxas=ptxas).resources) == len(rows)
 
@@ -45,7 +45,7 @@ def test_the_least_form_of_a_chip_that_meets_a_requirement():
 
 
 def test_families_are_those_of_ptxas(ptxas):
-    """Code for `sm_100f` runs on the family's members from 100 on; ptxas is asked about every pair."""
+    """Code for `sm_100f` runs on the family's members from 100 on; ptxas compiles every pair for comparison."""
     chips = [row for row in PROCESSORS.values() if row.number >= 100 and not row.suffix]
     for of in chips:
         version = max(processor(f"{of.chip}f").ptx, (9, 0))

@@ -1,4 +1,4 @@
-"""Bitcode that a module brings along: `blobLinkedLib`."""
+"""Bitcode in a module: `blobLinkedLib`."""
 
 import json
 
@@ -101,7 +101,7 @@ def test_explicit_links_blobs_only(bitcode, device_library):
     assert error.value.code == 5
     assert error.value.diagnostics[0].message == "Unresolved extern function '__nv_expf'"
     assert "libdevice=explicit" in error.value.diagnostics[0].notes[0].message
-    # What a blob calls is looked for in blobs as well.
+    # The callees of a blob are looked up in blobs as well.
     with pytest.raises(CompileError, match="Unresolved extern function '__nv_fabsf'"):
         compile_ptx(inline(bitcode), **explicit)
     brought = {"blob-linked-lib": [device_library.path], **explicit}

@@ -1,6 +1,6 @@
-"""ptxas and nvdisasm as child processes: where they are found, and every way in which they end.
+"""ptxas and nvdisasm as child processes: where they are looked up, and every way in which they end.
 
-The programs are shell scripts that do what a program may do.
+The programs are shell scripts that imitate each of these ways.
 """
 
 import os
@@ -73,7 +73,7 @@ def test_no_process_to_be_had(program, monkeypatch):
     import resource
 
     if os.geteuid() == 0:
-        # The limit does not hold for the superuser: the system's answer is put in.
+        # The limit does not hold for the superuser: the test replaces the answer of the system.
         import errno
 
         from tileiras.codegen import child_process
@@ -274,7 +274,7 @@ print(*(path for path in seen if path.startswith(sys.argv[1])), sep="\\n")
 
 @pytest.mark.parametrize("variables", [("TMPDIR",), ("TEMP",), ("TMP",)])
 def test_a_folder_is_where_the_environment_says_and_nothing_is_tried_out_beside_it(tmp_path, variables):
-    """A process that is killed while it tries leaves the file."""
+    """A process killed during a trial would leave the file."""
     kept = {name: value for name, value in os.environ.items() if name not in ("TMPDIR", "TEMP", "TMP")}
     named = {"TMPDIR": str(tmp_path / "absent"), **{name: str(tmp_path) for name in variables}}
     command = [sys.executable, "-c", WATCHED, str(tmp_path)]

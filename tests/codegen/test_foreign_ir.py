@@ -1,4 +1,4 @@
-"""LLVM IR that somebody else wrote: what it says of machines and launches is checked where it says it."""
+"""LLVM IR from other compilers: attributes of targets and launches are checked, and errors located at them."""
 
 import re
 
@@ -140,7 +140,7 @@ def test_what_llvm_cannot_read_has_its_line(tmp_path):
     )  # fmt: skip
 
 
-# ---- what a module's target says -------------------------------------------------------------------------------------
+# ---- attributes of a module's target ---------------------------------------------------------------------------------
 
 MODULE = """module {{
   gpu.module @m [#nvvm.target<{}>] {{

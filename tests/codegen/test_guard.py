@@ -1,4 +1,4 @@
-"""A process that guards others ends what they have left when they are killed, and ends them when they have to."""
+"""A guard ends the programs that a killed process leaves behind, and a process that has to end with another one."""
 
 import os
 import signal
@@ -112,7 +112,7 @@ def is_running(number: int) -> bool:
 
 @pytest.mark.parametrize("order", ["child", "client", "guard", "late", "again"])
 def test_what_a_killed_process_has_left_ends(tmp_path, order):
-    """`client`: it has to end with another process.  `guard`, `late`: the guard was killed before, or meanwhile;
+    """`client`: the program ends with another process.  `guard`, `late`: the guard was killed before, or meanwhile;
     `again`: and another one was started."""
     folder = tmp_path / "folder"
     words = [sys.executable, "-c", PROGRAM, str(folder), order]

@@ -1,4 +1,4 @@
-"""The object file in `.nv.host`: its code is what LLVM makes, and it does what the table of callbacks promises."""
+"""The object file in `.nv.host`: its code is that of LLVM, and it works as the table of callbacks promises."""
 
 import ctypes
 import json
@@ -51,7 +51,7 @@ def sections(image: bytes) -> dict[str, tuple[tuple, bytes]]:
 
 
 def relocations(image: bytes, section: str) -> list[tuple[int, int, str, int]]:
-    """Offset, type, symbol (or the section that it stands for) and addend."""
+    """Offset, type, symbol (or the section whose symbol it is) and addend."""
     found = sections(image)
     symbols, strings = found[".symtab"][1], found[".strtab"][1]
     rows = []

@@ -1,4 +1,4 @@
-"""NAME.resources.json: what ptxas reports, with what the launch adds."""
+"""NAME.resources.json: the report of ptxas, with the resources that the launch adds."""
 
 import json
 from pathlib import Path

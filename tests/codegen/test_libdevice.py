@@ -72,7 +72,7 @@ def test_square_root_reflection_is_answered_by_the_module_that_links():
 
 
 def test_functions_of_kernels_ask_for_flushing_and_the_gpu_only(device_library):
-    """So the option `approx` changes operations and none of these."""
+    """So the option `approx` changes operations only."""
     rows = [rule for rule in vars(math).values() if isinstance(rule, math.Function)]
     assert math.exp in rows
     names = [name for row in rows for name in (row.f32, row.f64)] + ["__nv_powif", "__nv_powi"]
@@ -175,7 +175,7 @@ def test_missing_library_says_what_to_install(monkeypatch, tmp_path):
 
 @pytest.fixture
 def small_library(tmp_path, monkeypatch):
-    """Makes libraries of one file, for processes without a store; their form taken apart is in a folder of the test."""
+    """Makes libraries of one file, for processes without a store; their prepared form is in a folder of the test."""
     import llvmlite.binding as llvm
 
     path = tmp_path / "library.bc"
@@ -186,7 +186,7 @@ def small_library(tmp_path, monkeypatch):
 
 @pytest.fixture
 def taken_apart(monkeypatch) -> list[str]:
-    """What LLVM is asked to take apart."""
+    """Names of the requests to the helper process, which takes a library apart."""
     asked: list[str] = []
     call = isolation.call
     monkeypatch.setattr(isolation, "call", lambda name, **given: (asked.append(name), call(name, **given))[1])
@@ -228,7 +228,7 @@ def test_the_command_prepares_the_library_that_is_found(device_library, monkeypa
     assert tileiras_cache.main(["prepare"]) == 0
     modules, path = capsys.readouterr().out.splitlines()
     assert modules.endswith(" modules compiled") and int(modules.split()[0]) > 300
-    monkeypatch.setattr(isolation, "call", None)  # nothing is asked of LLVM
+    monkeypatch.setattr(isolation, "call", None)  # no request reaches LLVM
     again = libdevice.find(store=bitcode_library.MemoryStore())
     assert path == again._prepared_path() and again.closure(["__nv_expf"]) == device_library.closure(["__nv_expf"])
 

@@ -39,7 +39,7 @@ def test_300_compilations_stay_within_5_mb_of_the_level_after_100(modules):
 
 
 def test_passes_are_freed_with_their_compilation(modules, monkeypatch):
-    """What stays is what llvmlite cannot free; the passes' tables were up to 70 KB more for each of these modules."""
+    """The growth is memory that llvmlite cannot free; unfreed tables of passes added up to 70 KB per module."""
     monkeypatch.setattr(isolation, "MAX_REQUESTS", sys.maxsize)
     found = llvm_memory.growth(compilations(modules, 140), settled=60)
     assert found.processes == 1

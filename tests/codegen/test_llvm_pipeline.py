@@ -125,10 +125,10 @@ declare void @llvm.nvvm.barrier.cta.sync.aligned.all(i32)
 
 
 def test_shared_memory_of_a_known_size_changes_no_instruction(monkeypatch):
-    """A tile launch defines it: the kernel is the only function of its module still."""
+    """A tile launch defines the symbol: the kernel is still the only function of its module."""
     import llvmlite.binding as llvm
 
-    monkeypatch.setattr(llvm.ModulePassManager, "run", None)  # nothing runs the passes of a module
+    monkeypatch.setattr(llvm.ModulePassManager, "run", None)  # the passes of a module cannot run
     found = []
     for definition in ("external addrspace(3) global [0 x i8]", "internal addrspace(3) global [512 x i8] undef"):
         text, _ = llvm_pipeline._compile(MODULE_HEADER + SHARED_SUM % definition, "sm_90", "+ptx78", 3, (), ())
@@ -204,7 +204,7 @@ def test_a_forked_worker_starts_its_own_helper():
     assert os.waitpid(pid, 0)[1] == 0
     assert os.read(read, 2) == b"ok"
     os.close(read)
-    # The child's end has left ours alone.
+    # The child's end has not affected our helper.
     assert ".entry k" in llvm_pipeline.compile_to_ptx(STORE_ONE, processor("sm_80")).text
 
 

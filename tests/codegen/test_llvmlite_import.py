@@ -1,4 +1,4 @@
-"""llvmlite imported by a helper process: with nothing that only others need, and the same to who uses it."""
+"""llvmlite imported by a helper process: without modules that only other programs use, and with the same behavior."""
 
 import subprocess
 import sys
@@ -39,7 +39,7 @@ print((importlib.resources.files("llvmlite") / "__init__.py").is_file())
 
 
 @pytest.mark.parametrize("change", [
-    "llvmlite_import._Place = str",  # a release that asks for something else of a path
+    "llvmlite_import._Place = str",  # a release that calls other methods of a path
     "llvmlite_import._Resources.files = None",
     "del llvmlite_import._Builder.__getattr__",
 ])  # fmt: skip

@@ -1,4 +1,4 @@
-"""Machine code read back from cubins: control words, blocks, lines, and what an entry takes."""
+"""Machine code read back from cubins: control words, blocks, lines, and resources of an entry."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""nvJitLink beside ptxas for every example: the same words, launches and spills; code and registers within bounds."""
+"""nvJitLink and ptxas on every example: equal messages, launches and spills; code and registers within bounds."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tileiras.stages import units
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 CODE = 0.6, 1.4
-"""Between what ratios machine code of the two lies: a link has functions of its own for division and the like."""
+"""Bounds of the ratio of code sizes: a link has functions of its own for division and the like."""
 
 LONGER = {("sm_80", "argmax"): 2.3}
 """Entries whose code for a link is longer than that on one GPU."""
@@ -31,10 +31,10 @@ MORE_REGISTERS = {("sm_100", "matmul_f32"): 2.4}
 """Entries that take more than `REGISTERS` there: 95 instead of 42."""
 
 REGISTERS = 0.75, 2.0
-"""Between what ratios registers do: those of code for a link are allocated otherwise."""
+"""Bounds of the ratio of register counts: registers of code for a link are allocated otherwise."""
 
 RESERVED = 1024
-"""Bytes of shared memory that the system takes of each CTA (CUDA programming guide, compute capability 9.0), which
+"""Bytes of shared memory of each CTA that the system reserves (CUDA programming guide, compute capability 9.0), which
 nvJitLink counts in some kernels."""
 
 SAME = ("stack", "spill_stores", "spill_loads", "barriers", "dynamic_shared")
@@ -56,7 +56,7 @@ def sources() -> list[str]:
 
 
 def assembled(name: str, assembler: str, ptx: bytes, gpu: str = "sm_90") -> tuple[bytes, dict, list[str]]:
-    """The cubin of a source's PTX, what is reported of each kernel, and what is said."""
+    """The cubin of a source's PTX, the reported resources of each kernel, and the messages."""
     options = CompileOptions({"gpu-name": gpu, "assembler": assembler, "tile-launch": True})
     made = api.compile_with(units.Source(ptx, Path(name).stem + ".ptx", None, ".ptx"), options, "cubin")
     reported = {}
@@ -67,7 +67,7 @@ def assembled(name: str, assembler: str, ptx: bytes, gpu: str = "sm_90") -> tupl
 
 LANGUAGE, PARAMETER, REQUIRED_THREADS, CLUSTER, BLOCKS_ARE_CLUSTERS = 0x66, 0x17, 0x10, 0x3D, 0x5B
 LAUNCH = (LANGUAGE, PARAMETER, REQUIRED_THREADS, CLUSTER, BLOCKS_ARE_CLUSTERS)
-"""Attributes of `.nv.info.ENTRY` that say how a kernel is launched."""
+"""Attributes of `.nv.info.ENTRY` that determine the launch of a kernel."""
 
 TILE_IR = struct.pack("<I", 7)
 
@@ -185,7 +185,7 @@ def test_what_is_no_library_is_told(kernel, capsys, monkeypatch):
 
 
 def test_time_and_death_are_told(library, kernel, capsys, monkeypatch):
-    """A helper is forked from this process, and has what stands here."""
+    """A helper is forked from this process, and inherits the functions patched here."""
 
     def slow(**arguments):
         import time

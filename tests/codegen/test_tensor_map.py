@@ -1,4 +1,4 @@
-"""What NAME.json says of tensor maps."""
+"""The entries of NAME.json for tensor maps."""
 
 import pytest
 

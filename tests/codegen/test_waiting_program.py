@@ -1,4 +1,4 @@
-"""ptxas that is started while LLVM works, and reads its arguments from a pipe: it does and says the same."""
+"""ptxas that starts while LLVM works, and reads its arguments from a pipe: same results, same messages."""
 
 import os
 import signal
@@ -41,7 +41,7 @@ def waiting():
 
 
 def outcome(text: str, **how) -> object:
-    """The cubin and all that ptxas says of it, or how it failed."""
+    """The cubin and all messages of ptxas, or the failure."""
     engine = DiagnosticEngine()
     try:
         return ptxas.assemble(text, "sm_80", engine=engine, **how), [d.message for d in engine.diagnostics]
@@ -50,7 +50,7 @@ def outcome(text: str, **how) -> object:
 
 
 def gone(process: int) -> bool:
-    """Whether a process has ended, whoever has to wait for it."""
+    """Whether a process has ended; a zombie counts, because its parent may not have waited for it."""
     try:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""LLVM works in the process itself where that one's end is survivable, with the same answers."""
+"""LLVM runs in the process itself if the end of that process is survivable, with the same results."""
 
 import os
 import subprocess

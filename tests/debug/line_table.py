@@ -44,7 +44,7 @@ def line_table(cubin: bytes, folder) -> list[Row]:
             continue
         place = _PLACE.search(line)
         if place is not None:
-            # The chain of a position stands on successive lines.
+            # The chain of a position is on successive lines.
             places = [place] if fresh else [*places, place]
             fresh = False
             continue

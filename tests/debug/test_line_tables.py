@@ -1,4 +1,4 @@
-"""Cubins read back: every instruction that stands for an operation maps to that operation's line of the source."""
+"""Cubins read back: every instruction of an operation maps to that operation's line of the source."""
 
 import os
 import re
@@ -21,7 +21,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 TEXT = sorted(path.relative_to(EXAMPLES).as_posix() for path in EXAMPLES.rglob("*.mlir"))
 PYTHON = ["vector_add.py", "softmax.py", "matmul_f16.py"]
 
-# Machine instructions that stand for one operation, and how the text names it.
+# Machine instructions that implement one operation, and how the text names it.
 OPERATIONS = {
     "LDG": r"load_|atomic_",
     "LDGSTS": r"load_",
@@ -51,7 +51,7 @@ def test_accesses_map_to_their_own_lines(name, ptxas, tmp_path):
     assert rows
     seen = set()
     for row in rows:
-        # An instruction before the first position belongs to none.
+        # An instruction before the first position belongs to no position.
         if row.file:
             assert row.file == name and 1 <= row.line <= len(lines) and lines[row.line - 1].strip(), row
         wanted = OPERATIONS.get(row.instruction.partition(".")[0])

@@ -16,7 +16,7 @@ TEXT = sorted(path.relative_to(EXAMPLES).as_posix() for path in EXAMPLES.rglob("
 
 
 def lost(module):
-    """The names of operations without a location; a module that a stage makes stands for no operation."""
+    """The names of operations without a location, except modules: stages create them without a source."""
     return [op.name for op in module.walk() if isinstance(op.location, UnknownLoc) and op.name != "builtin.module"]
 
 
@@ -31,7 +31,7 @@ def test_every_operation_keeps_a_location(name, options):
         for stage in ("tileaa", "tileas", "llvm"):
             context = StageContext(source_name=name)
             result = pipeline.run_stage(pipeline.stage(stage), given, values, context).output
-            # The last stage makes text; it worked on the module that it was given.
+            # The last stage prints text; it changed the module that it was given.
             given = given if isinstance(result, bytes) else result
             assert lost(given) == [], stage
 

@@ -92,7 +92,7 @@ def test_inlined_code_says_where(ptxas, tmp_path):
 
 
 def test_one_position_inlined_and_not():
-    """LLVM tells them apart by a column, of which nothing is left in PTX."""
+    """LLVM distinguishes them by a column, which PTX does not keep."""
     here = '#cuda_tile.di_loc<loc("b.py":21:1) in #second>'
     chained = f"callsite(#callee at callsite({here} at {here}))"
     body = KERNEL.format(name="second", file="b.py", location=chained)

@@ -129,7 +129,7 @@ HELD = ["i1", "i8", "i16", "i24", "i32", "i64", "i128", "f16", "bf16", "f32", "f
 
 
 def test_what_a_register_can_hold_has_a_pin(ptxas):
-    """Every record is of a copy that LLVM keeps, and ptxas reads what LLVM makes of all of them."""
+    """Each record describes a copy that LLVM keeps, and ptxas reads the PTX of all of them."""
     values = "".join(
         f"    %x{n} = llvm.load %p : !llvm.ptr<1> -> {type} loc(#at)\n"
         f'    debuginfo.value %x{n}, #debuginfo.di_local_variable<"v{n}" in #k, line = 4> : {type} loc(#at)\n'

@@ -1,4 +1,4 @@
-"""Without line or debug information an artifact does not depend on what its input says about places."""
+"""Without line or debug information an artifact does not depend on the locations of its input."""
 
 import re
 from pathlib import Path
@@ -14,7 +14,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 def variants(name):
-    """The same kernel as it is, without locations, and with others."""
+    """The same kernel unchanged, without locations, and with other ones."""
     yield api.parse(EXAMPLES / name)
     bare = api.parse(EXAMPLES / name)
     for op in bare.walk():

@@ -1,7 +1,7 @@
 """How each diagnostic of `docs/diagnostics_table.py` is brought about, by its text there.
 
-A provocation is a function of a `Run`, which has what a user has: the commands, the library, files.  It gives the exit
-code and what was said.
+A provocation is a function of a `Run`, which has the means of a user: the commands, the library, files.  It gives the
+exit code and the messages.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def no_fork(run):
     def refuse(*arguments, **named):
         raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
 
-    # Taking a system's last process away would take it from the tests, too.
+    # Ending a system's last process would end it for the tests, too.
     run.monkeypatch.setattr(child_process._Child, "__init__", refuse)
     return run.command(KERNEL, f"--ptxas={run.program('exit 0')}")
 
@@ -235,7 +235,7 @@ def patterns_that_undo_one_another(run):
 
 
 def reproducer(run):
-    """Its command runs the failing pass again, and says the same."""
+    """Its command runs the failing pass again, with the same message."""
     import shlex
 
     path = run.folder / "reproducer.mlir"
@@ -250,7 +250,7 @@ def reproducer(run):
 
 
 def half_an_assumption(run):
-    """Text cannot say it."""
+    """The text format cannot express it."""
     from tileiras.dialects.cuda_tile import DivByAttr
     from tileiras.ir import parse_module, verify
 
@@ -282,7 +282,7 @@ UNCUT = """cuda_tile.module @m {
   }
 }
 """
-"""A tile that is printed whole."""
+"""A tile that is printed completely."""
 
 PROVOCATIONS = {
     "the <shape> tile leaves each of N threads M elements": (

@@ -1,4 +1,4 @@
-"""Colours of diagnostics: on terminals only, and the text without them is the same."""
+"""Colours of diagnostics: on terminals only, and the text is the same without them."""
 
 import io
 import os

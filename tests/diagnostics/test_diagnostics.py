@@ -106,7 +106,7 @@ def test_a_handler_that_emits_is_refused():
 
 @pytest.fixture
 def impatient():
-    """Threads take turns as often as the interpreter lets them."""
+    """Threads switch as often as the interpreter allows."""
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     yield

@@ -1,4 +1,4 @@
-"""Every diagnostic of the table that can be provoked is, and the page says what the table does."""
+"""Every diagnostic of the table that can be provoked is provoked, and the page agrees with the table."""
 
 import re
 import shutil
@@ -24,7 +24,7 @@ def files():
 
 
 def pattern(text):
-    """What varies in a text of the table may be anything."""
+    """A pattern in which the variable parts of a text of the table match any text."""
     parts = re.split(r"(<[\w/ ]+>|\b[NXYZM]\b)", text)
     return re.compile("".join(r"[^\n]*?" if number % 2 else re.escape(part) for number, part in enumerate(parts)))
 
@@ -54,7 +54,7 @@ def test_it_is_said_with_its_exit_code(text, tmp_path, capsys, monkeypatch):
 
 
 def test_parameters_that_do_not_fit_are_said_before_the_compilation_fails(tmp_path, capsys, monkeypatch):
-    """40016 bytes, on a GPU that takes 32764 of them."""
+    """40016 bytes, on a GPU whose limit is 32764."""
     code, said = Run(tmp_path, capsys, monkeypatch).command(parameters(5002), gpu="sm_80")
     lines = said.splitlines()
     needed = "(40016 bytes required, max 32764 bytes allowed) in function k"

@@ -215,7 +215,7 @@ _ACCESS = re.compile(r"\b(ld\.global|st\.global|ld|st)([.\w]*?)(?:\.(v\d))?\.[bf
 
 
 def widths(ptx, instruction):
-    """Bytes of the accesses in a PTX text that an instruction of a remark may stand for."""
+    """Bytes of the accesses in a PTX text that can be the instruction of a remark."""
     if instruction == "cp.async":
         return {int(size) for size in re.findall(r"cp\.async\.c[ag]\.shared\.global \[[^]]*\], \[[^]]*\], (\d+)", ptx)}
     name = instruction.partition(".")[0]
@@ -239,7 +239,7 @@ def test_what_is_said_to_be_chosen_stands_in_the_ptx(source, gpu, tmp_path):
         made = api.compile(source, gpu_name=gpu, entry=name, emit="ptx", emit_remarks=True)
         said = remarks_of(made.diagnostics)
         assert any(remark.arguments.get("Instruction") == "st.global" for remark in said)
-        # Of runs of fewer bytes LLVM may make wider ones, and a tile at an edge goes element by element.
+        # LLVM may merge shorter runs into wider accesses, and a tile at an edge is accessed element by element.
         for remark in said:
             instruction = remark.arguments.get("Instruction")
             if instruction in ("ld.global", "st.global", "cp.async"):

@@ -21,7 +21,7 @@ DEBUG = (
     "optimized debugging is currently not supported, change the optimization level to 0 or disable full debug info"
 )
 
-# Everything that is wrong with a configuration, in the order in which it is told.
+# All mistakes in a configuration, in the order in which they are reported.
 MISTAKES = [
     ({"input": None}, 2, "input buffer is null"),
     ({"input": b"\x7fTileIS\0" + BYTECODE[8:]}, 3, "input does not correspond to Tile IR bytecode"),

@@ -114,7 +114,7 @@ def test_it_is_the_pipeline_of_the_stages(capsys, source, strategy, stages):
     forced = {"unspecialized_pipeline_num_stages": stages} if stages else {}
     forced["v2_opt_level"] = 1
     made = api.compile(source, gpu_name="sm_90", opt_level=3, emit="llvm", pipeline_strategy=strategy, **forced)
-    # The stage names an entry's module as the file does not, and says what is known of the kernel's sums.
+    # The stage names an entry's module differently, and adds the known order of the kernel's sums.
     assert text == re.sub(r", tileiras\.order = \[.*?\]", "", made.kernels[0].artifacts[".llvm.mlir"].decode())
 
 
@@ -129,7 +129,7 @@ cuda_tile.module @m {
 }
 """
 
-# Option -> a kernel, what else is asked for, and the value that makes another artifact of it.
+# Option -> a kernel, further options, and the value that makes another artifact of it.
 CHANGES_THE_ARTIFACT = {
     "num-warps": (KERNEL, "", "2"),
     "num-ctas": (KERNEL, "", "2"),
@@ -145,7 +145,7 @@ CHANGES_THE_ARTIFACT = {
     "enable-random-delay": (ATTENTION, "pipeline-strategy=unspecialize", "true"),
 }
 
-# Option -> what it changes instead: what is said, or a file beside.
+# Option -> further options and a value that changes messages or an additional file instead.
 CHANGES_WHAT_IS_SAID = {
     "emit-line-info": ("", "tileas"),
     "rrt-size-threshold": ("pipeline-strategy=warp-specialize", "0"),
@@ -184,7 +184,7 @@ def test_every_option_changes_something_or_says_why_it_does_not(capsys, tmp_path
 
 
 class Placeless(PassInstrumentation):
-    """The operations of which nobody could say where they come from, by the pass that made them."""
+    """The operations whose origin is in no location, by the pass that made them."""
 
     def __init__(self):
         self.found = []
@@ -210,7 +210,7 @@ def test_every_operation_of_every_level_has_a_place():
             try:
                 module = tileiras_opt.anchored(parse_module(part, path.name), passes)
                 PassManager(passes, verify_each=False, instrumentation=[watcher]).run(module)
-            except CompileError:  # what a test wants to be refused, or what the target has not
+            except CompileError:  # options that a test expects to be refused, or features that the target lacks
                 continue
     assert watcher.found == []
 
@@ -271,7 +271,7 @@ def test_the_trace_has_an_event_for_every_pass_and_remark(capsys, source, tmp_pa
 
 
 def test_the_trace_has_the_placement_of_loops(capsys, tmp_path):
-    """Of each operation of the loop its stage and its place in a round, of which no two have one."""
+    """Each operation of the loop has a stage, and an order in a round that no other operation has."""
     source, file = tmp_path / "a.mlir", tmp_path / "trace.json"
     source.write_text(ATTENTION)
     options = "compute-capability=sm_80 pipeline-strategy=unspecialize v2-opt-level=2"
@@ -293,8 +293,8 @@ def test_the_trace_has_the_placement_of_loops(capsys, tmp_path):
     ],
 )
 def test_the_trace_has_the_cycles_of_loops_that_are_as_they_are_written(capsys, tmp_path, options, tracks):
-    """By the static model of a round: operations of a track do not begin before the one before, the second round is as
-    long as the first, and no product begins before the one before has ended."""
+    """By the static model of a round: each operation of a track begins after the previous one, the second round is as
+    long as the first, and each product begins after the end of the previous one."""
     source, file = tmp_path / "a.mlir", tmp_path / "trace.json"
     source.write_text(ATTENTION)
     code, _, errors = opt(

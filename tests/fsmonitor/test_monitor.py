@@ -1,4 +1,4 @@
-"""A monitor names every file that has changed, whatever it was changed by, or says that it cannot tell."""
+"""A monitor names every file that has changed, by any means, or reports that it cannot tell."""
 
 import mmap
 import os
@@ -20,7 +20,7 @@ def tree(tmp_path):
 
 
 def outside(path):
-    """A name that nobody watches."""
+    """A name outside the watched folders."""
     return next(folder for folder in path.parents if folder.name == "tree").parent / "outside"
 
 
@@ -97,7 +97,7 @@ def test_what_is_open_for_writing_is_told_until_it_is_not(tree):
 def test_what_is_written_to_a_mapping_is_told(tree):
     with open(tree / "a.mlir", "r+b") as file:
         mapping = mmap.mmap(file.fileno(), 0)
-    # Nobody has a descriptor now.
+    # No process has a descriptor now.
     with open(tree / "a.mlir", "rb"):
         assert tree.changed() == {"a.mlir"}
     mapping[0:1] = b"x"
@@ -162,7 +162,7 @@ def test_a_change_of_folders_ends_it(tree, edit):
 
 
 def test_a_root_in_the_place_of_which_there_is_another_ends_it(tree):
-    # Of a folder above the root there is no event.
+    # A folder above the root gives no events.
     above = tree.path.rename(tree.path.parent / (tree.path.name + "-moved"))
     (tree.path / "tree").mkdir(parents=True)
     assert tree.changed() is None

@@ -21,7 +21,7 @@ def complete(monitor: Monitor) -> Monitor:
 
 
 class Watched:
-    """A tree under a monitor, and what has changed in it since it was last asked."""
+    """A tree under a monitor, and the files that have changed in it since the last query."""
 
     def __init__(self, path) -> None:
         self.path = path
@@ -37,7 +37,7 @@ class Watched:
         return self.path / "tree" / name
 
     def changed(self) -> set[str] | None:
-        """Names of what has changed since the last call; None where the monitor has given up."""
+        """The names of files that have changed since the last call; None if the monitor has given up."""
         self.monitor.check(self.monitor.roots)
         now = self.monitor.now()
         if now is None:

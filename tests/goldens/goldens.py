@@ -1,8 +1,8 @@
-"""What kernels of the library are at the boundaries of stages, as text that a person reads in a review.
+"""Kernels of the library at the boundaries of stages, as text that a person reads in a review.
 
     python tests/goldens/goldens.py
 
-writes the files anew; what has changed in them is what a change of the compiler does.
+writes the files anew; their differences are the effect of a change of the compiler.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.kernels.views import Kernel  # noqa: E402
 
 
 class Golden(NamedTuple):
-    """A kernel, its target, and the stages of which it shows the artifacts."""
+    """A kernel, its target, and the stages whose artifacts are shown."""
 
     kernel: Callable[[], Kernel]
     gpu_name: str

@@ -1,4 +1,4 @@
-"""Artifacts at the boundaries of stages are what the files beside this one show."""
+"""Artifacts at the boundaries of stages equal the files beside this one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of inputs as they are kept: what is no row is refused, and names are the same in every checkout."""
+"""Rows of inputs as they are stored: malformed rows are refused, and names are the same in every checkout."""
 
 import json
 import os

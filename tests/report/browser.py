@@ -19,7 +19,7 @@ NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chro
 FLAGS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update",
     "--disable-sync", "--no-first-run", "--disable-dev-shm-usage", "--remote-debugging-pipe",
-    # Every name and address is refused: a page that asks for anything gets an error in its console.
+    # All names and addresses are refused: a request of the page is an error in its console.
     "--host-resolver-rules=MAP * ~NOTFOUND", "--proxy-server=127.0.0.1:9",
 )  # fmt: skip
 
@@ -35,12 +35,12 @@ os.execv(sys.argv[3], sys.argv[3:])
 
 
 def program() -> str | None:
-    """The path of a Chromium, None without one."""
+    """The path of a Chromium, or None."""
     return next((path for name in NAMES if (path := shutil.which(name)) is not None), None)
 
 
 class Browser:
-    """One browser with one page; `console` has what the page has complained of."""
+    """One browser with one page; `console` has the errors and warnings of the page."""
 
     def __init__(self, profile: Path, dark: bool = False) -> None:
         path = program()
@@ -78,14 +78,14 @@ class Browser:
             self._note(self._receive())
 
     def evaluate(self, script: str) -> Any:
-        """The value of an expression in the page; raises RuntimeError with what it threw."""
+        """The value of an expression in the page; raises RuntimeError with the exception that the expression threw."""
         found = self._call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
         if "exceptionDetails" in found:
             raise RuntimeError(json.dumps(found["exceptionDetails"])[:2000])
         return found["result"].get("value")
 
     def click(self, selector: str) -> None:
-        """A click of the mouse in the middle of what a selector finds first, brought into view."""
+        """Clicks in the middle of the first element that a selector matches, scrolled into view."""
         place = self.evaluate(
             f"(() => {{ const e = document.querySelector({json.dumps(selector)});"
             " e.scrollIntoView({block: 'center'}); const b = e.getBoundingClientRect();"

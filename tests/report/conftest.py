@@ -1,4 +1,4 @@
-"""Reports of kernels, made once for the tests that look at them."""
+"""Reports of kernels, built once for all tests that read them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def matmul():
 
 @pytest.fixture(scope="session")
 def saxpy():
-    """With an estimate of its launch."""
+    """A report with an estimate of its launch."""
     import numpy as np
 
     from tileiras.report import collect

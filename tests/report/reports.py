@@ -1,4 +1,4 @@
-"""What tests of reports share."""
+"""Shared by tests of reports."""
 
 from __future__ import annotations
 

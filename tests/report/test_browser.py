@@ -1,4 +1,4 @@
-"""Reports in a browser without a network: no complaint, lines light up together, keys and layouts work."""
+"""Reports in a browser without a network: no errors, lines light up together, keys and layouts work."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_a_click_on_the_line_of_the_dot_lights_up_its_machine_code(chromium, fol
     assert any("async.dot" in line for line in chromium.evaluate(visible_lines("tileas")))
     assert any("wgmma.mma_async" in line for line in chromium.evaluate(visible_lines("ptx")))
     assert "matmul_f16.py:18" in chromium.evaluate("document.getElementById('said').textContent")
-    # What is not of that line stays dark, and a second click lets go.
+    # Code of other lines stays dark, and a second click ends the highlighting.
     assert not any("STG" in line for line in chromium.evaluate(visible_lines("sass")))
     chromium.click("#dot")
     assert chromium.evaluate(visible_lines("sass")) == []
@@ -86,7 +86,7 @@ def test_lines_are_reached_with_the_keyboard(chromium, folder, saxpy):
 
 
 def test_the_drawn_layout_is_the_compilers(chromium, folder, matmul):
-    """For every tile: the element that the page names for a place is where LinearLayout puts it."""
+    """For every tile: the element that the page names at a place is the one that LinearLayout puts there."""
     from tileiras.layout.linear_layout import LinearLayout
 
     opened(chromium, folder, matmul)

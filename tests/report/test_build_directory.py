@@ -1,4 +1,4 @@
-"""Reports of build directories: what lies there, what is damaged or missing, which stages ran."""
+"""Reports of build directories: artifacts present, damaged or missing, and stages that ran."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tileiras.stages.units import Source
 
 
 def build(folder: Path, source: Path, emit: str, **given) -> None:
-    """What `scons` does to a kernel."""
+    """Builds a kernel as `scons` does."""
     values = options(**given)
     store = ArtifactStore(str(folder / "store"), warn_on_stderr, mode=OFF)
     session = Session(store, history=History(str(folder / "build")))
@@ -42,7 +42,7 @@ def built(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def missing_of_whole(built) -> set[str]:
-    """What is missing in the report of the undamaged build."""
+    """The artifacts that the report of the undamaged build lists as missing."""
     return set(collect.of_build(str(built / "build")).kernels[0].missing)
 
 

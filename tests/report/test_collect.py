@@ -1,4 +1,4 @@
-"""What a report says is what the compiler's own tools say: lines, remarks, resources, registers, banks, time."""
+"""A report agrees with the compiler's own tools: lines, remarks, resources, registers, banks, time."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_machine_instructions_of_a_report_are_those_of_the_cubin(matmul):
     (kernel,) = matmul.kernels
     cubin = tileiras.compile(EXAMPLES / "matmul_f16.py", gpu_name="sm_90", emit="cubin").data
     code = machine_code.read(cubin, "matmul_f16")
-    # A build's cubin has no tile launch: what begins and ends it is another instruction or two.
+    # A build's cubin has no tile launch: its first and last instructions differ by one or two.
     assert abs(len(kernel.memory.registers) - len(code.instructions)) < 0.05 * len(code.instructions)
     assert max(count for _, count in kernel.memory.registers) <= kernel.memory.allocated
 
@@ -157,7 +157,7 @@ def test_layouts_are_those_that_the_types_name(matmul):
 
 
 def test_conflicts_of_a_buffer_are_counted_as_the_emulator_counts_them(matmul):
-    """The swizzles of this kernel have none, in the report and in what the emulator sees."""
+    """The swizzles of this kernel have no bank conflicts, in the report and in the emulator."""
     (kernel,) = matmul.kernels
     assert kernel.shared_uses and all(each.wavefronts == each.least for each in kernel.shared_uses)
     arrays = [np.zeros((128, 128), np.float16) for _ in range(3)]
@@ -188,7 +188,7 @@ def test_passes_say_what_they_changed(matmul):
     from tileiras.stages import tileas
 
     changed = {each.name: each for each in kernel.passes}
-    # Behind the decisions agents are checked, which a rule may have chosen.
+    # After the decisions the agents are checked; a rule may have chosen them.
     names = [row.name for row in tileas.DECISIONS if not row.asked_by]
     assert [each.name for each in kernel.passes] == [*names, "tileaa-agent-verifier"]
     assert changed["tileas-unspecialized-pipeline"].operations["nv_tileas.async.commit_group"] > 0
@@ -206,7 +206,7 @@ def test_a_report_is_json_and_the_same_each_time(saxpy):
         found = json.loads(json.dumps(as_json(report)))
         for kernel in found["kernels"]:
             for row in (*kernel["stages"], *kernel["passes"]):
-                row["seconds"] = 0  # what differs from run to run
+                row["seconds"] = 0  # differs from run to run
         return found
 
     assert stable(again) == stable(saxpy)
@@ -227,7 +227,7 @@ def test_another_build_is_compared_figure_by_figure(matmul):
 
 
 def test_a_loop_that_has_nothing_to_run_ahead_is_no_obstacle():
-    """The compiler remarks on it all the same."""
+    """The compiler still emits the remark."""
     (kernel,) = collect.of_source(str(EXAMPLES / "kernels/conv2d.py"), options(), entries=["conv2d"]).kernels
     assert [choice for choice in kernel.choices if choice.category == "loop" and choice.kind == "missed"]
     assert [each for each in kernel.obstacles if each.kind == "loop"] == []

@@ -1,4 +1,4 @@
-"""Reports as files: HTML that asks for nothing, in which no text of a kernel is markup; Markdown, JSON, the command."""
+"""Reports as files: HTML without requests, in which no text of a kernel is markup; Markdown, JSON, the command."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_markup_of_a_source_is_text(hostile):
     text = page(hostile)
 
     def kinds(elements):
-        """Elements but those that highlight, of which two more lines have some."""
+        """Counts elements by tag, without those of highlighting: the two added lines have some."""
         counts: dict[str, int] = {}
         for tag, attributes in elements.found:
             if tag not in ("i", "div", "rect", "title"):

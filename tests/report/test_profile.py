@@ -1,4 +1,4 @@
-"""Profiles by line: what they count is what the emulator and the estimate tell."""
+"""Profiles by line: their counts are those of the emulator and of the estimate."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_strides_cost_sectors_and_conflicts():
 
 @pytest.mark.parametrize("strategy", ["unspecialize", "warp-specialize"])
 def test_boxes_are_accesses_of_the_load_that_they_serve(strategy):
-    """Tiles of 64 x 64 f16 come in boxes of 8 KiB, of each of two loads and four steps of the loop, f32 in two."""
+    """Tiles of 64 x 64 come in boxes of 8 KiB: one for f16 in each of two loads and four steps, two for f32."""
     kernel = matmul((64, 64, 64), "f16", steps=4)
     artifact = tileiras.compile(
         kernel.text.encode(), gpu_name="sm_90", lineinfo=True, tensor_maps="host", pipeline_strategy=strategy,

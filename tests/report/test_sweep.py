@@ -1,4 +1,4 @@
-"""Sweeps: all combinations, judged side by side as one after the other, and what builds do with the winner."""
+"""Sweeps: all combinations, with the same verdicts in parallel as in sequence, and builds that use the winner."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ PRODUCT = ["--gpu", "H200", "array:f16[128,128]=random(1)", "array:f16[128,128]=
 
 
 def test_constants_are_swept_with_a_grid_that_follows(tmp_path, capsys, monkeypatch):
-    """A candidate whose grid leaves a part of the product out is wrong, and one that the front end refuses says why."""
+    """A candidate whose grid omits a part of the product is wrong; a refused one has the front end's diagnostic."""
     shutil.copy(EXAMPLES / "matmul_f16.py", tmp_path / "matmul.py")
     monkeypatch.chdir(tmp_path)
     words = ["matmul.py", "--const", "TM=64,128,100", "--const", "TN=64", "--const", "TK=32", "-j", "1", *PRODUCT]
@@ -156,7 +156,7 @@ def test_constants_are_swept_with_a_grid_that_follows(tmp_path, capsys, monkeypa
     assert f"TM={found['constants']['TM']}, TN=64, TK=32" in printed and "TILEIRAS_EXPORT" in printed
     written = json.loads((tmp_path / "matmul.tune.json").read_text())
     assert written["found"]["sm_90"]["constants"] == found["constants"]
-    # What was estimated is what the file compiles to with those constants.
+    # The estimated kernel is the one that the file compiles to with those constants.
     text = (tmp_path / "matmul.py").read_text()
     (tmp_path / "other.py").write_text(text.replace("128, 128, 64)", "64, 64, 32)"))
     arrays = [np.random.default_rng(seed).random((128, 128)).astype(np.float16) for seed in (1, 2, 3)]
@@ -221,7 +221,7 @@ def test_builds_take_the_options_of_the_file_where_theirs_are_defaults(tmp_path)
     assert warps() == {8}
     assert warps(**{"num-warps": 2}) == {2}
     assert warps(**{"gpu-name": "sm_80"}) == {None}
-    # The same object each time: builds know options again by that.
+    # The same object each time: builds recognize options by identity.
     assert tuned.tuned(options(), str(source)) is tuned.tuned(options(), str(source))
 
 

@@ -16,7 +16,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def service(tmp_path_factory) -> Iterator[Service]:
-    """A service that all tests may use which do not harm it."""
+    """A service for all tests that do not damage it."""
     found = Service(tmp_path_factory.mktemp("service"))
     found.start()
     yield found

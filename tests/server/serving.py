@@ -1,4 +1,4 @@
-"""What the tests of the service share: a service in a folder of its own, and commands that run with it or without."""
+"""Shared by the tests of the service: a service in a folder of its own, and commands that run with it or without."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ cuda_tile.module @m {
 """
 
 class Answer(NamedTuple):
-    """What a command leaves: exit code, both outputs, files with their modes."""
+    """The results of a command: exit code, both outputs, files with their modes."""
 
     code: int
     output: bytes
@@ -50,7 +50,7 @@ class Service:
         self.code = code
         self._python = [sys.executable, *options]
         self.variables: dict[str, str] = {}
-        """Of the environment of the service and of every command."""
+        """Additional variables of the service and of every command."""
 
     def environment(self, server: str = "auto", **changes: str) -> dict[str, str]:
         kept = {name: value for name, value in os.environ.items() if name != "TILEIRAS_REMOTE_CACHE"}
@@ -71,14 +71,14 @@ class Service:
         assert done.returncode == 0, done.stderr
 
     def stop(self) -> None:
-        """Ends it, and waits until nothing of it is left."""
+        """Ends the service, and waits until all its processes and files are gone."""
         self.control("stop")
         until(lambda: not processes(self.runtime), "a process of the service goes on")
         assert self.files() == []
 
     def facts(self) -> dict:
-        """What `tileiras-server status` says of it, asked by this process in the place of that command; {} where there
-        is no service."""
+        """The figures that `tileiras-server status` prints, requested by this process instead of that command; {} if no
+        service runs."""
         try:
             directory = os.open(self.runtime / "tileiras", os.O_PATH | os.O_DIRECTORY)
         except OSError:
@@ -99,7 +99,7 @@ class Service:
 
     @functools.cached_property
     def _identity(self) -> bytes:
-        """Of its commands."""
+        """The identity that its commands send."""
         code = "import sys; from tileiras.server import protocol; sys.stdout.buffer.write(protocol.identity())"
         # Not where the tests were started: that may be a checkout, whose modules come first.
         done = subprocess.run(
@@ -108,7 +108,7 @@ class Service:
         return done.stdout
 
     def files(self) -> list[str]:
-        """What lies in the private directory."""
+        """The files of the private directory."""
         folder = self.runtime / "tileiras"
         return sorted(os.listdir(folder)) if folder.exists() else []
 

@@ -1,4 +1,4 @@
-"""In every case in which the service cannot be used the command does its work itself; nothing of either stays."""
+"""If the service cannot be used, the command does its work itself; neither leaves processes or files behind."""
 
 import os
 import shutil
@@ -19,7 +19,7 @@ PTX = ("k.mlir", "--gpu-name=sm_90", "--emit=ptx", "-o", "k.ptx")
 
 
 def works(service: Service, folder: Path) -> None:
-    """One command, which says nothing besides its product."""
+    """Runs one command, which prints no messages."""
     answer = service.run(PTX, folder)
     assert (answer.code, answer.output, answer.error) == (0, b"", b"")
     assert b".entry k" in answer.files["k.ptx"][1]
@@ -27,7 +27,7 @@ def works(service: Service, folder: Path) -> None:
 
 @pytest.fixture
 def name(own_service) -> str:
-    """What the socket for commands of `own_service` is called."""
+    """The name of the socket for commands of `own_service`."""
     code = "from tileiras.server import protocol; print(protocol.name_of(protocol.identity()))"
     done = subprocess.run(
         [sys.executable, "-c", code], env=own_service.environment(), capture_output=True, text=True, check=True
@@ -53,7 +53,7 @@ def test_the_first_command_starts_the_service_and_idle_time_ends_it(own_service,
     works(own_service, folder)
     assert own_service.facts()["requests"] == before + 1
     own_service.stop()
-    # Longer than a command needs to start: one that finds no service starts another, which stays.
+    # Longer than the start of a command: one that finds no service starts another, which remains.
     own_service.start("--idle=5")
     works(own_service, folder)
     until(lambda: not processes(own_service.runtime), "the service does not end")
@@ -76,7 +76,7 @@ def test_many_first_commands_start_one_service(own_service, folder):
     assert [process.wait() for process in running] == [0] * 4
     until(own_service.sockets, "no service was started")
     number = own_service.facts()["pid"]
-    # What waits for a request, and the guard, are children of the service.
+    # The spares that wait for a request, and the guard, are children of the service.
     until(lambda: all(number in (n, parent(n)) for n in processes(own_service.runtime)), "a second service goes on")
 
 
@@ -218,7 +218,7 @@ def slow(own_service, folder, ptxas):
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )  # fmt: skip
         until((folder / "started").exists, "it does not get that far")
-        # Whoever started ptxas has by then said so to its helper, which is what ends it.
+        # In that time the process that started ptxas has reported it to its helper, which ends it.
         time.sleep(0.5)
         return process
 
@@ -324,8 +324,7 @@ def test_an_edited_module_is_another_service_at_once(edited_tree, folder):
 
 
 def test_a_service_that_is_busy_hears_later_that_it_is_edited(edited_tree, folder):
-    """The child has said both that it has a request and that the service is out of date, and ended, before the zygote
-    hears the first."""
+    """The child reports a request and an outdated service, and ends, before the zygote reads the first report."""
     service, edit = edited_tree
     first = service.facts()["pid"]
     edit()
@@ -336,7 +335,7 @@ def test_a_service_that_is_busy_hears_later_that_it_is_edited(edited_tree, folde
         os.kill(first, signal.SIGCONT)
 
     def is_settled() -> bool:
-        """Whether the first has ended, and what the command has started in its place answers, or has ended too."""
+        """Whether the first service has ended, and the one that the command started instead answers or has ended."""
         number = service.facts().get("pid")
         return number != first and (number is not None or not processes(service.runtime))
 
@@ -344,7 +343,7 @@ def test_a_service_that_is_busy_hears_later_that_it_is_edited(edited_tree, folde
 
 
 def test_starting_waits_for_the_service_that_another_process_loads(monkeypatch):
-    """The process that `start` has begun ends at once then, and is waited for once."""
+    """The process that `start` began then ends at once, and is waited for once."""
     from tileiras.server import client, command
 
     answers = iter([None] * 20 + [{}])

@@ -1,4 +1,4 @@
-"""What children of the service have ahead of a request: the pages that requests meet, as they were."""
+"""Waiting children of the service populate the pages that requests touch; their contents do not change."""
 
 import os
 import subprocess
@@ -126,11 +126,11 @@ def test_pages_that_few_requests_meet_are_left_to_those():
 
 
 FEWEST = 4 << 20
-"""Bytes that a compilation writes to at the least."""
+"""Minimum number of bytes that a compilation writes."""
 
 
 def own_memory(number: int) -> int:
-    """Bytes that a process shares with no other."""
+    """The bytes of a process that are not shared with another one."""
     lines = Path(f"/proc/{number}/smaps_rollup").read_text().splitlines()
     return 1024 * sum(int(line.split()[1]) for line in lines if line.startswith("Private_Dirty"))
 
@@ -142,7 +142,7 @@ def test_spares_are_ready_for_a_request_at_the_start_and_after_the_first_ones(ow
     assert facts["pages"] > 1000, "the service does not know which pages requests meet"
 
     def ready() -> list[int]:
-        """Those that wait and have pages of their own, once all do but perhaps the guard."""
+        """The waiting children with pages of their own; empty until all have some, except perhaps the guard."""
         try:
             found = [number for number in children(facts["pid"]) if own_memory(number) > FEWEST]
             return found if len(found) >= len(children(facts["pid"])) - 1 else []
@@ -156,5 +156,5 @@ def test_spares_are_ready_for_a_request_at_the_start_and_after_the_first_ones(ow
         return set(ready()).difference(spares)
 
     spares = until(ready, "no spare is ready")
-    # The first children tell what they have met, and have nothing ahead: some spares wait for them for a while.
+    # The first children report the pages that they have touched and populate none; some spares wait for these reports.
     until(ready_after_a_request, "the spares that have answered go on, or none is ready any more")

@@ -1,4 +1,4 @@
-"""A command that the service answers notices what its kernel's modules have read, and is another one now."""
+"""A command that the service answers notices files that its kernel's modules have read, and that have changed since."""
 
 import random
 

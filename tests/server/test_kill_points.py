@@ -1,5 +1,5 @@
-"""A command that is killed leaves no temporary folder and nothing running, with the service and without, wherever in
-the assembler's work that happens."""
+"""A command that is killed at any point of the assembler's work leaves no temporary folder and no process, with the
+service and without."""
 
 import os
 import signal
@@ -26,7 +26,7 @@ def hook(event, arguments):
 
 sys.addaudithook(hook)
 """
-"""Kills the process that gets to a point first: an audit event, and a part of its first argument."""
+"""Kills the first process that reaches a point: an audit event, and a part of its first argument."""
 
 POINTS = {
     "before the folder is made": "os.mkdir temporary/tileiras-",
@@ -42,7 +42,7 @@ test "$1" = --version && exec {ptxas} --version
 if rm {once} 2> /dev/null; then kill -9 $PPID; sleep 1000; fi
 exec {ptxas} "$@"
 """
-"""A ptxas that kills whoever has started it, who then has no time to say so to anybody, and goes on."""
+"""A ptxas that first kills its parent process, which cannot report it to the helper any more, and then goes on."""
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +59,7 @@ def hooked(tmp_path_factory) -> Iterator[Service]:
 def run(
     service: Service, folder: Path, server: str, *words: str, point: str = "", **environment: str
 ) -> subprocess.CompletedProcess[bytes]:  # fmt: skip
-    """A command of which one process is killed."""
+    """A command with one of its processes killed."""
     (folder / "once").touch()
     changes = {"KILL_POINT": point, "KILL_ONCE": str(folder / "once"), "TMPDIR": str(folder / "temporary")}
     return subprocess.run(
@@ -69,7 +69,7 @@ def run(
 
 
 def check(done: subprocess.CompletedProcess[bytes], folder: Path, server: str) -> None:
-    """What was killed is the command itself, or the service's child, whose work the command then does."""
+    """The killed process is the command itself, or the service's child; the command then does the work of the child."""
     assert not (folder / "once").exists(), "it was not killed"
     assert (done.stdout, done.stderr) == (b"", b"")
     assert done.returncode == (0 if server == "auto" else -signal.SIGKILL)
@@ -106,7 +106,7 @@ ptxas.assemble(".version 7.8\\n.target sm_80\\n.address_size 64\\n.visible .entr
 
 @pytest.mark.parametrize("point", POINTS)
 def test_no_folder_stays_of_a_process_that_only_assembles(hooked, place, point):
-    """One that needs no LLVM: the PTX was there."""
+    """A process without LLVM: the PTX exists already."""
     (place / "once").touch()
     environment = hooked.environment(
         KILL_POINT=POINTS[point], KILL_ONCE=str(place / "once"), TMPDIR=str(place / "temporary")

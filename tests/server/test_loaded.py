@@ -1,4 +1,4 @@
-"""What the service loads, and what it takes for an edit of its code: everything that changes a module, nothing else."""
+"""The modules that the service loads, and the edits of its code that it notices: all changes of a module, no others."""
 
 import os
 import subprocess
@@ -21,7 +21,7 @@ def package(tmp_path) -> Path:
     (root / "inner").mkdir(parents=True)
     for path in (root / "__init__.py", root / "a.py", root / "inner" / "b.py"):
         path.write_text("VALUE = 1\n")
-    time.sleep(0.02)  # of the same tick of its clock, a file system would not tell two writes from one
+    time.sleep(0.02)  # a file system does not distinguish two writes in the same tick of its clock
     return root
 
 
@@ -66,7 +66,7 @@ def test_other_files_of_the_folders_do_not(package):
     assert state.is_current() and state.is_current()
     (package / "inner" / "__pycache__").mkdir()
     assert state.is_current()
-    # What a folder is remembered by after that tells a new module still.
+    # The state of the folder that is remembered now still reveals a new module.
     (package / "inner" / "c.py").write_text("")
     assert not state.is_current()
 
@@ -93,7 +93,7 @@ def test_memory_is_kept_in_huge_pages_as_it_was():
 
 
 def test_what_other_commands_need_is_not_loaded():
-    """In a process of its own: NumPy starts threads, and this one may have it."""
+    """Runs in a new process: this one may have loaded NumPy, which starts threads."""
     code = (
         "import sys\nfrom tileiras.server import loaded\nloaded.preload()\n"
         "print(*sorted(n for n in sys.modules if n == 'numpy' or n.startswith('tileiras.cli.tileiras')))"
@@ -121,7 +121,7 @@ print(code, called.count("disassemble"))
 
 
 def test_a_request_has_libdevice_of_the_service(tmp_path):
-    """Where no store keeps it, a process of its own takes the library apart, and a child of the service does not."""
+    """Without a store, a process of its own takes the library apart; a child of the service inherits the result."""
     if libdevice.find() is None:
         pytest.skip("no libdevice")
     (tmp_path / "k.mlir").write_text(KERNEL)

@@ -1,5 +1,5 @@
-"""Children that answer several requests: each has the answer that it has alone, and what a command leaves behind is
-met by no other."""
+"""Children that answer several requests: each answer is the one of a fresh child, and the state that a command leaves
+behind reaches no other command."""
 
 import json
 import os
@@ -23,7 +23,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 def settled(service: Service) -> dict:
-    """What the service knows once no request runs and no child is on its way out."""
+    """The figures of the service once no request runs and no child is about to end."""
     def quiet() -> dict | None:
         facts = service.facts()
         return facts if facts["running"] == 0 and facts["waiting"] + 1 == len(children(facts["pid"])) else None
@@ -80,7 +80,7 @@ def test_what_a_command_leaves_is_no_other_s(own_service, folder, what):
 
 
 def test_each_command_has_its_umask_folder_and_variables(own_service, folder, tmp_path_factory):
-    """Of children that go on: none of these makes them end."""
+    """The children go on to the next command: none of these differences ends them."""
     own_service.start()
     other = tmp_path_factory.mktemp("other")
     (other / "k.mlir").write_text((folder / "k.mlir").read_text().replace("exp %v", "exp2 %v"))
@@ -110,7 +110,7 @@ def test_a_store_that_is_removed_between_two_commands_is_made_again(own_service,
 
 
 def test_programs_and_files_of_another_state_are_met(own_service, folder, ptxas):
-    """A ptxas that another has replaced between two commands, in the same child."""
+    """A ptxas that is replaced between two commands of the same child."""
     own_service.start()
     program = folder / "ptxas"
     words = ("k.mlir", "--gpu-name=sm_90", f"--ptxas={program}", "-o", "k.cubin")
@@ -214,7 +214,7 @@ def test_what_is_left_is_found(tmp_path):
 
 
 def test_a_limit_of_what_a_process_takes_in_its_life(own_service, folder):
-    """The service has it as its clients have: no child answers again."""
+    """The service has the limit, as its clients have: each child answers one request."""
     def limited() -> None:
         resource.setrlimit(resource.RLIMIT_CPU, (3600, resource.getrlimit(resource.RLIMIT_CPU)[1]))
 

@@ -1,4 +1,4 @@
-"""Messages, and what is none."""
+"""Messages, and bytes that are not messages."""
 
 import os
 import socket

@@ -1,4 +1,4 @@
-"""Commands beside each other through a service, while it, its children and the commands are killed at random."""
+"""Concurrent commands through a service, while it, its children and the commands are killed at random."""
 
 from bench import service_kills
 

@@ -1,4 +1,4 @@
-"""A command answers through the service as it does without: outputs, exit codes, files, what it takes over."""
+"""A command answers through the service as without it: outputs, exit codes, files, inherited state."""
 
 import fcntl
 import json
@@ -63,7 +63,7 @@ def test_recorded_command_lines_have_their_answers(ptxas, service, inputs):
 
 
 def test_llvm_s_end_is_told_as_without_the_service(service, folder):
-    """The request's process ends with LLVM, and the command does the work again."""
+    """The request's process ends with LLVM, and the command does its work again."""
     (folder / "bad.llvm.mlir").write_text(FATAL)
     found = both(service, ("bad.llvm.mlir", "--gpu-name=sm_80", "--emit=ptx"), folder)
     assert found.code == 5 and b"note: LLVM ended with SIGABRT" in found.error and found.files == {}
@@ -114,7 +114,7 @@ def test_other_commands_have_one_answer(service, folder):
     ("--help",),
 ])  # fmt: skip
 def test_kernels_for_c_plus_plus_have_one_answer(ptxas, service, folder, words):
-    """What CMake and Meson run."""
+    """The command that CMake and Meson run."""
     answer = both(service, words, folder, program="tileiras-embed")
     assert answer.code == (1 if "absent.mlir" in words or "--source=k.h" in words else 0)
     assert ("k.h" in answer.files) is ("--header=k.h" in words and answer.code == 0)
@@ -203,9 +203,9 @@ def test_a_full_device_is_told_of(service, folder):
 
 
 def test_a_terminal_is_one(service, folder):
-    """What the command asks of its streams; a terminal is that of the client.
+    """The command queries its streams; a terminal is that of the client.
 
-    One without escapes: lines of progress depend on how long something takes, which the service changes.
+    The terminal has no escapes: progress lines depend on times, which the service changes.
     """
     found = []
     for server in ("auto", "off"):
@@ -273,7 +273,7 @@ def test_the_last_word_says_whether_the_service_is_asked(service, folder):
 
 
 def test_the_client_loads_nothing_of_the_compiler(service, folder):
-    """What it has loaded when it ends, besides what Python starts with."""
+    """Modules that are loaded when the client ends, besides those that Python loads at its start."""
     start = "import os, sys\nbefore = set(sys.modules)\n"
     told = (
         "end = os._exit\ndef told(code):\n    print(*sorted(set(sys.modules) - before), file=sys.stderr, flush=True)\n"
@@ -293,7 +293,7 @@ def test_the_client_loads_nothing_of_the_compiler(service, folder):
 
 
 def test_what_a_request_takes_is_told(ptxas, service, folder):
-    """Of each of the last ones: what its child has taken, with ptxas, and the zygote for it."""
+    """Processor time of each of the last requests: that of its child, with ptxas, and that of the zygote for it."""
     words = ("k.mlir", "--gpu-name=sm_90", "-o", "k.cubin")
     started = subprocess.Popen(
         [*service.command(), *words], cwd=folder, env=service.environment(), stdout=subprocess.DEVNULL
@@ -311,7 +311,7 @@ def test_what_a_request_takes_is_told(ptxas, service, folder):
 
 
 def test_the_answer_has_the_processor_time(service, folder):
-    """As a client hears it: exit code, and microseconds."""
+    """Exit code and microseconds, as sent to the client."""
     code = (
         "import sys\nfrom tileiras.server import client, protocol\nwhole = protocol.received\n"
         "def received(read):\n    kind, body = whole(read)\n"

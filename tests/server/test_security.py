@@ -1,4 +1,4 @@
-"""Who is at the other end of a connection, and processes that may have no sockets."""
+"""The user at the other end of a connection, and processes that may have no sockets."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tileiras.server import protocol
 
 PTX = ("k.mlir", "--gpu-name=sm_90", "--emit=ptx", "-o", "k.ptx")
 OTHER = 4242
-"""A user that owns nothing."""
+"""A user that owns no files."""
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only a privileged user can become another")
 
@@ -30,7 +30,7 @@ def script(service: Service, code: str, *words: str, calls: str = "", **how) -> 
 
 
 def works(service: Service, folder: Path) -> None:
-    """One command, which says nothing besides its product."""
+    """Runs one command, which prints no messages."""
     answer = service.run(PTX, folder)
     assert (answer.code, answer.output, answer.error) == (0, b"", b"")
     assert b".entry k" in answer.files["k.ptx"][1]
@@ -60,7 +60,7 @@ while True:
 @needs_root
 @pytest.mark.parametrize("user", [OTHER, 0])
 def test_a_process_of_another_user_gets_no_command(own_service, folder, user):
-    """It has a socket where the service's is, and greets as the service does; one of the same user hears it all."""
+    """It listens on the service's socket and greets alike; only a process of the same user gets the request."""
     process = script(own_service, LISTENER, str(user))
     try:
         assert process.stdout.readline() == "ready\n"
@@ -164,7 +164,7 @@ def sandboxed(service: Service, folder: Path, *words: str) -> tuple[int, str, st
 
 
 def test_a_sandbox_without_sockets(service, folder):
-    """As a confined build has it: the command does its work itself, and says the same."""
+    """In a confined build the command does its work itself, with the same messages."""
     before = service.facts()["requests"]
     expected = service.run(PTX, folder, "off")
     assert sandboxed(service, folder, *PTX) == (0, "", "")

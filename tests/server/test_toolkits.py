@@ -104,7 +104,7 @@ def folder(tmp_path) -> Path:
 
 @pytest.fixture(scope="module")
 def packages(tmp_path_factory) -> Path:
-    """What is installed here, without NVIDIA's wheels."""
+    """The packages installed here, without NVIDIA's wheels."""
     folder = tmp_path_factory.mktemp("packages")
     for place in dict.fromkeys((sysconfig.get_path("purelib"), sysconfig.get_path("platlib"))):
         for name in os.listdir(place):
@@ -129,14 +129,14 @@ def toolkit(folder: Path, library: Path) -> Path:
 
 
 def linked(answer: Answer) -> str:
-    """Which release of nvJitLink has made a cubin."""
+    """The release of nvJitLink that linked a cubin."""
     assert answer.code == 0 and answer.files["k.cubin"][1].startswith(b"\x7fELF"), answer.error
     (line,) = [line for line in answer.error.decode().splitlines() if "this is release" in line]
     return line.split()[-1]
 
 
 def both(service: Service, folder: Path, **environment: str) -> Answer:
-    """The answer of the service, when it is that of a command without it."""
+    """The answer of the service, which must equal that of a command without it."""
     before = service.facts()["requests"]
     served = service.run(WORDS, folder, environment=environment)
     assert service.facts()["requests"] == before + 1, "the service was not asked"
@@ -150,7 +150,7 @@ def test_the_wheels_nvjitlink_gives_one_answer(libraries, service, folder):
 
 
 def test_the_toolkit_that_the_client_names_is_asked(libraries, bare, folder, tmp_path_factory):
-    """Not that of the environment in which the service was started."""
+    """The toolkit of the service's own environment is not used."""
     roots = {number: toolkit(tmp_path_factory.mktemp(f"cuda{number}"), path) for number, path in libraries.items()}
     bare.variables["CUDA_HOME"] = str(roots[71])
     bare.start()
@@ -163,7 +163,7 @@ def test_the_toolkit_that_the_client_names_is_asked(libraries, bare, folder, tmp
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("how", ["another file in its place", "written over", "with its old time"])
 def test_a_library_that_is_replaced_is_another_one(libraries, bare, folder, tmp_path_factory, how):
-    """The service has opened the first; with a store, no cubin of it stands for the second."""
+    """The service has opened the first library; a cubin that the store has for it is not used for the second."""
     root = toolkit(tmp_path_factory.mktemp("cuda"), libraries[71])
     place = root / "lib" / "libnvJitLink.so.13"
     bare.variables |= {"CUDA_HOME": str(root), "TILEIRAS_CACHE_DIR": str(tmp_path_factory.mktemp("store"))}
@@ -185,7 +185,7 @@ def test_a_library_that_is_replaced_is_another_one(libraries, bare, folder, tmp_
 
 
 def test_the_ptxas_that_the_client_names_is_asked(ptxas, bare, folder, tmp_path_factory):
-    """By PATH, where there are no wheels, and after another program has been put in its place."""
+    """The program is found by PATH, without wheels, and after another program has replaced it."""
     program = '#!/bin/sh\ntest "$1" = --version && echo "V13.{}" && exit\necho "ptxas warning : this is {}" >&2\n'
     folders = {}
     for number in (71, 72):

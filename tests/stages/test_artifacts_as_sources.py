@@ -1,4 +1,4 @@
-"""What a compilation has written can be compiled on."""
+"""Artifacts of a compilation are sources of another one."""
 
 import re
 from pathlib import Path

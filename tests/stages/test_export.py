@@ -1,4 +1,4 @@
-"""The export stage: which kernels a cuTile Python file names, and what goes wrong when it does not name them well."""
+"""The export stage: the kernels that a cuTile Python file names, and diagnostics for files that name them badly."""
 
 import os
 import subprocess
@@ -99,7 +99,7 @@ def test_the_compiler_is_no_dependency_of_kernels_in_its_own_tree(monkeypatch):
     root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
     path = os.path.join(root, "examples", "vector_add.py")
     context = StageContext(source_name="examples/vector_add.py", source_path=path)
-    # Not loaded before: what an export loads first must not be taken for the user's.
+    # Not loaded before: modules that an export loads first must not be taken for the user's.
     signatures = "tileiras.stages.export.signatures"
     monkeypatch.delitem(sys.modules, signatures, raising=False)
     monkeypatch.delattr(export, "signatures", raising=False)
@@ -216,7 +216,7 @@ def test_constant_shapes_divisibility_and_scalars_reach_the_bytecode(tree):
 
 
 def test_methods_of_the_front_end_are_placed_at_their_call(tmp_path):
-    """They are functions of its package, which the kernel's operations would else be from."""
+    """Otherwise the operations of the kernel would have locations in the front end, which defines these methods."""
     result, _ = run_export(tmp_path, METHODS)
     module = read_module(result.output)
     places = {op.name: list(positions_of(op.location)) for op in module.walk() if op.name.startswith("cuda_tile.")}

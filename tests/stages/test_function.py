@@ -34,7 +34,7 @@ def wrong(a):
 
 @pytest.fixture(params=["<ipython-input-3-0a1b2c>", "/tmp/ipykernel_4711/1234567.py"])
 def cell(request):
-    """What a cell defines.  Its text is where IPython puts it, with a magic, which IPython hides from Python."""
+    """The names that a cell defines.  The cell is stored as by IPython, with a magic that IPython hides from Python."""
     name = request.param
     linecache.cache[name] = (len(CELL), None, CELL.splitlines(True), name)
     names = {"__name__": "__main__"}

@@ -1,6 +1,6 @@
-"""How many layout conversions each example has, by what they cost.  A change of these numbers is a change of kernels.
+"""The number of layout conversions of each example, by cost.  If a number changes, so do the kernels.
 
-Element-wise kernels and row reductions have none through shared memory.
+Element-wise kernels and row reductions have no conversions through shared memory.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ UNSTAGED = {"bytecode/matmul_f16.tileirbc": {"shared": 3}, "matmul_f32.mlir": {"
 
 
 def conversions(source: Path, gpu_name: str, **options) -> dict[str, int]:
-    """Kind of conversion -> how many in the nv_tileas form of the source."""
+    """Kind of conversion -> their number in the nv_tileas form of the source."""
     return counted(tileiras.compile(source, gpu_name=gpu_name, emit="tileas", **options).text, source.name)
 
 

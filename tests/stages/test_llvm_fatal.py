@@ -1,6 +1,6 @@
 """Kernels on which LLVM ends its process: a located diagnostic and code 5, and the next kernel compiles.
 
-Nothing that the lowerings make does that, so the kernels come in at the llvm level.
+No output of the lowerings has this effect, so the kernels come in at the llvm level.
 """
 
 import pytest
@@ -35,7 +35,7 @@ GOOD = "llvm.store %x, %p : f32, !llvm.ptr<1>"
 
 @pytest.fixture(params=FATAL, ids=["abort", "exit"])
 def fatal(request, tmp_path):
-    """(path of the module, LLVM's words, how its process ends)"""
+    """(path of the module, message of LLVM, end of its process)"""
     body, words, end = request.param
     path = tmp_path / "bad.llvm.mlir"
     path.write_text(MODULE.format(body))

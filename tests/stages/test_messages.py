@@ -1,4 +1,4 @@
-"""What kernels print, byte by byte."""
+"""The output of kernels that print, byte by byte."""
 
 import tileiras
 

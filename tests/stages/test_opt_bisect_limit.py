@@ -1,4 +1,4 @@
-"""`opt-bisect-limit` leaves out optional decisions from a number on; the code is right without them."""
+"""`opt-bisect-limit` omits optional decisions from a number on; the code is correct without them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pipeline plans a compilation; what carries the plan out knows no stage by name."""
+"""The pipeline plans a compilation; the code that executes the plan knows no stage by name."""
 
 import ast
 import inspect

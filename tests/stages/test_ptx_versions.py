@@ -1,4 +1,4 @@
-"""`ptx-version`: what a version lacks is named, with what does without it, and its own limits are the ones told."""
+"""`ptx-version`: diagnostics name a feature that a version lacks, its replacement, and the limits of the version."""
 
 import pytest
 
@@ -25,7 +25,7 @@ def pointers(number: int) -> str:
 @pytest.mark.parametrize("emit", ["llvm", "ptx"])
 @pytest.mark.parametrize("gpu", ["sm_75", "sm_90"])
 def test_one_version_has_one_ceiling(version, ceiling, emit, gpu):
-    """Whatever stage finds it: beside the number that fits, the next, and one beyond every version's limit."""
+    """Every stage reports it: for the number after the one that fits, and for one beyond every version's limit."""
     most, limit = ceiling
     for number in {most + 1, 4096}:
         error = refused(pointers(number), gpu, emit, ptx_version=version)

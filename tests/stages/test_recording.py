@@ -1,4 +1,4 @@
-"""What an export notes of the reads of the user's modules, and what it leaves to libraries and to Python."""
+"""The reads of the user's modules that an export records; those of libraries and of Python are left to them."""
 
 import os
 import shutil
@@ -192,7 +192,7 @@ def test_a_declaration_that_is_none_is_located(tree, value):
 @pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", sorted(path.name for path in EXAMPLES.glob("*.py")))
 def test_results_of_examples_are_stored(name):
-    """They read nothing that cannot be compared, and nothing of one checkout."""
+    """The examples read only inputs that can be compared, and none that belong to one checkout."""
     context = exported_file(EXAMPLES / name, "sm_120")
     assert context.engine.diagnostics == []
     assert not [row for row in context.inputs if row.kind == "unseen" or str(EXAMPLES) in row.title + row.state]

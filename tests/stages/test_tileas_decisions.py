@@ -1,4 +1,4 @@
-"""The list of TileAS decisions: each leaves what the next ones need in the IR, and says what it needs itself."""
+"""The list of TileAS decisions: each leaves the inputs of later ones in the IR, and reports its own missing inputs."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_a_function_comes_to_each_state_by_the_pass_that_says_so(gpu):
         assert before <= after, item.name
         leaves = getattr(item, "leaves", "")
         if leaves and gpu != "sm_90" and State[leaves] in (State.SCHEDULED, State.ASYNCHRONOUS):
-            # Without dots of warpgroups a schedule is all that there is.
+            # Without dots of warpgroups, scheduling leaves the function in the state ASYNCHRONOUS already.
             assert after is State.ASYNCHRONOUS and LEFT_BY[State[leaves]] == item.name
             seen.append(State[leaves])
             continue
@@ -79,7 +79,7 @@ def test_a_function_comes_to_each_state_by_the_pass_that_says_so(gpu):
 
 @pytest.mark.parametrize("gpu", ["sm_75", "sm_90"])
 def test_every_row_can_go_on_from_text(gpu):
-    """Whatever a row needs of earlier ones stands in what was printed between them."""
+    """The text printed between two rows holds all results of the earlier rows that later ones use."""
     count = len(passes(gpu))
     expected = print_op(run(parse_module(tileaa(gpu), "k.mlir"), passes(gpu)))
     for number in range(1, count):
@@ -128,7 +128,7 @@ BYTECODE = Path(__file__).parents[2] / "examples" / "bytecode"
 @pytest.mark.parametrize("name", ["vector_add", "softmax", "layer_norm", "matmul_f16"])
 @pytest.mark.parametrize("gpu", ["sm_80", "sm_90", "sm_100"])
 def test_a_pass_that_is_left_out_has_nothing_to_do(gpu, name, strategy):
-    """The stage leaves out passes by the names in the IR (`Place.triggers`); all of them make the same of it."""
+    """The stage omits passes by the operations in the IR (`Place.triggers`); running all of them gives the same IR."""
     given = {"gpu-name": gpu, "pipeline-strategy": strategy, "tensor-maps": "host", "emit-remarks": True}
     options = pipeline.stage("tileas").select(CompileOptions(given))
     text = tileiras.compile(BYTECODE / f"{name}.tileirbc", gpu_name=gpu, emit="tileaa").text
@@ -146,7 +146,7 @@ def test_a_pass_that_is_left_out_has_nothing_to_do(gpu, name, strategy):
 @pytest.mark.parametrize("name", ["layer_norm", "matmul_f16"])
 @pytest.mark.parametrize("gpu", ["sm_80", "sm_90"])
 def test_a_pass_that_adds_no_operations_adds_none(gpu, name):
-    """The stage does not look for names again behind a pass that says so (`adds_operations`)."""
+    """The stage does not name operations again after a pass that declares to add none (`adds_operations`)."""
     options = pipeline.stage("tileas").select(CompileOptions({"gpu-name": gpu, "tensor-maps": "host"}))
     module = tileiras.compile(BYTECODE / f"{name}.tileirbc", gpu_name=gpu, emit="tileaa").text
     module = parse_module(module, "k.mlir")

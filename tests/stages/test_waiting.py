@@ -1,4 +1,4 @@
-"""What is done while another process works is done, and what it finds wrong is said."""
+"""Work is done while another process runs, and its errors are reported."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Files written whole or not at all."""
+"""Files that are written completely or not at all."""
 
 import os
 
@@ -24,7 +24,7 @@ def test_a_file_is_replaced_as_a_whole_and_nothing_stays_beside_it(tmp_path, mon
         write_atomically(str(path), data, checked=checked)
         assert path.read_bytes() == data and os.stat(path).st_ino != before
         if opened:
-            assert opened.read() != data  # who reads the old one goes on with it
+            assert opened.read() != data  # readers of the old file keep its contents
             opened.close()
         assert os.listdir(tmp_path / "folder") == ["file"]
 

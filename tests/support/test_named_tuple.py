@@ -1,4 +1,4 @@
-"""`tileiras.support.named_tuple.NamedTuple` does what `typing.NamedTuple` does."""
+"""`tileiras.support.named_tuple.NamedTuple` has the behavior of `typing.NamedTuple`."""
 
 import copy
 import pickle

@@ -1,4 +1,4 @@
-"""The line that says how far long work is: on a terminal, gone at the end, nothing elsewhere."""
+"""The progress line of long work: drawn on terminals only, and removed at the end."""
 
 import io
 
@@ -22,7 +22,7 @@ def terminal(monkeypatch):
 
 
 def rows(stream):
-    """What was drawn, each over the one before."""
+    """The lines that were drawn, each over the one before."""
     return stream.getvalue().split("\r\x1b[K")[1:]
 
 
