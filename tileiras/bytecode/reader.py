@@ -125,6 +125,8 @@ class BytecodeFile:
             hints = read_tagged(tables, cursor, "optimization hints") if has_hints else None
             if hints is not None and not isinstance(hints, lookup_attribute("cuda_tile.optimization_hints")):
                 cursor.fail(f"invalid optimization hints attribute for function '{name}'", at)
+            if attributed and hints is not None and not hints.value.items:
+                hints = None  # This form of a function always has hints: empty ones stand for none.
             arguments = self._argument_attributes(cursor, name) if attributed else None
             at = cursor.pos
             length = cursor.varint(f"length of function '{name}'")

@@ -44,7 +44,8 @@ def mmaf(machine: Machine, op: cuda_tile.MmaFOp):
 @meaning("mmaf_scaled")
 def mmaf_scaled(machine: Machine, op: cuda_tile.MmaFScaledOp):
     """Elements with a negative scale are undefined: matrix instructions read f8E4M3FN scales as `.ue4m3`, an unsigned
-    type (PTX ISA, `.stype` of mma with `.block_scale`), and targets without such instructions multiply by the signed number."""
+    type (PTX ISA, `.stype` of mma with `.block_scale`), and targets without such instructions multiply by the signed
+    number."""
     lhs, rhs, acc, lhs_scale, rhs_scale = (machine[value] for value in op.operands)
     left, right = lhs.astype(np.float64), rhs.astype(np.float64)
     left = left * np.repeat(lhs_scale.astype(np.float64), lhs.shape[-1] // lhs_scale.shape[-1], axis=-1)
