@@ -1,4 +1,4 @@
-"""The targets that other tests leave out: examples and kernels compile, are assembled, and compute the expected results.
+"""The targets that other tests leave out: examples and kernels compile, are assembled, and give the expected results.
 
 Code is emulated once: most targets get that of a neighbour, but for its header.
 """

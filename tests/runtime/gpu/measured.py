@@ -1,7 +1,7 @@
 """How long a kernel takes at the size of real use, on arrays that are made on the device.
 
-Arrays repeat `PERIOD` random numbers, so that the expected value of any element of a product is known.  A kernel is launched
-`RUNS` times; before each, memory larger than the caches is written, and while that is under way (a third of a
+Arrays repeat `PERIOD` random numbers, so that the expected value of any element of a product is known.  A kernel is
+launched `RUNS` times; before each, memory larger than the caches is written, and while that is under way (a third of a
 millisecond at 3 TB/s) the launch is queued between two events.
 """
 
