@@ -10,8 +10,8 @@ instruction                      | allowed difference
 `mma` of 8-bit floats, but sm_90 | 2^-9 of the largest: sums with few bits (sm_90's are products of f16 in its code)
 `atom.add`, `red.add` of floats  | `ULPS` units in the last place of the array's largest: sums of any order
 
-All of them add up.  A kernel without these instructions must give the same bits, integers and truth values always, 8-bit
-floats the same or a neighbour.
+All of them add up.  A kernel without these instructions must give the same bits, integers and truth values always,
+8-bit floats the same or a neighbour.
 """
 
 from __future__ import annotations

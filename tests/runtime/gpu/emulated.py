@@ -1,8 +1,8 @@
 """python tests/runtime/gpu/emulated.py gputest.zip [--device 90] [--only TEXT]: the runner's launches, in the emulator.
 
 Every launch of the archive is made from its packed contents (code for the device, arguments, memory) and judged as on a
-GPU.  A difference here would also appear there: a launch that was written down wrongly, or a target whose last bits are not
-those of the target that was recorded.  Ends with 1 when something differs.
+GPU.  A difference here would also appear there: a launch that was written down wrongly, or a target whose last bits are
+not those of the target that was recorded.  Ends with 1 when something differs.
 """
 
 from __future__ import annotations

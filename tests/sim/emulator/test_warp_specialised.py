@@ -58,7 +58,7 @@ def test_what_holds_it_together(name, seed):
 
 
 def test_a_deadlock_names_who_waits_for_whom():
-    """The agent, its line, the barrier and phase, the threads that would have to arrive, and their current operation."""
+    """The agent, its line, the barrier and phase, the threads that would have to arrive, and their operation."""
     broken = re.sub(r"@%p1 (mbarrier.arrive.shared::cta.b64 _, )", r"@!%p1 \1", PTX.replace("], 4;", "], 125;"))
     with pytest.raises(EmulationError) as info:
         run(broken)

@@ -1,7 +1,7 @@
 """Every plan of ours for a matrix product and for attention has an estimate, by the path that its warps take.
 
-Threads of a warp part around waits that one of them makes for all, ptxas gives the instructions that it adds there the lines
-of nearby branches, and puts addresses of copies before the blocks that issue them.
+Threads of a warp part around waits that one of them makes for all, ptxas gives the instructions that it adds there the
+lines of nearby branches, and puts addresses of copies before the blocks that issue them.
 """
 
 from collections import Counter

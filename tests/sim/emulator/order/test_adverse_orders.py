@@ -1,4 +1,4 @@
-"""Orders in which some warps run ahead, waits that acquire one phase only, and the comparisons that a launch reports."""
+"""Orders in which some warps run ahead, waits that acquire one phase only, and comparisons that a launch reports."""
 
 import numpy as np
 import pytest

@@ -181,7 +181,7 @@ def test_several_readers_before_a_write(kernel, seed):
 
 @pytest.mark.parametrize("space", ["shared", "global"])
 def test_lanes_of_one_warp(kernel, space):
-    """Lanes are threads: a value of another lane is visible after bar.warp.sync, and may be overwritten after the next."""
+    """Lanes are threads: a value of another lane is visible after bar.warp.sync, and replaceable after the next."""
     body = """
         .shared .align 4 .b8 tile[128];
         mov.u32 %r1, %tid.x; mov.u32 %r2, tile; mad.lo.u32 %r3, %r1, 4, %r2; mad.wide.u32 %q1, %r1, 4, %a0;

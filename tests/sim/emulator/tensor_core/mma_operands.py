@@ -80,7 +80,7 @@ def described(word: int, b_at: int, a_bits: int = ROWS_OF_32, b_bits: int = ROWS
 
 
 def product_of(kernel, main: str, image: np.ndarray, count: int, start: str = "0", **options) -> np.ndarray:
-    """(lanes, columns) of the first columns after the operations of thread 0 in ``main`` are committed and waited for."""
+    """(lanes, columns) of the first columns after a commit of thread 0's operations in ``main`` and a wait for it."""
     before = f"{fill(count, start)} {SYNCED}"
     out = np.zeros((128, count), np.uint32)
     run(kernel, f"{before} {main} {COMMIT} {WAIT} {dump(count)}", out, image, **options)
