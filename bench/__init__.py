@@ -1,1 +1,1 @@
-"""`scons bench`: what the compiler costs, beside a calibration of the machine in the same run."""
+"""`scons bench`: the cost of the compiler, beside a calibration of the machine in the same run."""

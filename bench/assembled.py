@@ -1,7 +1,7 @@
 """python -m bench assembled [--targets sm_90,...] [--plans plain,auto,...] [--samples CHECKOUT] [--rows FILE]
 [--reference] [--most N] [FILE-OR-FOLDER ...]
 
-What ptxas makes of kernels by plan for their loops (`bench/plans.py`), and what is wrong with it:
+The machine code that ptxas makes of kernels by plan for their loops (`bench/plans.py`), and its faults:
 
 - a message, such as one of C7506 to C7519, with which ptxas serializes products;
 - more local memory than by the plan `plain`, and with `--reference` than by the reference compiler;
@@ -11,7 +11,7 @@ What ptxas makes of kernels by plan for their loops (`bench/plans.py`), and what
 
 Files are bytecode; without any, those of `examples/` and, with a checkout of cuTile Python, the kernels of its samples
 and benchmarks.  `--most` takes so many files of a folder with the same entry, by names of their own.  Rows are appended
-to FILE as JSON, and what is there is not done again.  What every plan refuses is counted apart.  Needs ptxas and
+to FILE as JSON, and its rows are not computed again.  Kernels that every plan refuses are counted apart.  Needs ptxas and
 nvdisasm.
 """
 
@@ -125,13 +125,13 @@ REFERENCE = "reference"
 
 
 def faults(found: Sequence[Row]) -> Iterator[tuple[Row, str]]:
-    """What is wrong with rows, each with a sentence."""
+    """The faults of rows, each with a sentence."""
     local = {(row.kernel, row.entry, row.target, row.plan): row.local for row in found if not row.refusal}
     for row in found:
         if row.plan == REFERENCE:
             continue
         if row.refusal:
-            # What the target lacks no plan can help.
+            # No plan supplies a feature that the target lacks.
             if any(other.kernel == row.kernel and other.target == row.target and not other.refusal for other in found):
                 yield row, row.refusal
             continue
@@ -147,7 +147,7 @@ def faults(found: Sequence[Row]) -> Iterator[tuple[Row, str]]:
             yield row, f"a product left to warps: {reason or 'no reason given'}"
 
 
-# ---- what is compiled ----------------------------------------------------------------------------------------------
+# ---- compiled kernels ----------------------------------------------------------------------------------------------
 
 
 def _front_end(folder: str, target: str) -> Iterator[Kernel]:

@@ -3,10 +3,10 @@
     python -m bench.build_kills [COUNT] [SEED]
 
 `scons -j3` builds a tree of kernels, and cubins by commands that the service answers, after edits, with a store.  Of
-the build, its workers and what these run, the commands, the service, its children and the monitor one gets SIGKILL at a
-random time, and another one after that, until that has happened COUNT times.  A build of which only the service's
-processes or the monitor were killed must end well.  After each, another one is let run: it must end well and leave
-what a build from nothing leaves, without service, monitor and store.  In the end nothing is running that belongs to any
+the build, its workers and their processes, the commands, the service, its children and the monitor one gets SIGKILL at a
+random time, and another one after that, until that has happened COUNT times.  If only the service's
+processes or the monitor were killed, the build must end well.  After each, another one is let run: it must end well and leave
+the artifacts of a build from nothing, without service, monitor and store.  In the end nothing is running that belongs to any
 of it, and no socket and no temporary file stays.  Ends with exit code 1 when that is not so.
 """
 
@@ -71,7 +71,7 @@ LLVM and ptxas of one; a request what has answered one, and waits for one."""
 
 
 class BuildKills:
-    """A project in a folder, and what is wrong with its builds."""
+    """A project in a folder, and the faults of its builds."""
 
     def __init__(self, folder: str, seed: int) -> None:
         self._chance = random.Random(seed)
@@ -193,7 +193,7 @@ class BuildKills:
 
 
 def _kinds(scons: int, runtime: str) -> dict[str, list[int]]:
-    """The processes of a build, and those of the service and the monitor, by what they are."""
+    """The processes of a build, and those of the service and the monitor, by kind."""
     found: dict[str, list[int]] = {"scons": [scons]}
     every = processes(runtime)
     for pid in every - {scons}:
@@ -214,7 +214,7 @@ def _kind(pid: int, scons: int, every: set[int]) -> str:
         if above == scons:
             return "worker"
         above = parent(above)
-    # What the service or a build had started that is not there any more.
+    # A child of a service or a build that has ended.
     return "request"
 
 
@@ -237,7 +237,7 @@ def _write(path: str, text: str) -> None:
 
 
 def _artifacts(folder: str) -> dict[str, bytes]:
-    """What a build has made, by its path; hidden folders are the build's own notes."""
+    """The artifacts of a build, by path; hidden folders are the build's own notes."""
     found = {}
     for top in ("build", "commands"):
         for base, folders, names in os.walk(os.path.join(folder, top)):

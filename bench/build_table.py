@@ -8,7 +8,7 @@ which makes a cubin.  `scons alone` is an SConstruct that only makes an Environm
 which knows no graph, is asked for the cost of a hit on a small C++ file.
 
 Everything is a median of TURNS on the clock.  Rows in which everything is compiled again are those of SMALL kernels.  A
-dash is what a tool cannot be asked.
+dash marks a measurement that a tool does not support.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ class Theirs:
         self._write("Makefile", "\n".join(rules) + "\n")
 
     def _write(self, name: str, text: str) -> None:
-        """Only what differs: these tools go by times."""
+        """Write only if the contents differ: these tools go by times."""
         path = os.path.join(self.folder, name)
         if not os.path.exists(path) or open(path, encoding="utf-8").read() != text:
             write(self.folder, name, text)
@@ -159,7 +159,7 @@ def whole_rows(tool: Ours | Theirs, turns: int) -> Times:
         return tool.build()
 
     def switch(turn: int) -> float:
-        """To an option that nothing was built with before: what was is forgotten in between."""
+        """To an option that nothing was built with before; earlier results are deleted in between."""
         if turn:
             tool.forget()
             tool.build()

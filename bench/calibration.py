@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 
 def best(function: Callable[[], object], repeat: int = 5) -> float:
-    """Seconds of the fastest of several runs: what the work costs when nothing disturbs it."""
+    """Seconds of the fastest of several runs: the cost of the undisturbed work."""
     times = []
     for _ in range(repeat):
         start = time.perf_counter()

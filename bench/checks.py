@@ -1,10 +1,10 @@
-"""What a check costs and covers: every example on five targets, in one process.
+"""Cost and coverage of checks: every example on five targets, in one process.
 
     python -m bench checks [--targets sm_80,...] [--budget SECONDS] [--seconds LIMIT] [FILE-OR-FOLDER ...]
 
 `ratio` is the time of the check, its compile included, over that of the compile and one emulation, in lock step, of the
 launch that takes the emulator least.  Kernels and targets come in an order drawn by a seed, so that after `--seconds` a
-part of all has been measured; how many were left out is told.
+part of all has been measured; the number left out is printed.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class _Clock:
 
 def measure(kernel: Kernel, entry: str, target: str, budget: float, clock: _Clock) -> Row:
     """Raises CompileError for a kernel that is not for the target."""
-    tileiras.compile(kernel.path, gpu_name=target, entry=entry)  # loads what compiling it takes
+    tileiras.compile(kernel.path, gpu_name=target, entry=entry)  # loads the modules that its compilation uses
     started = time.perf_counter()
     tileiras.compile(kernel.path, gpu_name=target, entry=entry)
     compiled = time.perf_counter() - started

@@ -2,14 +2,14 @@
 [--plans plain,boxes,...] [--jobs N] [--rows FILE] [--json FILE] [--unchecked]
 
 Estimates of our code and of the reference compiler's for the examples at real sizes and, with a checkout of cuTile
-Python, for its samples' and benchmarks' kernels: a row a kernel and GPU, with what bounds each; the geometric means of
-the ratios over all kernels, those with products and those that stream; the worst rows with what their code waits for;
+Python, for its samples' and benchmarks' kernels: a row a kernel and GPU, with the bound of each; the geometric means of
+the ratios over all kernels, those with products and those that stream; the worst rows with the waits of their code;
 every row without an estimate with the reason.  Ratios above 1 say that ours takes longer.
 
 `--plans` has our code under several plans for loops (`bench/plans.py`); the default is that of the compiler's options.
 The first cluster of every launch is run in the emulator by both images, and has to compute the same, unless
 `--unchecked`.  Estimates are kept in FILE (`cache/bench-code.jsonl`; `--rows ''` for none) by machine code, launch, GPU
-and the model's own code, so that an interrupted run goes on, and a change of a pass estimates what it changed.  Needs
+and the model's own code, so that an interrupted run goes on, and a change of a pass estimates only changed code.  Needs
 ptxas and nvdisasm; without the reference compiler there are our columns alone.
 """
 
@@ -124,7 +124,7 @@ def name_of(row: Measured) -> str:
 
 
 def front_end_launches(gpu: str) -> Iterator[tuple[str, Callable[[rates.Gpu], real_sizes.Launch]]]:
-    """What the front end's benchmarks launch on a GPU, each by a name to choose it by."""
+    """The launches of the front end's benchmarks on a GPU, each by a name to choose it by."""
     for kernel, config in configurations(gpu):
         name = " ".join([kernel, *filter(None, (config.get("algo"), config.get("is_causal") and "causal"))])
         yield name, functools.partial(real_sizes.BENCHMARKS[kernel], config)
@@ -144,7 +144,7 @@ def tasks(gpus: Sequence[str], front_end: bool) -> Iterator[Task]:
 
 
 def compare(task: Task, settings: Settings) -> Ranked:
-    """Our code by plan and the reference compiler's.  What is kept of a code is not estimated again."""
+    """Our code by plan and the reference compiler's.  Code with a stored estimate is not estimated again."""
     gpu, plans_ = rates.gpu(task.gpu), settings.plans
     try:
         job = task.job()
@@ -175,7 +175,7 @@ def compare(task: Task, settings: Settings) -> Ranked:
 
 
 def _described(parameters: Sequence[Any]) -> str:
-    """What an estimate can know of arguments: arrays are made the same way every time."""
+    """The arguments as an estimate identifies them: arrays are made the same way every time."""
     return repr([(value.shape, f"{value.dtype}", value.strides) if isinstance(value, np.ndarray) else value
                  for value in parameters])  # fmt: skip
 

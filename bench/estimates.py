@@ -28,7 +28,7 @@ GPUS = {"sm_80": "A100", "sm_90": "H200", "sm_100": "B200", "sm_120": "RTX PRO 6
 
 
 class Timed(NamedTuple):
-    """What one compiler's code for a launch takes: an estimate, or why there is none."""
+    """The time of one compiler's code for a launch: an estimate, or the reason for its absence."""
 
     estimate: Estimate | None
     refusal: str
@@ -52,7 +52,7 @@ class Job(NamedTuple):
 
 
 def missing_tools() -> list[str]:
-    """What machine code cannot be read without."""
+    """The tools required to read machine code."""
     return [name for name in ("ptxas", "nvdisasm") if toolkit.find_program(name) is None]
 
 
@@ -79,7 +79,7 @@ def timed(image: Any, job: Job, gpu: Gpu, dirty_l2: bool = False) -> Timed:
 
 
 def taken(found: Timed) -> Taken:
-    """What a table and a file of rows keep of an estimate."""
+    """The fields of an estimate that a table and a file of rows keep."""
     estimate = found.estimate
     if estimate is None:
         return Taken(None, refusal=found.refusal, seconds=round(found.seconds, 2))
@@ -111,13 +111,13 @@ def compiled_and_timed(compile_: Any, job: Job, gpu: Gpu, dirty_l2: bool = False
     return timed(image, job, gpu, dirty_l2)
 
 
-# ---- what is computed --------------------------------------------------------------------------------------------
+# ---- computed results --------------------------------------------------------------------------------------------
 
 
 def difference(first: Any, second: Any, job: Job, gpu: Gpu) -> str:
     """Where the first cluster of a launch leaves other numbers by one image than by another; empty where it does not.
 
-    The clusters of the two may be of different sizes: what is compared is what both have written.  Results are equal up
+    The clusters of the two may be of different sizes: only elements that both wrote are compared.  Results are equal up
     to the rounding of sums in another order.
     """
     from tileiras.sim import emulate
@@ -148,7 +148,7 @@ def difference(first: Any, second: Any, job: Job, gpu: Gpu) -> str:
         both = (mine != before) & (other != before)
         compared += int(both.sum())
         one, two = (np.asarray(each[both], np.float64) for each in (mine, other))
-        # What is not a number by both, or infinite, is the same.
+        # Elements that are NaN or infinite in both compare equal.
         scale = np.abs(two[np.isfinite(two)]).max(initial=0)
         if not np.allclose(one, two, rtol=TOLERANCE, atol=TOLERANCE * scale, equal_nan=True):
             apart = np.abs(one - two)

@@ -1,4 +1,4 @@
-"""python -m bench estimator [--gpus H200,...] [--only PART,...]: what an estimate of each example costs.
+"""python -m bench estimator [--gpus H200,...] [--only PART,...]: the cost of an estimate of each example.
 
 A row a kernel of `examples/` at its real size and GPU, by our code: seconds of processor time of the estimate, without
 compilation, in a process of its own, beside the bar.  Needs ptxas and nvdisasm.

@@ -1,7 +1,7 @@
 """The steps of a hand-written matrix product on B200, as kernels of our own that stand for them: for their order only.
 
 The publication (gau-nernst, learn-cuda, 02e_matmul_sm100: bf16, 4096 cubed, A and B K-major) has the throughput of each
-step, and its sources the tiles, stages and warps of each.  Here one generator has what makes the steps differ: a tile
+step, and its sources the tiles, stages and warps of each.  Here one generator has the differences of the steps: a tile
 whose copies and products follow each other; two stages; one warp that copies and one that multiplies; pairs of CTAs
 whose products have both halves of B; CTAs that stay for several tiles, with two accumulators, so that four more warps
 store one tile during the next.
@@ -43,7 +43,7 @@ class Step(NamedTuple):
     persistent: int = 0
     """CTAs of the launch, where each has several tiles."""
     set_a_rate: bool = False
-    """What the B200's L2 gives follows from the step's throughput: it says nothing about the order."""
+    """The rate of the B200's L2 is derived from the step's throughput: it says nothing about the order."""
 
     @property
     def ctas(self) -> int:
@@ -206,7 +206,7 @@ def _copies(step: Step) -> str:
 
 
 def _products(step: Step) -> str:
-    """One thread multiplies what is in %stage; the first product of a tile adds to nothing."""
+    """One thread multiplies the tiles in %stage; the first product of a tile adds to nothing."""
     kind = f"tcgen05.mma.cta_group::{step.ctas}.kind::f16"
     word = 1 << 4 | 1 << 7 | 1 << 10 | step.columns >> 3 << 17 | ROWS * step.ctas >> 4 << 24  # f32 of bf16
     lines = [

@@ -1,10 +1,10 @@
-"""Builds of one directory that run at once, are killed and find artifacts damaged: what remains is what a clean build
-makes.
+"""Builds of one directory that run at once, are killed and find artifacts damaged: the result is that of a clean
+build.
 
     python -m bench interleaved [ROUNDS] [SEED]
 
 In every round the sources change at random, artifacts are damaged or deleted, and two or three builds with options of
-their own are started within half a second, half of which are killed at a random time.  One more build then makes what
+their own are started within half a second; half of them are killed at a random time.  One more build then makes what
 a build from nothing makes of these sources with its options, and after it there is nothing to do.  Nothing is left of
 kernels and entries that are gone once every set of options has been built.  Ends with exit code 1 when that is not so.
 """
@@ -40,7 +40,7 @@ VARIANTS = ((), ("num_warps=8",), ("ptx_version=8.7",))
 
 
 class Sources(NamedTuple):
-    """What lies in `kernels/`."""
+    """The contents of `kernels/`."""
 
     value: int
     """A constant in both kernels."""
@@ -122,7 +122,7 @@ class Tree:
         return child
 
     def build(self, arguments: Sequence[str]) -> tuple[int, str]:
-        """A build to its end: the exit code and what was said."""
+        """A build to its end: the exit code and the output."""
         code = finish(self.start(arguments, self.log))
         with open(self.log, encoding="utf-8") as file:
             return code, file.read()
@@ -147,7 +147,7 @@ class Rounds:
         self._expected: dict[tuple[Sources, tuple[str, ...]], dict[str, bytes]] = {}
 
     def expected(self, sources: Sources, options: tuple[str, ...]) -> dict[str, bytes]:
-        """What a build from nothing makes."""
+        """The artifacts of a build from nothing."""
         found = self._expected.get((sources, options))
         if found is None:
             shutil.rmtree(os.path.join(self._clean.folder, "build"), ignore_errors=True)

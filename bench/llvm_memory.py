@@ -42,13 +42,13 @@ class Growth(NamedTuple):
 
 
 def megabytes(pid: int) -> float:
-    """Anonymous resident memory of a process, without what the libraries' files map."""
+    """Anonymous resident memory of a process, without the mapped files of libraries."""
     with open(f"/proc/{pid}/status", encoding="utf-8") as file:
         return next(int(line.split()[1]) for line in file if line.startswith("RssAnon")) / 1024
 
 
 def growth(compilations: Iterable[Callable[[], object]], settled: int = SETTLED) -> Growth:
-    """What running the compilations, more than `settled`, does to this thread's helper and to this process."""
+    """Growth of this thread's helper and this process over the compilations, more than `settled`."""
     levels, own = [], []
     processes = set()
     for run in compilations:

@@ -62,7 +62,7 @@ def write(folder: str, name: str, text: str) -> None:
 
 
 def environment(folder: str) -> dict[str, str]:
-    """What builds of a folder run with: this checkout, a store of their own, and no service."""
+    """The environment of builds of a folder: this checkout, a store of their own, and no service."""
     found = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     own = {"PYTHONPATH": root, "TILEIRAS_CACHE_DIR": os.path.join(folder, "store"), "TILEIRAS_SERVER": "off"}
@@ -123,7 +123,7 @@ def measure(
     def add(name: str, unit: Run, run: Run) -> None:
         rows.setdefault(name + (", service" if service else ""), []).append((unit, run))
 
-    for _ in range(3 if service else 1):  # until the service has seen what the builds before have written
+    for _ in range(3 if service else 1):  # until the service has seen the files of the builds before
         scons(tree, service=service)
     unit, run = scons(empty), scons(tree, service=service)
     assert not _STAGE.search(run.output), run.output

@@ -2,7 +2,7 @@
 
     python -m bench paired CHECKOUT [--target sm_80] [--repeat N] [--calls] [FILE-OR-FOLDER ...]
 
-`CHECKOUT` is what this one is compared with.  Each has a process of its own that stays; they compile every entry in
+`CHECKOUT` is compared with this one.  Each has a process of its own that stays; they compile every entry in
 turns, each round in the other order, one at a time.  A figure is the processor time of that process and of LLVM's, as
 the kernel of the system accounts for it, so that what else runs on the machine counts for little; a ratio is of the
 medians of all rounds.  `--calls` counts the calls of functions instead, Python's and built-in ones: no noise at all,
@@ -124,7 +124,7 @@ def compared(name: str, checkouts: tuple[Checkout, Checkout], request: dict[str,
     """Raises Refused."""
     found: tuple[list[list[int]], list[list[int]]] = ([], [])
     if request["calls"]:
-        for _ in range(WARM):  # what is kept between compilations is there from the second on
+        for _ in range(WARM):  # caches between compilations are filled from the second on
             counts = [checkout.ask(**request) for checkout in checkouts]
         return Row(name, *((float(count), 0.0) for count in counts))  # type: ignore[arg-type]
     for number in range(-WARM, repeat):

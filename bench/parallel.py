@@ -33,7 +33,7 @@ def kernels(count: int) -> dict[str, str]:
     found = {}
     for number in range(count):
         name = SOURCES[number % len(SOURCES)]
-        # An assertion nobody fails, with a number of its own: it reaches the PTX of every kernel.
+        # An assertion that always holds, with a number of its own: it reaches the PTX of every kernel.
         text = texts[name].replace(
             "    return\n",
             f"    %unique = constant <i1: true> : tile<i1>\n"

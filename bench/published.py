@@ -1,4 +1,4 @@
-"""Times that others published for kernels whose source and compiler are at hand: what the estimate is judged by.
+"""Times that others published for kernels whose source and compiler are at hand: the reference for the estimate.
 
 No constant of `targets/rate_tables.py` was set by them; one that was would be marked there as fitted, and its row
 here.
@@ -16,7 +16,7 @@ class Published(NamedTuple):
 
     gpu: str
     kernel: str
-    """What the benchmark is called; `bench.real_sizes.BENCHMARKS` has its sizes."""
+    """The name of the benchmark; `bench.real_sizes.BENCHMARKS` has its sizes."""
     config: dict[str, Any]
     """The hints and tile sizes of the tuned configuration."""
     microseconds: float

@@ -1,4 +1,4 @@
-"""What a table of estimates says: ratios, geometric means by kind of kernel, the rows that are worst and why."""
+"""The summary of a table of estimates: ratios, geometric means by kind of kernel, the rows that are worst and why."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ WORST = 10
 
 
 class Taken(NamedTuple):
-    """What code for a launch takes by estimate, or why there is none."""
+    """The estimated time of code for a launch, or the reason for its absence."""
 
     microseconds: float | None
     bound: str = ""
     refusal: str = ""
     units: dict[str, float] = {}
-    """The busiest: share of what they could do."""
+    """The busiest: share of their peak."""
     waits: dict[str, float] = {}
     """The largest: share of the warps' time."""
     occupancy: str = ""
@@ -33,7 +33,7 @@ class Taken(NamedTuple):
     """`sim.estimate.uncertainty.Needs`, to compare under the same parameters."""
 
     def reason(self) -> str:
-        """What bounds the code, in one line."""
+        """The bound of the code, in one line."""
         units = ", ".join(f"{name} {share:.0%}" for name, share in self.units.items())
         waits = ", ".join(f"{name} {share:.0%}" for name, share in self.waits.items())
         return f"{self.microseconds:.1f} us, {self.bound}; units {units}; waits {waits}; {self.occupancy}"
@@ -49,7 +49,7 @@ class Ranked(NamedTuple):
     ours: dict[str, Taken]
     theirs: Taken | None
     wrong: str = ""
-    """In what the first cluster's results differ, or why they were not compared."""
+    """The difference in the first cluster's results, or the reason for a missing comparison."""
 
     def ratio(self, plan: str) -> float | None:
         """Of our time to the reference's: above 1 ours takes longer."""
@@ -154,7 +154,7 @@ def best_plans(rows: Sequence[Ranked]) -> list[str]:
 
 
 def worst(rows: Sequence[Ranked], count: int = WORST) -> list[str]:
-    """The rows whose ratio is largest, under the best of the plans, with what bounds both."""
+    """The rows whose ratio is largest, under the best of the plans, with the bounds of both."""
     found = []
     for row in rows:
         ratios = {plan: ratio for plan in row.ours if (ratio := row.ratio(plan)) is not None}

@@ -1,7 +1,7 @@
 """Kernels of the front end's benchmarks as they are launched in earnest: sizes, tile sizes, hints, arrays.
 
 The kernels stay in a checkout of cuTile Python; `prepare` makes it importable.  A launch is described by the
-configuration that the tuner of the benchmarks found, so that a published time names what it was measured with.
+configuration that the tuner of the benchmarks found, so that a published time names its configuration.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Launch(NamedTuple):
     """Of the products of matrices."""
 
     def parameters(self) -> list[Any]:
-        """What the entry is called with."""
+        """The arguments of the entry."""
         return slots(self.values)
 
 
@@ -86,7 +86,7 @@ def bytecode(launch: Launch, target: str) -> bytes:
 
 
 def _parameter(value: Any) -> Any:
-    """What the front end knows of an argument when it compiles for it."""
+    """The properties of an argument that the front end compiles for."""
     if isinstance(value, Constant):
         return value.value
     if not isinstance(value, np.ndarray):

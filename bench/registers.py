@@ -4,7 +4,7 @@ ptxas took.
     python -m bench registers [--targets sm_90,...] [--all] [--terms] [FILE-OR-FOLDER ...]
 
 Without files: the kernels of `examples/`, and those that the tests write with the front end, where that is installed.
-Rows outside of the bars are listed, or with `--all` all rows; `--terms` says what the estimate of a row consists of.
+Rows outside of the bars are listed, or with `--all` all rows; `--terms` prints the terms of the estimate of a row.
 At the end the distribution of expected by taken, by target.
 """
 
@@ -30,7 +30,7 @@ from tileiras.resources.expected_registers import WEIGHTS, expected_registers, p
 from tileiras.stages import units
 
 NEAR = 0.15
-"""Of what ptxas took: so far off an estimate may be, and never more below."""
+"""Allowed error of an estimate, as a share of the registers of ptxas; never more below."""
 
 SHARE_NEAR = 0.9
 """Of the kernels, those that are to be that near."""
@@ -90,7 +90,7 @@ def taken_alone(text: str, name: str, target: str) -> int:
 
 
 def _terms(func: aa.FuncOp) -> str:
-    """What an estimate consists of, largest first."""
+    """The terms of an estimate, largest first."""
     place = max(places(func), key=lambda place: place.registers)
     parts = {name: WEIGHTS.get(name, 0) * amount for name, amount in place.terms.items()}
     shown = (f"{name} {part:.0f}" for name, part in sorted(parts.items(), key=lambda item: -item[1]) if part >= 0.5)

@@ -2,9 +2,9 @@
 
     python -m bench.resources [--targets sm_90,...] [--vendor-threads] [FILE-OR-FOLDER ...]
 
-Both are asked of cuobjdump (`-res-usage`, `-sass`, `-elf`).  `local` is bytes of a thread's local memory: what
-registers were spilled to, and arrays that are indexed by a variable.  Shared memory is what a launch needs: static,
-and of ours what NAME.json says.  `wide` and `narrow` are the instructions that access global memory with 16 bytes for a
+Both are asked of cuobjdump (`-res-usage`, `-sass`, `-elf`).  `local` is bytes of a thread's local memory: spilled
+registers, and arrays that are indexed by a variable.  Shared memory is that of a launch: static,
+and of ours the size in NAME.json.  `wide` and `narrow` are the instructions that access global memory with 16 bytes for a
 thread or more, and with less; bulk copies (TMA) are neither.
 
 Ours have the number of threads that they would have anyway.  With `--vendor-threads` they have as many as the vendor's,
@@ -50,7 +50,7 @@ _GLOBAL = re.compile(r"\b(?:LDG|STG|LDGSTS)\.[\w.]+")
 
 
 def usage(cuobjdump: str, path: str) -> dict[str, Usage]:
-    """What cuobjdump says of each function of a cubin."""
+    """The output of cuobjdump for each function of a cubin."""
     text = subprocess.run([cuobjdump, "-res-usage", path], capture_output=True, text=True, check=True).stdout
     sass = subprocess.run([cuobjdump, "-sass", path], capture_output=True, text=True, check=True).stdout
     elf = subprocess.run([cuobjdump, "-elf", path], capture_output=True, text=True, check=True).stdout

@@ -2,7 +2,7 @@
 
     python -m bench.scale [SEED]
 
-A simulation, from what `bench.scale_record` measured; `docs/scale.md` says what is assumed and what follows.  Each line
+A simulation from the figures of `bench.scale_record`; `docs/scale.md` has its assumptions and conclusions.  Each line
 is one policy of builds, or one weather of the server, over the same day of edits.
 """
 
@@ -27,7 +27,7 @@ OFFICE, HOME = (0.002, 125e6), (0.05, 12.5e6)
 """Seconds of a round trip, and bytes a second, of two developers in five at home and the others."""
 
 PER_REQUEST, SERVER_LINE = 0.0002, 125e6
-"""What nginx takes for a small file, and a line of 1 Gbit/s."""
+"""The time of nginx for a small file, and a line of 1 Gbit/s."""
 
 
 class Policy(NamedTuple):
@@ -53,7 +53,7 @@ BEFORE = Policy(waves=False, after_miss=9.0, connect=3.0, answer=10.0, strikes=0
 
 
 class Sum:
-    """What is counted of one day."""
+    """The counters of one day."""
 
     def __init__(self) -> None:
         self.edits: list[float] = []
@@ -197,7 +197,7 @@ class Day:
         return Version(self.texts, version.meaning if comment else self.texts)
 
     def _compiler_edit(self, stage: int) -> Process:
-        """Somebody merges another version of a stage's code; CI builds everything with it."""
+        """A developer merges another version of a stage's code; CI builds everything with it."""
         self.code = (*self.code[:stage], self.code[stage] + 1, *self.code[stage + 1 :])
         yield from self._continuous(dict(self.main), merges=True)
 

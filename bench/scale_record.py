@@ -1,4 +1,4 @@
-"""What `bench.scale` is made from: of every example, the time and the bytes of each stage, and what a hit costs.
+"""The figures of `bench.scale`: of every example, the time and the bytes of each stage, and the cost of a hit.
 
     python -m bench.scale_record > bench/scale_figures.json
 

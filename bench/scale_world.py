@@ -1,4 +1,4 @@
-"""What `bench.scale` simulates with: kernels and their keys, a server, a cluster, and a calendar of events.
+"""The model of `bench.scale`: kernels and their keys, a server, a cluster, and a calendar of events.
 
 Times are seconds of one day from midnight, sizes bytes.  Stages' times and rows' sizes are those recorded of the
 examples (`bench.scale_record`).
@@ -17,10 +17,10 @@ from typing import NamedTuple
 FIGURES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "scale_figures.json")
 
 EFFECT = 0.3
-"""The share of kernels of which an edit of a stage's code changes the product."""
+"""The share of kernels whose product an edit of a stage's code changes."""
 
 Key = tuple
-"""What a stage's row is named by: kernel, stage, what its input was made of, the version of the stage's code."""
+"""Key of a stage's row: kernel, stage, origin of its input, the version of the stage's code."""
 
 Process = Generator[float, None, None]
 """Something that goes on: yields the time at which it wants to be resumed."""
@@ -87,7 +87,7 @@ class Calendar:
 
 
 PIECE = 2_000_000
-"""Bytes after which a server turns to somebody else."""
+"""Bytes after which a server turns to another client."""
 
 
 class Server:

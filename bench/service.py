@@ -4,8 +4,8 @@
                             [--record FILE] [--throughput N] [FILE-OR-FOLDER ...]
 
 The installed command of this environment compiles bytecode to a cubin; nothing comes out of the store, except where a
-hit of it is what is measured.  With `--store=refresh` everything is written into it, as it is for whoever compiles a
-kernel for the first time; with `--store=off` there is none, as for the vendor's tool, which keeps nothing.
+hit of it is what is measured.  With `--store=refresh` everything is written into it, as in the first
+compilation of a kernel; with `--store=off` there is no store, as for the vendor's tool, which keeps nothing.
 A ratio is the median of those of the turns.  Processor time is that of all processes: with the service the client's,
 and what the service reports of that request (`tileiras-server status --json`): its child's, with ptxas, and what the
 zygote has taken since the request before; without it the helper's too, which ends after its command.  On a machine that
@@ -49,7 +49,7 @@ ANSWER_SECONDS = 10.0
 """In which the service has to tell what a request has taken, after the answer."""
 
 THREADS = 8
-"""What a front end's autotuner compiles with at once."""
+"""Parallel compilations of a front end's autotuner."""
 
 BARS = {
     "wall, service on, geometric mean": 0.60,
@@ -99,11 +99,11 @@ class Bench:
         ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
     def run(self, words: Sequence[str], **changes: str) -> Usage:
-        """One process and what it leaves; raises CalledProcessError where it fails."""
+        """One process and its usage; raises CalledProcessError where it fails."""
         return self._timed(words, changes)[0]
 
     def _timed(self, words: Sequence[str], changes: Mapping[str, str]) -> tuple[Usage, int]:
-        """What `run` gives, and the number that the process had."""
+        """The result of `run`, and the number that the process had."""
         before = _processor_seconds()
         start = time.perf_counter()
         process = subprocess.Popen(
@@ -120,7 +120,7 @@ class Bench:
         return Usage(wall, _processor_seconds() - before), process.pid
 
     def served(self, words: Sequence[str], **changes: str) -> Usage:
-        """One process, with what the service has taken for it; raises RuntimeError where it was not asked."""
+        """One process, with the service's usage for it; raises RuntimeError where it was not asked."""
         found, number = self._timed(words, {**changes, "TILEIRAS_SERVER": "auto"})
         limit = time.monotonic() + ANSWER_SECONDS
         while time.monotonic() < limit:
@@ -146,7 +146,7 @@ STORES: Mapping[str, Mapping[str, str]] = {
 
 
 def client_cost(bench: Bench, source: str, target: str, repeat: int) -> float:
-    """Prints what a client costs above a start of Python; the ratio of a hit to `import socket`."""
+    """Prints the cost of a client above a start of Python; the ratio of a hit to `import socket`."""
     hit = [bench.command, source, "--gpu-name", target, "-o", os.devnull]
     bench.served(hit)
     rows: dict[str, list[float]] = {"python -c pass": [], "python -c 'import socket'": [], "hit": [], "hit, off": []}

@@ -3,7 +3,7 @@
     python -m bench service_kills [COUNT] [SEED]
 
 Commands run beside each other; at random times one process of them and of the service gets SIGKILL, until that has
-happened COUNT times.  Whoever is not killed himself must leave the cubin that a command without a service makes, say
+happened COUNT times.  A command that is not killed must leave the cubin that a command without a service makes, say
 nothing and end with 0.  In the end nothing is running that belongs to any of it, and no socket and no temporary file
 stays.  Ends with exit code 1 when that is not so.
 """
@@ -35,7 +35,7 @@ TARGETS = ("sm_80", "sm_90", "sm_100")
 
 
 class Kills:
-    """Commands on one `source` in a folder, and what is wrong with them."""
+    """Commands on one `source` in a folder, and their faults."""
 
     def __init__(self, folder: str, source: str, seed: int) -> None:
         self._chance = random.Random(seed)
@@ -86,7 +86,7 @@ class Kills:
         self._check_end()
 
     def _kill_one(self) -> None:
-        """Kills a process of the service or a command; what a child has started (ptxas) is its own affair."""
+        """Kills a process of the service or a command; processes of a child (ptxas) are not killed."""
         clients = {process.pid for process in self._running}
         found = processes(self.runtime)
         # A service has a session of its own; what a request has started when its service was killed is in that, too.
@@ -189,7 +189,7 @@ cuda_tile.module @m {
 
 
 def reported(kills: Mapping[str, int], done: str, problems: Sequence[str]) -> int:
-    """Prints what random kills came to; the exit code."""
+    """Prints the outcome of random kills; returns the exit code."""
     print(f"{sum(kills.values())} kills ({dict(kills)}), {done}, {len(problems)} problems")
     for problem in problems:
         print(f"  {problem}")

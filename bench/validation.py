@@ -25,7 +25,7 @@ from bench.published import SOURCE, Published, published
 from tileiras.targets import rates
 
 MEAN_BAR, WORST_BAR = 0.15, 0.30
-"""What the model is to reach on the reference compiler's images."""
+"""The required accuracy of the model on the reference compiler's images."""
 ORDER = 0.10
 """Variants whose published times differ by more have to come out in their order."""
 
@@ -35,7 +35,7 @@ class Row(NamedTuple):
     name: str
     microseconds: float | None
     bound: str
-    """What bounds it, or why there is no estimate."""
+    """The bound, or the reason for a missing estimate."""
     seconds: float
 
     @property
@@ -69,7 +69,7 @@ def variants(rows: Sequence[Row]) -> list[tuple[Row, Row]]:
 
 
 def _task(row: Published) -> tuple:
-    """What is computed, without how."""
+    """The computed function, without its implementation."""
     if row.kernel == "rms_norm":
         return row.gpu, row.kernel, row.config["dtype"], row.config["columns"]
     return row.gpu, row.kernel.removeprefix("persistent_"), row.config.get("is_causal")

@@ -1,4 +1,4 @@
-"""Watch mode: what passes from a save to the new PTX besides the stages, in a tree of 200 kernels.
+"""Watch mode: the time from a save to the new PTX besides the stages, in a tree of 200 kernels.
 
 A save is a file that is renamed over the kernel, as editors do it.
 
@@ -52,7 +52,7 @@ def measure(count: int, saves: int) -> tuple[list[float], list[float]]:
                 line = process.stdout.readline()
                 found = _LINE.search(line)
                 assert found is not None, line
-                if turn:  # The first save loads what the later ones have.
+                if turn:  # The first save loads modules that later ones reuse.
                     stages.append(int(found[1]) / 1000)
                     overheads.append(taken - stages[-1])
                 time.sleep(0.1)

@@ -2,8 +2,8 @@
 
     python -m bench.whole_process [--targets sm_90,...] [--repeat N] [FILE-OR-FOLDER ...]
 
-Ours runs without the artifact store, apart from what libdevice is split into, which an installation has.  `ptxas` is
-what that program takes for our PTX, `own` the rest.  A ratio is the median of those of the turns.  Beside it stands the
+Ours runs without the artifact store, apart from the parts of libdevice, which an installation has.  `ptxas` is
+the time of that program for our PTX, `own` the rest.  A ratio is the median of those of the turns.  Beside it stands the
 bar for a vendor's time: at most 2 below 0.2 s, at most 1 above 0.3 s; at the end, the slowest tenth of its times with
 the bar of 0.5.
 
@@ -35,7 +35,7 @@ TARGETS = ("sm_80", "sm_90", "sm_100", "sm_120")
 REPEAT = 3
 
 BARS = ((0.2, 2.0), (0.3, None), (float("inf"), 1.0))
-"""Vendor's seconds below which a bar holds; between 0.2 and 0.3 s there is none."""
+"""Vendor's seconds below which a bar holds; no bar holds between 0.2 and 0.3 s."""
 
 SLOWEST_TENTH = 0.5
 
@@ -81,7 +81,7 @@ def bar_of(vendor: float) -> float | None:
 
 
 def summary(rows: list[Row]) -> list[str]:
-    """What the bars say of all rows."""
+    """The result of the bars over all rows."""
     slowest = sorted(rows, key=lambda row: row.vendor)[-max(1, len(rows) // 10) :]
     classes = (
         ("below 0.2 s", 2.0, [row for row in rows if row.vendor < 0.2]),
@@ -155,7 +155,7 @@ def main(arguments: Sequence[str] = ()) -> None:
 
 
 def _ptx(path: str, target: str, store: bitcode_library.MemoryStore) -> bytes | None:
-    """Our PTX as the command makes it for ptxas; None for what is refused."""
+    """Our PTX as the command makes it for ptxas; None if it is refused."""
     options = CompileOptions({"gpu-name": target, "tile-launch": True})
     try:
         return api.compile_with(units.Source.read(path), options, "ptx", store=store).data

@@ -1,7 +1,7 @@
 """c = a + b, one tile of 1024 elements per tile block.
 
-Grid: (n + 1023) // 1024 tile blocks.  The last tile may hang over the end of the arrays: what it reads there is
-undefined and what it writes there is dropped.
+Grid: (n + 1023) // 1024 tile blocks.  The last tile may hang over the end of the arrays: elements read there
+are undefined, and stores there are dropped.
 """
 
 import cuda.tile as ct

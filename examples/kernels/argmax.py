@@ -1,6 +1,6 @@
 """Where each row of a matrix of any width is largest; the first place of equals.
 
-Grid: one tile block per row.  Tiles come in order, so a later one replaces what was found only if it is larger.
+Grid: one tile block per row.  Tiles come in order, so a later one replaces the current maximum only if it is larger.
 """
 
 import cuda.tile as ct

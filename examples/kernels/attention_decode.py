@@ -1,7 +1,8 @@
 """One step of decoding: attention of a single position per sequence, with several query heads to a head of keys.
 
-q and the result are (sequences, heads, D), the cache is (sequences, key heads, positions, D), of which `lengths` says
-how much is filled.  Grid: sequences by key heads.  The GROUP query heads of a key head are the rows of the product.
+q and the result are (sequences, heads, D), the cache is (sequences, key heads, positions, D); `lengths` gives the
+number of filled positions.  Grid: sequences by key heads.  The GROUP query heads of a key head are the rows of the
+product.
 """
 
 import cuda.tile as ct

@@ -1,7 +1,7 @@
 """h[t] = a[t] * h[t - 1] + b[t] along every row, the core of linear-attention and state-space layers.
 
-Two steps in a row are one step of the same form, so that a scan finds them all at once; what a tile leaves is carried
-to the next.  Grid: one tile block per row.
+Two steps in a row are one step of the same form, so that a scan finds them all at once; the last h of a tile is
+carried to the next.  Grid: one tile block per row.
 """
 
 import cuda.tile as ct

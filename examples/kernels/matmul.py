@@ -1,4 +1,4 @@
-"""C = A @ B in every type that has products: what the tensor cores of a target lack is done by multiply-add.
+"""C = A @ B in every type that has products: types that the tensor cores of a target lack use multiply-add.
 
 Grid: rows of C / TM by columns of C / TN tile blocks, both rounded up.  Zero padding makes the ragged end of K
 harmless.

@@ -1,4 +1,4 @@
-"""What is held against the code of kernels by plan, and the rows it is found in."""
+"""Problems reported in the code of kernels by plan, and the rows that have them."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The measure of what checks cost."""
+"""Measurement of the cost of checks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Estimates of two compilers' code for one launch: the jobs, the check of what is computed, the table."""
+"""Estimates of two compilers' code for one launch: the jobs, the check of the results, the table."""
 
 import json
 import math

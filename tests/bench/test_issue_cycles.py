@@ -1,4 +1,4 @@
-"""What a warp issues beside the products of its warpgroup."""
+"""Instructions that a warp issues beside the products of its warpgroup."""
 
 import pytest
 

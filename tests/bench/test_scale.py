@@ -1,4 +1,4 @@
-"""The simulated day of a team: what its parts do by hand, one seed in every process, and what a server is good for."""
+"""The simulated day of a team: its parts by hand, one seed in every process, and the gain from a server."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def test_without_a_server_nothing_is_asked_and_with_one_pulls_are_shorter(small)
     done = day.run()
     assert 0 < done.found <= done.asked and day.server.sent > 0
     assert day.server.received == sum(size_of(day, key) for key, at in day.server.rows.items() if at > 0.0)
-    # The same people make the same edits, whatever they wait for.
+    # The same people make the same edits, however long they wait.
     assert abs(len(done.edits) - len(without.edits)) <= len(without.edits) // 10
     assert len(done.pulls) == len(without.pulls) and sum(done.pulls) < sum(without.pulls)
 

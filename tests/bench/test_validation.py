@@ -1,4 +1,4 @@
-"""What the comparison with published times says of its rows."""
+"""Statements of the comparison with published times about its rows."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Makes the table of cases importable from the tests beside it, whatever pytest's import mode."""
+"""Makes the table of cases importable from the tests beside it, in any import mode of pytest."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What every example is run with, and what must come out: one table for the interpreter, the emulator and the GPU.
+"""Arguments and expected results of every example: one table for the interpreter, the emulator and the GPU.
 
 A tolerance is in units in the last place of the output's format, taken at the larger of the expected value and the
 case's scale: the sum of absolute terms for a dot product, whose result may cancel to nothing.
@@ -31,7 +31,7 @@ class Case:
     """One launch of one kernel.
 
     ``arguments`` makes fresh parameters from a generator, ``reference`` maps the positions of the outputs among them
-    to what they must hold afterwards, computed from the arguments before the run.
+    to their expected contents after the launch, computed from the arguments before the run.
     """
 
     name: str
@@ -90,7 +90,7 @@ def _vector_add(n: int) -> Case:
 
 
 def _saxpy(n: int, size: int) -> Case:
-    """``size`` elements are there, the kernel is told of the first ``n``."""
+    """The arrays have ``size`` elements; ``n`` is the length passed to the kernel."""
 
     def arguments(generator):
         x, y = (generator.standard_normal(size).astype(np.float32) for _ in range(2))
@@ -214,7 +214,7 @@ CASES = [
     _matmul_f16(136, 72, 104),
 ]
 
-# The same kernels as the bytecode that their files export, for whoever has no cuTile Python.
+# The same kernels as the bytecode that their files export, for installations without cuTile Python.
 CASES += [
     replace(case, source=f"bytecode/{Path(case.source).stem}.tileirbc", name=f"bytecode-{case.name}")
     for case in CASES

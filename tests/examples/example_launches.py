@@ -1,5 +1,5 @@
-"""Every launch of the examples by the kernel that it is of, compiled for a target with options: what tests do to its
-code is judged by all of them."""
+"""Launches of the examples by kernel, compiled for a target with options: a test that changes the code of a kernel
+runs all its launches."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ import tileiras
 from tileiras.sim import EmulationError, emulate
 
 STEP_LIMIT = 2_000_000
-"""Instructions of warps, several times what any of the launches takes: changed code may wait in a circle."""
+"""Instructions of warps, several times the maximum of any launch: changed code may deadlock."""
 SEEDS = (None, 0, 1)
 """Lock step, and orders of warps; with these another lane is elected as well."""
 
@@ -36,7 +36,7 @@ class Launch(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """One PTX text, and what it is launched with."""
+    """One PTX text and its launches."""
 
     ptx: str
     launches: list[Launch]
@@ -133,7 +133,7 @@ def entry_of(made: Sequence[Launch]) -> Entry:
 
 
 def survives(entry: Entry, ptx: str, seeds: Sequence[int | None] = SEEDS) -> bool:
-    """Whether changed code still computes what it should in every launch, in lock step and in random orders."""
+    """Whether changed code still computes the expected results in every launch, in lock step and in random orders."""
     for seed in seeds:
         for each in entry.launches:
             try:

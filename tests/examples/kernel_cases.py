@@ -1,6 +1,6 @@
-"""What every kernel of examples/kernels is launched with: one table.
+"""Arguments of the launches of every kernel of examples/kernels: one table.
 
-What must come out is computed by the NumPy function beside the kernel (`reference`, or `reference_NAME` where a file
+Expected results are computed by the NumPy function beside the kernel (`reference`, or `reference_NAME` where a file
 has several kernels), which takes the kernel's arguments without its constants and returns the outputs in order.
 """
 
@@ -23,7 +23,7 @@ from tileiras.sim import Memory
 KERNELS = Path(__file__).resolve().parents[2] / "examples" / "kernels"
 
 TARGETS = ("sm_80", "sm_90", "sm_100", "sm_120")
-#: The targets that have an element type; the front end says so for what it exports.
+#: The targets that have an element type; the front end checks this for its exports.
 F8_TARGETS = ("sm_90", "sm_100", "sm_120")
 SCALED_TARGETS = ("sm_100", "sm_120")
 
@@ -60,7 +60,7 @@ class KernelCase:
         return self.values(np.random.default_rng(20251121))
 
     def expected(self, values: list[Any]) -> list[np.ndarray]:
-        """What the outputs must hold, from the arguments before the launch."""
+        """The expected outputs, from the arguments before the launch."""
         reference = REFERENCES.get(self.entry)
         if reference is None:
             module = _load(self.path)
@@ -69,7 +69,7 @@ class KernelCase:
             return [np.asarray(result) for result in reference(*values)]
 
     def slots(self, values: list[Any]) -> list[Any]:
-        """The entry's parameters: what the front end makes of arrays and lists; text kernels take what they declare."""
+        """The entry's parameters: arrays and lists as the front end flattens them; text kernels take their values."""
         if self.path.suffix == ".mlir":
             return list(values)
         parameters: list[Any] = []
@@ -179,7 +179,7 @@ def whole(generator: Generator, shape, dtype=np.float32, low: int = -4, high: in
 
 
 def unset(shape, dtype=np.float32) -> np.ndarray:
-    """What an output holds before: numbers that nobody computes."""
+    """Initial contents of an output: numbers that no kernel computes."""
     dtype = np.dtype(dtype)
     return np.full(shape, -77 if dtype.kind == "i" else 77).astype(dtype)
 

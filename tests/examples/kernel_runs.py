@@ -34,7 +34,7 @@ def compiled(source: str, target: str) -> dict[str, tuple[str, dict]]:
 
 
 def body(ptx: str) -> str:
-    """The text without what only names the target."""
+    """The text without the directives that name the target."""
     return re.sub(r"^\.(version|target).*$", "", ptx, flags=re.MULTILINE)
 
 

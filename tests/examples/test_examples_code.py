@@ -1,4 +1,4 @@
-"""How the examples use the machine: golden counts of what costs time."""
+"""How the examples use the machine: golden counts of costly instructions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every example compiles for every target, is assembled by ptxas, and computes in the emulator what it should."""
+"""Every example compiles for every target, is assembled by ptxas, and computes the expected results in the emulator."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_example_assembles(source: str, target: str) -> None:
     assert ptxas.assemble(text, target).cubin.startswith(b"\x7fELF")
 
 
-# One launch of every kernel on every target, every launch on the first: what differs between targets is the code, and
+# One launch of every kernel on every target, every launch on the first: only the code differs between targets, and
 # every kernel has one.
 LAUNCHES = [
     (case, target)

@@ -1,4 +1,4 @@
-"""Launches of the examples, compiled for the CPU, beside what NumPy computes; all of them in the long run."""
+"""Launches of the examples, compiled for the CPU, compared with the results of NumPy; all of them in the long run."""
 
 from __future__ import annotations
 

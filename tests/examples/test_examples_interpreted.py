@@ -1,4 +1,4 @@
-"""Every example, interpreted, does what its comment says."""
+"""Every example behaves in the interpreter as its comment states."""
 
 from __future__ import annotations
 

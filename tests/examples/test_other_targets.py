@@ -1,4 +1,4 @@
-"""The targets that other tests leave out: examples and kernels compile, are assembled, and compute what they should.
+"""The targets that other tests leave out: examples and kernels compile, are assembled, and give the expected results.
 
 Code is emulated once: most targets get that of a neighbour, but for its header.
 """
@@ -25,7 +25,7 @@ from tileiras.sim import emulate
 OTHERS = [name for name in GPU_NAMES if name not in TARGETS]
 SOURCES = {case.source: case for case in reversed(EXAMPLES)}
 
-# What sm_75 lacks is computed otherwise, so it gets every kernel for which types are no obstacle.
+# Features that sm_75 lacks are emulated, so it gets every kernel for which types are no obstacle.
 ON_SM_75 = [case for case in KERNELS if case.targets == TARGETS]
 
 

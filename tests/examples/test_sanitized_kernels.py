@@ -1,4 +1,4 @@
-"""Whole kernels with `--sanitize=memcheck`: nothing is reported of what is right, and results are the same."""
+"""Whole kernels with `--sanitize=memcheck`: correct kernels give no reports, and results are the same."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Facts about launches, on which it rests which kernel is started: what the launchers make of them."""
+"""Facts about launches, which select the kernel to start, as the launchers evaluate them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def held(fact: str, grid: int, values: tuple[int, ...]) -> bool:
 
 
 def every_value(words: list[str], grid: int, values: tuple[int, ...]) -> set[int]:
-    """What a number can be; raises ZeroDivisionError where something is divided by zero."""
+    """The possible values of a number; raises ZeroDivisionError on a division by zero."""
     stack: list[set[int]] = []
     for word in words:
         if word == "below":
@@ -128,8 +128,8 @@ def test_what_says_nothing_is_refused(fact):
 
 
 def column(way: str, number: int, tall: int, wide: int) -> int:
-    """The column of a tile of `swizzled_products`, as its operations have it: remainders have the sign of what is
-    divided, which is never negative, and quotients are rounded down."""
+    """The column of a tile of `swizzled_products`, as its operations have it: remainders have the sign of the
+    dividend, which is never negative, and quotients are rounded down."""
     if way == "columns":
         return number // tall
     group = swizzled_products.GROUP
@@ -140,7 +140,7 @@ def column(way: str, number: int, tall: int, wide: int) -> int:
 @pytest.mark.parametrize("group", [2, 6])
 @pytest.mark.parametrize("way", ["groups", "columns"])
 def test_neighbours_have_the_same_columns_where_facts_hold(way, group, monkeypatch):
-    """Of all launches, of which some have more tile blocks than tiles; all hold of those with even rows of tiles."""
+    """Checks all launches, some with more tile blocks than tiles; all hold of those with even rows of tiles."""
     monkeypatch.setattr(kernels, "TILES", (128, 32, 32))
     monkeypatch.setattr(swizzled_products, "GROUP", group)
     options = {"gpu_name": "sm_100", "tensor_maps": "host"}

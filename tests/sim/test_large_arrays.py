@@ -1,4 +1,4 @@
-"""Arrays with elements past 2^31 and bytes past 2^32, of which the system maps pages that are touched alone."""
+"""Arrays with elements past 2^31 and bytes past 2^32; the system maps only pages that are touched."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""How far what a GPU computed may be from what the emulator did, and how far it is.
+"""Allowed and actual difference between the results of a GPU and of the emulator.
 
 The emulator gives the nearest number for an approximate instruction and rounds a matrix product once; the hardware's
-last bits are its own.  What they may differ by follows from the instructions of the PTX that ran:
+last bits are its own.  The allowed difference follows from the instructions of the PTX that ran:
 
 instruction                      | allowed difference
 `.approx`, `.full`               | `ULPS` units in the last place, of the value or of a 256th of the array's largest
@@ -10,8 +10,8 @@ instruction                      | allowed difference
 `mma` of 8-bit floats, but sm_90 | 2^-9 of the largest: sums with few bits (sm_90's are products of f16 in its code)
 `atom.add`, `red.add` of floats  | `ULPS` units in the last place of the array's largest: sums of any order
 
-All of them add up.  A kernel with none of these must give the same bits, integers and truth values always, 8-bit floats
-the same or a neighbour.
+All of them add up.  A kernel without these instructions must give the same bits, integers and truth values always,
+8-bit floats the same or a neighbour.
 """
 
 from __future__ import annotations
@@ -96,13 +96,13 @@ def _neighbours(a: int, b: int) -> bool:
 
 
 def merged(got: bytes, want: bytes, undefined: bytes) -> bytes:
-    """What was got, with what is wanted where ``undefined`` has ones: anything may be there."""
+    """The result, with the expected bytes where ``undefined`` has ones: any value is allowed there."""
     a, b, mask = (int.from_bytes(data, "little") for data in (got, want, undefined))
     return (a ^ (a ^ b) & mask).to_bytes(len(got), "little")
 
 
 def distance(got: bytes, want: bytes, element: str, allowed: Tolerance) -> tuple[float, str]:
-    """The worst difference as a multiple of what is allowed, and where it is; infinite where none is."""
+    """The worst difference as a multiple of the allowed one, and its place; infinite if no difference is allowed."""
     if got == want:
         return 0.0, ""
     if element not in FRACTION:
@@ -114,7 +114,7 @@ def distance(got: bytes, want: bytes, element: str, allowed: Tolerance) -> tuple
     everywhere = allowed.largest_ulps * _unit(largest, element) + allowed.share * largest
     worst, where = 0.0, ""
     for number, (a, b) in enumerate(zip(mine, theirs)):
-        # Two NaNs are one value, whatever their bits; two zeros are not.
+        # NaNs with different bits compare equal; two zeros are not.
         if a == b and (a or math.copysign(1.0, a) == math.copysign(1.0, b)) or a != a and b != b:
             continue
         place = f"element {number}: got {a!r}, expected {b!r}"

@@ -1,8 +1,8 @@
-"""python tests/runtime/gpu/emulated.py gputest.zip [--device 90] [--only TEXT]: what the runner does, in the emulator.
+"""python tests/runtime/gpu/emulated.py gputest.zip [--device 90] [--only TEXT]: the runner's launches, in the emulator.
 
-Every launch of the archive is made from what is packed (code for the device, arguments, memory) and judged as on a GPU.
-What differs here would differ there: a launch that was written down wrongly, or a target whose last bits are not those
-of the target that was recorded.  Ends with 1 when something differs.
+Every launch of the archive is made from its packed contents (code for the device, arguments, memory) and judged as on a
+GPU.  A difference here would also appear there: a launch that was written down wrongly, or a target whose last bits are
+not those of the target that was recorded.  Ends with 1 when something differs.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tileiras.sim import SimulationError, emulate  # noqa: E402
 
 
 def run(package: Package, case: dict[str, Any], device: int) -> tuple[float, str]:
-    """The worst difference as a multiple of what is allowed, and where; infinite for a launch that went wrong."""
+    """The worst difference as a multiple of the allowed one, and its place; infinite for a launch that went wrong."""
     image = choose(case, device)
     assert image is not None
     text = package.bytes(image["ptx"]).decode()

@@ -1,9 +1,9 @@
 """python tests/runtime/gpu/estimated.py gputest.zip RESULTS [--only TEXT] [--json FILE]
 
-Puts estimated times beside those that were measured.  RESULTS is what the runner wrote (`--results`) on a GPU that
+Puts estimated times beside those that were measured.  RESULTS is the output of the runner (`--results`) on a GPU that
 `tileiras.targets.rates` has.  For every kernel that was measured there, our code and the reference compiler's are
-estimated for this GPU with the arguments of the launch; the table has both times of both, and what a refit of the
-model's data would have to mend.
+estimated for this GPU with the arguments of the launch; the table has both times of both, and the errors that a
+refit of the model's data would have to correct.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Beside(NamedTuple):
     measured: float
     estimated: float | None
     said: str
-    """What bounds it, or why there is no estimate."""
+    """The resource that bounds it, or the reason for a missing estimate."""
 
     @property
     def error(self) -> float | None:

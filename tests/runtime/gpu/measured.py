@@ -1,7 +1,7 @@
 """How long a kernel takes at the size of real use, on arrays that are made on the device.
 
-Arrays repeat `PERIOD` random numbers, so that what a product must be is known of any element.  A kernel is launched
-`RUNS` times; before each, memory larger than the caches is written, and while that is under way (a third of a
+Arrays repeat `PERIOD` random numbers, so that the expected value of any element of a product is known.  A kernel is
+launched `RUNS` times; before each, memory larger than the caches is written, and while that is under way (a third of a
 millisecond at 3 TB/s) the launch is queued between two events.
 """
 
@@ -42,8 +42,8 @@ def decode(data: bytes, element: str) -> float:
 
 
 def pattern(element: str, seed: int) -> bytes:
-    """`PERIOD` numbers between -1 and 1, of integers between -8 and 7, of `u8` all that there are; of `i32<N`, which
-    are places of something, integers from 0 and below N."""
+    """`PERIOD` numbers between -1 and 1, of integers between -8 and 7, of `u8` all values; of `i32<N`, which
+    are indices, integers from 0 and below N."""
     source = random.Random(seed)
     if element == "u8":
         return source.randbytes(PERIOD)
@@ -62,7 +62,7 @@ def pattern(element: str, seed: int) -> bytes:
 
 
 def fill(cuda, address: int, size: int, repeated: bytes) -> None:
-    """Write a pattern over and over, doubling what is there already."""
+    """Fill memory with copies of a pattern, doubling the filled part with each copy."""
     import ctypes
 
     first = min(size, len(repeated))
@@ -77,7 +77,7 @@ def fill(cuda, address: int, size: int, repeated: bytes) -> None:
 
 
 def contents(case: dict, data) -> list[bytes]:
-    """What each buffer repeats: its own contents, which ``data`` reads by name, or a pattern."""
+    """The pattern of each buffer: its own contents, which ``data`` reads by name, or a pattern."""
     return [
         data(buffer["contents"]) if "contents" in buffer else pattern(buffer["element"], n)
         for n, buffer in enumerate(case["buffers"])
@@ -127,7 +127,7 @@ def measure(cuda, case: dict, launch, arguments_of, data, reference: bytes | Non
 
 
 def release(cuda, addresses: list[int]) -> None:
-    """Give memory back; after a fault the driver takes none, and what it said first is what must be reported."""
+    """Give memory back; after a fault the driver refuses, and its first error is the one to report."""
     from tileiras.runtime import DriverError
 
     for address in addresses:
@@ -156,7 +156,7 @@ def fastest(cuda, launch, arguments: list) -> float:
 
 
 def beside(cuda, case: dict, image: bytes, arguments: list) -> dict:
-    """`reference_microseconds`, or why there are none.
+    """`reference_microseconds`, or the reason for their absence.
 
     The cubin is launched as the front end does it: as a library, a block of one thread for a tile block, a pointer to
     each parameter.
@@ -183,13 +183,13 @@ def beside(cuda, case: dict, image: bytes, arguments: list) -> dict:
         milliseconds = fastest(cuda, launch, arguments)
         cuda.call("cuLibraryUnload", library)
     except DriverError as error:
-        # Of our kernel everything is known by now; what a fault costs is the process.
+        # Our kernel is already measured; a fault costs only the process.
         return {"reference_failed": str(error), "fatal": True}
     return {"reference_microseconds": milliseconds * 1e3}
 
 
 def wrong_product(cuda, case: dict, patterns: list[bytes], addresses: list[int]) -> str:
-    """What is wrong with C = A @ B, judged by samples; nothing of a case that is no product."""
+    """The error in C = A @ B, judged by samples; empty for a case that is no product."""
     import ctypes
 
     product = case["work"].get("product")

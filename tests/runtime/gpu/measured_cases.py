@@ -13,8 +13,8 @@ class Measured(NamedTuple):
     """``export`` is an item of TILEIRAS_EXPORT instead of those of the file, None for a kernel written as text.
 
     ``arrays`` are (element, shape), in the order of the entry's parameters, and then ``scalars``, as bytes; ``views``
-    says that each array is followed by its sizes and strides.  ``operations`` and ``moved`` (bytes) are what a launch
-    cannot do without; ``product`` are m, n, k of C = A @ B.
+    says that each array is followed by its sizes and strides.  ``operations`` and ``moved`` (bytes) are the minimum of
+    a launch; ``product`` are m, n, k of C = A @ B.
     """
 
     source: str
@@ -65,7 +65,7 @@ def _count(shape: tuple[int, ...]) -> int:
 
 
 def _product(name: str, kernel: str, element: str, spelled: str, sums: str, size: int, tiles: str, by: int) -> Measured:
-    """A square product; ``tiles`` are TM, TN, TK, ``by`` what rows are a multiple of."""
+    """A square product; ``tiles`` are TM, TN, TK, ``by`` a divisor of the row length."""
     tm, tn, _ = (int(tile) for tile in tiles.split(", "))
     given = {"f32": "f32[?, 4*?]", "i32": "i32[?, 4*?]", "f64": "f64[?, 2*?]"}[sums]
     export = f'({kernel}, "{spelled}[?, {by}*?]", "{spelled}[?, {by}*?]", "{given}", {tiles})'

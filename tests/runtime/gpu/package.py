@@ -1,7 +1,7 @@
 """python tests/runtime/gpu/package.py OUT.zip [--targets sm_80,...] [--tests PATH ...] [--records FOLDER]
                                            [--samples CHECKOUT]
 
-Runs the tests with the recorder, compiles what they launched for every target, and packs the code, the memory before
+Runs the tests with the recorder, compiles the launched kernels for every target, and packs the code, the memory before
 and after, and the runner into one archive that Python runs on a machine where nothing can be installed.  With a
 checkout of cuTile Python its benchmarks' kernels are packed too, to be measured.
 """
@@ -43,7 +43,7 @@ EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
 def record(tests: list[str], folder: str, workers: int) -> None:
-    """Run the tests; a failing one is reported by pytest and leaves out what it did not launch."""
+    """Run the tests; a failing one is reported by pytest and its missing launches are left out."""
     command = [sys.executable, "-m", "pytest", "-q", "-p", "record_launches", "--record-launches", folder, *tests]
     if workers > 1:
         command += ["-n", str(workers)]
@@ -52,7 +52,7 @@ def record(tests: list[str], folder: str, workers: int) -> None:
 
 
 class Images:
-    """What kernels were compiled to, once per (source, options, target)."""
+    """Compiled kernels, one per (source, options, target)."""
 
     def __init__(self, folder: str, targets: list[str]) -> None:
         self.folder = folder
@@ -97,7 +97,7 @@ class Images:
                 artifact = api.compile(self.read(source["data"]), gpu_name=gpu, **source["options"])
                 self._compiled[key] = {k.name: (artifact.data, k.metadata) for k in artifact.kernels}
             except CompileError:
-                # What a target refuses is the compiler's tests' affair.
+                # Kernels that a target rejects are covered by the compiler's tests.
                 self.refused += 1
                 self._compiled[key] = {}
         return self._compiled[key]
@@ -107,7 +107,7 @@ class Images:
         if name not in self._cubins:
             self._cubins[name] = None
             if toolkit.find_program("ptxas") is not None:
-                # Shared memory of a tile launch is static, of which ptxas gives 48 KB unless it is told otherwise.
+                # Shared memory of a tile launch is static; ptxas limits it to 48 KB unless an option raises that.
                 flags = ["--enable-extended-smem", "true"] if kernel["tile_launch"] else []
                 self._cubins[name] = self.keep(ptxas.assemble(text.decode(), target, options=flags).cubin)
         image = {"ptx": name, "kernel": kernel}
@@ -151,7 +151,7 @@ def beside(images: Images, compiler: str, bytecode: bytes, name: str, gpu: str, 
 
 
 def measured(images: Images, rows: Sequence[Measured], reference: str | None = None) -> list[dict[str, Any]]:
-    """The kernels whose time is taken, for the targets that have their types; with what ``reference`` makes of them."""
+    """The kernels whose time is taken, for the targets that have their types; with the code of ``reference``."""
     cases = []
     for row in shown("packing", rows, lambda row: row.source):
         suffix = os.path.splitext(row.source)[1]

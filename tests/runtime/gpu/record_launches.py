@@ -2,7 +2,7 @@
 
     pytest -p record_launches --record-launches FOLDER tests/examples
 
-A record is a JSON file named by its content, beside it the bytes that memory held before and after: what the test
+A record is a JSON file named by its content, beside it the bytes that memory held before and after, which the test
 itself compares with the interpreter or NumPy.  Where the PTX came from `tileiras.compile`, its source is kept too, so
 that it can be compiled for other targets.
 """
@@ -28,7 +28,7 @@ from tileiras.runtime.arguments import host_memory, scalar_bytes
 from tileiras.sim import Memory, SimulationError
 
 ORDERED_BY_CHANCE = re.compile(r"\batom\.")
-"""What such kernels leave behind may depend on who comes first: they are kept when two orders make no difference."""
+"""The results of such kernels may depend on the order of threads: they are kept when two orders make no difference."""
 
 NOT_OF_ONE_DEVICE = re.compile(r"\bmultimem\.")
 """Such kernels want addresses that stand for the memory of a team of devices, which the emulator does not."""
@@ -159,9 +159,9 @@ class Recorder:
     def _undefined(
         self, case: dict[str, Any], source: dict[str, Any], places: list[tuple[int, int]], args: Any, before: list[str]
     ) -> dict[int, bytes]:
-        """Buffer -> its bytes, all ones where the interpreter says that anything may be.
+        """Buffer -> its bytes, all ones where the interpreter reports undefined values.
 
-        What the emulator leaves there is one machine's answer, to a division by zero, say.
+        The emulator's value there is that of one machine, of a division by zero, say.
         """
         copies = [bytearray(self._read(name)) for name in before]
         given = []
@@ -173,7 +173,7 @@ class Recorder:
         try:
             found = self._interpret(self._read(source["data"]), case["entry"], case["grid"], given)
         except (CompileError, SimulationError):
-            # The emulator went on where the interpreter does not: there is nothing that it says of the result.
+            # The emulator went on where the interpreter does not, so the interpreter has no result to compare.
             return {}
         masks: dict[int, np.ndarray] = {}
         for position, where in found.items():

@@ -1,12 +1,12 @@
-"""python gputest.zip: run the packed kernels on the GPU here and compare what they leave behind.
+"""python gputest.zip: run the packed kernels on the GPU here and compare the contents of memory.
 
 Needs Python 3.9 and the CUDA driver, nothing else.  Each kernel gets the memory that it had in the emulator and must
-leave behind what it left there; `comparison.py` says which instructions allow what difference.  Then the kernels that
+leave the same contents; `comparison.py` defines the difference that each instruction allows.  Then the kernels that
 are measured run at the sizes of real use.
 
 Kernels run in a process of their own, which is started again after one that ended it or took longer than `SECONDS`:
 a fault of a kernel leaves nothing usable behind.  With `--results` every outcome is written down when it is known, and
-what the file has already is not run again; with `--seconds` no kernel is started after that time.
+cases that the file already has are not run again; with `--seconds` no kernel is started after that time.
 
 Ends with 0 when all agreed or there is no GPU, with 1 when one did not, with 4 when time was up before the last.
 """
@@ -111,7 +111,7 @@ def numbers(case: dict, pointers: list) -> list:
 
 
 def run_case(package: Package, case: dict, cuda, device: int, options: argparse.Namespace) -> dict:
-    """What came of one case: `status` passed, failed or skipped, and what is known of it besides."""
+    """The outcome of one case: `status` passed, failed or skipped, and further fields."""
     from comparison import distance, merged, tolerance
     from measured import measure
 
@@ -153,7 +153,7 @@ def work(path: str, options: argparse.Namespace) -> int:
     """The process that runs the kernels whose numbers come in: a line of JSON for each; ends after a fault."""
     from tileiras.runtime.driver import load_driver
 
-    # What kernels print goes to this process's output, which is not where outcomes go.
+    # The output of kernels goes to this process's output, which is not where outcomes go.
     results = os.fdopen(os.dup(1), "w")
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     package = Package(path)
@@ -177,7 +177,7 @@ class Worker:
         self._process: subprocess.Popen | None = None
 
     def outcome(self, number: int) -> dict:
-        """What came of a case: the worker's answer, or how it ended instead."""
+        """The outcome of a case: the worker's answer, or how the worker ended."""
         if self._process is None:
             self._start()
         process, late = self._process, []
@@ -261,7 +261,7 @@ class Results:
 
 
 def report(cases: list[dict], results: Results) -> int:
-    """Print what came of the cases; the exit code."""
+    """Print the outcomes of the cases; return the exit code."""
     counts: Counter = Counter()
     failed, files, refused, worst = [], Counter(), [], 0.0
     for case in cases:

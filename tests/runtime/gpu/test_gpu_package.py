@@ -22,7 +22,7 @@ from measured_cases import MEASURED, Measured
 from bench import real_sizes
 from tileiras.codegen import toolkit
 
-# The stand-in's launch adds one to the first byte of the first argument: what `bump` does, and `scale` does not.
+# The stand-in's launch adds one to the first byte of the first argument: as `bump` does and `scale` does not.
 TESTS = '''
 import numpy as np
 import tileiras
@@ -109,14 +109,14 @@ def test_each_kernel_is_compared_and_a_crash_costs_one(archive, stand_in_library
     done = run(archive, "--driver", stand_in_library, "--only", "test_")
     assert done.returncode == 1, done.stderr
     assert "5 kernels on Stand-in 0, sm_89, driver of CUDA 13.0" in done.stdout
-    # What a kernel prints is not taken for an outcome.
+    # The output of a kernel is not parsed as an outcome.
     assert "3 passed, 2 failed, 0 skipped" in done.stdout and "what a kernel prints" not in done.stdout
     assert re.search(r"FAILED .*test_scale scale: buffer 0 \(f32\), element 0: got 3.0\d+, expected 6.0", done.stdout)
     assert re.search(r"FAILED .*test_crash crash: the process ended with -6", done.stdout)
 
 
 def test_what_is_undefined_is_not_compared(archive, stand_in_library):
-    """A division by zero, whose place has not what the emulator made of it but what the stand-in did."""
+    """A division by zero, whose element has the value of the stand-in, not of the emulator."""
     assert run(archive, "--driver", stand_in_library, "--only", "divide").returncode == 0
     with zipfile.ZipFile(archive) as opened:
         cases = {each["entry"]: each for each in json.loads(opened.read("cases.json"))}

@@ -1,4 +1,4 @@
-"""The kernels that are measured are launched with what their entries take."""
+"""The kernels that are measured are launched with the parameters of their entries."""
 
 import math
 import os
@@ -38,7 +38,7 @@ def test_a_measured_kernel_gets_an_argument_for_each_parameter(row, tmp_path):
     assert all(extent > 0 for extent in row.grid)
     shape = row.arrays[0][1]
     if len(shape) == 2 and row.grid == shape[:1] and not any(op.name == "cuda_tile.for" for op in entry.walk()):
-        # A block has a row in one tile: what is behind the tile would not be worked on.
+        # A block has a row in one tile: elements behind the tile would not be processed.
         loads = [op for op in entry.walk() if op.name == "cuda_tile.load_view_tko"]
         assert max(math.prod(op.results[0].type.shape) for op in loads) >= shape[1]
 

@@ -10,7 +10,7 @@ from tileiras.sim.emulator.tensor_map import TensorMap
 
 
 def described(tensor, box, **options) -> tuple[np.ndarray, Memory]:
-    """The tensor map, innermost dimension first, and what holds the tensor."""
+    """The tensor map, innermost dimension first, and the memory that holds the tensor."""
     memory = Memory()
     made = TensorMap(
         "u16", memory.allocate(tensor), tensor.shape[::-1], tensor.strides[-2::-1], box, **options

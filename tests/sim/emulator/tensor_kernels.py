@@ -1,7 +1,7 @@
-"""Kernels with tensor memory for the emulator's tests: what is before and behind the part that a test is about.
+"""Kernels with tensor memory for the emulator's tests: the code around the part under test.
 
 Blocks have four warps.  The image (`%a0`) is copied to shared memory, columns are allocated, and at the end `dump`
-writes lane by lane what they have (`%a1`).  `%r10` is the address of the columns, `%r11` that of the warp's quarter of
+writes their contents lane by lane (`%a1`).  `%r10` is the address of the columns, `%r11` that of the warp's quarter of
 the lanes, `%r12` that of the image, `%r1` the thread's number, `%r5` the warp's; `%p1` is true in thread 0.
 """
 
@@ -31,7 +31,7 @@ END = """
     tcgen05.fence::before_thread_sync; SYNC; @!%p2 bra FREED;
     tcgen05.dealloc.GROUP.sync.aligned.b32 %r10, COLUMNS; FREED:
 """
-#: Wait for what thread 0 has had committed to `done`, as every thread has to that goes on.
+#: Wait for the operations that thread 0 committed to `done`; every thread that continues has to wait.
 WAIT = """
     LOOK: mbarrier.try_wait.parity.shared.b64 %p4, [done], 0; @!%p4 bra LOOK; tcgen05.fence::after_thread_sync;
 """

@@ -33,7 +33,7 @@ add.u32 %step, %step, 1; setp.lt.u32 %p3, %step, {steps};
 def matmul_ptx(blocks: int = 1) -> str:
     """D[128 * blocks, 32] f32 = A[., K] f16 times B[32, K] f16 transposed, by one block or by a pair.
 
-    %0 and %1 are maps of A and B, of which each block loads its share of the rows; %2 is D.  The first block of a pair
+    %0 and %1 are maps of A and B; each block loads its share of the rows; %2 is D.  The first block of a pair
     issues the products of both, and its barriers count the bytes that both load.  No block ends before the last stages
     are empty: the commits that say so arrive in its shared memory.
     """
@@ -140,7 +140,7 @@ ret;
 
 
 def arguments(blocks: int = 1, seed: int = 0) -> tuple[list, np.ndarray, Memory]:
-    """(the entry's arguments, the product that the last of them is to hold, what the operands are allocated in)."""
+    """(the entry's arguments, the product that the last of them is to hold, the memory of the operands)."""
     random = np.random.default_rng(seed)
     memory = Memory()
     maps, operands = [], []

@@ -1,5 +1,5 @@
-"""A kernel for tensor memory whose warps have roles, for one block and for a pair: right as it is written, and named
-wrong without any of what holds it together."""
+"""A kernel for tensor memory whose warps have roles, for one block and for a pair: correct as written, and
+reported as wrong without any one of its synchronizations."""
 
 import re
 

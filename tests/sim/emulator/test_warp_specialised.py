@@ -1,4 +1,4 @@
-"""A kernel whose warps have roles: right as it is written, and named wrong without any of what holds it together."""
+"""A kernel whose warps have roles: correct as written, reported as wrong without any one synchronization."""
 
 import re
 
@@ -58,7 +58,7 @@ def test_what_holds_it_together(name, seed):
 
 
 def test_a_deadlock_names_who_waits_for_whom():
-    """The agent, its line, the barrier and phase, who would have to arrive, and what these do instead."""
+    """The agent, its line, the barrier and phase, the threads that would have to arrive, and their operation."""
     broken = re.sub(r"@%p1 (mbarrier.arrive.shared::cta.b64 _, )", r"@!%p1 \1", PTX.replace("], 4;", "], 125;"))
     with pytest.raises(EmulationError) as info:
         run(broken)

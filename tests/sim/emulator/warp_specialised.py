@@ -105,7 +105,7 @@ ret;
 
 
 def arguments(seed: int = 0) -> tuple[list, np.ndarray, Memory]:
-    """(the entry's arguments, the product that the last of them is to hold, what the operands are allocated in)."""
+    """(the entry's arguments, the product that the last of them is to hold, the memory of the operands)."""
     random = np.random.default_rng(seed)
     memory = Memory()
     maps, operands = [], []

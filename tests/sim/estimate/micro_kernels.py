@@ -1,4 +1,4 @@
-"""Kernels of which everybody can say how long they take: one instruction a line, so that lines name instructions."""
+"""Kernels whose time can be derived by hand: one instruction a line, so that lines name instructions."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def estimate(ptx: str, args: list, grid=1, on: str | Gpu = "H200") -> Estimate:
 
 @functools.cache
 def _loaded(ptx: str, name: str) -> Image:
-    """What assembler and disassembler say does not depend on rates."""
+    """The output of assembler and disassembler does not depend on rates."""
     return load(ptx, "k", gpu(name))
 
 
@@ -141,7 +141,7 @@ def chained_wgmma(columns: int = 256, trips: int = 60, in_registers: bool = Fals
 
 
 def chained_tcgen05(rows: int = 128, columns: int = 256, trips: int = 60, each: int = 16) -> str:
-    """Products of one CTA on one accumulator, ``each`` to a commit, of which every one is waited for."""
+    """Products of one CTA on one accumulator, ``each`` to a commit; every commit is waited for."""
     word = 1 << 4 | columns // 8 << 17 | rows // 16 << 24  # f16 to f32
     product = "@%p1 tcgen05.mma.cta_group::1.kind::f16 [%r10], %q3, %q4, %r20, %p2;\n"
     body = loop(

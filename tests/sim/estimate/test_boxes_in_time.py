@@ -11,7 +11,7 @@ GPUS = [("sm_90", "H200"), ("sm_120", "RTX PRO 6000")]
 
 @pytest.mark.parametrize("target, gpu", GPUS)
 def test_boxes_are_no_slower_than_copies_by_all_threads(target, gpu):
-    """A loop of so few iterations is bound by the latency of memory, of which boxes have a little more."""
+    """A loop of so few iterations is bound by the latency of memory, which is slightly larger for boxes."""
     none, host = (estimated((128, 128, 64), 8, target, gpu, maps) for maps in ("none", "host"))
     assert 0.5 * none.cycles < host.cycles < 1.1 * none.cycles
 

@@ -1,7 +1,7 @@
 """Every plan of ours for a matrix product and for attention has an estimate, by the path that its warps take.
 
-Threads of a warp part around waits that one of them makes for all, ptxas gives what it adds there the lines of branches
-near by, and puts addresses of copies before the blocks that issue them.
+Threads of a warp part around waits that one of them makes for all, ptxas gives the instructions that it adds there the
+lines of nearby branches, and puts addresses of copies before the blocks that issue them.
 """
 
 from collections import Counter
@@ -82,7 +82,7 @@ def test_pairs_of_ctas(name, plan):
 @pytest.mark.parametrize("plan", ["agents", "agents with boxes"])
 @pytest.mark.parametrize("target", GPUS)
 def test_a_plan_of_a_product_of_any_size(target, plan):
-    """Loops may run no turn, and more blocks of ptxas are between them and what they stand behind in PTX."""
+    """Loops may run no turn, and more blocks of ptxas are between them and their predecessors in PTX."""
     m, n, k = tensor_maps.TILES
     a, b, c = np.zeros((m, k * STEPS), np.float16), np.zeros((k * STEPS, n), np.float16), np.zeros((m, n), np.float32)
     described = (value for array in (a, b, c) for value in (array, *array.shape, array.shape[1]))

@@ -1,4 +1,4 @@
-"""How many stages of pipes are full, in kernels of which everybody can say who waits for whom."""
+"""How many stages of pipes are full, in kernels whose waits are known."""
 
 from itertools import pairwise
 

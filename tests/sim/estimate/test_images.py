@@ -1,4 +1,4 @@
-"""What can be estimated, and what is said of images that cannot be."""
+"""Images that can be estimated, and the diagnostics of images that cannot."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Kernels with known answers, and what must hold of every estimate."""
+"""Kernels with known answers, and invariants of every estimate."""
 
 import functools
 import json
@@ -113,7 +113,7 @@ def test_a_chip_full_of_products_is_bound_by_power():
 
 
 def test_a_chip_full_of_products_in_registers_reaches_their_rate():
-    """`mma.sync` takes a fourth of the peak of a B200, of which power leaves more."""
+    """`mma.sync` takes a fourth of the peak of a B200; the power limit reduces it less."""
     trips, each, warps = 300, 16, 4
     product = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {{%f{0},%f{1},%f{2},%f{3}}}, " \
               "{{%r40,%r41,%r42,%r43}}, {{%r44,%r45}}, {{%f{0},%f{1},%f{2},%f{3}}};"  # fmt: skip
@@ -293,7 +293,7 @@ def test_every_gpu_has_a_size_of_l1():
 
 
 def test_registers_are_waited_for_until_others_give_theirs_back():
-    """The second warpgroup computes before it gives registers back, without which the first gets no more."""
+    """The second warpgroup computes before it gives registers back; until then the first gets no more."""
     chain = loop("\n".join(["fma.rn.f32 %f0, %f0, %f1, %f1;"] * 32), 20, "CHAIN")
     ptx = kernel(
         f"""cvt.rn.f32.u32 %f0, %r1;
@@ -334,7 +334,7 @@ def test_products_outside_of_a_loop_count_as_those_in_it(unrolled):
 
 
 def test_code_that_has_not_been_fetched_comes_line_by_line():
-    """8192 instructions are 1024 lines, of which 16 are on their way at a time, each for as long as DRAM takes."""
+    """8192 instructions are 1024 lines; 16 of them are in flight at a time, each for as long as DRAM takes."""
     straight = "\n".join(
         f"fma.rn.f32 %f{2 + number % 32}, %f{2 + number % 32}, %f1, %f{2 + (number + 1) % 32};"
         for number in range(8192)

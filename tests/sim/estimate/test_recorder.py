@@ -1,4 +1,4 @@
-"""What a launch tells while it runs, and that telling changes nothing."""
+"""Events that a launch reports while it runs; the reports change no result."""
 
 import sys
 from collections import Counter
@@ -124,7 +124,7 @@ def test_atomic_operations_on_one_address_take_turns():
 
 
 def operations(recording) -> dict[int, Counter]:
-    """warp -> kinds of what it did."""
+    """warp -> kinds of its operations."""
     return {
         trace.warp: Counter(type(event.what) for events in trace.events.values() for event in events)
         for trace in recording.clusters[0].warps
@@ -224,7 +224,7 @@ ret;
     whole = np.arange(1, 8193, dtype=np.uint32)
     before = whole.copy()
     journal = Journal()
-    part = whole[1000:]  # a page boundary lies inside of what is written, and the array starts inside of a page
+    part = whole[1000:]  # a page boundary lies inside the written range, and the array starts inside of a page
     record(ptx, "k", (1,), [part], blocks=[0], multiply=True, journal=journal)
     assert (whole != before).any()
     journal.undo()

@@ -1,4 +1,4 @@
-"""Which clusters of a grid are recorded, and what these say of the others."""
+"""Which clusters of a grid are recorded, and the conclusions for the others."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from tileiras.sim.estimate import sampling
 
 
 def sample(shape, trips):
-    """(what is known in the end, how often something was recorded) of a grid whose cluster (x, y, z) visits so many
+    """(the final estimate's data, number of recordings) of a grid whose cluster (x, y, z) visits so many
     blocks."""
 
     def visits(place):
@@ -70,7 +70,7 @@ def test_work_without_a_pattern_ends_somewhere():
     assert len(found.work) <= sampling.MOST
 
 
-#: CTAs that take tiles in turn, some of which have one more.
+#: CTAs that take tiles in turn; some have one more.
 PERSISTENT = kernel(
     "mov.f32 %f0, 0f3F800000;\nmov.f32 %f1, 0f3F000000;\nmov.u32 %r3, %ctaid.x;\nmov.u32 %r4, %nctaid.x;\nTILE:\n"
     + loop("\n".join(["fma.rn.f32 %f0, %f0, %f1, %f1;"] * 16), 12) +

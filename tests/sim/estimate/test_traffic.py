@@ -1,4 +1,4 @@
-"""What of a grid's accesses DRAM gives."""
+"""The part of a grid's accesses that DRAM serves."""
 
 import numpy as np
 import pytest
@@ -91,7 +91,7 @@ def test_what_l2_holds_until_it_is_asked_for_again_comes_once():
 
 
 def test_what_l2_cannot_hold_comes_again():
-    """Of twice of what it holds, a cache that replaces any line has a fifth: h = exp(-2 (1 - h))."""
+    """Of data twice its size, a cache with random replacement hits a fifth: h = exp(-2 (1 - h))."""
     half = gone_through(Cache(ALONG * BLOCK / 2, resident=132))
     assert half.again == pytest.approx((TIMES - 1) * ALONG * BLOCK * (1 - 0.2032), rel=1e-3)
     tenth = gone_through(Cache(ALONG * BLOCK / 10, resident=132))
@@ -129,7 +129,7 @@ def test_what_an_l2_full_of_others_stores_has_to_be_written_first():
     assert copied(size, Cache(1 << 30, 132)).displacing == 1
     # All that is read and written displaces something: once more than is read.
     assert copied(size, Cache(1 << 30, 132, dirty=True)).displacing == pytest.approx(1.5)
-    # Of a launch that moves eight times what L2 holds: what was there, and then half of what it displaces itself.
+    # Of a launch that moves eight times the size of L2: the old contents, then half of the data that it displaces.
     moved = copied(size, Cache(2 * size / 8, 132, dirty=True))
     assert moved.displacing == pytest.approx(0.5 + 1 / 8 + 7 / 8 / 2)
 
@@ -161,7 +161,7 @@ def test_a_fence_for_the_gpu_waits_for_l2():
 
 
 def crossing(late: int) -> str:
-    """Two warps of which each has half of every sector of 256 bytes; the one of this number loads after the other."""
+    """Two warps; each has half of every sector of 256 bytes; the one of this number loads after the other."""
     return kernel(
         f"""mov.u32 %r2, %ctaid.x;
         and.b32 %r3, %r1, 31;

@@ -24,7 +24,7 @@ def test_it_gives_the_candidate_of_least_time():
     assert times == sorted(times) and found.options == found.candidates[0].options
     assert found.estimate.microseconds == times[0] and found.estimate.gpu == "A100"
     assert found.options in found.ties
-    # Ordinary options: what was estimated is what they compile to.
+    # Ordinary options compile to the code that was estimated.
     again = tileiras.compile(SAXPY, gpu_name="sm_80", **found.options)
     assert tileiras.sim.estimate(again, "saxpy", 4, ARGS, "A100").microseconds == times[0]
     assert (ARGS[1] == 1).all() and (X == np.arange(4096)).all()

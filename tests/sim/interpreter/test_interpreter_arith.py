@@ -1,4 +1,4 @@
-"""Arithmetic, comparisons and conversions mean what the specification says."""
+"""Arithmetic, comparisons and conversions follow the specification."""
 
 import ml_dtypes
 import numpy as np

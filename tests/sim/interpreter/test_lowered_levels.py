@@ -1,4 +1,4 @@
-"""What each pass leaves is executed as the source is: bit for bit, and where sums are taken in another order, within
+"""The output of each pass is executed like the source: bit for bit, and where sums are taken in another order, within
 the bounds of the checker."""
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def search(source: str, entry, gpu_name: str, options: dict, plan: int = 0) -> _
     known, found = facts(entry), []
     suspect = Suspect(module, module, name, known, gpu_name, 3, options, lambda given: None)
     for drawn in launches.plans(known):
-        # What is drawn may not be what the program allows.
+        # The program may not allow a drawn plan.
         with contextlib.suppress(Unfit, InterpreterError):
             found.append(_Search(suspect, fit(entry, module, known, drawn), taken.kept))
         if len(found) > plan:

@@ -1,4 +1,4 @@
-"""Undefined values are told from others, and nothing may depend on them."""
+"""Undefined values are distinguished from others, and no result may depend on them."""
 
 import io
 
@@ -105,7 +105,7 @@ def test_memory_that_was_never_written():
 
 
 def test_arguments_are_as_one_run_leaves_them():
-    """Further runs start from what was there before the first, and leave nothing behind."""
+    """Further runs start from the initial contents, and leave no changes behind."""
     body = """%was, %k = atomic_rmw_tko relaxed device %a, add, %seven : tile<ptr<i32>>, tile<i32> -> tile<i32>, token
     print_tko "%d\\0A", %was : tile<i32> -> token
     """

@@ -1,4 +1,4 @@
-"""Rounding of exact rationals to binary formats, one number at a time: what the emulator's arithmetic is held to."""
+"""Rounding of exact rationals to binary formats, one number at a time: the reference of the emulator's arithmetic."""
 
 from __future__ import annotations
 

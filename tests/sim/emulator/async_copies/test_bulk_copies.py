@@ -1,4 +1,4 @@
-"""Bulk reductions, gathered rows, what lands on barriers of other blocks: each right, and with its rule broken."""
+"""Bulk reductions, gathered rows, arrivals on barriers of other blocks: each right, and with its rule broken."""
 
 import numpy as np
 import pytest

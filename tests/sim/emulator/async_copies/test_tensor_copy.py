@@ -1,4 +1,4 @@
-"""Boxes of tensors, what they complete on, and every way to wait for them wrongly."""
+"""Boxes of tensors, their completion mechanisms, and every incorrect wait for them."""
 
 import numpy as np
 import pytest
@@ -207,7 +207,7 @@ def copies(kernel, body: str) -> np.ndarray:
 def test_an_arrival_waits_for_the_threads_copies(kernel):
     expected = (np.arange(32) ^ 1) * 4
     assert (copies(kernel, COPIES) == expected).all()
-    # Counted in: the phase waits for one arrival more, which comes, and for those that nobody makes.
+    # Counted in: the phase waits for one arrival more, which comes, and for arrivals that no thread makes.
     counted = COPIES.replace(".noinc", "").replace("WAIT:", "mbarrier.arrive.shared.b64 %q3, [%r3]; WAIT:")
     assert (copies(kernel, counted) == expected).all()
 

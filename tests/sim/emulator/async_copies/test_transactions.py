@@ -106,7 +106,7 @@ def test_what_was_read_is_overwritten_after_a_fence(kernel):
         emulate(kernel(body, (".u64", ".u64"), threads=64), "k", 1, [data, out])
     emulate(kernel(body, (".u64", ".u64"), threads=64), "k", 1, [data, out], waive=["async-overwrite"])
     assert out[0] == data.sum()
-    # The producer may run the fence as well, after it has acquired what the consumers released.
+    # The producer may run the fence as well, after it has acquired the release of the consumers.
     body = body.replace("mbarrier.arrive.expect_tx", "fence.proxy.async.shared::cta; mbarrier.arrive.expect_tx")
     emulate(kernel(body, (".u64", ".u64"), threads=64), "k", 1, [data, out])
     assert out[0] == data.sum()
@@ -198,7 +198,7 @@ def test_what_a_barrier_of_the_cluster_passes_on(kernel, relaxed, seed):
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("arrivals", [32, 31])
 def test_lanes_of_a_warp_meet_at_a_transaction_barrier(kernel, arrivals, seed):
-    """Each reads what another lane wrote; where lane 0 does not arrive, nothing orders what it wrote."""
+    """Each reads a value of another lane; where lane 0 does not arrive, its write is unordered."""
     body = """
         .shared .align 4 .b8 cells[128]; .shared .align 8 .b8 full[8];
         mov.u32 %r1, %tid.x; mov.u32 %r2, cells; mov.u32 %r3, full; setp.eq.u32 %p1, %r1, 0;
@@ -239,7 +239,7 @@ LANES = """
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_lanes_that_arrive_and_wait_one_by_one_do_so_as_a_warp(kernel, seed):
-    """What several lanes have written alike, and what lanes read together, is ordered when all of them are."""
+    """Identical writes of several lanes, and joint reads, are ordered when all these lanes are."""
     out = np.zeros(32, np.uint32)
     emulate(kernel(LANES, threads=64), "k", 1, [out], seed=seed)
     assert (out == 7).all()

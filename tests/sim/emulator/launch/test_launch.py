@@ -1,4 +1,4 @@
-"""Launching: arguments, shapes, results, errors, and what the emulator may import."""
+"""Launching: arguments, shapes, results, errors, and the imports that the emulator may have."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Orders in which some warps run ahead, waits that acquire one phase only, and what a launch tells of comparisons."""
+"""Orders in which some warps run ahead, waits that acquire one phase only, and comparisons that a launch reports."""
 
 import numpy as np
 import pytest
@@ -60,7 +60,7 @@ def test_warps_of_one_end_run_ahead_of_the_others(kernel, ahead, first):
 
 
 def test_warps_that_run_ahead_wait_for_what_the_others_do(kernel):
-    """Warp 0 spins on what the last warp stores."""
+    """Warp 0 spins on a location that the last warp stores."""
     body = """
         mov.u32 %r1, %tid.x; setp.lt.u32 %p1, %r1, 96; @%p1 bra SPIN;
         mov.u32 %r2, 1; st.release.gpu.global.u32 [%a0], %r2; bra DONE;

@@ -1,5 +1,5 @@
-"""What a barrier of the cluster orders at the start of a kernel: blocks begin together, but none knows without it how
-far another has come."""
+"""The order by a cluster barrier at the start of a kernel: blocks start together, but only the barrier orders their
+progress."""
 
 import numpy as np
 import pytest
@@ -77,7 +77,7 @@ BROKEN = {
 @pytest.mark.parametrize("name", SIGNALS)
 @pytest.mark.parametrize("broken", BROKEN)
 def test_barriers_of_another_block_that_may_not_be_there(kernel, broken, name, late):
-    """In whatever order the blocks happen to come."""
+    """In any order of the blocks."""
     ptx = signalling(kernel, name, *BROKEN[broken], late)
     for seed in SEEDS:
         with pytest.raises(EmulationError, match=NOT_YET):

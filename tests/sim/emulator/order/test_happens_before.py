@@ -30,7 +30,7 @@ def group_of(warp: int, first: int) -> SimpleNamespace:
 
 
 class Model:
-    """Every thread has the set of all accesses that are before what it does next, every location all releases to it."""
+    """Every thread has the set of all accesses that precede its next access, every location all releases to it."""
 
     def __init__(self, members: int) -> None:
         self.members = members
@@ -76,7 +76,7 @@ class Model:
             for release in self.observed.pop(each, ()):
                 if self._sees(release, scope, block):
                     self.known[each] = self.known[each] | release[2]
-        # Of what one lane has acquired, the fence tells for all of them.
+        # The fence passes the acquires of one lane on to all of them.
         acquired = set().union(*(self.known[each] for each in threads))
         self.fences[warp] = scope, [acquired | self.own[each] for each in threads]
 

@@ -1,5 +1,5 @@
-"""The generic, the asynchronous and the tensormap proxy: what each sees of the others, in code that keeps the rules and
-in code that does not."""
+"""The generic, the asynchronous and the tensormap proxy: their visibility to each other, in code that follows the rules
+and in code that does not."""
 
 import numpy as np
 import pytest
@@ -38,7 +38,7 @@ def test_a_bulk_copy_needs_the_fence_for_global_memory(kernel, fence):
         emulate(ptx, "k", 1, [np.zeros(16, np.uint32), np.zeros(1, np.uint32)])
 
 
-# One thread stores a tile by a bulk copy, and the block reads what came of it.
+# One thread stores a tile by a bulk copy, and the block reads the result.
 STORE_AND_READ = """
     .shared .align 16 .b8 tile[64]; mov.u32 %r1, %tid.x; mov.u32 %r2, tile; mad.lo.u32 %r3, %r1, 2, %r2;
     cvt.u16.u32 %h1, %r1; st.shared.u16 [%r3], %h1; fence.proxy.async.shared::cta; bar.sync 0;

@@ -1,4 +1,4 @@
-"""Races on shared and global memory are found whatever the order the warps happen to run in."""
+"""Races on shared and global memory are found in any order of execution of the warps."""
 
 import numpy as np
 import pytest
@@ -38,7 +38,7 @@ def test_reading_and_then_overwriting_without_a_barrier(kernel, seed):
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_barrier_of_other_warps_orders_nothing(kernel, seed):
-    """Warps 0 and 1 meet at barrier 1, warps 2 and 3 at barrier 2; warp 2 reads what warp 0 wrote."""
+    """Warps 0 and 1 meet at barrier 1, warps 2 and 3 at barrier 2; warp 2 reads a value of warp 0."""
     body = """
         .shared .align 4 .b8 tile[512];
         mov.u32 %r1, %tid.x; mov.u32 %r2, tile; mad.lo.u32 %r3, %r1, 4, %r2;
@@ -90,7 +90,7 @@ def test_a_lock_in_shared_memory_orders(kernel, seed):
             emulate(kernel(broken, threads=128), "k", 1, [out], seed=seed)
 
 
-# Every block adds up 64 numbers of its own; the last one to finish adds up what the blocks found.
+# Every block adds up 64 numbers of its own; the last one to finish adds up the sums of the blocks.
 LAST_BLOCK = """
     .shared .align 4 .b8 last[4];
     mov.u32 %r1, %tid.x; mov.u32 %r2, %ctaid.x; mad.lo.u32 %r3, %r2, 64, %r1; mad.wide.u32 %q1, %r3, 4, %a0;
@@ -156,7 +156,7 @@ def test_scopes_have_to_take_in_both_threads(kernel, seed):
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_weak_accesses_of_global_memory_by_two_blocks(kernel, seed):
-    """A write beside another one, or a read, of what some block writes; also where blocks run one after the other."""
+    """A write concurrent with a write or a read of another block; also where blocks run one after the other."""
     write = "mov.u32 %r1, %ctaid.x; add.u32 %r1, %r1, 1; st.global.u32 [%a0], %r1;"
     for body in (write, "ld.global.u32 %r2, [%a0];" + write, "ld.volatile.global.u32 %r2, [%a0];" + write):
         for grid in (2, 9000):
@@ -181,7 +181,7 @@ def test_several_readers_before_a_write(kernel, seed):
 
 @pytest.mark.parametrize("space", ["shared", "global"])
 def test_lanes_of_one_warp(kernel, space):
-    """Lanes are threads: what another lane wrote is there after bar.warp.sync, and may go after the next."""
+    """Lanes are threads: a value of another lane is visible after bar.warp.sync, and replaceable after the next."""
     body = """
         .shared .align 4 .b8 tile[128];
         mov.u32 %r1, %tid.x; mov.u32 %r2, tile; mad.lo.u32 %r3, %r1, 4, %r2; mad.wide.u32 %q1, %r1, 4, %a0;
@@ -201,7 +201,7 @@ def test_lanes_of_one_warp(kernel, space):
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_all_threads_acquire_from_one_address(kernel, seed):
-    """Block 1 waits until block 0 has released what it wrote; every one of its threads acquires for itself."""
+    """Block 1 waits until block 0 has released its writes; every one of its threads acquires for itself."""
     body = """
         mov.u32 %r1, %tid.x; mov.u32 %r2, %ctaid.x; mad.wide.u32 %q1, %r1, 4, %a0; setp.ne.u32 %p1, %r2, 0;
         @%p1 bra WAIT; st.global.u32 [%q1], %r1; bar.sync 0; setp.eq.u32 %p2, %r1, 5;
@@ -269,7 +269,7 @@ def test_matmul_without_a_barrier_fails_even_in_lock_step(barrier):
 
 @pytest.mark.parametrize("order", ["acq_rel", "relaxed"])
 def test_releases_of_thousands_of_threads_are_followed(kernel, order):
-    """The last of them to count reads what others left before they counted."""
+    """The last thread to count reads the values that the others stored before they counted."""
     body = f"""
         mov.u32 %r1, %tid.x; mov.u32 %r2, %ctaid.x; mad.lo.u32 %r3, %r2, 256, %r1;
         mad.wide.u32 %q1, %r3, 4, %a1; st.global.u32 [%q1], %r3;

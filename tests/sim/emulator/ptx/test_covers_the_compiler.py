@@ -1,5 +1,5 @@
 """The emulator decodes every instruction that the compiler can print: LLVM's code for each row of the table of
-intrinsics, each atomic form, access and order, what the lowering spells out, and the forms that LLVM selected for the
+intrinsics, each atomic form, access and order, the lowering's inline PTX, and the forms that LLVM selected for the
 conformance kernels (`selected_instructions.txt`, made by `python tests/conformance --instructions`)."""
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ ret;
 
 
 def refused(instruction: str) -> str | None:
-    """What the emulator says of an instruction that it does not know."""
+    """The emulator's error for an unknown instruction."""
     try:
         decode(parser.parse(FRAME.format(instruction)), "k")
     except EmulationError as error:

@@ -1,4 +1,4 @@
-"""What LLVM makes of less common IR, at its lowest and highest level, computes what the IR says."""
+"""LLVM's code for less common IR, at its lowest and highest level, computes the results of the IR."""
 
 import numpy as np
 import pytest

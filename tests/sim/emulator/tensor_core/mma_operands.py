@@ -23,7 +23,7 @@ RANDOM = np.random.default_rng(0)
 
 
 def matrix(name: str, rows: int, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """(codes, what they mean in binary64), of finite numbers."""
+    """(codes, their values in binary64), of finite numbers."""
     dtype, bits, *_ = TYPES[name]
     if bits >= 16:
         values = RANDOM.integers(-8, 9, (rows, k)).astype(dtype)
@@ -80,7 +80,7 @@ def described(word: int, b_at: int, a_bits: int = ROWS_OF_32, b_bits: int = ROWS
 
 
 def product_of(kernel, main: str, image: np.ndarray, count: int, start: str = "0", **options) -> np.ndarray:
-    """(lanes, columns) of the first columns when what ``main`` has thread 0 do is committed and waited for."""
+    """(lanes, columns) of the first columns after a commit of thread 0's operations in ``main`` and a wait for it."""
     before = f"{fill(count, start)} {SYNCED}"
     out = np.zeros((128, count), np.uint32)
     run(kernel, f"{before} {main} {COMMIT} {WAIT} {dump(count)}", out, image, **options)

@@ -1,4 +1,4 @@
-"""Copies from shared to tensor memory: which lanes rows come to, and what becomes of narrow elements."""
+"""Copies from shared to tensor memory: the lanes of rows, and the conversion of narrow elements."""
 
 import numpy as np
 import pytest
@@ -108,7 +108,7 @@ HALF_WRITTEN = f"""
 
 
 def test_what_has_not_been_written_is_copied_as_such(kernel):
-    """Whoever reads it is at fault, not the copy: rows 64 to 127 have no value, lanes 0 to 63 do."""
+    """The read is the error, not the copy: rows 64 to 127 have no value, lanes 0 to 63 do."""
     text = f"{HALF_WRITTEN} @%p1 tcgen05.cp.cta_group::1.128x128b [%r13], %q3;"
     with pytest.raises(EmulationError, match="lane 64, column 450 of tensor memory is read before it is written"):
         copied(kernel, text)

@@ -1,4 +1,4 @@
-"""Products of tensor cores: types, where operands and results are, and what their descriptors may say."""
+"""Products of tensor cores: types, places of operands and results, and valid descriptors."""
 
 import numpy as np
 import pytest

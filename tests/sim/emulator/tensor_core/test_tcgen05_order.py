@@ -1,4 +1,4 @@
-"""What has to lie between two uses of tensor memory, and what is said when it does not."""
+"""The synchronization required between two uses of tensor memory, and the reports when it is missing."""
 
 import numpy as np
 import pytest
@@ -41,7 +41,7 @@ def result(kernel, main: str, seed=0, **options) -> np.ndarray:
 #: A product whose A is where the other's result is: the zeros that are there.
 OVER = MMA.replace("%q3", "[%r10]").replace("[%r10], [", "[%r13], [")
 
-# What is right -> what each element of the first 32 columns then is.
+# Correct sequence -> value of each element of the first 32 columns.
 RIGHT = {
     "product, load": (f"{MMA} {COMMIT} {WAIT}", 16),
     "two products": (f"{MMA} {MMA} {COMMIT} {WAIT}", 32),
@@ -82,7 +82,7 @@ WRONG = [
     (f"{LOAD} {SYNCED} {MMA}", "in flight: no tcgen05.wait::ld since"),
     (f"{MMA} {STORE}", IN_FLIGHT),
     (f"{COPY} {LOAD}", IN_FLIGHT),
-    # a product into what another in flight reads or writes otherwise
+    # a product into memory that another one in flight reads, or writes otherwise
     (f"{MMA} {MMA.replace('[%r10]', '[%r14]')}", IN_FLIGHT),
     (f"{MMA} {OVER}", IN_FLIGHT),
     (f"{OVER} {MMA}", IN_FLIGHT),
@@ -203,7 +203,7 @@ PAIRED = """
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_an_arrival_at_a_block_that_has_ended(kernel, seed):
-    """The odd block does not wait for what the even one commits to its barrier."""
+    """The odd block does not wait for the commits of the even one to its barrier."""
     out = np.zeros(1, np.uint32)
     run(kernel, PAIRED.replace("MASK", "3") + WAIT, out, group=2, seed=seed)
     with pytest.raises(EmulationError, match=r"shared memory of block \(1, 0, 0\), which has ended"):

@@ -1,4 +1,4 @@
-"""Tensor memory: its allocation, and what loads and stores reach."""
+"""Tensor memory: its allocation, and the range of loads and stores."""
 
 import numpy as np
 import pytest
@@ -191,7 +191,7 @@ def test_allocation(kernel, main, said, seed):
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_an_allocation_waits_for_room(kernel, seed):
-    """The second warp's allocation ends when the first has freed what it has."""
+    """The second warp's allocation ends when the first has freed its columns."""
     main = f"""@!%p2 bra SECOND; {ALLOC} barrier.sync 0; ld.shared.u32 %r2, [base]; {FREE} bra DONE;
         SECOND: barrier.sync 0; {ALLOC.replace("base", "second")} ld.shared.u32 %r2, [second]; {FREE}
         st.global.u32 [%a0], %r2; DONE:"""

@@ -1,4 +1,4 @@
-"""What warps of a warpgroup do alike, and their registers: each rule, and code that breaks it."""
+"""Uniform operations of the warps of a warpgroup, and their registers: each rule, and code that breaks it."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ from wgmma_kernels import END, PRODUCT, START, run, simple
 
 from tileiras.sim import EmulationError, emulate
 
-# Two warpgroups: the second gives registers back, of which the first takes some.
+# Two warpgroups: the second gives registers back, and the first takes some of them.
 REGISTERS = """
     mov.u32 %r1, %tid.x; shr.u32 %r2, %r1, 7; setp.ne.u32 %p1, %r2, 0; @%p1 bra SERVICE;
     setmaxnreg.inc.sync.aligned.u32 224; mad.wide.u32 %q1, %r1, 4, %a0; st.global.u32 [%q1], %r1; bra DONE;

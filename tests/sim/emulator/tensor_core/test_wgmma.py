@@ -87,7 +87,7 @@ def test_accumulators_that_are_moved_in_flight(kernel, wait, seed):
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_blocks_part_while_accumulators_are_moved(kernel, seed):
-    """Two blocks, each of which renames its own on a path of its own."""
+    """Two blocks; each renames its accumulators on its own path."""
     image, a_bits, b_bits, product = simple()
     there = " ".join(f"mov.b32 %r{40 + each}, %r{30 + each};" for each in range(4))
     body = START.replace("A_BITS", f"{a_bits:#x}").replace("B_BITS", f"{b_bits:#x}") + f"""
@@ -162,7 +162,7 @@ def test_what_is_missing_shows(kernel, old, new, said, seed):
 
 
 def test_operands_are_read_when_they_are_waited_for(kernel):
-    """What is written to them before, by another thread, is a race; by the thread after its wait is not."""
+    """A write to them before, by another thread, is a race; a write by the thread after its wait is not."""
     *given, product = simple()
     change = "st.shared.u32 [%r2+16384], %r1;"
     body = START + PRODUCT + END

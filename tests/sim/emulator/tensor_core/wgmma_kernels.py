@@ -1,4 +1,4 @@
-"""Kernels that multiply by one wgmma for the emulator's tests: what is before and behind the instruction."""
+"""Kernels that multiply by one wgmma for the emulator's tests: the code around the instruction."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def factors(name: str, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def simple(name: str = "f16"):
-    """(image, A's descriptor, B's, D without what it starts with): K-major with rows of 128 bytes."""
+    """(image, A's descriptor, B's, D without its initial value): K-major with rows of 128 bytes."""
     bytes_ = {"tf32": 4, "e4m3": 1, "e5m2": 1, "s8": 1}.get(name, 2)
     a, b, product = factors(name, 32 // bytes_)
     image = np.zeros(32768, np.uint8)
