@@ -4,8 +4,8 @@ build.
     python -m bench interleaved [ROUNDS] [SEED]
 
 In every round the sources change at random, artifacts are damaged or deleted, and two or three builds with options of
-their own are started within half a second; half of them are killed at a random time.  One more build then makes what
-a build from nothing makes of these sources with its options, and after it there is nothing to do.  Nothing is left of
+their own are started within half a second; half of them are killed at a random time.  One more build then makes the artifacts
+that a build from nothing makes of these sources with its options, and after it there is nothing to do.  Nothing is left of
 kernels and entries that are gone once every set of options has been built.  Ends with exit code 1 when that is not so.
 """
 
@@ -196,7 +196,7 @@ class Rounds:
         return len(chosen)
 
     def _interleave(self, sources: Sources) -> int:
-        """Runs two or three builds at once, half of which are killed; how many were."""
+        """Runs two or three builds at once, half of them are killed; returns their number."""
         chance = self._chance
         running = []
         for _ in range(chance.choice((2, 2, 3))):
@@ -215,7 +215,7 @@ class Rounds:
         return killed
 
     def _problems(self, sources: Sources, options: tuple[str, ...], whole: bool) -> list[str]:
-        """What is wrong after one more build; `whole` when nothing may lie there besides what it makes."""
+        """The faults after one more build; `whole` when nothing may lie there besides what it makes."""
         code, said = self._tree.build(options)
         if code:
             return [f"exit code {code}: {said}"]

@@ -32,7 +32,7 @@ PRODUCTS = {"HGMMA": "f16", "QGMMA": "f8"}
 
 
 class MainLoop(NamedTuple):
-    """What one warp does in an iteration: instructions, and cycles of the SM's tensor cores for its warpgroup."""
+    """The work of one warp in an iteration: instructions, and cycles of the SM's tensor cores for its warpgroup."""
 
     instructions: int
     tensor_cycles: float

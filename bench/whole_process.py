@@ -2,8 +2,8 @@
 
     python -m bench.whole_process [--targets sm_90,...] [--repeat N] [FILE-OR-FOLDER ...]
 
-Ours runs without the artifact store, apart from the parts of libdevice, which an installation has.  `ptxas` is
-the time of that program for our PTX, `own` the rest.  A ratio is the median of those of the turns.  Beside it stands the
+Ours runs without the artifact store, apart from the parts of libdevice, which an installation has.  `ptxas`
+is the time of that program for our PTX, `own` the rest.  A ratio is the median of those of the turns.  Beside it stands the
 bar for a vendor's time: at most 2 below 0.2 s, at most 1 above 0.3 s; at the end, the slowest tenth of its times with
 the bar of 0.5.
 
