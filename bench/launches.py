@@ -4,7 +4,7 @@ Registers, spills and CTAs of an SM of every kernel under ordinary launches, who
 under tile launches, where it does; and with hints that ask for CTAs.
 
 A row is wrong where one launch has more local memory, or fewer CTAs, than the other; where a hint gives fewer CTAs than
-none; and where it makes local memory that there is not without.  `short` are rows with fewer CTAs than the hint asks
+none; and where it causes local memory that is absent without it.  `short` are rows with fewer CTAs than the hint asks
 for and threads and shared memory have room for.  Files are bytecode;
 without any, those of `examples/` and those that the tests write with the front end.  Needs ptxas.
 """

@@ -70,7 +70,7 @@ def test_reading_again_does_not_ask_dram_again():
     assert thrice.utilization["DRAM"] * thrice.cycles == pytest.approx(once.utilization["DRAM"] * once.cycles, rel=0.05)
 
 
-# ---- what L2 cannot hold -------------------------------------------------------------------------------------------
+# ---- data larger than L2 -------------------------------------------------------------------------------------------
 
 ALONG, TIMES = 2048, 5
 """Clusters with a part of the array each, and how often all of them are gone through: 8 MiB, five times."""
