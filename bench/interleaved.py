@@ -6,7 +6,7 @@ build.
 In every round the sources change at random, artifacts are damaged or deleted, and two or three builds with options of
 their own are started within half a second; half of them are killed at a random time.  One more build then makes the
 artifacts that a build from nothing makes of these sources with its options, and after it there is nothing to do.
-Nothing is left of kernels and entries that are gone once every set of options has been built. Ends with exit code 1
+Nothing is left of kernels and entries that are gone once every set of options has been built.  Ends with exit code 1
 when that is not so.
 """
 
