@@ -197,7 +197,7 @@ class Rounds:
         return len(chosen)
 
     def _interleave(self, sources: Sources) -> int:
-        """Runs two or three builds at once, half of them are killed; returns their number."""
+        """Runs two or three builds at once and kills half of them; returns the number killed."""
         chance = self._chance
         running = []
         for _ in range(chance.choice((2, 2, 3))):

@@ -129,7 +129,7 @@ def test_what_an_l2_full_of_others_stores_has_to_be_written_first():
     assert copied(size, Cache(1 << 30, 132)).displacing == 1
     # All that is read and written displaces something: once more than is read.
     assert copied(size, Cache(1 << 30, 132, dirty=True)).displacing == pytest.approx(1.5)
-    # Of a launch that moves eight times the size of L2: the old contents, then half of the data that it displaces.
+    # Of a launch that moves eight times the size of L2: the old contents, then half of its own data that it displaces.
     moved = copied(size, Cache(2 * size / 8, 132, dirty=True))
     assert moved.displacing == pytest.approx(0.5 + 1 / 8 + 7 / 8 / 2)
 
