@@ -11,8 +11,8 @@ The machine code that ptxas makes of kernels by plan for their loops (`bench/pla
 
 Files are bytecode; without any, those of `examples/` and, with a checkout of cuTile Python, the kernels of its samples
 and benchmarks.  `--most` takes so many files of a folder with the same entry, by names of their own.  Rows are appended
-to FILE as JSON, and its rows are not computed again.  Kernels that every plan refuses are counted apart.  Needs ptxas and
-nvdisasm.
+to FILE as JSON, and its rows are not computed again.  Kernels that every plan refuses are counted apart.  Needs ptxas
+and nvdisasm.
 """
 
 from __future__ import annotations

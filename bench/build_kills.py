@@ -3,11 +3,11 @@
     python -m bench.build_kills [COUNT] [SEED]
 
 `scons -j3` builds a tree of kernels, and cubins by commands that the service answers, after edits, with a store.  Of
-the build, its workers and their processes, the commands, the service, its children and the monitor one gets SIGKILL at a
-random time, and another one after that, until that has happened COUNT times.  If only the service's
-processes or the monitor were killed, the build must end well.  After each, another one is let run: it must end well and leave
-the artifacts of a build from nothing, without service, monitor and store.  In the end nothing is running that belongs to any
-of it, and no socket and no temporary file stays.  Ends with exit code 1 when that is not so.
+the build, its workers and their processes, the commands, the service, its children and the monitor one gets SIGKILL at
+a random time, and another one after that, until that has happened COUNT times.  If only the service's processes or the
+monitor were killed, the build must end well.  After each, another one is let run: it must end well and leave the
+artifacts of a build from nothing, without service, monitor and store.  In the end nothing is running that belongs to
+any of it, and no socket and no temporary file stays.  Ends with exit code 1 when that is not so.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ cuda_tile.module @m {
 OF_THE_BUILD = ("scons", "worker", "command")
 
 WEIGHTS = {"scons": 1, "worker": 5, "command": 3, "service": 1, "request": 5, "monitor": 1}
-"""How often each kind is chosen where there is one: most are there for a moment.  A worker is also what forks them, and
-LLVM and ptxas of one; a request what has answered one, and waits for one."""
+"""How often each kind is chosen where there is one: most are there for a moment.  `worker` has the process that forks
+them, and LLVM and ptxas of one; `request` includes a process that waits for another one."""
 
 
 class BuildKills:

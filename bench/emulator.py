@@ -1,7 +1,7 @@
 """The emulator: processor seconds for a million-element saxpy and a 256 x 256 x 256 f32 matrix product, compiled for
 sm_90, and where the vendor's compiler is at hand for two blocks of its code, beside the calibration of the machine.
 
-The blocks have a bar for the emulator's time: a 128 x 256 x 64 tile of a product with K = 256, and 128 x 128 attention of
+Blocks with a bar for the time: a 128 x 256 x 64 tile of a product with K = 256, and 128 x 128 attention of
 depth 128 with four steps over the keys.
 """
 

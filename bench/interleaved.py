@@ -4,9 +4,10 @@ build.
     python -m bench interleaved [ROUNDS] [SEED]
 
 In every round the sources change at random, artifacts are damaged or deleted, and two or three builds with options of
-their own are started within half a second; half of them are killed at a random time.  One more build then makes what
-a build from nothing makes of these sources with its options, and after it there is nothing to do.  Nothing is left of
-kernels and entries that are gone once every set of options has been built.  Ends with exit code 1 when that is not so.
+their own are started within half a second; half of them are killed at a random time.  One more build then makes the
+artifacts that a build from nothing makes of these sources with its options, and after it there is nothing to do.
+Nothing is left of kernels and entries that are gone once every set of options has been built.  Ends with exit code 1
+when that is not so.
 """
 
 from __future__ import annotations
@@ -178,7 +179,7 @@ class Rounds:
     def _damage(self, sources: Sources) -> int:
         """Writes to, cuts or removes some artifacts; how many.
 
-        None of what is gone: what a user has edited is left alone when its kernel goes.
+        Only artifacts that a build still makes: an edited one is left alone when its kernel is removed.
         """
         chance = self._chance
         names = sorted(artifacts(self._tree.folder).keys() & self.expected(sources, ()).keys())
@@ -196,7 +197,7 @@ class Rounds:
         return len(chosen)
 
     def _interleave(self, sources: Sources) -> int:
-        """Runs two or three builds at once, half of which are killed; how many were."""
+        """Runs two or three builds at once and kills half of them; returns the number killed."""
         chance = self._chance
         running = []
         for _ in range(chance.choice((2, 2, 3))):
@@ -215,7 +216,7 @@ class Rounds:
         return killed
 
     def _problems(self, sources: Sources, options: tuple[str, ...], whole: bool) -> list[str]:
-        """What is wrong after one more build; `whole` when nothing may lie there besides what it makes."""
+        """The faults after one more build; `whole` when nothing may lie there besides its artifacts."""
         code, said = self._tree.build(options)
         if code:
             return [f"exit code {code}: {said}"]

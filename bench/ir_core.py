@@ -1,6 +1,6 @@
 """The IR core alone: operations per second of reading, printing, checking, copying and converting; import times.
 
-The text is what front ends make of arithmetic on tiles: 20 loops of 100 operations in one entry.
+The text is front-end output for arithmetic on tiles: 20 loops of 100 operations in one entry.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ TARGETS = {"parse": 30_000, "print": 60_000, "convert 1:1": 30_000}
 """Operations per second that are aimed at, on a quiet machine."""
 
 READ_SECONDS = 0.6
-"""What reading and verifying a text of 10,000 operations may take, on a quiet machine."""
+"""The cost of reading and verifying a text of 10,000 operations may take, on a quiet machine."""
 
 IMPORT_TARGETS = {"import tileiras": 60.0, "with all dialects": 120.0}
 """Milliseconds above bare Python."""

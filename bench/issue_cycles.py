@@ -3,8 +3,8 @@ for the warp's own products.
 
     python -m bench issue_cycles [--tiles 128x128x64,...] [--types f16,f8E4M3FN] [--plans plain,agents-boxes]
 
-A warp issues one instruction a cycle at most, and so do all warps of its scheduler together: what is left beside the
-products of one warpgroup is for the other one and for what loads.  Counted in the machine code: all instructions from
+A warp issues one instruction a cycle at most, and so do all warps of its scheduler together: the cycles left beside the
+products of one warpgroup serve the other one and the loading warps.  Counted in the machine code: all instructions from
 the head of the loop to its branch back, those of branches that are not taken included.  Needs ptxas and nvdisasm.
 """
 
@@ -32,7 +32,7 @@ PRODUCTS = {"HGMMA": "f16", "QGMMA": "f8"}
 
 
 class MainLoop(NamedTuple):
-    """What one warp does in an iteration: instructions, and cycles of the SM's tensor cores for its warpgroup."""
+    """The work of one warp in an iteration: instructions, and cycles of the SM's tensor cores for its warpgroup."""
 
     instructions: int
     tensor_cycles: float

@@ -1,4 +1,4 @@
-"""Results that took minutes, kept in a file of lines of JSON by what they were computed from.
+"""Results that took minutes, kept in a file of lines of JSON by the inputs of their computation.
 
 Several processes may append to one file: a line is written at once.  A line that was cut off is left out.
 """

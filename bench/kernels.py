@@ -1,4 +1,4 @@
-"""What is measured: every kernel of `examples/`, and bytecode files or folders of them named on the command line.
+"""The measured kernels: every kernel of `examples/`, and bytecode files or folders of them named on the command line.
 
 Sources are brought to bytecode first, so that both compilers read the same file; one file may hold several entries.
 """

@@ -1,4 +1,4 @@
-"""Published ladders of CUDA kernels: sources, launches and figures, none of which the model's authors wrote.
+"""Published ladders of CUDA kernels: sources, launches and figures, written by authors other than the model's.
 
 A ladder is a sequence of kernels for one task on one GPU by one author. Repositories are named with commit and blobs;
 nothing of them is kept here. `bench.halves` assigns whole ladders, by name, to the half that constants are fitted to.

@@ -18,7 +18,7 @@ from tileiras.options import CompileOptions
 REPEAT = 3
 
 STORE = bitcode_library.MemoryStore()
-"""Keeps what stages derive from their tools, and no artifacts."""
+"""Keeps the data that stages derive from their tools, and no artifacts."""
 
 
 def _entry(body: str, count: int) -> str:
@@ -80,7 +80,7 @@ def main(arguments: Sequence[str] = ()) -> int:
     parser.add_argument("--sizes", default=f"{1 << 16},{1 << 20},{1 << 24}")
     given = parser.parse_args(arguments)
     sizes = [int(size) for size in given.sizes.split(",")]
-    measured(store(sizes[0]), given.gpu)  # what is loaded once
+    measured(store(sizes[0]), given.gpu)  # modules that are loaded once
     print("| kernel | elements | ms | lines of PTX |\n|---|---|---|---|")
     for name, make in KERNELS.items():
         for size in sizes:

@@ -4,9 +4,9 @@ Registers, spills and CTAs of an SM of every kernel under ordinary launches, who
 under tile launches, where it does; and with hints that ask for CTAs.
 
 A row is wrong where one launch has more local memory, or fewer CTAs, than the other; where a hint gives fewer CTAs than
-none; and where it makes local memory that there is not without.  `short` are rows with fewer CTAs than the hint asks
+none; and where it causes local memory that is absent without it.  `short` are rows with fewer CTAs than the hint asks
 for and threads and shared memory have room for.  Files are bytecode;
-without any, those of `examples/` and what the tests write with the front end.  Needs ptxas.
+without any, those of `examples/` and those that the tests write with the front end.  Needs ptxas.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def with_hint(text: str, target: str, ctas: int | None) -> str:
 
 
 class Launch(NamedTuple):
-    """An entry's PTX, and what ptxas and the launch make of it."""
+    """An entry's PTX, and its figures by ptxas and the launch."""
 
     text: str
     threads: int
@@ -91,7 +91,7 @@ class Launch(NamedTuple):
 
 
 def launches(text: str, target: str, tiles: bool) -> dict[str, Launch]:
-    """What ptxas takes for each entry.  Raises CompileError."""
+    """The resources of each entry by ptxas.  Raises CompileError."""
     options = CompileOptions({"gpu-name": target, "tile-launch": tiles})
     flags = ("--enable-extended-smem", "true") if tiles else ()
     found = {}
@@ -120,7 +120,7 @@ def rows(name: str, text: str, target: str, hints: Sequence[int | None]) -> Iter
 
 
 def faults(found: Sequence[Row]) -> Iterator[tuple[Row, str]]:
-    """What is wrong with rows, each with a sentence."""
+    """The faults of rows, each with a sentence."""
     alone = {(row.kernel, row.entry, row.target): row for row in found if row.hint is None}
     for row in found:
         if row.spills > row.tile_spills or row.ctas < row.tile_ctas:

@@ -3,7 +3,7 @@
     python -m bench llvm_memory [COMPILATIONS]
 
 Distinct kernels are compiled to PTX, none of them from the store.  After each, the anonymous resident memory of LLVM's
-process is read, nearly all of which is LLVM's heap.  The figure is how far it rises above its level after the first
+process is read, most of it LLVM's heap.  The figure is how far it rises above its level after the first
 100; the bar is 5 MB.  The levels of the process that asks are given as well.
 """
 

@@ -4,7 +4,7 @@ the service and with it.
     python -m bench.null_build [KERNELS]
 
 The unit is `scons` on an SConstruct that only makes an Environment with the default tools.  Every turn runs it right
-before what is compared with it; a row is the median of these ratios, of the time on the clock and of the processors'
+before the build compared with it; a row is the median of these ratios, of the time on the clock and of the processors'
 time, which other work on the machine disturbs less.
 """
 

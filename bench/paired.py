@@ -4,7 +4,7 @@
 
 `CHECKOUT` is compared with this one.  Each has a process of its own that stays; they compile every entry in
 turns, each round in the other order, one at a time.  A figure is the processor time of that process and of LLVM's, as
-the kernel of the system accounts for it, so that what else runs on the machine counts for little; a ratio is of the
+the kernel of the system accounts for it, so that other work on the machine counts for little; a ratio is of the
 medians of all rounds.  `--calls` counts the calls of functions instead, Python's and built-in ones: no noise at all,
 and a share of the time only.  A kernel that either checkout refuses is named and left out.
 """

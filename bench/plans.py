@@ -29,10 +29,10 @@ PLANS: dict[str, Plan] = {
     "clusters": AGENTS | HOST | {"num_ctas": 2},
     "auto": Strategy(Loads.BY_RULE).options() | HOST,
 }
-"""Options of `tileiras.compile`: what is chosen without any, loads where they stand, loads that run ahead in plain
+"""Options of `tileiras.compile`: the defaults, loads where they stand, loads that run ahead in plain
 rings, in boxes of tensor maps that the host makes or the device, the same with operations of several iterations at a
 time, loads by an agent, by an agent in boxes of either kind, by an agent without overlapping iterations, in boxes with
-two CTAs for each tile block, and what the compiler's rule makes of it with one (`default` is the same without
+two CTAs for each tile block, and the choice of the compiler's rule with one (`default` is the same without
 boxes)."""
 
 

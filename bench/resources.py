@@ -3,14 +3,14 @@
     python -m bench.resources [--targets sm_90,...] [--vendor-threads] [FILE-OR-FOLDER ...]
 
 Both are asked of cuobjdump (`-res-usage`, `-sass`, `-elf`).  `local` is bytes of a thread's local memory: spilled
-registers, and arrays that are indexed by a variable.  Shared memory is that of a launch: static,
-and of ours the size in NAME.json.  `wide` and `narrow` are the instructions that access global memory with 16 bytes for a
-thread or more, and with less; bulk copies (TMA) are neither.
+registers, and arrays that are indexed by a variable.  Shared memory is that of a launch: static, and of ours the size
+in NAME.json.  `wide` and `narrow` are the instructions that access global memory with 16 bytes for a thread or more,
+and with less; bulk copies (TMA) are neither.
 
 Ours have the number of threads that they would have anyway.  With `--vendor-threads` they have as many as the vendor's,
-or the power of two below: what the vendor's specialised warps leave to the others.  At the end the kernels are repeated
-whose local memory is above the vendor's.  The kernels of the front end's samples and benchmarks are left in a folder by
-`tests/conformance/front_end_samples.py CHECKOUT --parts samples,benchmarks --keep FOLDER`.
+or the power of two below: those that the vendor's specialised warps leave to the others.  At the end the kernels are
+repeated whose local memory is above the vendor's.  The kernels of the front end's samples and benchmarks are left in a
+folder by `tests/conformance/front_end_samples.py CHECKOUT --parts samples,benchmarks --keep FOLDER`.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ class Policy(NamedTuple):
     server: bool = True
     waves: bool = True
     after_miss: float = 0.02
-    """The longest round trip with which one asks for what follows a stage that ran."""
+    """The longest round trip at which the successors of an executed stage are requested."""
     everybody_writes: bool = False
     ci_keeps_store: bool = False
     connect: float = 1.0
@@ -63,7 +63,7 @@ class Sum:
 
 
 class Machine:
-    """A developer's machine, or one of CI: what it has, and how far the server is."""
+    """A developer's machine, or one of CI: its contents, and the distance of the server."""
 
     def __init__(self, trip: float, line: float) -> None:
         self.trip, self.line = trip, line

@@ -4,19 +4,19 @@
                             [--record FILE] [--throughput N] [FILE-OR-FOLDER ...]
 
 The installed command of this environment compiles bytecode to a cubin; nothing comes out of the store, except where a
-hit of it is what is measured.  With `--store=refresh` everything is written into it, as in the first
-compilation of a kernel; with `--store=off` there is no store, as for the vendor's tool, which keeps nothing.
-A ratio is the median of those of the turns.  Processor time is that of all processes: with the service the client's,
-and what the service reports of that request (`tileiras-server status --json`): its child's, with ptxas, and what the
-zygote has taken since the request before; without it the helper's too, which ends after its command.  On a machine that
-does other work the ratios of wall times say little, those of processor times more.
+hit of it is measured.  With `--store=refresh` everything is written into it, as in the first compilation of a kernel;
+with `--store=off` there is no store, as for the vendor's tool, which keeps nothing. A ratio is the median of those of
+the turns.  Processor time is that of all processes: with the service the client's, and the time that the service
+reports for that request (`tileiras-server status --json`): its child's, with ptxas, and the zygote's since the request
+before; without it the helper's too, which ends after its command.  On a machine that does other work the ratios of wall
+times say little, those of processor times more.
 
 The bars are those of the closing lines.  Throughput is that of an autotuner: threads that compile one kernel, which
 stands for its variants; `LOADS` says which, the first of them for the bar.  The service is one of its own, started and
 ended here.
 
-`--sample` takes so many of the kernels, always the same ones.  `--record` keeps what was measured of a kernel in a file
-at once; what is there already is not measured again, so that a run which was ended goes on.
+`--sample` takes so many of the kernels, always the same ones.  `--record` keeps the figures of a kernel in a file
+at once; kernels in the file are not measured again, so that a run which was ended goes on.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ SMALL = 0.2
 """Vendor's seconds below which a kernel is small."""
 
 ANSWER_SECONDS = 10.0
-"""In which the service has to tell what a request has taken, after the answer."""
+"""Limit for the service's report of the usage of a request, after the answer."""
 
 THREADS = 8
 """Parallel compilations of a front end's autotuner."""

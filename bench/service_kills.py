@@ -89,7 +89,7 @@ class Kills:
         """Kills a process of the service or a command; processes of a child (ptxas) are not killed."""
         clients = {process.pid for process in self._running}
         found = processes(self.runtime)
-        # A service has a session of its own; what a request has started when its service was killed is in that, too.
+        # A service has its own session; a process that a request started when its service was killed is in it, too.
         services = [pid for pid in found if _session(pid) == pid]
         children = [pid for pid in found if parent(pid) in services]
         (kind,) = self._chance.choices(tuple(WEIGHTS), tuple(WEIGHTS.values()))

@@ -2,10 +2,10 @@
 
     python -m bench.whole_process [--targets sm_90,...] [--repeat N] [FILE-OR-FOLDER ...]
 
-Ours runs without the artifact store, apart from the parts of libdevice, which an installation has.  `ptxas` is
-the time of that program for our PTX, `own` the rest.  A ratio is the median of those of the turns.  Beside it stands the
-bar for a vendor's time: at most 2 below 0.2 s, at most 1 above 0.3 s; at the end, the slowest tenth of its times with
-the bar of 0.5.
+Ours runs without the artifact store, apart from the parts of libdevice, which an installation has.  `ptxas` is the time
+of that program for our PTX, `own` the rest.  A ratio is the median of those of the turns.  Beside it stands the bar for
+a vendor's time: at most 2 below 0.2 s, at most 1 above 0.3 s; at the end, the slowest tenth of its times with the bar
+of 0.5.
 
 All rows take some five minutes on two quiet cores: each command of a row runs as often as `--repeat` says and not once
 more, after one run of each at the start.

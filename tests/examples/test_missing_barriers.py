@@ -27,8 +27,8 @@ _FENCED = re.compile(
 """Updates between two fences, which are their order together."""
 
 
-#: Takes the place of the kernel in blocks of z = 1: thread t waits for row t of the table, then overwrites what others
-#: read of the gradient.
+#: Takes the place of the kernel in blocks of z = 1: thread t waits for row t of the table, then overwrites gradient
+#: elements that others read.
 _OBSERVER = """
 $OBSERVER:
 	mov.u32 %observer_r0, %tid.x;
@@ -59,7 +59,7 @@ _TO_OBSERVER = """{
 
 def _observed_scatter_add() -> Launch:
     """Its updates release, but nothing in it acquires.  Here a block of other code, as a kernel that runs beside it
-    could have, sees an update and takes what was read before it for done with."""
+    could have, sees an update and assumes that the reads before it are complete."""
     (case,) = (case for case in kernel_cases.CASES if case.entry == "scatter_add")
     plain = launch(case, gpu_name="sm_90", tensor_maps="none")
     gradient = 1 + np.arange(16 * 32, dtype=np.float32).reshape(16, 32)
@@ -79,7 +79,7 @@ def _observed_scatter_add() -> Launch:
 CASES = cases(more=True)
 BOXES = ("attention.py:attention", "matmul.py:matmul_bf16", "matmul.py:matmul_tf32", "matmul_batched.py:matmul_batched",
          "moe_matmul.py:moe_matmul")  # fmt: skip
-"""Of what the rule specializes, and rings of boxes without agents."""
+"""Plans that the rule specializes, and rings of boxes without agents."""
 SAMPLE, MOST = 5, 12
 """Deletions of each of these, and of each kernel without boxes; `tests/conformance/deletions.py` makes all."""
 

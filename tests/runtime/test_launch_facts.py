@@ -23,7 +23,7 @@ PARAMETERS = [{"name": f"p{n}", "type": "i32", "offset": 4 * n, "size": 4} for n
 
 
 def facts(seed: int, size: int = 6) -> list[str]:
-    """Random facts of up to so many operations, all of which say something."""
+    """Random facts of up to so many operations; each states a fact."""
     chosen = random.Random(seed)
 
     def number(depth: int) -> str:

@@ -114,7 +114,7 @@ def distance(got: bytes, want: bytes, element: str, allowed: Tolerance) -> tuple
     everywhere = allowed.largest_ulps * _unit(largest, element) + allowed.share * largest
     worst, where = 0.0, ""
     for number, (a, b) in enumerate(zip(mine, theirs)):
-        # NaNs with different bits compare equal; two zeros are not.
+        # NaNs with different bits compare equal; zeros of different sign do not.
         if a == b and (a or math.copysign(1.0, a) == math.copysign(1.0, b)) or a != a and b != b:
             continue
         place = f"element {number}: got {a!r}, expected {b!r}"

@@ -113,7 +113,7 @@ def test_a_chip_full_of_products_is_bound_by_power():
 
 
 def test_a_chip_full_of_products_in_registers_reaches_their_rate():
-    """`mma.sync` takes a fourth of the peak of a B200; the power limit reduces it less."""
+    """`mma.sync` takes a fourth of the peak of a B200; the power limit allows more than that."""
     trips, each, warps = 300, 16, 4
     product = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {{%f{0},%f{1},%f{2},%f{3}}}, " \
               "{{%r40,%r41,%r42,%r43}}, {{%r44,%r45}}, {{%f{0},%f{1},%f{2},%f{3}}};"  # fmt: skip

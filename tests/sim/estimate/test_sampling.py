@@ -9,7 +9,7 @@ from tileiras.sim.estimate import sampling
 
 
 def sample(shape, trips):
-    """(the final estimate's data, number of recordings) of a grid whose cluster (x, y, z) visits so many
+    """(the final sample, number of recordings) of a grid whose cluster (x, y, z) visits `trips(x, y, z)`
     blocks."""
 
     def visits(place):

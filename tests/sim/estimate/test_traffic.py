@@ -70,7 +70,7 @@ def test_reading_again_does_not_ask_dram_again():
     assert thrice.utilization["DRAM"] * thrice.cycles == pytest.approx(once.utilization["DRAM"] * once.cycles, rel=0.05)
 
 
-# ---- what L2 cannot hold -------------------------------------------------------------------------------------------
+# ---- data larger than L2 -------------------------------------------------------------------------------------------
 
 ALONG, TIMES = 2048, 5
 """Clusters with a part of the array each, and how often all of them are gone through: 8 MiB, five times."""
@@ -129,7 +129,7 @@ def test_what_an_l2_full_of_others_stores_has_to_be_written_first():
     assert copied(size, Cache(1 << 30, 132)).displacing == 1
     # All that is read and written displaces something: once more than is read.
     assert copied(size, Cache(1 << 30, 132, dirty=True)).displacing == pytest.approx(1.5)
-    # Of a launch that moves eight times the size of L2: the old contents, then half of the data that it displaces.
+    # Of a launch that moves eight times the size of L2: the old contents, then half of its own data that it displaces.
     moved = copied(size, Cache(2 * size / 8, 132, dirty=True))
     assert moved.displacing == pytest.approx(0.5 + 1 / 8 + 7 / 8 / 2)
 

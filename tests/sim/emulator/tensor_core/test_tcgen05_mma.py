@@ -245,7 +245,7 @@ def test_shifted_rows(kernel):
     assert (found[:, 32:].view(np.float16) == once).all()
 
 
-# -- what there is no product for ------------------------------------------------------------------------------------
+# -- invalid products ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
