@@ -67,7 +67,7 @@ OF_THE_BUILD = ("scons", "worker", "command")
 
 WEIGHTS = {"scons": 1, "worker": 5, "command": 3, "service": 1, "request": 5, "monitor": 1}
 """How often each kind is chosen where there is one: most are there for a moment.  `worker` has the process that forks
-them, and LLVM and ptxas of one; `request` includes a process that waits for another one."""
+them, and LLVM and ptxas of one; `request` includes processes that have answered one, and wait for the next."""
 
 
 class BuildKills:

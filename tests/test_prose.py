@@ -54,17 +54,33 @@ def passages(path: Path) -> Iterator[str]:
             yield re.sub(r"`[^`]*`|\"[^\"\n]*\"", "", token.string)
 
 
+TESTS = 2.0
+"""The ceiling of each folder of tests, benches and examples."""
+
+
+def folder_of(path: Path) -> str:
+    """A folder of the compiler by its name, `docs`, or a folder of tests by its path."""
+    parts = path.relative_to(ROOT).parts
+    if parts[0] in ("tileiras", "tests") and len(parts) > 2:
+        return parts[1] if parts[0] == "tileiras" else f"tests/{parts[1]}"
+    return parts[0] if len(parts) > 1 else "docs"
+
+
 def rates() -> dict[str, float]:
-    """Folder of the compiler, or `docs` -> occurrences in a thousand words."""
+    """Folder -> occurrences in a thousand words."""
     words: Counter[str] = Counter()
     hits: Counter[str] = Counter()
-    for path in [*ROOT.glob("tileiras/**/*.py"), *ROOT.glob("docs/*.md"), ROOT / "README.md"]:
-        parts = path.relative_to(ROOT).parts
-        folder = parts[1] if parts[0] == "tileiras" and len(parts) > 2 else parts[0] if len(parts) > 1 else "docs"
+    sources = [path for name in ("tileiras", "tests", "bench", "examples") for path in ROOT.glob(f"{name}/**/*.py")]
+    for path in [*sources, *ROOT.glob("docs/*.md"), ROOT / "README.md"]:
+        folder = folder_of(path)
         for passage in passages(path):
             words[folder] += len(passage.split())
             hits[folder] += len(IDIOM.findall(passage))
     return {folder: round(1000 * hits[folder] / count, 1) for folder, count in words.items() if count > 200}
+
+
+def is_of_tests(folder: str) -> bool:
+    return folder.partition("/")[0] in ("tests", "bench", "examples")
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +89,11 @@ def counted():
 
 
 def test_every_folder_has_a_ceiling(counted):
-    assert sorted(counted) == sorted(CEILINGS)
+    assert sorted(folder for folder in counted if not is_of_tests(folder)) == sorted(CEILINGS)
+
+
+def test_idiom_is_rare_in_tests(counted):
+    assert {folder: rate for folder, rate in counted.items() if is_of_tests(folder) and rate > TESTS} == {}
 
 
 @pytest.mark.parametrize("folder", CEILINGS)

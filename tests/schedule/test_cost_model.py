@@ -57,8 +57,9 @@ def test_a_product_of_warpgroups_takes_the_peak(monkeypatch):
     assert found.busy[Unit.TENSOR] == 512
     # One accumulator: the next product begins when the tensor core has done this one.
     assert found.recurrence_mii == 512
-    # 32 KB of L2 at 29.9 bytes a cycle take longer than the product.
-    assert found.bound == "L2" and found.mii == pytest.approx(32768 / (3942 / 132))
+    # The operands take longer than the dot: their 32 KB from L2, and longest their copies and reads in shared memory.
+    assert found.busy[Unit.L2] == pytest.approx(32768 / resources(target("sm_90")).rate[Unit.L2])
+    assert found.bound == "shared memory" and found.mii == found.busy[Unit.SHARED] > found.busy[Unit.L2] > 512
 
 
 def test_a_product_without_an_instruction_is_multiplied_and_added(monkeypatch):
