@@ -3,7 +3,7 @@
 The rules are those of the PTX ISA: "%tid" is below "%ntid", which has at most 1024; "%laneid" is below 32; "%ctaid" is
 below 2^31 ("Special Registers"); `shr.u` fills with zeros, `and` keeps no bit that an operand lacks; signed and
 unsigned forms of `setp`, `min`, `max`, `cvt`, `mul.wide`, `div`, `rem` and `shr` agree on numbers whose sign bit is
-zero.  A register with several definitions has the bounds of all; one that is counted in a loop has none.
+zero.  A register with several definitions has the bounds of all; one that is counted in a loop is unbounded.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _FREE = 64
 
 
 class Registers:
-    """What is known of the integer registers of one entry, with the assumptions on its parameters."""
+    """Facts about the integer registers of one entry, with the assumptions on its parameters."""
 
     def __init__(self, ptx: str, facts: Facts) -> None:
         self.divisors = {each.position: each.divisor for each in facts.parameters}
@@ -155,8 +155,8 @@ def single_tiles(entry: Operation, facts: Facts) -> set[tuple[int, int]]:
 
 
 def single_extents(entry: Operation, facts: Facts) -> set[int]:
-    """Parameters that are extents of tensor views and nothing else, each tile of which has one element along them: a
-    tile at the extent lies entirely outside of its view."""
+    """Parameters that are only extents of tensor views whose tiles have one element along these dimensions: a tile at
+    the extent lies entirely outside of its view."""
     found = {each[1] for view in facts.views for each in view.shape if each is not None and each[0] == "parameter"}
     arguments = list(entry.regions[0].block.arguments)
     for number in list(found):
@@ -194,7 +194,7 @@ def proof(
     fault: Fault, original: str, facts: Facts, single: set[tuple[int, int]] = frozenset(),
     extents: set[int] = frozenset(),
 ) -> str:  # fmt: skip
-    """Why the changed statement does what the original does; empty where no rule says so."""
+    """The rule by which the changed statement has the effect of the original; empty without one."""
     return _by_rule(fault, original, facts, single, extents) or (
         solved(fault, original, place_of(fault, original), facts, single) if fault.kind in _SOLVED else ""
     )

@@ -26,7 +26,7 @@ _LESS = ((".lt.", ".le."), (".gt.", ".ge."), (".le.", ".lt."), (".ge.", ".gt."))
 
 
 class Fault(NamedTuple):
-    """A changed text, and what was changed."""
+    """A changed text, and the change."""
 
     ptx: str
     kind: str
@@ -153,7 +153,7 @@ def _changed(ptx: str, kind: str) -> Iterator[Fault]:
         if changed is None or changed == code:
             continue
         start, end = match.span("code")
-        # A statement without its code is none, guard and semicolon included.
+        # A statement is deleted whole, with its guard and semicolon.
         before, _, changed = changed.rpartition("; ")
         text = ptx[: match.start()] + ptx[match.end() :] if not changed else ptx[:start] + changed + ptx[end:]
         if before:

@@ -56,7 +56,7 @@ def _one_more(attribute: str) -> Callable[[Operation], None]:
 
 
 def _bypass(op: Operation) -> None:
-    """What is added to stays as it is."""
+    """The result is the last operand of its type, unchanged."""
     op.results[0].replace_all_uses_with(next(each for each in reversed(op.operands) if each.type is op.results[0].type))
     op.erase()
 
@@ -115,7 +115,7 @@ FAULTS = {
 
 
 def plant(monkeypatch: pytest.MonkeyPatch, name: str, damage: Callable[[Operation], bool]) -> list[str]:
-    """The pass of this name damages what it leaves, once for each module; the list has a word for each time."""
+    """Make the pass of this name damage its output, once for each module; the list has a word for each time."""
     made = lookup_pass(name)
     original, done = made.run, []
 

@@ -1,8 +1,8 @@
-"""Proofs by a solver that a changed statement makes no difference: its result, what its users make of it, or a further
-trip of a loop, whose accesses are all masked.
+"""Proofs by a solver that a changed statement makes no difference: its result, the results of its users, or a
+further trip of a loop whose accesses are all masked.
 
-Where z3 (`pip install z3-solver`) is absent there are none.  Values are those of the original code, so that a proof
-about every execution of the statement is one about the changed code, too.
+Without z3 (`pip install z3-solver`) no proof is given.  Values are those of the original code, so that a proof about
+every execution of the statement is one about the changed code, too.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _PURE = re.compile(r"add|sub|mul|mad|shl|shr|and|or|min|max|mov|cvt|selp|setp|di
 def solved(
     fault: Fault, original: str, place: int, facts: Facts, single: Iterable[tuple[int, int]] = ()
 ) -> str:  # fmt: skip
-    """Why the changed statement, whose code begins at `place`, does what the original does; empty without proof."""
+    """The proof that the changed statement, with code at `place`, has the effect of the original, or an empty text."""
     if z3 is None:
         return ""
     try:

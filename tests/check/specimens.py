@@ -29,7 +29,7 @@ TABLE: tuple[tuple[str, str], ...] = (
     ("sm_120", "matmul_f16.py matmul_f16.py/agents-boxes matmul_f32.mlir/clusters kernels/matmul_batched.py/boxes"),
     ("sm_120", "kernels/moe_matmul.py/light kernels/quantize.py kernels/last_block_reduction.mlir softmax.py"),
 )  # fmt: skip
-"""Target, and examples with a plan of `bench.plans` each (`default` where there is none)."""
+"""Target, and examples with a plan of `bench.plans` each (`default` without one)."""
 DRAWN = 6
 """Generated kernels besides, drawn by the seed."""
 

@@ -33,7 +33,7 @@ class Unknown(Exception):
 
 
 class Terms:
-    """The terms of one entry, with what holds of its parameters and special registers."""
+    """The terms of one entry, with the facts about its parameters and special registers."""
 
     def __init__(self, ptx: str, place: int, facts: Facts, single: Iterable[tuple[int, int]] = ()) -> None:
         """`single`: (axis, parameter) where a tile block accesses the tile of its number, of one element, along a

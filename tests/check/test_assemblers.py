@@ -1,4 +1,4 @@
-"""Two assemblers side by side: which functions differ, and what is said where there is none."""
+"""Two assemblers side by side: the functions that differ, and the message where an assembler is absent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Blame: of eleven faults planted in passes, by their names, each is found at its pass; code that is right has none."""
+"""Blame: each of eleven faults planted in passes, by their names, is found at its pass, and no fault in right code."""
 
 from __future__ import annotations
 

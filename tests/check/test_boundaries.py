@@ -28,7 +28,7 @@ def fitted(text: str, ptx: str = "") -> tuple[Facts, list[Fitted]]:
 
 
 def executed(text: str, gpu_name: str) -> tuple[str, Boundaries, list[dict[int, int]]]:
-    """The PTX, what its launches met, and the sizes of the launches."""
+    """The PTX, the bounds that its launches met, and the sizes of the launches."""
     parsed = tileiras.parse(text)
     (entry,) = entries_of(parsed)
     described, artifact = facts(entry), tileiras.compile(text, gpu_name=gpu_name)

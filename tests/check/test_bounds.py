@@ -1,4 +1,4 @@
-"""Intervals of error: what right code may compute lies inside, and they are not wider than the operations make them."""
+"""Intervals of error: results of right code lie inside, and they are not wider than the operations require."""
 
 from __future__ import annotations
 

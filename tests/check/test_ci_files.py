@@ -1,4 +1,4 @@
-"""JUnit XML and SARIF of verdicts: what readers of the formats rely on."""
+"""JUnit XML and SARIF of verdicts: fields that readers of the formats rely on."""
 
 from __future__ import annotations
 
@@ -63,6 +63,6 @@ def test_sarif_levels_and_places_are_those_of_findings():
     first, general, *_, race, unplaced = [each["locations"][0]["physicalLocation"] for each in run["results"]]
     assert first["artifactLocation"]["uri"] == "kernels/a%20b.mlir"
     assert first["region"] == {"startLine": 7, "startColumn": 3}
-    # What has no place of its own is the entry's.
+    # Findings without a location have that of the entry.
     assert general["region"]["startLine"] == 2 and race["region"] == {"startLine": 1, "startColumn": 1}
     assert unplaced["region"] == {"startLine": 3}

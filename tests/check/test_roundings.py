@@ -1,4 +1,4 @@
-"""Roundings that a program does not ask for are told, though the values they leave are within the bounds of sums."""
+"""Roundings that a program does not request are reported, though their results are within the bounds of sums."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Certificates of order in verdicts, and two builds against each other: what is claimed and what is executed."""
+"""Certificates of order in verdicts, and two builds against each other: claims and executions."""
 
 from __future__ import annotations
 

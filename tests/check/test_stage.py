@@ -1,4 +1,4 @@
-"""The stage `check` as a step: what the store keeps of it, and which rows of others are believed."""
+"""The stage `check` as a step: the rows that the store keeps of it, and the rows of others that are believed."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_verdict_that_the_clock_ended_is_not_stored(built, message, monkeypatc
     outcome = session.perform(step)
     assert outcome.error is None and not outcome.cached
     assert (session.store.get_record(outcome.key) is None) == message.startswith(TIME_IS_UP)
-    # What lies there need not be made again here.
+    # The module of the build exists and is not made again here.
     assert session.standing(step).made is not None
 
 

@@ -115,7 +115,7 @@ def test_a_race_is_told_with_its_line_of_the_ptx():
     assert finding.kind == "emulation" and finding.ptx_line and "transpose.mlir:" in finding.location
 
 
-# -- what is the program's -------------------------------------------------------------------------------------------
+# -- faults of the program --------------------------------------------------------------------------------------------
 
 
 def test_a_kernel_that_reads_past_its_view_is_at_fault():

@@ -1,4 +1,4 @@
-"""Verdicts for tests of what is written of them."""
+"""Verdicts for tests of their reports."""
 
 from tileiras.check.coverage import Uncovered
 from tileiras.check.verdict import Finding, LaunchReport, Verdict

@@ -1,6 +1,6 @@
 """A source of random numbers whose draws are kept, so that a case can be drawn again with simpler ones.
 
-The stream does not depend on what is replaced: draws that follow a replaced one are the same as before, unless the
+The stream does not depend on replaced draws: those that follow a replaced one are the same as before, unless the
 generator takes another path.
 """
 
@@ -17,7 +17,7 @@ NEVER = 1 - 2**-53
 
 
 class Draw(NamedTuple):
-    """One draw: what came, and simpler values, the simplest first."""
+    """One draw: its value, and simpler ones, the simplest first."""
 
     value: Any
     simpler: tuple[Any, ...]

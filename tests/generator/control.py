@@ -1,7 +1,7 @@
 """Control flow: statements nested at will, loops that end early, views made in loops and under conditions.
 
 A kernel is a tree of statements on two tiles and a counter, drawn together with its meaning: each statement is a line
-of text and what it does to the same values in NumPy.  All values are whole numbers that their types hold.
+of text and its effect on the same values in NumPy.  All values are whole numbers that their types hold.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Coverage by decision: which row of TileAS changed a module, on which target, with which maps and strategy.
 
-`covered.json` counts cases of earlier runs.  Draws prefer what it does not have: families whose kernels reach a row
+`covered.json` counts cases of earlier runs.  Draws prefer pairs that it lacks: families whose kernels reach a row
 that a target, a kind of map or a strategy lacks, and that target, kind or strategy.  A pair that cannot occur counts
 as such by a rule of `IMPOSSIBLE`, with its reason.
 """
@@ -100,7 +100,7 @@ _NEEDS = {
     "tileas-attach-tma-desc-args": ("tma",), "tileas-ping-pong": ("wgmma",),
     "tileas-materialize-schedule": ("setmaxnreg",), "tileas-resolve-agent-boundary": ("setmaxnreg",),
 }  # fmt: skip
-"""Row -> features of targets (`tileiras.targets.sm`) of which it needs one."""
+"""Row -> features of targets (`tileiras.targets.sm`), one of which the row needs."""
 _NEEDS_MAPS = {
     "tileas-round-in-boxes": ("host", "device"), "lower-tma-load-store-to-async": ("host", "device"),
     "tileas-attach-tma-desc-args": ("host", "device"), "tileas-specialize-stores": ("host",),

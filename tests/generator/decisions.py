@@ -10,7 +10,7 @@ _LAST = "convert-tileas-to-llvm"
 
 
 def label(row: Decision) -> str:
-    """A row's name, with what tells it from other rows of the same pass."""
+    """The name of a row, with the options that distinguish it from other rows of the same pass."""
     return " ".join([row.name, *row.options.values(), *([f"after {row.after}"] if row.after else [])])
 
 

@@ -54,7 +54,7 @@ class Verdict(NamedTuple):
 
     @property
     def way(self) -> tuple[str, str]:
-        """What two failures have in common that are the same: the status, and the message without its numbers."""
+        """The key by which failures are the same: the status, and the message without its numbers."""
         message = re.sub(r" at `.*|%[\w.]+|0x[0-9a-f]+|\d+", "", self.detail)
         return self.status, "" if self.status in ("wrong", "slow") else message
 
@@ -64,7 +64,7 @@ class Slow(BaseException):
 
 
 class Case(NamedTuple):
-    """What a number draws: a kernel, its build, and the draws themselves."""
+    """The draws of a number: a kernel, its build, and the choices themselves."""
 
     number: int
     family: str

@@ -1,4 +1,4 @@
-"""The ledger of runs in docs/generator.md: how many cases of which numbers ran at which commit, and how they ended."""
+"""The ledger of runs in docs/generator.md: the numbers, the commit and the outcomes of each run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random targets, hints and compiler options: everything that changes the plan and not the result."""
+"""Random targets, hints and compiler options: they change the plan and not the result."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ STRATEGIES = {"auto": 5, "none": 1, "unspecialize": 2, "warp-specialize": 4}
 
 
 class Weights(NamedTuple):
-    """Factors by which choices of a draw are likelier than the generator makes them; 1 for what is not named."""
+    """Factors on the generator's own probabilities of the choices of a draw; 1 for choices that are not named."""
 
     forms: Mapping[str, float] = {}
     targets: Mapping[str, float] = {}

@@ -66,7 +66,7 @@ def _product(
     pick: Choices, element: str, tile: tuple[int, int, int], steps: int, is_straight: bool = False,
     grid: tuple[int, int] | None = None,
 ) -> Generated:  # fmt: skip
-    """`is_straight`: without a loop over K, of which there is one tile; `grid`: the tiles of a persistent loop."""
+    """`is_straight`: without a loop over K, which has one tile; `grid`: the tiles of a persistent loop."""
     total, needs = TYPES[element]
     m, n, k = tile
     steps = 1 if is_straight else steps

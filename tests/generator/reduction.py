@@ -1,7 +1,7 @@
 """The smallest module that still fails: operations, regions, carried values and parameters are removed one by one.
 
-Each attempt changes a copy, which replaces the module if it verifies and fails in the same way.  What is removed is
-replaced by a value of its type: an operand, the initial value of a loop, a value of a branch, a fresh token or zero.
+Each attempt changes a copy, which replaces the module if it verifies and fails in the same way.  A removed value is
+replaced by another of its type: an operand, the initial value of a loop, a value of a branch, a fresh token or zero.
 Every accepted attempt leaves fewer operations, carried values or parameters, so the search ends by itself.
 """
 

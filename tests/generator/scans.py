@@ -12,7 +12,7 @@ from tests.kernels.views import DTYPES
 
 
 class _Kind(NamedTuple):
-    """`scanned` gives a tile from `values` (and `factors`), `joined` brings what came before in."""
+    """`scanned` gives a tile from `values` (and `factors`), `joined` adds the result of the tiles before."""
 
     scanned: str
     joined: str
@@ -59,7 +59,7 @@ def carried(pick: Choices) -> Generated:
         x = np.where(x == 0, 1, x).astype(DTYPES[element])
     factors = np.sign(whole(pick, shape, element)).astype(DTYPES[element])
     wanted = _meaning(name, x, factors)
-    # What follows a row in its last tile is zero, and leaves sums as they are.
+    # Elements beyond the row in its last tile are zero and do not change sums.
     ends = wanted[:, -1:]
     turned = (lambda values: np.ascontiguousarray(values.T)) if axis == 0 else (lambda values: values)
     x, factors, wanted, ends = (turned(each) for each in (x, factors, wanted, ends))

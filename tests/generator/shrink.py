@@ -33,7 +33,7 @@ from tileiras.sim.interpreter.machine import InterpreterError
 from tileiras.stages.units import entries_of
 
 BUDGET = 300.0
-"""Seconds for one case; each of the three parts may take what the ones before leave."""
+"""Seconds for one case; each of the three parts may take the rest that the ones before leave."""
 OWN_LAUNCHES = 20.0
 """Seconds in which the command may find a launch by itself."""
 

@@ -1,4 +1,4 @@
-"""Coverage by decision: what counts, what cannot occur, and how draws follow what is missing."""
+"""Coverage by decision: pairs that count, pairs that cannot occur, and draws that prefer missing pairs."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_the_committed_counts_contradict_no_reason():
 
 
 def test_draws_follow_what_is_missing():
-    """Only kernels of one family have loads that sink, and none of them on sm_120."""
+    """Only kernels of one family have loads that sink, and not on sm_120."""
     row, without = "tileas-sink-loads", tuple(each for each in ROWS if each != "tileas-sink-loads")
     every = [
         verdict(0, ROWS if family == "rows" and target != "sm_120" else without, target, maps, strategy=strategy,

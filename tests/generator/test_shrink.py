@@ -50,7 +50,7 @@ def test_a_planted_fault_is_shrunk(planted, monkeypatch, tmp_path):
     assert smallest.verdict.status == planted.status
     assert size(smallest.module) <= planted.most < before / 2
     assert smallest.case.build.words() == ["--gpu-name=sm_80"] and not smallest.case.build.hints
-    # What is written fails on its own, in the way that the command line says.
+    # The written module fails by itself, in the way that the command line states.
     (command,) = smallest.write(tmp_path)
     assert command == f"tileiras-check case-{planted.number}.mlir --gpu-name=sm_80"
     text = tmp_path.joinpath(f"case-{planted.number}.mlir")

@@ -11,7 +11,7 @@ from multiprocessing.connection import Connection, wait
 from typing import Any, NamedTuple
 
 _MOST_CASES = 200
-"""Cases after which a worker is replaced: what libraries keep grows."""
+"""Cases after which a worker is replaced: memory that libraries keep grows."""
 
 
 class Ended(NamedTuple):
