@@ -26,12 +26,13 @@ from case_modules import (  # noqa: E402
     module_text,
     settle,
 )
-from cpu_programs import UNSUPPORTED  # noqa: E402
 
 import tileiras  # noqa: E402
 from tileiras import runtime  # noqa: E402
 from tileiras.diagnostics import CompileError  # noqa: E402
 from tileiras.sim.errors import SimulationError  # noqa: E402
+
+UNSUPPORTED = "is not supported on target cpu"
 
 
 def failures(kernels: Sequence[Kernel], target: str = "cpu") -> Iterator[tuple[Kernel, str]]:

@@ -1,7 +1,7 @@
 """Random typed tile programs with control flow and memory, interpreted and emulated: results are equal to the bit.
 
-    python tests/conformance/random_programs.py COUNT [--seed FIRST] [--steps STEPS] [--formats] [--vendor sm_80]
-                                                  [--num-ctas N]
+    python tests/conformance/random_programs.py COUNT [--seed FIRST] [--steps STEPS] [--formats] [--target cpu]
+                                                  [--vendor sm_80] [--num-ctas N]
 
 Program N is the same on every machine; targets go round with N.  Prints every program that differs or does not
 compile, as its number, and figures.  Ends with 1 when there was one.  `--vendor`: the vendor's code for one target is
@@ -435,7 +435,7 @@ class Meaningless(Exception):
 
 def run(
     number: int, steps: int, kind: type[Program] = Program, num_ctas: int = 1, vendors_target: str | None = None,
-    shared: list[int] | None = None,
+    shared: list[int] | None = None, target: str | None = None,
 ) -> int:
     """Run program `number` both ways; the number of its operations. Raises what went wrong, or Meaningless.
 
@@ -449,7 +449,7 @@ def run(
     # Later values depend on earlier ones; storing all of them would take longer than computing them.
     outputs = outputs[-6:] if num_ctas == 1 else outputs[-1:]
     targets = TARGETS if num_ctas == 1 else [target for target in TARGETS if target != "sm_80"]
-    target = vendors_target or targets[number % len(targets)]
+    target = vendors_target or target or targets[number % len(targets)]
     options: dict[str, Any] = {"legalize_types": True, "num_ctas": num_ctas}
     if vendors_target is not None:
         from vendor_ptx import vendor_ptx
@@ -489,6 +489,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="the first program's number")
     parser.add_argument("--steps", type=int, help="operations of a program, about")
     parser.add_argument("--formats", action="store_true", help="more of narrow formats, and every rounding mode")
+    parser.add_argument("--target", help="the target of all programs, cpu as well")
     parser.add_argument("--vendor", metavar="TARGET", help="the vendor's code for this target")
     parser.add_argument("--num-ctas", type=int, default=1, help="CTAs of a tile block, on targets with clusters")
     options = parser.parse_args()
@@ -501,7 +502,7 @@ def main() -> int:
     for number in range(options.seed, options.seed + options.count):
         try:
             figures["operations"] += run(
-                number, options.steps or kind.STEPS, kind, options.num_ctas, options.vendor, shared
+                number, options.steps or kind.STEPS, kind, options.num_ctas, options.vendor, shared, options.target
             )
             figures["programs"] += 1
         except Meaningless:

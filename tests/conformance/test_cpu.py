@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import pytest
 from case_kernels import modules, pairwise_kernels
-from cpu_programs import Formats, Meaningless, Program, run
 from cpu_table import failures
+from random_programs import Formats, Meaningless, Program, run
 
 from tileiras.targets.cpu import host
 
 pytestmark = pytest.mark.skipif(host() is None, reason="no target for this machine")
 
 
-def equal(number: int, kind: type[Program], steps: int = 0) -> None:
+def equal(number: int, kind: type[Program], steps: int) -> None:
     try:
-        run(number, kind, steps)
-    except Meaningless:
-        pytest.skip("depends on what is undefined")
+        run(number, steps, kind, target="cpu")
+    except Meaningless as reason:
+        pytest.skip(str(reason))
 
 
 @pytest.mark.parametrize("kind", [Program, Formats])
@@ -34,7 +34,7 @@ def test_kernels():
 @pytest.mark.parametrize("kind", [Program, Formats])
 @pytest.mark.parametrize("number", range(50))
 def test_longer_program(number, kind):
-    equal(number, kind)
+    equal(number, kind, kind.STEPS)
 
 
 @pytest.mark.slow

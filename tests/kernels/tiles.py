@@ -10,8 +10,10 @@ import numpy as np
 
 import tileiras
 from tests.kernels.views import DTYPES, View, entry, tile_type
+from tileiras import runtime
 from tileiras.codegen import ptxas, toolkit
 from tileiras.sim import emulate, interpret
+from tileiras.targets.cpu import is_cpu
 
 
 class Tile(NamedTuple):
@@ -52,6 +54,19 @@ def own_code(text: str, gpu_name: str, **options) -> tuple[str, dict | None]:
     return artifact.text, json.loads(artifact.kernels[0].artifacts[".json"])
 
 
+def execute(
+    text: str, arguments: Sequence, gpu_name: str, code: Callable[..., tuple[str, dict | None]] = own_code, **options
+) -> None:
+    """Run @k as one tile block on arrays, in place: the PTX that `code` makes in the emulator, an object for a CPU in
+    this process."""
+    if is_cpu(gpu_name):
+        artifact = tileiras.compile(text, gpu_name=gpu_name, source_name="kernel.mlir", **options)
+        runtime.launch(artifact, "k", 1, arguments, threads=1)
+        return
+    ptx, metadata = code(text, gpu_name, **options)
+    emulate(ptx, "k", 1, arguments, metadata=metadata)
+
+
 def run_both(
     inputs: list[Tile],
     body: str,
@@ -68,9 +83,8 @@ def run_both(
     text = kernel_text(inputs, body, outputs)
     expected = [tile.array.copy() for tile in outputs]
     undefined = interpret(text, "k", 1, [*(tile.array.copy() for tile in inputs), *expected], random_runs=random_runs)
-    ptx, metadata = code(text, gpu_name, **options)
     actual = [tile.array.copy() for tile in outputs]
-    emulate(ptx, "k", 1, [*(tile.array.copy() for tile in inputs), *actual], metadata=metadata)
+    execute(text, [*(tile.array.copy() for tile in inputs), *actual], gpu_name, code, **options)
     for position, where in undefined.items():
         if position >= len(inputs):
             number = position - len(inputs)
