@@ -12,7 +12,10 @@ from tileiras.pipeline import STAGES, stage
 from tileiras.stages.tileas import DECISIONS
 
 # Modules of the build itself: they move bytes and do not determine them.
-BUILD = ("tileiras.build", "tileiras.pipeline", "tileiras.options", "tileiras.support")
+BUILD = (
+    "tileiras.build", "tileiras.pipeline", "tileiras.options", "tileiras.support.files",
+    "tileiras.support.command_cache",
+)  # fmt: skip
 
 PERFORM = """
 import sys
