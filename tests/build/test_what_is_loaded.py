@@ -93,4 +93,6 @@ def test_llvms_process_knows_nothing_of_the_compiler():
     assert "codegen.llvm_pipeline" in loaded
     packages = {name.partition(".")[0] for name in loaded}
     assert packages <= {"codegen", "targets", "diagnostics", "support", "reasons", "requirements"}
+    below = {name for name in loaded if name.partition(".")[0] in ("diagnostics", "support")}
+    assert below <= {"diagnostics", "support", "support.lazy", "support.named_tuple"}
     assert not {name for name in loaded if "atoms" in name or name.startswith("reasons.")}
