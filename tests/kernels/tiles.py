@@ -55,16 +55,16 @@ def own_code(text: str, gpu_name: str, **options) -> tuple[str, dict | None]:
 
 
 def execute(
-    text: str, arguments: Sequence, gpu_name: str, code: Callable[..., tuple[str, dict | None]] = own_code, **options
-) -> None:
-    """Run @k as one tile block on arrays, in place: the PTX that `code` makes in the emulator, an object for a CPU in
-    this process."""
+    text: str, arguments: Sequence, gpu_name: str, code: Callable[..., tuple[str, dict | None]] = own_code,
+    grid: int = 1, **options,
+) -> None:  # fmt: skip
+    """Run @k on arrays, in place: the PTX that `code` makes in the emulator, an object for a CPU in this process."""
     if is_cpu(gpu_name):
         artifact = tileiras.compile(text, gpu_name=gpu_name, source_name="kernel.mlir", **options)
-        runtime.launch(artifact, "k", 1, arguments, threads=1)
+        runtime.launch(artifact, "k", grid, arguments, threads=1)
         return
     ptx, metadata = code(text, gpu_name, **options)
-    emulate(ptx, "k", 1, arguments, metadata=metadata)
+    emulate(ptx, "k", grid, arguments, metadata=metadata)
 
 
 def run_both(
@@ -132,8 +132,7 @@ def run(text: str, grid: int, arguments: Sequence, gpu_name: str = "sm_80", **op
     """Runs @k on copies of the arguments both ways; every array must come out the same.  The interpreted copies."""
     expected, actual = ([a.copy() if isinstance(a, np.ndarray) else a for a in arguments] for _ in range(2))
     undefined = interpret(text, "k", grid, expected)
-    ptx, metadata = own_code(text, gpu_name, **options)
-    emulate(ptx, "k", grid, actual, metadata=metadata)
+    execute(text, actual, gpu_name, grid=grid, **options)
     for position, (want, got) in enumerate(zip(expected, actual)):
         if isinstance(want, np.ndarray):
             if position in undefined:
