@@ -10,11 +10,11 @@ import pytest
 
 from tileiras import pipeline
 from tileiras.build import plan
-from tileiras.build.execute import Session
-from tileiras.build.history import History
-from tileiras.build.record_schema import check_row
+from tileiras.build.ledger.history import History
+from tileiras.build.run.execute import Session
 from tileiras.build.step import Step, warn_on_stderr
-from tileiras.build.store import ArtifactStore, Record
+from tileiras.build.store.local import ArtifactStore, Record
+from tileiras.build.store.schema import check_row
 from tileiras.check import stage
 from tileiras.check.verdict import TIME_IS_UP, Finding, Verdict
 from tileiras.diagnostics import Severity

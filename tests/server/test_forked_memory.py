@@ -13,7 +13,7 @@ from tests.processes import children, until
 
 CHILD = """\
 import array, mmap, os, sys
-from tileiras.server import forked_memory
+from tileiras.processes.service import forked_memory
 
 PAGE = mmap.PAGESIZE
 data = mmap.mmap(-1, 2048 * PAGE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
@@ -103,7 +103,7 @@ def test_pages_that_a_child_has_met_are_met_by_the_next_one(tmp_path):
 
 REPORTS = """\
 import array, mmap
-from tileiras.server import forked_memory
+from tileiras.processes.service import forked_memory
 
 def ranges(*numbers):
     return array.array("Q", [place * mmap.PAGESIZE for n in numbers for place in (n, n + 1)]).tobytes()

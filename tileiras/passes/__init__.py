@@ -16,7 +16,7 @@ class Place(NamedTuple):
     """The module and the triggers of a pass, readable without loading its code."""
 
     module: str
-    """Module of the package `tileiras`; must be a literal: `build/fingerprint.py` reads it from the source."""
+    """Module of the package `tileiras`; must be a literal: `build/store/fingerprint.py` reads it from the source."""
     triggers: tuple[str, ...] = ()
     """Names of operations and attributes; the pass has no effect on a module without any of them, and a stage does not
     load it.  Empty: the pass always runs."""

@@ -31,7 +31,7 @@ class Decision(NamedTuple):
     """A pass, the reason for its position, and options of the pass that are its own here."""
 
     name: str
-    """A name of the table `PASSES`.  Must be a literal: `build/fingerprint.py` reads it from the source to find the
+    """A name of the table `PASSES`.  Must be a literal: `build.store.fingerprint` reads it in the source to find the
     code of the stage."""
     why: str
     options: Mapping[str, str] = {}
