@@ -18,11 +18,8 @@ from tileiras.build import library  # noqa: E402
 from tileiras.build.ledger.history import History  # noqa: E402
 from tileiras.build.run import produce  # noqa: E402
 from tileiras.build.run.execute import Session  # noqa: E402
-from tileiras.build.store.local import (  # noqa: E402
-    OFF,
-    ArtifactStore,
-    remote,  # noqa: E402
-)
+from tileiras.build.store import remote  # noqa: E402
+from tileiras.build.store.local import OFF, ArtifactStore  # noqa: E402
 from tileiras.build.watch.loop import Tree, Watch  # noqa: E402
 from tileiras.options import CompileOptions  # noqa: E402
 from tileiras.stages.units import Source  # noqa: E402
