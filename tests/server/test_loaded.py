@@ -71,27 +71,6 @@ def test_other_files_of_the_folders_do_not(package):
     assert not state.is_current()
 
 
-COLLAPSED = """\
-from tileiras.processes.service.forked_memory import collapse
-def huge():
-    with open("/proc/self/smaps_rollup") as file:
-        return sum(int(line.split()[1]) for line in file if line.startswith("AnonHugePages"))
-data = bytearray(range(256)) * (1 << 17)
-before = huge()
-collapse()
-assert data == bytearray(range(256)) * (1 << 17)
-print(huge() - before)
-"""
-
-
-def test_memory_is_kept_in_huge_pages_as_it_was():
-    found = subprocess.run([sys.executable, "-c", COLLAPSED], capture_output=True, text=True, check=True).stdout
-    release = tuple(map(int, os.uname().release.split(".")[:2]))
-    if release < (6, 1) or not os.path.isdir("/sys/kernel/mm/transparent_hugepage"):
-        pytest.skip("the system has no MADV_COLLAPSE")
-    assert int(found) > 0
-
-
 def test_what_other_commands_need_is_not_loaded():
     """Runs in a new process: this one may have loaded NumPy, which starts threads."""
     code = (

@@ -13,7 +13,7 @@ class Child:
     """A forked process, and the zygote's ends of its connections."""
 
     __slots__ = (
-        "pid", "control", "guarded", "announcements", "client", "process", "since", "state", "is_heard", "is_prepared",
+        "pid", "control", "guarded", "announcements", "client", "process", "since", "state", "is_heard",
         "taken",
     )  # fmt: skip
 
@@ -33,7 +33,6 @@ class Child:
         self.state = state
         self.is_heard = True
         """Whether the child may still send messages."""
-        self.is_prepared = False
         self.taken = 0
         """The processor time in microseconds that the child has reported, with that of its subprocesses."""
 

@@ -90,9 +90,8 @@ def wait_until_settled() -> None:
         time.sleep(left / 1e9)
 
 
-def preload() -> bytes:
-    """Load the compiler, LLVM and the tables into this process, for its children to inherit; return a small kernel as
-    bytecode, for `Zygote.rehearse`.
+def preload() -> None:
+    """Load the compiler, LLVM and the tables into this process, for its children to inherit.
 
     No helper process of LLVM is started, and no state is kept that depends on a folder or an environment.
     """
@@ -129,7 +128,6 @@ def preload() -> bytes:
         with contextlib.suppress(RuntimeError, OSError):  # the request that needs a damaged file reports it
             found.keep_in_memory()
         helper.stop()
-    return bytecode
 
 
 def _modules() -> Iterator[str]:

@@ -57,9 +57,8 @@ itself, for debugging."""
 
 GREETING = b"+"
 
-PREPARE, MET, READY = b"p", b"w", b"y"
-"""Between the zygote and its children only.  PREPARE: pages that a waiting child populates ahead of a request; if
-empty, the child reports MET after the request.  MET: pages that the request touched.  READY: a child that has answered
+READY = b"y"
+"""Between the zygote and its children only.  READY: a child that has answered
 can take another request; carries its total processor time in microseconds.  RETIRED: the child must exit instead."""
 
 MOST_DESCRIPTORS = 64

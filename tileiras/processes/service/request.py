@@ -12,7 +12,6 @@ import atexit
 import contextlib
 import io
 import os
-import signal
 import socket
 import stat
 import sys
@@ -21,47 +20,11 @@ from collections.abc import Callable
 from typing import NoReturn
 
 from tileiras.processes import guard, helper
-from tileiras.processes.service import account, forked_memory, messages, process_state, protocol
+from tileiras.processes.service import account, messages, process_state, protocol
 from tileiras.processes.service.links import Links
-from tileiras.processes.service.protocol import COMMIT, EXIT, MET, REFUSED, RETIRED
+from tileiras.processes.service.protocol import COMMIT, EXIT, REFUSED, RETIRED
 from tileiras.processes.service.unchanged import State
 from tileiras.support import command_cache
-
-REHEARSAL_SECONDS = 10.0
-"""Seconds that the rehearsed compilation may take."""
-
-
-def rehearse(kernel: bytes, memory: forked_memory.SharedPages) -> None:
-    """Compile bytecode in a child as a request would, and learn the pages that it touches."""
-    ours, theirs = socket.socketpair()
-    number = os.fork()
-    if number == 0:
-        try:
-            _compile(kernel, memory, theirs)
-        finally:
-            os._exit(0)
-    theirs.close()
-    with ours:
-        ours.settimeout(REHEARSAL_SECONDS)
-        with contextlib.suppress(EOFError, OSError, protocol.ProtocolError):
-            memory.learn(messages.receive(ours)[1][0])
-    os.kill(number, signal.SIGKILL)
-    os.waitpid(number, 0)
-
-
-def _compile(kernel: bytes, memory: forked_memory.SharedPages, hearer: socket.socket) -> None:
-    from tileiras.cli import tileiras
-
-    null = os.open(os.devnull, os.O_RDWR)
-    for number in (0, 1, 2):
-        os.dup2(null, number)
-    helper.work_here(lambda: True)
-    place = os.memfd_create("kernel")
-    os.write(place, kernel)
-    tileiras.main([f"/proc/self/fd/{place}", "--gpu-name=sm_90", "--cache=off", "-o", os.devnull])
-    met = memory.met()
-    helper.stop()
-    messages.send(hearer, MET, met)
 
 
 class Refused(Exception):

@@ -34,7 +34,6 @@ cuda_tile.module @warm_up {
   }
 }
 """
-"""Also the kernel of the rehearsed request: the pages that it touches are touched by every other kernel too."""
 
 LARGER = """\
 cuda_tile.module @warm_up {

@@ -16,9 +16,9 @@ from collections.abc import Callable
 from typing import NoReturn
 
 from tileiras.processes import helper
-from tileiras.processes.service import account, forked_memory, loaded, messages, protocol, request
+from tileiras.processes.service import account, loaded, messages, protocol, request
 from tileiras.processes.service.links import Links
-from tileiras.processes.service.protocol import GREETING, MET, PREPARE, READY, REFUSED, RETIRED, RUN
+from tileiras.processes.service.protocol import GREETING, READY, REFUSED, RETIRED, RUN
 from tileiras.processes.service.unchanged import State
 
 MOST_REQUESTS = 64
@@ -26,23 +26,18 @@ MOST_REQUESTS = 64
 
 
 def serve(
-    links: Links, identity: bytes, state: loaded.Snapshot, memory: forked_memory.SharedPages,
-    forget: Callable[[int], None],
-) -> NoReturn:  # fmt: skip
+    links: Links, identity: bytes, state: loaded.Snapshot, forget: Callable[[int], None]
+) -> NoReturn:
     """Accept connections until a command leaves this process changed, or the zygote retires it.
 
     If the zygote is gone, `forget` is called with the descriptor of the service's directory, and this process exits.
     """
     before = State()
-    looks = False
     taken = 0
     for _ in range(MOST_REQUESTS if before.lasts else 1):
-        process, group, fields, descriptors, looks = _next_request(links, identity, state, memory, looks, forget)
+        process, group, fields, descriptors = _next_request(links, identity, state, forget)
         is_clean = request.answer(links, before, taken, process, group, fields, descriptors)
         try:
-            if looks:
-                messages.send(links.control, MET, memory.met())
-                looks = False
             if not is_clean or not before.is_kept(links.numbers()):
                 break
             taken = account.microseconds()
@@ -55,14 +50,12 @@ def serve(
 
 
 def _next_request(
-    links: Links, identity: bytes, state: loaded.Snapshot, memory: forked_memory.SharedPages, looks: bool,
-    forget: Callable[[int], None],
-) -> tuple[int, int, list[bytes], list[int], bool]:  # fmt: skip
-    """Return the client's process and group, the fields and descriptors of its RUN, and whether to report to the zygote
-    the pages that the request touches; `links` then has the client's connection.  Other messages of clients are
-    forwarded to the zygote."""
+    links: Links, identity: bytes, state: loaded.Snapshot, forget: Callable[[int], None]
+) -> tuple[int, int, list[bytes], list[int]]:
+    """Return the client's process and group, and the fields and descriptors of its RUN; `links` then has the client's
+    connection.  Other messages of clients are forwarded to the zygote."""
     while True:
-        connection, looks = _next(links, memory, looks, forget)
+        connection = _next(links, forget)
         with contextlib.suppress(EOFError, OSError, protocol.ProtocolError):
             process, user, group = messages.peer(connection)
             if user == os.geteuid():
@@ -81,17 +74,14 @@ def _next_request(
                     links.connection = connection
                     if not is_current:
                         request.leave(links, RETIRED)
-                    return process, group, fields[1:], descriptors, looks
+                    return process, group, fields[1:], descriptors
                 for number in descriptors:
                     os.close(number)
         connection.close()
 
 
-def _next(
-    links: Links, memory: forked_memory.SharedPages, looks: bool, forget: Callable[[int], None]
-) -> tuple[socket.socket, bool]:
-    """Accept the next connection, for which several children compete; return it and whether to report the pages that
-    its request touches.  Handles PREPARE while waiting."""
+def _next(links: Links, forget: Callable[[int], None]) -> socket.socket:
+    """Accept the next connection, for which several children compete."""
     poll = select.poll()
     poll.register(links.listener, select.POLLIN)
     poll.register(links.control, select.POLLIN)
@@ -100,18 +90,12 @@ def _next(
         # Must precede accept: the message may be RETIRED.
         if links.control.fileno() in ready:
             try:
-                kind, fields, _ = messages.receive(links.control)
+                kind, _, _ = messages.receive(links.control)
             except (EOFError, OSError, protocol.ProtocolError):
                 forget(links.directory)
                 os._exit(0)
             if kind == RETIRED:
                 os._exit(0)
-            if kind == PREPARE:
-                # Pages touched ahead cannot be distinguished from those that the request touches, so a child either
-                # populates the known pages or reports its own.
-                memory.ranges, looks = fields[0], not fields[0]
-                memory.meet()
         elif links.listener.fileno() in ready:
             with contextlib.suppress(BlockingIOError):  # another child has accepted it
-                connection, _ = links.listener.accept()
-                return connection, looks
+                return links.listener.accept()[0]

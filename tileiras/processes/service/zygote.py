@@ -29,10 +29,10 @@ from typing import NoReturn
 from tileiras import __version__
 from tileiras.processes import guard
 from tileiras.processes.locks import locked, unlock
-from tileiras.processes.service import account, code_archive, forked_memory, loaded, messages, protocol, request, worker
+from tileiras.processes.service import account, code_archive, loaded, messages, protocol, worker
 from tileiras.processes.service.child import DONE, SPARE, WORKING, Child
 from tileiras.processes.service.links import Links
-from tileiras.processes.service.protocol import EXIT, FACTS, MET, PREPARE, READY, RETIRED, RUN, STATUS, STOP
+from tileiras.processes.service.protocol import EXIT, FACTS, READY, RETIRED, RUN, STATUS, STOP
 
 MOST_REQUESTS = 192
 """Maximum number of concurrent requests, with four descriptors each; further clients do the work themselves.  Requests
@@ -44,13 +44,6 @@ BACKLOG = 128
 MORE_SPARES = 2
 """Children that have answered and may wait in addition to the spares forked ahead: under load, about as many finish and
 start requests at a time."""
-
-QUIET_SECONDS = 0.01
-"""Seconds without a request after which spares are prepared for one: under load the processors have other work."""
-
-SELDOM = 64
-"""Requests 1, 2, 4 and so on, and every multiple of SELDOM, report the pages that they touch: they run without pages
-populated ahead, and the report takes 10 ms."""
 
 END_SECONDS = 5.0
 """Seconds that running requests have to finish when the service stops."""
@@ -72,7 +65,6 @@ class Zygote:
         self._idle = idle
         self._inode = os.stat(name, dir_fd=directory).st_ino
         self._children: dict[int, Child] = {}
-        self._memory = forked_memory.SharedPages()
         self._guard: tuple[int, socket.socket] | None = None
         """Its process number, and this end of its connection."""
         self._spares = min(4, len(os.sched_getaffinity(0)))
@@ -88,10 +80,6 @@ class Zygote:
         signal.signal(signal.SIGCHLD, lambda number, frame: None)
         signal.signal(signal.SIGTERM, lambda number, frame: self._end())
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-    def rehearse(self, kernel: bytes) -> None:
-        """Run a compilation of this bytecode, so that a similar first request is as fast as later ones."""
-        request.rehearse(kernel, self._memory)
 
     # ---- the loop ----------------------------------------------------------------------------------------------------
 
@@ -111,26 +99,8 @@ class Zygote:
             elif left <= 0 and not self._busy():
                 self._end()
                 continue
-            self._wait(min(max(0.05, min(left, 3600.0)), self._until_quiet()))
+            self._wait(max(0.05, min(left, 3600.0)))
             self._reap()
-
-    def _until_quiet(self) -> float:
-        """Prepare the spares if no request came for `QUIET_SECONDS`; otherwise return the seconds until then, if a
-        spare is unprepared."""
-        spares = [child for child in self._children.values() if child.state == SPARE and not child.is_prepared]
-        known = self._memory.ranges
-        if self._ending or not spares or not known or self._busy():
-            return 3600.0
-        left = self._last + QUIET_SECONDS - time.monotonic()
-        if left > 0:
-            return left
-        count = self._requests
-        looks = count > 0 and (count & (count - 1) == 0 or count % SELDOM == 0)
-        for child in spares:
-            child.is_prepared = True
-            with contextlib.suppress(OSError):
-                messages.send(child.control, PREPARE, b"" if looks else known)
-        return 3600.0
 
     def _wait(self, seconds: float) -> None:
         poll = select.poll()
@@ -253,7 +223,7 @@ class Zygote:
 
     def _work(self, control: socket.socket, lifeline: socket.socket, announcements: int) -> None:
         links = Links(self._listener, control, lifeline, announcements, self._directory)
-        worker.serve(links, self._identity, self._state, self._memory, self._forget)
+        worker.serve(links, self._identity, self._state, self._forget)
 
     def _forget(self, directory: int) -> None:
         """Remove the socket; called by a child whose zygote is gone, with its own descriptor of the directory."""
@@ -273,8 +243,6 @@ class Zygote:
             os.close(number)
         if kind == RETIRED:
             self._end()
-        elif kind == MET:
-            self._memory.learn(fields[0])
         elif kind == EXIT:
             child.state = DONE
             child.leave_client()
@@ -313,7 +281,6 @@ class Zygote:
         """Make a child that has answered a spare, or retire it if enough spares wait."""
         self._book(child, taken)
         child.state = SPARE
-        child.is_prepared = True
         waiting = sum(child.state == SPARE for child in self._children.values())
         if self._ending or waiting > self._spares + MORE_SPARES:
             child.state = DONE
@@ -398,7 +365,6 @@ class Zygote:
             "waiting": states.count(SPARE),
             "forked": self._forked,
             "ending": self._ending,
-            "pages": len(self._memory),
             **self._account.facts(
                 [(child.pid, child.taken) for child in self._children.values()]
                 + ([] if self._guard is None else [(self._guard[0], 0)])
@@ -439,7 +405,7 @@ def main(name: str, idle: float = protocol.IDLE) -> int:
         loaded.wait_until_settled()
         state = loaded.Snapshot()
         with code_archive.used("tileiras"):
-            kernel = loaded.preload()
+            loaded.preload()
         if not state.is_current():
             return 0  # edited meanwhile: the next command starts another
         if loaded.threads() != 1:
@@ -458,9 +424,7 @@ def main(name: str, idle: float = protocol.IDLE) -> int:
             # child.
             gc.freeze()
             gc.disable()
-            forked_memory.collapse()
             zygote = Zygote(directory, name, listener, state, identity, idle)
-            zygote.rehearse(kernel)
             _hand_back_streams()
             zygote.serve()
     except OSError as error:
