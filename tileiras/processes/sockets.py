@@ -1,4 +1,4 @@
-"""Sockets between processes of one user: their folder, its permissions, and the framing of messages.
+"""A process that runs once per user, behind a socket: its start, its lock, and the framing of messages.
 
 A message is `TILE`, a byte for its kind, four bytes for the length of the rest, and fields: each has four bytes for
 its length, and its bytes.  Integers are little-endian.  Nothing is unpickled or evaluated.
@@ -14,7 +14,8 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from _socket import socket
+    from collections.abc import Callable, Sequence
 
 MAGIC = b"TILE"
 HEADER = len(MAGIC) + 1 + 4
@@ -59,6 +60,80 @@ def open_private_folder(path: str) -> int:
 def address(directory: int, name: str) -> str:
     """Address of a socket in an open directory; short for any directory (unix(7) limits addresses to 108 bytes)."""
     return f"/proc/self/fd/{directory}/{name}"
+
+
+def connected(name: str, patience: float) -> socket:
+    """Connect to this user's process of a name, with `patience` seconds for each step.
+
+    Raises FileNotFoundError if no process listens, and OSError if it cannot be trusted or does not answer.
+    """
+    import _socket
+
+    directory = open_directory()
+    connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+    try:
+        connection.settimeout(patience)
+        connection.connect(address(directory, name))
+        if user_of(connection.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12)) != os.geteuid():
+            raise PermissionError(f"{name} is another user's")
+        return connection
+    except ConnectionRefusedError:
+        connection.close()
+        raise FileNotFoundError(f"the process of {name} is gone") from None
+    except BaseException:
+        connection.close()
+        raise
+    finally:
+        os.close(directory)
+
+
+def start(code: str, options: Sequence[str] = (), said: int | None = None, closed: Sequence[int] = ()) -> int:
+    """Run Python code in a process of its own session, without this process's streams; return its process number.
+
+    `said` becomes its standard error, and `closed` are inherited descriptors to be closed.  Raises OSError.
+    """
+    actions: list[tuple] = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in (0, 1)]
+    actions.append((os.POSIX_SPAWN_DUP2, 1 if said is None else said, 2))
+    actions += [(os.POSIX_SPAWN_CLOSE, number) for number in closed if number > 2]
+    return os.posix_spawn(
+        sys.executable, [sys.executable, *options, "-c", code], os.environ, file_actions=actions,
+        setsid=True, setsigmask=(), setsigdef=[number for number in range(1, 32) if number not in (9, 19)],
+    )  # fmt: skip
+
+
+def locked(directory: int, name: str) -> int | None:
+    """Take the lock of the process `name` in an open directory; it is held until the process and its children end.
+
+    Returns None if another process holds it.  Raises OSError.
+    """
+    import fcntl
+
+    while True:
+        lock = os.open(f"{name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600, dir_fd=directory)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(lock)
+            return None
+        if _is_lock(directory, name, lock):
+            return lock
+        os.close(lock)  # the file was removed: the process that held it has ended
+
+
+def unlock(directory: int, name: str, lock: int) -> None:
+    """Remove the file of a lock, unless another process has created a new one."""
+    try:
+        if _is_lock(directory, name, lock):
+            os.unlink(f"{name}.lock", dir_fd=directory)
+    except OSError:
+        pass
+
+
+def _is_lock(directory: int, name: str, lock: int) -> bool:
+    try:
+        return os.stat(f"{name}.lock", dir_fd=directory).st_ino == os.fstat(lock).st_ino
+    except FileNotFoundError:
+        return False
 
 
 def name_of(identity: bytes) -> str:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import sys
 
+from tileiras.processes import sockets
 from tileiras.processes.service import protocol
 from tileiras.processes.service.protocol import COMMIT, EXIT, GREETING, RETIRED, ProtocolError
 
@@ -132,7 +133,7 @@ class _Request:
         try:
             import _socket
 
-            connection = self._connected(_socket)
+            connection = self._connected()
             position = _position_of_input()
             try:
                 self._send(connection, _socket)
@@ -154,28 +155,19 @@ class _Request:
         _end_by(-code)
         return None
 
-    def _connected(self, _socket) -> socket:
+    def _connected(self) -> socket:
         """Connect to a process of this user and receive its GREETING."""
         try:
-            directory = protocol.open_directory()
+            connection = sockets.connected(protocol.name_of(self._identity), protocol.PATIENCE)
         except FileNotFoundError:
             raise _Unusable(start=True) from None
-        connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
         try:
-            connection.settimeout(protocol.PATIENCE)
-            connection.connect(protocol.address(directory, protocol.name_of(self._identity)))
-            peer = connection.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12)
-            if protocol.user_of(peer) != os.geteuid() or connection.recv(1) != GREETING:
-                raise _Unusable()
-            return connection
-        except (FileNotFoundError, ConnectionRefusedError):
-            connection.close()
-            raise _Unusable(start=True) from None
-        except BaseException:
-            connection.close()
-            raise
-        finally:
-            os.close(directory)
+            if connection.recv(1) == GREETING:
+                return connection
+        except OSError:
+            pass
+        connection.close()
+        raise _Unusable()
 
     def _send(self, connection: socket, _socket) -> None:
         here = os.open(".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -233,14 +225,7 @@ def spawn(name: str, idle: float = protocol.IDLE, said: int | None = None) -> in
         f"import sys; sys.path[:] = {sys.path!r}\nfrom tileiras.processes.service.zygote import main\n"
         f"sys.exit(main({name!r}, {idle!r}))"
     )
-    actions: list[tuple] = [(os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDWR, 0)]
-    actions.append((os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_RDWR, 0))
-    actions.append((os.POSIX_SPAWN_DUP2, 1 if said is None else said, 2))
-    actions += [(os.POSIX_SPAWN_CLOSE, number) for number in _inherited() if number > 2]
-    return os.posix_spawn(
-        sys.executable, [sys.executable, *_interpreter_options(), "-c", code], os.environ, file_actions=actions,
-        setsid=True, setsigmask=(), setsigdef=[number for number in range(1, 32) if number not in (9, 19)],
-    )  # fmt: skip
+    return sockets.start(code, _interpreter_options(), said, _inherited())
 
 
 def _interpreter_options() -> list[str]:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import socket
 import statistics
 import sys
 import time
@@ -25,7 +24,8 @@ from tileiras.build.watch.monitor import endpoint
 from tileiras.cli import process
 from tileiras.cli.process import UsageError
 from tileiras.diagnostics import ExitCode, counted
-from tileiras.processes.service import client, messages, protocol
+from tileiras.processes import sockets
+from tileiras.processes.service import client, protocol
 
 if TYPE_CHECKING:
     import argparse
@@ -38,22 +38,14 @@ def ask(kind: bytes) -> dict[str, object] | None:
     """Send STATUS or STOP and return the service's facts; None if no service answers."""
     identity = protocol.identity()
     try:
-        directory = protocol.open_directory()
-    except OSError:
-        return None
-    try:
-        with socket.socket(socket.AF_UNIX) as connection:
-            connection.settimeout(ANSWER_SECONDS)
-            connection.connect(protocol.address(directory, protocol.name_of(identity)))
-            if messages.peer(connection)[1] != os.geteuid() or connection.recv(1) != protocol.GREETING:
+        with contextlib.closing(sockets.connected(protocol.name_of(identity), ANSWER_SECONDS)) as connection:
+            if connection.recv(1) != protocol.GREETING:
                 return None
-            messages.send(connection, kind, identity)
-            answer, fields, _ = messages.receive(connection)
-            return json.loads(fields[0]) if answer == protocol.FACTS else None
-    except (OSError, EOFError, protocol.ProtocolError):
+            connection.sendall(protocol.pack(kind, identity))
+            answer, body = protocol.received(connection.recv)
+            return json.loads(protocol.unpack(body)[0]) if answer == protocol.FACTS else None
+    except (OSError, protocol.ProtocolError):
         return None
-    finally:
-        os.close(directory)
 
 
 def start(idle: float = protocol.IDLE) -> str:

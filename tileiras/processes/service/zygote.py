@@ -28,11 +28,11 @@ from typing import NoReturn
 
 from tileiras import __version__
 from tileiras.processes import guard
-from tileiras.processes.locks import locked, unlock
 from tileiras.processes.service import account, code_archive, loaded, messages, protocol, worker
 from tileiras.processes.service.child import DONE, SPARE, WORKING, Child
 from tileiras.processes.service.links import Links
 from tileiras.processes.service.protocol import EXIT, FACTS, READY, RETIRED, RUN, STATUS, STOP
+from tileiras.processes.sockets import locked, unlock
 
 MOST_REQUESTS = 192
 """Maximum number of concurrent requests, with four descriptors each; further clients do the work themselves.  Requests

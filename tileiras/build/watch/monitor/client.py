@@ -7,7 +7,6 @@ use starts the monitor for later builds.
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -49,7 +48,7 @@ def ask(notes: str, roots: Iterable[tuple[str, Iterable[str]]], since: Mapping[s
     path = os.path.join(notes, cookie)
     try:
         known = [[root, *_identity(root), list(suffixes)] for root, suffixes in roots]
-        connection = connected()
+        connection = sockets.connected(endpoint.name(), PATIENCE)
     except FileNotFoundError:
         start()
         return None
@@ -79,32 +78,6 @@ def _identity(path: str) -> tuple[int, int]:
     return state.st_dev, state.st_ino
 
 
-def connected() -> socket:
-    """Connect to this user's monitor.
-
-    Raises FileNotFoundError if no monitor runs, and OSError if it cannot be trusted or does not answer.
-    """
-    import _socket
-
-    directory = sockets.open_directory()
-    connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
-    try:
-        connection.settimeout(PATIENCE)
-        connection.connect(sockets.address(directory, endpoint.name()))
-        peer = connection.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12)
-        if sockets.user_of(peer) != os.geteuid():
-            raise PermissionError("the monitor is another user's")
-        return connection
-    except ConnectionRefusedError:
-        connection.close()
-        raise FileNotFoundError("a monitor that is gone") from None
-    except BaseException:
-        connection.close()
-        raise
-    finally:
-        os.close(directory)
-
-
 def say(connection: socket, kind: bytes, value: Mapping[str, Any]) -> dict[str, Any]:
     """Send a message and return the answer; raises OSError and ProtocolError."""
     connection.sendall(endpoint.packed(kind, value))
@@ -117,7 +90,7 @@ def say(connection: socket, kind: bytes, value: Mapping[str, Any]) -> dict[str, 
 def facts(kind: bytes = endpoint.STATUS) -> dict[str, Any] | None:
     """Query the monitor's status; with STOP it then terminates.  None if no monitor answers."""
     try:
-        connection = connected()
+        connection = sockets.connected(endpoint.name(), PATIENCE)
     except OSError:
         return None
     try:
@@ -135,11 +108,7 @@ def start(idle: float = endpoint.IDLE) -> None:
         f"import sys; sys.path.insert(0, {root!r})\nfrom tileiras.build.watch.monitor.process import main\n"
         f"sys.exit(main({idle!r}))"
     )
-    actions: list[tuple] = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in (0, 1, 2)]
     try:
-        os.posix_spawn(
-            sys.executable, [sys.executable, "-I", "-S", "-c", code], os.environ, file_actions=actions, setsid=True,
-            setsigmask=(), setsigdef=[number for number in range(1, 32) if number not in (9, 19)],
-        )  # fmt: skip
+        sockets.start(code, ("-I", "-S"))
     except (OSError, AttributeError):
         pass

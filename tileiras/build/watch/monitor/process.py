@@ -14,8 +14,7 @@ from typing import Any
 from tileiras.build.watch.monitor import endpoint
 from tileiras.build.watch.monitor.monitor import Monitor, Root, Unwatchable
 from tileiras.processes import sockets
-from tileiras.processes.locks import locked, unlock
-from tileiras.processes.sockets import ProtocolError
+from tileiras.processes.sockets import ProtocolError, locked, unlock
 
 COOKIE_SECONDS = 0.2
 """Seconds for which the event of a new cookie file is awaited."""
