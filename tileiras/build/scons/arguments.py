@@ -9,10 +9,10 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import SCons
 import SCons.Errors
 import SCons.Node
 
+from tileiras.build.scons import patches
 from tileiras.build.scons.variables import BadVariable
 from tileiras.diagnostics import CompileError
 
@@ -52,9 +52,7 @@ def located(function: Callable[..., Any]) -> Callable[..., Any]:
             message, cause = f"{path} is a {there} where a {due} of the build is to be; move it away", error
         raise SCons.Errors.UserError(message) from cause
 
-    # SCons reports the innermost frame whose file is outside its own folder: make this frame appear to be inside.
-    own = os.path.join(os.path.dirname(os.path.abspath(SCons.__file__)), "tileiras.py")
-    checked.__code__ = checked.__code__.replace(co_filename=own)
+    patches.as_part_of_scons(checked)
     return functools.wraps(function)(checked)
 
 

@@ -6,8 +6,6 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-import SCons.Defaults
-import SCons.Environment
 import SCons.Errors
 import SCons.Node
 import SCons.Script
@@ -15,11 +13,11 @@ import SCons.Script
 from tileiras import build, pipeline
 from tileiras.build import discover, plan, remark_files
 from tileiras.build.run.execute import Session
-from tileiras.build.scons import staleness, tidying
+from tileiras.build.scons import patches, staleness, tidying
 from tileiras.build.scons.action import BUILDERS, declared_steps, display, is_done
+from tileiras.build.scons.patches import note_artifacts, note_source
 from tileiras.build.scons.places import from_top, overrides_folder, source_name, variant_folder
 from tileiras.build.scons.sessions import builds_nothing, session
-from tileiras.build.scons.signatures import note_artifacts, note_source
 from tileiras.build.step import Step
 from tileiras.diagnostics import CompileError
 from tileiras.options import CompileOptions
@@ -45,7 +43,7 @@ _environments: dict[int, Any] = {}
 def asked_for(targets: Sequence[Any]) -> None:
     """Hook: called with the targets that SCons is about to build."""
     for env in _environments.values():
-        _ask_no_default(env)
+        patches.avoid_default_environment(env)
     for tidied in _tidyings.values():
         tidied.asked_for(targets)
     sessions = dict.fromkeys(own.session for own in declared_steps.values())
@@ -57,20 +55,6 @@ def asked_for(targets: Sequence[Any]) -> None:
         steps = [own.step for node, own in declared_steps.items()
                  if own.session is found and node in reached and not own.settled]  # fmt: skip
         build.scons.lookahead.look_ahead(found, steps)
-
-
-def _ask_no_default(env: Any) -> None:
-    """Set CacheDir and Decider of an environment to the defaults, if there is no default environment.
-
-    Otherwise SCons would create the default environment to query both for every target, and search all default tools
-    again, which takes as long as bringing a kernel up to date.  All SConscripts have been read, so no SConscript
-    configures the default environment later.
-    """
-    if SCons.Defaults._default_env is None:
-        if not hasattr(env, "_CacheDir_path"):
-            env._CacheDir_path = None
-        if env.decide_source is SCons.Environment.default_decide_source:
-            env.Decider("content")
 
 
 def _reached(targets: Sequence[Any]) -> set[Any]:

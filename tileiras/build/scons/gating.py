@@ -20,6 +20,7 @@ from tileiras.build import discover
 from tileiras.build.ledger.history import noted_inputs
 from tileiras.build.ledger.manifest import FOLDER, FileState, Manifest, Row
 from tileiras.build.run.execute import Session
+from tileiras.build.scons import patches
 from tileiras.build.scons.variables import FULL, flag
 from tileiras.build.watch import tokens
 from tileiras.inputs import UNSEEN, states
@@ -288,7 +289,7 @@ def settled(top: Any, products: list[list[Any]]) -> list[Any]:
     is filled in, as SCons does when it visits a node, from the row that was just compared with the disk.
     """
     if os.sep == "/":
-        nodes = [_file_node(top, path) for path, *_ in products]
+        nodes = [patches.file_node(top, path) for path, *_ in products]
     else:
         nodes = [top.fs.File(os.path.join(top.abspath, path)) for path, *_ in products]
     for node, (_, signature, size, seconds) in zip(nodes, products, strict=True):
@@ -297,33 +298,6 @@ def settled(top: Any, products: list[list[Any]]) -> list[Any]:
             info.csig, info.timestamp, info.size = signature, seconds, size
             node.set_state(SCons.Node.up_to_date)
     return nodes
-
-
-def _file_node(top: Any, path: str) -> Any:
-    """Return the node of a regular file with a normalized path, like SCons but without accessing the disk."""
-    if path.startswith(("/", "..")):
-        absolute = os.path.normpath(os.path.join(top.abspath, path))
-        return top.root._lookup_abs(absolute, SCons.Node.FS.File)
-    parent = top
-    *folders, name = path.split("/")
-    for folder in folders:
-        parent = _node(SCons.Node.FS.Dir, folder, parent, top)
-    return _node(SCons.Node.FS.File, name, parent, top)
-
-
-def _node(kind: type, name: str, parent: Any, top: Any) -> Any:
-    """Return a node in a folder, like `RootDir._lookup_abs` but without checking its kind on disk."""
-    node = parent.entries.get(name)
-    if node is None:
-        absolute = parent.entry_abspath(name)
-        node = top.root._lookupDict.get(absolute)
-        if node is None:
-            node = kind(name, parent, top.fs)
-            top.root._lookupDict[absolute] = parent.entries[name] = node
-            parent.implicit = None
-            return node
-    node.must_be_same(kind)
-    return node
 
 
 def abandon() -> None:

@@ -14,6 +14,8 @@ import SCons.Node
 import SCons.Node.Alias
 import SCons.Util
 
+from tileiras.build.scons import patches
+
 
 class Settled:
     """The products of consecutive clean kernels."""
@@ -99,9 +101,7 @@ def _alias(env: Any, target: Any, source: Any = None, action: Any = None, **keyw
 
 
 def _default(env: Any, *targets: Any) -> None:
-    import SCons.Script
-
-    SCons.Script._Set_Default_Targets(env, [_in_short(target) for target in targets])
+    patches.set_default_targets(env, [_in_short(target) for target in targets])
 
 
 def add_methods(env: Any) -> None:

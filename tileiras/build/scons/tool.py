@@ -33,10 +33,9 @@ from tileiras.build.scons import (
     compiler_library,
     cpp,
     gating,
+    patches,
     products,
     reports,
-    signatures,
-    taskmaster,
     tidying,
 )
 from tileiras.build.scons.action import BUILDERS, StageAction, asked, checked_options, construction_variable, step_of
@@ -222,9 +221,7 @@ def tile_watch(env: Any, name: str = "watch") -> list[Any]:
     jobs = SCons.Script.GetOption("num_jobs")
     arguments.text("name", name)
     if name in SCons.Script.COMMAND_LINE_TARGETS:
-        # A serial SCons runs actions in the main thread, the only one that an interrupt ends.  SetOption does not
-        # override the command line.
-        SCons.Script.Main.OptionsParser.values.num_jobs = 1
+        patches.use_one_job()
 
     def action(target: Any, source: Any, env: Any) -> int:
         import signal
@@ -261,7 +258,7 @@ def _write_line(line: str) -> None:
 
 def _has_consumers(env: Any) -> bool:
     """Whether a kernel's product is the source of a node with an action of another tool."""
-    for node in list(env.Dir("#").root._lookupDict.values()):
+    for node in patches.known_nodes(env.Dir("#")):
         # A node that is not known to be a file yet is an Entry.
         if not isinstance(node, SCons.Node.FS.Dir) and node.has_builder():
             own = isinstance(getattr(node.get_builder(), "action", None), _OWN_ACTIONS)
@@ -290,14 +287,14 @@ def _imported_modules(node: Any, env: Any, path: Any) -> list[Any]:
     """Scanner of cuTile Python sources: the modules of their own folder that they import, directly or not."""
     found = [env.File(file) for file in discover.imported_files(node.rfile().abspath)]
     for module in found:
-        signatures.note_source(module)
+        patches.note_source(module)
     return found
 
 
 def generate(env: Any, **keywords: Any) -> None:
     """Set up an environment: the hook that SCons calls for a tool."""
-    taskmaster.install(asked_for, asked.is_stale, asked.may_run)
-    signatures.install()
+    patches.install_taskmaster(asked_for, asked.is_stale, asked.may_run)
+    patches.report_unwritable_database()
     env.SetDefault(
         TILE_SM="sm_90",
         TILE_OPT=3,
