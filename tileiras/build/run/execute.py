@@ -17,7 +17,7 @@ from tileiras import build, inputs, pipeline
 from tileiras.build import NOTES, overrides
 from tileiras.build.ledger.history import History, key_of, noted_inputs
 from tileiras.build.run.further_inputs import inputs_key, states_now, stored_inputs
-from tileiras.build.step import Outcome, Report, Standing, Step, lie_there, read_beside, report
+from tileiras.build.step import Outcome, Report, Staleness, Step, lie_there, read_beside, report
 from tileiras.build.store.fingerprint import CodeBase
 from tileiras.build.store.local import VERIFY, ArtifactStore, Record
 from tileiras.build.store.schema import OWN_INPUTS
@@ -327,7 +327,7 @@ class Session:
 
     # ---- existing artifacts ------------------------------------------------------------------------------------------
 
-    def standing(self, step: Step) -> Standing:
+    def staleness(self, step: Step) -> Staleness:
         """Whether the existing artifacts of a step are those that performing it would write.
 
         They are if the row of its last run has the step's key and the digests of their content, independent of their
@@ -336,28 +336,28 @@ class Session:
         entry = self.history.entry(step.stem, step.stage.name) if self.history is not None else None
         data = read_if_there(step.input) if entry is not None else None
         if entry is None or data is None or not set(step.wanted) <= entry.made.keys():
-            return Standing(None)
+            return Staleness(None)
         if entry.outcome == FAILED:  # errors are reported in every build
-            return Standing(None)
+            return Staleness(None)
         parts = self.parts(step, data, read_beside(step))
         if step.stage.reads_files:
             parts["inputs"] = inputs.states(states_now(step, noted_inputs(entry)))
         if parts != entry.parts:
-            return Standing(None)
+            return Staleness(None)
         whole = True
         for suffix in step.wanted:
             digest = digest_if_there(step.stem + suffix)
             if digest is not None and digest != entry.made[suffix]:
                 # An artifact of an earlier run, left by a killed build, does not count as damaged.
                 known = digest in entry.earlier.get(suffix, ())
-                return Standing(None, None if known else step.stem + suffix)
+                return Staleness(None, None if known else step.stem + suffix)
             whole &= digest is not None
         if not whole:
-            return Standing(None)
+            return Staleness(None)
         variant = self.variant(step.stage, step.options)
         if entry.variant != variant and self.history is not None:
             self.history.set_variant(entry, variant)
-        return Standing({suffix: entry.made[suffix] for suffix in step.wanted})
+        return Staleness({suffix: entry.made[suffix] for suffix in step.wanted})
 
     def may_be_kept(self, step: Step) -> bool:
         """Whether the artifacts of a step are valid provided that the files it reads are unchanged."""

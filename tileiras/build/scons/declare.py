@@ -13,7 +13,7 @@ import SCons.Script
 from tileiras import build, pipeline
 from tileiras.build import discover, plan, remark_files
 from tileiras.build.run.execute import Session
-from tileiras.build.scons import patches, staleness, tidying
+from tileiras.build.scons import patches, pruning, staleness
 from tileiras.build.scons.action import BUILDERS, declared_steps, display, is_done
 from tileiras.build.scons.patches import note_artifacts, note_source
 from tileiras.build.scons.places import from_top, overrides_folder, source_name, variant_folder
@@ -24,16 +24,16 @@ from tileiras.options import CompileOptions
 from tileiras.stages import units
 from tileiras.support.named_tuple import NamedTuple
 
-_tidyings: dict[Session, tidying.Tidying] = {}
+_prunings: dict[Session, pruning.Pruning] = {}
 
 
-def tidy(session: Session, listing: tidying.Listing) -> None:
+def prune(session: Session, listing: pruning.Listing) -> None:
     """Schedule removal of leftovers; not with --question, nor --interactive, which declares once and builds often."""
     if SCons.Script.GetOption("interactive") or SCons.Script.GetOption("question"):
         return
-    if session not in _tidyings:
-        _tidyings[session] = tidying.Tidying(session, is_done, display.note)
-    _tidyings[session].add(listing)
+    if session not in _prunings:
+        _prunings[session] = pruning.Pruning(session, is_done, display.note)
+    _prunings[session].add(listing)
 
 
 _environments: dict[int, Any] = {}
@@ -44,8 +44,8 @@ def asked_for(targets: Sequence[Any]) -> None:
     """Hook: called with the targets that SCons is about to build."""
     for env in _environments.values():
         patches.avoid_default_environment(env)
-    for tidied in _tidyings.values():
-        tidied.asked_for(targets)
+    for pruning_ in _prunings.values():
+        pruning_.asked_for(targets)
     sessions = dict.fromkeys(own.session for own in declared_steps.values())
     servers = [found for found in sessions if found.store.remote is not None]
     if not servers or builds_nothing():

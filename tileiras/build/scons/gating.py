@@ -22,7 +22,7 @@ from tileiras.build.ledger.manifest import FOLDER, FileState, Manifest, Row
 from tileiras.build.run.execute import Session
 from tileiras.build.scons import patches
 from tileiras.build.scons.variables import FULL, flag
-from tileiras.build.watch import tokens
+from tileiras.build.watch import lease
 from tileiras.inputs import UNSEEN, states
 from tileiras.options import CompileOptions
 from tileiras.support.named_tuple import NamedTuple
@@ -89,8 +89,8 @@ class Gate:
         self._firsts: dict[str, set[str]] = {}
         """First stage -> the signatures of the requested kernels."""
         self._digest = manifest.digest
-        self.token = tokens.read(manifest)
-        self.vouching: tokens.Vouching | None = None
+        self.lease = lease.read(manifest)
+        self.changes: lease.Changes | None = None
         self.changed: Set[str] | None = None
         """Files that may have changed since the manifest was compared with them; None for all."""
         self.listed = ""
@@ -129,26 +129,26 @@ class Gate:
             inputs = [kernel.path, *discover.imported_files(kernel.path)]
         return self.manifest.clean(kernel.key, self._signature(kernel), inputs, self.changed)
 
-    def vouch(self, answer: tokens.Vouching) -> list[str] | None:
+    def changed_since_lease(self, answer: lease.Changes) -> list[str] | None:
         """Apply an answer of the monitor; return the files that may have changed, None for all."""
-        self.vouching = answer
-        changed = answer.changed(self.token)
+        self.changes = answer
+        changed = answer.changed_since(self.lease)
         if changed is not None:
             self.changed = set(map(self.manifest.relative, changed))
         return changed
 
     def still_reads(self) -> bool:
-        """Whether the inputs that the modules of all kernels read match the token."""
-        reads = self.token.reads if self.token is not None else {}
+        """Whether the inputs that the modules of all kernels read match the lease."""
+        reads = self.lease.reads if self.lease is not None else {}
         try:
             return all(self.manifest.still_reads(source, rows) for source, rows in reads.items())
         except (ValueError, TypeError):
             return False
 
     def leave_listed(self) -> None:
-        """Take the list of the tree's kernels from the token."""
-        assert self.token is not None
-        self.is_listed, self.listed = False, self.token.listed
+        """Take the list of the tree's kernels from the lease."""
+        assert self.lease is not None
+        self.is_listed, self.listed = False, self.lease.listed
 
     def is_declared(self, kernel: Kernel) -> bool:
         """Whether to declare the stages of a clean kernel anyway: remarks are printed for declared stages only."""
@@ -192,8 +192,8 @@ class Gate:
             self.manifest.keep(self._keys)
             whole &= self.manifest.count == len(self._keys)
         self.manifest.save()
-        if self.vouching is not None:
-            self._vouch_for(self.vouching, whole)
+        if self.changes is not None:
+            self._renew_lease(self.changes, whole)
 
     def _became_row(self, item: _Declared) -> bool:
         """Set the row of a kernel if the run has brought it up to date; return whether it has a row."""
@@ -221,25 +221,25 @@ class Gate:
             return None
         return states(found)
 
-    def _vouch_for(self, vouching_: tokens.Vouching, whole: bool) -> None:
-        """Write a token for the monitor's answer: every row has been compared after it."""
-        answer = vouching_.answer
+    def _renew_lease(self, changes: lease.Changes, whole: bool) -> None:
+        """Write a lease for the monitor's answer: every row has been compared after it."""
+        answer = changes.answer
         if answer is None:
-            vouching_.ask()  # starts the monitor for the next build
+            changes.ask()  # starts the monitor for the next build
             return
         if not whole:
             return
         signatures = self._row_signatures()
         reads = self._all_reads() if "export" in signatures else {}
-        token = tokens.Token(answer.epoch, answer.number, signatures, self.listed if signatures else "", reads)
-        if token != self.token or self.manifest.digest != self._digest:
-            tokens.write(self.manifest, token)
+        token = lease.Lease(answer.epoch, answer.number, signatures, self.listed if signatures else "", reads)
+        if token != self.lease or self.manifest.digest != self._digest:
+            lease.write(self.manifest, token)
 
     def _all_reads(self) -> dict[str, list[list[str]]]:
         """Map each source to the inputs that its modules read."""
-        if self.is_listed or self.token is None:
+        if self.is_listed or self.lease is None:
             return {row.source: row.reads for row in self.manifest.rows() if row.reads}
-        found = dict(self.token.reads)
+        found = dict(self.lease.reads)
         for item in self._declared:
             reads = self._reads(item.kernel)
             found[self.manifest.relative(item.kernel.path)] = [[*pair] for pair in (reads or {}).items()]
@@ -248,8 +248,8 @@ class Gate:
     def _row_signatures(self) -> dict[str, str]:
         """Map each first stage to the signature common to all rows; empty if signatures differ or the manifest is not
         complete."""
-        if not self.is_listed and self.token is not None:
-            return self.token.signatures
+        if not self.is_listed and self.lease is not None:
+            return self.lease.signatures
         if not self.listed or any(len(found) > 1 for found in self._firsts.values()):
             return {}
         return {first: min(found) for first, found in sorted(self._firsts.items())}

@@ -68,7 +68,7 @@ class _Waves:
     def _step(self, step: Step, keys: dict[str, list[Step]]) -> Iterable[Step]:
         """Add the key to request for a step; return the next steps if its artifacts are already valid."""
         session = self._session
-        if step.input not in self._contents and session.standing(step).made is not None:
+        if step.input not in self._contents and session.staleness(step).made is not None:
             return self._followers.get(id(step), ())
         data = self._read(step.input)
         if data is None:

@@ -39,13 +39,13 @@ class Asked:
         own = self._own(targets)
         if own is None or own.settled:
             return False
-        standing = own.session.standing(own.step)
-        if standing.made is not None:
-            own.session.know(own.step, standing.made)
+        found = own.session.staleness(own.step)
+        if found.made is not None:
+            own.session.know(own.step, found.made)
             return False
-        if standing.damaged is not None and not SCons.Script.GetOption("question"):
+        if found.damaged is not None and not SCons.Script.GetOption("question"):
             self._display.silent = bool(SCons.Script.GetOption("silent"))
-            path = os.path.relpath(standing.damaged)
+            path = os.path.relpath(found.damaged)
             self._display.note(f"tileiras: {path} is not what its stage wrote: rebuilding it")
         return True
 

@@ -35,11 +35,11 @@ from tileiras.build.scons import (
     gating,
     patches,
     products,
+    pruning,
     reports,
-    tidying,
 )
 from tileiras.build.scons.action import BUILDERS, StageAction, asked, checked_options, construction_variable, step_of
-from tileiras.build.scons.declare import asked_for, declare, entries_of, tidy
+from tileiras.build.scons.declare import asked_for, declare, entries_of, prune
 from tileiras.build.scons.places import (
     absolute_path,
     build_folder,
@@ -91,10 +91,10 @@ def tile_kernel(
             _note(Single(path, source_name(node), values, product, build_folder(env), only))
             declared = declare(env, node, values, product, only)
             nodes += declared.products
-            listing = tidying.Listing(None, absolute_path(env, variant_folder(env, values)), values)
+            listing = pruning.Listing(None, absolute_path(env, variant_folder(env, values)), values)
             known = declared.entries if only is None else None
             listing.add(path, absolute_path(env, declared.stem), known, declared.products, declared.nodes)
-            tidy(session(env), listing)
+            prune(session(env), listing)
     _add_products(env, nodes)
     return nodes
 
@@ -234,16 +234,16 @@ def tile_watch(env: Any, name: str = "watch") -> list[Any]:
         try:
             # The command that restarts SCons, from the folder in which it was called.
             command = [sys.executable, *sys.orig_argv[1:]]
-            follower = None
+            consumers = None
             if _has_consumers(env):
                 rest = [word for word in command if word != name]
-                follower = build.watch.outputs.Follower(
+                consumers = build.watch.outputs.Consumers(
                     [*rest, "-Q"], SCons.Script.GetLaunchDir(), _write_line, lambda: turn(locks, _write_line)
                 )
             gating.abandon()
             for lock in locks.values():
                 lock.release()  # taken again for as long as something is built
-            watching = build.watch.loop.Watch(_watched, session(env), list(_scripts), jobs, follower=follower)
+            watching = build.watch.loop.Watch(_watched, session(env), list(_scripts), jobs, consumers=consumers)
             return build.watch.loop.forever(watching, SCons.Script.GetLaunchDir(), command)
         finally:
             signal.signal(signal.SIGINT, kept)

@@ -12,13 +12,13 @@ import SCons.Script
 from tileiras.build import discover, plan
 from tileiras.build.ledger import leftovers
 from tileiras.build.ledger.manifest import Row
-from tileiras.build.scons import gating, tidying
-from tileiras.build.scons.declare import declare, entries_of, tidy
+from tileiras.build.scons import gating, pruning
+from tileiras.build.scons.declare import declare, entries_of, prune
 from tileiras.build.scons.places import absolute_path, named_from_top, variant_folder
 from tileiras.build.scons.products import Products, Settled
 from tileiras.build.scons.sessions import session
 from tileiras.build.tuned import tuned
-from tileiras.build.watch import tokens
+from tileiras.build.watch import lease
 from tileiras.build.watch.monitor import client
 from tileiras.options import CompileOptions
 from tileiras.support import extras
@@ -72,7 +72,7 @@ class _Variant:
         self.options = options
         self.emit = emit
         self.folder = variant_folder(env, options)
-        self.listing = tidying.Listing(base.abspath, absolute_path(env, self.folder), options)
+        self.listing = pruning.Listing(base.abspath, absolute_path(env, self.folder), options)
         # With overrides all kernels are declared: manifests do not cover new, changed and deleted overrides.
         self.tree = gating.Tree(base.abspath, self.listing.variant_folder, emit, entries)
         self.gate = gating.Gate.of(env, session(env), self.tree) if not env["TILE_OVERRIDES"] else None
@@ -122,8 +122,8 @@ class TreeDeclaration:
         self._settle()
         whole = not self._left_out.python and not self._left_out.too_old
         for variant in self._variants:
-            tidy(session(self._env), variant.listing)
-            if variant.gate is not None and variant.gate.vouching is not None and whole:
+            prune(session(self._env), variant.listing)
+            if variant.gate is not None and variant.gate.changes is not None and whole:
                 variant.gate.listed = leftovers.listed(variant.listing.kernels)
         self._left_out.say()
 
@@ -133,9 +133,9 @@ class TreeDeclaration:
         """The files, relative to the top, that may have changed since the manifests were written; None if unknown."""
         history = session(self._env).history
         assert history is not None
-        vouched = tokens.Vouching(self._base.abspath, history.build, [gate.token for gate in gates])
+        changes = lease.Changes(self._base.abspath, history.build, [gate.lease for gate in gates])
         found: set[str] = set()
-        for changed in [gate.vouch(vouched) for gate in gates]:
+        for changed in [gate.changed_since_lease(changes) for gate in gates]:
             if changed is None:
                 return None
             found.update(changed)
@@ -165,8 +165,8 @@ class TreeDeclaration:
         """Whether the manifests have a row for each kernel with the requested options, and there are no leftovers."""
         found = leftovers.Leftovers(session(self._env))
         for variant, gate in zip(self._variants, gates, strict=True):
-            token = gate.token
-            if token is None or not token.signatures or token.listed != gates[0].token.listed:
+            token = gate.lease
+            if token is None or not token.signatures or token.listed != gates[0].lease.listed:
                 return False
             if gate.closed or variant.options["emit-remarks"] or not gate.manifest.is_whole():
                 return False
@@ -197,11 +197,11 @@ class TreeDeclaration:
                 source = places[place] = gates[0].manifest.absolute(row.source)
                 if name not in row.inputs:
                     continue
-                if not tokens.is_text(path):
+                if not lease.is_text(path):
                     return None
                 if self._entries is None and entries_of(source, row.source) != row.entries:
                     return None  # artifacts of deleted entries have to be removed
-            if not rows and tokens.is_of_tree(path, self._base.abspath):
+            if not rows and lease.is_of_tree(path, self._base.abspath):
                 return None
         return places
 

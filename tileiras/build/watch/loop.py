@@ -26,7 +26,7 @@ from tileiras.build.step import Report, Step
 from tileiras.build.store.fingerprint import tree_state
 from tileiras.build.watch.debounce import Events, settled
 from tileiras.build.watch.events import POLL, folders_in, observed, outermost
-from tileiras.build.watch.outputs import Follower
+from tileiras.build.watch.outputs import Consumers
 from tileiras.build.watch.targets import Single, Tree
 from tileiras.diagnostics import CompileError, counted
 from tileiras.inputs import UNSEEN, Input, kinds
@@ -66,9 +66,9 @@ class Watch:
         jobs: int = 1,
         out: Callable[[str], None] | None = None,
         error: Callable[[str], None] | None = None,
-        follower: Follower | None = None,
+        consumers: Consumers | None = None,
     ) -> None:
-        """`scripts` are files whose change invalidates the whole configuration: see Restart.  `follower` is triggered
+        """`scripts` are files whose change invalidates the whole configuration: see Restart.  `consumers` is triggered
         after each build of kernels."""
         self._watched = watched
         self._session = session
@@ -76,7 +76,7 @@ class Watch:
         self._jobs = jobs
         self._out = out or _writer(sys.stdout)
         self._error = error or _writer(sys.stderr)
-        self._follower = follower
+        self._consumers = consumers
         self._files: dict[str, tuple[tuple[int, int, int], str]] = {}
         self._imports: dict[str, tuple[str, list[str]]] = {}
         self._kernels: dict[tuple[str, str], tuple[Single, tuple[str, ...]]] = {}
@@ -270,8 +270,8 @@ class Watch:
             words = [f"{ran} stages run", f"{len(reports) - ran} from the store"]
             words += [f"{failed} kernels failed"] if failed else []
             self._out(f"{len(kernels)} kernels: {', '.join(words)}  {_milliseconds(time.perf_counter() - start)}")
-        if self._follower is not None and not failed:
-            self._follower.ask()
+        if self._consumers is not None and not failed:
+            self._consumers.ask()
         return not failed
 
     def _all(self, kernels: Sequence[Single]) -> Iterator[tuple[Single, Done]]:
@@ -302,12 +302,12 @@ class Watch:
             if step.input in broken:
                 broken.update(step.outputs)
                 continue
-            standing = self._session.standing(step)
-            if standing.made is not None:
+            found = self._session.staleness(step)
+            if found.made is not None:
                 cut = cut or step
                 continue
-            if standing.damaged is not None:
-                self._out(f"{os.path.relpath(standing.damaged)} is not what its stage wrote: rebuilding it")
+            if found.damaged is not None:
+                self._out(f"{os.path.relpath(found.damaged)} is not what its stage wrote: rebuilding it")
             cut = None
             # A single kernel is built sooner than a request reaches another process.
             made = perform_here(self._session, step) if jobs < 2 else dispatch.perform(self._session, step, jobs)
@@ -373,8 +373,8 @@ class Watch:
                         self._out(f"{_named(kernel)}: deleted" + (f"  {counted(count, 'artifact')}" if count else ""))
                     if changed:
                         self.build(changed, start)
-                    elif self._follower is not None:
-                        self._follower.ask()
+                    elif self._consumers is not None:
+                        self._consumers.ask()
 
     # ---- artifacts of deleted kernels --------------------------------------------------------------------------------
 
@@ -418,9 +418,9 @@ class Watch:
         return known[2] if known is not None and kernel.entries is None else None
 
     def close(self) -> None:
-        """Stop the follower."""
-        if self._follower is not None:
-            self._follower.close()
+        """Stop the consumers."""
+        if self._consumers is not None:
+            self._consumers.close()
 
     def _load(self) -> None:
         """Load the modules of the stages, so that the first save need not wait for them."""

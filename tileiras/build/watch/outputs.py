@@ -17,7 +17,7 @@ _LEFT_OUT = ("scons: `", "tileiras: ")
 """Prefixes of output lines that are dropped: the watch has already reported the stages."""
 
 
-class Follower:
+class Consumers:
     """Runs a command in a folder on request, one run at a time."""
 
     def __init__(
@@ -35,7 +35,7 @@ class Follower:
         self._asked = threading.Event()
         self._closed = False
         self._process: subprocess.Popen[str] | None = None
-        self._thread = threading.Thread(target=self._run, name="tileiras-follow", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="tileiras-consumers", daemon=True)
         self._thread.start()
 
     def ask(self) -> None:

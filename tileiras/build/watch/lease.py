@@ -1,11 +1,11 @@
 """Skips stat() of files that the file-system monitor reports unchanged.
 
-Each manifest has a token in a file beside it: a point in time of one monitor (`watch.monitor`), and the digest of
+Each manifest has a lease in a file beside it: a point in time of one monitor (`watch.monitor`), and the digest of
 the manifest that a build wrote or verified after that point.  While the same monitor runs, the files of exactly that
 manifest match its rows unless the monitor names them.  A build therefore queries the monitor before it checks any file,
-and writes the answer's point as the new token once it has compared all files that may have changed since the last one.
+and writes the answer's point as the new lease once it has compared all files that may have changed since the last one.
 
-The other fields of a token decide whether a tree must be listed: the signatures it was declared for, and its kernels.
+The other fields of a lease decide whether a tree must be listed: the signatures it was declared for, and its kernels.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tileiras.support.named_tuple import NamedTuple
 
 FORMAT = 2
 
-SUFFIX = ".token"
+SUFFIX = ".lease"
 
 SEEN = (*SUFFIXES, TUNED)
 """Suffixes of files in a folder of kernels whose content affects the build; of other files only the existence does."""
@@ -34,8 +34,8 @@ MARKS = ("SConstruct",)
 """Files that exclude their folder from the tree."""
 
 
-class Token(NamedTuple):
-    """The token of a manifest."""
+class Lease(NamedTuple):
+    """A manifest's rows match their files up to this point, without a look at them."""
 
     epoch: str
     number: int
@@ -47,20 +47,20 @@ class Token(NamedTuple):
     """Source -> the inputs that its modules read besides the tree, as in rows of the manifest."""
 
 
-def read(manifest: Manifest) -> Token | None:
-    """Read the token of a manifest; None if it belongs to other content of the manifest."""
+def read(manifest: Manifest) -> Lease | None:
+    """Read the lease of a manifest; None if it belongs to other content of the manifest."""
     found = read_json_object(manifest.path + SUFFIX)
     try:
         if found["format"] == FORMAT and manifest.digest and found["manifest"] == manifest.digest:
             signatures, reads = dict(found["signatures"]), dict(found["reads"])
-            return Token(found["epoch"], int(found["number"]), signatures, found["listed"], reads)
+            return Lease(found["epoch"], int(found["number"]), signatures, found["listed"], reads)
     except (KeyError, TypeError, ValueError):
         pass
     return None
 
 
-def write(manifest: Manifest, token: Token) -> None:
-    """Write the token of a manifest."""
+def write(manifest: Manifest, token: Lease) -> None:
+    """Write the lease of a manifest."""
     stored = {"format": FORMAT, "manifest": manifest.digest, **token._asdict()}
     try:
         write_atomically(manifest.path + SUFFIX, json.dumps(stored).encode(), checked=True)
@@ -68,10 +68,10 @@ def write(manifest: Manifest, token: Token) -> None:
         pass  # the next build checks every file
 
 
-class Vouching:
+class Changes:
     """The monitor's answer for one tree: its folder and the build directory, both absolute."""
 
-    def __init__(self, folder: str, build: str, tokens: Sequence[Token | None]) -> None:
+    def __init__(self, folder: str, build: str, tokens: Sequence[Lease | None]) -> None:
         since: dict[str, int] = {}
         for token in tokens:
             if token is not None:
@@ -86,8 +86,8 @@ class Vouching:
         notes = os.path.join(self._roots[1], NOTES)
         return client.ask(notes, [(self._roots[0], SEEN), (self._roots[1], ())], self._since)
 
-    def changed(self, token: Token | None) -> list[str] | None:
-        """Return the absolute paths of files that may have changed since a token was written; None for all."""
+    def changed_since(self, token: Lease | None) -> list[str] | None:
+        """Return the absolute paths of files that may have changed since a lease was written; None for all."""
         answer = self.answer
         if token is None or answer is None or answer.changed is None or token.epoch != answer.epoch:
             return None

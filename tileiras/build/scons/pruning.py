@@ -51,7 +51,7 @@ class Listing:
         return Evaluated(self.folder, self.variant_folder, self.options, self.kernels, stems)
 
 
-class Tidying:
+class Pruning:
     """The listings of one build directory in one run."""
 
     def __init__(self, session: Session, is_done: Callable[[Any], bool], note: Callable[[str], None]) -> None:
