@@ -42,7 +42,7 @@ def test_the_reference_compilers_cubin_is_run_and_joined_with_its_machine_code(n
 @pytest.mark.parametrize("target", ["sm_80", "sm_90"])
 @pytest.mark.parametrize("name", ["softmax", "vector_add", "layer_norm"])
 def test_the_reference_compilers_cubin_is_judged_by_its_ptx(name, target, tmp_path):
-    """No file lies beside it: the PTX and, on sm_90, what fills the tensor maps are in the cubin."""
+    """Without a file beside it: the cubin contains the PTX and, on sm_90, the host code that encodes tensor maps."""
     source = Path(f"examples/bytecode/{name}.tileirbc").read_bytes()
     image = tmp_path / "theirs.cubin"
     image.write_bytes(vendor_compile(source, target).cubin)
