@@ -107,6 +107,19 @@ def test_idiom_is_rare_in_tests(counted):
     assert {folder: rate for folder, rate in counted.items() if is_of_tests(folder) and rate > TESTS} == {}
 
 
+LONGEST_NAME = 60
+
+
+def names_of_tests() -> Iterator[str]:
+    for path in ROOT.glob("tests/**/*.py"):
+        for match in re.finditer(r"^ *def (test_\w+)", path.read_text(encoding="utf-8"), re.MULTILINE):
+            yield match[1]
+
+
+def test_names_of_tests_are_short():
+    assert [name for name in names_of_tests() if len(name) > LONGEST_NAME] == []
+
+
 @pytest.mark.parametrize("folder", CEILINGS)
 def test_idiom_does_not_spread(counted, folder):
     assert counted[folder] <= CEILINGS[folder], "see CONTRIBUTING.md, How we write"

@@ -136,7 +136,7 @@ def own_memory(number: int) -> int:
 
 
 @pytest.mark.skipif(RELEASE < (5, 14), reason="the system has no MADV_POPULATE_WRITE")
-def test_spares_are_ready_for_a_request_at_the_start_and_after_the_first_ones(own_service: Service, folder: Path):
+def test_spare_processes_are_ready_at_start_and_afterwards(own_service: Service, folder: Path):
     own_service.start()
     facts = own_service.facts()
     assert facts["pages"] > 1000, "the service does not know which pages requests meet"
