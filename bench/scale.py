@@ -2,7 +2,7 @@
 
     python -m bench.scale [SEED]
 
-A simulation from the figures of `bench.scale_record`; `docs/scale.md` has its assumptions and conclusions.  Each line
+A simulation from the figures of `bench.scale_record`; `docs/reports/scale.md` has its assumptions and conclusions.  Each line
 is one policy of builds, or one weather of the server, over the same day of edits.
 """
 

@@ -82,7 +82,7 @@ def rates() -> dict[str, float]:
     words: Counter[str] = Counter()
     hits: Counter[str] = Counter()
     sources = [path for name in ("tileiras", "tests", "bench", "examples") for path in ROOT.glob(f"{name}/**/*.py")]
-    for path in [*sources, *ROOT.glob("docs/*.md"), ROOT / "README.md"]:
+    for path in [*sources, *ROOT.glob("docs/*.md"), *ROOT.glob("docs/reports/*.md"), ROOT / "README.md"]:
         folder = folder_of(path)
         for passage in passages(path):
             words[folder] += len(passage.split())

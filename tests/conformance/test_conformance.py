@@ -39,7 +39,7 @@ def test_every_operation_is_in_the_table():
 
 
 def test_the_documented_bounds_are_those_that_are_asserted():
-    page = (Path(__file__).parents[2] / "docs" / "conformance.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "reports" / "conformance.md").read_text()
     documented = {}
     for line in page[page.index("| | f32 allowed") :].split("\n\n")[0].split("\n")[2:]:
         names, single, _, double, *_ = (cell.strip() for cell in line.split("|")[1:])
