@@ -188,7 +188,7 @@ def test_the_measure_of_cycles():
     assert cycles({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": {"a"}}) == {"b", "c"}
 
 
-def test_modules_import_each_other_in_a_circle_only_where_it_is_said_why():
+def test_import_cycles_are_documented():
     """Imports within functions count: they can hide a cycle of modules."""
     code = CodeBase()
     known = set(modules(code))

@@ -76,7 +76,7 @@ def differing(errors: str) -> list[str]:
     return re.findall(r"[(,] ?([a-z-]+) = ", errors)
 
 
-def test_watching_the_documented_pipeline_does_not_change_the_code(kernel, tmp_path, capsys):
+def test_instrumentation_does_not_change_the_code(kernel, tmp_path, capsys):
     """The documented default of `pipeline-strategy` would turn the pipelining of loads off."""
     assert compile(str(MATMUL)) == 0
     plain = (tmp_path / "out").read_bytes()
@@ -181,7 +181,7 @@ def test_the_version_names_the_build(capsys):
     assert capsys.readouterr().out.splitlines()[-1] == build
 
 
-def test_a_refused_operation_of_bytecode_is_named_when_nothing_says_its_line(tmp_path, capsys):
+def test_a_refused_bytecode_operation_is_named_without_a_line(tmp_path, capsys):
     from tileiras.bytecode import Version, write_module
     from tileiras.ir import UnknownLoc, parse_module
 

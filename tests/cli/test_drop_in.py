@@ -89,7 +89,7 @@ def folder(request, tmp_path_factory) -> Path:
     return folder
 
 
-def test_the_front_end_finds_the_newest_version_and_exports_cubins(folder):
+def test_the_front_end_finds_the_newest_version_and_exports(folder):
     assert (folder / "said").read_text().startswith("13.4\n")
     for gpu in ("sm_80", "sm_120"):
         assert (folder / gpu).read_bytes().startswith(b"\x7fELF")

@@ -37,7 +37,7 @@ def test_one_version_has_one_ceiling(version, ceiling, emit, gpu):
         assert tileiras.compile(pointers(most), gpu_name=gpu, emit=emit, ptx_version=version)
 
 
-def test_the_tile_launch_is_named_with_the_option_that_removes_it():
+def test_tile_launch_is_named_with_the_option_against_it():
     error = refused(pointers(1), ptx_version="8.6", tile_launch=True)
     assert error.code == 2
     said = error.render().splitlines()
