@@ -125,25 +125,58 @@ module {
 
 // -----
 
+// The kernel is operand 0 of cudaGetParameterBufferV2; cudaLaunchDeviceV2 takes the buffer and a stream.
 module {
+  llvm.func @cudaGetParameterBufferV2(!llvm.ptr, !llvm.struct<(i32, i32, i32)>, !llvm.struct<(i32, i32, i32)>, i32) -> !llvm.ptr
   llvm.func @cudaLaunchDeviceV2(!llvm.ptr, !llvm.ptr) -> i32
+  llvm.mlir.global internal @data(0 : i32) : i32
   llvm.func @helper() {
     llvm.return
   }
-  llvm.func @child() attributes {nvvm.kernel} {
+  llvm.func @child(%p: !llvm.ptr, %q: !llvm.ptr) attributes {nvvm.kernel} {
     llvm.return
   }
-  llvm.func @parent(%data: !llvm.ptr<1>) attributes {nvvm.kernel} {
+  llvm.func @parent(%data: !llvm.ptr<1>, %stream: !llvm.ptr) attributes {nvvm.kernel} {
     %global = llvm.addrspacecast %data : !llvm.ptr<1> to !llvm.ptr
+    %n = llvm.mlir.constant(4 : i32) : i32
+    %one = llvm.mlir.undef : !llvm.struct<(i32, i32, i32)>
     %helper = llvm.mlir.addressof @helper : !llvm.ptr
     // expected-error @below {{a function that is not __global__ cannot be launched}}
-    %0 = llvm.call @cudaLaunchDeviceV2(%helper, %global) : (!llvm.ptr, !llvm.ptr) -> i32
+    %0 = llvm.call @cudaGetParameterBufferV2(%helper, %one, %one, %n) : (!llvm.ptr, !llvm.struct<(i32, i32, i32)>, !llvm.struct<(i32, i32, i32)>, i32) -> !llvm.ptr
+    %variable = llvm.mlir.addressof @data : !llvm.ptr
+    // expected-error @below {{a function that is not __global__ cannot be launched}}
+    %1 = llvm.call @cudaGetParameterBufferV2(%variable, %one, %one, %n) : (!llvm.ptr, !llvm.struct<(i32, i32, i32)>, !llvm.struct<(i32, i32, i32)>, i32) -> !llvm.ptr
     %child = llvm.mlir.addressof @child : !llvm.ptr
-    %1 = llvm.call @cudaLaunchDeviceV2(%child, %global) : (!llvm.ptr, !llvm.ptr) -> i32
-    %n = llvm.mlir.constant(4 : i32) : i32
+    %buffer = llvm.call @cudaGetParameterBufferV2(%child, %one, %one, %n) : (!llvm.ptr, !llvm.struct<(i32, i32, i32)>, !llvm.struct<(i32, i32, i32)>, i32) -> !llvm.ptr
+    llvm.store %global, %buffer : !llvm.ptr, !llvm.ptr
+    %second = llvm.getelementptr %buffer[8] : (!llvm.ptr) -> !llvm.ptr, i8
     %local = llvm.alloca %n x i32 : (i32) -> !llvm.ptr
     // expected-warning @below {{A pointer to local memory or memory in 'addrspace(0)' has been used as a launch argument. Dereferencing this within the launch is undefined}}
-    %2 = llvm.call @cudaLaunchDeviceV2(%child, %local) : (!llvm.ptr, !llvm.ptr) -> i32
+    llvm.store %local, %second : !llvm.ptr, !llvm.ptr
+    %2 = llvm.call @cudaLaunchDeviceV2(%buffer, %stream) : (!llvm.ptr, !llvm.ptr) -> i32
+    llvm.return
+  }
+}
+
+// -----
+
+// Before the second version, the launch takes the kernel, and the buffer behind it.
+module {
+  llvm.func @cudaGetParameterBuffer(i64, i64) -> !llvm.ptr
+  llvm.func @cudaLaunchDevice(!llvm.ptr, !llvm.ptr, !llvm.struct<(i32, i32, i32)>, !llvm.struct<(i32, i32, i32)>, i32, !llvm.ptr) -> i32
+  llvm.func @helper() {
+    llvm.return
+  }
+  llvm.func @parent(%stream: !llvm.ptr) attributes {nvvm.kernel} {
+    %size = llvm.mlir.constant(8 : i64) : i64
+    %n = llvm.mlir.constant(4 : i32) : i32
+    %one = llvm.mlir.undef : !llvm.struct<(i32, i32, i32)>
+    %buffer = llvm.call @cudaGetParameterBuffer(%size, %size) : (i64, i64) -> !llvm.ptr
+    // expected-warning @below {{A pointer to local memory or memory in 'addrspace(0)' has been used as a launch argument. Dereferencing this within the launch is undefined}}
+    llvm.store %stream, %buffer : !llvm.ptr, !llvm.ptr
+    %helper = llvm.mlir.addressof @helper : !llvm.ptr
+    // expected-error @below {{a function that is not __global__ cannot be launched}}
+    %0 = llvm.call @cudaLaunchDevice(%helper, %buffer, %one, %one, %n, %stream) : (!llvm.ptr, !llvm.ptr, !llvm.struct<(i32, i32, i32)>, !llvm.struct<(i32, i32, i32)>, i32, !llvm.ptr) -> i32
     llvm.return
   }
 }

@@ -36,8 +36,12 @@ from tileiras.targets.launch import LAUNCH_ATTRIBUTES, MAX_NUMBER, LaunchValue, 
 from tileiras.targets.nvptx import LLVM_PTX_VERSIONS, triple_error
 from tileiras.targets.sm import MORE_PARAMETERS_PTX, parameter_bytes, parameter_overflow
 
-LAUNCH_FUNCTIONS = ("cudaLaunchDevice", "cudaLaunchDeviceV2")
-"""Functions with which a kernel launches another one; operands: the kernel, the buffer of its parameters."""
+LAUNCHED_BY = {"cudaGetParameterBufferV2": 0, "cudaLaunchDevice": 0, "cudaLaunchDevice_ptsz": 0}
+"""Functions of the device runtime that take the launched kernel -> its operand (cuda_device_runtime_api.h).
+`cudaLaunchDeviceV2` takes the buffer that `cudaGetParameterBufferV2` has made for the kernel, and a stream."""
+
+BUFFERS = ("cudaGetParameterBuffer", "cudaGetParameterBufferV2")
+"""Functions that return the memory to which the launching kernel writes the arguments of the launch."""
 
 PRINT_FUNCTION = "vprintf"
 """The driver's print function; the first operand is the format."""
@@ -73,7 +77,7 @@ class NVVMIRVerifier(Pass):
 
     def _verify(self, module: Operation, gpu: Target, engine: DiagnosticEngine) -> None:
         symbols = {op.sym_name.value: op for op in module.regions[0].operations if isinstance(op, _SYMBOLS)}
-        calls = any(name in symbols for name in (PRINT_FUNCTION, *LAUNCH_FUNCTIONS))
+        calls = any(name in symbols for name in (PRINT_FUNCTION, *LAUNCHED_BY, *BUFFERS))
         for function in symbols.values():
             if not isinstance(function, llvm.LLVMFuncOp) or function.is_declaration:
                 continue
@@ -152,13 +156,24 @@ def _check_call(op: llvm.CallOp, symbols: dict[str, Any], engine: DiagnosticEngi
     callee = op.callee.root
     if callee == PRINT_FUNCTION and op.operands:
         _check_format(_origin(op.operands[0]), symbols, op.location, engine)
-    elif callee in LAUNCH_FUNCTIONS and op.operands:
-        launched = symbols.get(_symbol(_origin(op.operands[0])))
-        if isinstance(launched, llvm.LLVMFuncOp) and not launched.is_kernel:
+    elif (position := LAUNCHED_BY.get(callee)) is not None and position < len(op.operands):
+        launched = symbols.get(_symbol(_origin(op.operands[position])))
+        if launched is not None and not (isinstance(launched, llvm.LLVMFuncOp) and launched.is_kernel):
             engine.error(op.location, "a function that is not __global__ cannot be launched")
-        for value in op.operands[1:]:
+    if callee in BUFFERS:
+        for store, value in _stored_arguments(op.results[0]) if op.results else ():
             if _is_local(value):
-                engine.warning(op.location, LOCAL_LAUNCH_ARGUMENT)
+                engine.warning(store.location, LOCAL_LAUNCH_ARGUMENT)
+
+
+def _stored_arguments(buffer: Value) -> Iterator[tuple[Operation, Value]]:
+    """The stores to a buffer of arguments, through casts and offsets, and their values."""
+    for user in buffer.users:
+        if isinstance(user, llvm.StoreOp):
+            if user.operands[1] is buffer:
+                yield user, user.operands[0]
+        elif isinstance(user, (llvm.AddrSpaceCastOp, llvm.GEPOp)):
+            yield from _stored_arguments(user.results[0])
 
 
 LOCAL_LAUNCH_ARGUMENT = (
