@@ -2,7 +2,8 @@
 
 // By value, the buffer itself is the parameter.
 module {
-  // expected-error @below {{Formal parameter space overflowed (40016 bytes required, max 32764 bytes allowed) in function buffer}}
+  // expected-error @below {{Formal parameter space overflowed (40016 bytes required, max 32760 bytes allowed) in function buffer}}
+  // expected-note @below {{the PTX version has a limit of 32764 bytes, which this kernel exceeds as well}}
   llvm.func @buffer(%n: i32, %data: !llvm.ptr {llvm.byval = !llvm.array<10002 x i32>}, %p: !llvm.ptr<3>) attributes {nvvm.kernel} {
     llvm.return
   }
@@ -12,7 +13,12 @@ module {
 
 // As many bytes as there may be; shared pointers have four.
 module {
-  llvm.func @fits(%data: !llvm.ptr {llvm.byval = !llvm.array<8190 x i32>}, %p: !llvm.ptr<3>) attributes {nvvm.kernel} {
+  llvm.func @fits(%data: !llvm.ptr {llvm.byval = !llvm.array<8189 x i32>}, %p: !llvm.ptr<3>) attributes {nvvm.kernel} {
+    llvm.return
+  }
+  // expected-error @below {{Formal parameter space overflowed (32764 bytes required, max 32760 bytes allowed) in function more}}
+  // expected-note @below {{the PTX version has a limit of 32764 bytes, which --parameter-ceiling=ptx admits}}
+  llvm.func @more(%data: !llvm.ptr {llvm.byval = !llvm.array<8190 x i32>}, %p: !llvm.ptr<3>) attributes {nvvm.kernel} {
     llvm.return
   }
   // Only entries have a parameter space of this size.
@@ -25,7 +31,8 @@ module {
 
 // A struct takes its members at their alignments.
 module {
-  // expected-error @below {{Formal parameter space overflowed (32776 bytes required, max 32764 bytes allowed) in function struct}}
+  // expected-error @below {{Formal parameter space overflowed (32776 bytes required, max 32760 bytes allowed) in function struct}}
+  // expected-note @below {{the PTX version has a limit of 32764 bytes, which this kernel exceeds as well}}
   llvm.func @struct(%data: !llvm.ptr {llvm.byval = !llvm.struct<(i8, i64, !llvm.array<4094 x f64>, i16)>}) attributes {nvvm.kernel} {
     llvm.return
   }

@@ -281,7 +281,9 @@ def build(options: TileIRPipelineOptions) -> list[Pass]:
         passes += tileiras.stages.llvm.passes(tileiras.pipeline.stage("llvm").select(values))
     if level >= 3:
         selected = tileiras.pipeline.stage("llvm").select(values)
-        passes += tileiras.stages.llvm.closing_passes(selected, options["use-nvgpucomp-libnvvm"])
+        passes += tileiras.stages.llvm.closing_passes(
+            selected, options["use-nvgpucomp-libnvvm"], ceiling="documented"
+        )
     return passes
 
 

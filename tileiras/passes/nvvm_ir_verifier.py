@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tileiras.analysis.function_pass import gpu_of
-from tileiras.diagnostics import CompileError, DiagnosticEngine, ExitCode, Locatable
+from tileiras.diagnostics import CompileError, Diagnostic, DiagnosticEngine, ExitCode, Locatable
 from tileiras.dialects import llvm
 from tileiras.dialects.gpu import GPUModuleOp
 from tileiras.dialects.llvm.layout import parameter_space_bytes
@@ -34,7 +34,13 @@ from tileiras.ir.pass_manager import PassContext
 from tileiras.targets import TARGETS, Target
 from tileiras.targets.launch import LAUNCH_ATTRIBUTES, MAX_NUMBER, LaunchValue, check_launch_attributes
 from tileiras.targets.nvptx import LLVM_PTX_VERSIONS, triple_error
-from tileiras.targets.sm import MORE_PARAMETERS_PTX, parameter_bytes, parameter_overflow
+from tileiras.targets.sm import (
+    CEILINGS,
+    MORE_PARAMETERS_PTX,
+    documented_parameter_bytes,
+    parameter_bytes,
+    parameter_overflow,
+)
 
 LAUNCHED_BY = {"cudaGetParameterBufferV2": 0, "cudaLaunchDevice": 0, "cudaLaunchDevice_ptsz": 0}
 """Functions of the device runtime that take the launched kernel -> its operand (cuda_device_runtime_api.h).
@@ -60,6 +66,8 @@ class NVVMIRVerifier(Pass):
     compute_capability: str = "sm_90"
     ptx_version: str = ""
     """Version of the PTX that will be written; empty for the version that the parameters need."""
+    parameter_ceiling: str = CEILINGS[0]
+    """The limit on the bytes of parameters: `documented`, or `ptx` for that of the PTX version."""
 
     def run(self, op: Operation, context: PassContext) -> None:
         for inner in op.regions[0].operations:
@@ -82,11 +90,23 @@ class NVVMIRVerifier(Pass):
             if not isinstance(function, llvm.LLVMFuncOp) or function.is_declaration:
                 continue
             if function.is_kernel:
-                _check_parameters(function, _ceiling(self.ptx_version), engine)
+                self._check_parameters(function, gpu, engine)
                 _check_launch_attributes(function, gpu.number, engine)
             for op in function.walk() if calls else ():
                 if isinstance(op, llvm.CallOp):
                     _check_call(op, symbols, engine)
+
+    def _check_parameters(self, function: llvm.LLVMFuncOp, gpu: Target, engine: DiagnosticEngine) -> None:
+        if self.parameter_ceiling not in CEILINGS:
+            message = f"'{self.parameter_ceiling}' value invalid for option 'parameter-ceiling' of pass '{self.name}'"
+            raise CompileError.at(None, f"{message}; expected {' or '.join(CEILINGS)}", ExitCode.CONFIGURATION)
+        attributes = map(function.argument_attributes, range(len(function.function_type.inputs)))
+        size = parameter_space_bytes(function.function_type.inputs, [a.get("llvm.byval") for a in attributes])
+        limits = _ceiling(self.ptx_version), documented_parameter_bytes(gpu.name)
+        found = parameter_overflow(size, limits[0], function.sym_name.value, limits[1], self.parameter_ceiling)
+        if found is not None:
+            notes = [Diagnostic.note(function.location, found[1])] if found[1] else []
+            engine.error(function.location, found[0], notes)
 
 
 _SYMBOLS = (llvm.LLVMFuncOp, llvm.GlobalOp)
@@ -115,13 +135,6 @@ def _ceiling(version: str) -> int:
         message = f"'{version}' value invalid for option 'ptx-version' of pass 'nvvm-ir-verifier'"
         raise CompileError.at(None, f"{message}; expected a version such as 8.7", ExitCode.CONFIGURATION)
     return parameter_bytes((int(major), int(minor)))
-
-
-def _check_parameters(function: llvm.LLVMFuncOp, limit: int, engine: DiagnosticEngine) -> None:
-    attributes = map(function.argument_attributes, range(len(function.function_type.inputs)))
-    size = parameter_space_bytes(function.function_type.inputs, [a.get("llvm.byval") for a in attributes])
-    if size > limit:
-        engine.error(function.location, parameter_overflow(size, limit, function.sym_name.value))
 
 
 def _check_launch_attributes(function: llvm.LLVMFuncOp, sm: int, engine: DiagnosticEngine) -> None:
