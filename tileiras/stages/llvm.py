@@ -41,14 +41,19 @@ def passes(options: StageOptions) -> list[Pass]:
     return found
 
 
-def closing_passes(options: StageOptions, nvgpucomp: bool = False, ptx_version: str = "") -> tuple[Pass, Pass]:
-    """The pass that attaches the target to a module of `llvm`, and its verifier for the requested PTX version."""
+def closing_passes(
+    options: StageOptions, nvgpucomp: bool = False, ptx_version: str = "", ceiling: str = ""
+) -> tuple[Pass, Pass]:
+    """The pass that attaches the target to a module of `llvm`, and its verifier for the requested PTX version and
+    ceiling of parameters, by default the option's."""
     gpu = options.gpu_name
     attach = ConvertTargetToNVVM(
         compute_capability=gpu, opt_level=options.opt_level, device_debug=options.device_debug,
         use_nvgpucomp_libnvvm=nvgpucomp,
     )  # fmt: skip
-    return attach, NVVMIRVerifier(compute_capability=gpu, ptx_version=ptx_version)
+    return attach, NVVMIRVerifier(
+        compute_capability=gpu, ptx_version=ptx_version, parameter_ceiling=ceiling or options.parameter_ceiling
+    )
 
 
 def run(source: Operation, options: StageOptions, context: StageContext) -> StageResult:
