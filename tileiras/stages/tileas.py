@@ -109,6 +109,7 @@ DECISIONS: tuple[Decision, ...] = (
     ),  # fmt: skip
     Decision("tileas-specialize-mma", "After commit groups exist; before remaining shared memory is distributed."),
     Decision("tileas-specialize-stores", "Its buffer precedes optional ones in shared memory."),
+    Decision("tileas-specialize-correction", "After one-warp agents: its warps precede theirs."),
     Decision("tileas-ping-pong", "After the store agent exists, which receives tiles from both compute agents."),
     Decision("tileas-spill-loop-carried", "Counts registers once the places of operands are final."),
     Decision(
