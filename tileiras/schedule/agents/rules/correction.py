@@ -27,8 +27,7 @@ from tileiras.dialects import scf
 from tileiras.dialects.nv_tileas.agents import AgentSwitchOp
 from tileiras.dialects.nv_tileas.pipes import CreatePipelineOp
 from tileiras.dialects.nv_tileas.tensor_memory import allocation_of
-from tileiras.ir import Block, Builder, Operation, Value
-from tileiras.layout.tensor_memory import SCALED_AT_ONCE
+from tileiras.ir import Block, Builder, IntegerAttr, Operation, Value, i32
 from tileiras.reasons import Reason
 from tileiras.schedule.agents.channels import Channel, HandOver, TilePipe
 from tileiras.schedule.agents.further import Further
@@ -40,8 +39,10 @@ from tileiras.targets.pipe_protocol import OPERAND_STORES
 
 from .dot import dot_shares
 
-REGISTERS = SCALED_AT_ONCE + 32
-"""Registers of a thread of the agent: of columns that it scales at a time, their factors and addresses."""
+AT_ONCE = 32
+"""Elements of a thread that the agent scales at a time."""
+REGISTERS = 2 * AT_ONCE
+"""Registers of a thread of the agent: of these elements, their factors and addresses; 64 to 88 in FlashAttention-4."""
 
 
 class CorrectionPlan(NamedTuple):
@@ -161,7 +162,7 @@ class _Corrections(Agent[Any]):
             else:
                 token = pipe.begin(builder, at, True)
                 for scale in self._fills[op]:
-                    builder.insert(scale.clone(program.values))
+                    builder.insert(scale.clone(program.values)).attributes["at_once"] = IntegerAttr(AT_ONCE, i32)
                 pipe.end(builder, token, at, True)
 
     # -- the agent that computes ---------------------------------------------------------------------------------------
