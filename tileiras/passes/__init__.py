@@ -87,6 +87,7 @@ PASSES: Mapping[str, Place] = {
     "tileas-slice-dots": Place("slicing.decisions", TILEAA_DOTS),
     "tileas-slicing": Place("slicing.decisions"),
     "tileas-smem-operands": Place("operands.smem", (*LOOPS, *DOTS)),
+    "tileas-specialize-correction": Place("schedule.agents.further", AGENTS),
     "tileas-specialize-mma": Place("schedule.agents.further", AGENTS),
     "tileas-specialize-stores": Place("schedule.agents.further", AGENTS),
     "tileas-spill-loop-carried": Place("registers.spill_loop_carried", SHORT_LOOPS),

@@ -130,6 +130,9 @@ DECISIONS: tuple[Decision, ...] = (
     ),  # fmt: skip
     Decision("tileas-specialize-stores", "Its buffer precedes optional ones in shared memory.", level=3, agents=True),
     Decision(
+        "tileas-specialize-correction", "After one-warp agents: its warps precede theirs.", level=3, agents=True,
+    ),  # fmt: skip
+    Decision(
         "tileas-ping-pong", "After the store agent exists, which receives tiles from both compute agents.",
         level=3, agents=True,
     ),  # fmt: skip
