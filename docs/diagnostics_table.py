@@ -394,6 +394,8 @@ LAYERS: dict[str, tuple[Row, ...]] = {
 HEADER = """\
 # Diagnostics
 
+For users who read or process messages, and for contributors who add one.
+
 A diagnostic is `FILE:LINE:COLUMN: error: MESSAGE`, the line and a caret, with notes after it; the command prints
 `loc("FILE":LINE:COLUMN): error: MESSAGE` for bytecode, as the vendor's does, with the column that the file has: cuTile
 Python counts from 0. Bytecode with debug information leads to the line of the user's Python; of other bytecode a note
@@ -472,6 +474,10 @@ changes that remove the obstacles.
 
 """
 
+NEXT = """\
+Next: [codes of remarks](reasons.md) for the reasons behind choices; [the command](command-line.md) for its options.
+"""
+
 
 def page() -> str:
     parts = [HEADER, "## Texts\n\n"]
@@ -488,7 +494,7 @@ def page() -> str:
             parts += [f"### {layer}\n\n", "| text | why not |\n|---|---|\n"]
             parts += [f"| {_code(row.text)} | {row.why_not} |\n" for row in given]
             parts.append("\n")
-    return "".join(parts).rstrip() + "\n"
+    return "".join([*parts, NEXT])
 
 
 def _code(text: str) -> str:

@@ -37,7 +37,7 @@ class Lowering(NamedTuple):
     code of the stage."""
     why: str
     asked_by: tuple[str, ...] = ()
-    """Options of which one enables the pass; empty for always."""
+    """Any of these options enables the pass; without any it always runs."""
     attaches: bool = False
     """Whether the pass belongs to the target's module: it is omitted for code that is in one already."""
 
@@ -46,7 +46,9 @@ DECISIONS: tuple[Lowering, ...] = (
     Lowering("tileir-insert-debug-scope", "while loops and branches have regions", ("lineinfo", "device-debug")),
     Lowering("tileir-verify-ops-analysis", "the last place where tiles and their layouts are visible"),
     Lowering("convert-tileas-to-llvm", "every thread's share of the tiles"),
-    Lowering("tileir-gpu-module-prepare", "the sizes of clusters, before the facts of nv_tileas are gone", attaches=True),
+    Lowering(
+        "tileir-gpu-module-prepare", "the sizes of clusters, before the facts of nv_tileas are gone", attaches=True,
+    ),  # fmt: skip
     Lowering("tileir-legalize-llvm-kernel", "while the marks of nv_tileas say which functions are kernels"),
     Lowering("tileir-finalize-llvm-kernel", "behind the last reader of these marks"),
     Lowering("convert-debuginfo-to-llvm", "values have their registers", ("device-debug",)),

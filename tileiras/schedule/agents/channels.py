@@ -84,8 +84,8 @@ class TilePipe(Channel):
 
 
 class HandOver(Channel):
-    """A pipe without buffers, by which threads of one agent pass a buffer in tensor memory to those of another: what
-    the former have loaded and stored there precedes the accesses of the latter."""
+    """A pipe without buffers, by which threads of one agent pass a buffer in tensor memory to those of another:
+    loads and stores of the former precede the accesses of the latter."""
 
     __slots__ = ()
 
