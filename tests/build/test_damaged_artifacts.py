@@ -6,7 +6,7 @@ import shutil
 import pytest
 from project import Project, axpy, module
 
-from tileiras.build.manifest import Manifest
+from tileiras.build.ledger.manifest import Manifest
 
 LINE = "is not what its stage wrote: rebuilding it"
 
@@ -154,10 +154,10 @@ env.AddPostAction("build/sm_90/O3/kernels/k/first.tileaa.mlir", spoil)
 
 
 def test_a_watch_repairs_what_it_builds_on(project, monkeypatch):
-    from tileiras.build.execute import Session
-    from tileiras.build.history import History
-    from tileiras.build.store import OFF, ArtifactStore
-    from tileiras.build.watch import Tree, Watch
+    from tileiras.build.ledger.history import History
+    from tileiras.build.run.execute import Session
+    from tileiras.build.store.local import OFF, ArtifactStore
+    from tileiras.build.watch.loop import Tree, Watch
     from tileiras.options import CompileOptions
 
     monkeypatch.chdir(project.folder)

@@ -5,7 +5,7 @@ import io
 import pytest
 from project import SCONSTRUCT, Project, axpy, module
 
-from tileiras.build.display import Display
+from tileiras.build.scons.display import Display
 from tileiras.build.step import Report, Step
 from tileiras.options import CompileOptions
 from tileiras.pipeline import stage
@@ -90,7 +90,7 @@ class Terminal(io.StringIO):
 
 def test_a_terminal_has_a_progress_line_below_what_was_said(monkeypatch):
     monkeypatch.setenv("NO_COLOR", "1")
-    monkeypatch.setattr("tileiras.build.display.EVERY", 0)
+    monkeypatch.setattr("tileiras.build.scons.display.EVERY", 0)
     done: set[str] = set()
     out = Terminal()
     display = Display(done.__contains__, out, out)

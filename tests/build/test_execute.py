@@ -4,9 +4,9 @@ import pytest
 import warning_stage
 
 from tileiras import pipeline
-from tileiras.build.execute import Session
+from tileiras.build.run.execute import Session
 from tileiras.build.step import Step, render
-from tileiras.build.store import ArtifactStore
+from tileiras.build.store.local import ArtifactStore
 from tileiras.options import CompileOptions
 
 SOURCE = "// the kernel\nentry\n  a constant here\n"

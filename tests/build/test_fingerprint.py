@@ -7,7 +7,7 @@ import pytest
 from project import CHECKOUT, Project, axpy, module
 
 from tileiras.build import discover
-from tileiras.build.fingerprint import MODULE_FRAME, CodeBase, stage_roots
+from tileiras.build.store.fingerprint import MODULE_FRAME, CodeBase, stage_roots
 from tileiras.pipeline import STAGES, stage
 from tileiras.stages.tileas import DECISIONS
 
@@ -19,9 +19,9 @@ BUILD = (
 
 PERFORM = """
 import sys
-from tileiras.build.execute import Session
+from tileiras.build.run.execute import Session
 from tileiras.build.step import Step
-from tileiras.build.store import OFF, ArtifactStore
+from tileiras.build.store.local import OFF, ArtifactStore
 from tileiras.options import CompileOptions
 from tileiras.pipeline import stage
 row = stage(sys.argv[1])
@@ -197,7 +197,7 @@ def test_known_fingerprints_hold_until_a_source_file_changes(tmp_path, monkeypat
 def test_versions_of_packages_are_those_of_their_metadata():
     from importlib import metadata
 
-    from tileiras.build import fingerprint
+    from tileiras.build.store import fingerprint
 
     for package in fingerprint.EXTERNAL:
         assert fingerprint._version(package) == metadata.version(package)

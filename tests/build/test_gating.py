@@ -8,7 +8,7 @@ import pytest
 from edits import Pair
 from project import Project, axpy, module
 
-from tileiras.build.manifest import Manifest
+from tileiras.build.ledger.manifest import Manifest
 
 
 @pytest.fixture

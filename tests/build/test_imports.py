@@ -1,6 +1,7 @@
 """Imports point one way: support, diagnostics, options <- ir <- dialects <- bytecode, analysis, targets, layout
 <- resources <- order, slicing, assignment, schedule, tile_blocks, operands, tensor_maps, registers, synchronization,
-lowering, codegen <- passes <- stages <- pipeline, driver <- api <- check <- cli, build, runtime, report <- server.
+lowering, codegen <- passes <- stages <- pipeline, driver <- api <- check <- cli, build, runtime, report, mlir
+<- processes.service.
 A function that names a file of a lazy package imports it.
 `sim.interpreter` imports ir, dialects and bytecode, `sim.emulator` nothing of the compiler, `sim.estimate` targets and
 codegen as well."""
@@ -12,7 +13,7 @@ import importlib
 import os
 from pathlib import Path
 
-from tileiras.build.fingerprint import CodeBase, named_files
+from tileiras.build.store.fingerprint import CodeBase, named_files
 
 LAYERS = [
     {
@@ -30,12 +31,11 @@ LAYERS = [
     },
     {"passes"},
     {"stages"},
-    {"fsmonitor"},
     {"driver", "pipeline"},
     {"api"},
     {"check"},
-    {"cli", "build", "runtime", "report"},
-    {"server"},
+    {"cli", "build", "runtime", "report", "mlir"},
+    {"processes.service"},
     {"__main__"},
 ]  # fmt: skip
 
@@ -59,7 +59,7 @@ def part_of(module: str) -> str:
     parts = module.split(".")[1:]
     if parts == ["stages"]:
         return "stages_interface"
-    if parts[:1] == ["sim"]:
+    if parts[:1] == ["sim"] or parts[:2] == ["processes", "service"]:
         return ".".join(parts[:2])
     return parts[0] if parts else ""
 

@@ -189,11 +189,11 @@ def test_what_a_killed_build_made_is_found(project):
 
 
 def test_a_watch_removes_them_as_well(project, monkeypatch):
-    from tileiras.build import watch as watch_module
-    from tileiras.build.execute import Session
-    from tileiras.build.history import History
-    from tileiras.build.store import OFF, ArtifactStore
-    from tileiras.build.watch import Restart, Tree, Watch
+    from tileiras.build.ledger.history import History
+    from tileiras.build.run.execute import Session
+    from tileiras.build.store.local import OFF, ArtifactStore
+    from tileiras.build.watch import loop as watch_module
+    from tileiras.build.watch.loop import Restart, Tree, Watch
     from tileiras.options import CompileOptions
 
     project.scons("emit=tileaa")

@@ -5,7 +5,7 @@ from delaying_server import DelayingServer
 from project import Project, axpy, module
 
 from tileiras.build import discover
-from tileiras.build.remote import Remote
+from tileiras.build.store.remote import Remote
 
 KERNELS = 12
 STAGES = 5

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from project import Project, axpy, module
 
-from tileiras.build.manifest import Manifest
-from tileiras.build.manifest_file import JOURNAL, SHARE, Line, ManifestFile
+from tileiras.build.ledger.manifest import Manifest
+from tileiras.build.ledger.manifest_file import JOURNAL, SHARE, Line, ManifestFile
 
 ROWS = 120
 

@@ -37,7 +37,7 @@ class Folder:
         programs.mkdir(exist_ok=True)
         for name in ("tileiras", "tileiras-embed"):
             script = programs / name
-            run = f"import sys; from tileiras.server import client; sys.exit(client.run('{name}'))"
+            run = f"import sys; from tileiras.processes.service import client; sys.exit(client.run('{name}'))"
             script.write_text(f'#!/bin/sh\nPYTHONPATH="{CHECKOUT}" exec "{sys.executable}" -c "{run}" "$@"\n')
             script.chmod(0o755)
         # Meson is installed beside the interpreter.
@@ -47,7 +47,8 @@ class Folder:
     def control(self, *words: str) -> str:
         """The output of `tileiras-server` for the service that commands of this folder use."""
         return self.run(
-            "/bin/sh", "-c", f'PYTHONPATH="{CHECKOUT}" exec "{sys.executable}" -m tileiras.server.command "$@"', "sh",
+            "/bin/sh", "-c",
+            f'PYTHONPATH="{CHECKOUT}" exec "{sys.executable}" -m tileiras.processes.service.command "$@"', "sh",
             *words,
         )  # fmt: skip
 

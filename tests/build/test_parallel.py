@@ -9,11 +9,11 @@ import time
 import pytest
 from project import CHECKOUT, Project, axpy, module
 
-from tileiras.build import worker
-from tileiras.build.execute import Session
+from tileiras.build.run import worker
+from tileiras.build.run.execute import Session
+from tileiras.build.run.worker import START_METHOD, Place, Pool, Request, WorkerDied, perform_chain
 from tileiras.build.step import Step
-from tileiras.build.store import OFF, READ_WRITE, SIZE_LIMIT, ArtifactStore
-from tileiras.build.worker import START_METHOD, Place, Pool, Request, WorkerDied, perform_chain
+from tileiras.build.store.local import OFF, READ_WRITE, SIZE_LIMIT, ArtifactStore
 from tileiras.options import CompileOptions
 from tileiras.pipeline import stages_between
 

@@ -8,7 +8,7 @@ from project import Project, axpy, module
 SCONSTRUCT = """\
 import os
 from tileiras.build import tool
-from tileiras.build.variables import construction_variables
+from tileiras.build.scons.variables import construction_variables
 env = Environment(tools=[tool], ENV=os.environ, **construction_variables(ARGUMENTS))
 kernels = env.TileTree("kernels")
 """

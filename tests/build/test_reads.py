@@ -14,11 +14,13 @@ from tests.kernels.reading import KERNEL, THINGS, World
 
 pytest.importorskip("cuda.tile", reason="cuTile Python is not installed")
 
-from tileiras.build import library, produce, remote  # noqa: E402
-from tileiras.build.execute import Session  # noqa: E402
-from tileiras.build.history import History  # noqa: E402
-from tileiras.build.store import OFF, ArtifactStore  # noqa: E402
-from tileiras.build.watch import Tree, Watch  # noqa: E402
+from tileiras.build import library  # noqa: E402
+from tileiras.build.ledger.history import History  # noqa: E402
+from tileiras.build.run import produce  # noqa: E402
+from tileiras.build.run.execute import Session  # noqa: E402
+from tileiras.build.store import remote  # noqa: E402
+from tileiras.build.store.local import OFF, ArtifactStore  # noqa: E402
+from tileiras.build.watch.loop import Tree, Watch  # noqa: E402
 from tileiras.options import CompileOptions  # noqa: E402
 from tileiras.stages.units import Source  # noqa: E402
 
@@ -114,7 +116,8 @@ def test_scons_runs_what_read_something_else(tmp_path, seed, service, edits):
                 edited = {name for name, things in reads.items() if thing in things}
         assert scons(world, "off", **environment) == set()
     finally:
-        subprocess.run([sys.executable, "-m", "tileiras.server.command", "stop"], check=False, capture_output=True,
+        subprocess.run([sys.executable, "-m", "tileiras.processes.service.command", "stop"], check=False,
+                       capture_output=True,
                        env={**os.environ, **environment})  # fmt: skip
 
 

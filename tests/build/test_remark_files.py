@@ -6,10 +6,10 @@ import os
 import pytest
 from project import CHECKOUT, Project, axpy, module
 
-from tileiras.build.execute import Session
-from tileiras.build.history import History
-from tileiras.build.store import OFF, ArtifactStore
-from tileiras.build.watch import Single, Watch
+from tileiras.build.ledger.history import History
+from tileiras.build.run.execute import Session
+from tileiras.build.store.local import OFF, ArtifactStore
+from tileiras.build.watch.loop import Single, Watch
 from tileiras.diagnostics import Diagnostic
 from tileiras.diagnostics.remarks import FORMAT, Remark, read_remarks, remarks_json
 from tileiras.ir import FileLineColLoc

@@ -17,9 +17,9 @@ from delaying_server import DelayingServer
 from project import CHECKOUT, Project, axpy, module
 
 from tests.processes import until
-from tileiras.build import remote
-from tileiras.build.remote import DAMAGED, INLINE, Remote, from_environment
-from tileiras.build.remote_messages import Damaged, action_result, output_file
+from tileiras.build.store import remote
+from tileiras.build.store.messages import Damaged, action_result, output_file
+from tileiras.build.store.remote import DAMAGED, INLINE, Remote, from_environment
 
 SERVER = shutil.which("nginx", path=os.environ["PATH"] + os.pathsep + "/usr/sbin")
 
@@ -265,7 +265,7 @@ def test_a_writer_replaces_what_is_damaged_on_the_server(server, tmp_path, kind,
     writing = {"TILEIRAS_REMOTE_CACHE": server.url, "TILEIRAS_REMOTE_MODE": "read-write"}
     first = project(tmp_path / "first", server)
     if kind == "cas":
-        first.write("sitecustomize.py", "import tileiras.build.remote as remote\nremote.INLINE = 0\n")
+        first.write("sitecustomize.py", "import tileiras.build.store.remote as remote\nremote.INLINE = 0\n")
         writing["PYTHONPATH"] = os.pathsep.join([first.folder, CHECKOUT])
     first.scons(**writing)
     whole = server.files(kind)
@@ -439,7 +439,7 @@ def test_other_processes_skip_an_absent_server_for_a_while(tmp_path, monkeypatch
         assert "ago" not in another().failure
 
 
-IMPATIENT = "import tileiras.build.remote as remote\nremote.READ_SECONDS = 1.0\n"
+IMPATIENT = "import tileiras.build.store.remote as remote\nremote.READ_SECONDS = 1.0\n"
 
 
 @pytest.mark.parametrize("jobs", [pytest.param("-j1", marks=pytest.mark.slow), "-j2"])

@@ -5,7 +5,7 @@ import json
 import pytest
 from project import Project, axpy, module
 
-from tileiras.build.variables import construction_variables
+from tileiras.build.scons.variables import construction_variables
 from tileiras.cli import tileiras_watch
 
 HEAD = """\

@@ -10,7 +10,7 @@ import time
 import pytest
 from project import CHECKOUT, SCONSTRUCT, Project, axpy, module
 
-from tileiras.build import lock
+from tileiras.build.ledger import lock
 
 WAITING = "tileiras: waiting for process"
 
@@ -145,7 +145,7 @@ def test_a_lock_is_that_of_the_directory_as_it_is_now(tmp_path):
     build = str(tmp_path / "build")
     code = (
         "import shutil, sys, time\n"
-        "from tileiras.build.lock import BuildLock\n"
+        "from tileiras.build.ledger.lock import BuildLock\n"
         f"held = BuildLock({build!r}, print)\nheld.acquire()\nprint('held', flush=True)\n"
         f"sys.stdin.readline()\nshutil.rmtree({build!r})\n"
     )
@@ -168,7 +168,7 @@ def test_a_lock_is_that_of_the_directory_as_it_is_now(tmp_path):
 def test_the_next_build_waits_for_workers_of_one_that_was_killed(tmp_path):
     build = str(tmp_path / "build")
     code = (
-        "import sys\nfrom tileiras.build.lock import working\n"
+        "import sys\nfrom tileiras.build.ledger.lock import working\n"
         f"with working({build!r}):\n    print('at work', flush=True)\n    sys.stdin.readline()\n"
     )
     worker = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)

@@ -8,9 +8,9 @@ import pytest
 from hostile_server import HostileServer
 from project import Project, axpy, module
 
-from tileiras.build import remote, signing
-from tileiras.build.remote import Remote, from_environment
-from tileiras.build.remote_messages import action_result, output_file
+from tileiras.build.store import remote, signing
+from tileiras.build.store.messages import action_result, output_file
+from tileiras.build.store.remote import Remote, from_environment
 
 pytest.importorskip("cryptography")
 

@@ -10,9 +10,9 @@ import pytest
 from mounts import mounted, needs_mounts
 from project import Project, axpy, module
 
-from tileiras.build import store as store_module
-from tileiras.build.maintenance import statistics
-from tileiras.build.store import ArtifactStore, Record
+from tileiras.build.store import local as store_module
+from tileiras.build.store.local import ArtifactStore, Record
+from tileiras.build.store.maintenance import statistics
 
 pytestmark = pytest.mark.slow
 

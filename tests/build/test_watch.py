@@ -15,13 +15,13 @@ import pytest
 from monitoring import facts
 from project import Project, axpy, module
 
-from tileiras.build import noticing
-from tileiras.build import watch as watch_module
-from tileiras.build.execute import Session
-from tileiras.build.history import History
-from tileiras.build.noticing import CLOSED, RENAMED, WRITING, Events, Seen, settled
-from tileiras.build.store import OFF, ArtifactStore
-from tileiras.build.watch import Restart, Single, Tree, Watch
+from tileiras.build.ledger.history import History
+from tileiras.build.run.execute import Session
+from tileiras.build.store.local import OFF, ArtifactStore
+from tileiras.build.watch import debounce
+from tileiras.build.watch import loop as watch_module
+from tileiras.build.watch.debounce import CLOSED, RENAMED, WRITING, Events, Seen, settled
+from tileiras.build.watch.loop import Restart, Single, Tree, Watch
 from tileiras.options import CompileOptions
 
 ALL = "read, tileaa, tileas, llvm, ptx"
@@ -372,8 +372,8 @@ def pause(seconds: float, *states: str, paths: Sequence[str] = ("k.mlir",)) -> f
 
 def test_a_rename_is_seen_at_once_and_a_write_when_it_is_quiet(monkeypatch):
     # Times far apart, so that no other work on the machine matters.
-    monkeypatch.setattr(noticing, "_QUIET_OF", {WRITING: 3.0, CLOSED: 1.0, RENAMED: 0.0})
-    monkeypatch.setattr(noticing, "QUIET", 3.0)
+    monkeypatch.setattr(debounce, "_QUIET_OF", {WRITING: 3.0, CLOSED: 1.0, RENAMED: 0.0})
+    monkeypatch.setattr(debounce, "QUIET", 3.0)
     assert pause(0, RENAMED) < 0.9 and pause(0, WRITING, CLOSED, RENAMED) < 0.9
     assert 0.9 < pause(0, WRITING, CLOSED) < 2.9
     assert pause(0, RENAMED, WRITING) > 2.9

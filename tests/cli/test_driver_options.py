@@ -173,7 +173,8 @@ def test_the_store_of_one_run_can_be_named(kernel, monkeypatch):
 
 def test_the_version_names_the_build(capsys):
     assert main(["--version"]) == 0
-    first, versions, *tools, build = capsys.readouterr().out.splitlines()
+    first, release, versions, *tools, build = capsys.readouterr().out.splitlines()
+    assert release == "Command line of Cuda compilation tools, release 13.5, V13.5.37"
     assert first == f"tileiras {tileiras.__version__}" and versions == "Tile IR bytecode 13.1 to 13.5"
     assert [line.split()[0] for line in tools] == ["ptxas", "libdevice", "nvdisasm"]
     assert re.fullmatch("Build [0-9a-f]{16}", build)

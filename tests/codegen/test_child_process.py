@@ -12,11 +12,12 @@ import pytest
 
 from tileiras import api
 from tileiras.cli import tileiras as command
-from tileiras.codegen import child_process, nvdisasm, toolkit
+from tileiras.codegen import nvdisasm, toolkit
 from tileiras.codegen import ptxas as assembler
 from tileiras.diagnostics import CompileError, DiagnosticEngine
 from tileiras.options import CompileOptions
 from tileiras.pipeline import stage
+from tileiras.processes import programs
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="the stand-ins are shell scripts")
 
@@ -76,12 +77,12 @@ def test_no_process_to_be_had(program, monkeypatch):
         # The limit does not hold for the superuser: the test replaces the answer of the system.
         import errno
 
-        from tileiras.codegen import child_process
+        from tileiras.processes import programs
 
         def refuse(*arguments, **named):
             raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
 
-        monkeypatch.setattr(child_process._Child, "__init__", refuse)
+        monkeypatch.setattr(programs._Child, "__init__", refuse)
         message, _ = failure(program("exit 0"))
     else:
         old = resource.getrlimit(resource.RLIMIT_NPROC)
@@ -263,8 +264,8 @@ WATCHED = """\
 import os, sys
 seen = []
 sys.addaudithook(lambda event, given: seen.append(str(given[0])) if event in ("open", "os.mkdir") else None)
-from tileiras.codegen import child_process
-with child_process.working_folder() as folder:
+from tileiras.processes import programs
+with programs.working_folder() as folder:
     print(folder)
     assert os.path.isdir(folder)
 assert not os.path.exists(folder)
@@ -292,4 +293,4 @@ def test_programs_use_large_memory_blocks_unless_overridden(program, monkeypatch
     else:
         monkeypatch.setenv("GLIBC_TUNABLES", own)
     message, _ = failure(program('echo "$GLIBC_TUNABLES"; exit 3'))
-    assert message.splitlines()[1] == (own or child_process.ALLOCATOR)
+    assert message.splitlines()[1] == (own or programs.ALLOCATOR)

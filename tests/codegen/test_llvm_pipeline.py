@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from tileiras.codegen import isolation, llvm_pipeline
+from tileiras.codegen import llvm_pipeline
 from tileiras.codegen.target_machine import processor
 from tileiras.diagnostics import CompileError
 from tileiras.targets.nvptx import MODULE_HEADER
@@ -173,7 +173,7 @@ def test_threads_compile_at_the_same_time():
 
     def work() -> None:
         results.append(llvm_pipeline.compile_to_ptx(STORE_ONE, processor("sm_80")).text)
-        helpers.append(isolation._local.helper._pid)
+        helpers.append(helper._local.helper._pid)
 
     threads = [threading.Thread(target=work) for _ in range(4)]
     for thread in threads:
@@ -217,14 +217,14 @@ def test_invalid_level_is_a_configuration_error():
 KILLED = """
 import os, signal, sys
 from tileiras import api
-from tileiras.codegen import isolation
+from tileiras.processes import helper
 if sys.argv[1] == "embedded":
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # as in a program that embeds Python
 def made():
     return api.compile(sys.argv[2], gpu_name="sm_90").data
 first = made()
-os.kill(isolation._local.helper._pid, signal.SIGKILL)
-os.waitid(os.P_PID, isolation._local.helper._pid, os.WEXITED | os.WNOWAIT)
+os.kill(helper._local.helper._pid, signal.SIGKILL)
+os.waitid(os.P_PID, helper._local.helper._pid, os.WEXITED | os.WNOWAIT)
 assert made() == first and signal.SIGPIPE not in signal.sigpending()
 """
 

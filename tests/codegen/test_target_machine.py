@@ -47,14 +47,14 @@ def test_suffix_and_number():
 
 
 def test_llvm_accepts_every_processor_from_its_lowest_version():
-    from tileiras.codegen import isolation
     from tileiras.codegen.target_machine import LLVM_PTX_VERSIONS, PROCESSORS
+    from tileiras.processes import helper
     from tileiras.targets.nvptx import MODULE_HEADER
 
     ir = MODULE_HEADER + "define ptx_kernel void @k() {\n  ret void\n}\n"
     for row in PROCESSORS.values():
         def emit(version, chip=row.chip):
-            (text, _), said = isolation.call(
+            (text, _), said = helper.call(
                 "compile", ir=ir, chip=chip, features=llvm_ptx_feature(version), opt_level=0, libraries=(), bitcode=()
             )
             assert "not a recognized processor" not in said
@@ -63,7 +63,7 @@ def test_llvm_accepts_every_processor_from_its_lowest_version():
         assert f".target {row.llvm_cpu}" in emit(row.ptx)
         below = [v for v in LLVM_PTX_VERSIONS if v < row.ptx]
         if row.chip == row.llvm_cpu and row.chip != "sm_75":
-            with pytest.raises(isolation.HelperDied, match="does not support target"):
+            with pytest.raises(helper.HelperDied, match="does not support target"):
                 emit(below[-1])
 
 

@@ -9,7 +9,7 @@ import sys
 import pytest
 from watched_tree import Watched, complete, root
 
-from tileiras.fsmonitor.monitor import Monitor, Root, Unwatchable
+from tileiras.build.watch.monitor.monitor import Monitor, Root, Unwatchable
 
 
 @pytest.fixture
@@ -181,7 +181,7 @@ def test_a_queue_that_overflows_ends_it(tree):
 
 
 def test_more_changes_than_are_remembered_are_all(tree, monkeypatch):
-    monkeypatch.setattr("tileiras.fsmonitor.monitor.MOST_CHANGES", 2)
+    monkeypatch.setattr("tileiras.build.watch.monitor.monitor.MOST_CHANGES", 2)
     for name in ("a.mlir", "b.mlir", "sub/c.mlir"):
         (tree / name).write_text("else")
     assert tree.changed() is None
@@ -217,7 +217,7 @@ import subprocess, sys
 sys.path[:0] = [{tests!r}, {checkout!r}]
 import pathlib
 from watched_tree import Watched
-from tileiras.fsmonitor.monitor import Monitor, Unwatchable
+from tileiras.build.watch.monitor.monitor import Monitor, Unwatchable
 tree = Watched(pathlib.Path({path!r}))
 subprocess.run(["mount", *{words!r}], check=True)
 print(tree.changed(), tree.monitor.lost)

@@ -13,7 +13,7 @@ import pytest
 from serving import CHECKOUT, Service
 
 from tests.processes import parent, processes, until
-from tileiras.server import messages, protocol
+from tileiras.processes.service import messages, protocol
 
 PTX = ("k.mlir", "--gpu-name=sm_90", "--emit=ptx", "-o", "k.ptx")
 
@@ -28,7 +28,7 @@ def works(service: Service, folder: Path) -> None:
 @pytest.fixture
 def name(own_service) -> str:
     """The name of the socket for commands of `own_service`."""
-    code = "from tileiras.server import protocol; print(protocol.name_of(protocol.identity()))"
+    code = "from tileiras.processes.service import protocol; print(protocol.name_of(protocol.identity()))"
     done = subprocess.run(
         [sys.executable, "-c", code], env=own_service.environment(), capture_output=True, text=True, check=True
     )
@@ -344,7 +344,7 @@ def test_a_service_that_is_busy_hears_later_that_it_is_edited(edited_tree, folde
 
 def test_a_start_waits_for_a_service_that_is_being_loaded(monkeypatch):
     """The process that `start` began then ends at once, and is waited for once."""
-    from tileiras.server import client, command
+    from tileiras.processes.service import client, command
 
     answers = iter([None] * 20 + [{}])
     monkeypatch.setattr(command, "ask", lambda kind: next(answers))

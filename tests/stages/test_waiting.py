@@ -3,9 +3,9 @@
 import pytest
 
 from tileiras import api
-from tileiras.codegen import isolation
 from tileiras.diagnostics import CompileError, ExitCode
 from tileiras.options import CompileOptions
+from tileiras.processes import helper
 from tileiras.stages import llvm
 
 KERNEL = """\
@@ -28,7 +28,7 @@ def test_findings_of_our_verifier_precede_those_of_llvm(monkeypatch, emit, forks
 
     monkeypatch.setattr(llvm, "verify", wrong)
     monkeypatch.setattr(llvm, "translate_module", lambda *_: "no LLVM IR")
-    monkeypatch.setattr(isolation, "available", lambda: forks)
+    monkeypatch.setattr(helper, "available", lambda: forks)
     with pytest.raises(CompileError, match="wrong"):
         api.compile_with(KERNEL, OPTIONS, emit)
 
@@ -52,9 +52,9 @@ def test_gc_pauses_for_a_compilation_but_not_in_llvm_s_process(monkeypatch):
     import gc
 
     seen = []
-    monkeypatch.setitem(isolation._functions(), "collects", gc.isenabled)
-    isolation.stop()
+    monkeypatch.setitem(helper._functions(), "collects", gc.isenabled)
+    helper.stop()
     api.compile_with(KERNEL, OPTIONS, "ptx", meanwhile=lambda: seen.append(gc.isenabled()))
     assert seen == [False] and gc.isenabled()
-    assert isolation.call("collects")[0] is True
-    isolation.stop()
+    assert helper.call("collects")[0] is True
+    helper.stop()

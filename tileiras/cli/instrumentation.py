@@ -27,10 +27,11 @@ FLAGS = {
 }
 
 WORDS = {
-    "mlir-print-ir-before": "Comma-separated passes; print the module before them",
-    "mlir-print-ir-after": "Comma-separated passes; print the module after them",
-    "mlir-pass-pipeline-crash-reproducer": "File for the input of a pass that fails",
+    "mlir-print-ir-before": ("passes", "Comma-separated passes; print the module before them"),
+    "mlir-print-ir-after": ("passes", "Comma-separated passes; print the module after them"),
+    "mlir-pass-pipeline-crash-reproducer": ("file", "File for the input of a pass that fails"),
 }
+"""Option -> the placeholder of its value, and its text."""
 
 SNAPSHOTS = {
     "frontend": {"after": frozenset({"convert-cudatile-to-tileaa"})},
