@@ -107,6 +107,34 @@ def test_idiom_is_rare_in_tests(counted):
     assert {folder: rate for folder, rate in counted.items() if is_of_tests(folder) and rate > TESTS} == {}
 
 
+PRINTED = ("cli/**/*.py", "options.py", "pipeline.py", "reasons/*.py", "report/**/*.py", "build/variables.py")
+"""Files of the package whose literals are texts for users: help, messages, reasons, labels of reports."""
+
+
+def texts(path: Path) -> Iterator[str]:
+    """Literals of three words and more, which no docstring is; values in f-strings are braces."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    nodes = list(ast.walk(tree))
+    others = {node.value for node in nodes if isinstance(node, ast.Expr)}
+    others |= {part for node in nodes if isinstance(node, ast.JoinedStr) for part in node.values}
+    for node in nodes:
+        if isinstance(node, ast.JoinedStr):
+            text = "".join(part.value if isinstance(part, ast.Constant) else "{}" for part in node.values)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in others:
+            text = node.value
+        else:
+            continue
+        if len(text.split()) >= 3:
+            yield unquoted(text)
+
+
+def test_printed_texts_have_no_idiom():
+    paths = [path for pattern in PRINTED for path in (ROOT / "tileiras").glob(pattern)]
+    found = [(path.name, text) for path in paths for text in texts(path)]
+    assert len(found) > 1000
+    assert [each for each in found if IDIOM.search(each[1])] == []
+
+
 LONGEST_NAME = 60
 
 

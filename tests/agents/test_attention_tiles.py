@@ -8,7 +8,7 @@ import random
 
 import pytest
 
-from tests.agents.linked_attention import GPU, ORDERS, agents, attention, two_loops
+from tests.agents.chained_attention import GPU, ORDERS, agents, attention, two_loops
 from tests.agents.running import SEEDS, SPECIALIZED, sites, survives
 from tests.kernels.attention_tiles import of_tiles
 from tests.kernels.reasons import stated

@@ -357,14 +357,14 @@ def test_an_intermediate_artifact_is_the_only_allowed_overlap(folder, capsys):
     (folder / "k.mlir").write_text(two)
     before = (folder / "k.ptx").read_bytes()
     assert run("tileiras k.mlir --gpu-name=sm_90 --emit=ptx --save-temps") == 1
-    assert "what --save-temps keeps of 'k' and the output are one file: k.ptx" in capsys.readouterr().err
+    assert "the files of --save-temps for 'k' and the output are one file: k.ptx" in capsys.readouterr().err
     assert (folder / "k.ptx").read_bytes() == before
     assert run("tileiras k.mlir --gpu-name=sm_90 --emit=ptx --save-temps -o k.tileas.mlir") == 1
-    assert "what --save-temps keeps of 'k' and the output are one file: k.tileas.mlir" in capsys.readouterr().err
+    assert "the files of --save-temps for 'k' and the output are one file: k.tileas.mlir" in capsys.readouterr().err
     (folder / "k.tileaa.mlir").unlink()
     (folder / "k.tileaa.mlir").symlink_to("k.mlir")
     assert run("tileiras k.mlir --gpu-name=sm_90 --emit=ptx --save-temps -o out") == 1
-    assert "the input and what --save-temps keeps of 'k' are one file: k.mlir" in capsys.readouterr().err
+    assert "the input and the files of --save-temps for 'k' are one file: k.mlir" in capsys.readouterr().err
     assert (folder / "k.mlir").read_text() == two
 
 

@@ -163,7 +163,7 @@ def test_the_format_follows_from_the_name(tmp_path, capsys):
     found = json.loads((tmp_path / "r.json").read_text())
     assert found["format"] == 1 and found["kernels"][0]["name"] == "saxpy"
     assert tileiras_report.main([source, "-o", str(tmp_path / "r.xyz")]) == 1
-    assert "say --format" in capsys.readouterr().err
+    assert "use --format" in capsys.readouterr().err
 
 
 def test_a_written_page_can_be_shown(tmp_path, capsys, monkeypatch):

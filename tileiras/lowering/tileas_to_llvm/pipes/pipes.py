@@ -250,7 +250,7 @@ def acquire(
         if pipe.op.num_ctas > 1:
             _wait_for_cluster(pipe, stage, _parity(iterator, lowering), together, lowering)
         if pipe.protocol.is_in_tensor_memory and not is_empty:
-            emit.insert(nvvm.Tcgen05FenceAfterOp())  # of the loads, or products, of those that have released it
+            emit.insert(nvvm.Tcgen05FenceAfterOp())  # of the loads, or dots, of those that have released it
         elif pipe.protocol.counts_bytes:
             pair = pipe.protocol.is_of_pair
             size = emit.integer(pipe.op.stage_bytes * (2 if pair else 1))

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.agents.linked_attention import GPU, ORDERS, agents, attention, rounds, two_loops, with_unknown_steps
+from tests.agents.chained_attention import GPU, ORDERS, agents, attention, rounds, two_loops, with_unknown_steps
 from tests.agents.running import SEEDS, SPECIALIZED, sites, survives
 from tests.kernels.dots import attention_like
 from tests.kernels.gradients import of_keys, of_queries, repeated
@@ -94,7 +94,7 @@ def test_the_rest_of_the_family(gpu, assemble):
 
 
 KEPT = {
-    "columns": (lambda: attention(4, 6), "linked.columns taken=160 most=128"),
+    "columns": (lambda: attention(4, 6), "chained.columns taken=160 most=128"),
 }
 
 
