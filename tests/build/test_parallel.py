@@ -9,11 +9,11 @@ import time
 import pytest
 from project import CHECKOUT, Project, axpy, module
 
-from tileiras.build import worker
-from tileiras.build.execute import Session
+from tileiras.build.run import worker
+from tileiras.build.run.execute import Session
+from tileiras.build.run.worker import START_METHOD, Place, Pool, Request, WorkerDied, perform_chain
 from tileiras.build.step import Step
-from tileiras.build.store import OFF, READ_WRITE, SIZE_LIMIT, ArtifactStore
-from tileiras.build.worker import START_METHOD, Place, Pool, Request, WorkerDied, perform_chain
+from tileiras.build.store.local import OFF, READ_WRITE, SIZE_LIMIT, ArtifactStore
 from tileiras.options import CompileOptions
 from tileiras.pipeline import stages_between
 
@@ -252,7 +252,7 @@ def test_a_kernel_whose_worker_was_killed_once_is_tried_again(tmp_path, pool, mo
     assert [report.code for report in reply.reports] == [0, 0, 0]
 
 
-def test_a_build_whose_workers_are_killed_reports_the_kernel_and_goes_on(tmp_path):
+def test_killed_workers_are_reported_and_the_build_continues(tmp_path):
     tree = project(tmp_path)
     tree.write("sitecustomize.py", (
         "import os, sys\n"

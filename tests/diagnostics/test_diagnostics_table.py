@@ -53,7 +53,7 @@ def test_it_is_said_with_its_exit_code(text, tmp_path, capsys, monkeypatch):
     assert code == ROWS[text].code, said
 
 
-def test_parameters_that_do_not_fit_are_said_before_the_compilation_fails(tmp_path, capsys, monkeypatch):
+def test_excess_parameters_are_reported_before_the_compilation(tmp_path, capsys, monkeypatch):
     """40016 bytes, on a GPU whose documented limit is 32760, and that of PTX 32764."""
     code, said = Run(tmp_path, capsys, monkeypatch).command(parameters(5002), gpu="sm_80")
     lines = said.splitlines()

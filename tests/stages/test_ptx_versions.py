@@ -59,7 +59,7 @@ def test_the_documented_ceiling_is_the_default_of_pipelines(gpu, number, tmp_pat
         assert refused(pointers(number), gpu, "llvm", parameter_ceiling="documented").code == 5
 
 
-def test_the_tile_launch_is_named_with_the_option_that_removes_it():
+def test_tile_launch_is_named_with_the_option_against_it():
     error = refused(pointers(1), ptx_version="8.6", tile_launch=True)
     assert error.code == 2
     said = error.render().splitlines()

@@ -24,7 +24,7 @@ ALIASES = {
 }  # fmt: skip
 
 SERVICE = ("auto", "off")
-"""Values of `--server` and TILEIRAS_SERVER; `tileiras.server.client` reads them before this program is loaded."""
+"""Values of `--server` and TILEIRAS_SERVER; `processes.service.client` reads them before this program is loaded."""
 
 _CATEGORIES = ("none", "all", *CATEGORIES)
 

@@ -133,7 +133,7 @@ def _run(inputs: Sequence[str], values: Mapping[str, Any], files: Sequence[str])
     _check_controls(options)
     if "cache" in values:
         os.environ["TILEIRAS_CACHE_DIR"] = values["cache"]
-    if not tileiras.codegen.isolation.llvm_is_loaded:
+    if not tileiras.processes.helper.llvm_is_loaded:
         # Before the compiler is loaded: loading LLVM takes as long as loading it and lowering a small kernel.
         pipeline.start_ahead(last)
     if report.remarks.any:

@@ -69,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _prepare(given.libdevice, given.json)
     if given.command == "keygen":
         return _keygen(given.file, given.comment, given.json)
-    directory = given.store or tileiras.build.store.directory_for(os.getcwd())
+    directory = given.store or tileiras.build.store.local.directory_for(os.getcwd())
     try:
         if given.command == "path":
             answer: dict[str, Any] = {"directory": directory}
@@ -77,7 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return 0
         if given.command == "why":
             return _why(given.kernel, given.build, given.json)
-        size = tileiras.build.store.parse_size(given.size) if given.command == "trim" and given.size else None
+        size = tileiras.build.store.local.parse_size(given.size) if given.command == "trim" and given.size else None
         return _maintain(given.command, directory, size, given.json)
     except ValueError as error:
         process.complain(f"error: {error}")
@@ -89,7 +89,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _maintain(command: str, directory: str, size: int | None, json: bool) -> int:
     if command == "stats":
-        answer = tileiras.build.maintenance.statistics(directory)
+        answer = tileiras.build.store.maintenance.statistics(directory)
         lines = [
             f"{directory}: {answer['entries']} entries, {_size(answer['bytes'])}"
             + (f" of at most {_size(answer['limit'])}" if answer["limit"] else "")
@@ -97,16 +97,18 @@ def _maintain(command: str, directory: str, size: int | None, json: bool) -> int
         for stage, row in answer["stages"].items():
             lines.append(f"  {stage:<8}{row['entries']:>8} entries{_size(row['bytes']):>12}")
     elif command == "verify":
-        answer = tileiras.build.maintenance.verify(directory)
+        answer = tileiras.build.store.maintenance.verify(directory)
         lines = [f"{answer['checked']} entries read, {len(answer['damaged'])} damaged and removed"]
         lines += [f"  {key}" for key in answer["damaged"]]
         if answer["repaired"]:
             lines.append(f"{answer['repaired']} left-overs of interrupted writes removed")
     elif command == "trim":
-        answer = tileiras.build.maintenance.trim(directory, tileiras.build.store.size_limit() if size is None else size)
+        answer = tileiras.build.store.maintenance.trim(
+            directory, tileiras.build.store.local.size_limit() if size is None else size
+        )
         lines = [f"{answer['removed']} entries removed, {_size(answer['bytes'])} left"]
     else:
-        answer = tileiras.build.maintenance.clear(directory)
+        answer = tileiras.build.store.maintenance.clear(directory)
         lines = [f"{answer['removed']} entries removed"]
     _print(answer, json, "\n".join(lines))
     return DAMAGE if answer.get("damaged") else 0
@@ -119,7 +121,7 @@ def _prepare(option: str | None, json: bool) -> int:
         process.complain(f"error: could not find libdevice.bc: {hint}")
         return USAGE
     try:
-        modules = tileiras.build.compiled_modules.compile_package()
+        modules = tileiras.build.scons.compiled_modules.compile_package()
         path = library.prepare()
     except OSError as error:
         process.complain(f"error: unable to write '{error.filename}': {error.strerror}")
@@ -133,7 +135,7 @@ def _prepare(option: str | None, json: bool) -> int:
 
 def _keygen(path: str, comment: str, json: bool) -> int:
     try:
-        line = tileiras.build.signing.make_key(path, " ".join(comment.split()))
+        line = tileiras.build.store.signing.make_key(path, " ".join(comment.split()))
     except OSError as error:
         process.complain(f"error: unable to write '{error.filename}': {error.strerror}")
         return USAGE
@@ -146,7 +148,7 @@ def _keygen(path: str, comment: str, json: bool) -> int:
 
 def _why(kernel: str, build: str, json: bool) -> int:
     """Print, per stage of a kernel, the parts of its key that differed when it last ran."""
-    history = tileiras.build.history.History(build)
+    history = tileiras.build.ledger.history.History(build)
     order = list(tileiras.pipeline.BY_NAME)
     wanted = kernel.replace(os.sep, "/").removeprefix("./")
     prefix = os.path.basename(os.path.abspath(build)) + "/"
@@ -165,7 +167,7 @@ def _why(kernel: str, build: str, json: bool) -> int:
         differences = history.differences(entry)
         rows.append({"artifact": entry.stem, "stage": entry.stage, "outcome": entry.outcome, "differs": differences})
         lines.append(f"{entry.stem}: {entry.stage} {entry.outcome}")
-        lines += [f"  {line}" for line in differences or [tileiras.build.history.SAME_KEY]]
+        lines += [f"  {line}" for line in differences or [tileiras.build.ledger.history.SAME_KEY]]
     _print(rows, json, "\n".join(lines))
     return 0
 

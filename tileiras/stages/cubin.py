@@ -20,7 +20,7 @@ from tileiras.stages import StageContext, StageOptions, StageResult
 from tileiras.targets.sm import target
 
 if TYPE_CHECKING:
-    from tileiras.codegen import child_process
+    from tileiras.processes import programs
 
 
 def run(source: bytes, options: StageOptions, context: StageContext) -> StageResult:
@@ -126,7 +126,7 @@ def _by_program(
     return assembled._replace(cubin=linked)
 
 
-def start(options: StageOptions) -> child_process.WaitingProgram | None:
+def start(options: StageOptions) -> programs.WaitingProgram | None:
     """Start the assembler early, so that it loads while LLVM works; None if it must not be started in advance.
 
     With full debug information, ptxas records in the cubin that it has read an options file; its behavior with the

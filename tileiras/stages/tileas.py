@@ -31,7 +31,7 @@ class Decision(NamedTuple):
     """A pass, the reason for its position, and options of the pass that are its own here."""
 
     name: str
-    """A name of the table `PASSES`.  Must be a literal: `build/fingerprint.py` reads it from the source to find the
+    """A name of the table `PASSES`.  Must be a literal: `build.store.fingerprint` reads it in the source to find the
     code of the stage."""
     why: str
     options: Mapping[str, str] = {}
@@ -129,6 +129,9 @@ DECISIONS: tuple[Decision, ...] = (
         level=3, agents=True,
     ),  # fmt: skip
     Decision("tileas-specialize-stores", "Its buffer precedes optional ones in shared memory.", level=3, agents=True),
+    Decision(
+        "tileas-specialize-correction", "After one-warp agents: its warps precede theirs.", level=3, agents=True,
+    ),  # fmt: skip
     Decision(
         "tileas-ping-pong", "After the store agent exists, which receives tiles from both compute agents.",
         level=3, agents=True,
