@@ -113,7 +113,7 @@ def no_memory(run):
         raise MemoryError
 
     run.monkeypatch.setattr(Program, "__init__", refuse)
-    code, _, messages = c_create(KERNEL.encode(), 90)
+    code, _, messages, _ = c_create(KERNEL.encode(), 90)
     return code, messages
 
 

@@ -19,7 +19,7 @@ from tileiras import cli
 from tileiras.cli import instrumentation, process
 from tileiras.cli.outputs import Outputs
 from tileiras.cli.process import UsageError, complain, read_input
-from tileiras.diagnostics import CompileError, Diagnostic, DiagnosticEngine, ExitCode, render, to_json
+from tileiras.diagnostics import CompileError, Diagnostic, DiagnosticEngine, ExitCode, Severity, render, to_json
 from tileiras.targets.sm import CEILINGS
 
 if TYPE_CHECKING:
@@ -302,6 +302,8 @@ def _run(options: Options) -> int:
             for failure in failures:
                 process.complain(failure.render({filename: text}))
         else:
+            if "remarks" not in options.flags:
+                diagnostics = [d for d in diagnostics if d.severity is not Severity.REMARK]
             if diagnostics and options.words.get("diagnostics") == "json":
                 print(to_json(diagnostics), file=sys.stderr, end="")
             elif diagnostics:
