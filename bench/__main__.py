@@ -12,6 +12,7 @@ PARTS = (
 LONG = (
     "large_tree", "scale", "llvm_memory", "interleaved", "paired", "code", "validation", "estimator",
     "service_kills", "build_kills", "issue_cycles", "assembled", "launches", "checks",
+    "levels",
 )  # fmt: skip
 """Parts that take many minutes and run only when they are named."""
 

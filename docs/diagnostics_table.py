@@ -436,11 +436,18 @@ at a time. `--mlir-print-stacktrace-on-diagnostic` adds a note that says where i
 `tileiras-opt` asks for the third before every pass that needs what it checks. Our schedules make no agents: for text
 that has some ([agents](agents.md)), the fourth is part of it as well.
 
-A kernel may have 4352 bytes of parameters below PTX 8.1 and 32764 from there on, on every target: what ptxas 13.5
-takes; with `--ptx-version` the number of that version is told. The documentation has 1024 for sm_50 to sm_75 and 32760
-or 32768 for newer ones; the CUDA programming guide promises 4096 and 32764. With 5002 pointers, 40016 bytes:
+A kernel may have 4352 bytes of parameters below PTX 8.1 and 32764 from there on, on every target: the limits of ptxas
+13.5 and of the vendor's tool, and with `--parameter-ceiling=ptx` those of the command, the library and builds.
+`--parameter-ceiling=documented`, the default of `tileiras-opt` and `tileir{...}`, has the documented limits: 1024 on
+sm_75, 32760 from sm_80 on. The message of a kernel above both has the documented one, and a note the other. With 5002
+pointers, 40016 bytes, on sm_75 and sm_80:
 
-    k.mlir:2:3: error: Formal parameter space overflowed (40016 bytes required, max 32764 bytes allowed) in function k
+    k.mlir:2:3: error: Formal parameter space overflowed (40016 bytes required, max 1024 bytes allowed) in function k
+    k.mlir:2:3: error: Formal parameter space overflowed (40016 bytes required, max 32760 bytes allowed) in function k
+
+each followed by
+
+    note: the PTX version has a limit of 32764 bytes, which this kernel exceeds as well
     error: failed to compile Tile IR program
 
 and exit code 5.

@@ -83,7 +83,7 @@ def test_verify_finds_rows_that_are_whole_and_unsound(project, capsys):
     assert ask(capsys, "verify")["checked"] == 4
 
 
-def test_keygen_writes_a_key_that_only_its_owner_reads_and_over_none(tmp_path, capsys):
+def test_keygen_writes_a_private_key_and_overwrites_none(tmp_path, capsys):
     pytest.importorskip("cryptography")
     path = tmp_path / "key"
     line = ask(capsys, "keygen", str(path), "--comment", "ci at\nteam")["line"]

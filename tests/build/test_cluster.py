@@ -89,7 +89,7 @@ def test_a_cluster_makes_what_one_process_makes(tmp_path, running, here):
 
 
 @pytest.mark.skipif(toolkit.find_program("ptxas") is None, reason="needs ptxas")
-def test_what_stages_are_given_besides_their_input_travels_with_it(tmp_path, running):
+def test_secondary_inputs_of_stages_travel_with_the_first(tmp_path, running):
     """The cubin stage reads NAME.json, which is built on the worker or is in the folder."""
     trees = []
     for name, words in (("here", []), ("there", [executor(running)])):

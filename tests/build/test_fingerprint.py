@@ -228,6 +228,6 @@ def test_every_decision_is_in_the_fingerprint_of_its_stage():
     assert {"tileiras.passes.tileaa_agent_verifier", "tileiras.schedule.agents.load_agent"} <= {*inside}
 
 
-def test_canonical_forms_are_in_the_fingerprint_of_the_stage_that_has_them():
+def test_canonical_forms_enter_the_fingerprint_of_their_stage():
     code, forms = CodeBase(), "tileiras.dialects.scf.canonicalization"
     assert [row.name for row in STAGES if forms in code.closure(stage_roots(row))[0]] == ["tileaa"]

@@ -89,7 +89,7 @@ def test_clean_finds_what_is_left_over(project):
     assert project.artifacts() == {}
 
 
-def test_another_target_or_level_or_set_of_options_removes_nothing(project):
+def test_another_target_level_or_option_set_removes_nothing(project):
     for arguments in ([], ["sm=sm_80"], ["opt=1"]):
         project.scons(*arguments)
     os.unlink(project.path("kernels/sub/b.mlir"))

@@ -277,7 +277,7 @@ def test_a_kernel_whose_worker_was_killed_once_is_tried_again(tmp_path, pool, mo
     assert [report.code for report in reply.reports] == [0, 0, 0]
 
 
-def test_a_build_whose_workers_are_killed_reports_the_kernel_and_goes_on(tmp_path):
+def test_killed_workers_are_reported_and_the_build_continues(tmp_path):
     tree = project(tmp_path)
     tree.write("sitecustomize.py", (
         "import os, sys\n"

@@ -148,7 +148,7 @@ def test_a_watch_runs_what_read_something_else(tmp_path, monkeypatch, exports):
 SEVERAL = pytest.mark.parametrize("edits", [2, pytest.param(len(THINGS), marks=pytest.mark.slow)])
 
 
-def test_a_watch_looks_at_files_that_a_module_reads_also_after_a_failure(tmp_path, monkeypatch, exports):
+def test_a_watch_checks_inputs_of_modules_after_a_failure(tmp_path, monkeypatch, exports):
     world = World(tmp_path / "world")
     (world.kernels / "k.py").write_text("import json, pathlib\nSUM = json.load(open(pathlib.Path(__file__).with_name("
                                         "'tiles.json')))['tile']\n" + KERNEL)  # fmt: skip
@@ -228,7 +228,7 @@ def clock(tmp_path):
     return made
 
 
-def test_what_cannot_be_compared_runs_in_every_build_and_is_told_once_in_each(clock):
+def test_incomparable_inputs_rerun_always_and_are_reported_once(clock):
     for _ in range(2):
         build = clock.scons("emit=bytecode")
         assert build.stages == ["export"]

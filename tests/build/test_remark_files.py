@@ -38,7 +38,7 @@ def place(entry: str, suffix: str, file: str = "k") -> str:
 
 
 @pytest.mark.parametrize("jobs", ["-j1", "-j2"])
-def test_an_up_to_date_build_tells_the_same_remarks_in_the_same_order(project, jobs):
+def test_an_up_to_date_build_repeats_remarks_in_order(project, jobs):
     ran = project.scons(*ASKED, jobs)
     assert "Load instruction selected" in ran.errors and len(ran.stages) == 14
     heads = [line for line in ran.errors.splitlines() if line.startswith("remarks on ")]

@@ -70,7 +70,7 @@ def until_there(path: str) -> None:
 
 
 @pytest.mark.slow
-def test_builds_that_are_killed_and_interleaved_leave_what_a_clean_build_makes():
+def test_killed_and_interleaved_builds_equal_a_clean_build():
     done = subprocess.run(
         [sys.executable, "-m", "bench", "interleaved", "10", "5"],
         cwd=CHECKOUT, capture_output=True, text=True, check=False,

@@ -276,7 +276,7 @@ TILEIRAS_EXPORT = {"k": (k, "f32[?]", "f32[?]")}
 
 
 @pytest.mark.slow
-def test_what_a_module_reads_is_asked_for_though_no_file_of_the_tree_changed(project):
+def test_inputs_of_modules_are_checked_though_no_file_changed(project):
     pytest.importorskip("cuda.tile", reason="cuTile Python is not installed")
     project.write("data.json", "1")
     project.write("kernels/k.py", READING)

@@ -76,7 +76,7 @@ def differing(errors: str) -> list[str]:
     return re.findall(r"[(,] ?([a-z-]+) = ", errors)
 
 
-def test_watching_the_documented_pipeline_does_not_change_the_code(kernel, tmp_path, capsys):
+def test_instrumentation_does_not_change_the_code(kernel, tmp_path, capsys):
     """The documented default of `pipeline-strategy` would turn the pipelining of loads off."""
     assert compile(str(MATMUL)) == 0
     plain = (tmp_path / "out").read_bytes()
@@ -173,7 +173,8 @@ def test_the_store_of_one_run_can_be_named(kernel, monkeypatch):
 
 def test_the_version_names_the_build(capsys):
     assert main(["--version"]) == 0
-    first, versions, *tools, build = capsys.readouterr().out.splitlines()
+    first, release, versions, *tools, build = capsys.readouterr().out.splitlines()
+    assert release == "Command line of Cuda compilation tools, release 13.5, V13.5.37"
     assert first == f"tileiras {tileiras.__version__}" and versions == "Tile IR bytecode 13.1 to 13.5"
     assert [line.split()[0] for line in tools] == ["ptxas", "libdevice", "nvdisasm"]
     assert re.fullmatch("Build [0-9a-f]{16}", build)
@@ -181,7 +182,7 @@ def test_the_version_names_the_build(capsys):
     assert capsys.readouterr().out.splitlines()[-1] == build
 
 
-def test_a_refused_operation_of_bytecode_is_named_when_nothing_says_its_line(tmp_path, capsys):
+def test_a_refused_bytecode_operation_is_named_without_a_line(tmp_path, capsys):
     from tileiras.bytecode import Version, write_module
     from tileiras.ir import UnknownLoc, parse_module
 

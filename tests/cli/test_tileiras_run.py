@@ -174,7 +174,7 @@ def test_an_entry_that_is_not_named_is_asked_for(two, tmp_path, capsys, backend)
 
 
 @pytest.mark.parametrize("backend", ["interpret", "emulate"])
-def test_arrays_of_cutile_python_are_suggested_where_arguments_are_missing(two, capsys, backend):
+def test_missing_arguments_suggest_arrays_of_cutile_python(two, capsys, backend):
     words = [two, "--backend", backend, "--entry", "first"]
     assert main([*words, "f32[8]=ones", "f32[4]=ones"]) == 1
     error, note = capsys.readouterr().err.splitlines()

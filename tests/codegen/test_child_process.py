@@ -47,7 +47,7 @@ def failure(path, **named):
     return diagnostic.message, [note.message for note in diagnostic.notes]
 
 
-def test_output_of_a_failure_is_passed_on_with_a_command_to_reproduce_it(program):
+def test_a_failure_prints_its_output_and_a_reproducer_command(program):
     message, notes = failure(program('echo "first $1"; echo "  second" >&2; exit 3'), options=["--maxrregcount=32"])
     assert message == "ptxas failed with exit status 3\nfirst -arch\n  second"
     assert notes == [
@@ -113,7 +113,7 @@ def test_a_core_dump_is_mentioned(program, tmp_path):
     assert message in ("ptxas ended with SIGSEGV (core dumped)", "ptxas ended with SIGSEGV")
 
 
-def test_a_program_that_takes_too_long_is_killed_with_what_it_started(program):
+def test_a_program_that_times_out_is_killed_with_its_children(program):
     started = time.monotonic()
     message, notes = failure(program("sleep 60 & sleep 60"), timeout=0.2)
     assert message == "Child timed out: ptxas after 0.2 s" and notes
@@ -274,7 +274,7 @@ print(*(path for path in seen if path.startswith(sys.argv[1])), sep="\\n")
 
 
 @pytest.mark.parametrize("variables", [("TMPDIR",), ("TEMP",), ("TMP",)])
-def test_a_folder_is_where_the_environment_says_and_nothing_is_tried_out_beside_it(tmp_path, variables):
+def test_folders_follow_the_environment_without_being_probed(tmp_path, variables):
     """A process killed during a trial would leave the file."""
     kept = {name: value for name, value in os.environ.items() if name not in ("TMPDIR", "TEMP", "TMP")}
     named = {"TMPDIR": str(tmp_path / "absent"), **{name: str(tmp_path) for name in variables}}
@@ -287,7 +287,7 @@ def test_a_folder_is_where_the_environment_says_and_nothing_is_tried_out_beside_
 
 
 @pytest.mark.parametrize("own", [None, "glibc.malloc.check=0"])
-def test_a_program_asks_for_memory_in_large_pieces_unless_the_user_says_how(program, monkeypatch, own):
+def test_programs_use_large_memory_blocks_unless_overridden(program, monkeypatch, own):
     if own is None:
         monkeypatch.delenv("GLIBC_TUNABLES", raising=False)
     else:

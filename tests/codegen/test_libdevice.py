@@ -62,7 +62,7 @@ def test_split_keeps_what_a_function_reaches_and_nothing_else(tmp_path):
     assert "!srcloc" not in entries["@__nv_a"][0]
 
 
-def test_square_root_reflection_is_answered_by_the_module_that_links():
+def test_square_root_reflection_is_answered_by_the_linker():
     import llvmlite.binding as llvm
 
     bitcode = llvm.parse_assembly(LIBRARY, context=llvm.create_context()).as_bitcode()

@@ -33,7 +33,7 @@ def compilations(modules, count):
         yield lambda: llvm_pipeline.compile_to_ptx(text, processor("sm_90"))
 
 
-def test_300_compilations_stay_within_5_mb_of_the_level_after_100(modules):
+def test_300_compilations_stay_within_5_mb_of_the_first_100(modules):
     found = llvm_memory.growth(compilations(modules, 300))
     assert found.above <= llvm_memory.BAR, found
     assert found.processes == -(-300 // helper.MAX_REQUESTS)

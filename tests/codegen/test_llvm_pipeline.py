@@ -66,7 +66,7 @@ def test_malformed_ir_is_a_diagnostic_with_the_place():
         )
 
 
-def test_the_line_that_tells_is_found_and_names_no_folder_of_this_machine():
+def test_the_decisive_line_is_found_and_has_no_local_folder():
     said = (
         "Can't create an unknown libcall!\n"
         "UNREACHABLE executed at /home/builder/work/llvm/lib/CodeGen/LegalizeDAG.cpp:2205!\n"
@@ -230,7 +230,7 @@ assert made() == first and signal.SIGPIPE not in signal.sigpending()
 
 
 @pytest.mark.parametrize("program", ["python", "embedded"])
-def test_a_helper_that_was_killed_between_two_kernels_is_replaced(program):
+def test_a_helper_killed_between_kernels_is_replaced(program):
     words = [sys.executable, "-c", KILLED, program, "examples/saxpy.mlir"]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")

@@ -74,7 +74,7 @@ def test_it_answers_as_one_that_is_started_with_its_arguments(waiting, text, opt
 
 
 @pytest.mark.parametrize("odd", ["a b", "#a", '"a"', "a\\", "", "$HOME", "ä", "a\nb"])
-def test_arguments_that_a_file_could_change_are_given_to_another_process(waiting, odd):
+def test_arguments_that_depend_on_files_go_to_another_process(waiting, odd):
     assert waiting.give(["-v", odd]) is None
     before = outcome(PTX, options=("--entry", odd))
     assert outcome(PTX, options=("--entry", odd), waiting=waiting) == before
@@ -188,7 +188,7 @@ time.sleep(600)
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-def test_nothing_is_left_where_the_compiler_is_killed_while_it_waits(number):
+def test_killing_the_waiting_compiler_leaves_nothing(number):
     words = [sys.executable, "-c", OWNER]
     owner = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     process, folder = owner.stdout.readline().split()

@@ -56,7 +56,7 @@ def test_what_takes_a_bounded_time_has_a_helper(functions, monkeypatch):
     assert said == "output\nerror" and value == 1 + helper.helper_pid()
 
 
-def test_nothing_is_done_here_once_what_comes_first_has_made_that_fatal(functions, monkeypatch):
+def test_work_stops_here_once_an_earlier_error_is_fatal(functions, monkeypatch):
     done = []
     monkeypatch.setattr(helper, "_may_die", lambda: not done)
     value, _ = helper.call("says", number=1, meanwhile=lambda: done.append(1))

@@ -81,7 +81,7 @@ def test_a_failure_has_the_severity_word_of_its_exit_code():
     assert ExitCode.SUCCESS.word == 0
 
 
-def test_handlers_are_asked_in_order_and_the_first_that_accepts_keeps_the_diagnostic():
+def test_the_first_handler_that_accepts_a_diagnostic_keeps_it():
     heard = []
     engine = DiagnosticEngine()
     engine.register_handler(lambda d: heard.append(("first", d.message)))
@@ -153,7 +153,7 @@ def test_threads_that_share_an_engine_lose_nothing(impatient):
     assert engine.has_errors and all(len(diagnostic.notes) == 1 for diagnostic in engine.diagnostics)
 
 
-def test_compilations_in_several_threads_have_their_own_diagnostics(impatient):
+def test_threads_have_their_own_diagnostics(impatient):
     text = "cuda_tile.module @m {\n  entry @k() {\n    %0 = addf %missing, %nNUMBER : tile<f32>\n    return\n  }\n}\n"
     told = {}
 
@@ -174,7 +174,7 @@ def test_compilations_in_several_threads_have_their_own_diagnostics(impatient):
         assert messages == ["use of undeclared SSA value name"] * 2 and files == [f"{number}.mlir"] * 2
 
 
-def test_an_in_flight_diagnostic_is_emitted_once_when_it_is_finished():
+def test_an_in_flight_diagnostic_is_emitted_once():
     engine = DiagnosticEngine()
     with engine.emit_error(None, "no layout") as building:
         building.append(" for a tile").attach_note(FileLineColLoc("k.mlir", 1, 1), "needed here")
@@ -187,7 +187,7 @@ def test_an_in_flight_diagnostic_is_emitted_once_when_it_is_finished():
     assert (found.message, [n.message for n in found.notes]) == ("no layout for a tile", ["needed here"])
 
 
-def test_a_trace_is_a_child_that_says_where_the_diagnostic_was_made():
+def test_a_trace_is_a_child_with_the_diagnostics_origin():
     engine = DiagnosticEngine()
     engine.trace = True
     (note,) = engine.error(None, "e").notes

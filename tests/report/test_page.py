@@ -217,7 +217,7 @@ def test_mistakes_are_told_with_their_code_and_leave_nothing(tmp_path, monkeypat
     assert not (tmp_path / "r.html").exists()
 
 
-def test_a_kernel_that_does_not_compile_is_reported_as_far_as_it_came(tmp_path, capsys, monkeypatch):
+def test_a_kernel_with_an_error_is_reported_up_to_its_stage(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "k.mlir").write_bytes((EXAMPLES / "saxpy.mlir").read_bytes())
     monkeypatch.setattr("tileiras.codegen.ptxas.find", _no_ptxas, raising=True)

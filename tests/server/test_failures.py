@@ -46,7 +46,7 @@ def clear(path: Path) -> None:
     shutil.rmtree(path, ignore_errors=True)
 
 
-def test_the_first_command_starts_the_service_and_idle_time_ends_it(own_service, folder):
+def test_the_first_command_starts_and_idle_time_ends_it(own_service, folder):
     works(own_service, folder)
     until(own_service.sockets, "no service was started")
     before = own_service.facts()["requests"]
@@ -342,7 +342,7 @@ def test_a_service_that_is_busy_hears_later_that_it_is_edited(edited_tree, folde
     until(is_settled, "the service goes on")
 
 
-def test_starting_waits_for_the_service_that_another_process_loads(monkeypatch):
+def test_a_start_waits_for_a_service_that_is_being_loaded(monkeypatch):
     """The process that `start` began then ends at once, and is waited for once."""
     from tileiras.processes.service import client, command
 

@@ -99,7 +99,7 @@ def test_each_command_has_its_umask_folder_and_variables(own_service, folder, tm
 
 
 @pytest.mark.slow
-def test_a_store_that_is_removed_between_two_commands_is_made_again(own_service, folder, tmp_path_factory):
+def test_a_store_removed_between_commands_is_created_again(own_service, folder, tmp_path_factory):
     own_service.start()
     store = tmp_path_factory.mktemp("stores") / "store"
     environment = {"TILEIRAS_CACHE_DIR": str(store)}

@@ -22,7 +22,7 @@ OPTIONS = CompileOptions({"gpu-name": "sm_90"})
 
 @pytest.mark.parametrize("forks", [True, False])
 @pytest.mark.parametrize("emit", ["llvm", "ptx", "cubin"])
-def test_what_the_verifier_finds_in_llvm_is_said_before_what_llvm_finds(monkeypatch, emit, forks):
+def test_findings_of_our_verifier_precede_those_of_llvm(monkeypatch, emit, forks):
     def wrong(module):
         raise CompileError.at(module.location, "wrong", ExitCode.COMPILE_FAILURE)
 
@@ -40,7 +40,7 @@ def test_what_is_to_be_done_while_waiting_is_done_once(emit):
     assert done == [emit]
 
 
-def test_artifacts_given_as_functions_are_made_when_they_are_taken():
+def test_artifacts_given_as_functions_are_built_on_demand():
     from tileiras.stages import StageResult
 
     made = []
@@ -48,7 +48,7 @@ def test_artifacts_given_as_functions_are_made_when_they_are_taken():
     assert made == [] and result.artifacts == {".a": b"1", ".b": b"2"} and made == [1]
 
 
-def test_collections_stop_for_a_compilation_and_never_in_llvm_s_process(monkeypatch):
+def test_gc_pauses_for_a_compilation_but_not_in_llvm_s_process(monkeypatch):
     import gc
 
     seen = []

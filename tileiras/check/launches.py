@@ -18,8 +18,11 @@ from .values import KINDS
 TRIPS = ((3, 0), (4, 1), (1, 0), (0, 1), (5, -1), (2, 0), (0, 0), (9, 1))
 """Sizes that a loop runs along, as tiles and further elements: one trip, none, several; around the depth of rings of
 two to four stages, and past it."""
-EDGES = ((1, 0), (1, 1), (1, -1), (2, 1), (0, 1), (2, 0), (1, 0), (0, 0))
-"""Sizes that the grid runs along: a tile, one element more, one less, several, a single element, nothing."""
+EDGES = ((1, 0), (1, 1), (1, -1), (2, 1), (0, 1), (2, 0), (0, 0), (1, 0))
+"""Sizes that the grid runs along: a tile, one element more, one less, several, a single element, nothing; and a tile
+for the longest loops, which a kernel that walks over its tiles would not reach without one."""
+ROWS = 2
+"""Rows of a table with numbers of their own, besides the first."""
 MOST_TRIPS = 17
 """The third use of each stage of a ring of eight."""
 SCALARS = (1, 3, 2, 5, 0, 7, 4, 1)
@@ -139,13 +142,26 @@ def _parts(group: int, size: int, tile: int) -> list[tuple[int, str, int]]:
     return [(group, "low", size % 16), (group, "high", (size - 1) % tile * 8 // tile)]
 
 
-def _plan(facts: Facts, number: int, all_zero: bool, trips: int = 0) -> Plan:
+def _plan(facts: Facts, number: int, is_last: bool, trips: int = 0) -> Plan:
+    numbers = _numbers(facts, number, is_last, trips)
+    # The longest takes its turn in the last launch only.
+    longest = (max(TRIPS[-1][0], trips), TRIPS[-1][1])
+    lengths = (longest, *TRIPS[:-1]) if is_last else (*TRIPS[number:-1], *TRIPS[:number])
+    later = [_numbers(facts, 1 + (number + row) % (len(TRIPS) - 2), False) for row in range(ROWS)]
+    columns = {position for table in facts.tables for position in table.columns.values()}
+    return Plan(
+        numbers, VALUES[number], PADDINGS[number], BLOCKS[number % len(BLOCKS)], number + 1, number == 5,
+        lengths=lengths, later=tuple({at: each[at] for at in columns} for each in later if columns),
+    )  # fmt: skip
+
+
+def _numbers(facts: Facts, number: int, is_last: bool, trips: int = 0) -> dict[int, int]:
     numbers: dict[int, int] = {}
     for order, group in enumerate(facts.groups):
         members = [facts.parameters[position] for position in group]
         # Groups take different cases in one launch, except for the first launch, where all have whole tiles, and the
-        # last, where all are empty.
-        turn = number if number == 0 or all_zero else 1 + (number - 1 + order * 3) % (len(TRIPS) - 2)
+        # last, which has the longest loops.
+        turn = number if number == 0 or is_last else 1 + (number - 1 + order * 3) % (len(TRIPS) - 2)
         size = _size(members, turn, trips)
         for position in group:
             numbers[position] = _within(facts.parameters[position], size)
@@ -154,13 +170,9 @@ def _plan(facts: Facts, number: int, all_zero: bool, trips: int = 0) -> Plan:
             numbers[parameter.position] = _within(parameter, _threshold(parameter, number))
         elif parameter.kind in ("scalar", "stride"):
             numbers.setdefault(parameter.position, _within(parameter, SCALARS[(number + parameter.position) % 8]))
-    # The longest takes its turn in the last launch only.
-    longest = (max(TRIPS[-1][0], trips), TRIPS[-1][1])
-    lengths = (longest, *TRIPS[:-1]) if all_zero else (*TRIPS[number:-1], *TRIPS[:number])
-    return Plan(
-        numbers, VALUES[number], PADDINGS[number], BLOCKS[number % len(BLOCKS)], number + 1, number == 5,
-        lengths=lengths,
-    )  # fmt: skip
+        elif parameter.kind == "address":
+            numbers[parameter.position] = 0
+    return numbers
 
 
 def _threshold(parameter: Parameter, number: int) -> int:

@@ -63,13 +63,13 @@ OWN = (
     Spec("diagnostics", ("text", "json"), "Form of what is said; JSON has one object a line"),
     Spec("sarif", str, "Write diagnostics and the requested remarks as SARIF 2.1.0 as well", "file"),
     Spec("save-temps", FLAG, "Write what every stage makes beside the output"),
-    Spec("pass-pipeline", str, "tileir{key=value ...}: options of the documented pipeline", "pipeline"),
+    Spec("pass-pipeline", str, "Options of the documented pipeline, as tileir{key=value ...}", "pipeline"),
     *(Spec(name, FLAG, doc) for name, doc in instrumentation.FLAGS.items()),
-    *(Spec(name, str, doc, "passes") for name, doc in instrumentation.WORDS.items()),
+    *(Spec(name, str, doc, placeholder) for name, (placeholder, doc) in instrumentation.WORDS.items()),
     Spec("cmakedir", STOP, "Print the folder of the CMake package, for -Dtileiras_DIR=, and exit"),
     Spec("pkgconfigdir", STOP, "Print the folder of tileiras.pc, for PKG_CONFIG_PATH, and exit"),
     Spec("write-if-changed", FLAG, "Leave an output alone, with its times, that has the same bytes already"),
-    Spec("print-pipeline", STOP, "Print the stages, what they make and what they read, and exit"),
+    Spec("print-pipeline", FLAG, "Print the stages, and the passes that run at this level, and exit"),
 )
 """Options of our driver that are not options of the compiler."""
 
@@ -95,7 +95,7 @@ GROUPS: dict[str, str] = {
     "Input and output": "output-file emit entry depfile write-if-changed save-temps cache server bytecode-version",
     "Target": "gpu-name opt-level ptx-version legalize-types tile-launch host-arch host-os",
     "Code": (
-        "num-warps num-ctas pipeline-strategy unspecialized-pipeline-num-stages v2-opt-level max-constraint-iterations"
+        "num-warps num-ctas parameter-ceiling pipeline-strategy unspecialized-pipeline-num-stages v2-opt-level max-constraint-iterations"
         " rrt-size-threshold tensor-maps deterministic ftz approx pass-pipeline"
     ),
     "Debugging of kernels": "lineinfo device-debug sanitize enable-random-delay",

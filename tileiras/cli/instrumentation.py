@@ -27,10 +27,11 @@ FLAGS = {
 }
 
 WORDS = {
-    "mlir-print-ir-before": "Passes, with commas, before which the module is printed",
-    "mlir-print-ir-after": "Passes, with commas, after which the module is printed",
-    "mlir-pass-pipeline-crash-reproducer": "File for what a pass that fails was given",
+    "mlir-print-ir-before": ("passes", "Passes, with commas, before which the module is printed"),
+    "mlir-print-ir-after": ("passes", "Passes, with commas, after which the module is printed"),
+    "mlir-pass-pipeline-crash-reproducer": ("file", "File for the input of a pass that fails"),
 }
+"""Option -> the placeholder of its value, and its text."""
 
 SNAPSHOTS = {
     "frontend": {"after": frozenset({"convert-cudatile-to-tileaa"})},

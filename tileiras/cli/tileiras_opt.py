@@ -20,6 +20,7 @@ from tileiras.cli import instrumentation, process
 from tileiras.cli.outputs import Outputs
 from tileiras.cli.process import UsageError, complain, read_input
 from tileiras.diagnostics import CompileError, Diagnostic, DiagnosticEngine, ExitCode, render, to_json
+from tileiras.targets.sm import CEILINGS
 
 if TYPE_CHECKING:
     from tileiras.cli.manual import Manual
@@ -61,6 +62,7 @@ _TABLE: dict[str, tuple[str, str]] = {
     "mlir-timing": ("", "print the time of every pass to standard error"),
     "mlir-print-stacktrace-on-diagnostic": ("", "say in a note where in the compiler a diagnostic was made"),
     "opt-bisect-limit": ("N", "leave out the passes that can be left out behind the first N; say which run"),
+    "parameter-ceiling": ("LIMIT", "of nvvm-ir-verifier: documented, the default, or ptx, that of the PTX version"),
     "diagnostics": ("FORMAT", "text, the default, or json: one object a line"),
     "remarks": ("", "say what passes chose, and why"),
     "list-passes": ("", "list the passes and stop"),
@@ -127,6 +129,8 @@ def parse_arguments(argv: list[str]) -> Options:
                 raise UsageError(f"--{name} requires a value, as in --{name}=VALUE")
             if name == "diagnostics" and value not in ("text", "json"):
                 raise UsageError(f"--diagnostics takes text or json, got '{value}'")
+            if name == "parameter-ceiling" and value not in CEILINGS:
+                raise UsageError(f"--{name} takes {' or '.join(CEILINGS)}, got '{value}'")
             if name == "opt-bisect-limit":
                 tileiras.options.parse_value(tileiras.options.lookup(name), value)
             options.words[name] = value
@@ -139,6 +143,10 @@ def parse_arguments(argv: list[str]) -> Options:
             options.passes += tileiras.ir.pass_manager.parse_pipeline(
                 text, tileiras.passes.lookup_pass, known, "<pass-pipeline>" if whole else ""
             )
+    if "parameter-ceiling" in options.words:
+        for item in options.passes:
+            if item.name == "nvvm-ir-verifier":
+                item.parameter_ceiling = options.words["parameter-ceiling"]
     return options
 
 

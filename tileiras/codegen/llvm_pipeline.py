@@ -37,7 +37,7 @@ CODE_GENERATION_LEVEL = 2
 the time of code generation, for as many machine instructions or more in all kernels of `examples/`."""
 
 OPTIMIZATION_LEVEL = 1
-"""Levels 2 and 3 simplify a function twice as often, for as many machine instructions (docs/costs.md)."""
+"""Levels 2 and 3 simplify a function twice as often, for as many machine instructions (docs/reports/costs.md)."""
 
 
 class Ptx(NamedTuple):

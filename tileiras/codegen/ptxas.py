@@ -124,7 +124,7 @@ def tool_identity(options: StageOptions) -> str:
     more = ""
     if options.apply_controls is not None:
         more = f" controls-{file_identity(options.apply_controls)}"
-    more += host_identity(options)
+    more += host_identity(options) + codegen.device_runtime.identity()
     try:
         return f"ptxas-{version(find(options.ptxas), options.child_timeout or None)}{more}"
     except CompileError:

@@ -15,7 +15,7 @@ ignored silently.  An option without a consumer in this compiler causes a warnin
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import tileiras
@@ -136,8 +136,8 @@ ROWS: tuple[Row, ...] = (
         "tileas-smem-operands", "tileas-generate-schedule", "tileas-materialize-schedule",
         "tileas-resolve-agent-boundary", "tileas-unspecialized-pipeline", "tileas-spill-loop-carried", "cse",
         "tileas-roll-mma-dot", "tileas-legalize-fma-dot", "lower-tma-load-store-to-async",
-        "tileas-materialize-async", "tileas-specialize-mma", "tileas-specialize-stores", "tileas-ping-pong",
-        "tileas-rematerialize", "tileas-order-warpgroups"),
+        "tileas-materialize-async", "tileas-specialize-mma", "tileas-specialize-stores",
+        "tileas-specialize-correction", "tileas-ping-pong", "tileas-rematerialize", "tileas-order-warpgroups"),
         "on nv_tileas, from level 2 on"),
     Row(3, "test-convert-to-llvm", (), "a test pass"),
     Row(3, "tileir-legalize-llvm-kernel", (), "convert-tileas-to-llvm makes entries with their final parameters"),
@@ -281,7 +281,9 @@ def build(options: TileIRPipelineOptions) -> list[Pass]:
         passes += tileiras.stages.llvm.passes(tileiras.pipeline.stage("llvm").select(values))
     if level >= 3:
         selected = tileiras.pipeline.stage("llvm").select(values)
-        passes += tileiras.stages.llvm.closing_passes(selected, options["use-nvgpucomp-libnvvm"])
+        passes += tileiras.stages.llvm.closing_passes(
+            selected, options["use-nvgpucomp-libnvvm"], ceiling="documented"
+        )
     return passes
 
 
@@ -316,15 +318,17 @@ OURS_WIDTH = 66
 """Width of the column of this compiler's passes, in characters; their names are wrapped."""
 
 
-def describe(level: int = 3) -> str:
-    """The documented pass list up to a level and this compiler's passes, as `--print-pipeline` prints them."""
+def describe(level: int = 3, runs: Collection[str] | None = None) -> str:
+    """The documented pass list up to a level and this compiler's passes, as `--print-pipeline` prints them; with
+    `runs`, only passes of these names."""
     import textwrap
 
     rows = [row for row in ROWS if row.level <= level]
     left = max(len(row.documented) for row in rows)
-    lines = ["tileir: the documented passes, ours, and what there is to say", ""]
+    lines = [f"tileir{{opt-level={level}}}: the documented passes, ours, and remarks", ""]
     for row in rows:
-        ours = textwrap.wrap(", ".join(row.ours) or "-", OURS_WIDTH, break_on_hyphens=False)
+        names = [name for name in row.ours if runs is None or name in runs]
+        ours = textwrap.wrap(", ".join(names) or "-", OURS_WIDTH, break_on_hyphens=False)
         lines.append(f"O{row.level}  {row.documented:<{left}}  {ours[0]:<{OURS_WIDTH}}  {row.remark}".rstrip())
         lines += [f"{'':<{left + 6}}{more}" for more in ours[1:]]
     return "\n".join(lines) + "\n"

@@ -65,6 +65,9 @@ class Pass:
     adds_operations: ClassVar[bool] = True
     """Whether the pass may introduce operations or attributes with names that were not in the IR."""
 
+    introduces: ClassVar[tuple[str, ...] | None] = None
+    """Among the names by which passes are found, those that the pass may introduce; None: any."""
+
     SOFT_FAILURE = 4
     """Bit of `state`: the pass has not done its work."""
 
@@ -179,8 +182,15 @@ class PassWhereFound(NamedTuple):
     made: Callable[[], Pass | None]
     """Constructs the pass; None if it is omitted."""
     names: tuple[str, ...]
-    """The pass has no effect if no operation has one of these names, or an attribute of such a name.  Empty: it is
-    constructed for all IR."""
+    """The pass has no effect if no operation has one of these names, or an attribute of such a name; one that ends in a
+    point stands for all names of a dialect.  Empty: it is constructed for all IR."""
+
+    def is_among(self, found: set[str]) -> bool:
+        """Whether one of the names is among those that were found."""
+        if not found.isdisjoint(self.names):
+            return True
+        dialects = tuple([name for name in self.names if name.endswith(".")])
+        return bool(dialects) and any(name.startswith(dialects) for name in found)
 
 
 class PassManager:
@@ -218,7 +228,7 @@ class PassManager:
                 if each.names:
                     if not found:
                         _collect_names(op, found)
-                    if found.isdisjoint(each.names):
+                    if not each.is_among(found):
                         continue
                 item = each.made()
                 if item is None:
@@ -231,8 +241,10 @@ class PassManager:
                     self._run_pass(item, op, context)
             else:
                 self._run_pass(item, op, context)
-            if item.adds_operations:
+            if item.introduces is None and item.adds_operations:
                 found.clear()
+            elif item.introduces and found:
+                found.update(item.introduces)
             if not item.preserves_analyses:
                 context.forget_analyses()
             if item.state & Pass.SOFT_FAILURE:

@@ -18,8 +18,8 @@ class Place(NamedTuple):
     module: str
     """Module of the package `tileiras`; must be a literal: `build/store/fingerprint.py` reads it from the source."""
     triggers: tuple[str, ...] = ()
-    """Names of operations and attributes; the pass has no effect on a module without any of them, and a stage does not
-    load it.  Empty: the pass always runs."""
+    """Names of operations and attributes, or of a dialect with a point at the end; the pass has no effect on a module
+    without any of them, and a stage does not load it.  Empty: the pass always runs."""
 
 
 LOOPS = ("scf.for",)
@@ -27,6 +27,7 @@ TILEAA_DOTS = ("nv_tileaa.dot", "nv_tileaa.block_scaled_mma")
 DOTS = ("nv_tileas.dot", "nv_tileas.block_scaled_mma")
 LOOP_SCHEDULES, SHORT_LOOPS = ("nv_tileas.loop_schedule", "nv_tileas.runs_ahead"), ("nv_tileas.short_of_registers",)
 AGENTS = ("nv_tileas.async.pipeline.agent_switch",)
+LOWERED_KERNEL = ("nv_tileas.kernel_spec",)
 
 PASSES: Mapping[str, Place] = {
     "canonicalize": Place("passes.canonicalize"),
@@ -87,13 +88,17 @@ PASSES: Mapping[str, Place] = {
     "tileas-slice-dots": Place("slicing.decisions", TILEAA_DOTS),
     "tileas-slicing": Place("slicing.decisions"),
     "tileas-smem-operands": Place("operands.smem", (*LOOPS, *DOTS)),
+    "tileas-specialize-correction": Place("schedule.agents.further", AGENTS),
     "tileas-specialize-mma": Place("schedule.agents.further", AGENTS),
     "tileas-specialize-stores": Place("schedule.agents.further", AGENTS),
     "tileas-spill-loop-carried": Place("registers.spill_loop_carried", SHORT_LOOPS),
     "tileas-split-addresses": Place("registers.split_addresses", ("nv_tileas.load", "nv_tileas.store")),
     "tileas-split-loop-steps": Place("slicing.decisions", TILEAA_DOTS),
     "tileas-unspecialized-pipeline": Place("schedule.materialize.loops", LOOP_SCHEDULES),
+    "tileir-finalize-llvm-kernel": Place("passes.tileir_finalize_llvm_kernel", LOWERED_KERNEL),
+    "tileir-gpu-module-prepare": Place("passes.tileir_gpu_module_prepare", ("llvm.func",)),
     "tileir-insert-debug-scope": Place("passes.tileir_insert_debug_scope"),
+    "tileir-legalize-llvm-kernel": Place("passes.tileir_legalize_llvm_kernel", LOWERED_KERNEL),
     "tileir-verify-ops-analysis": Place("passes.tileir_verify_ops_analysis"),
     "verify-deterministic": Place("order.verify_deterministic"),
 }

@@ -75,6 +75,11 @@ class PipeProtocol(NamedTuple):
         return self.empty == "agent"
 
     @property
+    def is_filled_by_threads(self) -> bool:
+        """Whether all threads of the producer fill a stage and arrive: several agents may fill each stage together."""
+        return self.full_signal == ARRIVE
+
+    @property
     def is_of_pair(self) -> bool:
         """Whether the products that read stages, or write them, are those of two CTAs."""
         return PAIR in (self.producer, self.consumer)
@@ -160,6 +165,7 @@ PIPE_PROTOCOLS: dict[tuple[str, str], PipeProtocol] = {
         PipeProtocol("tcgen05_pair", "tcgen05_ld", "agent", COMMIT, "converged warp", ARRIVE, "", _TCGEN05),
         # `tcgen05.wait::st.sync.aligned` stands behind the stores.
         PipeProtocol("tcgen05_st", "tcgen05", "converged warp", ARRIVE, "agent", COMMIT, "", _TCGEN05),
+        PipeProtocol("tcgen05_st", "tcgen05_ld", "converged warp", ARRIVE, "converged warp", ARRIVE, "", _TCGEN05),
     )
 }
 

@@ -158,7 +158,7 @@ class Session:
         """Whether to query the team's server for a step.
 
         If the previous stage had to run, the server rarely has a record of this one, and a query takes as long as the
-        stage unless the server is near (`docs/scale.md`).
+        stage unless the server is near (`docs/reports/scale.md`).
         """
         remote = self.store.remote
         return remote is not None and (step.input not in self._ran or remote.round_trip <= NEAR_SECONDS)

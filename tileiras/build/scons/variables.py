@@ -104,7 +104,7 @@ def help_text() -> str:
         "Builds every kernel below examples/, one node per stage, under build/<sm>/O<opt>/.",
         "",
         "  scons sm=sm_90,sm_100 opt=3    scons watch    scons test    scons bench    scons bench-build",
-        "  scons conformance lit=FOLDER    scons conformance fuzz=SECONDS seed=N    scons -c",
+        "  scons conformance lit=FOLDER    scons conformance fuzz=SECONDS seed=N    scons docs    scons -c",
         "",
         _row("sm", "one or several targets, comma separated", DEFAULT_SM, ", ".join((*GPU_NAMES, *CPU_NAMES))),
         _row("opt", "optimization level; without emit= its product is " + _tiers(), DEFAULT_OPT, _listed(TIERS)),

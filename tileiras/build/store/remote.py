@@ -49,7 +49,7 @@ SHARE_SECONDS = 0.1
 SLOW_SECONDS = 1.0
 SLOW_WAVES = 3
 """The server is turned off after SLOW_WAVES consecutive waves with more than SLOW_SECONDS to the first reply: a wave
-saves less than that in a build of a few kernels (`docs/scale.md`)."""
+saves less than that in a build of a few kernels (`docs/reports/scale.md`)."""
 
 PATIENCE = 2
 """Total time for which a process waits for a server beyond SLOW_SECONDS and SHARE_SECONDS, in multiples of the time

@@ -148,16 +148,16 @@ class CreatePipelineOp(Operation, name=f"{PIPELINE}create_pipeline", traits=(Mem
         stages = self.num_stages.value
         if stages < 1:
             raise VerifyError("expects at least one stage")
-        of_accumulators = self.kinds[0] in ("tcgen05", "tcgen05_pair")
-        if of_accumulators is not (self.kinds[1] == "tcgen05_ld"):
+        producer, consumer = self.kinds
+        of_accumulators, of_threads = producer in ("tcgen05", "tcgen05_pair"), producer == "tcgen05_st"
+        if (consumer == "tcgen05_ld") is not of_accumulators and not (of_threads and not self.buffers):
             raise VerifyError("expects accumulators that 'tcgen05' fills to be drained by 'tcgen05_ld'")
-        of_operands = self.kinds[0] == "tcgen05_st"
-        if of_operands and self.kinds[1] != "tcgen05":
+        if of_threads and consumer not in ("tcgen05", "tcgen05_ld"):
             raise VerifyError("expects operands that 'tcgen05_st' fills to be drained by 'tcgen05'")
         for buffer in self.buffers:
-            if isinstance(buffer.type, TensorBufferType) is not (of_accumulators or of_operands):
+            if isinstance(buffer.type, TensorBufferType) is not (of_accumulators or of_threads):
                 raise VerifyError(f"has stages of accumulators in tensor memory or none, got {buffer.type}")
-            if of_accumulators or of_operands:
+            if of_accumulators or of_threads:
                 if buffer.type.columns % stages:
                     raise VerifyError(f"has {stages} stages in {buffer.type.columns} columns")
                 continue
@@ -167,10 +167,11 @@ class CreatePipelineOp(Operation, name=f"{PIPELINE}create_pipeline", traits=(Mem
                 raise VerifyError(f"expects a buffer that all threads read, got {buffer.type}")
         if self.ctas is not None and (self.num_ctas < 2 or self.kinds[0] != "bulk_load"):
             raise VerifyError("expects two CTAs or more, and bulk copies, where CTAs fill each other's stages")
-        if self.groups is not None and (self.num_groups < 2 or not (of_accumulators or of_operands)):
-            raise VerifyError("expects two groups of warps or more, and stages in tensor memory")
+        by_warps = of_accumulators or of_threads or self.kinds == ("st_shared", "ld_shared")
+        if self.groups is not None and (self.num_groups < 2 or not by_warps):
+            raise VerifyError("expects two groups of warps or more, and stages in tensor memory or of threads alone")
         for number, kind in enumerate(self.kinds):
-            if not self.buffers and kind not in ("st_shared", "ld_shared"):
+            if not self.buffers and kind not in ("st_shared", "ld_shared", "tcgen05_st", "tcgen05_ld"):
                 raise VerifyError(f"has no buffer that '{kind}' could {('fill', 'drain')[number]}")
 
 

@@ -21,7 +21,6 @@ from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import (
     Block,
     FloatType,
-    IntegerAttr,
     IntegerType,
     Operation,
     SymbolRefAttr,
@@ -53,13 +52,6 @@ SHARED_ARENA = "smem"
 """The one array of dynamic shared memory; its size comes from the launch."""
 
 FAILURE = "failed to convert nv_tileas to llvm"
-
-_KEPT = {
-    tileas.BLOCK_GROUP: llvm.BLOCK_GROUP, tileas.CLUSTER_BLOCKS: llvm.CLUSTER_BLOCKS, tileas.PAIRS_OF: llvm.PAIRS_OF,
-    tileas.PAIRS_WHERE: llvm.PAIRS_WHERE, tileas.ORDER: llvm.ORDER,
-}  # fmt: skip
-"""Attributes of a function that the lowered one has with the same values."""
-
 
 class Agent(NamedTuple):
     """Warps that run one program: the first, and how many."""
@@ -163,11 +155,6 @@ class FunctionLowering:
             for op in list(head.operations):
                 op.detach()
                 block.insert_before(op, first)
-        if self.shared_bytes:
-            self.result.attributes[llvm.SHARED_MEMORY] = IntegerAttr(self.shared_bytes, i32)
-        for name, lowered in _KEPT.items():
-            if name in self.func.attributes:
-                self.result.attributes[lowered] = self.func.attributes[name]
         if self.engine.remarks:
             name, arguments = self.func.sym_name.value, {"Available": f"{self.target.shared_per_cta} bytes"}
             said = Reason("memory.allocated", bytes=self.shared_bytes)
