@@ -15,7 +15,7 @@ from tileiras.build.run.execute import Session, perform_here
 from tileiras.build.step import Report, Step, lie_there, report
 
 if TYPE_CHECKING:
-    from tileiras.build.run.worker import Pool
+    from tileiras.processes.workers import Pool
 
 _pool: Pool | None = None
 _lock = threading.Lock()
@@ -51,7 +51,7 @@ def perform(session: Session, step: Step, jobs: int) -> Report:
         remote = store.remote
         failure, trip = (remote.failure, remote.round_trip) if remote is not None else (None, 0.0)
         reply = _workers(jobs).run(tileiras.build.run.worker.Request(place, os.getcwd(), step, failure, trip))
-    except tileiras.build.run.worker.WorkerDied as error:
+    except tileiras.processes.workers.WorkerDied as error:
         return report(session.fail(step, str(error)), step)
     if reply.remote_failure is not None and store.remote is not None:
         store.remote.turn_off(reply.remote_failure)
@@ -74,8 +74,5 @@ def _workers(jobs: int) -> Pool:
     global _pool
     with _lock:
         if _pool is None:
-            import atexit
-
-            _pool = tileiras.build.run.worker.Pool(jobs)
-            atexit.register(_pool.close)
+            _pool = tileiras.build.run.worker.pool(jobs)
         return _pool

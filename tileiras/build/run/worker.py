@@ -1,34 +1,26 @@
-"""Worker processes that run stages, for `scons -j`.
+"""Stages in worker processes, for `scons -j`.
 
-Threads do not help: the locks of Python and llvmlite let only one of them run at a time.  A worker is started for the
-first stage that has to run, keeps the compiler loaded, and executes one chain of stages at a time.  A worker that dies
-during a chain (out of memory, killed) is replaced and the chain retried once; a second death is reported.
+Threads do not help: the locks of Python and llvmlite let only one of them run at a time.  A worker keeps the compiler
+loaded, and executes one chain of stages at a time.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
-import sys
-import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from tileiras.build.ledger.history import History
 from tileiras.build.ledger.lock import working
 from tileiras.build.run.execute import Session
-from tileiras.build.step import Report, Step, report
+from tileiras.build.step import Report, Step, report, warn_on_stderr
 from tileiras.build.store.local import VERIFY, ArtifactStore
 from tileiras.build.store.remote import DRAIN_LIMIT
 from tileiras.pipeline import STAGES
 from tileiras.processes import helper
+from tileiras.processes.workers import Pool
 from tileiras.support.files import read_if_there
 from tileiras.support.named_tuple import NamedTuple
-
-
-class WorkerDied(Exception):
-    """A worker died twice on one request, or no worker can be started; the message gives the reason."""
 
 
 class Place(NamedTuple):
@@ -103,6 +95,9 @@ def serve(connection: Any) -> None:
             request = connection.recv()
         except (EOFError, OSError):
             for session in sessions.values():
+                if session.store.remote is not None:
+                    # The build takes no more replies.
+                    session.store.remote.warn = warn_on_stderr
                 session.store.close()
             return
         os.chdir(request.folder)
@@ -134,135 +129,8 @@ def serve(connection: Any) -> None:
 # ---- in the build ----------------------------------------------------------------------------------------------------
 
 
-END_SECONDS = DRAIN_LIMIT + 2
-"""Timeout of waiting for the end of a process, in seconds."""
-
-
-class _Worker:
-    __slots__ = ("process", "connection")
-
-    def __init__(self) -> None:
-        context = _context()
-        self.connection, theirs = context.Pipe()
-        # Daemonic: it must not keep the build's process alive.
-        self.process = context.Process(target=serve, args=(theirs,), daemon=True)
-        with _without_main():
-            self.process.start()
-        theirs.close()
-
-    def end(self) -> str:
-        """Wait for the process; returns its exit status or signal as text."""
-        self.connection.close()
-        self.process.join(END_SECONDS)
-        code = self.process.exitcode
-        if code is not None and code < 0:
-            import signal
-
-            return signal.Signals(-code).name
-        return f"exit status {code}"
-
-
-RESTART_SECONDS = (0.0, 0.05, 0.2, 1.0)
-"""Delays after failed attempts to start a worker, in seconds."""
-
-
-def _started() -> _Worker:
-    """Start a worker; raises WorkerDied after the last failed attempt.
-
-    Workers are forked by multiprocessing's fork server, which multiprocessing restarts after it has ended.  If the
-    server was killed a moment ago, its end may not be visible yet, or it was just forking this worker: retry.
-    """
-    for seconds in RESTART_SECONDS:
-        try:
-            return _Worker()
-        except (EOFError, OSError) as error:
-            reason = error
-            time.sleep(seconds)
-    raise WorkerDied(f"no process that compiles can be started: {reason}")
-
-
-class Pool:
-    """At most `size` workers, started on demand and reused."""
-
-    def __init__(self, size: int) -> None:
-        self.size = size
-        self._idle: list[_Worker] = []
-        self._free = threading.Semaphore(size)
-        self._lock = threading.Lock()
-
-    def run(self, request: Request) -> Reply:
-        """Execute a request on a worker, waiting for a free one.  Raises WorkerDied."""
-        with self._free:
-            ends = []
-            for _ in range(2):
-                with self._lock:
-                    worker = self._idle.pop() if self._idle else None
-                    if worker is None:
-                        worker = _started()
-                try:
-                    worker.connection.send(request)
-                    reply = worker.connection.recv()
-                except (EOFError, OSError):
-                    ends.append(worker.end())
-                    continue
-                with self._lock:
-                    self._idle.append(worker)
-                return reply
-            raise WorkerDied(f"the process that compiled it ended twice: {', '.join(ends)}")
-
-    def close(self) -> None:
-        """End the idle workers, after they have uploaded their artifacts."""
-        with self._lock:
-            for worker in self._idle:
-                worker.connection.close()
-            for worker in self._idle:
-                worker.end()
-            self._idle.clear()
-
-
-START_METHOD = "forkserver" if sys.platform.startswith("linux") else "spawn"
-"""Not a plain fork: with SCons' threads running, it may copy a lock that is held."""
-
-
-def _context() -> Any:
-    import multiprocessing
-
-    context = multiprocessing.get_context(START_METHOD)
-    if START_METHOD != "forkserver":
-        return context
-    _shorten_address()
+def pool(size: int) -> Pool:
+    """At most `size` workers that share the modules of the stages; at their end they finish their uploads."""
     modules = [f"tileiras.dialects.{name}" for row in STAGES for name in row.dialects]
     modules += [row.module_name for row in STAGES if not row.reads_files]
-    context.set_forkserver_preload(["tileiras.build.run.forking", __name__, *dict.fromkeys(modules)])
-    return context
-
-
-ADDRESS_BYTES = 107
-"""Maximum length of a socket's path (unix(7))."""
-
-
-def _shorten_address() -> None:
-    """Put multiprocessing's sockets in /tmp if their paths in the folder of temporary files are too long."""
-    import tempfile
-    from multiprocessing import util
-
-    longest = os.path.join(tempfile.gettempdir(), "pymp-xxxxxxxx", "listener-xxxxxxxx")
-    if len(os.fsencode(longest)) <= ADDRESS_BYTES or not os.access("/tmp", os.W_OK):
-        return
-    usual, tempfile.tempdir = tempfile.tempdir, "/tmp"
-    try:
-        util.get_temp_dir()  # created once and cached by multiprocessing
-    finally:
-        tempfile.tempdir = usual
-
-
-@contextlib.contextmanager
-def _without_main() -> Iterator[None]:
-    """Prevent a new process from importing the main program, which is SCons and not needed there."""
-    main = sys.modules["__main__"]
-    kept = {name: main.__dict__[name] for name in ("__file__", "__spec__") if name in main.__dict__}
-    main.__dict__.update(dict.fromkeys(kept))
-    try:
-        yield
-    finally:
-        main.__dict__.update(kept)
+    return Pool(size, serve, [__name__, *dict.fromkeys(modules)], DRAIN_LIMIT + 2)

@@ -175,6 +175,10 @@ class ArtifactStore:
                 self.remote.tell_damage = self.warn_once
                 self.remote.check = schema.check_row
         self.mode = mode if self._usable or self.remote is not None else OFF
+        for key in self.remote.take_unfinished() if self.remote is not None else ():
+            value = self.get(key)
+            if value is not None:  # else evicted: a miss for the team
+                self.remote.put(key, value)
 
     def get(self, key: str) -> bytes | None:
         """Return the bytes stored under `key`; None if they are absent or damaged."""

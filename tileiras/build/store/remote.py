@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING
 from tileiras import build
 from tileiras.build.store.connection import Address, BadReply, Connection, Request, Times, Wave
 from tileiras.build.store.messages import Damaged, OutputFile, action_result, output_file
+from tileiras.diagnostics import counted
 from tileiras.support.files import read_json_object, write_atomically
 
 if TYPE_CHECKING:
@@ -58,11 +59,11 @@ REST_SECONDS = 300.0
 """Time for which all processes of a machine avoid a server that was slow or unreachable for one of them."""
 
 DRAIN_SECONDS, DRAIN_LIMIT = 5.0, 20.0
-"""Time limits, at the end of a build, for the next upload to finish and for all uploads.  A dropped upload is a miss
-for the team; a damaged row that it would have replaced remains."""
+"""Time limits, at the end of a build, for the next upload to finish and for all uploads.  The keys of the others are
+noted beside the store, and the next build that writes to the same server resumes them."""
 
 WAITING = 256
-"""Maximum number of queued uploads; further uploads are dropped."""
+"""Maximum number of queued uploads; further uploads are left to the next build."""
 
 READ_ONLY, READ_WRITE = "read-only", "read-write"
 
@@ -165,6 +166,8 @@ class Remote:
         self._lock = threading.Lock()
         self._local = threading.local()
         self._uploads: queue.Queue[tuple[str, bytes]] | None = None
+        self._unfinished: dict[str, None] = {}
+        """Keys of uploads that have not ended."""
         self._threads: ThreadPoolExecutor | None = None
         self._slow = 0
         """Number of consecutive slow waves."""
@@ -279,10 +282,11 @@ class Remote:
             self.tell_damage(f"remote cache {self.name}: {_told(what)}; what it cannot give is {then}")
 
     def put(self, key: str, value: bytes) -> None:
-        """Queue bytes for upload; dropped if the queue is full."""
+        """Queue bytes for upload; left to the next build if the queue is full."""
         if not self.writes or self._is_off():
             return
         with self._lock:
+            self._unfinished[key] = None
             if self._uploads is None:
                 self._uploads = queue.Queue(WAITING)
                 atexit.register(self.close)
@@ -293,12 +297,16 @@ class Remote:
             return
 
     def close(self) -> None:
-        """Wait for the uploads while one finishes every DRAIN_SECONDS, for at most DRAIN_LIMIT."""
-        import time
-
+        """Wait for the uploads while one finishes every DRAIN_SECONDS, for at most DRAIN_LIMIT; note the others."""
         uploads = self._uploads
         if uploads is None:
             return
+        self._wait_for(uploads)
+        self._note_unfinished()
+
+    def _wait_for(self, uploads: queue.Queue[tuple[str, bytes]]) -> None:
+        import time
+
         start = since = time.monotonic()
         left = uploads.unfinished_tasks
         with uploads.all_tasks_done:
@@ -309,6 +317,48 @@ class Remote:
                 if now - since > DRAIN_SECONDS or now - start > DRAIN_LIMIT:
                     return
                 uploads.all_tasks_done.wait(0.05)
+
+    # ---- uploads that have not ended: `notes` has a file of keys beside it -------------------------------------------
+
+    def _unfinished_path(self) -> str:
+        import hashlib
+
+        assert self._notes is not None
+        name = hashlib.sha256(self.name.encode()).hexdigest()[:16]
+        return os.path.join(os.path.dirname(self._notes), f"uploads-{name}")
+
+    def _note_unfinished(self) -> None:
+        """Note the keys of uploads that have not ended, and state their number unless the server is off."""
+        with self._lock:
+            left, self._unfinished = list(self._unfinished), {}
+        if not left or self._notes is None:
+            return
+        try:
+            # Several workers may end at a time: each appends in one piece.
+            descriptor = os.open(self._unfinished_path(), os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                os.write(descriptor, "".join(f"{key}\n" for key in left).encode())
+            finally:
+                os.close(descriptor)
+        except OSError:
+            return  # misses for the team
+        if self.failure is None:
+            count = counted(len(left), "upload")
+            self.warn(f"remote cache {self.name}: {count} did not end in time; the next build that writes resumes them")
+
+    def take_unfinished(self) -> list[str]:
+        """Take over the keys that earlier builds have noted; empty if another process has taken them."""
+        if self._notes is None or not self.writes:
+            return []
+        taken = f"{self._unfinished_path()}.{os.getpid()}"
+        try:
+            os.rename(self._unfinished_path(), taken)
+            with open(taken, encoding="utf-8") as file:
+                keys = file.read().split("\n")
+            os.unlink(taken)
+        except (OSError, UnicodeDecodeError):
+            return []
+        return list(dict.fromkeys(filter(None, keys)))
 
     def _upload(self) -> None:
         import hashlib
@@ -328,6 +378,8 @@ class Remote:
                     signature = self.signing.sign(name, digest, len(value)) if self.signing is not None else None
                     message = action_result(digest, len(value), value if inline else None, signature)
                     self._asked([Request("PUT", "/ac/" + name, message)], self._wave(1))
+                    with self._lock:
+                        self._unfinished.pop(key, None)
             except (OSError, BadReply) as error:
                 self.turn_off(str(error) or type(error).__name__)
             finally:

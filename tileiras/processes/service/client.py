@@ -5,7 +5,8 @@ It loads no module of the compiler, and only built-in or small ones of the stand
 used, or dies before output that cannot be repeated, the command silently does the work itself: the service changes the
 duration of a command, never its result.
 
-The first use starts the service for later commands.
+With `auto`, the first use starts the service for later commands.  By default, the second command within ten minutes
+does, and states it once; never where `_is_left_out`.
 """
 
 from __future__ import annotations
@@ -60,8 +61,10 @@ def tileiras_check() -> int:
 def run(name: str) -> int:
     """Run a command with the arguments of this process; return its exit code.  The service answers
     `protocol.PROGRAMS`."""
-    if name in protocol.PROGRAMS and wanted(name, sys.argv[1:]) and protocol.supported():
-        code = _Request(name).answer()
+    word = _given(name, sys.argv[1:], "server") or os.environ.get("TILEIRAS_SERVER")
+    by_default = not word
+    if name in protocol.PROGRAMS and protocol.supported() and (not _is_left_out() if by_default else word == "auto"):
+        code = _Request(name, by_default).answer()
         if code is not None:
             # No file is open, no data buffered and no function registered: skip the interpreter's finalization.
             os._exit(code)
@@ -70,17 +73,69 @@ def run(name: str) -> int:
     return module.program()
 
 
-def wanted(name: str, words: list[str]) -> bool:
-    """Whether the user has enabled the service: by the last `--server` (of `tileiras` only), else by TILEIRAS_SERVER.
+SECONDS = 600.0
+"""By default, a command starts the service if another one has run so many seconds before at most."""
 
-    Response files are not expanded.
-    """
-    given = _given(name, words, "server")
-    return (given if given is not None else os.environ.get("TILEIRAS_SERVER")) == "auto"
+ROOT = 0
+"""The user for whom the default starts no service: it would serve builds of packages and containers."""
+
+BATCH = (
+    "SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "SOURCE_DATE_EPOCH", "DEB_BUILD_ARCH", "RPM_BUILD_ROOT", "CONDA_BUILD",
+    "NIX_BUILD_TOP", "EBUILD_PHASE", "PIP_BUILD_TRACKER",
+)  # fmt: skip
+"""Variables of batch jobs and of package builds, whose processes must end with them."""
+
+
+def _is_left_out() -> bool:
+    """Whether the default uses no service: for root, in CI, in batch jobs and package builds, and without a runtime
+    directory of this user alone."""
+    found = os.environ
+    if os.geteuid() == ROOT or found.get("CI", "").lower() in ("true", "1") or any(name in found for name in BATCH):
+        return True
+    try:
+        os.close(sockets.open_private_folder(found.get("XDG_RUNTIME_DIR") or ""))
+    except OSError:
+        return True
+    return False
+
+
+def _is_second(name: str) -> bool:
+    """Whether another command has been here in the last `SECONDS`; records this one otherwise.  Raises OSError."""
+    import time
+
+    directory = sockets.open_directory(create=True)
+    try:
+        first = f"{name}.first"
+        try:
+            age = time.time() - os.stat(first, dir_fd=directory).st_mtime
+            os.unlink(first, dir_fd=directory)
+            if 0 <= age <= SECONDS:
+                return True
+        except FileNotFoundError:
+            pass
+        os.close(os.open(first, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600, dir_fd=directory))
+        return False
+    finally:
+        os.close(directory)
+
+
+def _tell_once() -> None:
+    """State, once in the life of the runtime directory, that a service was started.  Raises OSError."""
+    directory = sockets.open_directory()
+    try:
+        os.close(os.open("told", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=directory))
+    except FileExistsError:
+        return
+    finally:
+        os.close(directory)
+    print("tileiras: a service was started for further commands; TILEIRAS_SERVER=off prevents it", file=sys.stderr)
 
 
 def _given(name: str, words: list[str], option: str) -> str | None:
-    """Return the value of the last `--OPTION`, for `tileiras` only; other commands do not have these options."""
+    """Return the value of the last `--OPTION`, for `tileiras` only; other commands do not have these options.
+
+    Response files are not expanded.
+    """
     found = None
     before = ""
     for given in words if name == "tileiras" else ():
@@ -111,17 +166,20 @@ def _use_compiled_code(name: str, words: list[str]) -> None:
 
 
 class _Unusable(Exception):
-    """The service cannot be used; `start` states whether to start one for the next command."""
+    """The service cannot be used; `start` states whether to start one for the next command, `again` whether one has
+    run."""
 
-    def __init__(self, start: bool = False) -> None:
+    def __init__(self, start: bool = False, again: bool = False) -> None:
         self.start = start
+        self.again = again
 
 
 class _Request:
     """One command line, passed to the service."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, by_default: bool) -> None:
         self._name = name
+        self._by_default = by_default
         self._committed = False
         self._identity = protocol.identity()
 
@@ -142,7 +200,7 @@ class _Request:
                 connection.close()
         except _Unusable as reason:
             if reason.start:
-                self._start_service()
+                self._start_service(reason.again)
             return None
         except (ImportError, OSError, ProtocolError):
             return None
@@ -205,12 +263,17 @@ class _Request:
             elif kind == EXIT:
                 return int.from_bytes(protocol.unpack(body)[0], "little", signed=True)
             else:
-                raise _Unusable(start=kind == RETIRED)
+                raise _Unusable(start=kind == RETIRED, again=True)
 
-    def _start_service(self) -> None:
+    def _start_service(self, again: bool) -> None:
         """Start the service in the background without waiting for it; failures are ignored silently."""
+        name = protocol.name_of(self._identity)
         try:
-            spawn(protocol.name_of(self._identity))
+            if again or not self._by_default:
+                spawn(name)
+            elif _is_second(name):
+                spawn(name)
+                _tell_once()
         except OSError:
             pass
 
