@@ -106,6 +106,9 @@ def parse_arguments(argv: list[str]) -> Options:
     def tileas(braces: str) -> list[Any]:
         return tileiras.driver.tileir_pipeline.tileas_passes(braces)
 
+    def llvm(braces: str) -> list[Any]:
+        return tileiras.driver.tileir_pipeline.llvm_passes(braces)
+
     seen_input = False
     arguments = iter(argv)
     for argument in arguments:
@@ -139,7 +142,7 @@ def parse_arguments(argv: list[str]) -> Options:
         else:
             whole = name == "pass-pipeline"
             text = value if whole else name + ("{" + value + "}" if value else "")
-            known = {"tileir": tileir, "tileas": tileas}
+            known = {"tileir": tileir, "tileas": tileas, "llvm": llvm}
             options.passes += tileiras.ir.pass_manager.parse_pipeline(
                 text, tileiras.passes.lookup_pass, known, "<pass-pipeline>" if whole else ""
             )

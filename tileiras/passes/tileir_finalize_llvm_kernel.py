@@ -33,8 +33,9 @@ class FinalizeLLVMKernel(Pass):
             if nv_tileas.KERNEL_SPEC not in attributes:
                 continue
             for name, lowered in LOWERED.items():
-                value = attributes.get(name)
-                if value is not None and lowered not in attributes:
-                    attributes[lowered] = value
+                if name in attributes and lowered not in attributes:
+                    attributes[lowered] = attributes[name]
+            if nv_tileas.number_of(function, llvm.SHARED_MEMORY) == 0:
+                del attributes[llvm.SHARED_MEMORY]
             for name in (nv_tileas.KERNEL_SPEC, *nv_tileas.LAUNCH_FACTS):
                 attributes.pop(name, None)

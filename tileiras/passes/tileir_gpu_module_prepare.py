@@ -1,8 +1,10 @@
 """`tileir-gpu-module-prepare`: kernels and the symbols that they use move into a gpu.module, and kernels of clusters
 get the clusters' sizes.
 
-    llvm.func @k() attributes {nv_tileas.cluster_ctas = 2}  ->  gpu.module @kernels {
-                                                                  llvm.func @k() attributes {nvvm.cluster_dim = 2, ...}
+    llvm.func @k() attributes {nv_tileas.cluster_ctas = 2}
+ -> gpu.module @kernels {
+      llvm.func @k() attributes {nv_tileas.cluster_ctas = 2, nvvm.cluster_dim = 2, nvvm.blocksareclusters}
+    }
 
 A gpu.module that is there already stays, and so do clusters that a front end has chosen.
 """
