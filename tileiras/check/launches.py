@@ -40,7 +40,9 @@ RANDOM_LAUNCHES = 16
 """Of these, those that are drawn where no size is known to meet a further bound."""
 FEW_LAUNCHES = 8
 """As many suffice where each comparison of the code has met its bound."""
-MOST = len(TRIPS) + MOST_TRIPS + ROOMY_LAUNCHES + EDGE_LAUNCHES
+NEGATIVE_LAUNCHES = 3
+"""In which one parameter alone is negative."""
+MOST = len(TRIPS) + MOST_TRIPS + 1 + NEGATIVE_LAUNCHES + ROOMY_LAUNCHES + EDGE_LAUNCHES
 _CANDIDATES = 24
 
 
@@ -73,6 +75,7 @@ def every(facts: Facts, boundaries: Boundaries, ptx: str) -> Iterator[Plan]:
     yield from plans(facts, ring_trips(ptx))
     yield from ring_plans(facts, ptx)
     yield from roomy_plans(facts)
+    yield from negative_plans(facts)
     yield from edge_plans(facts, boundaries)
 
 
@@ -112,6 +115,27 @@ def roomy_plans(facts: Facts) -> Iterator[Plan]:
                 plan.numbers[each.position] = _within(each, (tile if stays else 2 * tile) + turn)
         plan.blocks, plan.is_edge, plan.is_aliased = (1, 1, 1), True, False
         plan.seed += 200
+        yield plan
+
+
+def negative_plans(facts: Facts) -> Iterator[Plan]:
+    """Negative numbers where a parameter may be one, which unsigned comparisons and extensions take for large ones:
+    all such parameters, and one after the other."""
+    extents = {each[1] for view in facts.views for each in view.shape if each is not None and each[0] == "parameter"}
+    columns = {position for table in facts.tables for position in table.columns.values()}
+    signed = [
+        each for each in facts.parameters
+        if each.kind in ("size", "scalar") and each.position not in extents | columns
+        and isinstance(each.element, IntegerType) and each.element.width >= 32
+        and (each.low is None or each.low <= -each.divisor)
+    ]  # fmt: skip
+    chosen = [signed, *([each] for each in signed[:NEGATIVE_LAUNCHES] if len(signed) > 1)]
+    for number, members in enumerate(chosen if signed else ()):
+        plan = _plan(facts, 0)
+        for each in members:
+            plan.numbers[each.position] = -each.divisor
+        plan.is_edge, plan.kind = True, "normal"
+        plan.seed += 400 + number
         yield plan
 
 
