@@ -42,7 +42,7 @@ LAYERS = [
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 
 # The command-line driver of the simulator reads arguments for both of its back ends; it is a program.
-SIM_SHARED = ("", "sim", "sim.memory", "sim.errors")
+SIM_SHARED = ("", "sim", "sim.memory", "sim.errors", "sim.blas")
 SIM_ALLOWED = {
     "interpreter": {"diagnostics", "ir", "dialects", "bytecode", "sim.interpreter", *SIM_SHARED},
     "emulator": {"sim.emulator", *SIM_SHARED},
