@@ -6,7 +6,7 @@ import sys
 
 PARTS = (
     "calibration", "ir_core", "bytecode", "stages", "warm", "whole_process", "resources", "registers", "emulator",
-    "null_build", "parallel", "watch", "service", "large_tiles",
+    "null_build", "parallel", "watch", "service", "large_tiles", "launch_time",
 )  # fmt: skip
 
 LONG = (
