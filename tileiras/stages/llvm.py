@@ -66,7 +66,7 @@ CLOSING = ("convert-target-to-nvvm", "tileir-post-nvvm-finalize", "nvvm-ir-verif
 """The last passes: those of the target."""
 
 NVGPU = "convert-tileas-to-nvgpu"
-"""The pass behind which there are llvm and nvgpu, and no nv_tileas."""
+"""After this pass the module contains llvm and nvgpu, and no nv_tileas."""
 
 
 def passes(options: StageOptions, nvgpucomp: bool = False, ceiling: str = "") -> list[Pass]:

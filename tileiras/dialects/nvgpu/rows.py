@@ -30,8 +30,8 @@ from tileiras.ir import (
 from tileiras.support.named_tuple import NamedTuple
 
 INTRINSIC, ASSEMBLY, EITHER = "intrinsic", "assembly", "either"
-"""How LLVM gets an instruction: it has an intrinsic for it; inline assembly, where it has none whose effects and
-operands are those of the instruction; or one of the two by the operands."""
+"""How LLVM expresses an instruction: by an intrinsic; by inline assembly, if no intrinsic has its effects and operands;
+or by either, depending on the operands."""
 
 Attributes = dict[str, Attribute]
 
