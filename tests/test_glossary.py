@@ -6,8 +6,7 @@ import re
 
 import pytest
 
-from tests.test_pages import ROOT, defined
-from tests.test_prose import passages
+from tests.prose import ROOT, defined, passages
 
 PAGE = (ROOT / "docs/glossary.md").read_text(encoding="utf-8")
 ROWS = [[cell.strip() for cell in line.split("|")[1:-1]] for line in PAGE.splitlines() if line.startswith("|")][2:]
