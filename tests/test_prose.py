@@ -120,6 +120,10 @@ def test_names_of_tests_are_short():
     assert [name for name in names_of_tests() if len(name) > LONGEST_NAME] == []
 
 
+def test_names_of_tests_have_no_idiom():
+    assert [name for name in names_of_tests() if IDIOM.search(name.replace("_", " "))] == []
+
+
 @pytest.mark.parametrize("folder", CEILINGS)
 def test_idiom_does_not_spread(counted, folder):
     assert counted[folder] <= CEILINGS[folder], "see CONTRIBUTING.md, How we write"

@@ -33,7 +33,7 @@ def changed(job: Job) -> Job:
     return job._replace(bytecode=tileiras.compile(source, gpu_name="sm_90", emit="bytecode").data)
 
 
-def test_a_launch_is_estimated_and_what_it_computes_is_compared():
+def test_a_launch_is_estimated_and_its_results_compared():
     gpu = rates.gpu(GPUS["sm_90"])
     job = code.job_of_example(ROW, "sm_90")
     assert job.name == "saxpy 2048" and len(job.parameters) == 4
@@ -45,7 +45,7 @@ def test_a_launch_is_estimated_and_what_it_computes_is_compared():
     assert "parameter 1 differs by " in estimates.difference(image, estimates.ours(changed(job), gpu), job, gpu)
 
 
-def test_what_is_no_number_by_both_is_the_same():
+def test_nans_of_both_sides_are_equal():
     gpu = rates.gpu(GPUS["sm_90"])
     job = code.job_of_example(ROW, "sm_90")
     job.parameters[0][::2] = np.nan

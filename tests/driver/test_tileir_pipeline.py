@@ -73,7 +73,7 @@ def test_defaults_are_layered_and_the_command_line_is_on_top():
         ("tileir(ftz)", r"expected 'tileir\{key=value ...\}'"),
     ],
 )
-def test_what_cannot_be_read_is_refused(text, message):
+def test_unreadable_files_are_refused(text, message):
     with pytest.raises(CompileError, match=message) as error:
         TileIRPipelineOptions.parse(text)
     assert error.value.code == 2
@@ -347,7 +347,7 @@ class Dependent(Pass):
         type(self).runs += 1
 
 
-def test_a_soft_failure_is_a_remark_and_skips_what_depends_on_it():
+def test_a_soft_failure_is_a_remark_and_skips_dependents():
     module = parse_module("module {}")
     engine = DiagnosticEngine()
     context = PassContext(engine)
@@ -386,7 +386,7 @@ def test_a_loop_without_room_fails_softly():
     assert "!nv_tileas.buffer<1, " in text and "!nv_tileas.buffer<2, " not in text
 
 
-def test_the_page_of_passes_says_what_they_declare():
+def test_the_page_of_passes_lists_their_declarations():
     docs = Path(__file__).parents[2] / "docs"
     spec = importlib.util.spec_from_file_location("passes_tables", docs / "passes_tables.py")
     tables = importlib.util.module_from_spec(spec)

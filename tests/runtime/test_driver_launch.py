@@ -265,7 +265,7 @@ class Interface:
         (np.float32(1), "a pointer is wanted: .*, not float32"),
     ],
 )
-def test_what_is_no_memory_is_named(stand_in, value, message):
+def test_an_invalid_memory_is_named(stand_in, value, message):
     with pytest.raises(ArgumentError, match=rf"argument 0 \('p0'\) of kernel 'k': {message}"):
         launch(PTX, "k", 1, [value], metadata=description("ptr<f32>"))
 
@@ -368,7 +368,7 @@ def test_no_driver_is_said_plainly(no_driver):
         ("k", 1, [np.zeros(4, np.float32), 1 << 40], r"argument 1 \('p1'\) of kernel 'k': 1099511627776 does not fit"),
     ],
 )
-def test_wrong_arguments_are_told_where_no_driver_is(no_driver, entry, grid, arguments, message):
+def test_wrong_arguments_are_reported_where_no_driver_is(no_driver, entry, grid, arguments, message):
     with pytest.raises(ArgumentError, match=message):
         launch(PTX, entry, grid, arguments, metadata=description("ptr<f32>", "i32"))
 
