@@ -436,7 +436,7 @@ The documentation differs from the vendor's tool (13.5) in these codes; ours are
 
 | failure | documented | here and in the tool |
 |---|---|---|
-| a GPU, host architecture or operating system that the command does not know | 2 | 1, `Cannot find option named`; 2 through the library |
+| an unknown GPU, host architecture or operating system | 2 | 1, `Cannot find option named`; 2 through the library |
 | an operation that does not verify, or of a dialect that Tile IR has not | 5 | 3 |
 | damage behind a good magic number | 5 | 3 |
 | an input that cannot be read | 4 | 1 |

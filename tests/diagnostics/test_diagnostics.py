@@ -67,7 +67,10 @@ def test_severity_words_are_those_of_the_emitting_sites():
 
 def test_the_verifier_reports_operations():
     with pytest.raises(CompileError) as error:
-        tileiras.parse("cuda_tile.module @m {\n entry @k() {\n %0 = iota : tile<4xi32>\n %1 = reshape %0 : tile<4xi32> -> tile<8xi32>\n return\n }\n}")
+        tileiras.parse(
+            "cuda_tile.module @m {\n entry @k() {\n %0 = iota : tile<4xi32>\n"
+            " %1 = reshape %0 : tile<4xi32> -> tile<8xi32>\n return\n }\n}"
+        )
     assert error.value.diagnostics[0].word == 0x103 and error.value.word == 0x104
 
 
