@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Callable
 
-from tileiras import codegen
+from tileiras import processes
 from tileiras.codegen import toolkit
 from tileiras.diagnostics import CompileError, Diagnostic, Locatable
 
@@ -71,12 +71,12 @@ def link(
             message = f"could not find {name}, which links the device runtime to a kernel that launches kernels"
             raise CompileError.at(location, message, notes=[note])
     assert program is not None and library is not None
-    with codegen.child_process.working_folder() as folder:
+    with processes.programs.working_folder() as folder:
         with open(os.path.join(folder, "kernel.o"), "wb") as file:
             file.write(cubin)
         arguments = ["-arch", chip, *(["--debug"] if debug else []), "kernel.o", library, "-o", "kernel.cubin"]
         shown = [*arguments[:-3], os.path.basename(library), "-o", "kernel.cubin"]
-        codegen.child_process.run(
+        processes.programs.run(
             "nvlink", program, arguments, folder, timeout=timeout, location=location, shown=shown, meanwhile=meanwhile,
         )  # fmt: skip
         with open(os.path.join(folder, "kernel.cubin"), "rb") as file:

@@ -31,13 +31,6 @@ EARLIER = 4
 """Number of digests of earlier runs that are kept for one artifact."""
 
 
-def key_of(version: int, parts: Mapping[str, Any]) -> str:
-    """Return the digest that names a step's artifacts; equal parts give equal keys on every machine."""
-    import xxhash
-
-    return xxhash.xxh3_128_hexdigest(f"tileiras action {version}\n{json.dumps(parts, sort_keys=True)}".encode())
-
-
 class Entry(NamedTuple):
     """The last run of one step: `before` are the parts of the run before it, None for the first."""
 
