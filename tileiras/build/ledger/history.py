@@ -19,6 +19,9 @@ from tileiras.inputs import Input, with_title
 from tileiras.support.files import read_json_object, write_atomically
 from tileiras.support.named_tuple import NamedTuple
 
+FORMAT = 1
+"""Version of a row.  Rows of another version count as absent."""
+
 SAME_KEY = "the key was the same: an artifact was missing or had been changed"
 
 FOLDER = os.path.join(NOTES, "keys")
@@ -87,6 +90,8 @@ class History:
         directory; `seconds` is the duration of the stage."""
         file = self._row_path(stem, stage)
         last = read_json_object(file)
+        if last.get("format") != FORMAT:
+            last = {}
         row = {
             "stem": self.relative(stem),
             "stage": stage,
@@ -202,7 +207,7 @@ class History:
         if not self._noting:
             return
         try:
-            write_atomically(path, json.dumps(row, sort_keys=True).encode(), checked=True)
+            write_atomically(path, json.dumps({**row, "format": FORMAT}, sort_keys=True).encode(), checked=True)
         except OSError:
             pass  # The stage itself reports a build directory that cannot be written.
 
@@ -210,7 +215,7 @@ class History:
 def _entry(path: str) -> Entry | None:
     """Read the row in a file; None if it is absent, damaged or of another version."""
     row = read_json_object(path)
-    if not set(Entry._fields) <= row.keys():
+    if row.get("format") != FORMAT or not set(Entry._fields) <= row.keys():
         return None
     if not all(isinstance(row[name], dict) for name in ("parts", "made", "earlier")):
         return None
