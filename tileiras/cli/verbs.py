@@ -1,4 +1,4 @@
-"""Words that `tileiras` takes instead of a file: doctor, completion, man.
+"""Words that `tileiras` takes instead of a file: doctor, completion, man, operators.
 
 A file of such a name in the current folder is the input, as for the vendor's tool.
 """
@@ -52,4 +52,10 @@ def _man(words: list[str]) -> int:
     return ExitCode.SUCCESS
 
 
-_RUN: dict[str, Callable[[list[str]], int]] = {"doctor": _doctor, "completion": _completion, "man": _man}
+def _operators(words: list[str]) -> int:
+    return cli.tileiras_operators.main(words)
+
+
+_RUN: dict[str, Callable[[list[str]], int]] = {
+    "doctor": _doctor, "completion": _completion, "man": _man, "operators": _operators,
+}  # fmt: skip

@@ -107,10 +107,10 @@ def named(images: Sequence[Image], documents: Sequence[bytes]) -> list[Image]:
     names: dict[str, list[str]] = {}
     for document in documents:
         names.update(json.loads(document))
-    return [_with_names(image, names.get(image.description["name"], ())) for image in images]
+    return [with_names(image, names.get(image.description["name"], ())) for image in images]
 
 
-def _with_names(image: Image, names: Sequence[str]) -> Image:
+def with_names(image: Image, names: Sequence[str]) -> Image:
     parameters = image.description["parameters"]
     if len(names) != len(parameters):
         return image
