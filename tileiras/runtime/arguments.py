@@ -206,6 +206,8 @@ def scalar_bytes(value: Any, type: str, size: int) -> bytes:
     `type` is the source's (`i32`, `f16`, `bf16`) or, if only PTX is available, PTX's (`u32`, `b64`). Types without a
     Python number (f8) take a NumPy scalar of that width or the bits as an int.
     """
+    if value.__class__ is int and type[0] == "i" and 0 <= value < 1 << (8 * size - 1) and type != "i1":
+        return value.to_bytes(size, "little")  # sizes and strides: most arguments
     try:
         if type in _FLOATS:
             return struct.pack(_FLOATS[type], float(value))

@@ -58,6 +58,8 @@ class _InPlace:
 
 def _is_on_device(value: Any) -> bool:
     """Whether an argument is memory that the processor does not reach."""
+    if value.__class__ is int:
+        return False
     if hasattr(value, "__dlpack_device__") and value.__dlpack_device__()[0] != DL_CPU:
         return True
     return hasattr(value, "__cuda_array_interface__")
