@@ -33,6 +33,7 @@ BUILDERS = {
     "ptx": "TilePTX",
     "cpu-llvm": "TileCpuLLVM",
     "object": "TileCpuObject",
+    "shared": "TileCpuShared",
     "cubin": "TileCubin",
     "sass": "TileSASS",
 }
@@ -47,6 +48,7 @@ LABELS = {
     "ptx": "PTX",
     "cpu-llvm": "CPU-LLVM",
     "object": "OBJECT",
+    "shared": "SHARED",
     "cubin": "CUBIN",
     "sass": "SASS",
     "check": "CHECK",

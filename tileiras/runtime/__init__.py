@@ -301,7 +301,7 @@ def launch(
 def _for_cpu(image: Any, entry: str, metadata: Mapping[str, Any] | None) -> tuple[bytes, Mapping[str, Any]] | None:
     """The object of a CPU with a kernel, and its description; None for images of a GPU."""
     if hasattr(image, "kernels"):
-        if image.suffix != cpu.SUFFIX:
+        if image.suffix not in cpu.SUFFIXES:
             return None
         kernel = _described(descriptions(image), entry)
         return next(each.artifacts[cpu.SUFFIX] for each in image.kernels if each.name == entry), kernel

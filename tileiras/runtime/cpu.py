@@ -23,6 +23,8 @@ ALIGNMENT = 64
 """Bytes that the scratch memory of a thread is aligned to."""
 
 SUFFIX = ".cpu.o"
+SUFFIXES = (SUFFIX, ".cpu.so")
+"""Products with an object for each kernel."""
 
 _ENTRY = ctypes.CFUNCTYPE(
     ctypes.c_int32, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p
