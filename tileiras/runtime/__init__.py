@@ -324,7 +324,12 @@ def measure(
 
     image, entry, grid, args, metadata: as for `launch`. Memory of the host is copied to the device once and not copied
     back; all launches work on the same memory, one after the other. Raises the errors of `launch`.
+
+    A kernel for the CPU is measured in this process, with the caches as the launch before it left them.
     """
+    compiled = _for_cpu(image, entry, metadata)
+    if compiled is not None:
+        return cpu.measure(*compiled, dimensions(grid), args, runs)
     data = image_bytes(image)
     cuda = load_driver()
     with _Context(cuda) as context:
