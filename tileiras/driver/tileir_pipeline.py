@@ -15,7 +15,7 @@ ignored silently.  An option without a consumer in this compiler causes a warnin
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import tileiras
@@ -136,8 +136,8 @@ ROWS: tuple[Row, ...] = (
         "tileas-smem-operands", "tileas-generate-schedule", "tileas-materialize-schedule",
         "tileas-resolve-agent-boundary", "tileas-unspecialized-pipeline", "tileas-spill-loop-carried", "cse",
         "tileas-roll-mma-dot", "tileas-legalize-fma-dot", "lower-tma-load-store-to-async",
-        "tileas-materialize-async", "tileas-specialize-mma", "tileas-specialize-stores", "tileas-ping-pong",
-        "tileas-rematerialize", "tileas-order-warpgroups"),
+        "tileas-materialize-async", "tileas-specialize-mma", "tileas-specialize-stores",
+        "tileas-specialize-correction", "tileas-ping-pong", "tileas-rematerialize", "tileas-order-warpgroups"),
         "on nv_tileas, from level 2 on"),
     Row(3, "test-convert-to-llvm", (), "a test pass"),
     Row(3, "tileir-legalize-llvm-kernel", (), "convert-tileas-to-llvm makes entries with their final parameters"),
@@ -278,10 +278,10 @@ def build(options: TileIRPipelineOptions) -> list[Pass]:
         passes += tileiras.stages.tileaa.passes(tileiras.pipeline.stage("tileaa").select(values))
     if level >= 2:
         passes += tileiras.stages.tileas.passes(tileiras.pipeline.stage("tileas").select(values))
-        passes += tileiras.stages.llvm.passes(tileiras.pipeline.stage("llvm").select(values))
-    if level >= 3:
-        selected = tileiras.pipeline.stage("llvm").select(values)
-        passes += tileiras.stages.llvm.closing_passes(selected, options["use-nvgpucomp-libnvvm"])
+        lowering = tileiras.stages.llvm.passes(
+            tileiras.pipeline.stage("llvm").select(values), options["use-nvgpucomp-libnvvm"], ceiling="documented"
+        )
+        passes += lowering if level >= 3 else tileiras.stages.llvm.to_nvgpu(lowering)
     return passes
 
 
@@ -289,24 +289,35 @@ STAGE_KEYS = {"compute-capability": "gpu-name", "num-stages": "unspecialized-pip
 
 
 def tileas_passes(braces: str) -> list[Pass]:
-    """The passes of `tileas{key=value ...}`: the rows of the stage `tileas` from `from` to `to`, both included.
+    """The passes of `tileas{key=value ...}`: the rows of the stage `tileas` (`stage_passes`)."""
+    return stage_passes("tileas", braces)
+
+
+def llvm_passes(braces: str) -> list[Pass]:
+    """The passes of `llvm{key=value ...}`: the rows of the stage `llvm` (`stage_passes`)."""
+    return stage_passes("llvm", braces)
+
+
+def stage_passes(stage: str, braces: str) -> list[Pass]:
+    """The rows of a stage from `from` to `to`, both included.
 
     The defaults are the first and the last row; other keys are options of the stage.  Raises CompileError (code 2) for
     an unknown option or row.
     """
-    row = tileiras.pipeline.stage("tileas")
+    row = tileiras.pipeline.stage(stage)
     given = dict(item.partition("=")[::2] for item in re.split(r"[\s,]+", braces.strip()) if item)
     first_name, last_name = given.pop("from", ""), given.pop("to", "")
     values: dict[str, Any] = {"gpu-name": "sm_90"}
     for key, text in given.items():
         name = STAGE_KEYS.get(key, key)
         if name not in row.options:
-            raise _bad(f"'tileas' has no option '{key}'")
+            raise _bad(f"'{stage}' has no option '{key}'")
         values[name] = tileiras.options.parse_value(tileiras.options.lookup(name), text)
-    found = tileiras.stages.tileas.passes(row.select(tileiras.options.CompileOptions(values)))
+    rows = tileiras.stages.llvm.passes if stage == "llvm" else tileiras.stages.tileas.passes
+    found = rows(row.select(tileiras.options.CompileOptions(values)))
     for name in (first_name, last_name):
         if name and all(item.name != name for item in found):
-            raise _bad(f"'tileas' has no row '{name}'; it has: {', '.join(dict.fromkeys(p.name for p in found))}")
+            raise _bad(f"'{stage}' has no row '{name}'; it has: {', '.join(dict.fromkeys(p.name for p in found))}")
     first = next(number for number, item in enumerate(found) if first_name in ("", item.name))
     last = next((number for number, item in enumerate(found) if number >= first and item.name == last_name), len(found))
     return found[first : last + 1]
@@ -316,15 +327,17 @@ OURS_WIDTH = 66
 """Width of the column of this compiler's passes, in characters; their names are wrapped."""
 
 
-def describe(level: int = 3) -> str:
-    """The documented pass list up to a level and this compiler's passes, as `--print-pipeline` prints them."""
+def describe(level: int = 3, runs: Collection[str] | None = None) -> str:
+    """The documented pass list up to a level and this compiler's passes, as `--print-pipeline` prints them; with
+    `runs`, only passes of these names."""
     import textwrap
 
     rows = [row for row in ROWS if row.level <= level]
     left = max(len(row.documented) for row in rows)
-    lines = ["tileir: the documented passes, ours, and what there is to say", ""]
+    lines = [f"tileir{{opt-level={level}}}: the documented passes, ours, and remarks", ""]
     for row in rows:
-        ours = textwrap.wrap(", ".join(row.ours) or "-", OURS_WIDTH, break_on_hyphens=False)
+        names = [name for name in row.ours if runs is None or name in runs]
+        ours = textwrap.wrap(", ".join(names) or "-", OURS_WIDTH, break_on_hyphens=False)
         lines.append(f"O{row.level}  {row.documented:<{left}}  {ours[0]:<{OURS_WIDTH}}  {row.remark}".rstrip())
         lines += [f"{'':<{left + 6}}{more}" for more in ours[1:]]
     return "\n".join(lines) + "\n"

@@ -15,8 +15,9 @@ ValueError with the accepted text, and `str` as its inverse.
 The table `PASSES` of `tileiras/passes/__init__.py` has the module of each pass.
 
 A pass that cannot do its work, although the program is correct, fails softly: it emits a remark with the reason, sets
-its bit and returns (`signal_soft_failure`).  The manager clears the bits before a run and records them after every
-pass; a pass added `after` another is skipped if that one has failed softly.  Soft failures do not affect the exit code.
+the bit of its status word and returns (`signal_soft_failure`).  The manager clears the words before a run and records
+them after every pass; a pass added `after` another is skipped if that one has failed softly.  Soft failures do not
+affect the exit code.
 """
 
 from __future__ import annotations
@@ -65,11 +66,18 @@ class Pass:
     adds_operations: ClassVar[bool] = True
     """Whether the pass may introduce operations or attributes with names that were not in the IR."""
 
+    introduces: ClassVar[tuple[str, ...] | None] = None
+    """Among the names by which passes are found, those that the pass may introduce; None: any."""
+
     SOFT_FAILURE = 4
-    """Bit of `state`: the pass has not done its work."""
+    """Bit of the status word: the pass has not done its work."""
+
+    STATUS_OFFSET = 40
+    """Place of the status word, of 32 bits, in the documented object of a pass."""
 
     def __init__(self, **options: Any) -> None:
-        self.state = 0
+        self.object = bytearray(Pass.STATUS_OFFSET + 8)
+        """The memory of the documented object: the status word is at `STATUS_OFFSET`, the bytes before it are free."""
         self.path: tuple[str, ...] = ()
         """The anchors that a textual pipeline nests the pass in, outermost first."""
         self._after = ""
@@ -124,11 +132,19 @@ class Pass:
         self._after = name
         return self
 
-    def signal_soft_failure(self, context: "PassContext", remark: Diagnostic | None = None) -> None:
-        """Emits the remark with the reason, unless that has been reported, then sets the bit."""
-        if remark is not None:
-            context.engine.emit(remark)
-        self.state |= self.SOFT_FAILURE
+    @property
+    def state(self) -> int:
+        """The status word: cleared before a run; bits only accumulate in it."""
+        return int.from_bytes(self.object[self.STATUS_OFFSET : self.STATUS_OFFSET + 4], "little")
+
+    def clear_state(self) -> None:
+        self.object[self.STATUS_OFFSET : self.STATUS_OFFSET + 4] = bytes(4)
+
+    def signal_soft_failure(self, context: "PassContext", reason: Diagnostic) -> None:
+        """Emits the diagnostic with the reason, unless the pass has emitted it before, then sets the bit."""
+        if not context.engine.has_emitted(reason):
+            context.engine.emit(reason)
+        self.object[self.STATUS_OFFSET] |= self.SOFT_FAILURE
 
 
 def _fitting(name: str, key: str, value: Any, default: Any, accepted: range | None) -> Any:
@@ -179,15 +195,22 @@ class PassWhereFound(NamedTuple):
     made: Callable[[], Pass | None]
     """Constructs the pass; None if it is omitted."""
     names: tuple[str, ...]
-    """The pass has no effect if no operation has one of these names, or an attribute of such a name.  Empty: it is
-    constructed for all IR."""
+    """The pass has no effect if no operation has one of these names, or an attribute of such a name; one that ends in a
+    point stands for all names of a dialect.  Empty: it is constructed for all IR."""
+
+    def is_among(self, found: set[str]) -> bool:
+        """Whether one of the names is among those that were found."""
+        if not found.isdisjoint(self.names):
+            return True
+        dialects = tuple([name for name in self.names if name.endswith(".")])
+        return bool(dialects) and any(name.startswith(dialects) for name in found)
 
 
 class PassManager:
     """Runs passes in order on an operation.
 
-    `verify_each` checks the IR after every pass; `instrumentation` watches, and sees passes that have nothing to do as
-    well.
+    `verify_each` checks the IR after every pass, and a pass that fails leaves its input unchanged: the manager keeps a
+    copy.  `instrumentation` watches, and sees passes that have nothing to do as well.
     """
 
     def __init__(
@@ -218,12 +241,12 @@ class PassManager:
                 if each.names:
                     if not found:
                         _collect_names(op, found)
-                    if found.isdisjoint(each.names):
+                    if not each.is_among(found):
                         continue
                 item = each.made()
                 if item is None:
                     continue
-            item.state = 0
+            item.clear_state()
             if item._after in context.soft_failures:
                 continue
             if self.instrumentation:
@@ -231,14 +254,27 @@ class PassManager:
                     self._run_pass(item, op, context)
             else:
                 self._run_pass(item, op, context)
-            if item.adds_operations:
+            if item.introduces is None and item.adds_operations:
                 found.clear()
+            elif item.introduces and found:
+                found.update(item.introduces)
             if not item.preserves_analyses:
                 context.forget_analyses()
             if item.state & Pass.SOFT_FAILURE:
                 context.soft_failures.add(item.name)
 
     def _run_pass(self, item: Pass, op: Operation, context: PassContext) -> None:
+        if not self.verify_each:
+            self._run_on_targets(item, op, context)
+            return
+        before = op.clone()
+        try:
+            self._run_on_targets(item, op, context)
+        except CompileError:
+            _restore(op, before)
+            raise
+
+    def _run_on_targets(self, item: Pass, op: Operation, context: PassContext) -> None:
         for target in _targets(item, op):
             if self.verify_each:
                 item.verify_input(target, context)
@@ -256,6 +292,15 @@ class PassManager:
                 error.add_note(f"in pass '{item.name}'")
                 raise
         context.engine.raise_if_errors(ExitCode.COMPILE_FAILURE)
+
+
+def _restore(op: Operation, before: Operation) -> None:
+    """Give an operation the attributes and regions that a copy of it has."""
+    op.attributes.clear()
+    op.attributes.update(before.attributes)
+    for region, kept in zip(op.regions, before.regions):
+        region.blocks.clear()
+        region.take_blocks(kept)
 
 
 def _collect_names(op: Operation, found: set[str]) -> None:

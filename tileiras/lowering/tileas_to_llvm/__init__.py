@@ -151,7 +151,7 @@ def convert_tileas_to_llvm(
             for name, declaration in lowering.declared.items():
                 declared.setdefault(name, declaration)
             for text, name in lowering.strings.items():
-                body.insert_before(_string_constant(name, text, op.location), op)
+                body.insert_before(llvm.string_constant(name, text, op.location), op)
             for variable in lowering.module_memory:
                 body.insert_before(variable, op)
             if needs_shared is None and lowering.shared_bytes > 0:
@@ -205,20 +205,6 @@ def _global(op: aa.GlobalOp) -> Operation:
         addr_space=1,
         alignment=alignment,
         location=op.location,
-    )
-
-
-def _string_constant(name: str, text: str, location: Location) -> Operation:
-    data = text + "\0"
-    return llvm.GlobalOp(
-        sym_name=StringAttr(name),
-        global_type=llvm.LLVMArrayType(len(data.encode("utf-8", "surrogateescape")), i8),
-        linkage=llvm.LinkageAttr("internal"),
-        constant=UnitAttr(),
-        value=StringAttr(data),
-        addr_space=1,
-        alignment=1,
-        location=location,
     )
 
 
