@@ -9,8 +9,9 @@ import subprocess
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tileiras.codegen import archive, child_process
+from tileiras.codegen import archive
 from tileiras.diagnostics import CompileError, Diagnostic, ExitCode, Locatable
+from tileiras.processes import programs
 from tileiras.targets.cpu import CpuTarget, cpu_target, is_machine
 
 if TYPE_CHECKING:
@@ -63,13 +64,13 @@ def link(objects: bytes, target: CpuTarget, location: Locatable | None) -> bytes
         note = Diagnostic.note(None, "--emit obj makes an object, which needs no linker")
         message = f"no linker for {target.name} on this machine; looked for {names}"
         raise CompileError.at(location, message, ExitCode.CONFIGURATION, notes=[note])
-    with child_process.working_folder() as folder:
+    with programs.working_folder() as folder:
         names = []
         for number, data in enumerate(archive.members(objects)):
             names.append(f"{number}.o")
             with open(os.path.join(folder, names[-1]), "wb") as file:
                 file.write(data)
         flags = ["-shared", "-Wl,--build-id=none", "-Wl,-z,noexecstack", "-Wl,-z,defs", "-o", OUTPUT]
-        child_process.run(os.path.basename(path), path, [*flags, *names, "-lm"], folder, location=location)
+        programs.run(os.path.basename(path), path, [*flags, *names, "-lm"], folder, location=location)
         with open(os.path.join(folder, OUTPUT), "rb") as file:
             return file.read()
