@@ -104,7 +104,7 @@ def _named(image: Image, name: str, path: str) -> Image:
 
 def _compiled(source: Any, name: str | None, gpu_name: str, opt_level: int, options: Mapping[str, Any]) -> Image:
     if is_cpu(gpu_name):
-        return _on_cpu(source, name, gpu_name, opt_level, options)
+        return on_cpu(source, name, gpu_name, opt_level, options)
     # Line information changes no instruction, and locates one that fails.
     given = {"lineinfo": True, **options}
     artifact = tileiras.compile(source, gpu_name=gpu_name, opt_level=opt_level, entry=name, **given)
@@ -112,7 +112,7 @@ def _compiled(source: Any, name: str | None, gpu_name: str, opt_level: int, opti
     return Image(artifact.text, artifact.kernels[0].name, None if text is None else json.loads(text))
 
 
-def _on_cpu(source: Any, name: str | None, gpu_name: str, opt_level: int, options: Mapping[str, Any]) -> Image:
+def on_cpu(source: Any, name: str | None, gpu_name: str, opt_level: int, options: Mapping[str, Any]) -> Image:
     """Code of this machine's processor, which runs in this process."""
     from tileiras import runtime
 
