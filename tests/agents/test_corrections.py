@@ -46,8 +46,8 @@ def rescaled(steps: int, rows: int = 128, columns: int = 64, depth: int = 64, gp
 
 
 KERNELS = {
-    "four warps": (lambda: rescaled(4), 4, {}),
     "more steps than stages": (lambda: rescaled(9, 64, 32, 32), 4, {}),
+    "four warps": (lambda: rescaled(4), 4, {}),
     "eight warps share rows": (lambda: rescaled(3), 8, {"num_warps": 8}),
     "256 rows": (lambda: rescaled(3, 256), 8, {}),
     "no tensor maps": (lambda: rescaled(3), 4, {"tensor_maps": "none"}),
@@ -81,7 +81,7 @@ def marked(kernel: Kernel, gpu: str = GPU, **options) -> Built:
     return Built(through(module, gpu=gpu, from_="tileas-specialize-correction", **options), gpu)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", KERNELS)
 def test_kernels_in_any_order_of_their_agents(name, assemble):
     make, compute, options = KERNELS[name]
@@ -109,7 +109,7 @@ def test_the_rest_of_the_family(gpu, assemble):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("tile", [(128, 64, 64), (128, 64, 128), (256, 64, 64)])
+@pytest.mark.parametrize("tile", [(128, 64, 128), (256, 64, 64)])
 def test_attention_of_the_front_end(tile, causal):
     """Of four tiles of keys, where causal attention also visits fewer."""
     import tileiras

@@ -50,9 +50,9 @@ class TilePipe(Channel):
         tile: Any = value.type
         return tileas.BufferType(cls.STAGES, with_layout(tile, row_major_shared(tile.shape)))
 
-    def write(self, builder: Builder, at: dict[Any, Value]) -> None:
+    def write(self, builder: Builder, at: dict[Any, Value], tile: Value) -> None:
         token = self.begin(builder, at, True)
-        builder.insert(tileas.ProducerWriteOp(self.value, token))
+        builder.insert(tileas.ProducerWriteOp(tile, token))
         self.end(builder, token, at, True)
 
     def read(self, builder: Builder, at: dict[Any, Value]) -> Value:
@@ -201,7 +201,7 @@ class AgentBeside(Agent[Any]):
         builder.location = op.location
         for pipe in self._of[op]:
             if isinstance(pipe, TilePipe):
-                pipe.write(builder, at)
+                pipe.write(builder, at, pipe.value)
             elif isinstance(pipe, HandOver):
                 pipe.signal(builder, at, True)
 
