@@ -35,6 +35,6 @@ class TestConvertToLLVM(ConvertToLLVM):
     establishes = "as `convert-to-llvm`, for `arith` alone"
 
     __test__ = False
-    """No class of tests, whatever its name."""
+    """For pytest: no class of tests, despite its name."""
 
     dialects: ClassVar[tuple[str, ...]] = ("arith.",)

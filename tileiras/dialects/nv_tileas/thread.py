@@ -1,4 +1,4 @@
-"""What a thread does for an operation of nv_tileas by an instruction of the machine: `nv_tileas.thread.*`.
+"""A thread's part of an operation of nv_tileas that is an instruction of the machine: `nv_tileas.thread.*`.
 
     nv_tileas.thread.mma A [%a ...] B [%b ...] C [%c ...] {atom = "..."}      one execution of an atom
     nv_tileas.thread.mbarrier.wait %mbarrier, %parity                         as the target waits for a phase
