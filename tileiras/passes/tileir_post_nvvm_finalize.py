@@ -11,8 +11,7 @@ from tileiras.ir import Operation, Pass
 from tileiras.ir.pass_manager import PassContext
 
 DIALECTS = ("llvm.", "nvvm.")
-"""Dialects that are translated.  Operations that bind variables of the source are lowered with debug information, and left
-out without."""
+"""Dialects that are translated."""
 
 
 class PostNVVMFinalize(Pass):

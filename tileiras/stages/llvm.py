@@ -37,7 +37,7 @@ class Lowering(NamedTuple):
     code of the stage."""
     why: str
     asked_by: tuple[str, ...] = ()
-    """Options, each of which enables the pass; empty for always."""
+    """Options: each enables the pass; empty for always."""
     attaches: bool = False
     """Whether the pass belongs to the target's module: it is omitted for code that is in one already."""
 
