@@ -394,6 +394,8 @@ LAYERS: dict[str, tuple[Row, ...]] = {
 HEADER = """\
 # Diagnostics
 
+For users who read or process messages, and for contributors who add one.
+
 A diagnostic is `FILE:LINE:COLUMN: error: MESSAGE`, the line and a caret, with notes after it; the command prints
 `loc("FILE":LINE:COLUMN): error: MESSAGE` for bytecode, as the vendor's does, with the column that the file has: cuTile
 Python counts from 0. Bytecode with debug information leads to the line of the user's Python; of other bytecode a note
@@ -401,15 +403,25 @@ names the operation and its kernel. `--diagnostics=json` prints an object a line
 read: `severity`, `message`, `file`, `line`, `column`, `notes`, and for remarks `kind`, `category`, `name`, `function`,
 `arguments`, `reason`. What is said twice of one place is printed once.
 
-Severities have the numbers 1 (note), 2 (warning), 3 (error) and 4 (remark) in the low byte of their word; bit 8 says
-that the message starts with an operation's name, bit 9 that it hangs off another one. Only errors change the exit code.
-A failure as a whole has the word of its exit code (`ExitCode.word`, `CompileError.word`), in the table below; bit 10 is
-that of a rejection. The documentation has 0x503 for these on one page and 2563, 0xA03, on another, which says that the
-diagnostic hangs off one that there is not: ours is the first. Nothing prints these words.
+Severities have the numbers 1 (note), 2 (warning), 3 (error) and 4 (remark) in the low byte of their word; bit 8 marks
+an error about an operation and a note, bit 9 a diagnostic whose child has the trace. The site that emits a diagnostic
+gives it its word: 0x103 for an error about an operation, as the verifiers' are, 3 for one about a place in a text,
+0x101 for a note, 0x104 for a trace; an error that ends a call of the driver has the word of its exit code, below
+(`Diagnostic.word`, `CompileError.word`). Bit 10 is that of a rejection: the documentation has 0x503 for these on one
+page and 2563, 0xA03, on another. Only errors change the exit code.
 
-An engine (`tileiras.diagnostics.DiagnosticEngine`) asks the handlers registered with it, in their order; the first that
-returns True keeps a diagnostic for itself, others are collected. Threads may share an engine: it handles one diagnostic
-at a time. `--mlir-print-stacktrace-on-diagnostic` adds a note that says where in the compiler a diagnostic was made.
+An engine (`tileiras.diagnostics.DiagnosticEngine`) calls the handlers registered with it, in their order; the first
+that returns True keeps a diagnostic for itself, others are collected. Threads may share an engine: it handles one
+diagnostic at a time. `--mlir-print-stacktrace-on-diagnostic` adds a note with the place in the compiler where a
+diagnostic was created.
+
+A message consists of fragments, texts and integers (`Diagnostic.fragments`). Handlers in C
+(`tileirasSetDiagnosticHandler`) get the documented body: 208 bytes, the severity word at 0x10, four arguments of 24
+bytes from 0x28 on, further ones in memory of their own, and a byte that guards against a second flush
+(`diagnostics/body.py`, `tileiras.h`). Notes have whole bodies, not the 192 bytes of the documentation, and there is no
+sink. A pass that fails softly sets bit 2 of the status word at offset 40 of its object (`Pass.object`), after a
+diagnostic: the call that sets it takes one. Where passes are verified one by one (`tileiras-opt`, `PassManager`), a
+pass that fails leaves its input unchanged.
 
 | exit code | class | severity word |
 |---|---|---|
@@ -419,6 +431,16 @@ at a time. `--mlir-print-stacktrace-on-diagnostic` adds a note that says where i
 | 3 | input that does not parse or verify | 0x104 |
 | 4 | a program handle in the wrong state | 0x503 |
 | 5 | a compilation that fails: a pass, a verifier, LLVM or ptxas | 0x103 |
+
+The documentation differs from the vendor's tool (13.5) in these codes; ours are the tool's:
+
+| failure | documented | here and in the tool |
+|---|---|---|
+| an unknown GPU, host architecture or operating system | 2 | 1, `Cannot find option named`; 2 through the library |
+| an operation that does not verify, or of a dialect that Tile IR has not | 5 | 3 |
+| damage behind a good magic number | 5 | 3 |
+| an input that cannot be read | 4 | 1 |
+| LLVM gives up on a module | the process ends | 5, with LLVM's words: LLVM has a process of its own |
 
 ## Verifiers
 
@@ -433,14 +455,21 @@ at a time. `--mlir-print-stacktrace-on-diagnostic` adds a note that says where i
 | on LLVM IR | intrinsics of the target, from our tables; LLVM's verifier |
 | on PTX | ptxas |
 
-`tileiras-opt` asks for the third before every pass that needs what it checks. Our schedules make no agents: for text
-that has some ([agents](agents.md)), the fourth is part of it as well.
+`tileiras-opt` runs the third before every pass that needs the facts it checks; for modules with
+[agents](agents.md), the fourth as well.
 
-A kernel may have 4352 bytes of parameters below PTX 8.1 and 32764 from there on, on every target: what ptxas 13.5
-takes; with `--ptx-version` the number of that version is told. The documentation has 1024 for sm_50 to sm_75 and 32760
-or 32768 for newer ones; the CUDA programming guide promises 4096 and 32764. With 5002 pointers, 40016 bytes:
+A kernel may have 4352 bytes of parameters below PTX 8.1 and 32764 from there on, on every target: the limits of ptxas
+13.5 and of the vendor's tool, and with `--parameter-ceiling=ptx` those of the command, the library and builds.
+`--parameter-ceiling=documented`, the default of `tileiras-opt` and `tileir{...}`, has the documented limits: 1024 on
+sm_75, 32760 from sm_80 on. The message of a kernel above both has the documented one, and a note the other. With 5002
+pointers, 40016 bytes, on sm_75 and sm_80:
 
-    k.mlir:2:3: error: Formal parameter space overflowed (40016 bytes required, max 32764 bytes allowed) in function k
+    k.mlir:2:3: error: Formal parameter space overflowed (40016 bytes required, max 1024 bytes allowed) in function k
+    k.mlir:2:3: error: Formal parameter space overflowed (40016 bytes required, max 32760 bytes allowed) in function k
+
+each followed by
+
+    note: the PTX version has a limit of 32764 bytes, which this kernel exceeds as well
     error: failed to compile Tile IR program
 
 and exit code 5.
@@ -465,6 +494,10 @@ changes that remove the obstacles.
 
 """
 
+NEXT = """\
+Next: [codes of remarks](reasons.md) for the reasons behind choices; [the command](command-line.md) for its options.
+"""
+
 
 def page() -> str:
     parts = [HEADER, "## Texts\n\n"]
@@ -481,7 +514,7 @@ def page() -> str:
             parts += [f"### {layer}\n\n", "| text | why not |\n|---|---|\n"]
             parts += [f"| {_code(row.text)} | {row.why_not} |\n" for row in given]
             parts.append("\n")
-    return "".join(parts).rstrip() + "\n"
+    return "".join([*parts, NEXT])
 
 
 def _code(text: str) -> str:

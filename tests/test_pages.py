@@ -12,7 +12,10 @@ from tileiras.passes import PASSES
 from tileiras.stages.tileas import DECISIONS
 
 ROOT = Path(__file__).parents[1]
-PAGES = sorted(path.relative_to(ROOT).as_posix() for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")))
+PAGES = sorted(
+    path.relative_to(ROOT).as_posix()
+    for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("docs/reports/*.md"))
+)
 WIDTH = 120
 
 
@@ -56,6 +59,24 @@ def test_links_lead_to_pages_and_headings(page):
         target = (ROOT / page).parent / name if name else ROOT / page
         assert target.exists(), link
         assert not anchor or anchor in anchors(target.read_text(encoding="utf-8")), link
+
+
+def test_changes_of_a_version_are_short():
+    """By what a user sees; figures belong to docs/reports."""
+    versions = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").split("\n## ")[1:]
+    assert [version.partition("\n")[0] for version in versions if version.strip().count("\n") >= 60] == []
+
+
+def paragraphs(text: str) -> list[str]:
+    """The blocks of a page between empty lines, without headings and comments."""
+    return [block for block in text.strip().split("\n\n") if not block.startswith(("#", "<!--"))]
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.startswith("docs/")])
+def test_pages_name_their_readers_and_the_next_pages(page):
+    first, *_, last = paragraphs((ROOT / page).read_text(encoding="utf-8"))
+    assert first.startswith("For "), "the first paragraph names the readers: For users who ..."
+    assert last.startswith("Next: ") and "](" in last, "the last paragraph leads on: Next: [page](page.md) for ..."
 
 
 def test_readme_lists_all_pages():

@@ -36,9 +36,9 @@ from tileiras.support.files import DISK_FULL
 from tileiras.support.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
-    from .codegen.child_process import WaitingProgram
     from .dialects import builtin, cuda_tile
     from .ir import Location
+    from .processes.programs import WaitingProgram
 
 FILE = "file"
 ENTRY = "entry"
@@ -163,7 +163,7 @@ STAGES: tuple[Stage, ...] = (
     ),
     Stage(
         "llvm", ENTRY, ".ll", (".llvm.mlir",),
-        ("gpu-name", "opt-level", "ftz", "approx", "emit-remarks", *DEBUG_OPTIONS),
+        ("gpu-name", "opt-level", "ftz", "approx", "parameter-ceiling", "emit-remarks", *DEBUG_OPTIONS),
         "tiles to LLVM vectors of register fragments",
         dialects=(*_MIDDLE, "nv_tileaa", "nv_tileas", "gpu", "llvm", "nvvm"),
     ),
@@ -172,7 +172,7 @@ STAGES: tuple[Stage, ...] = (
         ("gpu-name", "opt-level", "ptx-version", "tile-launch", "blob-linked-lib", "libdevice"),
         "libdevice linked, optimised, PTX and kernel metadata",
         tools=("tileiras.codegen.llvm_identity:tool_identity",),
-        ahead="tileiras.codegen.isolation:start",
+        ahead="tileiras.processes.helper:start",
         # Front ends probe compilers with an empty module.
         empty="tileiras.codegen.ptx:empty_module",
     ),
@@ -210,7 +210,7 @@ CPU: tuple[Stage, ...] = (
         "object", ENTRY, ".cpu.o", (".json",), ("gpu-name", "opt-level"),
         "object code of a CPU, and kernel metadata",
         tools=("tileiras.codegen.cpu_object:tool_identity",),
-        ahead="tileiras.codegen.isolation:start",
+        ahead="tileiras.processes.helper:start",
         reads="cpu-llvm",
     ),
 )  # fmt: skip

@@ -97,7 +97,7 @@ def test_nothing_that_orders_agents_is_superfluous(kinds):
 
 
 @pytest.mark.slow
-def test_nothing_that_orders_two_groups_of_consumers_is_superfluous():
+def test_no_synchronization_of_two_consumers_is_superfluous():
     code = ptx(kernels.two_consumers("bulk_load", 2, "sm_90"))
 
     def judge(code, seed):
@@ -181,7 +181,7 @@ def test_agents_that_take_turns(assemble):
         assert (b[: kernels.TILE] == expected).all()
 
 
-def test_what_is_before_agents_is_over_when_they_begin_and_they_are_when_the_rest_does():
+def test_agent_switch_orders_before_and_after():
     code = ptx(kernels.before_and_after("sm_90"))
 
     def judge(code, seed):

@@ -86,7 +86,7 @@ def test_threads_store_without_maps():
     kernel.emulated(artifact, 1)
 
 
-def test_maps_that_the_kernel_builds_are_there_until_the_copy_is_complete():
+def test_maps_built_by_the_kernel_live_until_the_copy_completes():
     gpu, product = PRODUCTS["tensor memory"]
     kernel = product().kernel()
     artifact = kernel.compiled(gpu, **{**HOST, "tensor_maps": "device"})

@@ -126,7 +126,7 @@ def test_pairs_of_ctas(name, maps, assemble):
         kernel.emulated(artifact, seed)
 
 
-def test_pairs_have_an_agent_that_multiplies_unless_another_plan_is_asked_for():
+def test_pairs_have_an_mma_agent_unless_another_plan_is_given():
     """Although an iteration loads less than the rule of `auto` requires for other products."""
     kernel = _pairs((256, 32, 16), count=3)
     artifact = kernel.compiled(GPU, emit="ptx", tensor_maps="host")

@@ -160,7 +160,7 @@ def test_nothing_that_orders_the_ctas_is_superfluous(gpu):
 # ---- which kernels ---------------------------------------------------------------------------------------------------
 
 
-def test_in_a_loop_around_each_cta_without_agents_copies_for_itself():
+def test_without_agents_each_cta_in_an_outer_loop_copies_alone():
     """A ring is another one in each round: nothing would keep a box of the last one from its mbarriers."""
     artifact = compiled(kernels.matmul(around=AROUND), plan="ring")
     assert EVERYWHERE not in artifact.text and "cp.async.bulk.tensor" in artifact.text

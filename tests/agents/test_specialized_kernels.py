@@ -206,7 +206,7 @@ def test_loads_behind_a_store_stay_with_it():
         kernel.emulated(artifact)
 
 
-def test_a_loop_inside_of_another_has_boxes_with_agents_and_without():
+def test_a_nested_loop_has_boxes_with_and_without_agents():
     """Agents' pipes stay from round to round; a ring of the loop's own has its mbarriers initialised in each."""
     inits = []
     for strategy in ("warp-specialize", "unspecialize"):
@@ -216,7 +216,7 @@ def test_a_loop_inside_of_another_has_boxes_with_agents_and_without():
     assert inits == [False, True]
 
 
-def test_with_too_many_warps_for_agents_such_a_loop_has_a_ring_of_its_own():
+def test_a_loop_with_too_many_warps_for_agents_has_its_own_ring():
     kernel = rounds(guarded=True)
     code = kernel.compiled("sm_90", emit="ptx", tensor_maps="host", num_warps=32, **SPECIALIZED)
     assert "agents.too-many-warps warps=64" in said(code) and code.kernels[0].metadata["block"][0] == 32 * 32

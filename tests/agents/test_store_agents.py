@@ -61,7 +61,7 @@ def test_stores_that_stay_with_the_warps_that_compute(options, kernel, why):
     kernel.emulated(artifact, 1)
 
 
-def test_stores_that_a_load_follows_stay_with_the_warps_that_compute():
+def test_stores_before_a_load_stay_with_the_compute_agent():
     """The stored tile is loaded again, doubled, and stored in its place."""
     kernel = rounds(TILES, count=3)
     m, n, _ = TILES

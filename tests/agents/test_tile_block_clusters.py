@@ -129,7 +129,7 @@ def test_grids_without_clusters_run_as_far_as_they_are_told():
     np.testing.assert_array_equal(found, wanted)
 
 
-def test_clusters_with_more_work_start_first_as_the_estimate_has_it():
+def test_clusters_with_more_work_start_first_as_estimated():
     artifact = compiled(triangle())
     metadata, arrays = artifact.kernels[0].metadata, Triangle(256, 256, 512)
     order = block_order((2, 2, 1), metadata["block_group"] // 2)

@@ -8,7 +8,7 @@ import re
 
 import pytest
 
-from tests.agents.linked_attention import GPU, ORDERS, agents, attention, rounds, two_loops, with_unknown_steps
+from tests.agents.chained_attention import GPU, ORDERS, agents, attention, rounds, two_loops, with_unknown_steps
 from tests.agents.running import SEEDS, SPECIALIZED, sites, survives, verify
 from tests.kernels.dots import attention_in_two_loops, attention_like
 from tests.kernels.views import Kernel

@@ -19,7 +19,7 @@ def found(row: Row, **others: Row) -> list[str]:
     return [what for faulty, what in faults([*(OTHERS | others).values(), row]) if faulty is row]
 
 
-def test_nothing_is_wrong_with_as_much_local_memory_as_the_others_have():
+def test_equal_local_memory_is_no_finding():
     spilling = {name: row._replace(local=8) for name, row in OTHERS.items()}
     assert found(ROW._replace(local=8), **spilling) == []
 
@@ -51,7 +51,7 @@ def test_types_and_sizes_are_no_shortage(reason):
     assert found(ROW._replace(left=(reason,))) == []
 
 
-def test_a_target_whose_warps_multiply_by_themselves_is_short_of_nothing():
+def test_a_target_with_mma_of_warps_lacks_nothing():
     rows = {name: row._replace(target="sm_120", left=("",)) for name, row in OTHERS.items()}
     assert found(ROW._replace(target="sm_120", chosen=0, executed=0, left=("",)), **rows) == []
 

@@ -55,7 +55,7 @@ def test_what_is_no_number_by_both_is_the_same():
     assert "parameter 1 differs" in estimates.difference(image, estimates.ours(changed(job), gpu), job, gpu)
 
 
-def test_an_image_that_cannot_be_estimated_is_a_row_without_a_time():
+def test_an_image_without_an_estimate_is_a_row_without_a_time():
     gpu = rates.gpu("H200")
     job = code.job_of_example(ROW, "sm_90")
     found = estimates.timed(tileiras.compile(job.bytecode, gpu_name="sm_90", emit="cubin").data, job, gpu)
@@ -87,7 +87,7 @@ def test_a_row_of_the_table_and_one_without_an_estimate():
     assert ranking.means([missing]) == ranking.worst([missing]) == []
 
 
-def test_the_worst_rows_say_what_both_wait_for_under_the_best_plan():
+def test_the_worst_rows_list_waits_under_the_best_plan():
     slow, fast = Taken(30.0, "latency"), Taken(20.0, "L2", "", {"L2": 0.8}, {"barrier": 0.25}, "8 warps")
     two = Ranked("product", "H200", True, {"plain": slow, "boxes": fast}, Taken(10.0, "tensor"))
     first, ours, theirs, second, *_ = ranking.worst([row("H200", 15, 10), two])
@@ -97,7 +97,7 @@ def test_the_worst_rows_say_what_both_wait_for_under_the_best_plan():
     assert line == "H200, boxes: takes 0.67 of the time of plain where it is other code (1 of 1), faster in 1"
 
 
-def test_gpus_take_their_tuned_configurations_and_those_without_clusters_one_cta():
+def test_gpus_use_tuned_configurations_and_one_cta_elsewhere():
     assert dict(code.configurations("B200"))["persistent_matmul"]["num_ctas"] == 2
     assert dict(code.configurations("H200"))["matmul"]["num_ctas"] == 2
     assert dict(code.configurations("A100"))["matmul"]["num_ctas"] == 1

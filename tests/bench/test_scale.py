@@ -137,7 +137,7 @@ def test_a_day_is_that_of_its_seed_in_every_process(tmp_path):
     assert len(said[0].splitlines()) == 3
 
 
-def test_without_a_server_nothing_is_asked_and_with_one_pulls_are_shorter(small):
+def test_pulls_are_shorter_with_a_server(small):
     alone = Day(NOW._replace(server=False), 3, [], 0.0)
     without = alone.run()
     assert without.asked == without.found == alone.server.sent == alone.server.received == 0

@@ -11,7 +11,7 @@ import pytest
 from project import CHECKOUT, Project
 
 from tileiras import pipeline
-from tileiras.build.fingerprint import CodeBase, stage_roots
+from tileiras.build.store.fingerprint import CodeBase, stage_roots
 from tileiras.cli import check_files
 from tileiras.cli.process import UsageError
 from tileiras.report import collect
@@ -20,7 +20,7 @@ from tileiras.sim import emulator
 SCONSTRUCT = """
 import os
 from tileiras.build import tool
-from tileiras.build.variables import construction_variables
+from tileiras.build.scons.variables import construction_variables
 settings = construction_variables(ARGUMENTS)
 env = Environment(tools=[tool], ENV=os.environ, **settings)
 kernels = env.TileTree("kernels")

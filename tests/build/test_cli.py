@@ -81,7 +81,7 @@ def test_every_stage_can_be_the_product(kernel, emit, start):
     assert sorted(os.listdir()) == ["k.mlir", "out"]
 
 
-def test_the_default_name_is_the_source_with_the_suffix_of_the_product(kernel):
+def test_the_default_name_has_the_suffix_of_the_product(kernel):
     assert main([kernel, "--arch=sm_80", "-O2", "--emit=ptx"]) == 0
     assert sorted(os.listdir()) == ["k.mlir", "k.ptx"]
 

@@ -49,7 +49,7 @@ def stand_in(tmp_path_factory):
 # ---- the example -----------------------------------------------------------------------------------------------------
 
 
-def test_the_example_is_built_lists_its_kernels_and_ends_well_without_a_gpu(tmp_path, store):
+def test_the_example_builds_lists_kernels_and_runs_without_gpu(tmp_path, store):
     left_out = shutil.ignore_patterns("build", "kernels", "*.py")
     shutil.copytree(os.path.join(CHECKOUT, "examples"), tmp_path / "examples", ignore=left_out)
     folder = tmp_path / "examples" / "cpp_app"
@@ -205,7 +205,7 @@ def run(folder, images: list[embed.Image], driver: str | None) -> list[str]:
     return done.stdout.splitlines()
 
 
-def test_a_launch_loads_the_nearest_image_once_and_packs_the_arguments(tmp_path, stand_in):
+def test_a_launch_loads_one_image_and_packs_the_arguments(tmp_path, stand_in):
     images = [
         image("k", "ptr<f32>", "i32", target="sm_75"),
         image("k", "ptr<f32>", "i32", target="sm_90", data=b"\x7fELF"),
@@ -226,7 +226,7 @@ def test_a_cluster_is_a_tile_block(tmp_path, stand_in):
     assert "launch grid 4 3 1 block 128 1 1 shared 0 stream 0 attribute 4: 2 1 1" in log
 
 
-def test_tile_blocks_that_copy_for_each_other_are_clusters_where_the_grid_is_a_multiple(tmp_path, stand_in):
+def test_ctas_with_multicast_are_clusters_if_the_grid_divides(tmp_path, stand_in):
     _, *log = run(tmp_path, [image("k", "ptr<f32>", "i32", cluster_blocks=[2, 1, 1])], stand_in)
     launches = [line for line in log if line.startswith("launch grid")]
     assert launches == [
@@ -255,7 +255,7 @@ def test_a_grid_of_pairs_starts_the_kernel_for_pairs(tmp_path, stand_in):
     ("p1 even", 128), ("p1 1 add even", 160), ("p1 4 ceildiv even", 160), ("p1 -3 mul 22 add positive", 160),
     ("p1 grid below 5 mul sub positive", 160), ("p1 grid below 7 mul sub positive", 128),
 ])  # fmt: skip
-def test_arguments_decide_whether_the_kernel_for_pairs_is_started(fact, threads, tmp_path, stand_in):
+def test_arguments_decide_whether_the_pair_kernel_starts(fact, threads, tmp_path, stand_in):
     """The harness launches with 7, over two tile blocks."""
     pairs = {"name": "k$pairs", "hidden_parameters": [], "block": [160, 1, 1], "shared_memory": 0,
              "cluster_blocks": [2, 1, 1], "where": ["grid even", fact]}  # fmt: skip
@@ -313,7 +313,7 @@ def test_images_are_chosen_as_the_driver_would_take_them(tmp_path):
 HEADERS = [os.path.join(cpp_folder(), name) for name in ("tileiras_driver.hpp", "tileiras.hpp")]
 
 
-def test_the_first_example_of_the_page_is_built_without_a_warning(tmp_path, store):
+def test_the_first_example_of_the_page_builds_without_warning(tmp_path, store):
     with open(os.path.join(CHECKOUT, "docs", "cpp.md"), encoding="utf-8") as file:
         text = file.read()
     sconstruct, main = (re.search(rf"```{language}\n(.*?)```", text, re.DOTALL)[1] for language in ("python", "cpp"))

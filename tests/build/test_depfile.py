@@ -51,7 +51,7 @@ TILEIRAS_EXPORT = {"twice": (twice, "f32[?]", "f32[?]")}
 
 
 @pytest.mark.skipif(not discover.has_front_end(), reason="needs cuTile Python")
-def test_what_modules_read_is_in_the_rule_as_far_as_make_can_name_it(tmp_path):
+def test_inputs_of_modules_are_in_the_rule_if_make_can_name_them(tmp_path):
     (tmp_path / "shapes").mkdir()
     (tmp_path / "tiles.json").write_text("128")
     (tmp_path / "k.py").write_text("""\

@@ -29,7 +29,7 @@ def test_a_broken_text_still_shows_its_entries():
     assert names("cuda_tile.module @m { entry @k(%a: tile<pt") == ["k"]
 
 
-def test_exported_names_of_a_python_file_are_found_without_running_it():
+def test_exports_of_a_python_file_are_found_without_running_it():
     text = "raise SystemExit\nTILEIRAS_EXPORT = {'vadd_1024': (vadd, 1024), 'vadd_64': (vadd, 64)}\n"
     assert names(text, PYTHON) == ["vadd_1024", "vadd_64"]
     assert discover.exported_names(b"def (") == []
@@ -101,7 +101,7 @@ def test_entries_that_cannot_name_files_get_names_of_their_own():
         assert len(stem) < 130 and "/" not in stem and stem[0] not in ".-"
 
 
-def test_relative_imports_are_looked_up_from_the_file_that_has_them(tmp_path):
+def test_relative_imports_start_at_the_importing_file(tmp_path):
     texts = {
         "k.py": "from package.deep.kernel import weight\n",
         "package/__init__.py": "",

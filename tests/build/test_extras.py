@@ -9,7 +9,8 @@ import tomllib
 import pytest
 from project import CHECKOUT, SCONSTRUCT, Project
 
-from tileiras.build import cluster, discover
+from tileiras.build import discover
+from tileiras.build.run import cluster
 from tileiras.codegen import libdevice, nvdisasm, ptxas, toolkit
 from tileiras.diagnostics import CompileError
 from tileiras.stages import export

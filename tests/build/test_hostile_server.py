@@ -14,14 +14,15 @@ from hostile_server import MEGABYTE, WIRE, HostileServer, parts, reply
 from project import Project, axpy, module
 
 from tileiras import inputs
-from tileiras.build import discover, maintenance, plan, remote
-from tileiras.build.execute import Session
-from tileiras.build.lookahead import look_ahead
-from tileiras.build.record_schema import INPUTS as INPUTS_ROW
-from tileiras.build.record_schema import OWN_INPUTS
-from tileiras.build.remote import Remote
-from tileiras.build.remote_messages import Damaged, action_result, output_file
-from tileiras.build.store import ArtifactStore
+from tileiras.build import discover, plan
+from tileiras.build.run.execute import Session
+from tileiras.build.scons.lookahead import look_ahead
+from tileiras.build.store import maintenance, remote
+from tileiras.build.store.local import ArtifactStore
+from tileiras.build.store.messages import Damaged, action_result, output_file
+from tileiras.build.store.remote import Remote
+from tileiras.build.store.schema import INPUTS as INPUTS_ROW
+from tileiras.build.store.schema import OWN_INPUTS
 from tileiras.inputs import kinds
 from tileiras.options import CompileOptions
 

@@ -89,7 +89,7 @@ def test_clean_finds_what_is_left_over(project):
     assert project.artifacts() == {}
 
 
-def test_another_target_or_level_or_set_of_options_removes_nothing(project):
+def test_another_target_level_or_option_set_removes_nothing(project):
     for arguments in ([], ["sm=sm_80"], ["opt=1"]):
         project.scons(*arguments)
     os.unlink(project.path("kernels/sub/b.mlir"))
@@ -189,11 +189,11 @@ def test_what_a_killed_build_made_is_found(project):
 
 
 def test_a_watch_removes_them_as_well(project, monkeypatch):
-    from tileiras.build import watch as watch_module
-    from tileiras.build.execute import Session
-    from tileiras.build.history import History
-    from tileiras.build.store import OFF, ArtifactStore
-    from tileiras.build.watch import Restart, Tree, Watch
+    from tileiras.build.ledger.history import History
+    from tileiras.build.run.execute import Session
+    from tileiras.build.store.local import OFF, ArtifactStore
+    from tileiras.build.watch import loop as watch_module
+    from tileiras.build.watch.loop import Restart, Tree, Watch
     from tileiras.options import CompileOptions
 
     project.scons("emit=tileaa")

@@ -10,7 +10,7 @@ from project import axpy, begin_with_imports, keep_imports, module
 
 import tileiras
 from tileiras.build import library
-from tileiras.build.maintenance import statistics
+from tileiras.build.store.maintenance import statistics
 from tileiras.cli.tileiras import main
 from tileiras.diagnostics import CompileError, Diagnostic, Severity
 from tileiras.ir import FileLineColLoc, print_op

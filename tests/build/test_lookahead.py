@@ -5,7 +5,7 @@ from delaying_server import DelayingServer
 from project import Project, axpy, module
 
 from tileiras.build import discover
-from tileiras.build.remote import Remote
+from tileiras.build.store.remote import Remote
 
 KERNELS = 12
 STAGES = 5
@@ -80,7 +80,7 @@ def test_what_a_far_server_has_not_is_asked_for_once(far, tmp_path, jobs):
 
 
 @pytest.mark.parametrize("jobs", ["-j1", "-j2"])
-def test_a_near_server_is_asked_for_what_follows_a_stage_that_ran(near, tmp_path, jobs):
+def test_a_near_server_is_queried_for_the_following_stages(near, tmp_path, jobs):
     fill(near, tmp_path / "writer", 2)
     reader = tree(tmp_path / "reader", 2)
     for number in range(2):

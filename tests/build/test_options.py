@@ -1,7 +1,7 @@
 import pytest
 
-from tileiras.build.fingerprint import CodeBase
-from tileiras.build.variables import BadVariable, construction_variables, help_text, names
+from tileiras.build.scons.variables import BadVariable, construction_variables, help_text, names
+from tileiras.build.store.fingerprint import CodeBase
 from tileiras.cli.driver_options import command_line
 from tileiras.diagnostics import CompileError
 from tileiras.driver.tileir_pipeline import TileIRPipelineOptions

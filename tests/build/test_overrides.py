@@ -99,7 +99,7 @@ def test_workers_take_overrides_as_well(project):
     assert launched(project) == 7
 
 
-def test_the_override_of_another_target_or_kernel_is_told_to_be_of_no_use(project):
+def test_an_override_of_another_kernel_is_reported_as_unused(project):
     edit(project, ".tileas.mlir")
     os.rename(project.path("fixed/saxpy.sm_90.tileas.mlir"), project.path("fixed/saxpy.sm_80.tileas.mlir"))
     build = project.scons("overrides=fixed")

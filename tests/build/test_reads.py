@@ -14,11 +14,13 @@ from tests.kernels.reading import KERNEL, THINGS, World
 
 pytest.importorskip("cuda.tile", reason="cuTile Python is not installed")
 
-from tileiras.build import library, produce, remote  # noqa: E402
-from tileiras.build.execute import Session  # noqa: E402
-from tileiras.build.history import History  # noqa: E402
-from tileiras.build.store import OFF, ArtifactStore  # noqa: E402
-from tileiras.build.watch import Tree, Watch  # noqa: E402
+from tileiras.build import library  # noqa: E402
+from tileiras.build.ledger.history import History  # noqa: E402
+from tileiras.build.run import produce  # noqa: E402
+from tileiras.build.run.execute import Session  # noqa: E402
+from tileiras.build.store import remote  # noqa: E402
+from tileiras.build.store.local import OFF, ArtifactStore  # noqa: E402
+from tileiras.build.watch.loop import Tree, Watch  # noqa: E402
 from tileiras.options import CompileOptions  # noqa: E402
 from tileiras.stages.units import Source  # noqa: E402
 
@@ -114,7 +116,8 @@ def test_scons_runs_what_read_something_else(tmp_path, seed, service, edits):
                 edited = {name for name, things in reads.items() if thing in things}
         assert scons(world, "off", **environment) == set()
     finally:
-        subprocess.run([sys.executable, "-m", "tileiras.server.command", "stop"], check=False, capture_output=True,
+        subprocess.run([sys.executable, "-m", "tileiras.processes.service.command", "stop"], check=False,
+                       capture_output=True,
                        env={**os.environ, **environment})  # fmt: skip
 
 
@@ -145,7 +148,7 @@ def test_a_watch_runs_what_read_something_else(tmp_path, monkeypatch, exports):
 SEVERAL = pytest.mark.parametrize("edits", [2, pytest.param(len(THINGS), marks=pytest.mark.slow)])
 
 
-def test_a_watch_looks_at_files_that_a_module_reads_also_after_a_failure(tmp_path, monkeypatch, exports):
+def test_a_watch_checks_inputs_of_modules_after_a_failure(tmp_path, monkeypatch, exports):
     world = World(tmp_path / "world")
     (world.kernels / "k.py").write_text("import json, pathlib\nSUM = json.load(open(pathlib.Path(__file__).with_name("
                                         "'tiles.json')))['tile']\n" + KERNEL)  # fmt: skip
@@ -225,7 +228,7 @@ def clock(tmp_path):
     return made
 
 
-def test_what_cannot_be_compared_runs_in_every_build_and_is_told_once_in_each(clock):
+def test_incomparable_inputs_rerun_always_and_are_reported_once(clock):
     for _ in range(2):
         build = clock.scons("emit=bytecode")
         assert build.stages == ["export"]

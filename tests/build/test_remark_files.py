@@ -6,10 +6,10 @@ import os
 import pytest
 from project import CHECKOUT, Project, axpy, module
 
-from tileiras.build.execute import Session
-from tileiras.build.history import History
-from tileiras.build.store import OFF, ArtifactStore
-from tileiras.build.watch import Single, Watch
+from tileiras.build.ledger.history import History
+from tileiras.build.run.execute import Session
+from tileiras.build.store.local import OFF, ArtifactStore
+from tileiras.build.watch.loop import Single, Watch
 from tileiras.diagnostics import Diagnostic
 from tileiras.diagnostics.remarks import FORMAT, Remark, read_remarks, remarks_json
 from tileiras.ir import FileLineColLoc
@@ -38,7 +38,7 @@ def place(entry: str, suffix: str, file: str = "k") -> str:
 
 
 @pytest.mark.parametrize("jobs", ["-j1", "-j2"])
-def test_an_up_to_date_build_tells_the_same_remarks_in_the_same_order(project, jobs):
+def test_an_up_to_date_build_repeats_remarks_in_order(project, jobs):
     ran = project.scons(*ASKED, jobs)
     assert "Load instruction selected" in ran.errors and len(ran.stages) == 14
     heads = [line for line in ran.errors.splitlines() if line.startswith("remarks on ")]

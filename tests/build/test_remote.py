@@ -17,9 +17,9 @@ from delaying_server import DelayingServer
 from project import CHECKOUT, Project, axpy, module
 
 from tests.processes import until
-from tileiras.build import remote
-from tileiras.build.remote import DAMAGED, INLINE, Remote, from_environment
-from tileiras.build.remote_messages import Damaged, action_result, output_file
+from tileiras.build.store import remote
+from tileiras.build.store.messages import Damaged, action_result, output_file
+from tileiras.build.store.remote import DAMAGED, INLINE, Remote, from_environment
 
 SERVER = shutil.which("nginx", path=os.environ["PATH"] + os.pathsep + "/usr/sbin")
 
@@ -226,7 +226,7 @@ def test_many_bytes_lie_beside_their_message(server):
     assert reader.get_many(["none", "large", "small"]) == {"large": large, "small": large[:-1]} and said == []
 
 
-def test_bytes_that_are_others_are_refused_and_bytes_that_are_gone_are_a_miss(server, monkeypatch):
+def test_altered_bytes_are_refused_and_missing_bytes_are_a_miss(server, monkeypatch):
     monkeypatch.setattr(remote, "INLINE", 0)
     said: list[str] = []
     both = Remote(server.url, said.append, writes=True)
@@ -265,7 +265,7 @@ def test_a_writer_replaces_what_is_damaged_on_the_server(server, tmp_path, kind,
     writing = {"TILEIRAS_REMOTE_CACHE": server.url, "TILEIRAS_REMOTE_MODE": "read-write"}
     first = project(tmp_path / "first", server)
     if kind == "cas":
-        first.write("sitecustomize.py", "import tileiras.build.remote as remote\nremote.INLINE = 0\n")
+        first.write("sitecustomize.py", "import tileiras.build.store.remote as remote\nremote.INLINE = 0\n")
         writing["PYTHONPATH"] = os.pathsep.join([first.folder, CHECKOUT])
     first.scons(**writing)
     whole = server.files(kind)
@@ -355,7 +355,7 @@ def test_a_team_builds_once(server, tmp_path, jobs):
 
 
 @pytest.mark.slow
-def test_the_configuration_of_the_page_serves_readers_and_lets_who_has_the_token_write(serve, tmp_path):
+def test_the_documented_configuration_requires_a_token_to_write(serve, tmp_path):
     with open(os.path.join(CHECKOUT, "examples", "remote_cache", "nginx.conf"), encoding="utf-8") as file:
         text = file.read()
     assert "listen 8080;" in text
@@ -379,7 +379,7 @@ def test_a_server_that_is_not_there_costs_one_warning(tmp_path):
     assert line.startswith("warning: remote cache http://127.0.0.1:") and line.endswith("done without for this build")
 
 
-def test_a_server_that_accepts_and_never_answers_costs_one_warning(monkeypatch):
+def test_a_server_that_does_not_answer_costs_one_warning(monkeypatch):
     monkeypatch.setattr(remote, "READ_SECONDS", 0.2)
     said: list[str] = []
     with socket.create_server(("127.0.0.1", 0)) as silent:
@@ -392,7 +392,7 @@ def test_a_server_that_accepts_and_never_answers_costs_one_warning(monkeypatch):
     assert len(said) == 1 and "timed out" in said[0]
 
 
-def test_a_server_that_answers_slowly_three_times_is_done_without(monkeypatch):
+def test_a_server_with_three_slow_answers_is_skipped(monkeypatch):
     monkeypatch.setattr(remote, "SLOW_SECONDS", 0.05)
     server = DelayingServer(0.1)
     said: list[str] = []
@@ -409,7 +409,7 @@ def test_a_server_that_answers_slowly_three_times_is_done_without(monkeypatch):
     assert len(server.requests) == 7
 
 
-def test_other_processes_do_without_a_server_that_is_gone_for_a_while(tmp_path, monkeypatch):
+def test_other_processes_skip_an_absent_server_for_a_while(tmp_path, monkeypatch):
     said: list[str] = []
     notes = str(tmp_path / "server.json")
     url = f"http://127.0.0.1:{free_port()}"
@@ -439,11 +439,11 @@ def test_other_processes_do_without_a_server_that_is_gone_for_a_while(tmp_path, 
         assert "ago" not in another().failure
 
 
-IMPATIENT = "import tileiras.build.remote as remote\nremote.READ_SECONDS = 1.0\n"
+IMPATIENT = "import tileiras.build.store.remote as remote\nremote.READ_SECONDS = 1.0\n"
 
 
 @pytest.mark.parametrize("jobs", [pytest.param("-j1", marks=pytest.mark.slow), "-j2"])
-def test_a_build_waits_once_for_a_server_that_accepts_and_never_answers(tmp_path, jobs):
+def test_a_build_waits_once_for_a_server_that_does_not_answer(tmp_path, jobs):
     tree = project(tmp_path, None)
     tree.write("kernels/other.mlir", module(axpy("second"), axpy("third", operation="mulf")))
     tree.write("sitecustomize.py", IMPATIENT)

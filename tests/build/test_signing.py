@@ -8,9 +8,9 @@ import pytest
 from hostile_server import HostileServer
 from project import Project, axpy, module
 
-from tileiras.build import remote, signing
-from tileiras.build.remote import Remote, from_environment
-from tileiras.build.remote_messages import action_result, output_file
+from tileiras.build.store import remote, signing
+from tileiras.build.store.messages import action_result, output_file
+from tileiras.build.store.remote import Remote, from_environment
 
 pytest.importorskip("cryptography")
 
@@ -135,7 +135,7 @@ def test_files_that_hold_no_key_are_refused(server, keys, tmp_path):
             opened(server, [], own=str(tmp_path / path))
 
 
-def test_without_the_library_keys_are_refused_and_not_passed_over(server, keys, monkeypatch):
+def test_without_the_library_keys_are_refused_not_skipped(server, keys, monkeypatch):
     monkeypatch.setitem(sys.modules, "cryptography", None)
     for own, accepted in (("", f"{keys[0]}.pub"), (keys[0], "")):
         with pytest.raises(ValueError, match="'cryptography' \\(the 'signing' extra brings it\\)"):

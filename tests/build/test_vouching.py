@@ -13,7 +13,7 @@ from monitoring import facts, stop
 from project import Project, axpy, module
 from vouched import SCONSTRUCT, Vouched, looked
 
-from tileiras.fsmonitor import endpoint
+from tileiras.build.watch.monitor import endpoint
 
 
 def wait(*states: str) -> None:
@@ -213,7 +213,7 @@ def test_a_monitor_that_does_not_answer_is_done_without(project):
 
 @pytest.mark.slow
 def test_the_command_tells_what_is_watched_and_ends_it(project):
-    command = [sys.executable, "-m", "tileiras.server.command"]
+    command = [sys.executable, "-m", "tileiras.processes.service.command"]
     shown = subprocess.run([*command, "status"], capture_output=True, text=True)
     assert shown.returncode == 0
     assert re.search(rf"\n  watching: {project.path('kernels')}, {project.path('build')}, 39 files\n", shown.stdout)
@@ -231,7 +231,7 @@ def test_a_monitor_that_is_killed_leaves_nothing_that_matters(project, runtime):
     assert scons(project)[1] >= {"kernels/a.mlir"}
     begin(project)
     os.kill(facts()["pid"], 9)
-    assert subprocess.run([sys.executable, "-m", "tileiras.server.command", "stop"]).returncode == 0
+    assert subprocess.run([sys.executable, "-m", "tileiras.processes.service.command", "stop"]).returncode == 0
     assert os.listdir(runtime / "tileiras") == []
 
 
@@ -276,7 +276,7 @@ TILEIRAS_EXPORT = {"k": (k, "f32[?]", "f32[?]")}
 
 
 @pytest.mark.slow
-def test_what_a_module_reads_is_asked_for_though_no_file_of_the_tree_changed(project):
+def test_inputs_of_modules_are_checked_though_no_file_changed(project):
     pytest.importorskip("cuda.tile", reason="cuTile Python is not installed")
     project.write("data.json", "1")
     project.write("kernels/k.py", READING)

@@ -15,13 +15,13 @@ import pytest
 from monitoring import facts
 from project import Project, axpy, module
 
-from tileiras.build import noticing
-from tileiras.build import watch as watch_module
-from tileiras.build.execute import Session
-from tileiras.build.history import History
-from tileiras.build.noticing import CLOSED, RENAMED, WRITING, Events, Seen, settled
-from tileiras.build.store import OFF, ArtifactStore
-from tileiras.build.watch import Restart, Single, Tree, Watch
+from tileiras.build.ledger.history import History
+from tileiras.build.run.execute import Session
+from tileiras.build.store.local import OFF, ArtifactStore
+from tileiras.build.watch import debounce
+from tileiras.build.watch import loop as watch_module
+from tileiras.build.watch.debounce import CLOSED, RENAMED, WRITING, Events, Seen, settled
+from tileiras.build.watch.loop import Restart, Single, Tree, Watch
 from tileiras.options import CompileOptions
 
 ALL = "read, tileaa, tileas, llvm, ptx"
@@ -120,7 +120,7 @@ def test_every_way_of_saving_builds_what_changed_once(project, running):
     assert build.ran == []
 
 
-def test_scons_watch_knows_the_options_and_starts_again_for_scripts_and_the_compiler(project, running):
+def test_scons_watch_restarts_for_scripts_and_the_compiler(project, running):
     project.write("SConstruct", """\
 import os
 from tileiras.build import tool
@@ -222,7 +222,7 @@ def test_content_decides_and_not_the_time(project, quiet_watch):
     assert watching.scan() == ([], [kernel])
 
 
-def test_where_it_is_known_what_was_saved_nothing_else_is_looked_at(project, quiet_watch):
+def test_if_the_saved_file_is_known_no_other_is_checked(project, quiet_watch):
     project.write("kernels/other.mlir", module(axpy("other")))
     watching, _ = quiet_watch(quiet_watch.tree)
     kernel, other = watching.scan()[0]
@@ -341,7 +341,7 @@ FEW_WATCHES = "echo 3 > /proc/sys/user/max_inotify_watches"
     != 0,
     reason="this system lets no program limit its watches",
 )
-def test_a_system_that_is_out_of_watches_is_told_and_files_are_looked_at(project, running):
+def test_without_inotify_watches_files_are_polled(project, running):
     command = f'{FEW_WATCHES} && exec "$@"'
     watching = running(
         project, "tileiras.cli.tileiras_watch", "kernels", "emit=tileaa", "-j1",
@@ -370,10 +370,10 @@ def pause(seconds: float, *states: str, paths: Sequence[str] = ("k.mlir",)) -> f
     return time.monotonic() - start
 
 
-def test_what_was_renamed_is_looked_at_at_once_and_what_is_written_when_it_is_quiet(monkeypatch):
+def test_a_rename_is_seen_at_once_and_a_write_when_it_is_quiet(monkeypatch):
     # Times far apart, so that no other work on the machine matters.
-    monkeypatch.setattr(noticing, "_QUIET_OF", {WRITING: 3.0, CLOSED: 1.0, RENAMED: 0.0})
-    monkeypatch.setattr(noticing, "QUIET", 3.0)
+    monkeypatch.setattr(debounce, "_QUIET_OF", {WRITING: 3.0, CLOSED: 1.0, RENAMED: 0.0})
+    monkeypatch.setattr(debounce, "QUIET", 3.0)
     assert pause(0, RENAMED) < 0.9 and pause(0, WRITING, CLOSED, RENAMED) < 0.9
     assert 0.9 < pause(0, WRITING, CLOSED) < 2.9
     assert pause(0, RENAMED, WRITING) > 2.9

@@ -95,7 +95,7 @@ def test_constants_of_every_width_keep_their_bits() -> None:
         ),
     ],
 )
-def test_what_an_old_version_cannot_say_is_refused_where_it_stands(body: str, version: str, message: str) -> None:
+def test_constructs_of_newer_versions_are_refused_in_place(body: str, version: str, message: str) -> None:
     text = f"cuda_tile.module @m {{\ncuda_tile.entry @k() {{\n{body}\nreturn\n}}\n}}"
     with pytest.raises(CompileError) as caught:
         bytecode.write_module(parse_module(text, "m.mlir"), Version.parse(version))
@@ -118,7 +118,7 @@ def test_translate_goes_both_ways(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert tileiras_translate.main([str(source)]) == 1
 
 
-def test_the_function_section_may_be_padded_as_the_reference_writer_pads_it() -> None:
+def test_the_function_section_may_have_the_reference_padding() -> None:
     from building import RETURN, build, function
 
     row = function(RETURN)

@@ -185,7 +185,7 @@ def test_two_arrays_are_saved_to_two_files(folder, capsys):
     assert os.listdir() == ["k.mlir"]
 
 
-def test_a_link_that_leads_nowhere_yet_is_the_file_that_it_will_make(folder, capsys):
+def test_a_dangling_link_names_the_file_that_is_created(folder, capsys):
     (folder / "link").symlink_to("out")
     assert run(f"{COMPILE} -o out --depfile=link") == 1
     (folder / "round").symlink_to("round")
@@ -350,21 +350,21 @@ def test_intermediate_artifacts_stand_beside_files_only(folder):
     assert sorted(os.listdir()) == ["k.cuda_tile.mlir", "k.mlir", "k.tileaa.mlir"]
 
 
-def test_an_intermediate_artifact_may_be_the_product_but_no_other_file(folder, capsys):
+def test_an_intermediate_artifact_is_the_only_allowed_overlap(folder, capsys):
     assert run("tileiras k.mlir --gpu-name=sm_90 --emit=ptx --save-temps") == 0
     assert (folder / "k.ptx").read_text().count(".entry k") == 1
     two = F32.replace("  entry @k(", "  entry @other() {\n    return\n  }\n  entry @k(")
     (folder / "k.mlir").write_text(two)
     before = (folder / "k.ptx").read_bytes()
     assert run("tileiras k.mlir --gpu-name=sm_90 --emit=ptx --save-temps") == 1
-    assert "what --save-temps keeps of 'k' and the output are one file: k.ptx" in capsys.readouterr().err
+    assert "the files of --save-temps for 'k' and the output are one file: k.ptx" in capsys.readouterr().err
     assert (folder / "k.ptx").read_bytes() == before
     assert run("tileiras k.mlir --gpu-name=sm_90 --emit=ptx --save-temps -o k.tileas.mlir") == 1
-    assert "what --save-temps keeps of 'k' and the output are one file: k.tileas.mlir" in capsys.readouterr().err
+    assert "the files of --save-temps for 'k' and the output are one file: k.tileas.mlir" in capsys.readouterr().err
     (folder / "k.tileaa.mlir").unlink()
     (folder / "k.tileaa.mlir").symlink_to("k.mlir")
     assert run("tileiras k.mlir --gpu-name=sm_90 --emit=ptx --save-temps -o out") == 1
-    assert "the input and what --save-temps keeps of 'k' are one file: k.mlir" in capsys.readouterr().err
+    assert "the input and the files of --save-temps for 'k' are one file: k.mlir" in capsys.readouterr().err
     assert (folder / "k.mlir").read_text() == two
 
 
@@ -380,7 +380,7 @@ def no_dce(monkeypatch):
 
 
 @pytest.mark.in_process
-def test_every_part_of_a_file_is_in_its_trace_and_the_first_failure_in_the_reproducer(folder, capsys, no_dce):
+def test_the_trace_has_all_parts_and_the_reproducer_the_failure(folder, capsys, no_dce):
     (folder / "parts.mlir").write_text("\n// -----\n".join(F32.replace("@m", name) for name in ("@a", "@b")))
     options = "--split-input-file --mlir-pass-pipeline-crash-reproducer=r.mlir"
     assert run(f"opt parts.mlir {options} --tileir=compute-capability=sm_90,schedule-trace-file=trace -o out") == 5
@@ -422,7 +422,7 @@ def test_inputs_are_compared_in_either_order(folder):
 
 
 @pytest.mark.in_process
-def test_files_are_written_by_functions_as_well_and_none_is_left_when_they_fail(folder):
+def test_outputs_of_functions_are_written_whole_or_not_at_all(folder):
     outputs = Outputs()
     first, second = outputs.writes("first", "first"), outputs.writes("second", "second")
     outputs.publish([(first, b"data"), (second, lambda file: file.write(b"more"))])

@@ -111,7 +111,7 @@ WATCHING = {
 }
 
 
-def test_what_watches_a_compilation_does_so_together_and_changes_nothing(kernel, capsys, tmp_path):
+def test_instrumentations_combine_and_change_nothing(kernel, capsys, tmp_path):
     assert compile(kernel) == 0
     alone, said = (tmp_path / "out").read_bytes(), capsys.readouterr().err
     assert said == ""
@@ -128,7 +128,7 @@ def test_what_watches_a_compilation_does_so_together_and_changes_nothing(kernel,
 
 
 @pytest.mark.in_process
-def test_what_watches_a_compilation_that_fails_says_where_and_what_was_left(kernel, capsys, monkeypatch):
+def test_instrumentation_of_a_failure_reports_place_and_state(kernel, capsys, monkeypatch):
     """A pass that leaves invalid IR: its snapshot, the verifier's message, the reproducer, and the times."""
     from tileiras.passes.dce import DeadCodeElimination
 

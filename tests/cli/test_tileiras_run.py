@@ -174,14 +174,14 @@ def test_an_entry_that_is_not_named_is_asked_for(two, tmp_path, capsys, backend)
 
 
 @pytest.mark.parametrize("backend", ["interpret", "emulate"])
-def test_arrays_of_cutile_python_are_suggested_where_arguments_are_missing(two, capsys, backend):
+def test_missing_arguments_suggest_arrays_of_cutile_python(two, capsys, backend):
     words = [two, "--backend", backend, "--entry", "first"]
     assert main([*words, "f32[8]=ones", "f32[4]=ones"]) == 1
     error, note = capsys.readouterr().err.splitlines()
     assert error == "tileiras-run: error: the entry has 4 parameters, got 2 arguments"
     assert note.startswith("note: ") and note.endswith("array:f32[64]=zeros") and "such an argument" in note
     assert main([*words, "f32[8]=ones", "i32=3"]) == 1
-    assert "say array: in front of each" in capsys.readouterr().err
+    assert "prefix each with array:" in capsys.readouterr().err
     assert main([two, "--backend", backend, "--entry", "second", "i32=3", "i32=3"]) == 1
     assert capsys.readouterr().err == "tileiras-run: error: the entry has 1 parameter, got 2 arguments\n"
 

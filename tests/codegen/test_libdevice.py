@@ -3,10 +3,11 @@ import re
 import pytest
 
 import tileiras
-from tileiras.codegen import bitcode_library, isolation, libdevice, llvm_pipeline, toolkit
+from tileiras.codegen import bitcode_library, libdevice, llvm_pipeline, toolkit
 from tileiras.codegen.target_machine import processor
 from tileiras.diagnostics import CompileError
 from tileiras.lowering.tileas_to_llvm.elementwise import math
+from tileiras.processes import helper
 from tileiras.targets.nvptx import MODULE_HEADER
 
 USES_EXP = (
@@ -61,7 +62,7 @@ def test_split_keeps_what_a_function_reaches_and_nothing_else(tmp_path):
     assert "!srcloc" not in entries["@__nv_a"][0]
 
 
-def test_square_root_reflection_is_answered_by_the_module_that_links():
+def test_square_root_reflection_is_answered_by_the_linker():
     import llvmlite.binding as llvm
 
     bitcode = llvm.parse_assembly(LIBRARY, context=llvm.create_context()).as_bitcode()
@@ -188,8 +189,8 @@ def small_library(tmp_path, monkeypatch):
 def taken_apart(monkeypatch) -> list[str]:
     """Names of the requests to the helper process, which takes a library apart."""
     asked: list[str] = []
-    call = isolation.call
-    monkeypatch.setattr(isolation, "call", lambda name, **given: (asked.append(name), call(name, **given))[1])
+    call = helper.call
+    monkeypatch.setattr(helper, "call", lambda name, **given: (asked.append(name), call(name, **given))[1])
     return asked
 
 
@@ -228,7 +229,7 @@ def test_the_command_prepares_the_library_that_is_found(device_library, monkeypa
     assert tileiras_cache.main(["prepare"]) == 0
     modules, path = capsys.readouterr().out.splitlines()
     assert modules.endswith(" modules compiled") and int(modules.split()[0]) > 300
-    monkeypatch.setattr(isolation, "call", None)  # no request reaches LLVM
+    monkeypatch.setattr(helper, "call", None)  # no request reaches LLVM
     again = libdevice.find(store=bitcode_library.MemoryStore())
     assert path == again._prepared_path() and again.closure(["__nv_expf"]) == device_library.closure(["__nv_expf"])
 

@@ -13,10 +13,11 @@ import pytest
 from tileiras import api
 from tileiras.build import discover
 from tileiras.cli.tileiras import main
-from tileiras.codegen import isolation, nvjitlink, nvjitlink_library
+from tileiras.codegen import nvjitlink, nvjitlink_library
 from tileiras.codegen.object_file import ObjectFile, with_section
 from tileiras.diagnostics import CompileError
 from tileiras.options import CompileOptions
+from tileiras.processes import helper
 from tileiras.stages import units
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -194,11 +195,11 @@ def test_time_and_death_are_told(library, kernel, capsys, monkeypatch):
 
     for function, words, told in ((slow, ("--child-timeout=1",), "Child timed out: nvjitlink after 1 s"),
                                   (lambda **arguments: os.abort(), (), "nvjitlink failed: SIGABRT")):  # fmt: skip
-        isolation.stop()
+        helper.stop()
         monkeypatch.setattr(nvjitlink_library, "link", function)
         assert main(["k.mlir", "--gpu-name=sm_90", "--assembler=nvjitlink", *words]) == 5
         assert told in capsys.readouterr().err
-    isolation.stop()
+    helper.stop()
 
 
 def test_the_assembler_is_part_of_the_key(library, monkeypatch):

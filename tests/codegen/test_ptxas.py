@@ -67,7 +67,7 @@ def test_program_that_is_not_one_is_a_configuration_error(tmp_path):
     assert error.value.code == 2
 
 
-def test_a_program_is_asked_for_its_version_once_per_state_of_its_file(tmp_path, monkeypatch):
+def test_a_version_is_queried_once_per_state_of_the_program(tmp_path, monkeypatch):
     from tileiras.codegen import toolkit
 
     monkeypatch.setenv("TILEIRAS_CACHE_DIR", str(tmp_path / "cache"))

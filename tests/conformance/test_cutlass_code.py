@@ -11,7 +11,7 @@ from cutlass_code import Case, attempt_example, encoded, read_launch, with_maps
 
 from tileiras.sim.emulator import tensor_map
 
-# C of m x n = A^T B, A and B with m and n innermost; sizes and strides come in a structure, as CuTe's do.
+# C of m x n = A^T B, A and B m-major and n-major; sizes and strides are fields of a structure, as in CuTe.
 PRODUCT = """
 #include <cuda.h>
 #include <cuda_runtime.h>

@@ -1,4 +1,4 @@
-"""The judge itself: what it counts, on files made here."""
+"""Counts and messages of the runner of text tests, on files written here."""
 
 import importlib.util
 from pathlib import Path

@@ -48,7 +48,7 @@ def dot(line):
     return Remark(said, place, arguments={"Shape": "[1, 1, 1]"}, function="k")
 
 
-def test_command_line_format_is_grouped_by_function_and_category_in_the_order_of_lines():
+def test_remarks_are_grouped_by_function_and_category():
     text = render_command_line(remarks_of([dot(3), load(9, 2), load(4, 8), load(4, 8), load(1, 1, "other")]))
     assert text == (
         "in function: k:\n\n"

@@ -126,7 +126,7 @@ def check_in_order(text, num_ctas):
 
 
 @pytest.mark.parametrize("num_ctas", [2, 4])
-def test_tiles_side_by_side_are_read_again_by_the_cta_that_wrote_them(num_ctas):
+def test_adjacent_tiles_are_reread_by_the_cta_that_wrote_them(num_ctas):
     text = in_order(ROWS, "%i, %z", ROWS, "%o, %z")
     assert planned(text, num_ctas) == [f"slices.shared-by-ctas ctas={num_ctas} shape=16x64"] * 2
     check_in_order(text, num_ctas)

@@ -61,7 +61,7 @@ def test_a_permutation_is_cut_along_another_dimension():
     check(body, [Tile("a", "f32", whole_numbers((64, 128)))], [result((128, 64))])
 
 
-def test_reductions_along_another_dimension_are_cut_with_their_rows():
+def test_reductions_along_other_dimensions_are_sliced_by_rows():
     body = reduced("r", "a", (64, 128), 1)
     check(body, [Tile("a", "f32", whole_numbers((64, 128)))], [result((64,))])
 
@@ -178,7 +178,7 @@ def test_reductions_of_several_values():
     check(body, [Tile("a", "f32", values)], [result((1,), "i32", np.int32)])
 
 
-def test_a_loop_that_carries_several_tiles_hands_out_slices_of_all():
+def test_a_loop_with_several_carried_tiles_slices_all():
     t, view = "tile<64x128xf32>", "partition_view<tile=(64x128), tensor_view<64x128xf32, strides=[128,1]>>"
     text = f"""cuda_tile.module @m {{
   entry @k(%p: tile<ptr<f32>>, %q: tile<ptr<f32>>) {{
@@ -310,7 +310,7 @@ def test_reductions_inside_the_loop_are_cut_with_their_rows():
     run_dot(kernel, "sm_80")
 
 
-def test_slices_that_are_too_large_are_cut_along_another_dimension():
+def test_slices_too_large_are_sliced_along_another_dimension():
     """Neither dimension of the result can be cut into more than two where it is reshaped."""
     t, u = "tile<128x128xf32>", "tile<2x64x2x64xf32>"
     tail = f"""%s = reshape %sum : {t} -> {u}

@@ -9,7 +9,7 @@ import sys
 import pytest
 from watched_tree import Watched, complete, root
 
-from tileiras.fsmonitor.monitor import Monitor, Root, Unwatchable
+from tileiras.build.watch.monitor.monitor import Monitor, Root, Unwatchable
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def test_a_change_whose_times_are_set_back_is_told(tree):
     assert tree.changed() == {"a.mlir"}
 
 
-def test_files_that_are_new_or_renamed_are_told_by_both_names_and_watched_from_then_on(tree):
+def test_new_and_renamed_files_are_reported_and_watched(tree):
     (tree / "d.mlir").write_text("new")
     os.rename(tree / "a.mlir", tree / "sub/e.mlir")
     assert tree.changed() == {"d.mlir", "a.mlir", "sub/e.mlir"}
@@ -181,7 +181,7 @@ def test_a_queue_that_overflows_ends_it(tree):
 
 
 def test_more_changes_than_are_remembered_are_all(tree, monkeypatch):
-    monkeypatch.setattr("tileiras.fsmonitor.monitor.MOST_CHANGES", 2)
+    monkeypatch.setattr("tileiras.build.watch.monitor.monitor.MOST_CHANGES", 2)
     for name in ("a.mlir", "b.mlir", "sub/c.mlir"):
         (tree / name).write_text("else")
     assert tree.changed() is None
@@ -197,7 +197,7 @@ def test_tokens_of_another_monitor_tell_nothing(tree):
     again.close()
 
 
-def test_a_folder_that_is_another_one_for_who_asks_is_not_watched(tree):
+def test_a_folder_that_differs_for_the_client_is_not_watched(tree):
     other = Root(str(tree.path / "tree"), (1, 2), ())
     monitor = complete(Monitor([other], str(tree.path / "notes")))
     assert monitor.epoch is None and "another folder" in monitor.lost
@@ -217,7 +217,7 @@ import subprocess, sys
 sys.path[:0] = [{tests!r}, {checkout!r}]
 import pathlib
 from watched_tree import Watched
-from tileiras.fsmonitor.monitor import Monitor, Unwatchable
+from tileiras.build.watch.monitor.monitor import Monitor, Unwatchable
 tree = Watched(pathlib.Path({path!r}))
 subprocess.run(["mount", *{words!r}], check=True)
 print(tree.changed(), tree.monitor.lost)
@@ -257,7 +257,7 @@ def states(folder) -> dict[str, tuple[bytes, int]]:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_everything_that_is_another_file_after_random_edits_is_among_what_is_told(tree, seed):
+def test_random_edits_are_all_reported(tree, seed):
     own = random.Random(seed)
     mappings = []
     before = states(tree.path / "tree")

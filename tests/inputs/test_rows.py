@@ -68,7 +68,7 @@ def test_names_lead_back_to_their_files(monkeypatch, path, name):
     assert places.path_of(name, "/team/a/kernels") == path
 
 
-def test_a_file_beside_the_sources_folder_in_the_home_is_of_the_checkout(monkeypatch):
+def test_a_file_beside_the_sources_belongs_to_the_checkout(monkeypatch):
     monkeypatch.setenv("HOME", "/home/somebody")
     assert places.name_of("/home/somebody/common/x", "/home/somebody/app") == "../common/x"
     assert places.name_of("/home/somebody/.x", "/home/somebody/app", from_home=True) == "<home>/.x"

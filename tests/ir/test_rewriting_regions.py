@@ -82,7 +82,7 @@ def test_kernels_do_not_share_constants() -> None:
     assert len(find(root, "constant")) == 2
 
 
-def test_a_terminator_that_leaves_is_an_effect_of_what_it_leaves_only() -> None:
+def test_a_leaving_terminator_is_an_effect_of_its_region_only() -> None:
     root = kernel(
         """%one = constant <i32: 1> : tile<i32>
         for %i in (%one to %x, step %one) : tile<i32> {

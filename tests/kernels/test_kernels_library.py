@@ -1,4 +1,4 @@
-"""Every kernel of the library computes what it says, interpreted and on targets with different instructions."""
+"""Every kernel of the library computes its expected results, interpreted and on targets with different instructions."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def test_the_result_is_the_same_without_local_memory(gpu_name, ptxas):
     kernel.emulated(artifact, 0)
 
 
-def test_products_in_one_piece_have_their_tables_where_the_program_loads_them():
+def test_unsliced_dots_load_their_tables_in_the_program():
     kernel = scaled_and_biased(WHOLE)
     said = kernel.compiled("sm_90", emit="ptx", emit_remarks=True).diagnostics
     assert not stated(said, "memory.loads-per-slice")

@@ -10,10 +10,10 @@ import pytest
 from reports import EXAMPLES, options
 
 from tileiras.build import discover, plan
-from tileiras.build.execute import Session
-from tileiras.build.history import History
+from tileiras.build.ledger.history import History
+from tileiras.build.run.execute import Session
 from tileiras.build.step import warn_on_stderr
-from tileiras.build.store import OFF, ArtifactStore
+from tileiras.build.store.local import OFF, ArtifactStore
 from tileiras.report import collect
 from tileiras.report.figures import figures
 from tileiras.report.page import page

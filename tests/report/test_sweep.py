@@ -209,7 +209,7 @@ def test_only_cutile_python_has_constants(project, capsys, monkeypatch):
 # ---- KERNEL.tune.json ------------------------------------------------------------------------------------------------
 
 
-def test_builds_take_the_options_of_the_file_where_theirs_are_defaults(tmp_path):
+def test_builds_take_options_of_the_file_instead_of_defaults(tmp_path):
     source = tmp_path / "k.mlir"
     shutil.copy(EXAMPLES / "saxpy.mlir", source)
     (tmp_path / "k.tune.json").write_text(json.dumps({"format": 1, "options": {"sm_90": {"num-warps": 8}}}))

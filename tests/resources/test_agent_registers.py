@@ -28,7 +28,7 @@ def test_threads_that_compute_get_what_copies_leave(tiles, expected):
     assert taken <= register_pool(32 * (COMPUTE + OTHERS), 1)
 
 
-def test_copies_through_pointers_give_up_none_for_what_is_only_expected():
+def test_copies_through_pointers_yield_nothing_on_estimates():
     assert register_shares(80, 153, COMPUTE, OTHERS, POINTER_COPIES).compute == 0
     assert register_shares(120, 153, COMPUTE, OTHERS, POINTER_COPIES).compute > EQUAL
 

@@ -87,7 +87,7 @@ def overlaps(kernel: Kernel, gpu: str, maps: str, **options: int | str) -> bool:
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("maps", ["none", "host"])
 @pytest.mark.parametrize("gpu", ["sm_90", "sm_120"])
-def test_iterations_of_the_agent_that_computes_overlap_where_an_sm_has_one_warpgroup(gpu, maps):
+def test_compute_agents_overlap_with_one_warpgroup_per_sm(gpu, maps):
     """Of tiles of d 64, 64x64 elements of 2 bytes on sm_90 and 64x32 in the 100 KiB of sm_120, an SM holds several
     CTAs, whose products are under way while this one computes."""
     alone, among_others = (
@@ -102,7 +102,7 @@ def test_iterations_of_the_agent_that_computes_overlap_where_an_sm_has_one_warpg
 
 
 @pytest.mark.parametrize("gpu", ["sm_80", "sm_86", "sm_89"])
-def test_iterations_overlap_without_agents_where_an_sm_has_one_warpgroup(gpu):
+def test_iterations_overlap_without_agents_with_one_warpgroup(gpu):
     """Of 100 KiB three stages of tiles of 64x64 with d 128 leave no room for a stage that is held for longer."""
     depth = 128 if gpu == "sm_80" else 64
     kernel = attention_like(1, rows=64, columns=64, depth=depth, steps=5, gpu_name=gpu, halved=True)
@@ -116,7 +116,7 @@ def test_iterations_overlap_without_agents_where_an_sm_has_one_warpgroup(gpu):
     ("sm_80", 64, 64, 64),  # two CTAs on an SM
     ("sm_86", 64, 64, 128),  # loads would run fewer iterations ahead
 ])  # fmt: skip
-def test_iterations_do_not_overlap_without_agents_where_the_clock_says_slower(gpu, rows, columns, depth):
+def test_iterations_do_not_overlap_if_the_clock_says_slower(gpu, rows, columns, depth):
     kernel = attention_like(1, rows=rows, columns=columns, depth=depth, steps=5, gpu_name=gpu, halved=True)
     plain = kernel.compiled(gpu, pipeline_strategy="unspecialize")
     chosen = kernel.compiled(gpu)

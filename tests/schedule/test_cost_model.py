@@ -62,7 +62,7 @@ def test_a_product_of_warpgroups_takes_the_peak(monkeypatch):
     assert found.bound == "shared memory" and found.mii == found.busy[Unit.SHARED] > found.busy[Unit.L2] > 512
 
 
-def test_a_product_without_an_instruction_is_multiplied_and_added(monkeypatch):
+def test_a_dot_without_an_instruction_multiplies_and_adds(monkeypatch):
     text = matmul(monkeypatch, 16, 16, 16).replace("xf16", "xf32").replace("<f16>", "<f32>")
     found = cost_of(text, "sm_80")
     assert Unit.TENSOR not in found.busy and found.busy[Unit.FMA] == 16**3 / 64

@@ -49,7 +49,7 @@ def test_a_dot_and_what_it_reads_are_one_node():
     assert sorted(names) == ["dot", "join_mem_token", "tiled_load", "tiled_load"]
 
 
-def test_an_accumulator_recurs_with_what_the_next_product_waits_for():
+def test_an_accumulator_recurs_with_the_next_dots_wait():
     """On sm_80 until the result is in registers."""
     graph = graph_of(product())
     (dot,) = (cost for op, cost in zip(graph.operations, graph.costs) if op.name == "nv_tileas.dot")

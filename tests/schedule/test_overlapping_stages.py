@@ -68,7 +68,7 @@ def test_any_stages_of_attention(gpu, size, seed):
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_what_is_computed_of_a_tile_runs_where_its_operand_is_needed(seed):
+def test_computations_on_a_tile_run_in_the_stage_of_their_use(seed):
     kernel = converted((32, 32, 32), "b", "f16", "tf32", steps=5)
     module = kernel.after(SCHEDULED, "sm_80", v2_opt_level=2)
     loop = loop_of(module)
@@ -78,7 +78,7 @@ def test_what_is_computed_of_a_tile_runs_where_its_operand_is_needed(seed):
     run(kernel, compiled(module, "sm_80"), seed, found)
 
 
-def test_registers_that_a_product_reads_are_not_written_meanwhile():
+def test_registers_that_a_dot_reads_are_not_overwritten():
     """Registers of the second product, whose addend is computed in the same stage: A is carried, and written before the
     next round."""
     kernel = attention_like(1, rows=64, columns=64, depth=64, steps=4, halved=True)

@@ -13,7 +13,7 @@ import pytest
 from serving import CHECKOUT, Service
 
 from tests.processes import parent, processes, until
-from tileiras.server import messages, protocol
+from tileiras.processes.service import messages, protocol
 
 PTX = ("k.mlir", "--gpu-name=sm_90", "--emit=ptx", "-o", "k.ptx")
 
@@ -28,7 +28,7 @@ def works(service: Service, folder: Path) -> None:
 @pytest.fixture
 def name(own_service) -> str:
     """The name of the socket for commands of `own_service`."""
-    code = "from tileiras.server import protocol; print(protocol.name_of(protocol.identity()))"
+    code = "from tileiras.processes.service import protocol; print(protocol.name_of(protocol.identity()))"
     done = subprocess.run(
         [sys.executable, "-c", code], env=own_service.environment(), capture_output=True, text=True, check=True
     )
@@ -46,7 +46,7 @@ def clear(path: Path) -> None:
     shutil.rmtree(path, ignore_errors=True)
 
 
-def test_the_first_command_starts_the_service_and_idle_time_ends_it(own_service, folder):
+def test_the_first_command_starts_and_idle_time_ends_it(own_service, folder):
     works(own_service, folder)
     until(own_service.sockets, "no service was started")
     before = own_service.facts()["requests"]
@@ -342,9 +342,9 @@ def test_a_service_that_is_busy_hears_later_that_it_is_edited(edited_tree, folde
     until(is_settled, "the service goes on")
 
 
-def test_starting_waits_for_the_service_that_another_process_loads(monkeypatch):
+def test_a_start_waits_for_a_service_that_is_being_loaded(monkeypatch):
     """The process that `start` began then ends at once, and is waited for once."""
-    from tileiras.server import client, command
+    from tileiras.processes.service import client, command
 
     answers = iter([None] * 20 + [{}])
     monkeypatch.setattr(command, "ask", lambda kind: next(answers))

@@ -98,8 +98,9 @@ def test_no_folder_stays(hooked, place, server, point):
 
 
 ASSEMBLES = """\
-from tileiras.codegen import isolation, ptxas
-assert isolation.helper_pid() is None
+from tileiras.codegen import ptxas
+from tileiras.processes import helper
+assert helper.helper_pid() is None
 ptxas.assemble(".version 7.8\\n.target sm_80\\n.address_size 64\\n.visible .entry k() {\\n  ret;\\n}\\n", "sm_80")
 """
 

@@ -15,8 +15,8 @@ import pytest
 from serving import Service
 
 from tests.processes import children, until
-from tileiras.server import worker
-from tileiras.server.zygote import MORE_SPARES
+from tileiras.processes.service import worker
+from tileiras.processes.service.zygote import MORE_SPARES
 
 PTX = ("k.mlir", "--gpu-name=sm_90", "--emit=ptx", "-o", "k.ptx")
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -99,7 +99,7 @@ def test_each_command_has_its_umask_folder_and_variables(own_service, folder, tm
 
 
 @pytest.mark.slow
-def test_a_store_that_is_removed_between_two_commands_is_made_again(own_service, folder, tmp_path_factory):
+def test_a_store_removed_between_commands_is_created_again(own_service, folder, tmp_path_factory):
     own_service.start()
     store = tmp_path_factory.mktemp("stores") / "store"
     environment = {"TILEIRAS_CACHE_DIR": str(store)}
@@ -145,8 +145,8 @@ def test_any_order_gives_the_same_bytes(own_service, tmp_path, ptxas):
 
 LEFT = """\
 import atexit, os, resource, signal, sys, threading, time, types, warnings
-from tileiras.codegen import isolation
-from tileiras.server.unchanged import State
+from tileiras.processes import helper
+from tileiras.processes.service.unchanged import State
 
 def module():
     sys.modules["users"] = types.ModuleType("users")
@@ -182,7 +182,7 @@ LEAVE = {
     "a filter of warnings": lambda: warnings.simplefilter("error"),
     "a depth of calls": lambda: sys.setrecursionlimit(5000),
     "memory": memory,
-    "a helper of LLVM's": lambda: isolation.start(),
+    "a helper of LLVM's": lambda: helper.start(),
 }
 
 def is_kept(leave):
@@ -200,7 +200,7 @@ for name, leave in LEAVE.items():
         try:
             code = is_kept(leave)
         finally:
-            isolation.stop()
+            helper.stop()
             os._exit(code)
     if os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]):
         print(name)
@@ -219,7 +219,8 @@ def test_a_limit_of_what_a_process_takes_in_its_life(own_service, folder):
         resource.setrlimit(resource.RLIMIT_CPU, (3600, resource.getrlimit(resource.RLIMIT_CPU)[1]))
 
     subprocess.run(
-        [sys.executable, "-m", "tileiras.server.command", "start"], env=own_service.environment(), check=True,
+        [sys.executable, "-m", "tileiras.processes.service.command", "start"],
+        env=own_service.environment(), check=True,
         cwd=own_service.runtime, preexec_fn=limited,
     )  # fmt: skip
     before = forked(own_service)

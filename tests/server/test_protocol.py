@@ -5,8 +5,8 @@ import socket
 
 import pytest
 
-from tileiras.server import messages, protocol
-from tileiras.server.protocol import HEADER, ProtocolError
+from tileiras.processes.service import messages, protocol
+from tileiras.processes.service.protocol import HEADER, ProtocolError
 
 
 def test_fields_come_back():

@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "cli"))
 from invocations import INVOCATIONS, OURS, RECORDED, leave, make_inputs, normalized  # noqa: E402
 
 from tests.processes import until  # noqa: E402
-from tileiras.server import request  # noqa: E402
+from tileiras.processes.service import request  # noqa: E402
 
 EXPECTED = json.loads(RECORDED.read_text())
 PTX = ("k.mlir", "--gpu-name=sm_90", "--emit=ptx")
@@ -277,7 +277,7 @@ def test_the_client_loads_nothing_of_the_compiler(service, folder):
     start = "import os, sys\nbefore = set(sys.modules)\n"
     told = (
         "end = os._exit\ndef told(code):\n    print(*sorted(set(sys.modules) - before), file=sys.stderr, flush=True)\n"
-        "    end(code)\nos._exit = told\nfrom tileiras.server import client\nclient.run('tileiras')\n"
+        "    end(code)\nos._exit = told\nfrom tileiras.processes.service import client\nclient.run('tileiras')\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", start + told, *PTX, "-o", "-"], env=service.environment(), cwd=folder,
@@ -286,8 +286,8 @@ def test_the_client_loads_nothing_of_the_compiler(service, folder):
     assert ".entry k" in done.stdout
     own = {name for name in done.stderr.split() if name.startswith("tileiras")}
     assert own == {
-        "tileiras", "tileiras.processes", "tileiras.processes.local_socket", "tileiras.server",
-        "tileiras.server.client", "tileiras.server.protocol",
+        "tileiras", "tileiras.processes", "tileiras.processes.sockets", "tileiras.processes.service",
+        "tileiras.processes.service.client", "tileiras.processes.service.protocol",
     }  # fmt: skip
     assert set(done.stderr.split()) - own <= {"__future__", "_socket", "stat", "_signal"}
 
@@ -313,7 +313,7 @@ def test_what_a_request_takes_is_told(ptxas, service, folder):
 def test_the_answer_has_the_processor_time(service, folder):
     """Exit code and microseconds, as sent to the client."""
     code = (
-        "import sys\nfrom tileiras.server import client, protocol\nwhole = protocol.received\n"
+        "import sys\nfrom tileiras.processes.service import client, protocol\nwhole = protocol.received\n"
         "def received(read):\n    kind, body = whole(read)\n"
         "    if kind == protocol.EXIT:\n        print([int.from_bytes(f, 'little') for f in protocol.unpack(body)],"
         " file=sys.stderr, flush=True)\n    return kind, body\n"

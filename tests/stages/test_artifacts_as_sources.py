@@ -112,7 +112,7 @@ STAGES = {"tileaa": ".tileaa.mlir", "tileas": ".tileas.mlir", "llvm": ".ll"}
 
 
 @pytest.mark.parametrize("emit", STAGES)
-def test_what_was_written_for_two_entries_leads_to_the_same_product(tmp_path, emit):
+def test_artifacts_of_two_entries_give_the_same_product(tmp_path, emit):
     path = tmp_path / f"k{STAGES[emit]}"
     path.write_bytes(api.compile(TWO, gpu_name="sm_90", emit=emit).data)
     for product in ("ptx", "cubin"):

@@ -4,6 +4,7 @@ import pytest
 
 import tileiras
 from tileiras import api
+from tileiras.cli import tileiras_opt
 from tileiras.diagnostics import CompileError
 from tileiras.options import CompileOptions
 
@@ -25,19 +26,40 @@ def pointers(number: int) -> str:
 @pytest.mark.parametrize("emit", ["llvm", "ptx"])
 @pytest.mark.parametrize("gpu", ["sm_75", "sm_90"])
 def test_one_version_has_one_ceiling(version, ceiling, emit, gpu):
-    """Every stage reports it: for the number after the one that fits, and for one beyond every version's limit."""
-    most, limit = ceiling
+    """Every stage reports it: for the number after the one that fits, and for one beyond every version's limit.  Above
+    the documented limit of the GPU, the message has that one."""
+    most, of_version = ceiling
+    documented = 1024 if gpu == "sm_75" else 32760
     for number in {most + 1, 4096}:
+        limit = documented if number * 8 > documented else of_version
         error = refused(pointers(number), gpu, emit, ptx_version=version)
         (told,) = error.diagnostics
         needed = f"({number * 8} bytes required, max {limit} bytes allowed) in function k"
         assert (error.code, told.message) == (5, f"Formal parameter space overflowed {needed}")
         assert told.position[:3] == ("k.mlir", 2, 3)
+        assert [f"limit of {of_version} bytes" in note.message for note in told.notes] == [True] * (limit == documented)
     if most < 1000:
         assert tileiras.compile(pointers(most), gpu_name=gpu, emit=emit, ptx_version=version)
 
 
-def test_the_tile_launch_is_named_with_the_option_that_removes_it():
+@pytest.mark.parametrize("gpu, number", [("sm_75", 129), ("sm_90", 4096)])
+def test_the_documented_ceiling_is_the_default_of_pipelines(gpu, number, tmp_path, capsys):
+    """1024 bytes on sm_75, 32760 from sm_80 on; the command admits what PTX does."""
+    path = tmp_path / "k.mlir"
+    path.write_text(pointers(number - 1))
+    pipeline = f"--pass-pipeline=builtin.module(tileir{{opt-level=3 compute-capability={gpu}}})"
+    fits = number < 4096
+    assert tileiras_opt.main([str(path), pipeline]) == 0
+    path.write_text(pointers(number))
+    assert tileiras_opt.main([str(path), pipeline]) == 5
+    assert f"max {1024 if fits else 32760} bytes allowed" in capsys.readouterr().err
+    assert tileiras_opt.main([str(path), pipeline, "--parameter-ceiling=ptx"]) == (0 if fits else 5)
+    if fits:
+        assert tileiras.compile(pointers(number), gpu_name=gpu, emit="llvm")
+        assert refused(pointers(number), gpu, "llvm", parameter_ceiling="documented").code == 5
+
+
+def test_tile_launch_is_named_with_the_option_against_it():
     error = refused(pointers(1), ptx_version="8.6", tile_launch=True)
     assert error.code == 2
     said = error.render().splitlines()

@@ -63,7 +63,7 @@ def test_what_does_not_verify_is_refused_at_the_operation():
     assert rendered.startswith("k:3:10: error: 'cuda_tile.iota' op ")
 
 
-def test_bytes_that_are_neither_are_refused_by_their_magic_number():
+def test_unknown_bytes_are_refused_by_their_magic_number():
     assert "offset 0: error: invalid magic number at position 0, got 255 expected 127" in failure(b"\xff\xfe\x00\x00")
 
 

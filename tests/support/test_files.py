@@ -14,7 +14,7 @@ def no_function():
 
 @pytest.mark.parametrize("has_exchange", [True, False])
 @pytest.mark.parametrize("checked", [True, False])
-def test_a_file_is_replaced_as_a_whole_and_nothing_stays_beside_it(tmp_path, monkeypatch, checked, has_exchange):
+def test_a_file_is_replaced_atomically_without_leftovers(tmp_path, monkeypatch, checked, has_exchange):
     if not has_exchange:
         monkeypatch.setattr(files, "_renameat2", no_function)
     path = tmp_path / "folder" / "file"

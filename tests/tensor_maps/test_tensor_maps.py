@@ -90,7 +90,7 @@ THREADS = {
 
 @pytest.mark.parametrize("gpu", ["sm_100", "sm_120"])
 @pytest.mark.parametrize("name", THREADS)
-def test_operands_that_threads_load_from_shared_memory_come_in_boxes(name, gpu, ptxas):
+def test_operands_read_from_smem_by_threads_come_in_boxes(name, gpu, ptxas):
     tiles, element, options = THREADS[name]
     kernel = matmul(tiles, element, **{"steps": 3, **options})
     # Two warps have no tensor memory.
@@ -134,7 +134,7 @@ def test_a_ring_in_the_place_of_another_one(gpu):
     assert [line for line, broken in fences if survives(broken, judge, SEEDS)] == []
 
 
-def test_what_goes_through_registers_comes_by_copies_of_all_threads_beside_the_boxes():
+def test_register_loads_are_made_by_all_threads_beside_boxes():
     kernel = attention_like(1)
     artifact = compiled(kernel.text)
     assert BOX in artifact.text
@@ -185,7 +185,7 @@ HINT = " optimization_hints = <sm_90 = {allow_tma = false}>"
 
 
 @pytest.mark.parametrize("hints", ["", HINT])
-def test_a_store_is_complete_before_what_a_token_orders_behind_it(hints):
+def test_a_store_completes_before_operations_of_its_token(hints):
     """Earlier writes of threads, with a hint that requests them, are fenced in all memory as well."""
     artifact = compiled(kernels.doubled(hints))
     assert artifact.text.count(STORE) == (2 if hints else 4)

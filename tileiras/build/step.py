@@ -121,7 +121,7 @@ class Report(NamedTuple):
     """The digests of the artifacts that were written, by suffix."""
 
 
-class Standing(NamedTuple):
+class Staleness(NamedTuple):
     """The artifacts of a step compared with the record of its last run."""
 
     made: Mapping[str, str] | None

@@ -15,7 +15,7 @@ ignored silently.  An option without a consumer in this compiler causes a warnin
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import tileiras
@@ -139,8 +139,8 @@ ROWS: tuple[Row, ...] = (
         "tileas-smem-operands", "tileas-generate-schedule", "tileas-materialize-schedule",
         "tileas-resolve-agent-boundary", "tileas-unspecialized-pipeline", "tileas-spill-loop-carried", "cse",
         "tileas-roll-mma-dot", "tileas-legalize-fma-dot", "lower-tma-load-store-to-async",
-        "tileas-materialize-async", "tileas-specialize-mma", "tileas-specialize-stores", "tileas-ping-pong",
-        "tileas-rematerialize", "tileas-order-warpgroups"),
+        "tileas-materialize-async", "tileas-specialize-mma", "tileas-specialize-stores",
+        "tileas-specialize-correction", "tileas-ping-pong", "tileas-rematerialize", "tileas-order-warpgroups"),
         "on nv_tileas, from level 2 on; `unspecialized-pipeline` is `tileas-unspecialized-pipeline`"),
     Row(3, "test-convert-to-llvm", ("test-convert-to-llvm",), "arith"),
     Row(3, "tileir-legalize-llvm-kernel", ("tileir-legalize-llvm-kernel",)),
@@ -288,7 +288,7 @@ def build(options: TileIRPipelineOptions) -> list[Pass]:
             host_triple=options["host-triple"], enable_debug_logging=options["enable-debug-logging"],
         ))  # fmt: skip
         lowering = tileiras.stages.llvm.passes(
-            tileiras.pipeline.stage("llvm").select(values), options["use-nvgpucomp-libnvvm"]
+            tileiras.pipeline.stage("llvm").select(values), options["use-nvgpucomp-libnvvm"], ceiling="documented"
         )
         passes += lowering if level >= 3 else tileiras.stages.llvm.to_nvgpu(lowering)
     return passes
@@ -336,15 +336,17 @@ OURS_WIDTH = 66
 """Width of the column of this compiler's passes, in characters; their names are wrapped."""
 
 
-def describe(level: int = 3) -> str:
-    """The documented pass list up to a level and this compiler's passes, as `--print-pipeline` prints them."""
+def describe(level: int = 3, runs: Collection[str] | None = None) -> str:
+    """The documented pass list up to a level and this compiler's passes, as `--print-pipeline` prints them; with
+    `runs`, only passes of these names."""
     import textwrap
 
     rows = [row for row in ROWS if row.level <= level]
     left = max(len(row.documented) for row in rows)
-    lines = ["tileir: the documented passes, ours, and what there is to say", ""]
+    lines = [f"tileir{{opt-level={level}}}: the documented passes, ours, and remarks", ""]
     for row in rows:
-        ours = textwrap.wrap(", ".join(row.ours) or "-", OURS_WIDTH, break_on_hyphens=False)
+        names = [name for name in row.ours if runs is None or name in runs]
+        ours = textwrap.wrap(", ".join(names) or "-", OURS_WIDTH, break_on_hyphens=False)
         lines.append(f"O{row.level}  {row.documented:<{left}}  {ours[0]:<{OURS_WIDTH}}  {row.remark}".rstrip())
         lines += [f"{'':<{left + 6}}{more}" for more in ours[1:]]
     return "\n".join(lines) + "\n"

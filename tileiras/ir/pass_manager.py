@@ -15,8 +15,9 @@ ValueError with the accepted text, and `str` as its inverse.
 The table `PASSES` of `tileiras/passes/__init__.py` has the module of each pass.
 
 A pass that cannot do its work, although the program is correct, fails softly: it emits a remark with the reason, sets
-its bit and returns (`signal_soft_failure`).  The manager clears the bits before a run and records them after every
-pass; a pass added `after` another is skipped if that one has failed softly.  Soft failures do not affect the exit code.
+the bit of its status word and returns (`signal_soft_failure`).  The manager clears the words before a run and records
+them after every pass; a pass added `after` another is skipped if that one has failed softly.  Soft failures do not
+affect the exit code.
 """
 
 from __future__ import annotations
@@ -69,10 +70,14 @@ class Pass:
     """Among the names by which passes are found, those that the pass may introduce; None: any."""
 
     SOFT_FAILURE = 4
-    """Bit of `state`: the pass has not done its work."""
+    """Bit of the status word: the pass has not done its work."""
+
+    STATUS_OFFSET = 40
+    """Place of the status word, of 32 bits, in the documented object of a pass."""
 
     def __init__(self, **options: Any) -> None:
-        self.state = 0
+        self.object = bytearray(Pass.STATUS_OFFSET + 8)
+        """The memory of the documented object: the status word is at `STATUS_OFFSET`, the bytes before it are free."""
         self.path: tuple[str, ...] = ()
         """The anchors that a textual pipeline nests the pass in, outermost first."""
         self._after = ""
@@ -127,11 +132,19 @@ class Pass:
         self._after = name
         return self
 
-    def signal_soft_failure(self, context: "PassContext", remark: Diagnostic | None = None) -> None:
-        """Emits the remark with the reason, unless that has been reported, then sets the bit."""
-        if remark is not None:
-            context.engine.emit(remark)
-        self.state |= self.SOFT_FAILURE
+    @property
+    def state(self) -> int:
+        """The status word: cleared before a run; bits only accumulate in it."""
+        return int.from_bytes(self.object[self.STATUS_OFFSET : self.STATUS_OFFSET + 4], "little")
+
+    def clear_state(self) -> None:
+        self.object[self.STATUS_OFFSET : self.STATUS_OFFSET + 4] = bytes(4)
+
+    def signal_soft_failure(self, context: "PassContext", reason: Diagnostic) -> None:
+        """Emits the diagnostic with the reason, unless the pass has emitted it before, then sets the bit."""
+        if not context.engine.has_emitted(reason):
+            context.engine.emit(reason)
+        self.object[self.STATUS_OFFSET] |= self.SOFT_FAILURE
 
 
 def _fitting(name: str, key: str, value: Any, default: Any, accepted: range | None) -> Any:
@@ -196,8 +209,8 @@ class PassWhereFound(NamedTuple):
 class PassManager:
     """Runs passes in order on an operation.
 
-    `verify_each` checks the IR after every pass; `instrumentation` watches, and sees passes that have nothing to do as
-    well.
+    `verify_each` checks the IR after every pass, and a pass that fails leaves its input unchanged: the manager keeps a
+    copy.  `instrumentation` watches, and sees passes that have nothing to do as well.
     """
 
     def __init__(
@@ -233,7 +246,7 @@ class PassManager:
                 item = each.made()
                 if item is None:
                     continue
-            item.state = 0
+            item.clear_state()
             if item._after in context.soft_failures:
                 continue
             if self.instrumentation:
@@ -251,6 +264,17 @@ class PassManager:
                 context.soft_failures.add(item.name)
 
     def _run_pass(self, item: Pass, op: Operation, context: PassContext) -> None:
+        if not self.verify_each:
+            self._run_on_targets(item, op, context)
+            return
+        before = op.clone()
+        try:
+            self._run_on_targets(item, op, context)
+        except CompileError:
+            _restore(op, before)
+            raise
+
+    def _run_on_targets(self, item: Pass, op: Operation, context: PassContext) -> None:
         for target in _targets(item, op):
             if self.verify_each:
                 item.verify_input(target, context)
@@ -268,6 +292,15 @@ class PassManager:
                 error.add_note(f"in pass '{item.name}'")
                 raise
         context.engine.raise_if_errors(ExitCode.COMPILE_FAILURE)
+
+
+def _restore(op: Operation, before: Operation) -> None:
+    """Give an operation the attributes and regions that a copy of it has."""
+    op.attributes.clear()
+    op.attributes.update(before.attributes)
+    for region, kept in zip(op.regions, before.regions):
+        region.blocks.clear()
+        region.take_blocks(kept)
 
 
 def _collect_names(op: Operation, found: set[str]) -> None:

@@ -16,7 +16,7 @@ class Place(NamedTuple):
     """The module and the triggers of a pass, readable without loading its code."""
 
     module: str
-    """Module of the package `tileiras`; must be a literal: `build/fingerprint.py` reads it from the source."""
+    """Module of the package `tileiras`; must be a literal: `build/store/fingerprint.py` reads it from the source."""
     triggers: tuple[str, ...] = ()
     """Names of operations and attributes, or of a dialect with a point at the end; the pass has no effect on a module
     without any of them, and a stage does not load it.  Empty: the pass always runs."""
@@ -100,6 +100,7 @@ PASSES: Mapping[str, Place] = {
     "tileas-slice-dots": Place("slicing.decisions", TILEAA_DOTS),
     "tileas-slicing": Place("slicing.decisions"),
     "tileas-smem-operands": Place("operands.smem", (*LOOPS, *DOTS)),
+    "tileas-specialize-correction": Place("schedule.agents.further", AGENTS),
     "tileas-specialize-mma": Place("schedule.agents.further", AGENTS),
     "tileas-specialize-stores": Place("schedule.agents.further", AGENTS),
     "tileas-spill-loop-carried": Place("registers.spill_loop_carried", SHORT_LOOPS),

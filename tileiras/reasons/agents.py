@@ -33,6 +33,10 @@ ROWS: dict[str, Row] = {
         "warp-specialize: one warp issues the dots, the first dot of the next iteration ahead"
     ),
     "agents.dots-stay": choice("warp-specialize: the warps that compute issue the dots as well"),
+    "agents.corrections-specialized": choice(
+        "warp-specialize: {warps:warp} rescale accumulators while others compute"
+    ),
+    "agents.corrections-stay": choice("warp-specialize: the warps that compute rescale accumulators as well"),
     "agents.stores-specialized": choice("warp-specialize: one warp executes {stores:store}, in boxes"),
     "agents.stores-stay": choice("warp-specialize: the warps that compute store as well"),
     "agents.orders-beyond-events": choice(

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from tileiras import pipeline
 from tileiras.build import NOTES, discover, library, plan
-from tileiras.build.execute import Session
-from tileiras.build.history import Entry, History
+from tileiras.build.ledger.history import Entry, History
+from tileiras.build.run.execute import Session
 from tileiras.build.step import Outcome
 from tileiras.build.tuned import tuned
 from tileiras.diagnostics import CompileError, ExitCode

@@ -3,7 +3,7 @@
     strategy={loads=agent variant=light stages=3}
 
 Passes take it as one option, spelled as above: fields that are left out have their defaults.  `Strategy.of` builds it
-from the documented options (`pipeline-strategy`, `v2-opt-level`, `rrt-size-threshold`,
+from the documented options (`opt-level`, `pipeline-strategy`, `v2-opt-level`, `rrt-size-threshold`,
 `unspecialized-pipeline-num-stages`, `max-constraint-iterations`), `parse` from text; `str` and `options` are their
 inverses.  No other module reads these options.
 """
@@ -70,18 +70,22 @@ class Strategy(NamedTuple):
     @classmethod
     def of(cls, options: _Options) -> Strategy:
         level, stages = options["v2-opt-level"], options["unspecialized-pipeline-num-stages"]
-        loads = _REQUESTS[options["pipeline-strategy"]] if options["opt-level"] > 0 else Loads.NONE
+        loads = _REQUESTS[options["pipeline-strategy"]] if options["opt-level"] >= SCHEDULED else Loads.NONE
         if loads is Loads.BY_RULE and (level > 0 or stages is not None):
             loads = Loads.ALL_WARPS  # the two options belong to the unspecialized pipeline
         variant = Variant.LIGHT if options["rrt-size-threshold"] == 0 else Variant.HEAVY
         overlap = _LEVELS[min(level, len(_LEVELS) - 1)]
         if loads is Loads.BY_RULE and variant is Variant.HEAVY:
             overlap = Overlap.BY_RULE
+        if loads is Loads.BY_RULE and options["opt-level"] < AGENTS_BY_RULE:
+            loads = Loads.ALL_WARPS
         return cls(loads, variant, overlap, stages, options["max-constraint-iterations"])
 
     def options(self) -> dict[str, str | int]:
         """Keyword arguments of `tileiras.compile` that request it."""
         found: dict[str, str | int] = {"pipeline_strategy": _NAMES[self.loads]}
+        if self.loads is Loads.ALL_WARPS and self.overlap is Overlap.BY_RULE:
+            found = {"pipeline_strategy": _NAMES[Loads.BY_RULE], "opt_level": SCHEDULED}
         if self.overlap in _LEVELS[1:]:
             found["v2_opt_level"] = _LEVELS.index(self.overlap)
         if self.variant is Variant.LIGHT:
@@ -137,6 +141,12 @@ _REQUESTS = {name: loads for loads, name in _NAMES.items()}
 
 _LEVELS = (Overlap.OFF, Overlap.MODEL, Overlap.SEARCH)
 """The overlap of each `v2-opt-level`; higher levels are as the last one."""
+
+SCHEDULED = 2
+"""The lowest optimization level at which loads run ahead of their loop; below, all loops are serial."""
+
+AGENTS_BY_RULE = 3
+"""The lowest optimization level at which a rule may choose agents; below, they are made only on request."""
 
 MAX_STAGES = 8
 """The most stages that can be requested."""

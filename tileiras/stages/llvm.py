@@ -37,7 +37,7 @@ class Lowering(NamedTuple):
     code of the stage."""
     why: str
     asked_by: tuple[str, ...] = ()
-    """Options: each enables the pass; empty for always."""
+    """Any of these options enables the pass; without any it always runs."""
     attaches: bool = False
     """Whether the pass belongs to the target's module: it is omitted for code that is in one already."""
 
@@ -73,8 +73,9 @@ NVGPU = "convert-tileas-to-nvgpu"
 """The pass that leaves llvm and nvgpu, and no nv_tileas."""
 
 
-def passes(options: StageOptions, nvgpucomp: bool = False) -> list[Pass]:
-    return [item.made() for item in _items(options, _values(options, nvgpucomp))]
+def passes(options: StageOptions, nvgpucomp: bool = False, ceiling: str = "") -> list[Pass]:
+    """The passes of the stage, with a ceiling of parameters, by default the option's."""
+    return [item.made() for item in _items(options, _values(options, nvgpucomp, ceiling=ceiling))]
 
 
 def to_nvgpu(passes: Sequence[Pass]) -> list[Pass]:
@@ -95,12 +96,15 @@ def _items(options: StageOptions, values: Mapping[str, Any]) -> list[_Item]:
             for row in enabled]  # fmt: skip
 
 
-def _values(options: StageOptions, nvgpucomp: bool = False, ptx_version: str = "") -> dict[str, Any]:
+def _values(
+    options: StageOptions, nvgpucomp: bool = False, ptx_version: str = "", ceiling: str = ""
+) -> dict[str, Any]:
     """Option of passes -> its value, for all passes that have it."""
     return {
         "compute_capability": options.gpu_name, "ftz": options.ftz, "approx": options.approx,
         "variables": options.device_debug, "device_debug": options.device_debug, "opt_level": options.opt_level,
         "use_nvgpucomp_libnvvm": nvgpucomp, "ptx_version": ptx_version,
+        "parameter_ceiling": ceiling or options.parameter_ceiling,
     }  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""When two states of memory count as the same launch."""
+"""Comparison of two states of memory after a launch."""
 
 from __future__ import annotations
 

@@ -124,7 +124,7 @@ def copied(size: int, cache: Cache):
     return traffic(recording, ctas, sampling.sampled((ctas, 1, 1), places, visits), places, cache)
 
 
-def test_what_an_l2_full_of_others_stores_has_to_be_written_first():
+def test_dirty_lines_of_a_full_l2_are_written_back_first():
     size = 1 << 24
     assert copied(size, Cache(1 << 30, 132)).displacing == 1
     # All that is read and written displaces something: once more than is read.

@@ -38,12 +38,12 @@ def test_elements_that_a_mask_leaves_out():
     assert r[:5].tolist() == [1, 3, 5, 7, 9]
 
 
-def test_elements_that_are_selected_away_are_no_part_of_the_result():
+def test_deselected_elements_are_not_part_of_the_result():
     undefined, r = run("%y = select %mask, %x, %lane : tile<8xi1>, tile<8xi32>\n" + STORE)
     assert undefined == {} and r.tolist() == [1, 2, 3, 4, 5, 5, 6, 7]
 
 
-def test_integer_products_whose_terms_may_leave_their_range_in_some_order():
+def test_integer_products_with_terms_that_may_overflow():
     """Of the first sum the whole is in range and its first half is not."""
     body = """%f = constant <i8: [[127, -127], [1, 1]]> : tile<2x2xi8>
     %g = constant <i8: [[127, 1], [127, 1]]> : tile<2x2xi8>

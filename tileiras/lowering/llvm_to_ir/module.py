@@ -307,7 +307,7 @@ def _targeted(module: Operation, chip: str | None) -> Operation:
     found: Any = next(op for op in inner if isinstance(op, GPUModuleOp))
     if len(inner) > 1:
         other = next(op for op in inner if op is not found)
-        raise CompileError.at(other.location, f"'{other.name}' op stands beside the gpu.module that is translated")
+        raise CompileError.at_operation(other, "stands beside the gpu.module that is translated")
     targets = found.targets.elements if found.targets is not None else ()
     if len(targets) > 1:
         raise CompileError.at(found.location, f"gpu.module has {len(targets)} targets; it is compiled for one")

@@ -61,7 +61,7 @@ class Lowering:
 
     def refuse(self, op: Operation, reason: str = "") -> CompileError:
         about = f": {reason}" if reason else ""
-        return CompileError.at(op.location, f"'{op.name}' op is not supported on target cpu{about}")
+        return CompileError.at_operation(op, f"is not supported on target cpu{about}")
 
     def require(self, op: Operation, holds: bool, reason: str) -> None:
         """Raises CompileError at the operation unless the condition holds."""

@@ -102,16 +102,18 @@ def resolve_boundary(
 
 
 def further_shares(
-    switch: AgentSwitchOp, func: aa.FuncOp, compute: int = 0, others: int = 0, needed: int | None = None
-) -> RegisterShares:
-    """The registers of a switch with further warps that `compute`, and with `others`.  Raises CannotSpecialize if the
-    threads that compute get less than `needed`, by default the registers of the first agent's tiles."""
+    switch: AgentSwitchOp, func: aa.FuncOp, compute: int = 0, others: int = 0, needed: int | None = None,
+    beside: tuple[int, int] = (0, 0),
+) -> RegisterShares:  # fmt: skip
+    """The registers of a switch with further warps that `compute`, with `others`, and with those of an agent `beside`
+    the first one, which needs so many registers.  Raises CannotSpecialize if the threads that compute get less than
+    `needed`, by default the registers of the first agent's tiles."""
     before, *service = switch.warps(func.kernel_spec.num_warps)
     warps = before + compute, sum(service) + others
-    if WARP_SIZE * sum(warps) > MAX_THREADS_PER_CTA:
-        raise CannotSpecialize(switch, "agents.too-many-warps", warps=sum(warps))
+    if WARP_SIZE * (sum(warps) + beside[0]) > MAX_THREADS_PER_CTA:
+        raise CannotSpecialize(switch, "agents.too-many-warps", warps=sum(warps) + beside[0])
     tiles, ctas = block_registers(switch.agents[0].block), least_ctas_of(func)
-    shares = register_shares(tiles, expected_registers(func), *warps, service_registers(switch), ctas)
+    shares = register_shares(tiles, expected_registers(func), *warps, service_registers(switch), ctas, beside)
     if needed is None:
         # Values beyond the registers that a thread can have would spill without further warps as well.
         needed = min(tiles + LEAST_RESERVE, registers_per_thread(WARP_SIZE * before, ctas))
@@ -142,12 +144,14 @@ def check_ctas(place: Operation, func: aa.FuncOp, target: Target, alone: Room, b
 def give_warps(
     switch: AgentSwitchOp, func: aa.FuncOp, target: Target, counts: list[int], shares: RegisterShares, compute: int = 1
 ) -> None:
-    """Writes the warps and registers of the agents of a switch; the first `compute` of them compute."""
+    """Writes the warps and registers of the agents of a switch; the first `compute` of them compute, with
+    `shares.beside` one more for them."""
     switch.attributes["num_warps"] = DenseArrayAttr(i32, counts)
     func.attributes[tileas.BLOCK_WARPS] = IntegerAttr(shares.warps, i32)
     switch.attributes.pop("max_regs", None)
     if shares.compute and target.has("setmaxnreg"):
-        registers = [shares.compute] * compute + [shares.service] * (len(counts) - compute)
+        computing = [shares.compute] * compute + [shares.beside] * (shares.beside > 0)
+        registers = computing + [shares.service] * (len(counts) - len(computing))
         switch.attributes["max_regs"] = DenseArrayAttr(i32, registers)
 
 

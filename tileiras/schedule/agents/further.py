@@ -11,7 +11,7 @@ from tileiras.diagnostics.remarks import Remark
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileas import names
 from tileiras.dialects.nv_tileas.agents import AgentSwitchOp
-from tileiras.dialects.nv_tileas.attributes import DOT, STORE
+from tileiras.dialects.nv_tileas.attributes import CORRECTION, DOT, STORE
 from tileiras.ir import Block, Operation, remove_dead_operations
 from tileiras.reasons import Reason
 from tileiras.resources.agent_registers import RegisterShares
@@ -70,14 +70,33 @@ class SpecializeStores(FunctionPass):
             add_agent(func, gpu, STORE, rule.stores_of_tiles, (rule.store_agent,), stay, context.engine)
 
 
+class SpecializeCorrection(FunctionPass):
+    name = "tileas-specialize-correction"
+    optional = True
+    schedules = True
+    requires = "SCHEDULED"
+    needs = "agents with their warps; an agent that issues dots whose accumulators threads rescale"
+    establishes = "an agent that rescales accumulators while threads compute the next operand"
+    keeps = "values, other functions"
+
+    def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
+        def stay(cause: Reason) -> Reason:
+            return Reason("agents.corrections-stay", cause=cause)
+
+        rule = agents.rules.correction
+        add_agent(func, gpu, CORRECTION, rule.scales_to_move, (rule.correction_agent,), stay, context.engine)
+
+
 class Further(NamedTuple):
-    """An agent that a rule proposes: the function that splits it off, the registers of all agents beside it, and a
-    remark at an operation."""
+    """An agent that a rule proposes: the function that splits it off, the registers of all agents beside it, a remark
+    at an operation, its warps, and its number among the agents, None for the last one."""
 
     split: Callable[[], AgentSwitchOp]
     shares: RegisterShares
     said: Reason
     place: Operation
+    warps: int = FURTHER_WARPS
+    number: int | None = None
 
 
 Rule = Callable[[AgentSwitchOp, "aa.FuncOp", Target, "list[Any]"], "Further | None"]
@@ -113,9 +132,12 @@ def add_agent(
     if further is None:
         return
     location = further.place.location
-    counts = [*switch.warps(func.kernel_spec.num_warps), FURTHER_WARPS]
+    counts = switch.warps(func.kernel_spec.num_warps)
+    compute, number = counts[0], len(counts) if further.number is None else further.number
+    counts.insert(number, further.warps)
     new = further.split()
-    narrow(new.agents[-1], FURTHER_WARPS)
+    if further.warps < compute:
+        narrow(new.agents[number], further.warps)
     give_warps(new, func, target, counts, further.shares)
     if engine is not None:
         engine.emit(Remark(further.said, location))

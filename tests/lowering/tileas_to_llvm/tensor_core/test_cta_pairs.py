@@ -129,7 +129,7 @@ def test_agents_that_would_wait_for_those_of_the_peer():
     assert any("agents.pair-accumulator-written" in said for said in stated(artifact.diagnostics))
 
 
-def test_what_threads_read_as_well_is_behind_a_barrier_of_the_cluster():
+def test_tiles_also_read_by_threads_follow_a_cluster_barrier():
     """They copy it then, and the next dot comes when the threads of both CTAs have stored its accumulator."""
     check(with_sums_of_rows(), "f16 256x32", **BOXES)
     check(with_sums_of_rows(), "f16 256x32", **AGENTS)

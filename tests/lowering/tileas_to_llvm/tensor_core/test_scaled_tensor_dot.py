@@ -104,7 +104,7 @@ def test_elements_of_four_bits_under_every_plan(options):
 
 
 @pytest.mark.parametrize("options", [{}, {"tensor_maps": "host"}], ids=lambda value: " ".join(map(str, value.values())))
-def test_bytes_that_elements_of_four_bits_are_unpacked_from_stay_bytes(options):
+def test_bytes_with_packed_four_bit_elements_stay_bytes(options):
     kernel = four_bits("f8E4M3FN", 16, from_bytes=True)
     kernel.interpreted()
     ptx = checked_four_bits(kernel, **options)
@@ -243,7 +243,7 @@ def test_sixty_four_rows_of_elements_of_four_bits(tiles, scale, block, kind, by_
 
 
 @pytest.mark.parametrize("options", [{"num_warps": 8}, {"num_ctas": 2, "tensor_maps": "host"}], ids=str)
-def test_sixty_four_rows_of_two_warpgroups_and_of_each_of_two_ctas(options):
+def test_64_rows_of_two_warpgroups_and_of_each_cta_of_a_pair(options):
     """The second CTA's tile of A comes in boxes of its own, that of B is shared out."""
     ptx = checked_four_bits(scaled((64 * options.get("num_ctas", 1), 64, 128), "f8E5M2", steps=3), **options)
     assert len(MMA.findall(ptx)) == 4 and ("multicast" in ptx) == ("num_ctas" in options)

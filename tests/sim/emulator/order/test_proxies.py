@@ -119,7 +119,7 @@ FENCE = "fence.proxy.async.shared::cta;"
 
 
 @pytest.mark.parametrize("place", ["BEFORE", "HERE"])
-def test_a_fence_before_the_release_or_behind_the_acquire_orders_the_proxies(kernel, place):
+def test_a_fence_on_either_side_orders_the_proxies(kernel, place):
     out = np.zeros(32, np.uint32)
     body = RELEASE_AND_COPY.replace(place, FENCE)
     for other in ("BEFORE", "BEHIND", "HERE"):

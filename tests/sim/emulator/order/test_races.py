@@ -241,7 +241,7 @@ def test_reads_through_the_texture_path_of_what_is_written(kernel):
 
 
 @pytest.mark.parametrize("wait", ["cp.async.wait_all;", "bar.sync 0;"])
-def test_what_an_asynchronous_copy_brings_is_there_after_a_wait_and_a_barrier(kernel, wait):
+def test_an_asynchronous_copy_is_visible_after_wait_and_barrier(kernel, wait):
     body = """
         .shared .align 16 .b8 tile[1024];
         mov.u32 %r1, %tid.x; mov.u32 %r2, tile; mad.lo.u32 %r3, %r1, 16, %r2; mad.wide.u32 %q1, %r1, 16, %a0;
@@ -289,7 +289,7 @@ def test_releases_of_thousands_of_threads_are_followed(kernel, order):
     assert (left == np.arange(8192) + (np.arange(8192) % 64 == 0)).all()
 
 
-def test_updates_whose_scopes_take_in_each_other_are_not_asked_for_their_order(kernel, monkeypatch):
+def test_updates_with_scopes_that_include_each_other_do_not_race(kernel, monkeypatch):
     """A histogram of some thousand elements would be asked of every release that came before, for seconds."""
     asked = []
     unordered = Clocks.unordered

@@ -87,11 +87,10 @@ def create_pipeline(op: CreatePipelineOp, args: Sequence[Any], lowering: Functio
     protocol, stages = protocol_of(op), op.num_stages.value
     base = lowering.buffer(op)
     uses = PipeUses(lowering.func)
-    filler = _warps(uses, op, FILLS, lowering)[0]
-    drainers = _warps(uses, op, DRAINS, lowering)
+    fillers, drainers = (_warps(uses, op, kinds, lowering) for kinds in (FILLS, DRAINS))
     if op.by_turns is not None:
-        drainers = drainers[:1]  # all have as many
-    full = protocol.full_count(filler // op.num_groups)
+        fillers, drainers = fillers[:1], drainers[:1]  # all have as many
+    full = sum(protocol.full_count(warps // op.num_groups) for warps in fillers)
     empty = sum(protocol.empty_count(warps // op.num_groups) for warps in drainers)
     lowering.pipes[op] = Pipe(base, stages, protocol, op, is_filled_alike(op, uses))
     counts = (full, empty, op.num_ctas) if op.num_ctas > 1 else (full, empty)
@@ -130,8 +129,8 @@ def _warps(
 ) -> list[int]:
     """The warps of each agent that has operations of these kinds on a pipe."""
     agents = uses.filling(pipe) if kinds is FILLS else uses.draining(pipe)
-    if not agents or kinds is FILLS and len(agents) != 1 and pipe.by_turns is None:
-        raise VerifyError("expects one agent that fills it, and others that drain it")
+    if not agents:
+        raise VerifyError("expects agents that fill it, and others that drain it")
     first = {agent: next(op for op in uses.pipes[pipe] if isinstance(op, kinds) and agent_of(op) is agent)
              for agent in agents}  # fmt: skip
     return [agent_warps(op, lowering.func) for op in first.values()]
@@ -252,7 +251,7 @@ def acquire(
         if pipe.op.num_ctas > 1:
             _wait_for_cluster(pipe, stage, _parity(iterator, lowering), together, lowering)
         if pipe.protocol.is_in_tensor_memory and not is_empty:
-            emit.insert(THREAD["tcgen05.fence.after"]())  # of the loads, or products, of those that have released it
+            emit.insert(THREAD["tcgen05.fence.after"]())  # of the loads, or dots, of those that have released it
         elif pipe.protocol.counts_bytes:
             pair = pipe.protocol.is_of_pair
             size = emit.integer(pipe.op.stage_bytes * (2 if pair else 1))
@@ -381,7 +380,7 @@ def release(pipe: Pipe, stage: Value, lowering: FunctionLowering, group: Integer
             _arrive(mbarrier, lowering)
         return
     _fence("before release", pipe, lowering)
-    if pipe.protocol.fills_by_commit:
+    if pipe.protocol.is_in_tensor_memory:
         emit.insert(THREAD["tcgen05.fence.before"]())
     _by_warps(mbarrier, pipe.protocol.empty, lowering, pipe.protocol.is_freed_by_both)
 

@@ -190,7 +190,7 @@ def scale(op: tileas.TensorScaleOp, args: Sequence[Value], lowering: FunctionLow
     layout, type = layout_of(op.buffer.type.tile), op.factor.type
     address = _part(op.buffer.type, type, args[1], lowering)
     registers = layout_of(type).registers
-    step = min(registers, SCALED_AT_ONCE)
+    step = min(registers, SCALED_AT_ONCE if op.at_once is None else op.at_once.value)
     form = _form(layout, type)
     columns = own_columns(layout, lowering.num_warps) * step // registers // (2 if "split" in form else 1)
     flushing = {"rounding": nvvm.FPRoundingModeAttr("rn"), "ftz": UnitAttr()}

@@ -173,9 +173,12 @@ def _taken(each: DotLoop) -> Iterator[Value]:
                     yield value
 
 
-def dot_shares(switch: AgentSwitchOp, func: aa.FuncOp) -> RegisterShares:
-    """Registers with a further warp.  Raises CannotSpecialize where those that compute get too few."""
-    shares = further_shares(switch, func, others=FURTHER_WARPS)
+def dot_shares(
+    switch: AgentSwitchOp, func: aa.FuncOp, others: int = FURTHER_WARPS, beside: tuple[int, int] = (0, 0)
+) -> RegisterShares:
+    """Registers with `others` further warps, and with those of an agent `beside` the first one, which needs so many
+    registers.  Raises CannotSpecialize where those that compute get too few."""
+    shares = further_shares(switch, func, others=others, beside=beside)
     loads = [op for outer in switch.agents[0].operations for op in outer.walk() if isinstance(op, tileas.TensorLoadOp)]
     least = BESIDE_ACCUMULATORS + max((_loaded_at_once(op) for op in loads), default=0)
     if least > shares.entry:
