@@ -83,7 +83,7 @@ OPTIONS: dict[str, PipelineOption] = {
                        "`tileas-generate-schedule`, with v2-opt-level: placements of a loop that are tried",
                        "max-constraint-iterations"),
         PipelineOption("enable-debug-logging", "bool", False, "tileir-emit-host-wrapper",
-                       "`tileir-emit-host-wrapper`: remarks with the arguments of kernels"),
+                       "`tileir-emit-host-wrapper`: notes with the arguments of kernels"),
         PipelineOption("host-triple", "string", "native", "tileir-emit-host-wrapper", "`tileir-emit-host-wrapper`"),
         PipelineOption("dump-host", "string", "", "tileir-emit-host-wrapper",
                        "`tileir-emit-host-wrapper`: the file of the host's object"),

@@ -109,4 +109,4 @@ def _host_kernel(func: aa.FuncOp, gpu: Target) -> codegen.host_code.HostKernel:
 def _report(func: aa.FuncOp, context: PassContext) -> None:
     for number, (offset, size) in enumerate(_arguments(func)):
         text = f"[TileIR Callback] Argument {number}: offset = {offset}, size = {size}"
-        context.engine.emit(Diagnostic(Severity.REMARK, func.location, text))
+        context.engine.emit(Diagnostic(Severity.NOTE, func.location, text))
