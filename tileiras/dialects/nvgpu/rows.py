@@ -250,9 +250,9 @@ _SYNCHRONIZATION = {
         traits=_ACCESS, doc="`barrier.cluster`: arrives, and waits for all threads of the cluster.",
     ),
     "setmaxnreg": Row(ASSEMBLY, "SetMaxRegisterOp"),
-    "fence.mbarrier_init": Row(ASSEMBLY, "FenceMbarrierInitOp"),
-    "fence.proxy.async": Row(ASSEMBLY, "FenceProxyAsyncEverywhereOp"),
-    "fence.proxy.async.shared": Row(ASSEMBLY, "FenceProxyAsyncOp"),
+    "fence.mbarrier_init": Row(INTRINSIC, "FenceMbarrierInitOp"),
+    "fence.proxy.async": Row(INTRINSIC, "FenceProxyAsyncEverywhereOp"),
+    "fence.proxy.async.shared": Row(INTRINSIC, "FenceProxyAsyncOp"),
     "fence.proxy.alias": Row(
         ASSEMBLY, syntax="attr-dict", traits=_ACCESS, doc="`fence.proxy.alias`: between addresses of one memory."
     ),
