@@ -91,7 +91,7 @@ def test_values_out_of_range_exit_with_2(capsys, source, text):
     [
         (0, {"cuda_tile"}),
         (1, {"builtin", "arith", "scf", "nv_tileaa"}),
-        (2, {"builtin", "llvm", "nvvm"}),
+        (2, {"builtin", "llvm", "nvgpu", "nvvm", "vector"}),
         (3, {"builtin", "gpu", "llvm", "nvvm"}),
     ],
 )
@@ -151,7 +151,12 @@ CHANGES_WHAT_IS_SAID = {
     "emit-line-info": ("", "tileas"),
     "rrt-size-threshold": ("pipeline-strategy=warp-specialize", "0"),
     "schedule-trace-file": ("", "trace.json"),
+    "enable-debug-logging": ("", "true"),
+    "dump-host": ("", "host.o"),
 }
+
+# Option -> further options, the file that they write, and a value that makes another one of it.
+CHANGES_A_FILE = {"host-triple": ("dump-host=other.o", "other.o", "aarch64-linux")}
 
 ANOTHER_VALUE = {"bool": "true", "int": "7", "unsigned": "7", "string": "something"}
 
@@ -176,6 +181,12 @@ def test_every_option_changes_something_or_says_why_it_does_not(capsys, tmp_path
             artifact, said = made(KERNEL, asked)
             changed, otherwise = made(KERNEL, f"{asked} {name}={value}")
             assert changed == artifact and (otherwise != said or Path(value).exists()), name
+        elif name in CHANGES_A_FILE:
+            asked, path, value = CHANGES_A_FILE[name]
+            made(KERNEL, asked)
+            before = Path(path).read_bytes()
+            made(KERNEL, f"{asked} {name}={value}")
+            assert Path(path).read_bytes() != before, name
         else:
             assert option.ours.startswith("nothing: "), name
             artifact, said = made(KERNEL, f"{name}={ANOTHER_VALUE[option.kind]}")
