@@ -18,7 +18,6 @@ import argparse
 import collections
 import difflib
 import itertools
-import json
 import os
 import re
 import sys
