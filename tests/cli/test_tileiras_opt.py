@@ -124,7 +124,7 @@ def test_locations_without_aliases_stand_where_they_are_used(tmp_path, capsys):
 
 def test_a_pass_over_builtin_modules_finds_one(tmp_path, capsys):
     text = "cuda_tile.module @m {\n  entry @k() {}\n}\n"
-    code, out, err = run(tmp_path, capsys, text, "--convert-cudatile-to-tileaa")
+    code, out, err = run(tmp_path, capsys, text, "--convert-cudatile-to-tileaa=compute-capability=sm_90")
     assert (code, err) == (0, "")
     assert "nv_tileaa.func @k" in out and "cuda_tile" not in out
 

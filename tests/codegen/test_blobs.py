@@ -127,13 +127,15 @@ def test_blobs_that_nothing_is_wanted_of_are_not_read():
 
 def test_the_attribute_becomes_metadata():
     from tileiras.dialects.builtin import ModuleOp
-    from tileiras.ir import Block, Region
+    from tileiras.ir import Block, Region, parse_attribute
 
     blobs = ArrayAttr([StringAttr("lib/a.bc"), DenseArrayAttr(i8, [66, 67, -64])])
     module = ModuleOp.create((), (), {"blobLinkedLib": blobs}, [Region([Block()])], ())
     text = translate_module(module)
     assert '!tileiras.blobs = !{!0, !1}' in text
     assert '!0 = !{!"path", !"lib/a.bc"}' in text and '!1 = !{!"inline", !"\\42\\43\\C0"}' in text
+    module.attributes["blobLinkedLib"] = parse_attribute("dense<[66, 67, -64]> : tensor<3xi8>")
+    assert '!0 = !{!"inline", !"\\42\\43\\C0"}' in translate_module(module)
     module.attributes["blobLinkedLib"] = i8
     with pytest.raises(CompileError, match="'blobLinkedLib' must be a path or an array of i8"):
         translate_module(module)

@@ -7,7 +7,7 @@ import time
 
 import numpy as np
 import pytest
-from test_driver_launch import PTX, description, parameters
+from described import PTX, description, parameters
 
 from tileiras.runtime import ArgumentError, DriverError, bind, launch
 

@@ -117,6 +117,8 @@ VERBS = {
     "doctor": "A table of installed and missing parts, and the cost of each missing one",
     "completion SHELL": "Print the completion of all commands for bash, zsh or fish",
     "man [COMMAND]": "Print the man page of a command; --all FOLDER writes those of all",
+    "libtileiras FOLDER": "Build the library for hosts in C, C++ and Rust, with header, pkg-config file and manual",
+    "operators FILE": "Operators of PyTorch or JAX from a declaration in TOML, as source; see `operators --help`",
 }
 """Words instead of a file (`cli.verbs`)."""
 

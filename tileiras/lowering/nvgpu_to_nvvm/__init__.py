@@ -4,7 +4,7 @@
     nvgpu.device_async_copy %dst, %src if %p                ->   llvm.inline_asm "@$0 cp.async..."
 
 The table of facts (`dialects/nvgpu/rows.py`) says how LLVM gets each instruction, the atoms of the target tables have
-the instructions of products and of copies of boxes.  The rules here are those of operations that are none of nvvm.
+the instructions of products and of copies of boxes.  The rules here are for operations without a counterpart in nvvm.
 """
 
 from __future__ import annotations

@@ -88,7 +88,10 @@ def specialize_loops(
         if strategy.variant is Variant.HEAVY:
             from tileiras.schedule.agents.load_stages import place_agents
 
-            plan = place_agents(func, plan, target, strategy, engine)
+            placed = place_agents(func, plan, target, strategy, engine)
+            if placed is plan and engine is not None and engine.remarks:
+                engine.emit(Remark(Reason("agents.heavy-as-light"), func.location))
+            plan = placed
     except CannotSpecialize as found:
         leave_plain(loops, target)
         if engine is not None:
