@@ -9,9 +9,9 @@ LLVM IR, by the verifier and by the later stages.
 
 from __future__ import annotations
 
+from tileiras.analysis.module_attributes import NVGPUCOMP, module_chip
 from tileiras.diagnostics import CompileError, ExitCode
 from tileiras.dialects.gpu import GPUModuleOp
-from tileiras.dialects.nv_tileaa.module_attributes import NVGPUCOMP, module_chip
 from tileiras.dialects.nvvm import NVVMTargetAttr
 from tileiras.ir import ArrayAttr, IntegerAttr, Operation, Pass, StringAttr, i1
 from tileiras.ir.pass_manager import PassContext
