@@ -152,7 +152,7 @@ def image(name: str, *types: str, target: str = "sm_80", data: bytes = b"//\n", 
     return embed.Image.of(data, json.dumps({"target": target, "kernels": [kernel]}).encode())
 
 
-def test_types_are_what_cpp_has_and_bits_for_the_rest():
+def test_types_are_those_of_cpp_or_bits():
     types = ["ptr<f32>", "ptr<f16>", "ptr<ptr<f32>>", "i8", "f16", "f64", "f8E4M3FN", "i64"]
     expected = (
         "tileiras::Error k(float *p0, void *p1, void *p2, std::int8_t p3, std::uint16_t p4, double p5, "
@@ -280,7 +280,7 @@ def test_tensor_maps_are_made_of_the_other_arguments(tmp_path, stand_in):
     assert words[8:12] == ["07", "00", "00", "00"] and words[64:] == ["5a"] * 256
 
 
-def test_what_no_image_fits_is_told(tmp_path, stand_in):
+def test_launches_without_a_fitting_image_are_reported(tmp_path, stand_in):
     first, *_ = run(tmp_path, [image("k", "ptr<f32>", "i32", target="sm_90a")], stand_in)
     assert first == "-3 k has no image for a device of compute capability 8.9, only sm_90a PTX"
 

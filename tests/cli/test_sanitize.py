@@ -114,7 +114,7 @@ def test_the_interpreter_finds_the_same_accesses_wrong(entry, index):
 
 
 @pytest.mark.in_process
-def test_places_are_part_of_what_is_sanitized():
+def test_locations_are_part_of_sanitized_code():
     moved = tileiras.compile("\n" + ACCESSES, gpu_name="sm_90", sanitize="memcheck", source_name="k.mlir").text
     assert f"k.mlir:{LINES['partition'] + 1}:" in _strings(moved)
     plain = tileiras.compile(ACCESSES, gpu_name="sm_90", source_name="k.mlir").text

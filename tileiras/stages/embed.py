@@ -120,10 +120,10 @@ def named(images: Sequence[Image], documents: Sequence[bytes]) -> list[Image]:
     names: dict[str, list[str]] = {}
     for document in documents:
         names.update(json.loads(document))
-    return [_with_names(image, names.get(image.description["name"], ())) for image in images]
+    return [with_names(image, names.get(image.description["name"], ())) for image in images]
 
 
-def _with_names(image: Image, names: Sequence[str]) -> Image:
+def with_names(image: Image, names: Sequence[str]) -> Image:
     parameters = image.description["parameters"]
     if len(names) != len(parameters):
         return image
@@ -169,14 +169,14 @@ def _kernels(images: Sequence[Image]) -> list[_Kernel]:
             if re.fullmatch(re.escape(name) + r"_param_\d+", spelled):
                 spelled = f"p{index}"
             spelled = identifier(spelled, [known for _, known, _ in described])
-            described.append((_type(parameter), spelled, parameter["offset"]))
+            described.append((cpp_type(parameter), spelled, parameter["offset"]))
         size = max((p["offset"] + p["size"] for p in parameters), default=0)
         function = identifier(name, [kernel.function for kernel in found])
         found.append(_Kernel(name, function, own, described, size))
     return found
 
 
-def _type(parameter: Mapping[str, Any]) -> str:
+def cpp_type(parameter: Mapping[str, Any]) -> str:
     pointer = re.fullmatch(r"ptr<(.*)>", parameter["type"])
     if pointer is not None:
         return _POINTEES.get(pointer.group(1), "void") + " *"
