@@ -79,7 +79,7 @@ def test_tensors_that_are_not_writable_keep_their_elements():
 @pytest.mark.parametrize("view", [np.s_[:], np.s_[::-1], np.s_[:, 1], np.s_[:0], np.s_[1:, ::2], np.s_[0, 0, ...]])
 @pytest.mark.parametrize("kind", [Tensor, OlderTensor])
 def test_the_memory_of_a_tensor_is_that_of_its_elements(kind, view):
-    """The extent is what a launch on a GPU copies."""
+    """A launch on a GPU copies this extent."""
     array = np.arange(12, dtype=np.float64).reshape(3, 4)[view]
     placed: list[Any] = []
 

@@ -321,7 +321,7 @@ def _cpu(kernel: KernelRun) -> None:
         raise CompileError.at(None, message, ExitCode.CONFIGURATION)
     artifact = tileiras.compile(options.input, gpu_name=name, opt_level=options.opt_level, entry=kernel.entry)
     try:
-        runtime.launch(artifact, kernel.entry, options.grid, kernel.parameters)
+        runtime.launch(artifact, kernel.entry, options.grid, kernel.parameters, threads=options.threads)
     except runtime.ArgumentError as error:
         raise UsageError(f"{error}{kernel.advice}") from None
     except runtime.cpu.KernelFailure as error:
@@ -341,6 +341,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--entry", help="the kernel to run; optional if there is only one")
     parser.add_argument("--grid", default="1", metavar="X[,Y[,Z]]", help="number of tile blocks (default 1)")
     parser.add_argument("--backend", choices=BACKENDS, help="default interpret, estimate with --profile")
+    parser.add_argument("--threads", type=int, metavar="N", help="of a launch on the cpu (default the processors)")
     parser.add_argument(
         "--gpu-name",
         help="target of the compilation; default: sm_80 to emulate, else the GPU's",
@@ -424,6 +425,8 @@ def _check_backend(options: Any) -> None:
         raise UsageError("--profile takes a source or PTX")
     if options.profile and options.backend not in ("estimate", "emulate"):
         raise UsageError("--profile is for --backend emulate and estimate")
+    if options.threads is not None and options.backend != "cpu":
+        raise UsageError("--threads is for --backend cpu")
     if options.backend == "estimate":
         if options.shown or options.save:
             raise UsageError("--backend estimate leaves arrays as they are: nothing to print or save")
