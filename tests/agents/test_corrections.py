@@ -171,3 +171,4 @@ def test_nothing_that_orders_is_superfluous():
         kernel.emulated(artifact, seed, code)
 
     assert [line for line, broken in found if survives(broken, judge)] == []
+
