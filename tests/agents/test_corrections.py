@@ -171,3 +171,4 @@ def test_synchronization_is_minimal():
         kernel.emulated(artifact, seed, code)
 
     assert [line for line, broken in found if survives(broken, judge)] == []
+
