@@ -24,7 +24,11 @@ NO_TMA = "an access that breaks a rule of tensor maps is made without one, with 
 NO_AGENTS = (
     "agents and pipes are made whole by one pass and merged by none; else there is one agent, with a remark"
 )
-ONE_SCHEDULE = "loops are not scheduled by intervals: loads run ahead by whole iterations"
+NO_PLACEMENT = (
+    "a loop that the modulo scheduler cannot place, or whose placement does not fit, keeps its plain schedule, with a "
+    "remark (scheduling.md)"
+)
+PUBLISHED = "the analysis stands in the IR, as attributes that its reader checks; no pass can invalidate it silently"
 TCGEN05_TABLE = "dots go by the rows of `targets/atoms/tcgen05.py`; what has no row goes to mma.sync, with a remark"
 TENSOR_BUDGET = "a dot whose accumulator finds no columns goes to mma.sync, with a remark"
 TENSOR_LAYOUTS = "the registers of a tile follow from its place in tensor memory"
@@ -221,7 +225,6 @@ LAYERS: dict[str, tuple[Row, ...]] = {
             "GatherTmaLoad only support zero padding now",
             "padding value is not supported for TMA load with non-zero padding value", "tmaIdx exceed tmaHostNum.",
             "tmaIdx exceed tmaDeviceNum.", "not find tmaIdx.", "funcOp lack tmaDeviceNum and tmaHostNum attr",
-            "LowerTMALoadStoreToAsync: missing or invalid KernelSpecAttr on function",
             "failed to find smem buffer address for mbarrier", "failed to get expected tx-count",
             "failed to init mbarrier", "Failed to init mbarrier", "failed to get MBarrier object",
             "values depended by MakeTiledTMADescOp are not supportedbecause X matches more than 1 captured values.",
@@ -247,19 +250,19 @@ LAYERS: dict[str, tuple[Row, ...]] = {
         Row("Failed to specialize warps", "a loop of the schedule `warp_specialize` that cannot be split; a remark", 0),
         Row("pass failed; per-op verifier may have fired", "a pass that makes something invalid", 5),
         Row("pass '<pass>' between schedule generation and materialization does not preserve ScheduleAnalysis",
-            "a pass at the wrong place", 2, "a loop is scheduled and rewritten by one pass"),
+            "a pass at the wrong place", 2, PUBLISHED),
         Row("cleanup pass invalidated ScheduleAnalysis; rerun constraint generation or remove the pass",
-            "a pass at the wrong place", 5, "as the one before"),
-        Row("modulo scheduler returned no feasible II", "a loop without a schedule", 5, ONE_SCHEDULE),
-        Row("failed to find a schedule", "a loop without a schedule", 5, ONE_SCHEDULE),
-        Row("failed to legalize schedule", "a loop without a schedule", 5, ONE_SCHEDULE),
-        Row("failed to legalizeLoopScheduleForMaterialization", "a loop without a schedule", 5, ONE_SCHEDULE),
+            "a pass at the wrong place", 5, PUBLISHED),
+        Row("modulo scheduler returned no feasible II", "a loop without a schedule", 5, NO_PLACEMENT),
+        Row("failed to find a schedule", "a loop without a schedule", 5, NO_PLACEMENT),
+        Row("failed to legalize schedule", "a loop without a schedule", 5, NO_PLACEMENT),
+        Row("failed to legalizeLoopScheduleForMaterialization", "a loop without a schedule", 5, NO_PLACEMENT),
         Row("reproducer generated at `<path>`", "`--mlir-pass-pipeline-crash-reproducer`; a note", 5),
-        Row("fails to resolve lifetime", "buffer assignment", 5, ONE_SCHEDULE),
+        Row("fails to resolve lifetime", "buffer assignment", 5, NO_PLACEMENT),
         Row("fails to assign named barrier", "buffer assignment", 5, NO_AGENTS),
         Row("fails to assign smem buffer", "buffer assignment", 5, "a load without room stays where it is"),
         Row("fails to assign tmem buffer", "buffer assignment", 5, TENSOR_BUDGET),
-        Row("share pipeline buffer", "buffer assignment", 0, ONE_SCHEDULE),
+        Row("share pipeline buffer", "buffer assignment", 0, "each pipe has buffers of its own"),
         Row("unable to merge two different pipelines: X", "pipes", 5, NO_AGENTS),
         Row("mbarrier has wait-like users, cannot share pipeline buffer.", "pipes", 5, NO_AGENTS),
         Row("using transaction mbarrier is not supported", "pipes", 5, NO_AGENTS),
@@ -278,6 +281,8 @@ LAYERS: dict[str, tuple[Row, ...]] = {
         Row("Yielded alias not implemented yet", "buffer aliases", 5, "buffers have one name each"),
         Row("failed to rewrite in buffer layout propagation", "layout removal", 5, "layouts are assigned once"),
         Row("failed to rewrite in reg layout propagation", "layout removal", 5, "layouts are assigned once"),
+        Row("LowerTMALoadStoreToAsync: missing or invalid KernelSpecAttr on function",
+            "a function without `kernel_spec`, which the verifier refuses first: with `--no-verify`", 5),
         Row("failed to apply patterns greedily", "patterns that undo one another", 5),
         Row("The `sliceCount` need to be a `IntegerAttr`", "slicing", 5, "slices are chosen by the schedule"),
         Row("unsupported op in Slicing pass", "slicing", 5, "what cannot be sliced stays whole"),

@@ -72,9 +72,9 @@ class Records:
                 self._outputs.publish([(self._trace_file, self.trace.text().encode("utf-8", "surrogateescape"))])
 
 
-def _placement(module: Operation) -> list[dict[str, Any]]:
-    """Events for the loops whose operations have stages."""
-    return schedule.schedule_trace.placement_events(module)
+def _placement(module: Operation, before: int) -> list[dict[str, Any]]:
+    """Events for the loops whose operations have stages, in processes behind the first `before`."""
+    return schedule.schedule_trace.placement_events(module, before)
 
 
 def _check_passes(words: Mapping[str, Any]) -> None:

@@ -78,7 +78,8 @@ OPTIONS: dict[str, PipelineOption] = {
                        "`tileas-insert-delays`: warps sleep before points at which they wait for each other",
                        "enable-random-delay"),
         PipelineOption("rrt-size-threshold", "unsigned", 4096, "pipeline builder, resource constraint builder",
-                       "`tileas`: 0 selects the light variant of warp-specialize", "rrt-size-threshold"),
+                       "`tileas-generate-schedule`: the heavy variant of warp-specialize places loops with no larger "
+                       "reservation table; 0 selects the light one", "rrt-size-threshold"),
         PipelineOption("max-constraint-iterations", "unsigned", 10, "tileas-generate-schedule-constraints",
                        "`tileas-generate-schedule`, with v2-opt-level: placements of a loop that are tried",
                        "max-constraint-iterations"),

@@ -33,6 +33,7 @@ from tileiras.support.named_tuple import NamedTuple
 
 from .attributes import VerifyError
 from .operation import Operation
+from .pass_anchors import MODULE, collect_names, restore, targets
 from .pass_instrumentation import PassInstrumentation, VerifyEach, instrumented
 from .registry import lookup_operation
 from .traits import IsolatedFromAbove, SymbolTable
@@ -240,7 +241,7 @@ class PassManager:
             else:
                 if each.names:
                     if not found:
-                        _collect_names(op, found)
+                        collect_names(op, found)
                     if not each.is_among(found):
                         continue
                 item = each.made()
@@ -271,11 +272,11 @@ class PassManager:
         try:
             self._run_on_targets(item, op, context)
         except CompileError:
-            _restore(op, before)
+            restore(op, before)
             raise
 
     def _run_on_targets(self, item: Pass, op: Operation, context: PassContext) -> None:
-        for target in _targets(item, op):
+        for target in targets(item, op):
             if self.verify_each:
                 item.verify_input(target, context)
                 context.engine.raise_if_errors(ExitCode.COMPILE_FAILURE)
@@ -293,63 +294,6 @@ class PassManager:
                 raise
         context.engine.raise_if_errors(ExitCode.COMPILE_FAILURE)
 
-
-def _restore(op: Operation, before: Operation) -> None:
-    """Give an operation the attributes and regions that a copy of it has."""
-    op.attributes.clear()
-    op.attributes.update(before.attributes)
-    for region, kept in zip(op.regions, before.regions):
-        region.blocks.clear()
-        region.take_blocks(kept)
-
-
-def _collect_names(op: Operation, found: set[str]) -> None:
-    """Adds the names of an operation and all inside it, and of their attributes."""
-    found.add(op.name)
-    found.update(op.attributes)
-    for region in op.regions:
-        for block in region.blocks:
-            inner = block.first
-            while inner is not None:
-                if inner.regions:
-                    _collect_names(inner, found)
-                else:
-                    found.add(inner.name)
-                    if inner.attributes:
-                        found.update(inner.attributes)
-                inner = inner.next
-
-
-def _targets(item: Pass, op: Operation) -> list[Operation]:
-    """The operations that a pass works on.
-
-    Without a textual pipeline these are all of its anchor below `op`.  A pipeline nests: the operations of an anchor
-    that stand directly in one of the anchor around it.  The builtin.module around `op` may be left out by either of
-    the two.  Raises CompileError (code 2) for a pipeline of another operation.
-    """
-    if not item.path:
-        if not item.anchor or op.name == item.anchor:
-            return [op]
-        return [inner for inner in op.walk() if inner.name == item.anchor]
-    first, *rest = item.path
-    found = [op]
-    if first != op.name:
-        if op.name == MODULE:
-            rest.insert(0, first)
-        elif first != MODULE:
-            message = f"can't run '{first}' pass manager on '{op.name}' op"
-            raise CompileError.at(op.location, message, ExitCode.CONFIGURATION)
-        elif rest and rest.pop(0) != op.name:
-            return []
-    for anchor in rest:
-        found = [
-            inner for each in found for region in each.regions for block in region.blocks for inner in block.operations
-            if inner.name == anchor
-        ]  # fmt: skip
-    return [each for each in found if item.anchor in ("", each.name)]
-
-
-MODULE = "builtin.module"
 
 Pipelines = Mapping[str, Callable[[str], list[Pass]]]
 """Name of a pipeline -> function that builds its passes from the text between its braces."""

@@ -142,6 +142,9 @@ class LoopOverlap:
         if graph is None:
             self._stays(Reason("loops.latency-unknown"))
             return None
+        if self._computing is not None and graph.graph.table_size > self._strategy.table:
+            self._stays(Reason("loops.table-too-large", rows=graph.graph.table_size, most=self._strategy.table))
+            return None
         choice = self._serial(graph)
         if self._may_overlap():
             choice = self._placed(graph, choice)

@@ -70,7 +70,7 @@ CLOSING = ("convert-target-to-nvvm", "tileir-post-nvvm-finalize", "nvvm-ir-verif
 """The last passes: those of the target."""
 
 NVGPU = "convert-tileas-to-nvgpu"
-"""The pass that leaves llvm and nvgpu, and no nv_tileas."""
+"""After this pass the module contains llvm and nvgpu, and no nv_tileas."""
 
 
 def passes(options: StageOptions, nvgpucomp: bool = False, ceiling: str = "") -> list[Pass]:

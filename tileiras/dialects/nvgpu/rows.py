@@ -30,8 +30,8 @@ from tileiras.ir import (
 from tileiras.support.named_tuple import NamedTuple
 
 INTRINSIC, ASSEMBLY, EITHER = "intrinsic", "assembly", "either"
-"""How LLVM gets an instruction: by an intrinsic; by inline assembly, where no intrinsic has the instruction's effects
-and operands; or by one of the two, which the operands determine."""
+"""How LLVM expresses an instruction: by an intrinsic; by inline assembly, if no intrinsic has its effects and operands;
+or by either, depending on the operands."""
 
 Attributes = dict[str, Attribute]
 

@@ -237,6 +237,9 @@ def _blobs(module: Operation) -> list[str]:
         elif isinstance(blob, DenseArrayAttr) and blob.element_type is i8:
             data = bytes(number & 0xFF for number in blob.elements)
             nodes.append('!"inline", !"' + "".join(f"\\{byte:02X}" for byte in data) + '"')
+        elif isinstance(blob, DenseElementsAttr) and blob.element_type is i8:
+            data = blob.data * (blob.type.num_elements if blob.is_splat else 1)
+            nodes.append('!"inline", !"' + "".join(f"\\{byte:02X}" for byte in data) + '"')
         else:
             raise VerifyError(f"'{BLOB_LINKED_LIB}' must be a path or an array of i8", location=module.location)
     return nodes

@@ -28,7 +28,7 @@ _lowered: dict[tuple, Facts] = {}
 
 
 def convert(op: Operation) -> None:
-    """Converts an operation in place; raises VerifyError for an unknown atom."""
+    """Convert an operation in place; raises VerifyError for an unknown atom."""
     key = op.name.removeprefix("nvgpu.")
     rule = RULES.get(key)
     if rule is not None:

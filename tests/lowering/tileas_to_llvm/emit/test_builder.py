@@ -17,7 +17,7 @@ def names(emit):
     return [op.name.partition(".")[2] for op in emit.block.operations]
 
 
-def test_an_element_of_a_built_vector_is_what_it_was_built_of(emit):
+def test_an_element_of_a_built_vector_is_its_operand(emit):
     a, b, *_ = emit.block.arguments
     vector = emit.build([a, b, a])
     assert emit.extract(vector, 1) is b and emit.shuffle(vector, (0,)) is a
@@ -40,7 +40,7 @@ def test_elements_of_several_sources_are_taken_from_the_vector(emit):
     assert names(emit) == ["shuffle", "shuffle", "fneg"]
 
 
-def test_what_was_reinterpreted_and_back_is_what_it_was(emit):
+def test_a_round_trip_of_reinterpretation_is_the_identity(emit):
     a, b, *_ = emit.block.arguments
     words = emit.build([a, b])
     assert emit.bitcast(emit.bitcast(words, VectorType((2,), f32)), words.type) is words
