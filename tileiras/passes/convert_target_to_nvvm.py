@@ -25,6 +25,7 @@ class ConvertTargetToNVVM(Pass):
     needs = "kernels in `llvm`; a GPU from the option, `nv_tileaa.compute_capability` or `nv_tileaa.target_spec`"
     establishes = "a gpu.module with one `#nvvm.target`; the same when run again"
     keeps = "functions"
+    introduces = ("gpu.module",)
     accepts = {"opt_level": range(4)}
 
     compute_capability: str = ""

@@ -24,6 +24,7 @@ class VerifyOpsAnalysis(Pass):
         "barriers and waits stand between threads and the asynchronous proxy"
     )
     keeps = "the module"
+    introduces = ()
 
     compute_capability: str = "sm_90"
 
