@@ -91,7 +91,7 @@ def test_values_out_of_range_exit_with_2(capsys, source, text):
     [
         (0, {"cuda_tile"}),
         (1, {"builtin", "arith", "scf", "nv_tileaa"}),
-        (2, {"builtin", "llvm", "nvvm"}),
+        (2, {"builtin", "llvm", "nvgpu", "nvvm"}),
         (3, {"builtin", "gpu", "llvm", "nvvm"}),
     ],
 )
@@ -253,7 +253,7 @@ def test_our_passes_of_the_rows_are_those_of_the_pipeline():
 def test_snapshots_for_line_information_have_locations(capsys, source):
     for stage, banner, op in (
         ("frontend", "// *** IR Dump After convert-cudatile-to-tileaa ***", "nv_tileaa.tiled_load"),
-        ("tileas", "// *** IR Dump Before convert-tileas-to-llvm ***", "nv_tileas.tiled_store"),
+        ("tileas", "// *** IR Dump Before convert-tileas-to-nvgpu ***", "nv_tileas."),
     ):
         _, _, errors = opt(capsys, source, f"--tileir=compute-capability=sm_90 emit-line-info={stage}")
         assert errors.count("IR Dump") == 1
