@@ -26,8 +26,8 @@ from tests.pairwise import pairwise, spaced
 
 # Tests compile without the artifact store: its own tests name a store.
 os.environ["TILEIRAS_CACHE_DIR"] = "off"
-# Commands that tests run start no service, unless a test asks for one.
-os.environ.setdefault("TILEIRAS_SERVER", "off")
+# Without it, commands that tests run start no service by default.
+os.environ.pop("XDG_RUNTIME_DIR", None)
 os.environ.pop("TILEIRAS_REMOTE_CACHE", None)
 
 TESTS = Path(__file__).parent

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import ast
 import re
-from pathlib import Path
 
 import pytest
 
+from tests.prose import ROOT, defined
 from tileiras.passes import PASSES
 from tileiras.stages.tileas import DECISIONS
 
-ROOT = Path(__file__).parents[1]
 PAGES = sorted(
     path.relative_to(ROOT).as_posix()
     for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("docs/reports/*.md"))
@@ -94,14 +92,6 @@ def test_architecture_has_the_decisions_in_their_order():
     assert written == [name for name in order if name not in clean_ups]
 
 
-def defined(path: Path) -> set[str]:
-    """Functions, classes, their members, and names of a module's top level."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    named = (node for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.ClassDef)))
-    stored = (node for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
-    return {*(node.name for node in named), *(node.id for node in stored)}
-
-
 def absent(text: str) -> list[str]:
     """The places `PATH.py:NAME` of a text whose file, or whose name in the file, does not exist."""
     lacking = []
@@ -122,11 +112,12 @@ def test_named_places_exist(page):
     assert absent((ROOT / page).read_text(encoding="utf-8")) == []
 
 
-def test_architecture_answers_by_place():
-    text = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+@pytest.mark.parametrize("page, questions", [("docs/architecture.md", 5), ("docs/build.md", 7)])
+def test_pages_answer_by_place(page, questions):
+    text = (ROOT / page).read_text(encoding="utf-8")
     section = text.split("## Where it is decided", 1)[1].split("\n## ", 1)[0]
     rows = [line.split("|")[1:-1] for line in section.splitlines() if line.startswith("|")][2:]
-    assert len([row for row in rows if row[0].strip()]) == 5
+    assert len([row for row in rows if row[0].strip()]) == questions
     assert all(re.search(r"`[\w/]+\.py:\w+`", row[1]) for row in rows)
 
 

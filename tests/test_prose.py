@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
+from tests.prose import ROOT, passages, unquoted
 
 IDIOM = re.compile(
     r"\b(?i:what(?:ever)?)\b(?![^.!?\n]{0,80}\?)"
@@ -35,34 +35,6 @@ CEILINGS = {
 
 SLACK = 0.5
 """By which a ceiling may lie above the count, so that a mended folder does not fall back."""
-
-
-COMMENT = re.compile(r"(?s:\"\"\".*?\"\"\"|'''.*?''')|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'|(?P<comment>#[^\n]*)")
-"""String literals, and comments outside of them; much faster than `tokenize`."""
-
-
-def statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
-    """All statements, nested ones included, without their expressions."""
-    for node in body:
-        yield node
-        for field in ("body", "orelse", "finalbody", "handlers", "cases"):
-            yield from statements(getattr(node, field, []))
-
-
-def unquoted(text: str) -> str:
-    return re.sub(r"`[^`]*`|\"[^\"\n]*\"", "", text)
-
-
-def passages(path: Path) -> Iterator[str]:
-    """The prose of a file without quoted code."""
-    text = path.read_text(encoding="utf-8")
-    if path.suffix == ".md":
-        yield unquoted(re.sub(r"(?s:```.*?```)|^    .*$", "", text, flags=re.MULTILINE))
-        return
-    for node in statements(ast.parse(text).body):
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
-            yield unquoted(node.value.value)
-    yield from (unquoted(match["comment"]) for match in COMMENT.finditer(text) if match["comment"])
 
 
 TESTS = 2.0
@@ -146,6 +118,10 @@ def names_of_tests() -> Iterator[str]:
 
 def test_names_of_tests_are_short():
     assert [name for name in names_of_tests() if len(name) > LONGEST_NAME] == []
+
+
+def test_names_of_tests_have_no_idiom():
+    assert [name for name in names_of_tests() if IDIOM.search(name.replace("_", " "))] == []
 
 
 @pytest.mark.parametrize("folder", CEILINGS)

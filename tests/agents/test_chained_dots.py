@@ -99,14 +99,14 @@ KEPT = {
 
 
 @pytest.mark.parametrize("name", sorted(KEPT))
-def test_what_stays_with_the_warps_that_compute(name):
+def test_stores_that_stay_with_the_compute_agent(name):
     make, reason = KEPT[name]
     artifact = make().compiled(GPU, emit="tileas", tensor_maps="host", **SPECIALIZED)
     assert f"agents.dots-stay; {reason}" in stated(artifact.diagnostics)
 
 
 @pytest.mark.slow
-def test_nothing_that_orders_is_superfluous():
+def test_synchronization_is_minimal():
     kernel = attention(steps=9, columns=32, depth=32)
     artifact = kernel.compiled(GPU, emit="ptx", tensor_maps="host", **SPECIALIZED)
     # Commits arrive by the asynchronous proxy; the emulator asks for the fence behind `mbarrier.init` of copies only.

@@ -88,7 +88,7 @@ the waits for two loads of rescaled values precede those writes.  Hardware requi
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["own columns", pytest.param("in turn, four steps", marks=pytest.mark.slow)])
-def test_nothing_that_orders_is_superfluous(name):
+def test_synchronization_is_minimal(name):
     """One in three: all are many launches of large tiles.  `setmaxnreg` orders nothing.  Every stage of a ring of two
     is filled again behind four iterations."""
     kernel = KERNELS[name]()

@@ -203,7 +203,7 @@ def run_alone(script: str, example) -> subprocess.CompletedProcess[str]:
     return subprocess.run(words, capture_output=True, text=True, check=False, timeout=300)
 
 
-def test_a_released_handle_and_a_number_that_is_none_are_refused(example):
+def test_a_released_handle_and_an_invalid_one_are_refused(example):
     done = run_alone(RELEASED, example)
     assert (done.returncode, done.stderr) == (0, "")
 

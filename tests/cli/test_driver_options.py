@@ -91,7 +91,7 @@ def test_instrumentation_does_not_change_the_code(kernel, tmp_path, capsys):
     ]  # fmt: skip
 
 
-def test_what_was_asked_for_is_no_difference(kernel, tmp_path, capsys):
+def test_requested_changes_are_no_difference(kernel, tmp_path, capsys):
     asked = "tileir{num-warps=4 num-ctas=1 pipeline-strategy=none}"
     pipeline = (f"--pass-pipeline={asked}", "--unspecialized-pipeline-num-stages=4")
     assert compile(str(MATMUL), *pipeline) == 0
@@ -228,7 +228,7 @@ def test_columns_of_python_are_those_of_the_bytecode():
         ]),
     ],
 )  # fmt: skip
-def test_what_is_shown_of_a_text_is_what_helps(kernel, capsys, text, said):
+def test_excerpts_of_a_text_show_the_relevant_part(kernel, capsys, text, said):
     with open(kernel, "w") as file:
         file.write(text)
     assert compile(kernel) == 3
@@ -282,7 +282,7 @@ def test_hints_are_checked_of_cuda_tile_alone(kernel, capsys, emit, then):
     assert "remark output file" in capsys.readouterr().err
 
 
-def test_hints_of_what_a_python_file_exports_are_checked(tmp_path, monkeypatch, capsys):
+def test_hints_on_exports_of_a_python_file_are_checked(tmp_path, monkeypatch, capsys):
     pytest.importorskip("cuda.tile")
     monkeypatch.chdir(tmp_path)
     (tmp_path / "k.py").write_text(PYTHON)

@@ -136,7 +136,7 @@ def test_passes_and_their_timing(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("form", [(), ("--mlir-print-op-generic",)])
-def test_what_does_not_verify_is_printed_in_the_generic_form(tmp_path, capsys, form):
+def test_invalid_modules_print_in_the_generic_form(tmp_path, capsys, form):
     sizes = '<{memory_ordering_semantics = 0 : i32, operandSegmentSizes = array<i32: 1, 3, 0>}>'
     view = "!cuda_tile.partition_view<tile=(4), tensor_view<8xf32, strides=[1]>>"
     text = (

@@ -65,7 +65,7 @@ def inline(data: bytes) -> str:
 
 
 @pytest.mark.parametrize("level", [0, 3])
-def test_only_what_the_kernel_reaches_is_linked(bitcode, device_library, level):
+def test_only_symbols_that_the_kernel_reaches_are_linked(bitcode, device_library, level):
     text = compile_ptx(inline(bitcode), **{"opt-level": level})
     assert "abs.f32" in text and "call" not in text.partition("abs.f32")[2].partition("\n}")[0]
     assert "unused" not in text and "nobody_has_this" not in text
@@ -109,7 +109,7 @@ def test_explicit_links_blobs_only(bitcode, device_library):
     assert compile_ptx(inline(bitcode), **brought) == compile_ptx(inline(bitcode))
 
 
-def test_what_is_linked_is_part_of_the_key(tmp_path):
+def test_linked_files_are_part_of_the_key(tmp_path):
     from tileiras.codegen.llvm_identity import tool_identity
 
     def identity(option):

@@ -38,7 +38,7 @@ def test_four_arguments_are_inline_and_more_are_not(count):
     assert (body.word, body.alive, body.size, body.capacity) == (2, 1, count, max(4, count))
 
 
-def test_an_error_of_an_operation_has_its_name_as_an_argument_and_notes_have_bodies():
+def test_errors_have_the_operation_as_argument_and_notes_bodies():
     op = parse_module("module {}", "k.mlir")
     note = Diagnostic.note(None, "here")
     body, held = body_of(Diagnostic.of_operation(op, "is wrong", [note]))
@@ -47,7 +47,7 @@ def test_an_error_of_an_operation_has_its_name_as_an_argument_and_notes_have_bod
     assert body.notes.size == 1 and child.word == 0x101 and arguments(child) == ["here"] and held
 
 
-def test_the_functions_of_the_library_give_a_body_for_each_diagnostic():
+def test_functions_of_the_library_give_a_body_per_diagnostic():
     code, _, text, ((address, line, held),) = c_create(b"", 0)
     body = Body.from_address(address)
     assert code and "".join(map(str, arguments(body))) in text and line == text and held
@@ -65,7 +65,7 @@ class Reluctant(Pass):
         self.signal_soft_failure(context, Diagnostic(Severity.REMARK, op.location, "no room either"))
 
 
-def test_the_bit_is_at_its_offset_and_never_set_without_a_diagnostic():
+def test_the_bit_is_at_its_offset_and_set_by_diagnostics_only():
     engine, item = DiagnosticEngine(), Reluctant()
     word = ctypes.c_uint32.from_buffer(item.object, 40)
     word.value = 0xF8

@@ -25,7 +25,7 @@ def test_a_file_name_that_no_file_can_have_shows_no_source_line():
     assert error.render() == "a\0b.py:3:1: error: message"
 
 
-def test_what_a_consequence_points_at_is_shown_once():
+def test_the_source_line_of_a_consequence_is_shown_once():
     engine = DiagnosticEngine()
     engine.error(FileLineColLoc("k.mlir", 2, 3), "cause")
     engine.error(FileLineColLoc("k.mlir", 2, 3), "consequence")
@@ -41,7 +41,7 @@ def test_what_a_consequence_points_at_is_shown_once():
     ]
 
 
-def test_what_is_said_twice_is_shown_once():
+def test_repeated_messages_are_shown_once():
     engine = DiagnosticEngine()
     for _ in range(2):
         engine.emit(Remark(Reason("pairs.together"), FileLineColLoc("k.mlir", 2, 3)))
@@ -213,7 +213,7 @@ def test_a_trace_is_a_child_with_the_diagnostics_origin():
     assert "raise CompileError.at" in note.message
 
 
-def test_structured_output_says_what_is_known_and_nests_notes():
+def test_structured_output_has_known_fields_and_nested_notes():
     engine = DiagnosticEngine()
     engine.error(FileLineColLoc("k.mlir", 2, 3), "cause", [Diagnostic.note(None, "why")])
     engine.warning(None, "w")

@@ -74,7 +74,7 @@ def test_defaults_are_layered_and_the_command_line_is_on_top():
         ("tileir(ftz)", r"expected 'tileir\{key=value ...\}'"),
     ],
 )
-def test_what_cannot_be_read_is_refused(text, message):
+def test_unreadable_files_are_refused(text, message):
     with pytest.raises(CompileError, match=message) as error:
         TileIRPipelineOptions.parse(text)
     assert error.value.code == 2
@@ -91,7 +91,7 @@ def test_values_out_of_range_exit_with_2(capsys, source, text):
     [
         (0, {"cuda_tile"}),
         (1, {"builtin", "arith", "scf", "nv_tileaa"}),
-        (2, {"builtin", "llvm", "nvgpu", "nvvm"}),
+        (2, {"builtin", "llvm", "nvgpu", "nvvm", "vector"}),
         (3, {"builtin", "gpu", "llvm", "nvvm"}),
     ],
 )
@@ -151,7 +151,12 @@ CHANGES_WHAT_IS_SAID = {
     "emit-line-info": ("", "tileas"),
     "rrt-size-threshold": ("pipeline-strategy=warp-specialize", "0"),
     "schedule-trace-file": ("", "trace.json"),
+    "enable-debug-logging": ("", "true"),
+    "dump-host": ("", "host.o"),
 }
+
+# Option -> further options, the file that they write, and a value that makes another one of it.
+CHANGES_A_FILE = {"host-triple": ("dump-host=other.o", "other.o", "aarch64-linux")}
 
 ANOTHER_VALUE = {"bool": "true", "int": "7", "unsigned": "7", "string": "something"}
 
@@ -176,6 +181,12 @@ def test_every_option_changes_something_or_says_why_it_does_not(capsys, tmp_path
             artifact, said = made(KERNEL, asked)
             changed, otherwise = made(KERNEL, f"{asked} {name}={value}")
             assert changed == artifact and (otherwise != said or Path(value).exists()), name
+        elif name in CHANGES_A_FILE:
+            asked, path, value = CHANGES_A_FILE[name]
+            made(KERNEL, asked)
+            before = Path(path).read_bytes()
+            made(KERNEL, f"{asked} {name}={value}")
+            assert Path(path).read_bytes() != before, name
         else:
             assert option.ours.startswith("nothing: "), name
             artifact, said = made(KERNEL, f"{name}={ANOTHER_VALUE[option.kind]}")
@@ -392,7 +403,7 @@ class Dependent(Pass):
         type(self).runs += 1
 
 
-def test_a_soft_failure_is_a_remark_and_skips_what_depends_on_it():
+def test_a_soft_failure_is_a_remark_and_skips_dependents():
     module = parse_module("module {}")
     engine = DiagnosticEngine()
     context = PassContext(engine)
@@ -431,7 +442,7 @@ def test_a_loop_without_room_fails_softly():
     assert "!nv_tileas.buffer<1, " in text and "!nv_tileas.buffer<2, " not in text
 
 
-def test_the_page_of_passes_says_what_they_declare():
+def test_the_page_of_passes_lists_their_declarations():
     docs = Path(__file__).parents[2] / "docs"
     spec = importlib.util.spec_from_file_location("passes_tables", docs / "passes_tables.py")
     tables = importlib.util.module_from_spec(spec)

@@ -207,7 +207,7 @@ def test_a_launch_is_estimated_and_another_build_compared(tmp_path):
         (["good.mlir", "-o", "no/folder/r.html"], 2, "unable to open"),
     ],
 )
-def test_mistakes_are_told_with_their_code_and_leave_nothing(tmp_path, monkeypatch, capsys, arguments, code, said):
+def test_mistakes_are_reported_with_their_code_and_leave_nothing(tmp_path, monkeypatch, capsys, arguments, code, said):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "empty").mkdir()
     (tmp_path / "good.mlir").write_bytes((EXAMPLES / "saxpy.mlir").read_bytes())

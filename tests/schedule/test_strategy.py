@@ -41,7 +41,7 @@ def test_text_is_parsed_as_it_is_printed():
     ("overlap=1", "overlap=off, by-rule, model, search"), ("{stages=0}", "stages=1 to 8"), ("{stages=}", "stages=1 to"),
     ("{loads=agent depth=2}", "a field of loads, variant, overlap, stages, placements, table"),
 ])  # fmt: skip
-def test_other_text_is_refused_with_what_is_accepted(text, accepted):
+def test_other_text_is_refused_with_the_accepted_forms(text, accepted):
     with pytest.raises(ValueError, match=accepted):
         Strategy.parse(text)
 

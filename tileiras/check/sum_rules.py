@@ -30,7 +30,7 @@ from .bounds import (
 if TYPE_CHECKING:
     from .tracking import TrackingMachine
 
-# -- matrix products -------------------------------------------------------------------------------------------------
+# -- matrix multiplications -------------------------------------------------------------------------------------------
 
 
 def _wide(op: Operation, position: int, values: np.ndarray) -> np.ndarray:

@@ -31,8 +31,8 @@ from tileiras.options import CompileOptions
 
 if TYPE_CHECKING:
     from tileiras.report.model import Report
+    from tileiras.report.selection import Progress
     from tileiras.report.timing import Launch
-    from tileiras.report.units import Progress
 
 PROGRAM = "tileiras-report"
 FORMATS = {".html": "html", ".htm": "html", ".md": "markdown", ".json": "json"}

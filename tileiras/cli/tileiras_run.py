@@ -46,6 +46,7 @@ from tileiras.options import lookup
 from tileiras.sim.errors import ArgumentMismatch, SimulationError
 from tileiras.stages.units import Source, entries_of, entry_name
 from tileiras.support.named_tuple import NamedTuple
+from tileiras.targets.cpu import cpu_target, is_cpu, runs_here
 
 if TYPE_CHECKING:
     import argparse
@@ -314,6 +315,10 @@ def _cpu(kernel: KernelRun) -> None:
     options, runtime = kernel.options, tileiras.runtime
     _check_arguments(kernel)
     name = options.gpu_name or "cpu"
+    row = cpu_target(name) if is_cpu(name) else None
+    if row is not None and not runs_here(row):
+        message = f"this machine lacks instructions of {name}; use --gpu-name cpu, or --backend interpret"
+        raise CompileError.at(None, message, ExitCode.CONFIGURATION)
     artifact = tileiras.compile(options.input, gpu_name=name, opt_level=options.opt_level, entry=kernel.entry)
     try:
         runtime.launch(artifact, kernel.entry, options.grid, kernel.parameters)

@@ -60,7 +60,10 @@ def disassemble(path: str, locations: bool = False) -> str:
         raise CompileError.at(None, message, ExitCode.INVALID_INPUT)
     module = tileiras.bytecode.read_module(data, path)
     tileiras.ir.verify(module)
-    return tileiras.ir.text.printer.print_body(module, locations=locations)
+    producer = module.attributes.get("producer")
+    # As the vendor's program prints it, line breaks included.
+    head = f"// Producer: {producer.value}\n" if producer is not None else ""
+    return head + tileiras.ir.text.printer.print_body(module, locations=locations)
 
 
 def _stopped(name: str) -> str:

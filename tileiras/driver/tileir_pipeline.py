@@ -84,9 +84,11 @@ OPTIONS: dict[str, PipelineOption] = {
         PipelineOption("max-constraint-iterations", "unsigned", 10, "tileas-generate-schedule-constraints",
                        "`tileas-generate-schedule`, with v2-opt-level: placements of a loop that are tried",
                        "max-constraint-iterations"),
-        PipelineOption("enable-debug-logging", "bool", False, "tileir-emit-host-wrapper", "nothing: none is made"),
-        PipelineOption("host-triple", "string", "native", "tileir-emit-host-wrapper", "nothing: none is made"),
-        PipelineOption("dump-host", "string", "", "tileir-emit-host-wrapper", "nothing: none is made"),
+        PipelineOption("enable-debug-logging", "bool", False, "tileir-emit-host-wrapper",
+                       "`tileir-emit-host-wrapper`: notes with the arguments of kernels"),
+        PipelineOption("host-triple", "string", "native", "tileir-emit-host-wrapper", "`tileir-emit-host-wrapper`"),
+        PipelineOption("dump-host", "string", "", "tileir-emit-host-wrapper",
+                       "`tileir-emit-host-wrapper`: the file of the host's object"),
     )
 }  # fmt: skip
 
@@ -122,17 +124,18 @@ ROWS: tuple[Row, ...] = (
         "tileas-attach-tma-desc-args", "tileas-materialize-convert-layout", "tileas-optimize-alloc-tensor",
         "tileas-split-addresses", "tileas-insert-barriers", "tileas-assign-launch-bounds", "tileas-insert-delays"),
         "what TileAS decides is listed in `stages/tileas.py`"),
-    Row(2, "tileir-emit-host-wrapper", (), "launchers read NAME.json; the stage cubin adds callbacks"),
+    Row(2, "tileir-emit-host-wrapper", ("tileir-emit-host-wrapper",),
+        "the stage cubin puts such an object into cubins for tile launches"),
     Row(2, "convert-tileas-to-llvm", ("convert-tileas-to-llvm",), "after the passes of its input below"),
-    Row(2, "cse", (), "LLVM does that to its own IR"),
+    Row(2, "cse", ("cse",)),
     Row(2, "snapshot printer", ("snapshot printer",), "with emit-line-info=tileas: llvm beside nv_tileas"),
-    Row(2, "convert-tileas-to-nvgpu", (), "accesses and products become nvvm operations without a level between"),
+    Row(2, "convert-tileas-to-nvgpu", ("convert-tileas-to-nvgpu",)),
     Row(3, "tileir-verify-ops-analysis", ("tileir-verify-ops-analysis",), "before convert-tileas-to-llvm"),
-    Row(3, "host-device-assert-enable", (), "assert is lowered by convert-tileas-to-llvm at every level"),
+    Row(3, "host-device-assert-enable", ("host-device-assert-enable",)),
     Row(3, "tileir-insert-debug-scope", ("tileir-insert-debug-scope",), "as above, before convert-tileas-to-llvm"),
-    Row(3, "tileir-gpu-module-prepare", (), "cluster and occupancy stand in kernel_spec; one entry is one module"),
+    Row(3, "tileir-gpu-module-prepare", ("tileir-gpu-module-prepare",)),
     Row(3, "canonicalize", (), "the conversion folds what it emits"),
-    Row(3, "cse", (), "LLVM does that to its own IR"),
+    Row(3, "cse", (), "the one of level 2 has merged what is equal"),
     Row(3, "unspecialized-pipeline", (
         "tileas-reuse-loads", "tileas-lower-occupancy", "tileas-sink-loads", "tileas-mark-short-loops",
         "tileas-smem-operands", "tileas-generate-schedule", "tileas-materialize-schedule",
@@ -140,23 +143,25 @@ ROWS: tuple[Row, ...] = (
         "tileas-roll-mma-dot", "tileas-legalize-fma-dot", "lower-tma-load-store-to-async",
         "tileas-materialize-async", "tileas-specialize-mma", "tileas-specialize-stores",
         "tileas-specialize-correction", "tileas-ping-pong", "tileas-rematerialize", "tileas-order-warpgroups"),
-        "on nv_tileas, from level 2 on"),
-    Row(3, "test-convert-to-llvm", (), "a test pass"),
-    Row(3, "tileir-legalize-llvm-kernel", (), "convert-tileas-to-llvm makes entries with their final parameters"),
-    Row(3, "tileir-finalize-llvm-kernel", (), "as the row before"),
-    Row(3, "convert-to-llvm", (), "convert-tileas-to-llvm has the rules for arith, math and scf as well"),
+        "on nv_tileas, from level 2 on; `unspecialized-pipeline` is `tileas-unspecialized-pipeline`"),
+    Row(3, "test-convert-to-llvm", ("test-convert-to-llvm",), "arith"),
+    Row(3, "tileir-legalize-llvm-kernel", ("tileir-legalize-llvm-kernel",)),
+    Row(3, "tileir-finalize-llvm-kernel", ("tileir-finalize-llvm-kernel",)),
+    Row(3, "convert-to-llvm", ("convert-to-llvm",), "arith and math; convert-tileas-to-llvm makes blocks of scf"),
     Row(3, "canonicalize", (), "as above"),
-    Row(3, "convert-nvgpu-to-nvvm", (), "there is no nvgpu"),
-    Row(3, "convert-vector-to-llvm", (), "what a thread holds of a tile is an LLVM vector from the start"),
-    Row(3, "convert-math-to-funcs", (), "math becomes instructions or libdevice calls in convert-tileas-to-llvm"),
-    Row(3, "arith-expand", (), "convert-tileas-to-llvm expands where a target has no instruction"),
-    Row(3, "convert-memref-to-llvm", (), "views are pointers, sizes and strides since nv_tileaa"),
+    Row(3, "convert-nvgpu-to-nvvm", ("convert-nvgpu-to-nvvm",)),
+    Row(3, "convert-vector-to-llvm", ("convert-vector-to-llvm",)),
+    Row(3, "convert-math-to-funcs", ("convert-math-to-funcs",)),
+    Row(3, "arith-expand", ("arith-expand",)),
+    Row(3, "convert-memref-to-llvm", ("convert-memref-to-llvm",),
+        "variables of the module; views are pointers, sizes and strides since nv_tileaa"),
     Row(3, "synthesize-debug-info-scopes", ("synthesize-debug-info-scopes",),
         "on cuda_tile, before the first conversion; by the command with line or debug information"),
     Row(3, "convert-target-to-nvvm", ("convert-target-to-nvvm",)),
     Row(3, "canonicalize", (), "LLVM does that to its own IR"),
     Row(3, "cse", (), "as the row before"),
-    Row(3, "tileir-post-nvvm-finalize", ("nvvm-ir-verifier",), "launch bounds are written with the PTX headers"),
+    Row(3, "tileir-post-nvvm-finalize", ("tileir-post-nvvm-finalize", "nvvm-ir-verifier"),
+        "launch bounds are written with the PTX headers"),
 )
 """The documented pass list; each level includes the lower ones."""
 
@@ -286,6 +291,10 @@ def build(options: TileIRPipelineOptions) -> list[Pass]:
         passes += [item for item in front if level >= 3 or item.name != scopes]
     if level >= 2:
         passes += tileiras.stages.tileas.passes(tileiras.pipeline.stage("tileas").select(values))
+        passes.append(tileiras.passes.tileir_emit_host_wrapper.EmitHostWrapper(
+            compute_capability=values["gpu-name"], dump_host=options["dump-host"],
+            host_triple=options["host-triple"], enable_debug_logging=options["enable-debug-logging"],
+        ))  # fmt: skip
         lowering = tileiras.stages.llvm.passes(
             tileiras.pipeline.stage("llvm").select(values), options["use-nvgpucomp-libnvvm"], ceiling="documented"
         )

@@ -1,4 +1,4 @@
-"""`convert-tileas-to-nvgpu`: what threads do for operations of nv_tileas becomes instructions of nvgpu.
+"""`convert-tileas-to-nvgpu`: operations of threads (nv_tileas.thread) become instructions of nvgpu.
 
 `lowering/tileas_to_nvgpu` has the rules.
 """

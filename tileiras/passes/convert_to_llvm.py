@@ -35,6 +35,6 @@ class TestConvertToLLVM(ConvertToLLVM):
     establishes = "as `convert-to-llvm`, for `arith` alone"
 
     __test__ = False
-    """No class of tests, whatever its name."""
+    """Not collected by pytest, in spite of its name."""
 
     dialects: ClassVar[tuple[str, ...]] = ("arith.",)

@@ -1,5 +1,5 @@
-"""`tileir-finalize-llvm-kernel`: what launches of a kernel need, in the attributes that the translation to LLVM IR and
-NAME.json read; the attributes of nv_tileas are gone.
+"""`tileir-finalize-llvm-kernel`: properties of a kernel's launches move to the attributes that the translation to
+LLVM IR and NAME.json read; the attributes of nv_tileas are removed.
 
     nv_tileas.min_ctas = 2 : i32        ->   nvvm.minctasm = 2 : i32, unless a front end has chosen another number
     nv_tileas.shared_memory = 49152     ->   tileiras.shared_memory = 49152

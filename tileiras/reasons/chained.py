@@ -39,4 +39,15 @@ ROWS: dict[str, Row] = {
         "an invariant operand is not filled right before the loop", _PLAIN_OPERANDS
     ),
     "chained.invariant-read-elsewhere": Row("an invariant operand is read in several blocks", _PLAIN_OPERANDS),
+    # ---- accumulators that threads rescale ---------------------------------------------------------------------------
+    "chained.scaled-before-own-dots": Row(
+        "the warps that rescale the accumulator issue the dots as well", "see the reason for which the dots stay"
+    ),
+    "chained.scaled-at-long-intervals": Row("an iteration computes {columns} columns, more than {most}"),
+    "chained.scaled-beside-ctas": Row("an SM holds {ctas:CTA}, of which others compute meanwhile"),
+    "chained.scaled-beside-others": Row("threads also access the accumulator in its loop", _OWN_RESULTS),
+    "chained.scaled-in-branch": Row("threads access the accumulator in a branch", _ONE_LOOP),
+    "chained.scaled-by-carried": Row(
+        "the loop carries the factor of its accumulator", "compute the factor in the iteration that multiplies by it"
+    ),
 }

@@ -15,8 +15,8 @@ from tileiras.processes import helper, programs
 from tileiras.report import alignment, decisions, layouts, machine, memory, timing, verdicts
 from tileiras.report.alignment import Lines, Places
 from tileiras.report.model import Kernel, Level, Memory, PassChange, Report, Verdict
+from tileiras.report.selection import Progress, Unit, build_source, units_of_artifacts, units_of_build
 from tileiras.report.timing import Launch
-from tileiras.report.units import Progress, Unit, build_source, units_of_artifacts, units_of_build
 from tileiras.stages import units as compiler_units
 from tileiras.stages.locations import LocationTable
 from tileiras.support.files import read_if_there

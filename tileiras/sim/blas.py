@@ -1,4 +1,4 @@
-"""Matrix products of NumPy on one thread.
+"""Matrix multiplications of NumPy on one thread.
 
 Tiles are small: threads of BLAS cost more than they save, many times more where other processes use the cores, since
 they wait for each other in a loop.

@@ -46,6 +46,7 @@ DECISIONS: tuple[Lowering, ...] = (
     Lowering("tileir-insert-debug-scope", "while loops and branches have regions", ("lineinfo", "device-debug")),
     Lowering("tileir-verify-ops-analysis", "the last place where tiles and their layouts are visible"),
     Lowering("convert-tileas-to-llvm", "every thread's share of the tiles"),
+    Lowering("cse", "fewer operations for every pass behind it"),
     Lowering("convert-tileas-to-nvgpu", "instructions, before anything else looks at them"),
     Lowering("host-device-assert-enable", "while the module of its declaration is the one around the kernel"),
     Lowering("tileir-gpu-module-prepare", "the sizes of clusters, while nv_tileas has them", attaches=True),
@@ -54,10 +55,13 @@ DECISIONS: tuple[Lowering, ...] = (
     Lowering("tileir-finalize-llvm-kernel", "behind the last reader of these marks"),
     Lowering("convert-to-llvm", "what is one operation of llvm, before the rest is expanded"),
     Lowering("convert-nvgpu-to-nvvm", "intrinsics and assembly, with the registers that are there now"),
+    Lowering("convert-vector-to-llvm", "before memory, whose addresses may be elements"),
     Lowering("convert-math-to-funcs", "approximations are instructions of nvvm"),
     Lowering("arith-expand", "the last operations of arith"),
+    Lowering("convert-memref-to-llvm", "the last of the dialects that threads compute in"),
     Lowering("convert-debuginfo-to-llvm", "values have their registers", ("device-debug",)),
     Lowering("convert-target-to-nvvm", "the last conversion: the target is that of finished code", attaches=True),
+    Lowering("tileir-post-nvvm-finalize", "nothing is lowered behind it"),
     Lowering("nvvm-ir-verifier", "what is translated is what was checked"),
 )
 """The passes of the stage, in order."""
@@ -66,7 +70,7 @@ CLOSING = ("convert-target-to-nvvm", "tileir-post-nvvm-finalize", "nvvm-ir-verif
 """The last passes: those of the target."""
 
 NVGPU = "convert-tileas-to-nvgpu"
-"""The pass behind which there are llvm and nvgpu, and no nv_tileas."""
+"""After this pass the module contains llvm and nvgpu, and no nv_tileas."""
 
 
 def passes(options: StageOptions, nvgpucomp: bool = False, ceiling: str = "") -> list[Pass]:

@@ -46,7 +46,7 @@ class PipeProtocol(NamedTuple):
 
     @property
     def frees_by_commit(self) -> bool:
-        """Whether a stage may be released while the dots that read it are under way."""
+        """Whether a stage may be released while the dots that read it are in flight."""
         return self.empty_signal == COMMIT
 
     @property

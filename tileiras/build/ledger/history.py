@@ -19,6 +19,9 @@ from tileiras.inputs import Input, with_title
 from tileiras.support.files import read_json_object, write_atomically
 from tileiras.support.named_tuple import NamedTuple
 
+FORMAT = 1
+"""Version of a row.  Rows of another version count as absent."""
+
 SAME_KEY = "the key was the same: an artifact was missing or had been changed"
 
 FOLDER = os.path.join(NOTES, "keys")
@@ -29,13 +32,6 @@ ELSEWHERE = ".elsewhere"
 
 EARLIER = 4
 """Number of digests of earlier runs that are kept for one artifact."""
-
-
-def key_of(version: int, parts: Mapping[str, Any]) -> str:
-    """Return the digest that names a step's artifacts; equal parts give equal keys on every machine."""
-    import xxhash
-
-    return xxhash.xxh3_128_hexdigest(f"tileiras action {version}\n{json.dumps(parts, sort_keys=True)}".encode())
 
 
 class Entry(NamedTuple):
@@ -94,6 +90,8 @@ class History:
         directory; `seconds` is the duration of the stage."""
         file = self._row_path(stem, stage)
         last = read_json_object(file)
+        if last.get("format") != FORMAT:
+            last = {}
         row = {
             "stem": self.relative(stem),
             "stage": stage,
@@ -209,7 +207,7 @@ class History:
         if not self._noting:
             return
         try:
-            write_atomically(path, json.dumps(row, sort_keys=True).encode(), checked=True)
+            write_atomically(path, json.dumps({**row, "format": FORMAT}, sort_keys=True).encode(), checked=True)
         except OSError:
             pass  # The stage itself reports a build directory that cannot be written.
 
@@ -217,7 +215,7 @@ class History:
 def _entry(path: str) -> Entry | None:
     """Read the row in a file; None if it is absent, damaged or of another version."""
     row = read_json_object(path)
-    if not set(Entry._fields) <= row.keys():
+    if row.get("format") != FORMAT or not set(Entry._fields) <= row.keys():
         return None
     if not all(isinstance(row[name], dict) for name in ("parts", "made", "earlier")):
         return None

@@ -9,37 +9,28 @@ The code that runs stages and reads locations (`produce`) is loaded on demand: a
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import tileiras
-from tileiras import build, inputs, pipeline
-from tileiras.build import NOTES, overrides
-from tileiras.build.ledger.history import History, key_of, noted_inputs
-from tileiras.build.run.further_inputs import inputs_key, states_now, stored_inputs
-from tileiras.build.step import Outcome, Report, Staleness, Step, lie_there, read_beside, report
+from tileiras import build, inputs
+from tileiras.build import NOTES
+from tileiras.build.ledger import staleness
+from tileiras.build.ledger.history import History
+from tileiras.build.ledger.staleness import FAILED, Staleness
+from tileiras.build.step import Outcome, Report, Step, read_beside, report
 from tileiras.build.store.fingerprint import CodeBase
+from tileiras.build.store.key import KEY_FORMAT, Keys, inputs_key, key_of
 from tileiras.build.store.local import VERIFY, ArtifactStore, Record
 from tileiras.build.store.schema import OWN_INPUTS
 from tileiras.diagnostics import CompileError, Diagnostic, ExitCode
-from tileiras.inputs import UNSEEN, Input
-from tileiras.options import CompileOptions
-from tileiras.pipeline import Stage
-from tileiras.stages import StageOptions
-from tileiras.support.files import digest_if_there, read_if_there, remove_left_over, write_atomically
+from tileiras.inputs import UNSEEN
+from tileiras.support.files import read_if_there, remove_left_over, write_atomically
 from tileiras.support.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from tileiras.build.run.cluster import Cluster
     from tileiras.stages.locations import LocationTable
-
-KEY_FORMAT = 3
-
-FAILED = "failed"
-"""The outcome of a run with errors, with or without artifacts."""
-
-METADATA = ".json"
-"""Suffix of the artifact with the launch parameters and the stages replaced by overrides."""
 
 NEAR_SECONDS = 0.02
 """Maximum round trip for which a server is queried although the previous stage had to run."""
@@ -70,23 +61,16 @@ class _Found(NamedTuple):
     record: Record | None
 
 
-_OF_FILES = ("beside", "locations", "inputs", "override")
-"""Parts of a key that depend on files besides the input."""
-
-
-class Session:
+class Session(Keys):
     """State shared by the steps of one process."""
 
     def __init__(self, store: ArtifactStore, code: CodeBase | None = None, history: History | None = None) -> None:
-        self.store = store
         self.history = history
         if code is None:
             known = os.path.join(history.build, CODE) if history is not None else None
             code = CodeBase(memo=store.memo_path, known=known)
-        self.code = code
-        self._tools: dict[tuple, str] = {}
+        super().__init__(store, code)
         self._cleaned = False
-        self._variants: dict[tuple[str, int], tuple[str, CompileOptions]] = {}
         self.cluster: Cluster | None = None
         """Other machines that run stages, if the user named any."""
         self.known: dict[str, str] = {}
@@ -95,26 +79,6 @@ class Session:
         """Artifacts that a stage made in this run, by path."""
         self.keep_equal = False
         """Whether a file with the right content is not rewritten, so that it keeps its times."""
-
-    def signature(self, stage: Stage, options: CompileOptions) -> bytes:
-        """Return the dependencies of a stage's result besides its input: its code, its options and its tools."""
-        return b"\n".join(
-            (
-                f"tileiras:{stage.name}:{self.code.fingerprint(stage)}".encode(),
-                options.canonical(stage.options),
-                *(self.tool(name, stage.select(options)).encode() for name in stage.tools),
-            )
-        )
-
-    def tool(self, name: str, options: StageOptions) -> str:
-        key = (name, repr(options))
-        found = self._tools.get(key)
-        if found is None:
-            import importlib
-
-            module, _, function = name.partition(":")
-            found = self._tools[key] = getattr(importlib.import_module(module), function)(options)
-        return found
 
     # ---- steps -------------------------------------------------------------------------------------------------------
 
@@ -148,7 +112,7 @@ class Session:
             return None
         parts = self.parts(step, data, read_beside(step))
         key = f"{step.stage.name}:{key_of(KEY_FORMAT, parts)}"
-        return self._with_inputs(step, key, parts) or key
+        return self.with_inputs(step, key, parts) or key
 
     def ran(self, paths: Iterable[str]) -> None:
         """Record artifacts that a stage has made in this run, here or in another process."""
@@ -187,7 +151,7 @@ class Session:
         parts = self.parts(step, data, beside)
         key = f"{step.stage.name}:{key_of(KEY_FORMAT, parts)}"
         ask = ask and self._asks(step)
-        full_key = self._with_inputs(step, key, parts, ask=ask)
+        full_key = self.with_inputs(step, key, parts, ask=ask)
         record = self.store.get_record(full_key, ask) if full_key is not None else None
         if record is not None and any(suffix not in record.artifacts for suffix in step.wanted):
             record = None
@@ -236,7 +200,7 @@ class Session:
         """Store the record of a stage run.  Raises CompileError in mode `verify` if the store's record differs."""
         full_key = found.full_key
         if step.stage.reads_files:
-            full_key = self._with_inputs(step, found.key, found.parts, record.inputs)
+            full_key = self.with_inputs(step, found.key, found.parts, record.inputs)
             if full_key is not None:
                 rows = inputs.write(record.inputs)
                 self.store.put(found.key + OWN_INPUTS, rows)
@@ -328,136 +292,16 @@ class Session:
     # ---- existing artifacts ------------------------------------------------------------------------------------------
 
     def staleness(self, step: Step) -> Staleness:
-        """Whether the existing artifacts of a step are those that performing it would write.
-
-        They are if the row of its last run has the step's key and the digests of their content, independent of their
-        writer and of builds in between.
-        """
-        entry = self.history.entry(step.stem, step.stage.name) if self.history is not None else None
-        data = read_if_there(step.input) if entry is not None else None
-        if entry is None or data is None or not set(step.wanted) <= entry.made.keys():
-            return Staleness(None)
-        if entry.outcome == FAILED:  # errors are reported in every build
-            return Staleness(None)
-        parts = self.parts(step, data, read_beside(step))
-        if step.stage.reads_files:
-            parts["inputs"] = inputs.states(states_now(step, noted_inputs(entry)))
-        if parts != entry.parts:
-            return Staleness(None)
-        whole = True
-        for suffix in step.wanted:
-            digest = digest_if_there(step.stem + suffix)
-            if digest is not None and digest != entry.made[suffix]:
-                # An artifact of an earlier run, left by a killed build, does not count as damaged.
-                known = digest in entry.earlier.get(suffix, ())
-                return Staleness(None, None if known else step.stem + suffix)
-            whole &= digest is not None
-        if not whole:
-            return Staleness(None)
-        variant = self.variant(step.stage, step.options)
-        if entry.variant != variant and self.history is not None:
-            self.history.set_variant(entry, variant)
-        return Staleness({suffix: entry.made[suffix] for suffix in step.wanted})
+        """As `build.ledger.staleness`."""
+        return staleness.staleness(self, self.history, step)
 
     def may_be_kept(self, step: Step) -> bool:
-        """Whether the artifacts of a step are valid provided that the files it reads are unchanged."""
-        entry = self.history.entry(step.stem, step.stage.name) if self.history is not None else None
-        if entry is None or not lie_there(step, entry.made):
-            return False
-        now = self.parts(step, b"", {})
-        return all(now.get(name) == entry.parts.get(name) for name in {*now, *entry.parts} - {"input", *_OF_FILES})
+        """As `build.ledger.staleness`."""
+        return staleness.may_be_kept(self, self.history, step)
 
     def know(self, step: Step, made: Mapping[str, str]) -> None:
         """Record the digests of a step's artifacts."""
         self.known.update((os.path.abspath(step.stem + suffix), digest) for suffix, digest in made.items())
-
-    def variant(self, stage: Stage, options: CompileOptions) -> str:
-        """Return a digest of the options that affect a stage's artifacts: its own and those of the stages before it."""
-        found = self._variants.get((stage.name, id(options)))
-        if found is None:
-            import xxhash
-
-            names = {name for row in pipeline.up_to(stage) for name in row.options}
-            digest = xxhash.xxh3_64_hexdigest(options.canonical(names))
-            # Keep a reference to the options, so that their id is not reused.
-            found = self._variants[stage.name, id(options)] = (digest, options)
-        return found[0]
-
-    # ---- keys --------------------------------------------------------------------------------------------------------
-
-    def step_key(
-        self, step: Step, data: bytes, beside: Mapping[str, bytes], read: Callable[[str], bytes | None] = read_if_there
-    ) -> str:
-        """Return the key of a step without the inputs that it reads besides its input file; see `parts`."""
-        return f"{step.stage.name}:{key_of(KEY_FORMAT, self.parts(step, data, beside, read))}"
-
-    def full_key(
-        self, step: Step, data: bytes, beside: Mapping[str, bytes], read: Callable[[str], bytes | None] = read_if_there
-    ) -> str | None:
-        """Return the key of a step's row; None if the inputs that it reads besides its input file are unknown.
-
-        They are looked up in the store only, not on the server.
-        """
-        parts = self.parts(step, data, beside, read)
-        return self._with_inputs(step, f"{step.stage.name}:{key_of(KEY_FORMAT, parts)}", parts, ask=False)
-
-    def parts(
-        self, step: Step, data: bytes, beside: Mapping[str, bytes],
-        read: Callable[[str], bytes | None] = read_if_there,
-    ) -> dict[str, Any]:  # fmt: skip
-        """Return the dependencies of a step's result by name; `beside` is the result of `read_beside` for the step.
-
-        `read` returns the content of a location file, None if it is absent.  The inputs that the stage itself reads are
-        added later.
-        """
-        import xxhash
-
-        stage = step.stage
-        options = step.options.canonical(stage.options).decode()
-        parts: dict[str, Any] = {
-            "stage": stage.name,
-            "code": self.code.fingerprint(stage),
-            "options": dict(line.split("=", 1) for line in options.splitlines()),
-            "tools": {name: self.tool(name, stage.select(step.options)) for name in stage.tools},
-            "input": xxhash.xxh3_128_hexdigest(data),
-        }
-        if stage.reads_beside:
-            own = {suffix: content for suffix, content in beside.items() if suffix != overrides.BESIDE}
-            digests = {suffix: xxhash.xxh3_128_hexdigest(content) for suffix, content in own.items()}
-            parts["artifacts beside the input"] = digests
-        if step.override is not None:
-            parts["override"] = xxhash.xxh3_128_hexdigest(beside.get(overrides.BESIDE, b""))
-        if step.overridden and METADATA in step.wanted:
-            parts["overridden"] = list(step.overridden)
-        if stage.reads_files:
-            # The front end writes the file's name into the bytecode.
-            parts["source name"] = step.source_name
-        if stage.needs_locations(step.options):
-            parts["source name"] = step.source_name
-            digest = xxhash.xxh3_128()
-            for path in step.locations:
-                digest.update(read(path) or b"")
-            parts["locations"] = digest.hexdigest()
-        return parts
-
-    def _with_inputs(
-        self, step: Step, key: str, parts: dict[str, Any], known: tuple[Input, ...] | None = None, ask: bool = True
-    ) -> str | None:
-        """Return the key including the states of the stage's further inputs: `known`, or the current ones.
-
-        None if those inputs are unknown, or if one is of kind UNSEEN and cannot be compared.
-        """
-        if not step.stage.reads_files:
-            return key
-        if known is None:
-            rows = stored_inputs(self.store, step, key, ask)
-            if rows is None:
-                return None
-            known = states_now(step, rows)
-        parts["inputs"] = inputs.states(known)
-        if any(row.kind == UNSEEN for row in known):
-            return None
-        return f"{step.stage.name}:{key_of(KEY_FORMAT, parts)}"
 
     def _table(self, step: Step) -> LocationTable | None:
         """Return the location table of the step's input, referring to the current source; None if unreadable."""

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from tileiras.build.run.execute import Session
-from tileiras.build.run.further_inputs import inputs_key
 from tileiras.build.step import Step
+from tileiras.build.store.key import inputs_key
 from tileiras.build.store.local import REFRESH, VERIFY, Record
 from tileiras.build.store.schema import INPUTS
 from tileiras.support.files import read_if_there

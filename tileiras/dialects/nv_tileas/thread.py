@@ -1,9 +1,9 @@
-"""What a thread does for an operation of nv_tileas by an instruction of the machine: `nv_tileas.thread.*`.
+"""One thread's share of an operation of nv_tileas, as a machine operation: `nv_tileas.thread.*`.
 
     nv_tileas.thread.mma A [%a ...] B [%b ...] C [%c ...] {atom = "..."}      one execution of an atom
-    nv_tileas.thread.mbarrier.wait %mbarrier, %parity                         as the target waits for a phase
+    nv_tileas.thread.mbarrier.wait %mbarrier, %parity                         waits for a phase, in the target's way
 
-They stand between `convert-tileas-to-llvm`, which gives threads their registers and addresses, and
+They exist between `convert-tileas-to-llvm`, which assigns registers and addresses to threads, and
 `convert-tileas-to-nvgpu`, which chooses instructions.  Most have the fields of the nvgpu operation of the same name.
 """
 

@@ -10,7 +10,7 @@ from tileiras.ir import Operation
 from tileiras.ir.fields import Field
 from tileiras.ir.registry import GeneratedOperations
 
-from .rows import ROWS, Row
+from .rows import ASSEMBLY, EITHER, INTRINSIC, ROWS, Row
 
 
 class MachineOp(Operation):
@@ -38,13 +38,24 @@ class NVGPUOp(MachineOp):
             shadow.verify_op()
 
 
+_BY = {
+    INTRINSIC: "an intrinsic", ASSEMBLY: "inline assembly", EITHER: "an intrinsic or inline assembly, by the operands",
+}  # fmt: skip
+
+
+def _summary(source: type[Operation] | None) -> str:
+    """The first paragraph about an nvvm operation."""
+    text = (source.__dict__.get("__doc__") or f"`{source.name}`.") if source is not None else ""
+    return " ".join(text.partition("\n\n")[0].split())
+
+
 def generate(
     base: type[MachineOp], name: str, row: Row, replaces: tuple[str, ...], own: Mapping[str, Any]
 ) -> type[Operation]:
     """A class with the fields of the row's nvvm operation, but for the attributes that it replaces, and its own."""
     source = getattr(nvvm, row.nvvm) if row.nvvm else None
     members: dict[str, Any] = {
-        "__doc__": f"`{row.nvvm or name}`'s instruction, by {row.by}." if row.nvvm else f"`{name}`, by {row.by}.",
+        "__doc__": f"{row.doc or _summary(source)}  LLVM: {_BY[row.by]}.",
         "__module__": base.__module__, "name": name, "row": row,
         "traits": row.traits or tuple([type(trait) for trait in (source.trait_instances if source else ())]),
         "assembly_format": row.syntax or (source.assembly_format if source else "attr-dict"),

@@ -30,8 +30,8 @@ from tileiras.ir import (
 from tileiras.support.named_tuple import NamedTuple
 
 INTRINSIC, ASSEMBLY, EITHER = "intrinsic", "assembly", "either"
-"""How LLVM gets an instruction: it has an intrinsic for it; inline assembly, where it has none whose effects and
-operands are those of the instruction; or one of the two by the operands."""
+"""How LLVM expresses an instruction: by an intrinsic; by inline assembly, if no intrinsic has its effects and operands;
+or by either, depending on the operands."""
 
 Attributes = dict[str, Attribute]
 
@@ -53,6 +53,8 @@ class Row(NamedTuple):
     """Further rules; raises VerifyError."""
     is_public: bool = False
     """Whether MLIR's dialect of this name has the operation."""
+    doc: str = ""
+    """For the reference, where it is not that of the nvvm operation."""
 
 
 _ACCESS = (MemoryRead, MemoryWrite)
@@ -197,6 +199,7 @@ _COPIES = {
         },
         syntax="$dst `,` $src (`bytes` $srcBytes^)? (`if` $predicate^)? attr-dict `:` type($dst) `,` type($src)",
         traits=(*_ACCESS, AttrSizedOperandSegments), check=_check_async_copy, is_public=True,
+        doc="`cp.async`: 4, 8 or 16 bytes from global to shared memory, where the predicate holds.",
     ),
     "device_async_create_group": Row(INTRINSIC, "CpAsyncCommitGroupOp", is_public=True),
     "device_async_wait": Row(
@@ -238,21 +241,27 @@ _SYNCHRONIZATION = {
     "mbarrier.arrive.copies": Row(INTRINSIC, "CpAsyncMBarrierArriveOp"),
     "mbarrier.test_wait.parity": Row(INTRINSIC, "MBarrierTestWaitParityOp"),
     "mbarrier.try_wait.parity": Row(INTRINSIC, "MBarrierTryWaitParityOp", is_public=True),
-    "barrier": Row(EITHER, "BarrierOp"),
+    "barrier": Row(INTRINSIC, "BarrierOp"),
     "barrier.arrive": Row(INTRINSIC, "BarrierArriveOp"),
     "warp.barrier": Row(INTRINSIC, "SyncWarpOp"),
     "elect": Row(ASSEMBLY, "ElectSyncOp"),
     "cluster.barrier": Row(
         ASSEMBLY, own={"relaxed": lambda: attribute(UnitAttr, "orders no memory", optional=True)}, syntax="attr-dict",
-        traits=_ACCESS,
+        traits=_ACCESS, doc="`barrier.cluster`: arrives, and waits for all threads of the cluster.",
     ),
     "setmaxnreg": Row(ASSEMBLY, "SetMaxRegisterOp"),
-    "fence.mbarrier_init": Row(ASSEMBLY, "FenceMbarrierInitOp"),
-    "fence.proxy.async": Row(ASSEMBLY, "FenceProxyAsyncEverywhereOp"),
-    "fence.proxy.async.shared": Row(ASSEMBLY, "FenceProxyAsyncOp"),
-    "fence.proxy.alias": Row(ASSEMBLY, syntax="attr-dict", traits=_ACCESS),
-    "grid_dependency.wait": Row(ASSEMBLY, syntax="attr-dict", traits=_ACCESS),
-    "grid_dependency.launch": Row(ASSEMBLY, syntax="attr-dict", traits=_ACCESS),
+    "fence.mbarrier_init": Row(INTRINSIC, "FenceMbarrierInitOp"),
+    "fence.proxy.async": Row(INTRINSIC, "FenceProxyAsyncEverywhereOp"),
+    "fence.proxy.async.shared": Row(INTRINSIC, "FenceProxyAsyncOp"),
+    "fence.proxy.alias": Row(
+        ASSEMBLY, syntax="attr-dict", traits=_ACCESS, doc="`fence.proxy.alias`: between addresses of one memory."
+    ),
+    "grid_dependency.wait": Row(
+        ASSEMBLY, syntax="attr-dict", traits=_ACCESS, doc="`griddepcontrol.wait`: for the grids before this one."
+    ),
+    "grid_dependency.launch": Row(
+        ASSEMBLY, syntax="attr-dict", traits=_ACCESS, doc="`griddepcontrol.launch_dependents`: they may start."
+    ),
 }  # fmt: skip
 
 ROWS: Mapping[str, Row] = {**_MATRICES, **_COPIES, **_SYNCHRONIZATION}

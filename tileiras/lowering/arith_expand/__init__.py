@@ -69,7 +69,7 @@ class _Expansion:
 
 
 class _Division:
-    """A division that does not cut off: its operands, and what is known of them."""
+    """A division that rounds up or down: its operands, and known facts about them."""
 
     def __init__(self, op: Operation) -> None:
         self.make = _Expansion(op)

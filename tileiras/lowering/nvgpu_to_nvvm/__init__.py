@@ -4,7 +4,7 @@
     nvgpu.device_async_copy %dst, %src if %p                ->   llvm.inline_asm "@$0 cp.async..."
 
 The table of facts (`dialects/nvgpu/rows.py`) says how LLVM gets each instruction, the atoms of the target tables have
-the instructions of products and of copies of boxes.  The rules here are those of operations that are none of nvvm.
+the instructions of products and of copies of boxes.  The rules here are for operations without a counterpart in nvvm.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _lowered: dict[tuple, Facts] = {}
 
 
 def convert(op: Operation) -> None:
-    """Converts an operation in place; raises VerifyError for an atom that there is not."""
+    """Convert an operation in place; raises VerifyError for an unknown atom."""
     key = op.name.removeprefix("nvgpu.")
     rule = RULES.get(key)
     if rule is not None:

@@ -1,10 +1,10 @@
-"""What threads do for operations of nv_tileas to instructions of nvgpu.
+"""Operations of threads (nv_tileas.thread) to instructions of nvgpu.
 
     nv_tileas.thread.mma ... {atom = "mma_m16n8k16_f32_f16"}  ->  nvgpu.mma.sync ... {mmaShape = [16, 8, 16], ...}
     nv_tileas.thread.mbarrier.wait                            ->  nvgpu.mbarrier.try_wait.parity, or test_wait
 
-The atoms of the target tables determine shapes and types of products; the target decides how a thread waits, and
-whether a grid can depend on another one.
+The atoms of the target tables determine shapes and types of dots; the target decides how a thread waits, and whether a
+grid can depend on another one.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ RULES: Mapping[str, Callable[[Operation, Target], str]] = {
 
 
 def convert(op: Operation, target: Target) -> None:
-    """Converts an operation in place; raises VerifyError for an atom that there is not."""
+    """Convert an operation in place; raises VerifyError for an unknown atom."""
     key = op.name.removeprefix(PREFIX)
     rule = RULES.get(key)
     if rule is not None:

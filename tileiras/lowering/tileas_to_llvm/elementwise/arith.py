@@ -165,7 +165,7 @@ def _unsigned_division(cls: type) -> Any:
 
 
 def _divided(cls: type[Operation]) -> Any:
-    """A quotient that is rounded up or down, which is expanded by what is known of its operands."""
+    """A quotient that is rounded up or down, expanded with the known facts about its operands."""
 
     def lower(op: Operation, args: Sequence[Value], lowering: FunctionLowering) -> Value:
         a, b = _dividend_and_divisor(op, args, lowering)
