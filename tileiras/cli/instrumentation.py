@@ -35,7 +35,7 @@ WORDS = {
 
 SNAPSHOTS = {
     "frontend": {"after": frozenset({"convert-cudatile-to-tileaa"})},
-    "tileas": {"before": frozenset({"convert-tileas-to-llvm"})},
+    "tileas": {"before": frozenset({"convert-tileas-to-nvgpu"})},
 }
 """Value of `emit-line-info` -> the snapshot, with locations, that it stands for."""
 

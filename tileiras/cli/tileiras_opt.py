@@ -19,7 +19,8 @@ from tileiras import cli
 from tileiras.cli import instrumentation, process
 from tileiras.cli.outputs import Outputs
 from tileiras.cli.process import UsageError, complain, read_input
-from tileiras.diagnostics import CompileError, Diagnostic, DiagnosticEngine, ExitCode, Severity, render, to_json
+from tileiras.diagnostics import CompileError, Diagnostic, DiagnosticEngine, ExitCode, render, to_json
+from tileiras.diagnostics.remarks import Remark
 from tileiras.targets.sm import CEILINGS
 
 if TYPE_CHECKING:
@@ -306,7 +307,7 @@ def _run(options: Options) -> int:
                 process.complain(failure.render({filename: text}))
         else:
             if "remarks" not in options.flags:
-                diagnostics = [d for d in diagnostics if d.severity is not Severity.REMARK]
+                diagnostics = [d for d in diagnostics if not isinstance(d, Remark)]
             if diagnostics and options.words.get("diagnostics") == "json":
                 print(to_json(diagnostics), file=sys.stderr, end="")
             elif diagnostics:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import tileiras
 from tileiras.diagnostics import CompileError, Diagnostic, ExitCode, Severity
 from tileiras.diagnostics.remarks import Remark
+from tileiras.passes.synthesize_debug_info_scopes import SynthesizeDebugInfoScopes
 from tileiras.reasons import Reason
 from tileiras.support.named_tuple import NamedTuple
 
@@ -109,7 +110,7 @@ ROWS: tuple[Row, ...] = (
     Row(0, "verifier slots", ("verifier",), "every operation is checked when a module is read"),
     Row(1, "convert-cudatile-to-tileaa", ("convert-cudatile-to-tileaa",)),
     Row(1, "snapshot printer", ("snapshot printer",), "with emit-line-info=frontend"),
-    Row(1, "tileir-insert-debug-scope", ("tileir-insert-debug-scope",), "with line or debug information"),
+    Row(1, "tileir-insert-debug-scope", ("tileir-insert-debug-scope",), "in a command, with line or debug information"),
     Row(1, "canonicalize", ("canonicalize", "cse")),
     Row(2, "convert-tileaa-to-tileas", (
         "tileas-pair-tile-blocks", "tileas-cluster-tile-blocks", "tileas-order-tile-blocks", "tileas-plan-cta",
@@ -127,7 +128,7 @@ ROWS: tuple[Row, ...] = (
         "the stage cubin puts such an object into cubins for tile launches"),
     Row(2, "convert-tileas-to-llvm", ("convert-tileas-to-llvm",), "after the passes of its input below"),
     Row(2, "cse", ("cse",)),
-    Row(2, "snapshot printer", ("snapshot printer",), "with emit-line-info=tileas, before convert-tileas-to-llvm"),
+    Row(2, "snapshot printer", ("snapshot printer",), "with emit-line-info=tileas: llvm beside nv_tileas"),
     Row(2, "convert-tileas-to-nvgpu", ("convert-tileas-to-nvgpu",)),
     Row(3, "tileir-verify-ops-analysis", ("tileir-verify-ops-analysis",), "before convert-tileas-to-llvm"),
     Row(3, "host-device-assert-enable", ("host-device-assert-enable",)),
@@ -155,7 +156,7 @@ ROWS: tuple[Row, ...] = (
     Row(3, "convert-memref-to-llvm", ("convert-memref-to-llvm",),
         "variables of the module; views are pointers, sizes and strides since nv_tileaa"),
     Row(3, "synthesize-debug-info-scopes", ("synthesize-debug-info-scopes",),
-        "on cuda_tile, before the first conversion, with line or debug information"),
+        "on cuda_tile, before the first conversion; by the command with line or debug information"),
     Row(3, "convert-target-to-nvvm", ("convert-target-to-nvvm",)),
     Row(3, "canonicalize", (), "LLVM does that to its own IR"),
     Row(3, "cse", (), "as the row before"),
@@ -274,14 +275,20 @@ def _bad(message: str) -> CompileError:
 
 
 def build(options: TileIRPipelineOptions) -> list[Pass]:
-    """The passes of this compiler at the requested level; raises CompileError (code 2) for values out of range."""
+    """The passes of this compiler at the requested level; raises CompileError (code 2) for values out of range.
+
+    Scopes of debug information are always inserted; at level 3, kernels without any get one, for line tables.
+    """
     level = options["opt-level"]
-    values = tileiras.options.CompileOptions({**options.compiler_options(), "opt-level": max(0, min(level, 3))})
+    given = {**options.compiler_options(), "opt-level": max(0, min(level, 3)), "lineinfo": True}
+    values = tileiras.options.CompileOptions(given)
     if level not in (0, 1, 2, 3):
         raise _bad(f"invalid optimization level: {level}")
     passes: list[Pass] = []
     if level >= 1:
-        passes += tileiras.stages.tileaa.passes(tileiras.pipeline.stage("tileaa").select(values))
+        scopes = SynthesizeDebugInfoScopes.name
+        front = tileiras.stages.tileaa.passes(tileiras.pipeline.stage("tileaa").select(values))
+        passes += [item for item in front if level >= 3 or item.name != scopes]
     if level >= 2:
         passes += tileiras.stages.tileas.passes(tileiras.pipeline.stage("tileas").select(values))
         passes.append(tileiras.passes.tileir_emit_host_wrapper.EmitHostWrapper(

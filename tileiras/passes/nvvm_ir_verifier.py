@@ -25,6 +25,7 @@ from tileiras.dialects import llvm
 from tileiras.dialects.gpu import GPUModuleOp
 from tileiras.dialects.llvm.layout import parameter_space_bytes
 from tileiras.dialects.nvvm import NVVMTargetAttr
+from tileiras.dialects.nvvm.attributes import NVGPUCOMP_FLAG, UNROLL_THRESHOLD
 from tileiras.ir import (
     Attribute,
     BlockArgument,
@@ -86,6 +87,8 @@ class NVVMIRVerifier(Pass):
                 for target in own:
                     for said in _target_errors(target):
                         context.engine.error(inner.location, said)
+                    if target.flags.get(NVGPUCOMP_FLAG) == IntegerAttr(1, i1):
+                        context.engine.warning(inner.location, f"target flag '{NVGPUCOMP_FLAG}': {NO_COMPRESSION}")
                 if chip in TARGETS:
                     self._verify(inner, TARGETS[chip], context.engine)
                 else:
@@ -131,8 +134,27 @@ def _target_errors(target: NVVMTargetAttr) -> Iterator[str]:
             yield f"target feature '{feature}' is not that of chip '{target.chip}'"
     if target.ptx_version != (0, 0) and target.ptx_version not in LLVM_PTX_VERSIONS:
         yield "target has no feature '+ptx{}{}'".format(*target.ptx_version)
+    for name, _ in target.flags.items:
+        wrong = _flag_error(name)
+        if wrong:
+            yield f"target flag '{name}' {wrong}"
     if target.link:
         yield "target asks for a module that is linked later, which nothing here does; blobLinkedLib names libraries"
+
+
+NO_COMPRESSION = "it has no effect, code is not made by libNVVM and not compressed"
+
+
+def _flag_error(name: str) -> str:
+    """The error of a flag for libNVVM that asks for other code than is made here; empty for one that holds."""
+    flag, _, number = name.partition("=")
+    if flag == "-pragma-unroll-threshold":
+        # The schedule has unrolled loops; LLVM unrolls none, as under a threshold above the size of each.
+        known = number.isdecimal() and int(number) >= UNROLL_THRESHOLD
+        return "" if known else f"asks for unrolling, which is the schedule's: expected {UNROLL_THRESHOLD} or more"
+    if flag == "-fma":
+        return "" if number == "0" else "asks for contraction, which is part of an operation here: expected 0"
+    return "" if name in ("-Xopt", "-g", NVGPUCOMP_FLAG) else "is not known"
 
 
 def _ceiling(version: str) -> int:

@@ -14,6 +14,8 @@ TRIPLE = "nvptx64-nvidia-cuda"
 UNROLL_THRESHOLD = 9900000
 """Larger than any loop, so that only the scheduler decides which loops stay rolled."""
 
+NVGPUCOMP_FLAG = "libNVVMUseNVGpuComp"
+
 _FEATURE = r"\+(?:ptx\d{2,3}|sm_\d{2,3}[af]?)"
 
 
@@ -37,7 +39,7 @@ class NVVMTargetAttr(Attribute, name="nvvm.target", parameters=("O", "triple", "
         words = ["-Xopt", f"-pragma-unroll-threshold={UNROLL_THRESHOLD}", "-fma=0"] + (["-g"] if debug else [])
         flags: dict[str, Attribute] = {word: UnitAttr() for word in words}
         if nvgpucomp:
-            flags["libNVVMUseNVGpuComp"] = IntegerAttr(1, i1)
+            flags[NVGPUCOMP_FLAG] = IntegerAttr(1, i1)
         return cls(opt_level, TRIPLE, chip, "", DictAttr(flags))
 
     @property
