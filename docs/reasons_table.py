@@ -56,8 +56,8 @@ Next: [diagnostics](diagnostics.md) for the other messages; [reports](report.md)
 """
 
 SUBJECTS = {
-    "access": "Accesses to memory", "agents": "Agents", "copies": "Copies that run ahead",
-    "dots": "Dots", "kernel": "Kernels", "linked": "Dots with a computation between them", "loops": "Loops",
+    "access": "Accesses to memory", "agents": "Agents", "chained": "Chained dots", "copies": "Copies that run ahead",
+    "dots": "Dots", "kernel": "Kernels", "loops": "Loops",
     "maps": "Tensor maps", "memory": "Shared memory and registers", "options": "Options",
     "pairs": "Pairs of CTAs and of tile blocks", "slices": "Slices and clusters", "turns": "Alternation",
 }  # fmt: skip

@@ -22,7 +22,7 @@ def test_the_examples_run(monkeypatch, capsys):
     assert "instructions, 0 lines with bank conflicts" in printed
 
 
-def test_what_results_carry_is_all_on_the_page():
+def test_fields_of_results_are_all_on_the_page():
     import json
 
     from tileiras import api

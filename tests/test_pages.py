@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import ast
 import re
-from pathlib import Path
 
 import pytest
 
+from tests.prose import ROOT, defined
 from tileiras.passes import PASSES
 from tileiras.stages.tileas import DECISIONS
 
-ROOT = Path(__file__).parents[1]
 PAGES = sorted(
     path.relative_to(ROOT).as_posix()
     for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("docs/reports/*.md"))
@@ -92,14 +90,6 @@ def test_architecture_has_the_decisions_in_their_order():
     order = dict.fromkeys(row.name for row in DECISIONS)
     clean_ups = {"cse", "dce"}
     assert written == [name for name in order if name not in clean_ups]
-
-
-def defined(path: Path) -> set[str]:
-    """Functions, classes, their members, and names of a module's top level."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    named = (node for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.ClassDef)))
-    stored = (node for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
-    return {*(node.name for node in named), *(node.id for node in stored)}
 
 
 def absent(text: str) -> list[str]:

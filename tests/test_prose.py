@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
+from tests.prose import ROOT, passages, unquoted
 
 IDIOM = re.compile(
     r"\b(?i:what(?:ever)?)\b(?![^.!?\n]{0,80}\?)"
@@ -35,34 +35,6 @@ CEILINGS = {
 
 SLACK = 0.5
 """By which a ceiling may lie above the count, so that a mended folder does not fall back."""
-
-
-COMMENT = re.compile(r"(?s:\"\"\".*?\"\"\"|'''.*?''')|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'|(?P<comment>#[^\n]*)")
-"""String literals, and comments outside of them; much faster than `tokenize`."""
-
-
-def statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
-    """All statements, nested ones included, without their expressions."""
-    for node in body:
-        yield node
-        for field in ("body", "orelse", "finalbody", "handlers", "cases"):
-            yield from statements(getattr(node, field, []))
-
-
-def unquoted(text: str) -> str:
-    return re.sub(r"`[^`]*`|\"[^\"\n]*\"", "", text)
-
-
-def passages(path: Path) -> Iterator[str]:
-    """The prose of a file without quoted code."""
-    text = path.read_text(encoding="utf-8")
-    if path.suffix == ".md":
-        yield unquoted(re.sub(r"(?s:```.*?```)|^    .*$", "", text, flags=re.MULTILINE))
-        return
-    for node in statements(ast.parse(text).body):
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
-            yield unquoted(node.value.value)
-    yield from (unquoted(match["comment"]) for match in COMMENT.finditer(text) if match["comment"])
 
 
 TESTS = 2.0
@@ -107,6 +79,34 @@ def test_idiom_is_rare_in_tests(counted):
     assert {folder: rate for folder, rate in counted.items() if is_of_tests(folder) and rate > TESTS} == {}
 
 
+PRINTED = ("cli/**/*.py", "options.py", "pipeline.py", "reasons/*.py", "report/**/*.py", "build/variables.py")
+"""Files of the package whose literals are texts for users: help, messages, reasons, labels of reports."""
+
+
+def texts(path: Path) -> Iterator[str]:
+    """Literals of three words and more, which no docstring is; values in f-strings are braces."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    nodes = list(ast.walk(tree))
+    others = {node.value for node in nodes if isinstance(node, ast.Expr)}
+    others |= {part for node in nodes if isinstance(node, ast.JoinedStr) for part in node.values}
+    for node in nodes:
+        if isinstance(node, ast.JoinedStr):
+            text = "".join(part.value if isinstance(part, ast.Constant) else "{}" for part in node.values)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in others:
+            text = node.value
+        else:
+            continue
+        if len(text.split()) >= 3:
+            yield unquoted(text)
+
+
+def test_printed_texts_have_no_idiom():
+    paths = [path for pattern in PRINTED for path in (ROOT / "tileiras").glob(pattern)]
+    found = [(path.name, text) for path in paths for text in texts(path)]
+    assert len(found) > 1000
+    assert [each for each in found if IDIOM.search(each[1])] == []
+
+
 LONGEST_NAME = 60
 
 
@@ -118,6 +118,10 @@ def names_of_tests() -> Iterator[str]:
 
 def test_names_of_tests_are_short():
     assert [name for name in names_of_tests() if len(name) > LONGEST_NAME] == []
+
+
+def test_names_of_tests_have_no_idiom():
+    assert [name for name in names_of_tests() if IDIOM.search(name.replace("_", " "))] == []
 
 
 @pytest.mark.parametrize("folder", CEILINGS)

@@ -16,6 +16,7 @@ For a CPU, another chain follows `tileaa`:
 
     cpu-llvm nv_tileaa -> loops over vectors as LLVM IR
     object   LLVM IR -> object code
+    shared   object code -> a shared library
 
 From `tileaa` on, a stage works on one entry and the globals that it references, so that an entry added to a file costs
 the compilation of that entry only.
@@ -207,11 +208,18 @@ CPU: tuple[Stage, ...] = (
         reads="tileaa",
     ),
     Stage(
-        "object", ENTRY, ".cpu.o", (".json",), ("gpu-name", "opt-level"),
-        "object code of a CPU, and kernel metadata",
+        "object", ENTRY, ".cpu.o", (".json", ".h"), ("gpu-name", "opt-level"),
+        "object code of a CPU, kernel metadata and a C header",
         tools=("tileiras.codegen.cpu_object:tool_identity",),
         ahead="tileiras.processes.helper:start",
         reads="cpu-llvm",
+    ),
+    Stage(
+        "shared", ENTRY, ".cpu.so", (), ("gpu-name",),
+        "a shared library, through the system's linker",
+        tools=("tileiras.codegen.shared_library:tool_identity",),
+        linked=True,
+        reads="object",
     ),
 )  # fmt: skip
 """The stages of a CPU in place of those behind `tileaa`."""
@@ -248,6 +256,7 @@ EMIT_CPU: dict[str, tuple[str, str]] = {
     **{name: EMIT[name] for name in ("bytecode", "cuda_tile", "tileaa")},
     "llvm": ("cpu-llvm", ".cpu.ll"),
     "obj": ("object", ".cpu.o"),
+    "so": ("shared", ".cpu.so"),
 }
 """`emit=` for a CPU."""
 

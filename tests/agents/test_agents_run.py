@@ -84,7 +84,7 @@ def test_no_rounds_at_all():
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("kinds", EXECUTED, ids="-".join)
-def test_nothing_that_orders_agents_is_superfluous(kinds):
+def test_synchronization_of_agents_is_minimal(kinds):
     code = ptx(kernels.copy_kernel(*kinds, 2, "sm_90", producers=2, consumers=2, warps=2))
     found = sites(code)
     assert len(found) >= 10
@@ -220,7 +220,7 @@ def test_registers_by_agent(name, gpu, assemble):
         check(b, 2 * a)
 
 
-def test_registers_that_nobody_gives_up_are_waited_for():
+def test_registers_that_are_never_released_are_awaited():
     warps, registers, total, _ = REGISTERS["three warpgroups"]
     consumers = [(4, kernels.consumer("ld_shared", 4, view)) for view in ("%vb", "%vc")]
     agents = [*consumers, (1, kernels.producer("cp_async", 1, 2))]
@@ -255,7 +255,7 @@ def test_a_dot_reads_its_operands_from_a_stage(kind, released_first, assemble):
 
 @pytest.mark.parametrize("groups", [1, 2])
 @pytest.mark.parametrize("kind", ["cp_async", "st_shared", "tma"])
-def test_warpgroups_multiply_what_lies_in_a_stage(kind, groups, assemble):
+def test_warpgroups_multiply_tiles_of_a_stage(kind, groups, assemble):
     """The products follow a fence between the proxies, run by the threads that see the stage written, unless boxes of
     tensors fill it; ptxas serialises no product."""
     code, metadata = described(agent_matmuls.warpgroup_matmul(kind, 2, groups))

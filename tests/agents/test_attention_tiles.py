@@ -8,7 +8,7 @@ import random
 
 import pytest
 
-from tests.agents.linked_attention import GPU, ORDERS, agents, attention, two_loops
+from tests.agents.chained_attention import GPU, ORDERS, agents, attention, two_loops
 from tests.agents.running import SEEDS, SPECIALIZED, sites, survives
 from tests.kernels.attention_tiles import of_tiles
 from tests.kernels.reasons import stated
@@ -62,7 +62,7 @@ def test_an_outer_loops_stage_is_released_after_the_inner_loop():
 
 
 @pytest.mark.slow
-def test_nothing_that_orders_is_superfluous():
+def test_synchronization_is_minimal():
     """One in three.  The last tiles have one step each, so that queries are loaded as early as may be."""
     kernel = of_tiles(attention(1, 4, **SMALL), 8, least=1)
     artifact = kernel.compiled(GPU, emit="ptx", tensor_maps="host", **SPECIALIZED)

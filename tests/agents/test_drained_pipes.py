@@ -110,7 +110,7 @@ def test_slices_without_agents(plan):
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ["warps", "tensor memory", "in slices"])
-def test_nothing_that_orders_the_stores_is_superfluous(name):
+def test_synchronization_of_the_stores_is_minimal(name):
     gpu, product = PRODUCTS[name]
     kernel = product().kernel()
     artifact = kernel.compiled(gpu, **HOST)

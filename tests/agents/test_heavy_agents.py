@@ -116,7 +116,7 @@ def test_a_product_is_under_way_while_another_iteration_computes():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("counted", [True, False])
-def test_nothing_that_orders_agents_is_superfluous(counted):
+def test_synchronization_of_agents_is_minimal(counted):
     """A release behind the split loop is required as well, although its stages are not filled again: it is in a branch
     if the number of iterations is not known."""
     kernel = attention_like(1, rows=64, columns=64, depth=32, steps=6)

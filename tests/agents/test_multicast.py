@@ -115,7 +115,7 @@ CLUSTER_BARRIER = re.compile(r"barrier\.cluster\.arrive[\w.]*;\s*barrier\.cluste
 
 
 @pytest.mark.slow
-def test_nothing_that_orders_the_ctas_of_a_ring_is_superfluous():
+def test_synchronization_of_the_ctas_of_a_ring_is_minimal():
     artifact = compiled(kernels.matmul(), plan="ring")
     arrays = Arrays(128, 64, 288)
 
@@ -137,7 +137,7 @@ def test_nothing_that_orders_the_ctas_of_a_ring_is_superfluous():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("gpu", ["sm_90", "sm_100"], indirect=True)
-def test_nothing_that_orders_the_ctas_is_superfluous(gpu):
+def test_synchronization_of_the_ctas_is_minimal(gpu):
     artifact = compiled(kernels.matmul(), gpu)
     arrays = Arrays(128, 64, 288)
 

@@ -99,7 +99,7 @@ def test_two_products():
 
 
 @pytest.mark.slow
-def test_nothing_that_orders_the_pair_is_superfluous():
+def test_synchronization_of_the_pair_is_minimal():
     artifact = compiled(kernels.matmul(), **SPECIALIZED, unspecialized_pipeline_num_stages=3)
     metadata = artifact.kernels[0].metadata
     arrays = Arrays(256, 32, 200)

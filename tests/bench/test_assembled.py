@@ -39,7 +39,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_what_is_wrong_is_said(name):
+def test_mistakes_are_stated(name):
     row, said = WRONG[name]
     assert found(row) == said
 
@@ -56,7 +56,7 @@ def test_a_target_with_mma_of_warps_lacks_nothing():
     assert found(ROW._replace(target="sm_120", chosen=0, executed=0, left=("",)), **rows) == []
 
 
-def test_what_all_refuse_is_no_fault():
+def test_inputs_that_all_refuse_are_no_fault():
     refused = [row._replace(refusal="error: no") for row in (ROW, *OTHERS.values())]
     assert list(faults(refused)) == []
 

@@ -154,7 +154,7 @@ def size_of(day: Day, key) -> int:
     return day.kernels.sizes[key[0]][key[1]]
 
 
-def test_who_writes_besides_ci_has_the_server_take_more(small):
+def test_writers_besides_ci_load_the_server_more(small):
     received = []
     for everybody in (False, True):
         day = Day(NOW._replace(everybody_writes=everybody), 3, [], 0.0)

@@ -29,7 +29,7 @@ def ask(capsys, *arguments: str, expect: int = 0):
     return json.loads(capsys.readouterr().out)
 
 
-def test_stats_count_what_each_stage_put(project, capsys):
+def test_stats_count_the_rows_of_each_stage(project, capsys):
     shutil.rmtree(project.store)
     assert ask(capsys, "stats")["entries"] == 0 and not os.path.exists(project.store)
     project.scons()
@@ -41,7 +41,7 @@ def test_stats_count_what_each_stage_put(project, capsys):
     assert f"{project.store}: {found['entries']} entries" in capsys.readouterr().out
 
 
-def test_verify_finds_and_removes_what_is_damaged(project, capsys):
+def test_verify_finds_and_removes_damaged_rows(project, capsys):
     project.scons()
     assert ask(capsys, "verify")["damaged"] == []
     for path in glob.glob(os.path.join(project.store, "v1", "*", "cache.db")):
@@ -140,7 +140,7 @@ def test_why_names_the_module_of_the_compiler_that_was_edited(project, capsys):
     assert why(capsys, "first")["llvm"] == ("ran", ["the stage's code: tileiras.stages.llvm"])
 
 
-def test_why_of_what_was_never_built_is_an_error(project, capsys):
+def test_why_of_an_artifact_never_built_is_an_error(project, capsys):
     assert main(["why", "nothing"]) == 1
     assert capsys.readouterr().err == "error: no build of 'nothing' is known in build\n"
 

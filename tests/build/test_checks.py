@@ -72,7 +72,7 @@ def test_edited_ptx_that_is_wrong_fails_the_build(project):
     assert project.scons("check=1").code == 0 and verdict(project)["status"] == "right"
 
 
-def test_what_is_wrong_is_told_at_the_line_as_it_is_now(project):
+def test_mistakes_are_reported_at_their_present_line(project):
     """Also for a verdict from the store: an added comment moves the line without another check."""
     project.scons()
     project.write("fixed/saxpy.sm_90.ptx", project.read(f"{NAME}.ptx").decode().replace("fma.rn", "fma.rz"))

@@ -72,7 +72,7 @@ def here(tmp_path_factory):
     return tree, tree.scons()
 
 
-def test_a_cluster_makes_what_one_process_makes(tmp_path, running, here):
+def test_a_cluster_gives_the_artifacts_of_one_process(tmp_path, running, here):
     alone, first = here
     tree = project(tmp_path)
     build = tree.scons(executor(running))
@@ -184,7 +184,7 @@ def test_a_cluster_without_workers_is_not_waited_for_for_ever(tmp_path, monkeypa
 
 
 @pytest.mark.parametrize("value", ["dask://host", "tcp://host:1", "dask://:8786", "dask://host:port", "dask://a:1/b"])
-def test_an_executor_that_is_none_is_refused(value):
+def test_an_unknown_executor_is_refused(value):
     with pytest.raises(BadVariable, match="accepted is dask://HOST:PORT"):
         construction_variables({"executor": value})
 

@@ -58,7 +58,7 @@ def test_every_kind_of_artifact_is_repaired(project, damage, mode):
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("arguments", [["tile_full=1"], ["-j2"], ["build/sm_90/O3/kernels/k/first.ptx"]])
-def test_whatever_the_build_looks_at(project, arguments):
+def test_inputs_that_the_build_checks(project, arguments):
     project.scons()
     whole = project.artifacts()
     cut(project.path("build/sm_90/O3/kernels/k/first.tileaa.mlir"))
@@ -153,7 +153,7 @@ env.AddPostAction("build/sm_90/O3/kernels/k/first.tileaa.mlir", spoil)
     assert "nonsense" not in done.errors
 
 
-def test_a_watch_repairs_what_it_builds_on(project, monkeypatch):
+def test_a_watch_repairs_its_inputs(project, monkeypatch):
     from tileiras.build.ledger.history import History
     from tileiras.build.run.execute import Session
     from tileiras.build.store.local import OFF, ArtifactStore
@@ -181,7 +181,7 @@ def test_a_watch_repairs_what_it_builds_on(project, monkeypatch):
 @pytest.mark.parametrize("name", ["k.cuda_tile.mlir", "k.cuda_tile.loc", "k/first.tileaa.mlir", "k/second.json",
                                   pytest.param("k/first.ll", marks=pytest.mark.slow), "k/first.ptx"])  # fmt: skip
 @pytest.mark.parametrize("jobs", [pytest.param("-j1", marks=pytest.mark.slow), "-j2"])
-def test_a_folder_in_an_artifacts_place_is_told_and_stays(project, name, jobs):
+def test_a_folder_in_an_artifacts_place_is_reported_and_stays(project, name, jobs):
     project.scons()
     whole = project.artifacts()
     path = project.path(f"build/sm_90/O3/kernels/{name}")
@@ -198,7 +198,7 @@ def test_a_folder_in_an_artifacts_place_is_told_and_stays(project, name, jobs):
 
 
 @pytest.mark.parametrize("name", ["build", "build/sm_90/O3/kernels/k"])
-def test_a_file_in_a_folders_place_is_told_and_stays(project, name):
+def test_a_file_in_a_folders_place_is_reported_and_stays(project, name):
     project.write(name, "kept")
     said = project.scons(expect=2)
     assert name in said.errors and project.read(name) == b"kept"

@@ -105,7 +105,7 @@ def edit(path) -> None:
 
 
 @pytest.mark.skipif(shutil.which("ninja") is None, reason="no ninja")
-def test_the_ninja_example_builds_what_changed(examples):
+def test_the_ninja_example_rebuilds_changed_kernels(examples):
     assert "[2/2] PTX" in examples("ninja")
     assert "no work to do" in examples("ninja")
     edit(examples.kernel)
@@ -119,7 +119,7 @@ def test_the_ninja_example_builds_what_changed(examples):
 
 
 @pytest.mark.skipif(None in (shutil.which("cmake"), shutil.which("ninja")), reason="no cmake or no ninja")
-def test_the_cmake_example_builds_what_changed(examples):
+def test_the_cmake_example_rebuilds_changed_kernels(examples):
     examples("cmake", "-G", "Ninja", "-B", "build")
     assert "PTX saxpy" in examples("cmake", "--build", "build")
     assert "no work to do" in examples("cmake", "--build", "build")

@@ -11,7 +11,7 @@ def names(text: str, kind: str = TEXT) -> list[str]:
     return discover.entry_names(Source(text.encode(), "k", None, kind))
 
 
-def test_entries_are_found_in_order_whatever_the_spelling():
+def test_entries_are_found_in_order_in_any_spelling():
     text = """
     // entry @commented() { }
     cuda_tile.module @m {
@@ -53,7 +53,7 @@ def test_kernel_files_are_those_that_name_kernels(tmp_path):
     assert discover.kernel_files(str(tmp_path)) == ["a.tileirbc", "z.mlir", "b/k.py"]
 
 
-def test_what_a_build_made_is_no_source(tmp_path):
+def test_outputs_of_a_build_are_no_sources(tmp_path):
     for path in ("k.mlir", "out/sm_90/O3/k.cuda_tile.mlir", "out/.tileiras/keys/x", "other/k.mlir"):
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text("")

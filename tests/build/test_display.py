@@ -51,7 +51,7 @@ def test_failed_kernels_are_named_together_at_the_end(project):
     assert all("error: " in line and line.endswith(" (sm_90)") for line in last[1:])
 
 
-def test_what_is_wrong_for_every_target_is_said_once(project):
+def test_mistakes_for_every_target_are_reported_once(project):
     project.write("kernels/a.mlir", module(axpy("a")).replace("%lane = iota", "%lane = iotta"))
     build = project.scons("-k", "sm=sm_90,sm_100", expect=2)
     assert build.errors.count("kernels/a.mlir:") == 1
@@ -68,7 +68,7 @@ def test_keep_going_finds_no_cycles_in_the_folder(project):
     assert "cycle" not in build.errors and "build/sm_90/O3/kernels/b/b.ptx" in build.output
 
 
-def test_a_cycle_is_told_all_the_same(project):
+def test_a_cycle_is_reported_all_the_same(project):
     project.write("SConstruct", SCONSTRUCT + "env.Depends(Alias('a', Alias('b')), Alias('b', Alias('a')))\n")
     assert "dependency cycle" in project.scons("-k", "a", expect=2).errors
 
@@ -88,7 +88,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_a_terminal_has_a_progress_line_below_what_was_said(monkeypatch):
+def test_a_terminal_has_a_progress_line_below_messages(monkeypatch):
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setattr("tileiras.build.scons.display.EVERY", 0)
     done: set[str] = set()

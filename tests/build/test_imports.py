@@ -1,7 +1,7 @@
 """Imports point one way: support, diagnostics, options <- ir <- dialects <- bytecode, analysis, targets, layout
 <- resources <- order, slicing, assignment, schedule, tile_blocks, operands, tensor_maps, registers, synchronization,
-lowering, codegen <- passes <- stages <- pipeline, driver <- api <- check <- cli, build, runtime, report, mlir
-<- processes.service.
+lowering, codegen <- passes <- stages <- pipeline, driver <- api <- runtime <- check <- cli, build, report, mlir,
+operators <- processes.service.
 A function that names a file of a lazy package imports it.
 `sim.interpreter` imports ir, dialects and bytecode, `sim.emulator` nothing of the compiler, `sim.estimate` targets and
 codegen as well."""
@@ -33,8 +33,9 @@ LAYERS = [
     {"stages"},
     {"driver", "pipeline"},
     {"api"},
+    {"runtime"},
     {"check"},
-    {"cli", "build", "runtime", "report", "mlir"},
+    {"cli", "build", "report", "mlir", "operators"},
     {"processes.service"},
     {"__main__"},
 ]  # fmt: skip
@@ -42,7 +43,7 @@ LAYERS = [
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 
 # The command-line driver of the simulator reads arguments for both of its back ends; it is a program.
-SIM_SHARED = ("", "sim", "sim.memory", "sim.errors")
+SIM_SHARED = ("", "sim", "sim.memory", "sim.errors", "sim.blas")
 SIM_ALLOWED = {
     "interpreter": {"diagnostics", "ir", "dialects", "bytecode", "sim.interpreter", *SIM_SHARED},
     "emulator": {"sim.emulator", *SIM_SHARED},

@@ -76,7 +76,7 @@ def test_going_back_to_another_target_compiles_nothing(project):
     assert project.artifacts() == first
 
 
-def test_several_targets_share_what_does_not_depend_on_them(project):
+def test_several_targets_share_independent_artifacts(project):
     build = project.scons("sm=sm_80,sm_90")
     assert sorted(build.stages) == sorted(WHOLE + WHOLE[1:])
     assert build.cached == ["read"]

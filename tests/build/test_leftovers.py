@@ -78,7 +78,7 @@ def test_a_python_file_that_exports_no_more(tmp_path):
     assert remains(project, "/p") == [] and remains(project, "/a")
 
 
-def test_clean_finds_what_is_left_over(project):
+def test_clean_finds_leftovers(project):
     project.scons()
     os.unlink(project.path("kernels/sub/b.mlir"))
     project.write("kernels/a.mlir", module(axpy("a")))
@@ -171,7 +171,7 @@ def test_kernels_that_a_build_passes_over_keep_their_artifacts(project):
     assert project.artifacts() == whole
 
 
-def test_what_a_killed_build_made_is_found(project):
+def test_artifacts_of_a_killed_build_are_found(project):
     project.scons()
     whole = project.artifacts()
     project.write("kernels/new.mlir", module(axpy("new")))

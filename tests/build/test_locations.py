@@ -81,7 +81,7 @@ def test_stored_diagnostics_are_relocated_to_the_present_source():
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_row_that_is_none_is_an_unknown_place(seed):
+def test_an_invalid_row_is_an_unknown_location(seed):
     """The table is damaged, or invented by a server."""
     choice = random.Random(seed)
     parts = ["f0:1:1", "f9:1:1", "f0:1", "/0", "/1", "/7", *"@,()-xb", "12", "bFunc:3", "", "\udcff"]

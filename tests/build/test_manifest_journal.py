@@ -67,7 +67,7 @@ def test_a_journal_truncated_anywhere_keeps_its_earlier_records(tmp_path):
             assert state(path) == expected, end
 
 
-def test_a_damaged_byte_ends_what_the_journal_says(tmp_path):
+def test_a_damaged_byte_ends_the_journal(tmp_path):
     path = tmp_path / "m.json"
     journal = tmp_path / ("m.json" + JOURNAL)
     first = written(path)

@@ -146,7 +146,7 @@ def follow_edits(example: Folder) -> None:
 @pytest.mark.slow
 @HAS_CMAKE
 @pytest.mark.parametrize("generator", [NINJA, pytest.param(MAKE, marks=pytest.mark.slow)])
-def test_cmake_builds_what_changed(example, generator):
+def test_cmake_rebuilds_changed_kernels(example, generator):
     example.configure(generator)
     follow_edits(example)
     # Options are inputs of kernels, with Make as well.
@@ -157,7 +157,7 @@ def test_cmake_builds_what_changed(example, generator):
 
 @pytest.mark.slow
 @HAS_MESON
-def test_meson_builds_what_changed(example):
+def test_meson_rebuilds_changed_kernels(example):
     example.run("meson", "setup", "build", "--pkg-config-path", tileiras.pkgconfig_folder())
     follow_edits(example)
 
@@ -246,7 +246,7 @@ executable('app', 'main.cpp', kernels.process('twice.py'), dependencies: depende
 @pytest.mark.slow
 @HAS_MESON
 @pytest.mark.skipif(not discover.has_front_end(), reason="needs cuTile Python")
-def test_meson_follows_what_cutile_python_imports(folder):
+def test_meson_follows_imports_of_cutile_python(folder):
     """The dependencies come from the generator's depfile."""
     folder.write("meson.build", MESON)
     folder.write("sizes.py", "TILE = 128\n")
@@ -286,7 +286,7 @@ def test_a_kernel_with_an_error_fails_the_other_build_too(folder):
         ("0.1 REQUIRED", "0.0.9 REQUIRED", "0.0.9"),
     ],
 )
-def test_mistakes_in_a_cmake_project_are_told(folder, old, new, message):
+def test_mistakes_in_a_cmake_project_are_reported(folder, old, new, message):
     folder.write("CMakeLists.txt", LIBRARY.replace(old, new))
     folder.write("main.cpp", "int main() {}\n")
     said = folder.run("cmake", "-B", "build", f"-Dtileiras_DIR={CMAKE}/tileiras", "-DTILEIRAS_GPU=sm_90", expect=1)

@@ -35,7 +35,7 @@ def project(folder) -> Project:
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("store", [None, "off"])
-def test_workers_make_what_one_process_makes(tmp_path, store):
+def test_workers_give_the_artifacts_of_one_process(tmp_path, store):
     made = []
     for jobs in ("-j1", "-j3"):
         tree = project(tmp_path / jobs)
@@ -118,7 +118,7 @@ def pool():
     made.close()
 
 
-def test_a_worker_goes_on_with_what_follows_and_is_used_again(tmp_path, pool):
+def test_a_worker_continues_with_successors_and_is_reused(tmp_path, pool):
     request = Request(place(tmp_path), str(tmp_path), chain(tmp_path))
     reply = pool.run(request)
     assert [(report.stage, report.code, report.cached) for report in reply.reports] == [
@@ -132,7 +132,7 @@ def test_a_worker_goes_on_with_what_follows_and_is_used_again(tmp_path, pool):
     assert [idle.process.pid for idle in pool._idle] == [process]
 
 
-def test_what_the_store_answers_for_ends_the_chain(tmp_path, monkeypatch):
+def test_a_row_in_the_store_ends_the_chain(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     store = ArtifactStore(str(tmp_path / "store"), pytest.fail)
     first = chain(tmp_path)
@@ -207,7 +207,7 @@ for started in workers:
 
 
 @pytest.mark.skipif(START_METHOD != "forkserver", reason="workers are forked by nobody")
-def test_workers_are_started_when_what_forks_them_is_killed(tmp_path):
+def test_workers_restart_if_their_fork_server_is_killed(tmp_path):
     """The process is killed while two workers are starting."""
     environment = {**os.environ, "PYTHONPATH": CHECKOUT}
     done = subprocess.run(

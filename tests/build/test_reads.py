@@ -55,7 +55,7 @@ def export(world, name):
 
 
 @pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 12))])
-def test_the_library_runs_what_read_something_else(tmp_path, monkeypatch, exports, seed):
+def test_the_library_reruns_stages_with_changed_inputs(tmp_path, monkeypatch, exports, seed):
     choice = random.Random(seed)
     world = World(tmp_path / "world")
     reads = {name: world.write_kernel(name, choice) for name in ("one", "two", "three")}
@@ -99,7 +99,7 @@ env.TileTree("kernels", sm="sm_90", emit="bytecode")
     [(10, "off", 2), *(pytest.param(seed, word, 9, marks=pytest.mark.slow)
                        for seed, word in ((11, "off"), (12, "auto"), (13, "auto")))],
 )  # fmt: skip
-def test_scons_runs_what_read_something_else(tmp_path, seed, service, edits):
+def test_scons_reruns_stages_with_changed_inputs(tmp_path, seed, service, edits):
     choice = random.Random(seed)
     world = World(tmp_path / "world")
     (world.top / "app" / "SConstruct").write_text(SCONSTRUCT)
@@ -121,7 +121,7 @@ def test_scons_runs_what_read_something_else(tmp_path, seed, service, edits):
                        env={**os.environ, **environment})  # fmt: skip
 
 
-def test_a_watch_runs_what_read_something_else(tmp_path, monkeypatch, exports):
+def test_a_watch_reruns_stages_with_changed_inputs(tmp_path, monkeypatch, exports):
     choice = random.Random(20)
     world = World(tmp_path / "world")
     reads = {f"k{number}": world.write_kernel(f"k{number}", choice) for number in range(4)}
@@ -170,7 +170,7 @@ def test_a_watch_checks_inputs_of_modules_after_a_failure(tmp_path, monkeypatch,
 
 
 @SEVERAL
-def test_a_machine_takes_from_a_server_what_read_the_same(tmp_path, monkeypatch, exports, edits):
+def test_a_machine_fetches_from_a_server_by_equal_inputs(tmp_path, monkeypatch, exports, edits):
     choice = random.Random(30)
     server = DelayingServer(0.0)
     here, there = World(tmp_path / "here"), World(tmp_path / "deeper" / "there")
@@ -243,7 +243,7 @@ def test_incomparable_inputs_rerun_always_and_are_reported_once(clock):
     assert clock.scons("emit=bytecode").cached == ["export"]
 
 
-def test_why_names_what_was_read(clock):
+def test_why_names_the_inputs_read(clock):
     clock.write("kernels/k.py", CLOCK.replace("time.time()", "__import__('os').environ.get('TILE')"))
     clock.scons("emit=bytecode")
     clock.scons("emit=bytecode", TILE="2")

@@ -161,7 +161,7 @@ def declared_message():
 
 @pytest.mark.parametrize("message_class", [published_message, declared_message])
 @pytest.mark.parametrize("size", [0, 1, 127, 128, 300_000, 5 << 32])
-def test_a_message_is_what_the_published_protocol_says(size, message_class):
+def test_a_message_equals_the_published_protocol(size, message_class):
     digest = hashlib.sha256(b"value").hexdigest()
     assert output_file(action_result(digest, size)) == (digest, size, None, None)
     message = message_class()
@@ -180,12 +180,12 @@ def test_a_message_is_what_the_published_protocol_says(size, message_class):
 
 @pytest.mark.parametrize("message", [b"", b"\x12", b"\x12\x05ab", b"\xff" * 20, action_result("a" * 63, 1), b"<html>",
                                      action_result("Z" * 64, 1), b"\x10\x05"])  # fmt: skip
-def test_what_is_no_message_is_told(message):
+def test_an_invalid_message_is_reported(message):
     with pytest.raises(Damaged):
         output_file(message)
 
 
-def test_addresses_and_modes_that_are_none_are_refused():
+def test_invalid_addresses_and_modes_are_refused():
     assert from_environment(print, {}) is None
     for environment in ({"TILEIRAS_REMOTE_CACHE": "ftp://a"}, {"TILEIRAS_REMOTE_CACHE": "cache:80"},
                         {"TILEIRAS_REMOTE_CACHE": "http://a", "TILEIRAS_REMOTE_MODE": "write"}):  # fmt: skip
@@ -196,7 +196,7 @@ def test_addresses_and_modes_that_are_none_are_refused():
 # ---- a real server ---------------------------------------------------------------------------------------------------
 
 
-def test_what_one_machine_writes_another_reads(server, tmp_path):
+def test_rows_are_read_on_another_machine(server, tmp_path):
     said: list[str] = []
     writer = Remote(server.url, said.append, writes=True, token="secret")
     writer.put("key", b"value" * 1000)
@@ -261,7 +261,7 @@ def damage(server: Server, kind: str, how: str) -> int:
     ("cas", "cut", "-j1"),
     pytest.param("ac", "cut", "-j1", marks=pytest.mark.slow),
 ])  # fmt: skip
-def test_a_writer_replaces_what_is_damaged_on_the_server(server, tmp_path, kind, how, jobs):
+def test_a_writer_replaces_damaged_rows_on_the_server(server, tmp_path, kind, how, jobs):
     writing = {"TILEIRAS_REMOTE_CACHE": server.url, "TILEIRAS_REMOTE_MODE": "read-write"}
     first = project(tmp_path / "first", server)
     if kind == "cas":
@@ -460,7 +460,7 @@ def test_a_build_waits_once_for_a_server_that_does_not_answer(tmp_path, jobs):
     assert 1 <= asked <= int(jobs[2])
 
 
-def test_uploads_hold_nobody_up(monkeypatch):
+def test_uploads_block_no_build(monkeypatch):
     monkeypatch.setattr(remote, "DRAIN_SECONDS", 0.3)
     said: list[str] = []
     with socket.create_server(("127.0.0.1", 0)) as silent:

@@ -111,7 +111,7 @@ def test_the_second_build_waits_and_says_for_whom(project, start):
 
 
 @pytest.mark.parametrize("jobs", [[], ["-j2"]])
-def test_a_build_that_is_killed_keeps_nobody_waiting(project, start, jobs):
+def test_a_killed_build_does_not_block_others(project, start, jobs):
     project.write("SConstruct", SLOW)
     first = start(*jobs, SLOW="1")
     until_there(project.path("started"))

@@ -58,7 +58,7 @@ def test_a_build_is_on_the_server_at_its_end(server, tmp_path, jobs, inline):
     assert (done.stages, done.errors) == ([], "") and reader.artifacts() == writer.artifacts()
 
 
-def test_uploads_that_did_not_end_are_told_and_resumed(server, writes, tmp_path):
+def test_uploads_that_did_not_end_are_reported_and_resumed(server, writes, tmp_path):
     said: list[str] = []
     server.latency = 1.0
     first = ArtifactStore(str(tmp_path / "store"), said.append)

@@ -83,7 +83,7 @@ def project(tmp_path):
     return made
 
 
-def test_every_way_of_saving_builds_what_changed_once(project, running):
+def test_every_way_of_saving_builds_the_change_once(project, running):
     kernel = project.path("kernels/k.mlir")
     watching = running(project, "tileiras.cli.tileiras_watch", "kernels", "-j1")
     assert watching.until("watching") == [f"kernels/k.mlir sm_90: {ALL}", "watching 1 kernels"]
@@ -144,7 +144,7 @@ env.TileWatch()
     assert watching.end() == 0
 
 
-def test_what_a_graph_makes_of_the_kernels_follows(project, running, runtime, monkeypatch):
+def test_targets_of_a_graph_on_kernels_follow(project, running, runtime, monkeypatch):
     monkeypatch.delenv("TILEIRAS_SERVER")
     project.write("SConstruct", """\
 import os
@@ -267,7 +267,7 @@ def test_a_kernel_for_newer_targets_is_left_out(project, quiet_watch):
     assert watching.scan() == ([quiet_watch.single], [])
 
 
-def test_one_mistake_is_told_once_for_all_targets_and_products(project, quiet_watch):
+def test_one_mistake_is_reported_once_for_all_targets(project, quiet_watch):
     project.write("kernels/k.mlir", module(axpy("first")).replace("%lane = iota", "%lane = iotta"))
     variants = [(CompileOptions({"gpu-name": gpu}), emit) for gpu in ("sm_80", "sm_90") for emit in ("tileaa", "llvm")]
     watching, said = quiet_watch(Tree(project.path("kernels"), "kernels", variants, "build"))

@@ -32,7 +32,7 @@ def loaded(tmp_path_factory) -> set[str]:
     return modules_of(tmp_path_factory.mktemp("loaded"), "off")
 
 
-def test_what_the_store_has_is_written_without_the_compiler(tmp_path):
+def test_stored_results_are_written_without_the_compiler(tmp_path):
     first, again = (modules_of(tmp_path, str(tmp_path / "store")) for _ in range(2))
     assert "tileiras.ir" in first
     assert not {name for name in again if name.startswith(("tileiras.ir", "tileiras.dialects", "diskcache"))}

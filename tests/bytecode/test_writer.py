@@ -203,7 +203,7 @@ TEXTS = sorted((Path(__file__).resolve().parents[1] / "dialects" / "cuda_tile").
 
 @pytest.mark.skipif(disassembler() is None, reason="needs tileirdisasm (nvidia-cuda-tileiras)")
 @pytest.mark.parametrize("path", [path for path in TEXTS if "_invalid" not in path.stem], ids=lambda path: path.stem)
-def test_the_vendors_reader_takes_what_the_text_tests_hold(path: Path, tmp_path: Path) -> None:
+def test_the_vendors_reader_accepts_the_text_tests(path: Path, tmp_path: Path) -> None:
     text = re.sub(r"^// -----.*$", "", path.read_text(), flags=re.MULTILINE)
     with testing.loaded():
         whole = parse_module(text, path.name)

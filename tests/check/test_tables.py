@@ -52,7 +52,7 @@ def test_rows_of_a_table_have_sizes_of_their_own_and_go_together():
     assert len(shapes) > 4 and any(m % 32 for m, _, _ in shapes)
 
 
-def test_arrays_behind_a_table_have_their_values_again_before_each_run():
+def test_arrays_behind_a_table_are_restored_before_each_run():
     *_, described, fitted = grouped()
     launch = fitted[0]
     before = [each.contents.copy() for each in launch.behind]

@@ -211,7 +211,7 @@ def planted(small: Small) -> Path:
     return file
 
 
-def test_code_that_somebody_else_may_have_written_does_not_run(small, tmp_path):
+def test_code_writable_by_other_users_does_not_run(small, tmp_path):
     file = planted(small)
     # The user's own archive is believed, as a .pyc file is.
     assert small.value(small.archive(), "a") == "other"

@@ -25,7 +25,7 @@ def test_the_table_lists_all_packages_and_dependencies():
     assert {re.match(r"[\w-]+", word)[0] for word in project["dependencies"]} <= packages
 
 
-def test_what_is_found_has_a_release_and_a_place(capsys):
+def test_found_tools_have_a_release_and_a_location(capsys):
     told = facts(capsys, 0)
     parts = {part["name"]: part for part in told["parts"]}
     assert parts["llvmlite"]["state"] == "found" and parts["llvmlite"]["version"]

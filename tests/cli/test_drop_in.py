@@ -164,7 +164,7 @@ def test_the_front_end_keeps_cubins_with_our_remarks(folder):
     assert "Name:            RemarkMemoryStoreInstructionSelected" in log
 
 
-def test_the_tuner_of_the_front_end_compiles_its_candidates_with_ours(tmp_path):
+def test_tuner_of_the_front_end_compiles_candidates_with_ours(tmp_path):
     if toolkit.find_program("ptxas") is None:
         pytest.skip("no ptxas")
     (tmp_path / "kernels.py").write_text(KERNELS + TUNING)

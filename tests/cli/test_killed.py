@@ -142,7 +142,7 @@ def test_other_commands_end_without_a_word_as_well(tmp_path, name):
     assert (process.returncode, said) == (-signal.SIGINT, b"")
 
 
-def test_a_command_whose_output_nobody_reads_says_nothing():
+def test_a_command_without_a_reader_of_its_output_is_silent():
     words = ["-m", "tileiras.cli.tileiras_opt", "--help"]
     process = subprocess.Popen([sys.executable, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     process.stdout.close()

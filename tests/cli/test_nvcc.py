@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 
 import tileiras
+from tileiras.cli import tileiras as compiler
+from tileiras.cli import tileirdisasm
 from tileiras.codegen import toolkit
 from tileiras.sim import emulate
 
@@ -83,6 +85,39 @@ def test_the_line_of_tornadovm_and_tilegym_makes_a_cubin(nvcc, tmp_path):
     x, y = np.arange(600, dtype=np.float32), np.zeros(600, np.float32)
     emulate(artifact.text, "_Z5twicePfS_m", 3, [x, y, 600], metadata=artifact.kernels[0].metadata)
     assert np.array_equal(y, x * 2)
+
+
+CALL = """\
+#include "cuda_tile.h"
+namespace ct = cuda::tiles;
+using namespace ct::literals;
+using Tile = ct::tile<float, ct::shape<128>>;
+
+__experimental_foreign_decl__ Tile smoothed(Tile x);
+
+__tile_global__ void k(float* x) {
+  auto view = ct::partition_view{ct::tensor_span{x, ct::extents{1024_ic}}, ct::shape{128_ic}};
+  view.store(smoothed(view.load(ct::bid().x)), ct::bid().x);
+}
+"""
+
+
+def test_a_call_of_a_foreign_function_is_read_and_refused_at_its_place(nvcc, tmp_path, capfd):
+    (tmp_path / "call.cu").write_text(CALL)
+    line = "--enable-tile --tile-preview simt --tilebc -arch=sm_90 -std=c++20 call.cu -o call.tilebc"
+    subprocess.run([str(nvcc), *line.split()], cwd=tmp_path, capture_output=True, check=True)
+    bytecode = str(tmp_path / "call.tilebc")
+    assert tileirdisasm.main(["--preview=simt", bytecode]) == 0
+    text = capfd.readouterr().out
+    assert "preview$call @smoothed(" in text
+    vendor = toolkit.find_program("tileirdisasm")
+    if vendor is not None:
+        done = subprocess.run([vendor, "--preview=simt", bytecode], capture_output=True, text=True, check=True)
+        assert text == done.stdout
+    words = [bytecode, "--preview=simt", "--gpu-name=sm_90", "-o", str(tmp_path / "call.cubin")]
+    assert compiler.main(words) == 5
+    error = capfd.readouterr().err
+    assert f'loc("{tmp_path}/call.cu":10:33): error: ' in error and "@smoothed" in error
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ from tileiras.cli.tileiras import main
 from tileiras.options import CPU_NAMES, GPU_NAMES
 
 
-def test_nothing_is_written_over_what_is_read(kernel, tmp_path, capsys):
+def test_inputs_are_not_overwritten(kernel, tmp_path, capsys):
     assert main([kernel, "--gpu-name=sm_90", "-o", f"./{kernel}"]) == 1
     assert main([kernel, "--gpu-name=sm_90", "-o", "out", "--depfile=./out"]) == 1
     assert capsys.readouterr().err.splitlines() == [

@@ -57,7 +57,7 @@ def test_a_failure_prints_its_output_and_a_reproducer_command(program):
 
 
 @pytest.mark.parametrize("status", [126, 127])
-def test_what_a_shell_says_of_no_program_is_told_apart(program, status):
+def test_a_shells_message_about_no_program_is_recognized(program, status):
     message, _ = failure(program(f"echo no such thing; exit {status}"))
     assert message == f"Program could not be executed: ptxas failed with exit status {status}\nno such thing"
 
@@ -156,7 +156,7 @@ def test_order_in_which_a_program_is_looked_for(program, tmp_path, monkeypatch):
     assert toolkit.find_program("ptxas") is None
 
 
-def test_the_command_reports_what_its_ptxas_did(program, tmp_path, capsys):
+def test_the_command_reports_the_time_of_its_ptxas(program, tmp_path, capsys):
     source = tmp_path / "k.mlir"
     source.write_text("cuda_tile.module @m {\n  entry @k() {\n    return\n  }\n}\n")
     path = program("echo cannot; exit 2")
@@ -197,7 +197,7 @@ def test_the_dump_command_gets_the_cubin_last(program):
     assert nvdisasm.disassemble(b"\x7fELF text", f"{path} -c -uumn") == "-c -uumn kernel.cubin\n\x7fELF text\n"
 
 
-def test_ends_of_the_disassembler_are_told(program, tmp_path, monkeypatch):
+def test_ends_of_the_disassembler_are_reported(program, tmp_path, monkeypatch):
     with pytest.raises(CompileError, match="dump ended with SIGABRT"):
         nvdisasm.disassemble(b"", program("kill -ABRT $$", "dump"))
     with pytest.raises(CompileError, match="Child timed out: dump after 0.1 s"):

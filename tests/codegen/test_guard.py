@@ -111,7 +111,7 @@ def is_running(number: int) -> bool:
 
 
 @pytest.mark.parametrize("order", ["child", "client", "guard", "late", "again"])
-def test_what_a_killed_process_has_left_ends(tmp_path, order):
+def test_children_of_a_killed_process_end(tmp_path, order):
     """`client`: the program ends with another process.  `guard`, `late`: the guard was killed before, or meanwhile;
     `again`: and another one was started."""
     folder = tmp_path / "folder"

@@ -55,7 +55,7 @@ attributes #0 = { nounwind }
 """
 
 
-def test_split_keeps_what_a_function_reaches_and_nothing_else(tmp_path):
+def test_split_keeps_exactly_the_functions_reached(tmp_path):
     entries = bitcode_library.unpack(bitcode_library.pack(bitcode_library.split(LIBRARY)))
     assert entries == bitcode_library.split(LIBRARY)
     assert set(entries["@__nv_a"][1]) == {"%struct.pair", "@helper", "#0"}
@@ -112,7 +112,7 @@ def test_closure_links_into_a_kernel_and_disappears_in_it(device_library):
         assert ".func" not in text and "call" not in text
 
 
-def test_a_closure_is_kept_under_what_it_is_made_from():
+def test_a_closure_is_cached_under_its_inputs():
     class Store(bitcode_library.MemoryStore):
         taken: list[str] = []
 
@@ -156,7 +156,7 @@ def test_split_form_is_taken_from_the_store(device_library):
     assert again.closure(["__nv_expf", "__nv_logf"]) == text
 
 
-def test_missing_library_says_what_to_install(monkeypatch, tmp_path):
+def test_missing_library_names_the_package(monkeypatch, tmp_path):
     monkeypatch.setattr(toolkit, "wheel_roots", list)
     for variable in toolkit.ROOT_VARIABLES:
         monkeypatch.delenv(variable, raising=False)
@@ -234,7 +234,7 @@ def test_the_command_prepares_the_library_that_is_found(device_library, monkeypa
     assert path == again._prepared_path() and again.closure(["__nv_expf"]) == device_library.closure(["__nv_expf"])
 
 
-def test_what_cannot_be_prepared_is_told(monkeypatch, tmp_path, capsys):
+def test_unpreparable_kernels_are_reported(monkeypatch, tmp_path, capsys):
     from tileiras.cli import tileiras_cache
 
     no_bitcode = tmp_path / "words.bc"

@@ -156,7 +156,7 @@ def test_same_bytes_from_a_used_helper_and_a_fresh_process():
     assert len(texts) == 1
 
 
-def test_calls_are_numbered_alike_whatever_was_compiled_before():
+def test_calls_are_numbered_alike_after_other_compilations():
     ir = MODULE_HEADER + (
         "declare i32 @vprintf(ptr, ptr)\n"
         "define ptx_kernel void @k(ptr %p) {\n"

@@ -133,7 +133,7 @@ def test_cubins_are_the_same_for_every_launch(started, monkeypatch, target, opti
     {"device_debug": True, "opt_level": 0}, {"ptxas_options": ("--maxrregcount=32",)}, {"sanitize": "memcheck"},
     {"assembler": "nvjitlink"},
 ], ids=str)  # fmt: skip
-def test_what_may_differ_is_started_with_its_arguments(started, options):
+def test_variable_programs_are_not_started_early(started, options):
     try:
         api.compile(KERNEL, emit="cubin", gpu_name="sm_90", **options)
     except CompileError as error:

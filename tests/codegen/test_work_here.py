@@ -36,7 +36,7 @@ def here(request, monkeypatch, functions) -> bool:
     return request.param
 
 
-def test_its_words_are_the_answer_s_and_nobody_else_s(here, capfd):
+def test_output_of_a_call_is_in_its_answer_only(here, capfd):
     before = sorted(os.listdir("/proc/self/fd")) if here else None
     done = []
     value, said = helper.call("says", number=1, meanwhile=lambda: done.append(1))
@@ -50,7 +50,7 @@ def test_its_words_are_the_answer_s_and_nobody_else_s(here, capfd):
     assert capfd.readouterr() == ("", "")
 
 
-def test_what_takes_a_bounded_time_has_a_helper(functions, monkeypatch):
+def test_calls_with_a_timeout_use_a_helper(functions, monkeypatch):
     monkeypatch.setattr(helper, "_may_die", lambda: True)
     value, said = helper.call("says", number=1, timeout=60.0)
     assert said == "output\nerror" and value == 1 + helper.helper_pid()

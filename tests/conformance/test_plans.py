@@ -27,7 +27,7 @@ def test_kernels_and_random_loops_are_right_under_every_plan(capsys, tmp_path):
 
 
 @pytest.mark.slow
-def test_random_nests_are_what_the_interpreter_makes_of_them(capsys):
+def test_random_nests_give_the_interpreters_results(capsys):
     assert plans.main(["--match", "none", "--nests", "2", "--targets", "sm_120", "--plans", "agents"]) == 0
     assert "| agents | 2 of 2 (" in capsys.readouterr().out
 

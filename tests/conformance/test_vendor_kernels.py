@@ -36,7 +36,7 @@ pytestmark = [
         ("attention 64x64x64", "sm_100", "tcgen05.mma"),
     ],
 )
-def test_it_gives_what_numpy_does(name, target, uses):
+def test_results_equal_numpys(name, target, uses):
     case = CASES[name]
     assert uses in compiled(case, target).ptx
     said, steps = attempt(case, target)

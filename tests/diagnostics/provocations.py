@@ -113,7 +113,7 @@ def no_memory(run):
         raise MemoryError
 
     run.monkeypatch.setattr(Program, "__init__", refuse)
-    code, _, messages = c_create(KERNEL.encode(), 90)
+    code, _, messages, _ = c_create(KERNEL.encode(), 90)
     return code, messages
 
 
@@ -360,7 +360,14 @@ PROVOCATIONS = {
     "failed to convert cuda_tile to nv_tileaa": (
         lambda run: run.opt(
             KERNEL.replace("    return", "    testing$bytecode_test_new_attribute\n    return"),
-            "--testing-ops", "--convert-cudatile-to-tileaa",
+            "--testing-ops", "--convert-cudatile-to-tileaa=compute-capability=sm_90",
+        )
+    ),
+    "LowerTMALoadStoreToAsync: missing or invalid KernelSpecAttr on function": (
+        lambda run: run.opt(
+            '"builtin.module"() ({\n  "nv_tileaa.func"() <{sym_name = "k", function_type = () -> ()}> ({\n'
+            '    "nv_tileaa.return"() : () -> ()\n  }) : () -> ()\n}) : () -> ()\n',
+            "--no-verify", "--lower-tma-load-store-to-async",
         )
     ),
     # ---- pipelines

@@ -29,7 +29,7 @@ def pattern(text):
     return re.compile("".join(r"[^\n]*?" if number % 2 else re.escape(part) for number, part in enumerate(parts)))
 
 
-def test_the_page_is_what_the_table_says():
+def test_the_page_equals_the_table():
     page = Path(diagnostics_table.__file__).with_name("diagnostics.md")
     assert page.read_text(encoding="utf-8") == diagnostics_table.page(), "run: python docs/diagnostics_table.py"
 
@@ -45,7 +45,7 @@ def test_texts_stand_once_and_give_a_reason_or_can_be_provoked():
 
 
 @pytest.mark.parametrize("text", sorted(PROVOCATIONS))
-def test_it_is_said_with_its_exit_code(text, tmp_path, capsys, monkeypatch):
+def test_it_is_reported_with_its_exit_code(text, tmp_path, capsys, monkeypatch):
     if "ptxas" in text and shutil.which("sh") is None:
         pytest.skip("the stand-ins are shell scripts")
     code, said = PROVOCATIONS[text](Run(tmp_path, capsys, monkeypatch))

@@ -43,7 +43,7 @@ def test_each_level_has_the_passes_of_the_one_below(request_):
         assert len(found[1]) < len(found[2]) < len(found[3]) == len(DECISIONS) - 1, "all but delays"
 
 
-def test_the_first_levels_have_only_optional_passes_that_bound_the_code():
+def test_first_levels_have_only_optional_passes_that_bound_code():
     optional = {row.name for row in DECISIONS if row.optional and row.level < 2 and not row.asked_by}
     assert optional == {
         "tileas-slice-dots", "tileas-slicing", "cse", "dce", "tileas-roll-mma-dot", "tileas-legalize-fma-dot",

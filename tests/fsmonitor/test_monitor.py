@@ -49,13 +49,13 @@ def test_nothing_has_changed_where_files_are_only_read(tree):
     lambda path: path.unlink(),
     lambda path: os.rename(path, outside(path)),
 ], ids=["write", "replace", "truncate", "times", "rights", "remove", "move away"])  # fmt: skip
-def test_every_change_of_a_file_is_told_once(tree, edit):
+def test_every_change_of_a_file_is_reported_once(tree, edit):
     edit(tree / "sub/c.mlir")
     assert tree.changed() == {"sub/c.mlir"}
     assert tree.changed() == set()
 
 
-def test_a_change_whose_times_are_set_back_is_told(tree):
+def test_a_change_whose_times_are_set_back_is_reported(tree):
     path = tree / "a.mlir"
     state = os.stat(path)
     path.write_text("b.mlir")
@@ -76,14 +76,14 @@ def test_new_and_renamed_files_are_reported_and_watched(tree):
     assert tree.changed() == {"b.mlir"}
 
 
-def test_of_other_files_the_names_are_told(tree):
+def test_of_other_files_the_names_are_reported(tree):
     (tree / "sub/notes.txt").write_text("else")
     assert tree.changed() <= {"sub/notes.txt"}
     (tree / "SConstruct").write_text("")
     assert tree.changed() == {"SConstruct"}
 
 
-def test_what_is_open_for_writing_is_told_until_it_is_not(tree):
+def test_files_open_for_writing_are_reported_until_closed(tree):
     with open(tree / "a.mlir", "r+b") as file:
         assert tree.changed() == {"a.mlir"}
         assert tree.changed() == {"a.mlir"}
@@ -94,7 +94,7 @@ def test_what_is_open_for_writing_is_told_until_it_is_not(tree):
     assert tree.changed() == set()
 
 
-def test_what_is_written_to_a_mapping_is_told(tree):
+def test_writes_to_a_mapping_are_reported(tree):
     with open(tree / "a.mlir", "r+b") as file:
         mapping = mmap.mmap(file.fileno(), 0)
     # No process has a descriptor now.
@@ -108,7 +108,7 @@ def test_what_is_written_to_a_mapping_is_told(tree):
     assert tree.changed() == set()
 
 
-def test_a_mapping_from_before_the_watch_is_told(tmp_path):
+def test_a_mapping_from_before_the_watch_is_reported(tmp_path):
     (tmp_path / "tree").mkdir()
     (tmp_path / "tree" / "a.mlir").write_text("before")
     with open(tmp_path / "tree" / "a.mlir", "r+b") as file:
@@ -161,7 +161,7 @@ def test_a_change_of_folders_ends_it(tree, edit):
     assert tree.changed() is None
 
 
-def test_a_root_in_the_place_of_which_there_is_another_ends_it(tree):
+def test_a_replaced_root_ends_the_monitor(tree):
     # A folder above the root gives no events.
     above = tree.path.rename(tree.path.parent / (tree.path.name + "-moved"))
     (tree.path / "tree").mkdir(parents=True)

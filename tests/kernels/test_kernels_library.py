@@ -24,5 +24,5 @@ KERNELS: dict[str, Callable[[], Kernel]] = {
 
 @pytest.mark.parametrize("gpu_name", ["sm_80", "sm_90", "sm_120"])
 @pytest.mark.parametrize("name", KERNELS)
-def test_kernels_compute_what_they_say(name, gpu_name):
+def test_kernels_compute_their_documented_results(name, gpu_name):
     KERNELS[name]().check(gpu_name)

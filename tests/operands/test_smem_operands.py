@@ -33,7 +33,7 @@ def test_a_dot_with_a_resident_operand_computes_the_same():
     ("gpu_name", "element", "depth", "stages", "directly"),
     [("sm_90", "f16", 512, 2, 1), ("sm_120", "f32", 256, 0, 1), ("sm_80", "f32", 256, 0, 2)],
 )
-def test_what_does_not_run_ahead_is_copied_where_it_is_used(gpu_name, element, depth, stages, directly):
+def test_copies_not_ahead_are_placed_at_their_use(gpu_name, element, depth, stages, directly):
     # Each operand takes 64 KiB: two stages of one leave room for the other on sm_90; sm_120 has room for one, sm_80
     # for both.
     kernel = matmul((64, 64, depth), element, steps=2)

@@ -47,7 +47,7 @@ def test_only_where_registers_lack(gpu_name, late):
     assert found == ([dot, *loads] if late else [*loads, dot])
 
 
-def test_not_behind_what_is_ordered_behind_them():
+def test_not_after_operations_ordered_after_them():
     """The store of a slice comes behind one of the tables."""
     text = scaled_and_biased(SLICED).text.replace("%v_c[%zero, %zero]", "%v_c[%zero, %zero] token = %k_s_0")
     assert "token = %k_s_0" in text

@@ -134,7 +134,7 @@ def test_remarks_of_a_report_are_those_of_the_compiler(matmul):
     assert codes and codes <= shown
 
 
-def test_the_arena_is_what_tileas_says(matmul):
+def test_the_arena_is_that_of_tileas(matmul):
     (kernel,) = matmul.kernels
     rings = [area for area in kernel.memory.areas if area.kind == "ring"]
     assert [area.offset for area in rings] == [0, 65536]
@@ -183,7 +183,7 @@ def test_answers_name_the_limit_of_ctas_and_narrow_accesses(tmp_path, monkeypatc
     assert kernel.places[narrow.places[0]].file == "narrow.mlir"
 
 
-def test_passes_say_what_they_changed(matmul):
+def test_passes_report_their_changes(matmul):
     (kernel,) = matmul.kernels
     from tileiras.stages import tileas
 

@@ -43,7 +43,7 @@ def test_candidates_are_all_combinations():
     assert len(found) == 4 and {"num_warps": 8, "unspecialized_pipeline_num_stages": 3} in found
 
 
-def test_side_by_side_gives_what_one_after_the_other_gives():
+def test_parallel_and_serial_builds_give_the_same():
     """Also where two arguments are parts of one array, which the kernel writes."""
     both = np.arange(8192, dtype=np.float32)
     args = [both[:4096], both[4096:], np.float32(2), 4096]

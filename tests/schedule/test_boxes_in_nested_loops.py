@@ -74,7 +74,7 @@ def test_a_condition_around():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("gpu", ["sm_90", "sm_120"])
-def test_nothing_that_orders_the_rounds_is_superfluous(gpu):
+def test_synchronization_of_the_rounds_is_minimal(gpu):
     artifact = compiled(without_box(kernels.matmul(around=AROUND), gpu), gpu)
     arrays = Arrays(64, 64, 160)
 

@@ -69,7 +69,7 @@ def test_choice(name, gpu, maps, plan, why):
     assert said.startswith((AGENTS if plan == "agents" else ONE) + why)
 
 
-def test_one_agent_keeps_what_a_thread_holds_out_of_local_memory(ptxas):
+def test_one_agent_avoids_local_memory(ptxas):
     """Where it is likely to take all registers, and products are the warps' own."""
     kernel = KERNELS["attention of large tiles"]()
     alone, beside = (kernel.compiled("sm_120", tensor_maps="host", **options)
@@ -125,7 +125,7 @@ def test_iterations_do_not_overlap_if_the_clock_says_slower(gpu, rows, columns, 
     assert not any(stated(chosen.diagnostics, code) for code in codes)
 
 
-def test_overlap_that_nobody_asked_for_leaves_registers(monkeypatch):
+def test_unrequested_overlap_leaves_registers(monkeypatch):
     """Tiles take 185 registers of the 215 that a thread has for them, and 123 as the loop is written."""
     kernel = attention_like(1, rows=64, columns=128, depth=64, steps=5, gpu_name="sm_80", halved=True)
     for left, loop in ((overlap.LEFT_BY_RULE, "unspecialize, "), (95, "plain, ")):
@@ -148,7 +148,7 @@ def test_options_of_the_unspecialized_pipeline_choose_it():
 
 
 @pytest.mark.parametrize("word", ["-c", "--compile-only"])
-def test_what_is_linked_later_has_one_agent(word):
+def test_kernels_linked_later_have_one_agent(word):
     """ptxas ignores `setmaxnreg` there."""
     options = {"gpu-name": "sm_120", "ptxas-options": ["-v", word]}
     assert CompileOptions(options)["pipeline-strategy"] == "unspecialize"

@@ -84,7 +84,7 @@ def test_additions_take_the_lanes_of_the_target(gpu, lanes):
     assert found.busy == {Unit.ISSUE: 16384 / 32 / 4, Unit.FMA: 16384 / lanes}
 
 
-def test_what_no_iteration_hands_on_has_no_recurrence():
+def test_values_not_carried_have_no_recurrence():
     found = cost_of(elementwise("%y = math.exp2 %x : TILE", carried="%start"), "sm_90")
     assert found.recurrence_mii == 0 and found.bound == "MUFU" and found.mii == 1024
 
@@ -117,7 +117,7 @@ def outer_cost(text: str) -> LoopCost | None:
 
 
 @pytest.mark.parametrize("latency, hold, interval, depth", [(700, 0, 512, 3), (1000, 512, 512, 4), (10, 0, 512, 2)])
-def test_stages_cover_what_is_on_its_way_or_held(latency, hold, interval, depth):
+def test_stages_cover_tiles_in_flight_or_in_use(latency, hold, interval, depth):
     assert stages(latency, hold, interval) == depth
 
 

@@ -43,7 +43,7 @@ def test_values_of_this_iteration_and_of_the_one_before():
     assert {("tiled_load", "join_mem_token", 0), ("join_mem_token", "tiled_load", 1)} <= found
 
 
-def test_a_dot_and_what_it_reads_are_one_node():
+def test_a_dot_and_its_operands_are_one_node():
     graph = graph_of(product())
     names = [node.name.rpartition(".")[2] for node in graph.graph.nodes]
     assert sorted(names) == ["dot", "join_mem_token", "tiled_load", "tiled_load"]

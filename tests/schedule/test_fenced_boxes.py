@@ -75,7 +75,7 @@ def test_loads_after_stores_of_the_kernel_have_a_fence(gpu, maps, strategy, ptxa
         assert not survives(broken, judge, SEEDS)
 
 
-def test_nothing_that_orders_boxes_behind_stores_is_superfluous():
+def test_synchronization_of_boxes_behind_stores_is_minimal():
     artifact = compiled(written_before(), "sm_90", pipeline_strategy="unspecialize")
     arrays = Arrays(64, 64, 160)
 
@@ -144,7 +144,7 @@ def launch_last(code, metadata, seed):
 
 @pytest.mark.parametrize("gpu", ["sm_90", "sm_120"])
 @pytest.mark.parametrize("boxes", ["loads", "stores", "loads and stores"])
-def test_boxes_behind_what_another_tile_block_has_released(boxes, gpu, ptxas):
+def test_boxes_after_a_release_of_another_tile_block(boxes, gpu, ptxas):
     artifact = compiled(last_of_two(boxes), gpu)
     assert artifact.text.count(FENCE) == boxes.count("s ") + 1
     assert (BOX + ".2d.shared" in artifact.text) == ("loads" in boxes)

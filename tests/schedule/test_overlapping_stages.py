@@ -182,7 +182,7 @@ def test_the_ring_is_as_deep_as_tiles_are_held():
     assert len(depths) == 2 and depths[0] + 1 == depths[1]
 
 
-def test_what_cannot_overlap_runs_ahead_as_before():
+def test_loops_that_cannot_overlap_run_ahead_as_before():
     """A schedule that leaves no copy ahead: the plain one, and a remark."""
     module = scheduled(matmul())
     loop = loop_of(module)
@@ -216,7 +216,7 @@ def operation(loop, name):
     return next(op for op in loop.body.block.operations if op.name == name)
 
 
-def test_what_cannot_be_is_refused():
+def test_impossible_values_are_refused():
     def of(name, attribute, value):
         return lambda loop: operation(loop, name).attributes.update({attribute: value})
 

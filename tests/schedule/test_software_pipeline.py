@@ -145,7 +145,7 @@ def test_targets_without_asynchronous_copies_keep_the_loop():
     check(ptx(matmul(), "sm_75", stages=3), 32, 2 * K, 2 * K, 2)
 
 
-def test_stages_shrink_to_what_fits():
+def test_stages_shrink_until_they_fit():
     small = target("sm_80")._replace(shared_per_cta=8 * 1024)
     module = parse_module(matmul(), "test.mlir")
     through(module, LAYOUTS, "sm_80")

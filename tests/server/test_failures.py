@@ -121,7 +121,7 @@ def test_a_stale_socket_is_replaced(own_service, name, folder):
 
 
 @pytest.mark.parametrize("backlog, taken", [(0, 8), (8, 0)])
-def test_a_socket_that_is_full_and_one_that_nobody_serves(own_service, name, folder, backlog, taken):
+def test_a_full_socket_and_one_without_a_server(own_service, name, folder, backlog, taken):
     path = private(own_service)
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(path / name))
@@ -164,7 +164,7 @@ def test_no_runtime_directory(own_service, folder):
     own_service.runtime.mkdir()
 
 
-def test_nonsense_from_a_client_harms_nobody(service, folder):
+def test_nonsense_from_a_client_does_no_harm(service, folder):
     (name,) = service.sockets()
     path = str(service.runtime / "tileiras" / name)
     chance = __import__("random").Random(1)
@@ -182,7 +182,7 @@ def test_nonsense_from_a_client_harms_nobody(service, folder):
     works(service, folder)
 
 
-def test_a_killed_service_leaves_its_socket_to_nobody(own_service, folder):
+def test_a_killed_service_leaves_an_unused_socket(own_service, folder):
     own_service.start()
     os.kill(own_service.facts()["pid"], signal.SIGKILL)
     until(lambda: not processes(own_service.runtime), "a spare outlives the service")
@@ -277,7 +277,7 @@ def test_a_request_outlives_the_service(own_service, slow, folder):
     clear(own_service.runtime / "tileiras")
 
 
-def test_what_was_written_to_a_pipe_is_not_written_again(own_service, slow, folder):
+def test_rewrites_of_a_pipe_are_not_repeated(own_service, slow, folder):
     """The IR of an earlier pass is out when ptxas runs: the command ends as if it had been killed itself."""
     process = slow("-o", "k.cubin", "--mlir-print-ir-after=tileas-insert-barriers")
     (folder / "go").touch()

@@ -71,7 +71,7 @@ def test_other_files_of_the_folders_do_not(package):
     assert not state.is_current()
 
 
-def test_what_other_commands_need_is_not_loaded():
+def test_modules_of_other_commands_are_not_loaded():
     """Runs in a new process: this one may have loaded NumPy, which starts threads."""
     code = (
         "import sys\nfrom tileiras.processes.service import loaded\nloaded.preload()\n"

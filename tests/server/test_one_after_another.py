@@ -59,7 +59,7 @@ def test_a_child_answers_so_many_and_no_more(own_service, folder):
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("what", ["an error", "words", "a limit", "an environment", "priority"])
-def test_what_a_command_leaves_is_no_other_s(own_service, folder, what):
+def test_files_of_a_command_belong_to_no_other(own_service, folder, what):
     """After commands of every kind a plain one has the answer that it had before them."""
     own_service.start()
     plain = own_service.run(PTX, folder)
@@ -207,13 +207,13 @@ for name, leave in LEAVE.items():
 """
 
 
-def test_what_is_left_is_found(tmp_path):
+def test_leftovers_are_found(tmp_path):
     done = subprocess.run([sys.executable, "-c", LEFT], capture_output=True, text=True, check=False, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines() == ["nothing", "a module of Python's"]
 
 
-def test_a_limit_of_what_a_process_takes_in_its_life(own_service, folder):
+def test_a_limit_on_the_resources_of_a_process(own_service, folder):
     """The service has the limit, as its clients have: each child answers one request."""
     def limited() -> None:
         resource.setrlimit(resource.RLIMIT_CPU, (3600, resource.getrlimit(resource.RLIMIT_CPU)[1]))

@@ -108,7 +108,7 @@ def test_instruction_of_another_family_is_refused():
         compile_ptx(FLOAT_REDUX, **{"gpu-name": "sm_120"})
 
 
-def test_inline_assembly_says_what_it_needs(tools):
+def test_inline_assembly_states_its_requirements(tools):
     call = b'call void asm sideeffect "setmaxnreg.inc.sync.aligned.u32 64;", ""()\n  store volatile'
     source = KERNEL.replace(b"store volatile", call) + b'!tileiras.requires = !{!1}\n!1 = !{!"=90a,100f"}\n'
     assert b".target sm_90a\n" in compile_ptx(source).output

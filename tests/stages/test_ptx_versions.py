@@ -69,7 +69,7 @@ def test_tile_launch_is_named_with_the_option_against_it():
     assert ".version 9.2" in tileiras.compile(pointers(1), gpu_name="sm_90", ptx_version="9.2", tile_launch=True).text
 
 
-def test_everything_that_is_too_new_is_named():
+def test_everything_too_new_is_named():
     error = refused(pointers(1), ptx_version="7.2", tile_launch=True, device_debug=True, opt_level=0)
     said = error.render()
     assert "does not support the tile launch, which needs 9.2" in said
@@ -111,7 +111,7 @@ def test_the_instruction_that_needs_it_is_named(tmp_path, name, text, what):
     assert f"{what}" in error.value.render() and error.value.code == 2
 
 
-def test_a_version_that_is_none_is_refused_in_a_pipeline(tmp_path, capsys):
+def test_an_invalid_version_is_refused_in_a_pipeline(tmp_path, capsys):
     from tileiras.cli.tileiras_opt import main
 
     (tmp_path / "k.mlir").write_text("module {\n  llvm.func @k() attributes {nvvm.kernel} {\n    llvm.return\n  }\n}\n")

@@ -34,7 +34,7 @@ def test_findings_of_our_verifier_precede_those_of_llvm(monkeypatch, emit, forks
 
 
 @pytest.mark.parametrize("emit", ["ptx", "cubin"])
-def test_what_is_to_be_done_while_waiting_is_done_once(emit):
+def test_background_work_is_done_once(emit):
     done = []
     api.compile_with(KERNEL, OPTIONS, emit, meanwhile=lambda: done.append(emit))
     assert done == [emit]

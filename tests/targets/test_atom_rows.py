@@ -58,7 +58,7 @@ def check_product(atom: MmaAtom | ScaledMmaAtom) -> None:
 
 
 @pytest.mark.parametrize("table", ATOM_TABLES)
-def test_rows_say_what_orders_them_and_where_that_is_written(table):
+def test_rows_state_their_order_and_its_source(table):
     for atom in ATOM_TABLES[table].values():
         check_ordering(atom)
 

@@ -65,7 +65,7 @@ def test_every_operation_exists_and_has_a_maker():
     assert nvvm.MmaOp.name in DOTS
 
 
-def test_movements_are_found_by_what_they_do():
+def test_movements_are_found_by_their_effect():
     assert find_copy_atom(target("sm_80"), "global", "shared", asynchronous=True).name == "cp_async"
     assert find_copy_atom(target("sm_75"), "global", "shared", asynchronous=True) is None
     assert find_copy_atom(target("sm_75"), "shared", "register", matrices=True).name == "ldmatrix"

@@ -56,7 +56,7 @@ def test_a_name_is_found_in_any_spelling():
      ("NVIDIA A100-SXM4-80GB", "A100"), ("NVIDIA A10", "A10"), ("NVIDIA GeForce RTX 5090", "RTX 5090"),
      ("NVIDIA RTX PRO 6000 Blackwell Workstation Edition", "RTX PRO 6000")],
 )  # fmt: skip
-def test_a_device_is_found_by_what_the_driver_calls_it(device, name):
+def test_a_device_is_found_by_the_drivers_name(device, name):
     assert rates.of_device(device).name == name
 
 

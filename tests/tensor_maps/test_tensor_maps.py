@@ -65,7 +65,7 @@ def test_every_number_of_iterations_in_rings_of_every_depth(stages):
 
 
 @pytest.mark.parametrize("sizes", [(64, 64, 27), (9, 64, 64), (65, 130, 71), (1, 1, 1), (130, 8, 96)])
-def test_what_lies_outside_of_an_array_is_zero(sizes):
+def test_elements_outside_of_an_array_are_zero(sizes):
     artifact = compiled(kernels.matmul())
     for seed in SEEDS[:2]:
         Arrays(*sizes).launch(artifact.text, artifact.kernels[0].metadata, seed)
@@ -104,7 +104,7 @@ def test_operands_read_from_smem_by_threads_come_in_boxes(name, gpu, ptxas):
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize(("gpu", "stages"), [("sm_90", 2), ("sm_90", 3), ("sm_120", 2), ("sm_120", 3)])
-def test_nothing_that_orders_the_ring_is_superfluous(gpu, stages):
+def test_synchronization_of_the_ring_is_minimal(gpu, stages):
     """Two stages free the one that was read at once, three with a product under way a round later; threads that loaded
     from a stage fence before they give it back."""
     kernel = matmul((64, 64, 64), "f16", steps=7)
@@ -167,7 +167,7 @@ def test_results_are_stored_in_boxes(name, gpu, ptxas):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("gpu", ["sm_90", "sm_120"])
-def test_nothing_that_orders_a_store_is_superfluous(gpu):
+def test_synchronization_of_a_store_is_minimal(gpu):
     kernel = matmul((64, 64, 64), "f16", steps=7)
     artifact = compiled(kernel.text, gpu)
 

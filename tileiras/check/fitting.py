@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from tileiras.ir import Operation
+from tileiras.sim import blas
 from tileiras.sim.errors import ArgumentMismatch
 from tileiras.sim.interpreter import _load_globals
 from tileiras.sim.interpreter.arguments import bind_arguments
@@ -141,6 +142,9 @@ class _Guarded(Memory):
         self.ends: dict[int, int] = {}
         self.written: set[int] = set()
         self.touched: list[np.ndarray] = []
+        """Addresses of the elements that the tile block which runs has accessed."""
+        self._seen: dict[int, np.ndarray] = {}
+        """Address of an allocation -> whether an accessed element starts at each byte."""
 
     def accesses(self, addresses, dtype, mask, alignment, write=False):
         places = np.asarray(addresses).reshape(-1)
@@ -155,6 +159,30 @@ class _Guarded(Memory):
                     self.written.add(allocation.address)
             self.touched.append(places)
         yield from super().accesses(addresses, dtype, mask, alignment, write)
+
+    def settle(self) -> bool:
+        """The tile block has run: whether it accessed elements that no earlier one has."""
+        is_fresh = False
+        for addresses in self.touched:
+            rest = addresses
+            while rest.size:
+                allocation = self.find(int(rest[0]))
+                if allocation is None:
+                    break
+                offsets = rest - allocation.address
+                inside = (offsets >= 0) & (offsets < allocation.size)
+                marks = self._seen.setdefault(allocation.address, np.zeros(allocation.size, bool))
+                is_fresh = is_fresh or not marks[offsets[inside]].all()
+                marks[offsets[inside]] = True
+                rest = rest[~inside]
+        return is_fresh
+
+    def untouched(self, address: int, count: int, itemsize: int) -> np.ndarray:
+        """Which of the elements of an allocation no tile block accesses, such as the padding of rows."""
+        marks = self._seen.get(address)
+        if marks is None:
+            return np.ones(count, bool)
+        return ~marks[: count * itemsize].reshape(count, itemsize).any(1)
 
 
 class _Probe(Machine):
@@ -304,7 +332,6 @@ class _Trial:
         self.entry, self.facts, self.plan = entry, facts, plan
         self.module = module
         self.memory = _Guarded()
-        self.seen: np.ndarray | None = None
         self.addresses: dict[int, int] = {}
         self.tables = {each.pointer: each for each in facts.tables}
         self.behind: dict[tuple[int, int], tuple[Parameter, int]] = {}
@@ -371,17 +398,14 @@ class _Trial:
         token = RUN.set(Run(0))
         block = self.entry.regions[0].block
         try:
-            with np.errstate(all="ignore"):
+            with np.errstate(all="ignore"), blas.one_thread():
                 machine.bind(block.arguments, self.bound)
                 machine.run_block(block)
         except InterpreterError as error:
             raise Unfit(error.diagnostic.message, _operation_at(self.entry, error)) from None
         finally:
             RUN.reset(token)
-        touched = np.unique(np.concatenate(self.memory.touched)) if self.memory.touched else np.zeros(0, np.int64)
-        fresh = touched if self.seen is None else np.setdiff1d(touched, self.seen)
-        self.seen = touched if self.seen is None else np.union1d(self.seen, touched)
-        return bool(fresh.size)
+        return self.memory.settle()
 
     def grow(self) -> tuple[int, int, int]:
         """The grid: along each dimension as many blocks as touch something new, at most the plan's."""
@@ -408,15 +432,6 @@ class _Trial:
                 self.run(tuple(block), tuple(grid))
         return (grid[0] + spare[0], grid[1] + spare[1], grid[2] + spare[2])
 
-    def _untouched(self, address: int, contents: np.ndarray) -> np.ndarray:
-        """The elements that no tile block touches, such as the padding of rows."""
-        size = contents.dtype.itemsize
-        seen = self.seen if self.seen is not None else np.zeros(0, np.int64)
-        places = (seen[(seen >= address) & (seen < address + contents.nbytes)] - address) // size
-        untouched = np.ones(contents.size, bool)
-        untouched[places.astype(np.int64)] = False
-        return untouched
-
     def fitted(self, grid: tuple[int, int, int]) -> Fitted:
         arguments, written = [], set()
         for parameter, given in zip(self.facts.arguments, self.scalars):
@@ -438,7 +453,9 @@ class _Trial:
         # A stray store of NaN onto NaN would not show.
         if address in self.memory.written:
             return contents
-        return values.poisoned(parameter.element, contents, self._untouched(address, contents))
+        return values.poisoned(
+            parameter.element, contents, self.memory.untouched(address, contents.size, contents.itemsize)
+        )
 
     def _behind(self, arguments: list[Any]) -> tuple[Memory | None, list[Behind]]:
         """The arrays behind tables, whose addresses are entered there."""

@@ -56,6 +56,8 @@ class Image:
     """Fills hidden parameters in the place of a description."""
     waived: tuple[str, ...] = ()
     """Rules of the PTX ISA that the image may violate (`tileiras.sim.emulator.rules`)."""
+    run: Callable[[Sequence[int], Sequence[Any]], str] | None = None
+    """Executes a launch of code for this machine, which has no PTX; returns the assertion that failed, or nothing."""
 
 
 @dataclass
@@ -164,6 +166,16 @@ def hold(
     """
     undefined = sum(int(where.sum()) for where in reference.undefined.values())
     judged = Judged(RIGHT, _notes(reference, number), 0.0, undefined, _unbounded(reference))
+    if image.run is not None:
+        if launch.memory is not None:
+            message = "tables hold addresses of the simulator, which code of this machine cannot follow"
+            return _ended(judged, INCONCLUSIVE, Finding("unjudged", message, "", number))
+        arguments = launch.copies()
+        failed = image.run(launch.grid, arguments)
+        if failed:
+            return _ended(judged, WRONG, Finding("value", failed, "", number))
+        _compare(judged, launch.elements(facts), reference, launch.results(arguments), number, again)
+        return judged
     for seed in seeds:
         if judged.seeds and time.monotonic() > deadline:
             message = f"{TIME_IS_UP}: further orders of warps were not run"

@@ -299,7 +299,7 @@ class Intermediates:
         """The path of the artifact.  One at the path of the product is not written, only compared with the product;
         raises UsageError if the path is that of another file."""
         path = os.path.join(self._folder, file_stem(unit) + suffix)
-        what = f"what --save-temps keeps of '{unit}'"
+        what = f"the files of --save-temps for '{unit}'"
         if suffix == self._suffix and self._product.is_same_file(Output(path, what)):
             self._held.append((what, data))
         else:

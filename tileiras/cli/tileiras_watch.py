@@ -29,9 +29,9 @@ def build_parser() -> argparse.ArgumentParser:
     parser = cli.parsers.Parser(PROGRAM, "Builds kernels whenever they are saved.")
     parser.epilog = "NAME=VALUE are the variables of scons: sm, opt, emit and every option of the compiler."
     parser.add_argument("arguments", nargs="*", metavar="DIR|NAME=VALUE", help="folders of kernels; default: this one")
-    parser.add_argument("--build", metavar="DIR", default="build", help="where artifacts go; default build")
+    parser.add_argument("--build", metavar="DIR", default="build", help="folder of artifacts; default build")
     parser.add_argument("-j", "--jobs", type=int, default=os.cpu_count() or 1, help="worker processes")
-    parser.add_argument("--poll", action="store_true", help="look at the files again and again; for network drives")
+    parser.add_argument("--poll", action="store_true", help="poll the files; for network drives")
     return parser
 
 

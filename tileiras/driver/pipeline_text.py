@@ -3,7 +3,7 @@ a level of optimization."""
 
 from __future__ import annotations
 
-from tileiras import pipeline, stages
+from tileiras import pipeline
 from tileiras.driver import tileir_pipeline
 from tileiras.options import CompileOptions
 
@@ -16,10 +16,7 @@ def _passes(row: pipeline.Stage, options: CompileOptions) -> list[tuple[str, str
     selected = row.select(options)
     if hasattr(module, "explained"):
         return module.explained(selected)
-    found = [*module.passes(selected)] if hasattr(module, "passes") else []
-    if row.name == "llvm":
-        found += stages.llvm.closing_passes(selected)
-    return [(item.name, "") for item in found]
+    return [(item.name, "") for item in module.passes(selected)] if hasattr(module, "passes") else []
 
 
 def describe(options: CompileOptions) -> str:

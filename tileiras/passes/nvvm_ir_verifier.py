@@ -12,7 +12,15 @@ from collections.abc import Iterator
 from typing import Any
 
 from tileiras.analysis.function_pass import gpu_of
-from tileiras.diagnostics import CompileError, Diagnostic, DiagnosticEngine, ExitCode, Locatable
+from tileiras.diagnostics import (
+    OPERATION_ERROR,
+    CompileError,
+    Diagnostic,
+    DiagnosticEngine,
+    ExitCode,
+    Locatable,
+    Severity,
+)
 from tileiras.dialects import llvm
 from tileiras.dialects.gpu import GPUModuleOp
 from tileiras.dialects.llvm.layout import parameter_space_bytes
@@ -106,7 +114,7 @@ class NVVMIRVerifier(Pass):
         found = parameter_overflow(size, limits[0], function.sym_name.value, limits[1], self.parameter_ceiling)
         if found is not None:
             notes = [Diagnostic.note(function.location, found[1])] if found[1] else []
-            engine.error(function.location, found[0], notes)
+            engine.emit(Diagnostic(Severity.ERROR, function.location, found[0], notes, OPERATION_ERROR))
 
 
 _SYMBOLS = (llvm.LLVMFuncOp, llvm.GlobalOp)

@@ -1,5 +1,5 @@
-"""`tileir-finalize-llvm-kernel`: what launches of a kernel need, in the attributes that the translation to LLVM IR and
-NAME.json read; the attributes of nv_tileas are gone.
+"""`tileir-finalize-llvm-kernel`: properties of a kernel's launches move to the attributes that the translation to
+LLVM IR and NAME.json read; the attributes of nv_tileas are removed.
 
     nv_tileas.min_ctas = 2 : i32        ->   nvvm.minctasm = 2 : i32, unless a front end has chosen another number
     nv_tileas.shared_memory = 49152     ->   tileiras.shared_memory = 49152
@@ -33,8 +33,9 @@ class FinalizeLLVMKernel(Pass):
             if nv_tileas.KERNEL_SPEC not in attributes:
                 continue
             for name, lowered in LOWERED.items():
-                value = attributes.get(name)
-                if value is not None and lowered not in attributes:
-                    attributes[lowered] = value
+                if name in attributes and lowered not in attributes:
+                    attributes[lowered] = attributes[name]
+            if nv_tileas.number_of(function, llvm.SHARED_MEMORY) == 0:
+                del attributes[llvm.SHARED_MEMORY]
             for name in (nv_tileas.KERNEL_SPEC, *nv_tileas.LAUNCH_FACTS):
                 attributes.pop(name, None)

@@ -1,8 +1,10 @@
 """`tileir-gpu-module-prepare`: kernels and the symbols that they use move into a gpu.module, and kernels of clusters
 get the clusters' sizes.
 
-    llvm.func @k() attributes {nv_tileas.cluster_ctas = 2}   ->   gpu.module @kernels {
-                                                                    llvm.func @k() attributes {nvvm.cluster_dim = 2, ...}
+    llvm.func @k() attributes {nv_tileas.cluster_ctas = 2}
+ -> gpu.module @kernels {
+      llvm.func @k() attributes {nv_tileas.cluster_ctas = 2, nvvm.cluster_dim = 2, nvvm.blocksareclusters}
+    }
 
 A gpu.module that is there already stays, and so do clusters that a front end has chosen.
 """
@@ -11,11 +13,14 @@ from __future__ import annotations
 
 from tileiras.analysis.llvm_functions import llvm_functions
 from tileiras.diagnostics import CompileError
-from tileiras.dialects import llvm, nv_tileas
+from tileiras.dialects import llvm, memref, nv_tileas
 from tileiras.dialects.gpu import GPUModuleOp
 from tileiras.ir import Block, DenseArrayAttr, Operation, Pass, Region, StringAttr, UnitAttr, i32
 
 MODULE_NAME = "kernels"
+
+CODE = (llvm.LLVMFuncOp, llvm.GlobalOp, memref.GlobalOp)
+"""Operations that move."""
 
 CLUSTER = "nvvm.cluster_dim"
 
@@ -48,7 +53,7 @@ def _cluster(function: llvm.LLVMFuncOp) -> dict:
 def lift(op: Operation) -> None:
     """Move kernels and the symbols that they use into a gpu.module; raises CompileError if a gpu.module with the same
     name already has a target."""
-    loose = [inner for inner in op.regions[0].operations if isinstance(inner, (llvm.LLVMFuncOp, llvm.GlobalOp))]
+    loose = [inner for inner in op.regions[0].operations if isinstance(inner, CODE)]
     if not loose:
         return
     given = op.attributes.get("sym_name")

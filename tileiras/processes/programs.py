@@ -30,7 +30,7 @@ from tileiras.support.files import DISK_FULL
 
 ALLOCATOR = "glibc.malloc.hugetlb=1:glibc.malloc.top_pad=16777216:glibc.malloc.mmap_threshold=33554432"
 """GLIBC_TUNABLES of the programs unless the user has set it: huge pages, and larger requests for memory.  With it,
-ptxas takes a quarter less processor time for a small kernel, a seventh less for a matrix product.
+ptxas takes a quarter less processor time for a small kernel, a seventh less for a matrix multiplication.
 Libraries other than glibc, and its releases without these tunables, ignore it."""
 
 GRACE = 5.0

@@ -66,6 +66,9 @@ class Strategy(NamedTuple):
     """Iterations whose tiles are live at a time; None if chosen for each loop."""
     placements: int = 10
     """Placements of a loop that are tried until one fits into registers."""
+    table: int = 4096
+    """Entries of the reservation table with which the heavy variant places a loop; a loop with a larger one keeps the
+    order of its operations, as under the light one."""
 
     @classmethod
     def of(cls, options: _Options) -> Strategy:
@@ -79,7 +82,8 @@ class Strategy(NamedTuple):
             overlap = Overlap.BY_RULE
         if loads is Loads.BY_RULE and options["opt-level"] < AGENTS_BY_RULE:
             loads = Loads.ALL_WARPS
-        return cls(loads, variant, overlap, stages, options["max-constraint-iterations"])
+        table = options["rrt-size-threshold"] or cls._field_defaults["table"]
+        return cls(loads, variant, overlap, stages, options["max-constraint-iterations"], table)
 
     def options(self) -> dict[str, str | int]:
         """Keyword arguments of `tileiras.compile` that request it."""
@@ -90,6 +94,8 @@ class Strategy(NamedTuple):
             found["v2_opt_level"] = _LEVELS.index(self.overlap)
         if self.variant is Variant.LIGHT:
             found["rrt_size_threshold"] = 0
+        elif self.table != Strategy().table:
+            found["rrt_size_threshold"] = self.table
         if self.stages is not None:
             found["unspecialized_pipeline_num_stages"] = self.stages
         if self.placements != Strategy().placements:
@@ -177,5 +183,6 @@ _FIELDS: Mapping[str, Callable[[str, str], Any]] = {
     "overlap": _member(Overlap),
     "stages": _number(range(1, MAX_STAGES + 1)),
     "placements": _number(range(10**9)),
+    "table": _number(range(1, 10**9)),
 }
 """Field -> parser of its text."""

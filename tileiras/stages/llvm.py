@@ -14,7 +14,7 @@ With line or debug information, the LLVM IR has the locations of its instruction
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -37,7 +37,7 @@ class Lowering(NamedTuple):
     code of the stage."""
     why: str
     asked_by: tuple[str, ...] = ()
-    """Options of which one enables the pass; empty for always."""
+    """Any of these options enables the pass; without any it always runs."""
     attaches: bool = False
     """Whether the pass belongs to the target's module: it is omitted for code that is in one already."""
 
@@ -46,31 +46,41 @@ DECISIONS: tuple[Lowering, ...] = (
     Lowering("tileir-insert-debug-scope", "while loops and branches have regions", ("lineinfo", "device-debug")),
     Lowering("tileir-verify-ops-analysis", "the last place where tiles and their layouts are visible"),
     Lowering("convert-tileas-to-llvm", "every thread's share of the tiles"),
-    Lowering("tileir-gpu-module-prepare", "the sizes of clusters, before the facts of nv_tileas are gone", attaches=True),
+    Lowering("cse", "fewer operations for every pass behind it"),
+    Lowering("convert-tileas-to-nvgpu", "instructions, before anything else looks at them"),
+    Lowering("host-device-assert-enable", "while the module of its declaration is the one around the kernel"),
+    Lowering("tileir-gpu-module-prepare", "the sizes of clusters, while nv_tileas has them", attaches=True),
+    Lowering("test-convert-to-llvm", "arithmetic, before kernels get their ABI"),
     Lowering("tileir-legalize-llvm-kernel", "while the marks of nv_tileas say which functions are kernels"),
     Lowering("tileir-finalize-llvm-kernel", "behind the last reader of these marks"),
+    Lowering("convert-to-llvm", "what is one operation of llvm, before the rest is expanded"),
+    Lowering("convert-nvgpu-to-nvvm", "intrinsics and assembly, with the registers that are there now"),
+    Lowering("convert-vector-to-llvm", "before memory, whose addresses may be elements"),
+    Lowering("convert-math-to-funcs", "approximations are instructions of nvvm"),
+    Lowering("arith-expand", "the last operations of arith"),
+    Lowering("convert-memref-to-llvm", "the last of the dialects that threads compute in"),
     Lowering("convert-debuginfo-to-llvm", "values have their registers", ("device-debug",)),
     Lowering("convert-target-to-nvvm", "the last conversion: the target is that of finished code", attaches=True),
+    Lowering("tileir-post-nvvm-finalize", "nothing is lowered behind it"),
     Lowering("nvvm-ir-verifier", "what is translated is what was checked"),
 )
 """The passes of the stage, in order."""
 
 CLOSING = ("convert-target-to-nvvm", "tileir-post-nvvm-finalize", "nvvm-ir-verifier")
-"""The last passes, which `closing_passes` gives."""
+"""The last passes: those of the target."""
+
+NVGPU = "convert-tileas-to-nvgpu"
+"""After this pass the module contains llvm and nvgpu, and no nv_tileas."""
 
 
-def passes(options: StageOptions) -> list[Pass]:
-    """The passes up to those that attach the target."""
-    return [item.made() for item in _items(options, _values(options)) if item.name not in CLOSING]
+def passes(options: StageOptions, nvgpucomp: bool = False, ceiling: str = "") -> list[Pass]:
+    """The passes of the stage, with a ceiling of parameters, by default the option's."""
+    return [item.made() for item in _items(options, _values(options, nvgpucomp, ceiling=ceiling))]
 
 
-def closing_passes(
-    options: StageOptions, nvgpucomp: bool = False, ptx_version: str = "", ceiling: str = ""
-) -> list[Pass]:
-    """The passes that attach the target to a module of `llvm`, and check it for the requested PTX version and ceiling
-    of parameters, by default the option's."""
-    values = _values(options, nvgpucomp, ptx_version, ceiling)
-    return [item.made() for item in _items(options, values) if item.name in CLOSING]
+def to_nvgpu(passes: Sequence[Pass]) -> list[Pass]:
+    """The first of the stage's passes, up to those that give llvm and nvgpu."""
+    return list(passes[: next(number for number, item in enumerate(passes) if item.name == NVGPU) + 1])
 
 
 class _Item(NamedTuple):
@@ -82,7 +92,7 @@ class _Item(NamedTuple):
 
 def _items(options: StageOptions, values: Mapping[str, Any]) -> list[_Item]:
     enabled = (row for row in DECISIONS if not row.asked_by or any(options[name] for name in row.asked_by))
-    return [_Item(row.name, partial(_pass, row.name, values), PASSES[row.name].triggers, row.attaches)
+    return [_Item(row.name, partial(create, row.name, values), PASSES[row.name].triggers, row.attaches)
             for row in enabled]  # fmt: skip
 
 
@@ -98,7 +108,8 @@ def _values(
     }  # fmt: skip
 
 
-def _pass(name: str, values: Mapping[str, Any]) -> Pass:
+def create(name: str, values: Mapping[str, Any]) -> Pass:
+    """A pass with those of the values that are options of it."""
     found = lookup_pass(name)
     known = found.options()
     return found(**{option: value for option, value in values.items() if option in known})

@@ -173,7 +173,7 @@ def test_an_aggregate_by_value_stays_where_the_launch_put_it():
         ("nvvm.kernel, ", "", "must be present only on kernel arguments"),
     ],
 )
-def test_what_nobody_passes_by_value_is_no_grid_constant(given, taken, message):
+def test_parameters_never_passed_by_value_are_no_grid_constants(given, taken, message):
     with pytest.raises(CompileError, match=message):
         translate(BY_VALUE.replace(given, taken))
 

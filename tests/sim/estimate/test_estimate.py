@@ -22,7 +22,7 @@ def test_it_is_called_by_the_name_of_its_package():
 
 
 @needs_tools
-def test_its_text_says_what_it_found():
+def test_its_text_names_bound_and_stalls():
     text = str(tileiras.sim.estimate(fma_chain(16, 60), "k", 1, [OUT]))
     assert text.startswith("k on H200: ") and "bound by latency" in text and "fixed latency" in text
     assert "iterations" in text

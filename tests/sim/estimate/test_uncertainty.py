@@ -27,7 +27,7 @@ def test_a_unit_that_is_known_has_the_model_s_own_deviation_only():
 
 
 @pytest.mark.parametrize("part", ["l2", "dram", "rest"])
-def test_what_is_not_known_widens_the_interval(part):
+def test_unknown_values_widen_the_interval(part):
     low, high = uncertainty.interval(needs(**{part: 100.0}), H200)
     assert low < 100 / (1 + uncertainty.RESIDUAL) and high > 100 * (1 + uncertainty.RESIDUAL)
 

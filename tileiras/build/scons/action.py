@@ -34,6 +34,7 @@ BUILDERS = {
     "ptx": "TilePTX",
     "cpu-llvm": "TileCpuLLVM",
     "object": "TileCpuObject",
+    "shared": "TileCpuShared",
     "cubin": "TileCubin",
     "sass": "TileSASS",
 }
@@ -48,6 +49,7 @@ LABELS = {
     "ptx": "PTX",
     "cpu-llvm": "CPU-LLVM",
     "object": "OBJECT",
+    "shared": "SHARED",
     "cubin": "CUBIN",
     "sass": "SASS",
     "check": "CHECK",

@@ -1,23 +1,21 @@
-"""The compiler as a shared library for C programs.
+"""The builder of the compiler as a shared library.
 
     compiler = env.TileCompiler("build/tileiras")          -> build/libtileiras.so; `tileiras.h` is on CPPPATH
     env.Program("app", ["main.c"], LIBS=["tileiras"], LIBPATH=["build"])
-
-The library embeds the Python that SCons runs on; `TILEIRAS_PYTHON` in a program's environment names another
-interpreter of the same version.
 """
 
 from __future__ import annotations
 
 import os
-import sys
 import sysconfig
 from typing import Any
 
 import SCons.Errors
 
 from tileiras import c_folder
+from tileiras.build import compiler_library
 from tileiras.build.scons import arguments
+from tileiras.diagnostics import CompileError
 
 
 def add_method(env: Any) -> None:
@@ -29,9 +27,12 @@ def add_method(env: Any) -> None:
         folder = c_folder()
         env.AppendUnique(CPPPATH=[folder])
         own = env.Clone()
-        own.AppendUnique(CPPPATH=[sysconfig.get_paths()["include"]], **_python())
-        packages = os.path.dirname(os.path.dirname(folder))
-        own.Append(CPPDEFINES={"TILEIRAS_PYTHON": _quoted(sys.executable), "TILEIRAS_PACKAGES": _quoted(packages)})
+        try:
+            own.AppendUnique(CPPPATH=[sysconfig.get_paths()["include"]], **compiler_library.link_variables())
+        except CompileError as error:
+            raise SCons.Errors.UserError(error.diagnostics[0].message) from None
+        own.Append(CPPDEFINES={name: _quoted(value) for name, value in compiler_library.places().items()})
+        own.Append(LINKFLAGS=compiler_library.version_flags())
         return own.SharedLibrary(target, own.SharedObject(f"{target}_program", os.path.join(folder, "tileiras.c")))
 
     env.AddMethod(compiler, "TileCompiler")
@@ -39,16 +40,4 @@ def add_method(env: Any) -> None:
 
 def _quoted(text: str) -> str:
     """A C string literal, as a word of a shell's command."""
-    return '\\"' + text.replace("\\", "/") + '\\"'
-
-
-def _python() -> dict[str, list[str]]:
-    """Construction variables that link with Python's shared library."""
-    if os.name == "nt":
-        return {"LIBS": [f"python{sys.version_info[0]}{sys.version_info[1]}"],
-                "LIBPATH": [os.path.join(sys.base_prefix, "libs")]}  # fmt: skip
-    if not sysconfig.get_config_var("Py_ENABLE_SHARED"):
-        raise SCons.Errors.UserError(f"{sys.executable} has no shared library, which env.TileCompiler links with")
-    folder = sysconfig.get_config_var("LIBDIR")
-    return {"LIBS": [f"python{sysconfig.get_config_var('LDVERSION')}", "pthread"], "LIBPATH": [folder],
-            "RPATH": [folder]}  # fmt: skip
+    return f'\\"{text}\\"'

@@ -5,7 +5,8 @@
     env.TileLibrary("kernels", sources, ...)     -> the static library; its header is on CPPPATH
 
 `sources` and the keywords are those of TileKernel; `emit` is `ptx`, `cubin` or both, `namespace` the C++ namespace, by
-default the target's name.
+default the target's name.  With a CPU among the targets, the object and the library hold its code as well
+(`tileiras::run_on`).
 """
 
 from __future__ import annotations
@@ -20,16 +21,20 @@ import SCons.Script
 
 from tileiras import cpp_folder, pipeline
 from tileiras.build.scons import arguments
-from tileiras.build.scons.variables import words
+from tileiras.build.scons.action import construction_variable
+from tileiras.build.scons.variables import BadVariable, words
 from tileiras.build.store.fingerprint import CodeBase
 from tileiras.diagnostics import CompileError
+from tileiras.options import CPU_NAMES, GPU_NAMES
 from tileiras.pipeline import Stage
 from tileiras.stages import embed
 from tileiras.support.files import write_atomically
+from tileiras.targets.cpu import is_cpu
 
 ROW = Stage("embed", pipeline.FILE, "", (), (), "images to C++", module="tileiras.stages.embed")
 
 EMITS = ("ptx", "cubin")
+OBJECT = pipeline.stage("object").suffix
 
 (PARAMETERS,) = pipeline.stage("export").side_suffixes
 
@@ -75,14 +80,35 @@ def _images(
     """Images and their descriptions in turn, by kernel and then target, and names of cuTile kernels' parameters."""
     found: list[Any] = []
     names: dict[Any, None] = {}
+    own = {name: value for name, value in keywords.items() if name != "sm"}
     if not any("tensor_maps" in given or "tensor-maps" in given for given in (keywords, env["TILE_OPTIONS"])):
         keywords = {**keywords, "tensor_maps": "host"}  # the loader creates maps, from the descriptions
-    for word in words("emit", emit or env["TILE_EMIT"] or "ptx", EMITS):
-        for node in declare(env, sources, emit=word, **keywords):
-            document = os.path.splitext(node.abspath)[0] + ".json"
+    given = {name: value for name, value in keywords.items() if name != "sm"}
+    asked = keywords.get("sm") or construction_variable(env, "TILE_SM")
+    targets = words("sm", asked, (*GPU_NAMES, *CPU_NAMES))
+    gpus, cpus = ([target for target in targets if is_cpu(target) is kind] for kind in (False, True))
+    if len(cpus) > 1:
+        raise BadVariable(f"sm={','.join(cpus)}: a program is linked with the code of one CPU")
+    forms = words("emit", emit or env["TILE_EMIT"] or "ptx", EMITS) if gpus else []
+    for word, chosen, options in (*((word, gpus, given) for word in forms), *(("obj", cpus, own) for _ in cpus)):
+        for node in declare(env, sources, emit=word, sm=chosen, **options):
+            suffix = OBJECT if word == "obj" else os.path.splitext(node.abspath)[1]
+            document = node.abspath.removesuffix(suffix) + ".json"
             found += [node, env.File(document)]
             names.update(dict.fromkeys(_exported_names(node)))
     return [*found, *names]
+
+
+def _objects(images: Sequence[Any]) -> list[Any]:
+    """The objects for a CPU among the images."""
+    return [node for node in images if str(node).endswith(OBJECT)]
+
+
+def _libraries(images: Sequence[Any]) -> list[str]:
+    """The libraries of a program with the images."""
+    if os.name == "nt":
+        return []
+    return ["dl", "m", "pthread"] if _objects(images) else ["dl"]
 
 
 def _exported_names(product: Any) -> list[Any]:
@@ -116,7 +142,7 @@ def add_methods(env: Any, declare: Callable[..., list[Any]]) -> None:
         _runtime_header(env)
         images = _images(declare, env, source, emit, keywords)
         text = _embedded(env, f"{target}_images.cpp", embed.source, images, _chosen(namespace, target))
-        return env.Object(target, text)
+        return [*env.Object(target, text), *_objects(images)]
 
     @arguments.located
     def library(
@@ -127,9 +153,9 @@ def add_methods(env: Any, declare: Callable[..., list[Any]]) -> None:
         images = _images(declare, env, source, emit, keywords)
         namespace = _chosen(namespace, target)
         made = _embedded(env, f"{target}.h", embed.header, images, namespace)
-        env.AppendUnique(CPPPATH=[made[0].dir], LIBS=[] if os.name == "nt" else ["dl"])
+        env.AppendUnique(CPPPATH=[made[0].dir], LIBS=_libraries(images))
         text = _embedded(env, f"{target}_images.cpp", embed.source, images, namespace)
-        return env.StaticLibrary(target, text)
+        return env.StaticLibrary(target, [*text, *_objects(images)])
 
     env.AddMethod(header, "TileHeader")
     env.AddMethod(object_, "TileObject")

@@ -1,4 +1,4 @@
-"""All that this package changes or reads inside of SCons besides its documented interface.
+"""All points at which this package changes or reads SCons besides its documented interface.
 
 `PATCHES` lists the points with their reasons and with the tests that fail if a release of SCons changes them;
 `tests/build/test_patches.py` looks each of them up in the installed release.  Tried with SCons `TRIED`.
@@ -87,7 +87,7 @@ def as_part_of_scons(function: Callable[..., Any]) -> None:
 
 
 def use_one_job() -> None:
-    """Run serially, in spite of -j on the command line."""
+    """Run serially, independent of -j."""
     SCons.Script.Main.OptionsParser.values.num_jobs = 1
 
 

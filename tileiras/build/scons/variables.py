@@ -109,10 +109,10 @@ def help_text() -> str:
         _row("sm", "one or several targets, comma separated", DEFAULT_SM, ", ".join((*GPU_NAMES, *CPU_NAMES))),
         _row("opt", "optimization level; without emit= its product is " + _tiers(), DEFAULT_OPT, _listed(TIERS)),
         _row("emit", "the artifacts to build, one or several, comma separated", None, _listed(EMIT)),
-        _row(CHECK, "judge every kernel by launches found from it", None, "true, false"),
+        _row(CHECK, "check every kernel on generated launches", None, "true, false"),
         _row(EXECUTOR, "a scheduler of dask.distributed whose workers run the stages", None, "dask://HOST:PORT"),
-        _row(OVERRIDES, "edited artifacts that take the place of what stages make", None, "a folder"),
-        _row(FULL, "declare every stage, whatever the manifest of the last build says", None, "true, false"),
+        _row(OVERRIDES, "folder of edited artifacts that replace those of stages", None, "a folder"),
+        _row(FULL, "declare every stage, instead of stages of changed kernels only", None, "true, false"),
     ]
     for option in OPTIONS.values():
         if option.name not in OWN_NAMES:

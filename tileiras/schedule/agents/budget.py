@@ -33,7 +33,14 @@ from tileiras.resources.expected_registers import expected_registers
 from tileiras.resources.limits import LEAST_RESERVE, threads_of
 from tileiras.resources.register_bounds import least_of_reads
 from tileiras.resources.registers import block_registers
-from tileiras.resources.shared_memory import ring_bytes, scratch_before, scratch_beside, shared_budget
+from tileiras.resources.shared_memory import (
+    MBARRIER_BYTES,
+    bytes_in_use,
+    ring_bytes,
+    scratch_before,
+    scratch_beside,
+    shared_budget,
+)
 from tileiras.support.named_tuple import NamedTuple
 from tileiras.targets import Target, occupancy, registers_per_thread
 from tileiras.targets.sm import MAX_THREADS_PER_CTA, REGISTERS_PER_THREAD, WARP_SIZE, entry_registers
@@ -128,6 +135,23 @@ class Room(NamedTuple):
     warps: int
     registers: int
     bytes: int
+
+
+def room_of(func: aa.FuncOp, target: Target) -> Room:
+    """That of a function as it is: agents that set their registers start with equal shares of all."""
+    warps, least = tileas.block_warps(func), least_ctas_of(func)
+    switches = [op for op in func.body.blocks[0].operations if isinstance(op, AgentSwitchOp)]
+    by_agent = any(each.max_regs is not None and any(each.max_regs.elements) for each in switches)
+    registers = registers_per_thread(WARP_SIZE * warps, least if by_agent else 1)
+    bytes = bytes_in_use(func.body.blocks[0], shared_budget(func, target)) + MBARRIER_BYTES
+    return Room(warps, registers if by_agent else min(expected_registers(func), registers), bytes)
+
+
+def ctas_of(func: aa.FuncOp, target: Target) -> int:
+    """The CTAs that an SM is expected to hold of a function, at least those that it has to hold."""
+    room = room_of(func, target)
+    found = occupancy(target, WARP_SIZE * room.warps, room.registers, room.bytes).ctas
+    return max(least_ctas_of(func), found)
 
 
 def check_ctas(place: Operation, func: aa.FuncOp, target: Target, alone: Room, beside: Room) -> None:

@@ -12,11 +12,9 @@ from typing import Any
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.nv_tileas.pipes import CreatePipelineOp
 from tileiras.ir import Builder, IntegerAttr, Operation, UnitAttr, Value, i32
-from tileiras.layout import row_major_shared
-from tileiras.layout.encoding import with_layout
 from tileiras.schedule.staging import StagedLoad
 from tileiras.schedule.tensor_boxes import ctas_of, descriptor_type
-from tileiras.targets.pipe_protocol import ACCUMULATOR_LOADS, BOXES, OPERAND_STORES, STORES, THREADS
+from tileiras.targets.pipe_protocol import BOXES
 
 from .load_plan import LoopPlan, PipePlan
 
@@ -56,44 +54,6 @@ class Channel:
 
     def advance(self, builder: Builder, at: dict[Any, Value]) -> None:
         at[self] = builder.insert(tileas.IncIterOp(at[self])).results[0]
-
-
-class TilePipe(Channel):
-    """The pipe of a tile that threads of one agent compute and those of another use, through shared memory."""
-
-    __slots__ = ("value",)
-    STAGES = 2
-
-    def __init__(self, value: Value, builder: Builder, groups: int = 1) -> None:
-        self.value = value
-        tile: Any = value.type
-        type = tileas.BufferType(self.STAGES, with_layout(tile, row_major_shared(tile.shape)))
-        buffer = builder.insert(tileas.AllocTensorOp(result=type)).results[0]
-        super().__init__(builder, [buffer], self.STAGES, (STORES, THREADS), groups=groups)
-
-    def write(self, builder: Builder, at: dict[Any, Value]) -> None:
-        token = self.begin(builder, at, True)
-        builder.insert(tileas.ProducerWriteOp(self.value, token))
-        self.end(builder, token, at, True)
-
-    def read(self, builder: Builder, at: dict[Any, Value]) -> Value:
-        token = self.begin(builder, at, False)
-        tile = builder.insert(tileas.ConsumerReadOp(token, result=self.value.type)).results[0]
-        self.end(builder, token, at, False)
-        return tile
-
-
-class HandOver(Channel):
-    """A pipe without buffers, by which threads of one agent pass a buffer in tensor memory to those of another: what
-    the former have loaded and stored there precedes the accesses of the latter."""
-
-    __slots__ = ()
-
-    def __init__(self, builder: Builder, groups: int = 1) -> None:
-        super().__init__(builder, (), 1, (OPERAND_STORES, ACCUMULATOR_LOADS), groups=groups)
-
-    def signal(self, builder: Builder, at: dict[Any, Value], fills: bool) -> None:
-        self.end(builder, self.begin(builder, at, fills), at, fills)
 
 
 class Ring(Channel):

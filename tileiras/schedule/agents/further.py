@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -84,7 +85,8 @@ class SpecializeCorrection(FunctionPass):
             return Reason("agents.corrections-stay", cause=cause)
 
         rule = agents.rules.correction
-        add_agent(func, gpu, CORRECTION, rule.scales_to_move, (rule.correction_agent,), stay, context.engine)
+        choose = functools.partial(rule.scales_to_move, func=func, target=gpu)
+        add_agent(func, gpu, CORRECTION, choose, (rule.correction_agent,), stay, context.engine)
 
 
 class Further(NamedTuple):
@@ -109,18 +111,19 @@ def add_agent(
 ) -> None:  # fmt: skip
     """Adds an agent to the only switch of a function, whose first agent computes, in place; a remark says so, or why
     not: the `refusal` with a cause.  The agent executes the operations in the partition `kind`; unless there are some,
-    `choose` gives them.  The first of the rules that has a proposal for them is applied."""
+    `choose` gives them, or raises CannotSpecialize.  The first of the rules that has a proposal for them is applied."""
     switches: list[Any] = [op for op in func.body.blocks[0].operations if op.name == names.AGENT_SWITCH]
     if len(switches) != 1:
         return
     (switch,) = switches
     program = switch.agents[0].block
-    if not marked(program, kind):
-        mark(choose(program), kind)
-    operations = marked(program, kind)
-    if not operations:
-        return
+    operations: list[Operation] = []
     try:
+        if not marked(program, kind):
+            mark(choose(program), kind)
+        operations = marked(program, kind)
+        if not operations:
+            return
         proposals = (rule(switch, func, target, operations) for rule in rules)
         further = next((each for each in proposals if each is not None), None)
     except CannotSpecialize as refused:

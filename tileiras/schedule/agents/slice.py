@@ -119,7 +119,7 @@ class AgentSlice:
         self.operations.add(op)
         for inner in op.walk():
             if isinstance(inner, READS):
-                self._check_order(inner)
+                self.check_order(inner)
             elif not (inner.regions or inner.has_trait(NoMemoryEffect) or inner.has_trait(Pure)):
                 raise CannotSpecialize(inner, "agents.executes-once", values=self.what, op=inner.name)
             self._pending += [
@@ -131,7 +131,7 @@ class AgentSlice:
     what = "trip counts"
     """The agent's own values that depend on the repeated operations, as remarks name them."""
 
-    def _check_order(self, load: Any) -> None:
+    def check_order(self, load: Any) -> None:
         """Raises CannotSpecialize where a load has to wait for an operation of another agent."""
         if load.mem_semantic.value != "weak":
             raise CannotSpecialize(load, "agents.ordered")
@@ -166,43 +166,6 @@ class AgentSlice:
         return not known or self._aliases.may_alias(address_of(op), address_of(load))
 
 
-def tiles_that_cross(value: Value) -> list[Value]:
-    """The tiles of another agent from which an agent computes a value: those of the fewest bits in all.  What lies
-    between, such as a broadcast, the agent repeats."""
-    return _cheapest(value, {})[1]
-
-
-def _cheapest(value: Value, known: dict[Value, tuple[int, list[Value]]]) -> tuple[int, list[Value]]:
-    """Such tiles and their bits."""
-    tile, op = value.type, value.defining_op
-    if not isinstance(tile, TensorType):
-        return 0, []
-    if value not in known:
-        known[value] = tile.num_elements * tile.element_type.width, [value]
-        if op is not None and op.has_trait(Pure) and not op.regions:
-            parts = [_cheapest(operand, known) for operand in op.operands]
-            bits = sum(each for each, _ in parts)
-            if bits < known[value][0]:
-                known[value] = bits, list(dict.fromkeys(tile for _, tiles in parts for tile in tiles))
-    return known[value]
-
-
-def hoist(op: Operation) -> None:
-    """Moves an operation, and those without effects that it uses, to where their operands are known in its block."""
-    block = op.parent
-    before = [value.defining_op for value in op.operands if value.parent_block is block]
-    before = [each for each in before if each is not None]
-    for each in before:
-        if each.has_trait(Pure) and not each.regions:
-            hoist(each)
-    last: Operation | None = None
-    for each in before:
-        last = each if last is None or last.is_before_in_block(each) else last
-    place = block.first if last is None else last.next  # type: ignore[union-attr]
-    if place is not None and place is not op:
-        block.insert_before(op.detach(), place)  # type: ignore[union-attr]
-
-
 class ProducerSlice(AgentSlice):
     """The backward slice of `loads` in a function, without the data of these loads.
 
@@ -214,7 +177,7 @@ class ProducerSlice(AgentSlice):
     def __init__(self, func: aa.FuncOp, loads: Iterable[tileas.Load]) -> None:
         super().__init__(func, _outside(func.body.blocks[0]))
         for load in loads:
-            self._check_order(load)
+            self.check_order(load)
             self.take(load, _address(load))
         self.close()
 

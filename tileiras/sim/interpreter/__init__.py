@@ -22,6 +22,7 @@ from tileiras.diagnostics import CompileError, ExitCode
 from tileiras.ir import Block, Operation
 from tileiras.ir.encoding import check_encoding, encoded
 
+from .. import blas
 from ..errors import sizes_of
 from ..memory import Journal, Memory
 
@@ -209,7 +210,7 @@ def _run(run: Run, machine: Machine, block: Block, bound: list) -> None:
     """Execute all tile blocks of a grid."""
     token = RUN.set(run)
     try:
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"), blas.one_thread():
             for machine.block_id in machine.tile_blocks():
                 machine.values.clear()
                 machine.bind(block.arguments, bound)

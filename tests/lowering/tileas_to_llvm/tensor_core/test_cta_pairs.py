@@ -90,7 +90,7 @@ def test_64_rows_of_each_cta(columns, plan):
     check(matmul((128, columns, 64)), f"f16 128x{columns}", **plan)
 
 
-def test_64_rows_with_what_threads_have_loaded():
+def test_64_rows_with_operands_loaded_by_threads():
     check(matmul((128, 64, 128), "f8E4M3FN", start="loaded"), "f8f6f4 128x64", **BOXES)
 
 
@@ -159,7 +159,7 @@ for stages that dots of the peer release."""
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", MUTATED)
-def test_nothing_that_orders_is_superfluous(name):
+def test_synchronization_is_minimal(name):
     make, options, orders = MUTATED[name]
     kernel = make()
     artifact = kernel.compiled(GPU, **options)

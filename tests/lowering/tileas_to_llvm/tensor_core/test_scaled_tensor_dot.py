@@ -145,14 +145,14 @@ def ragged_four_bits():
 
 
 @pytest.mark.slow
-def test_what_orders_elements_of_four_bits_is_not_superfluous():
+def test_synchronization_of_four_bit_elements_is_minimal():
     kernel = four_bits(steps=4)
     artifact = kernel.compiled(GPU)
     assert not survivors(kernel, artifact, rf"{ORDERS}|tcgen05\.cp[^;]*;")
 
 
 @pytest.mark.slow
-def test_nothing_that_orders_is_superfluous():
+def test_synchronization_is_minimal():
     kernel = scaled((128, 128, 128), steps=5)
     artifact = kernel.compiled(GPU)
     # Scales come in copies that run ahead as well, of four bytes each, and no thread stores any.
@@ -212,7 +212,7 @@ def test_few_columns_on_the_rest_of_the_family(gpu, tiles):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("tiles", "orders"), [((32, 128, 128), ORDERS), ((128, 32, 64), FENCES)])
-def test_nothing_that_orders_few_columns_is_superfluous(tiles, orders):
+def test_synchronization_of_few_columns_is_minimal(tiles, orders):
     """Scales of two runs are loaded and stored by threads."""
     kernel = scaled(tiles, steps=4)
     artifact = kernel.compiled(GPU)
@@ -255,14 +255,14 @@ def test_sixty_four_rows_on_the_rest_of_the_family(gpu):
 
 
 @pytest.mark.slow
-def test_nothing_that_orders_sixty_four_rows_is_superfluous():
+def test_synchronization_of_sixty_four_rows_is_minimal():
     kernel = scaled((64, 64, 128), steps=5)
     artifact = kernel.compiled(GPU)
     assert not survivors(kernel, artifact, rf"{ORDERS}|tcgen05\.cp[^;]*;")
 
 
 @pytest.mark.parametrize("tiles", [(32, 32, 128), (128, 8, 128)])
-def test_what_is_too_small_goes_to_warps_with_a_remark(tiles):
+def test_small_dots_go_to_warps_with_a_remark(tiles):
     artifact = scaled(tiles).compiled(GPU, emit_remarks=True)
     assert "tcgen05" not in artifact.text
     scaled(tiles).emulated(artifact)

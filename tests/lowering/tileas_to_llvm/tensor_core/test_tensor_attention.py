@@ -171,7 +171,7 @@ MUTATED = {
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", sorted(MUTATED))
-def test_nothing_that_orders_is_superfluous(name):
+def test_synchronization_is_minimal(name):
     make, options, orders = MUTATED[name]
     kernel = make()
     artifact = kernel.compiled(GPU, **options)

@@ -116,7 +116,7 @@ def last_block(kernel, order: str, before: str, after: str, seed: int | None, bo
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_the_last_block_has_acquired_what_the_others_released(kernel, seed):
+def test_the_last_block_acquires_the_releases_of_the_others(kernel, seed):
     expected = 4 * np.arange(64) + 64 * 6
     for order, before, after in (("acq_rel", "", ""), ("relaxed", FENCE, FENCE), ("release", "", "membar.gl;")):
         assert (last_block(kernel, order, before, after, seed) == expected).all()
@@ -222,7 +222,7 @@ def test_all_threads_acquire_from_one_address(kernel, seed):
         run("relaxed")
 
 
-def test_one_lane_reads_again_what_it_wrote(kernel):
+def test_one_lane_rereads_its_own_writes(kernel):
     body = """
         mov.u32 %r1, %tid.x; setp.eq.u32 %p1, %r1, 3; @%p1 st.global.u32 [%a0], 7; @%p1 ld.global.u32 %r2, [%a0];
         @%p1 st.global.u32 [%a0+4], %r2;
@@ -234,7 +234,7 @@ def test_one_lane_reads_again_what_it_wrote(kernel):
         emulate(kernel(body.replace("@%p1 ld", "ld")), "k", 1, [np.zeros(2, np.uint32)])
 
 
-def test_reads_through_the_texture_path_of_what_is_written(kernel):
+def test_reads_of_written_memory_through_the_texture_path(kernel):
     body = "st.global.u32 [%a0], 1; ld.global.nc.u32 %r1, [%a0];"
     with pytest.raises(EmulationError, match="race on address"):
         emulate(kernel(body, threads=32), "k", 1, [np.zeros(1, np.uint32)])

@@ -15,18 +15,17 @@ from tileiras.analysis.divisibility import DivisibilityAnalysis
 from tileiras.analysis.ranges import RangeAnalysis
 from tileiras.diagnostics import CompileError, DiagnosticEngine, ExitCode
 from tileiras.diagnostics.remarks import Remark
-from tileiras.dialects import llvm, nvvm
+from tileiras.dialects import llvm
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
+from tileiras.dialects.nv_tileas.thread import THREAD
 from tileiras.ir import (
     Block,
-    FloatType,
     IntegerType,
     Operation,
     SymbolRefAttr,
     TensorType,
     Type,
-    UnitAttr,
     Value,
     VerifyError,
     i32,
@@ -37,9 +36,8 @@ from tileiras.layout.encoding import held_layout
 from tileiras.reasons import Reason
 from tileiras.support.named_tuple import NamedTuple
 from tileiras.targets import Target
-from tileiras.targets.sm import WARP_SIZE
 
-from .emitter import FULL_WARP, Emitter
+from .emitter import Emitter
 from .kernel_signature import define_kernel, is_in_cluster, num_ctas_of
 from .types import count_of, scalar_type, vector_of
 
@@ -292,11 +290,6 @@ class FunctionLowering:
         element = scalar_type(type.element_type if isinstance(type, TensorType) else type)
         return vector_of(element, count_of(value.type))
 
-    def library_call(self, name: str, args: Sequence[Value], result: FloatType) -> Value:
-        """A call of a libdevice function on scalars."""
-        self._declare(name, args, result)
-        return self.emit.insert(llvm.CallOp(list(args), callee=SymbolRefAttr(name), no_memory=UnitAttr(), res=result))
-
     def external_call(self, name: str, args: Sequence[Value], result: IntegerType | llvm.LLVMPointerType | None) -> Any:
         """A call of a function of the driver; its result, if it has one."""
         self._declare(name, args, result)
@@ -317,17 +310,13 @@ class FunctionLowering:
     # -- shared memory and barriers -----------------------------------------------------------------------------------
 
     def barrier(self, number: int = 0, threads: int | None = None) -> None:
-        """All threads of the CTA arrive, or `threads` of them, and see all earlier writes to shared and global memory.
-
-        The threads of a single warp use none of the CTA's barriers for this.
-        """
+        """All threads of the CTA arrive, or `threads` of them, and see all earlier writes to shared and global
+        memory."""
         emit = self.emit
         if threads is None:
-            emit.insert(nvvm.BarrierOp())
-        elif threads == WARP_SIZE:
-            emit.insert(nvvm.SyncWarpOp(emit.integer(FULL_WARP)))
+            emit.insert(THREAD["barrier"]())
         else:
-            emit.insert(nvvm.BarrierOp(emit.integer(number), emit.integer(threads)))
+            emit.insert(THREAD["barrier"](emit.integer(number), emit.integer(threads)))
 
     def buffer(self, op: Any) -> Value:
         """The address of the buffer that `op` allocates."""

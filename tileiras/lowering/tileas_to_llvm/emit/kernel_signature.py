@@ -30,7 +30,7 @@ def is_in_cluster(func: aa.FuncOp) -> bool:
 def define_kernel(func: aa.FuncOp, engine: DiagnosticEngine, flush_to_zero: bool) -> llvm.LLVMFuncOp:
     """The function of the LLVM dialect, with the kernel's parameters and an empty block.
 
-    What its launches need it keeps in the attributes of nv_tileas: `tileir-legalize-llvm-kernel` and
+    It keeps the properties of its launches as attributes of nv_tileas: `tileir-legalize-llvm-kernel` and
     `tileir-finalize-llvm-kernel` make a kernel of it.
     """
     arguments = func.body.blocks[0].arguments

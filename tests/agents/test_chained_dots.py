@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.agents.linked_attention import GPU, ORDERS, agents, attention, rounds, two_loops, with_unknown_steps
+from tests.agents.chained_attention import GPU, ORDERS, agents, attention, rounds, two_loops, with_unknown_steps
 from tests.agents.running import SEEDS, SPECIALIZED, sites, survives
 from tests.kernels.dots import attention_like
 from tests.kernels.gradients import of_keys, of_queries, repeated
@@ -94,19 +94,19 @@ def test_the_rest_of_the_family(gpu, assemble):
 
 
 KEPT = {
-    "columns": (lambda: attention(4, 6), "linked.columns taken=160 most=128"),
+    "columns": (lambda: attention(4, 6), "chained.columns taken=160 most=128"),
 }
 
 
 @pytest.mark.parametrize("name", sorted(KEPT))
-def test_what_stays_with_the_warps_that_compute(name):
+def test_stores_that_stay_with_the_compute_agent(name):
     make, reason = KEPT[name]
     artifact = make().compiled(GPU, emit="tileas", tensor_maps="host", **SPECIALIZED)
     assert f"agents.dots-stay; {reason}" in stated(artifact.diagnostics)
 
 
 @pytest.mark.slow
-def test_nothing_that_orders_is_superfluous():
+def test_synchronization_is_minimal():
     kernel = attention(steps=9, columns=32, depth=32)
     artifact = kernel.compiled(GPU, emit="ptx", tensor_maps="host", **SPECIALIZED)
     # Commits arrive by the asynchronous proxy; the emulator asks for the fence behind `mbarrier.init` of copies only.

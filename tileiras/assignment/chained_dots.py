@@ -6,7 +6,7 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.ir import TensorType, Value
 
 
-def is_linked(op: aa.DotOp) -> bool:
+def is_chained(op: aa.DotOp) -> bool:
     """Whether the result of one dot becomes an operand of another, and `op` is either: rows then stay in their warp
     between the dots, as do computations on whole rows."""
     return _becomes_factor(op.result, set()) or any(_comes_from_dot(v, set()) for v in (op.a, op.b))
