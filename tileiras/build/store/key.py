@@ -1,4 +1,4 @@
-"""The key of a step: the digest of everything that its artifacts depend on, equal on every machine."""
+"""The key of a step: a digest of all dependencies of its artifacts, equal on every machine."""
 
 from __future__ import annotations
 
