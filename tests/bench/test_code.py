@@ -155,7 +155,7 @@ def test_a_run_prints_rows_means_and_data(tmp_path, capsys):
 
 
 def needing(microseconds: float, l2: float, refusal: str = "") -> Taken:
-    """A time of which L2 takes a part, and latencies the rest."""
+    """A time: L2 takes a part, and latencies the rest."""
     needs = [l2, 0.0, 0.0, 0.0, microseconds - l2, 0.0]
     return Taken(None, refusal=refusal) if refusal else Taken(microseconds, "L2", needs=needs)
 
