@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from ... import blas
 from ...errors import ArgumentMismatch, sizes_of
 from ...memory import Journal, Memory
 from .. import rules
@@ -138,8 +137,7 @@ def emulate(
         _chosen(blocks, shapes), multiply, leader, compared, ahead if seed is not None else 0,
     )  # fmt: skip
     launch.bind_addresses(_allocate_variables(_parse(ptx), memory))
-    with blas.one_thread():
-        launch.run()
+    launch.run()
     return EmulationResult(launch)
 
 
