@@ -159,7 +159,7 @@ def vendor(bytecode: bytes, target: str, folder: Path, seconds: float) -> str:
 
 def verdict(bytecode: bytes, target: str, budget: float) -> str:
     try:
-        (found,) = tileiras.check(bytecode, gpu_name=target, budget=budget)
+        found = tileiras.check(bytecode, gpu_name=target, budget=budget)
     except CompileError as error:
         return error.diagnostics[0].message
     return found.status
