@@ -10,8 +10,8 @@ PARTS = (
 )  # fmt: skip
 
 LONG = (
-    "large_tree", "scale", "llvm_memory", "interleaved", "paired", "code", "validation", "estimator",
-    "service_kills", "build_kills", "issue_cycles", "assembled", "launches", "checks", "corpus",
+    "large_tree", "scale", "llvm_memory", "interleaved", "paired", "same_code", "code", "validation", "estimator",
+    "service_kills", "build_kills", "issue_cycles", "assembled", "launches", "checks", "levels", "corpus",
 )  # fmt: skip
 """Parts that take many minutes and run only when they are named."""
 

@@ -30,7 +30,11 @@ WARM = 2
 
 WORKER = """\
 import cProfile, json, os, pstats, sys, time
-from tileiras import api, units
+from tileiras import api
+try:
+    from tileiras.stages import units
+except ImportError:  # an older checkout
+    from tileiras import units
 from tileiras.codegen import bitcode_library
 from tileiras.options import CompileOptions
 
@@ -83,9 +87,9 @@ class Refused(Exception):
 class Checkout:
     """A process that compiles with the compiler of a checkout."""
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, worker: str = WORKER) -> None:
         environment = {**os.environ, "PYTHONPATH": folder, "PYTHONHASHSEED": "0"}
-        command = [sys.executable, "-c", WORKER]
+        command = [sys.executable, "-c", worker]
         self._process = subprocess.Popen(
             command, env=environment, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )

@@ -17,7 +17,7 @@ from tests.guide_patches import ROOT, Change, changes, patched
 PASS = "tileas-drop-true-masks"
 PROGRAM = f"""
 import sys
-from tileiras.build.fingerprint import CodeBase, stage_roots
+from tileiras.build.store.fingerprint import CodeBase, stage_roots
 from tileiras.cli import tileiras_opt
 from tileiras.options import CompileOptions
 from tileiras.pipeline import stage
@@ -47,6 +47,16 @@ from tileiras.sim.interpreter.functions import evaluate
 assert evaluate("hypot", numpy.array([3.0, 1e300, 1.0]), numpy.array([4.0, 0.0, 0.0])).tolist() == [5.0, 1e300, 1.0]
 parse_module(Path("tests/dialects/cuda_tile/math.mlir").read_text(), "math.mlir")
 print(api.compile(sys.argv[1], gpu_name="sm_90", emit="llvm").text)
+"""
+AGENT = f"""
+import sys
+sys.path.append({str(ROOT)!r})
+from tests.kernels.reasons import stated
+from tests.kernels.tile_rounds import rounds
+kernel = rounds((64, 64, 64), count=3, loaded=True)
+artifact = kernel.compiled("sm_90", emit="ptx", tensor_maps="host", pipeline_strategy="warp-specialize")
+kernel.emulated(artifact, 0)
+print(*stated(artifact.diagnostics), artifact.kernels[0].metadata["block"])
 """
 
 
@@ -78,6 +88,12 @@ def test_adding_an_operation(tmp_path):
     folder = patched("adding-an-op", tmp_path)
     (source,) = folder.glob("tests/lowering/**/*.mlir")
     check(source.read_text(encoding="utf-8"), run(folder, OPERATION, str(source)))
+
+
+def test_adding_an_agent(tmp_path):
+    """Four warps load the tiles of C beside four that multiply, and one that loads those of A and B."""
+    said = run(patched("adding-an-agent", tmp_path), AGENT)
+    assert "agents.prefetched loads=1" in said and "[288, 1, 1]" in said
 
 
 def test_adding_an_atom(tmp_path, ptxas):

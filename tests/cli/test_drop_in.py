@@ -128,7 +128,7 @@ def folder(request, tmp_path_factory) -> Path:
     return folder
 
 
-def test_the_front_end_finds_the_newest_version_and_exports_cubins(folder):
+def test_the_front_end_finds_the_newest_version_and_exports(folder):
     assert (folder / "said").read_text().startswith("13.4\n")
     for gpu in ("sm_80", "sm_120"):
         assert (folder / gpu).read_bytes().startswith(b"\x7fELF")
@@ -164,7 +164,7 @@ def test_the_front_end_keeps_cubins_with_our_remarks(folder):
     assert "Name:            RemarkMemoryStoreInstructionSelected" in log
 
 
-def test_the_tuner_of_the_front_end_compiles_its_candidates_with_ours(tmp_path):
+def test_tuner_of_the_front_end_compiles_candidates_with_ours(tmp_path):
     if toolkit.find_program("ptxas") is None:
         pytest.skip("no ptxas")
     (tmp_path / "kernels.py").write_text(KERNELS + TUNING)

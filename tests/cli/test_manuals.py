@@ -37,7 +37,7 @@ def test_help_fits(program, width):
 
 
 @pytest.mark.parametrize("program", MANUALS)
-def test_every_option_is_told_everywhere(program):
+def test_every_option_is_reported_everywhere(program):
     one = MANUALS[program]
     page, scripts = manual.man_page(one), {shell: completion.completion(shell) for shell in completion.SHELLS}
     told = manual.help_text(one)

@@ -2,7 +2,7 @@
 
     python tests/conformance/cpu_table.py [--pairwise] [--every N] [--families F,...] [--target cpu] [--part K/N]
 
-Prints every kernel that differs, ends with 1 when there was one.  The target's refusals are counted by message.
+Prints every kernel that differs and exits with 1 if there is one.  The target's refusals are counted by message.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ UNSUPPORTED = "is not supported on target cpu"
 
 
 def failures(kernels: Sequence[Kernel], target: str = "cpu") -> Iterator[tuple[Kernel, str]]:
-    """Run the kernels of a module; those that go wrong, each with the reason."""
+    """Run the kernels of a module; the failing ones, each with the reason."""
     for kernel in kernels:
         try:
             expected, wrong = interpreted(kernel)

@@ -1,4 +1,4 @@
-"""Random programs and conformance kernels on the CPU; a few here, a hundred in the long run."""
+"""Random programs and conformance kernels on the CPU: a few here, a hundred in the slow run."""
 
 from __future__ import annotations
 

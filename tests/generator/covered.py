@@ -94,7 +94,8 @@ def pairs() -> Iterator[Pair]:
 
 _NEEDS = {
     "tileas-pair-tile-blocks": ("tcgen05",), "tileas-pair-dots": ("tcgen05",), "tileas-fit-tensor-memory": ("tcgen05",),
-    "tileas-specialize-mma": ("tcgen05",), "tileas-materialize-async": ("wgmma", "tcgen05"),
+    "tileas-specialize-mma": ("tcgen05",), "tileas-specialize-correction": ("tcgen05",),
+    "tileas-materialize-async": ("wgmma", "tcgen05"),
     "tileas-cluster-tile-blocks": ("wgmma",), "tileas-order-warpgroups": ("wgmma",), "tileas-plan-cta": ("cluster",),
     "tileas-round-in-boxes": ("tma",), "tileas-specialize-stores": ("tma",), "lower-tma-load-store-to-async": ("tma",),
     "tileas-attach-tma-desc-args": ("tma",), "tileas-ping-pong": ("wgmma",),
@@ -109,7 +110,7 @@ _NEEDS_MAPS = {
 """Row -> creators of tensor maps with which it works."""
 _NEEDS_AGENTS = (
     "tileas-materialize-schedule", "tileas-resolve-agent-boundary", "tileas-specialize-mma", "tileas-specialize-stores",
-    "tileas-ping-pong", "tileas-order-warpgroups", "tileas-cluster-tile-blocks",
+    "tileas-specialize-correction", "tileas-ping-pong", "tileas-order-warpgroups", "tileas-cluster-tile-blocks",
 )  # fmt: skip
 
 

@@ -111,7 +111,8 @@ def test_lowered_modules_verify_and_read_back(seed):
     inner = module(seed)
     top = lookup_operation("builtin.module").create((), (), {}, [Region([Block()])], (), inner.location)
     top.regions[0].block.append(inner)
-    for name in (LOWERINGS[0], "tileas{to=dce}", "tileas{from=tileas-lower-occupancy}", LOWERINGS[-1]):
+    first = f"{LOWERINGS[0]}{{compute-capability=sm_90}}"
+    for name in (first, "tileas{to=dce}", "tileas{from=tileas-lower-occupancy}", LOWERINGS[-1]):
         engine = DiagnosticEngine()
         manager = PassManager(parse_pipeline(name, passes.lookup_pass, {"tileas": tileas_passes}), verify_each=False)
         manager.run(top, PassContext(engine))

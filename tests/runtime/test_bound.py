@@ -44,7 +44,7 @@ def test_a_bound_kernel_is_launched_as_by_launch(stand_in, bound, changes, grid)
         assert stand_in.log == expected and len(expected) == 2
 
 
-def test_grid_stream_and_arguments_may_change_from_launch_to_launch(stand_in, bound):
+def test_grid_stream_and_arguments_may_change_between_launches(stand_in, bound):
     kernel = bound("ptr<f32>", "i32", "f32", cluster_blocks=[2])
     for number, (grid, stream) in enumerate([((1, 1, 1), 0), ((2, 1, 1), 5), ((2, 1, 1), 6), ((3, 1, 1), 6)]):
         stand_in.reset(has_context=True)
@@ -96,7 +96,7 @@ def test_a_pointer_is_taken_from_an_int_alone(stand_in, bound):
     assert seen == [("k", (1, 1, 1), (value,), 0)] and stand_in.log == []
 
 
-def test_a_refused_launch_is_the_drivers_error_and_its_buffer_is_used_again(stand_in, bound):
+def test_a_refused_launch_raises_and_its_buffer_is_reused(stand_in, bound):
     kernel = bound("i32")
     stand_in.reset("cuLaunchKernelEx", 209, has_context=True)
     for _ in range(2):

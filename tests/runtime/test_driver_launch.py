@@ -64,7 +64,7 @@ def test_grid_counts_clusters_where_the_kernel_says_so(stand_in):
     assert "launch grid 4 1 1 block 128 1 1 shared 0 stream 0" in stand_in.log
 
 
-def test_tile_blocks_that_copy_for_each_other_are_clusters_where_the_grid_is_a_multiple(stand_in):
+def test_ctas_with_multicast_are_clusters_if_the_grid_divides(stand_in):
     neighbours = description("i32", cluster_blocks=[2, 1, 1])
     launch(PTX, "k", (4, 3), [1], metadata=neighbours)
     assert "launch grid 4 3 1 block 128 1 1 shared 0 stream 0 attribute 4: 2 1 1" in stand_in.log
@@ -91,7 +91,7 @@ def test_a_grid_of_pairs_starts_the_kernel_for_pairs(stand_in):
     assert sizes == [192, 8, 192], "each has its own hidden parameters"
 
 
-def test_arguments_decide_whether_the_kernel_for_pairs_is_started(stand_in):
+def test_arguments_decide_whether_the_pair_kernel_starts(stand_in):
     pairs = {"name": "k$pairs", "hidden_parameters": [], "block": [160, 1, 1], "shared_memory": 0,
              "cluster_blocks": [2, 1, 1], "where": ["p2 64 ceildiv even", "p1 grid below sub positive"]}  # fmt: skip
     described = description("ptr<f32>", "i64", "i32", pairs=pairs)
@@ -245,7 +245,7 @@ class Interface:
         (np.float32(1), "a pointer is wanted: .*, not float32"),
     ],
 )
-def test_what_is_no_memory_is_named(stand_in, value, message):
+def test_an_invalid_memory_is_named(stand_in, value, message):
     with pytest.raises(ArgumentError, match=rf"argument 0 \('p0'\) of kernel 'k': {message}"):
         launch(PTX, "k", 1, [value], metadata=description("ptr<f32>"))
 
@@ -348,7 +348,7 @@ def test_no_driver_is_said_plainly(no_driver):
         ("k", 1, [np.zeros(4, np.float32), 1 << 40], r"argument 1 \('p1'\) of kernel 'k': 1099511627776 does not fit"),
     ],
 )
-def test_wrong_arguments_are_told_where_no_driver_is(no_driver, entry, grid, arguments, message):
+def test_wrong_arguments_are_reported_where_no_driver_is(no_driver, entry, grid, arguments, message):
     with pytest.raises(ArgumentError, match=message):
         launch(PTX, entry, grid, arguments, metadata=description("ptr<f32>", "i32"))
 

@@ -14,7 +14,7 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
 from tileiras.dialects.nv_tileas import names
-from tileiras.dialects.nv_tileas.attributes import DOT, LOAD, STORE
+from tileiras.dialects.nv_tileas.attributes import CORRECTION, DOT, LOAD, STORE
 from tileiras.ir import Operation
 
 Finding = tuple[Operation, str]
@@ -23,6 +23,7 @@ NAMES = {
     LOAD: (tileas.TiledLoadOp.name, tileas.LoadOp.name),
     DOT: (names.TENSOR_DOT,),
     STORE: (tileas.TiledStoreOp.name,),
+    CORRECTION: (names.TENSOR_SCALE,),
 }
 """Partition -> its operations."""
 

@@ -1,12 +1,9 @@
 """The compiler as a shared library for hosts in C, C++ and other languages.
 
-    compiler = env.TileCompiler("build/tileiras")          -> build/libtileiras.so; `tileiras.h` is on CPPPATH
-    env.Program("app", ["main.c"], LIBS=["tileiras"], LIBPATH=["build"])
-
     install("/opt/tileiras")      -> lib/libtileiras.so, include/tileiras.h, pkg-config's file, the manual page
 
-The library embeds the Python that SCons runs on; `TILEIRAS_PYTHON` in a program's environment names another
-interpreter of the same version.
+`build/scons/compiler_library.py` has the builder.  The library embeds the Python that builds it; `TILEIRAS_PYTHON` in
+a program's environment names another interpreter of the same version.
 """
 
 from __future__ import annotations
@@ -16,44 +13,20 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-from typing import Any
-
-import SCons.Errors
 
 import tileiras
 from tileiras import c_folder
-from tileiras.build import arguments
 from tileiras.diagnostics import CompileError, ExitCode
 from tileiras.support.files import write_atomically
 
 
-def add_method(env: Any) -> None:
-    """Add the pseudo-builder to an environment."""
-
-    @arguments.located
-    def compiler(env: Any, target: Any) -> list[Any]:
-        target = str(arguments.path_or_node("target", target))
-        folder = c_folder()
-        env.AppendUnique(CPPPATH=[folder])
-        own = env.Clone()
-        try:
-            own.AppendUnique(CPPPATH=[sysconfig.get_paths()["include"]], **_python())
-        except CompileError as error:
-            raise SCons.Errors.UserError(error.diagnostics[0].message) from None
-        own.Append(CPPDEFINES={name: _quoted(value) for name, value in _places().items()})
-        own.Append(LINKFLAGS=_version_flags())
-        return own.SharedLibrary(target, own.SharedObject(f"{target}_program", os.path.join(folder, "tileiras.c")))
-
-    env.AddMethod(compiler, "TileCompiler")
-
-
-def _places() -> dict[str, str]:
+def places() -> dict[str, str]:
     """The interpreter that the library starts, and the folder of the package, by their macros."""
     return {"TILEIRAS_PYTHON": sys.executable.replace("\\", "/"),
             "TILEIRAS_PACKAGES": os.path.dirname(os.path.dirname(c_folder())).replace("\\", "/")}  # fmt: skip
 
 
-def _version_flags() -> list[str]:
+def version_flags() -> list[str]:
     """Only the functions of tileiras.h are exported; with GNU's linker they have a version."""
     return [f"-Wl,--version-script={os.path.join(c_folder(), 'tileiras.map')}"] if sys.platform == "linux" else []
 
@@ -70,7 +43,7 @@ def install(prefix: str) -> list[str]:
         raise CompileError.at(None, f"no C compiler: '{compiler}' is not on PATH", ExitCode.CONFIGURATION)
     if os.name == "nt":
         raise CompileError.at(None, "on Windows env.TileCompiler builds the library", ExitCode.CONFIGURATION)
-    python = _python()
+    python = link_variables()
     prefix = os.path.abspath(prefix)
     lib, include, manuals = (os.path.join(prefix, *parts) for parts in (["lib"], ["include"], ["share", "man", "man3"]))
     for folder in (os.path.join(lib, "pkgconfig"), include, manuals):
@@ -78,8 +51,8 @@ def install(prefix: str) -> list[str]:
     library = os.path.join(lib, f"libtileiras{'.dylib' if sys.platform == 'darwin' else '.so'}")
     command = [
         compiler, "-O2", "-fPIC", "-shared", f"-I{sysconfig.get_paths()['include']}",
-        *(f'-D{name}="{value}"' for name, value in _places().items()),
-        os.path.join(c_folder(), "tileiras.c"), "-o", library, *_version_flags(),
+        *(f'-D{name}="{value}"' for name, value in places().items()),
+        os.path.join(c_folder(), "tileiras.c"), "-o", library, *version_flags(),
         *(f"-L{folder}" for folder in python["LIBPATH"]), *(f"-Wl,-rpath,{folder}" for folder in python["RPATH"]),
         *(f"-l{name}" for name in python["LIBS"]),
     ]  # fmt: skip
@@ -106,12 +79,7 @@ Libs: -L${{prefix}}/lib -ltileiras
 """
 
 
-def _quoted(text: str) -> str:
-    """A C string literal, as a word of a shell's command."""
-    return f'\\"{text}\\"'
-
-
-def _python() -> dict[str, list[str]]:
+def link_variables() -> dict[str, list[str]]:
     """Construction variables that link with Python's shared library."""
     if os.name == "nt":
         return {"LIBS": [f"python{sys.version_info[0]}{sys.version_info[1]}"],

@@ -17,6 +17,7 @@ from tileiras.diagnostics import CompileError, ExitCode
 from tileiras.ir import Operation
 from tileiras.options import missing_gpu
 from tileiras.stages.units import ARTIFACTS, entry_name
+from tileiras.targets.cpu import is_cpu
 
 from .facts import Facts
 from .fitting import Fitted
@@ -102,11 +103,30 @@ def _named(image: Image, name: str, path: str) -> Image:
 
 
 def _compiled(source: Any, name: str | None, gpu_name: str, opt_level: int, options: Mapping[str, Any]) -> Image:
+    if is_cpu(gpu_name):
+        return on_cpu(source, name, gpu_name, opt_level, options)
     # Line information changes no instruction, and locates one that fails.
     given = {"lineinfo": True, **options}
     artifact = tileiras.compile(source, gpu_name=gpu_name, opt_level=opt_level, entry=name, **given)
     text = artifact.kernels[0].artifacts.get(".json")
     return Image(artifact.text, artifact.kernels[0].name, None if text is None else json.loads(text))
+
+
+def on_cpu(source: Any, name: str | None, gpu_name: str, opt_level: int, options: Mapping[str, Any]) -> Image:
+    """Code of this machine's processor, which runs in this process."""
+    from tileiras import runtime
+
+    artifact = tileiras.compile(source, gpu_name=gpu_name, opt_level=opt_level, entry=name, **options)
+    kernel = artifact.kernels[0].name
+
+    def run(grid: Sequence[int], arguments: Sequence[Any]) -> str:
+        try:
+            runtime.launch(artifact, kernel, grid, arguments)
+        except runtime.cpu.KernelFailure as failure:
+            return str(failure)
+        return ""
+
+    return Image("", kernel, None, run=run)
 
 
 def load(image: str | os.PathLike[str], name: str, metadata: Mapping[str, Any] | None) -> Image:

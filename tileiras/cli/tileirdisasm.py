@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 PROGRAM = "tileirdisasm"
 ALIASES = {"g": "print-debug-info", "h": "help"}
 SPECS = (
-    Spec("print-debug-info", FLAG, "Annotate the text with debugging information, where there is any"),
-    Spec("preview", str, "Named preview features, which bytecode with them needs elsewhere", "feature[,feature...]",
+    Spec("print-debug-info", FLAG, "Annotate the text with its debug information"),
+    Spec("preview", str, "Named preview features; accepted for compatibility", "feature[,feature...]",
          features=("simt",), repeated=True),
     Spec("help", STOP, "Display available options; --help-hidden for more"),
     Spec("help-hidden", STOP, "Display all available options", hidden=True),

@@ -40,4 +40,4 @@ class VerifyOpsAnalysis(Pass):
             context.engine.error(op.location, f"module is for {chip}, the compilation for {gpu.name}")
         for func in functions:
             for place, wrong in ops_errors(func, gpu, unchecked):
-                context.engine.error(place.location, f"'{place.name}' op {wrong}")
+                context.engine.op_error(place, wrong)

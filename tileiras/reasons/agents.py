@@ -25,6 +25,7 @@ ROWS: dict[str, Row] = {
         "warp-specialize ({variant}): the warps of this kernel are not specialized, its loops get the unspecialized "
         "pipeline"
     ),
+    "agents.heavy-as-light": choice("warp-specialize (heavy): loops keep their order and stages, as under light"),
     "agents.not-split": choice("Failed to specialize warps"),
     "agents.pipe-stages": choice("the pipe of the load has {stages:stage}"),
     "agents.warps": choice("warps by agent: {compute} compute, {load} load through {pipes:pipe}"),
@@ -33,6 +34,10 @@ ROWS: dict[str, Row] = {
         "warp-specialize: one warp issues the dots, the first dot of the next iteration ahead"
     ),
     "agents.dots-stay": choice("warp-specialize: the warps that compute issue the dots as well"),
+    "agents.corrections-specialized": choice(
+        "warp-specialize: {warps:warp} rescale accumulators while others compute"
+    ),
+    "agents.corrections-stay": choice("warp-specialize: the warps that compute rescale accumulators as well"),
     "agents.stores-specialized": choice("warp-specialize: one warp executes {stores:store}, in boxes"),
     "agents.stores-stay": choice("warp-specialize: the warps that compute store as well"),
     "agents.orders-beyond-events": choice(

@@ -16,7 +16,7 @@ estimate of a computing thread does not reduce the number: for 128x64 gathered f
 with 56 registers and 80 with 168 (ptxas 13.5)."""
 
 BESIDE_TILES = 56
-"""Registers of a thread that computes beside its tiles, where others can spare them: with 128 accumulators, a product
+"""Registers of a thread that computes beside its tiles, where others can spare them: with 128 accumulators, a dot
 in a loop over tiles takes 186 in all, and spills 72 bytes at 168 (ptxas 13.5)."""
 
 MOST = 240
@@ -45,12 +45,13 @@ def _whole(warps: int) -> int:
 
 class RegisterShares(NamedTuple):
     """Warps of a CTA; registers of a thread: that all start with, and that each agent sets, 0 for none; `compute` is of
-    the agent that computes."""
+    the agent that computes, `beside` of one that computes for it."""
 
     warps: int
     entry: int
     compute: int = 0
     service: int = 0
+    beside: int = 0
 
     @property
     def most(self) -> int:
@@ -59,25 +60,29 @@ class RegisterShares(NamedTuple):
 
 
 def register_shares(
-    tiles: int, expected: int, compute: int, others: int, service: int, ctas: int = 1
-) -> RegisterShares:
+    tiles: int, expected: int, compute: int, others: int, service: int, ctas: int = 1,
+    beside: tuple[int, int] = (0, 0),
+) -> RegisterShares:  # fmt: skip
     """The shares where an agent of `compute` warps has tiles of `tiles` registers a thread and is expected to take
     `expected` in all, and `others` further warps need `service`: no `setmaxnreg` if equal shares suffice, or if the
     registers that others can give up do not help.  Only whole warpgroups set registers, so some warps may be idle.
+
+    `beside`: warps of an agent that computes for the first one, whole warpgroups, and the registers that it needs.
     """
+    helpers, own = beside
     # ptxas 13.5 shares the registers of an SM out to whole warpgroups: a thread of 288 has no more than one of 384.
-    entry = entry_registers(WARP_SIZE * _whole(ctas * (compute + others)))
-    equal = RegisterShares(compute + others, entry)
+    entry = entry_registers(WARP_SIZE * _whole(ctas * (compute + helpers + others)))
+    equal = RegisterShares(compute + helpers + others, entry)
     wanted = tiles + BESIDE_TILES
     if service < POINTER_COPIES:
         wanted = max(wanted, round(expected * MORE_REGISTERS))
     if compute % WARPGROUP or wanted <= entry:
         return equal
     padded = _whole(others)
-    threads = WARP_SIZE * (compute + padded)
+    threads = WARP_SIZE * (compute + helpers + padded)
     least = entry_registers(threads, ctas)
-    left = register_pool(threads, ctas) - WARP_SIZE * padded * service
+    left = register_pool(threads, ctas) - WARP_SIZE * (padded * service + helpers * own)
     share = min(MOST, left // (WARP_SIZE * compute) // SETMAXNREG.step * SETMAXNREG.step)
     if service >= least or share <= entry:
         return equal
-    return RegisterShares(compute + padded, least, share, service)
+    return RegisterShares(compute + helpers + padded, least, share, service, own)

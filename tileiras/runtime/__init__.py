@@ -327,7 +327,7 @@ def bind(
 def _for_cpu(image: Any, entry: str, metadata: Mapping[str, Any] | None) -> tuple[bytes, Mapping[str, Any]] | None:
     """The object of a CPU with a kernel, and its description; None for images of a GPU."""
     if hasattr(image, "kernels"):
-        if image.suffix != cpu.SUFFIX:
+        if image.suffix not in cpu.SUFFIXES:
             return None
         kernel = _described(descriptions(image), entry)
         return next(each.artifacts[cpu.SUFFIX] for each in image.kernels if each.name == entry), kernel
@@ -350,7 +350,12 @@ def measure(
 
     image, entry, grid, args, metadata: as for `launch`. Memory of the host is copied to the device once and not copied
     back; all launches work on the same memory, one after the other. Raises the errors of `launch`.
+
+    A kernel for the CPU is measured in this process, with the caches as the launch before it left them.
     """
+    compiled = _for_cpu(image, entry, metadata)
+    if compiled is not None:
+        return cpu.measure(*compiled, dimensions(grid), args, runs)
     data = image_bytes(image)
     cuda = load_driver()
     with _Context(cuda) as context:

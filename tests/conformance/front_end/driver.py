@@ -1,9 +1,9 @@
-"""A CUDA driver without a GPU: what the cuTile Python front end asks of libcuda, answered by ctypes callbacks.
+"""A CUDA driver without a GPU: libcuda's functions that the cuTile Python front end calls, as ctypes callbacks.
 
-The front end loads the driver through one pointer, that of cuGetProcAddress.  Here it finds functions of this module:
-one device with one context, memory that is the host's, streams and events that have always finished, and libraries
-that are bytecode (see `library`) or cubins, whose kernels a Python function runs.  Graphs, in which the tuner measures,
-run nothing, and a millisecond lies between any two events.  A function that the front end needs for neither says
+The front end loads the driver through one pointer, that of cuGetProcAddress.  Here that returns functions of this
+module: one device with one context, host memory, streams and events that are always complete, and libraries that are
+bytecode (see `library`) or cubins, whose kernels a Python function executes.  Graphs, in which the tuner measures,
+execute nothing, and a millisecond lies between any two events.  Functions that the front end does not need return
 CUDA_ERROR_NOT_SUPPORTED.
 """
 
@@ -27,18 +27,18 @@ MAX_SHARED_MEMORY_PER_BLOCK_OPTIN = 97
 _MAGIC = b"bytecode"
 _DRIVER_VERSION = 13050
 _HANDLE = 0x7EED
-"""The one context, stream and event."""
+"""The handle of the only context, stream and event."""
 
 _pointer, _integer, _size = ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t
 
 
 def library(bytecode: bytes) -> bytes:
-    """What stands for a cubin: the bytecode, with its length before it."""
+    """The replacement of a cubin: the bytecode, preceded by its length."""
     return _MAGIC + len(bytecode).to_bytes(8, "little") + bytecode
 
 
 class LaunchConfig(ctypes.Structure):
-    """CUlaunchConfig, as far as it is read."""
+    """The fields of CUlaunchConfig that are read."""
 
     _fields_ = [(name, ctypes.c_uint) for name in ("x", "y", "z", "block_x", "block_y", "block_z", "shared")]
 
@@ -46,10 +46,10 @@ class LaunchConfig(ctypes.Structure):
 class Driver:
     """The driver of a device with ``capability`` (major, minor).
 
-    ``launch(bytecode, name, grid, parameters)`` runs a kernel; ``parameters(sizes)`` gives the bytes of the
-    parameters, whose sizes only the kernel's own description tells.  An exception that it raises is kept in
-    ``failure``, as launches are asynchronous: behind one that fails, the front end's C code calls the driver with an
-    exception set, which functions of Python do not survive.
+    ``launch(bytecode, name, grid, parameters)`` executes a kernel; ``parameters(sizes)`` gives the bytes of the
+    parameters, whose sizes only the kernel's own description has.  An exception that it raises is kept in ``failure``,
+    as launches are asynchronous: after a failed one, the front end's C code calls the driver with an exception set,
+    which Python functions cannot be called with.
     """
 
     def __init__(self, capability: tuple[int, int], launch: Callable[..., None]) -> None:
@@ -65,7 +65,7 @@ class Driver:
         self._getter_address = ctypes.c_void_p(ctypes.cast(self._getter, _pointer).value)
 
     def install(self) -> None:
-        """Stand in for the module with which the front end loads libcuda; before its first launch."""
+        """Replace the module that loads libcuda for the front end; before its first launch."""
         module = types.ModuleType("cuda.tile._load_libcuda")
         module.cuGetProcAddress_v2_ptrptr = ctypes.addressof(self._getter_address)
         sys.modules[module.__name__] = module
@@ -248,7 +248,7 @@ class Driver:
 
         try:
             self.launch(self.libraries[number], name, (launch.x, launch.y, launch.z), read)
-        except BaseException as error:  # everything has to pass through the front end's C code, interrupts too
+        except BaseException as error:  # must not propagate into the front end's C code, not even KeyboardInterrupt
             self.failure = error
         return SUCCESS
 

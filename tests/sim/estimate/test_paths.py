@@ -109,7 +109,7 @@ def test_waits_and_arrivals(ptx, on):
     assert everything_is_given_once_and_in_order(*walked(ptx, [OUT], on))
 
 
-def test_an_unrolled_loop_is_gone_through_as_often_as_the_machine_code_does():
+def test_an_unrolled_loop_is_traversed_as_in_the_machine_code():
     _, walker, (path,) = walked(UNROLLED, [OUT])
     assert executed(walker, path)["FFMA"] == 40
 
@@ -171,7 +171,7 @@ def test_a_loop_that_no_warp_enters_is_passed_by():
     assert functions == {"LG2": 3}
 
 
-def test_lines_that_are_several_instructions_do_not_make_an_unrolled_loop():
+def test_lines_with_several_instructions_are_no_unrolled_loop():
     wide = "mul.lo.u64 %q1, %q1, %q2;\nadd.u64 %q1, %q1, %q3;\n" * 4
     ptx = kernel(
         f"mov.u64 %q1, %a0;\nmov.u64 %q2, %a0;\nmov.u64 %q3, %a0;\n{loop(wide + 'bar.sync 0;', 12)}"
@@ -217,7 +217,7 @@ def test_a_branch_behind_a_wait_does_not_lead_into_its_next_turn():
     assert [executed(walker, path)["STS"] for path in paths] == [6, 6]
 
 
-def test_a_branch_does_not_lead_to_its_target_through_what_is_not_executed():
+def test_a_branch_path_contains_executed_instructions_only():
     """A stage that is not filled any more: behind what fills it comes, in the same code, what goes on with the next."""
     fill = """
         mbarrier.try_wait.parity.shared.b64 %p8, [{at}], %r13;

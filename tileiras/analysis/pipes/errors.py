@@ -92,7 +92,7 @@ def _ends_errors(pipe: CreatePipelineOp, uses: PipeUses, func: Operation) -> Ite
         yield pipe, "is a pipe that an agent waits for and none fills"
     if filling and not draining:
         yield pipe, "is a pipe that an agent fills and none drains"
-    if pipe.by_turns is None and len(filling) > 1:
+    if pipe.by_turns is None and len(filling) > 1 and not protocol_of(pipe).is_filled_by_threads:
         yield pipe, "is a pipe that two agents fill"
     if pipe.by_turns is not None:
         yield from _turns_errors(pipe, filling, draining, uses)

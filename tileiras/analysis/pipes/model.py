@@ -222,13 +222,14 @@ def _is_of_all(where: Where) -> bool:
 
 
 def _needed(event: Event, uses: PipeUses, ctas: range) -> int:
-    """Arrivals that complete a phase: of the agent that fills a stage, of all agents that drain it, or of the threads
-    of a named barrier."""
+    """Arrivals that complete a phase: of all agents that fill a stage, or that drain it, or of the threads of a named
+    barrier."""
     if isinstance(event.where[0], CreatePipelineOp):
         pipe, _, side, _ = event.where
         if side == "empty":
             return _readers(pipe, uses)
-        return len(ctas) if _is_of_all(event.where) else 1
+        fillers = 1 if pipe.by_turns is not None else max(1, len(uses.filling(pipe)))
+        return len(ctas) if _is_of_all(event.where) else fillers
     return event.where[1]
 
 

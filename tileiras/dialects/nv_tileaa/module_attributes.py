@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from tileiras.diagnostics import CompileError
 from tileiras.ir import Attribute, IntegerAttr, Operation, StringAttr, i1, i32
+from tileiras.targets import TARGETS
 
 COMPUTE_CAPABILITY = "nv_tileaa.compute_capability"
 """Integer: 10 times the major version and the minor one, 90 for sm_90."""
@@ -22,7 +23,8 @@ _OLD_NAMES = ("compute_capability", "compute-capability")
 
 
 def module_chip(module: Operation) -> str:
-    """The GPU that a module is for by its attributes, such as `sm_90`; empty when it does not say.
+    """The GPU that a module is for by its attributes, such as `sm_90`; empty when it does not say.  A capability of no
+    known GPU gives way to `nv_tileaa.target_spec`, as documented.
 
     Raises CompileError (code 5) for an attribute that names none.
     """
@@ -32,6 +34,8 @@ def module_chip(module: Operation) -> str:
             continue
         integer = isinstance(value, IntegerAttr) and value.type is not i1
         if integer and name != TARGET_SPEC:
+            if f"sm_{value.value}" not in TARGETS and TARGET_SPEC in module.attributes:  # type: ignore[attr-defined]
+                continue
             return _checked(f"sm_{value.value}", name, value, module)  # type: ignore[attr-defined]
         if isinstance(value, StringAttr) and name != COMPUTE_CAPABILITY:
             return _checked(value.value, name, value, module)

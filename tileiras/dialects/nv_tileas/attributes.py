@@ -202,15 +202,16 @@ loads and passes the tiles through pipes; `unspecialize`, as `plain`, with the o
 (`nv_tile.aws.stage`); `single_buffer`, each tile is copied into one stage as soon as the dots that read it are
 complete; `stream`, each thread copies its own elements ahead, across the iterations of an enclosing loop too."""
 
-LOAD, DOT, STORE = "load", "dot", "store"
-"""Partitions: operations of the agents that load tiles, issue dots into tensor memory, and store tiles."""
+LOAD, DOT, STORE, CORRECTION = "load", "dot", "store", "correction"
+"""Partitions: operations of the agents that load tiles, issue dots into tensor memory, store tiles, and rescale
+accumulators."""
 
 
 class PartitionAttr(EnumAttr):
     """The agent that executes an operation, instead of the one that computes."""
 
     name = "nv_tileas.partition"
-    cases = {LOAD: 0, DOT: 1, STORE: 2}
+    cases = {LOAD: 0, DOT: 1, STORE: 2, CORRECTION: 3}
 
 
 KINDS = (SERIAL, PLAIN, PREFETCH, WARP_SPECIALIZE, UNSPECIALIZE, SINGLE_BUFFER, STREAM)

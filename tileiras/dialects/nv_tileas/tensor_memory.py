@@ -296,6 +296,7 @@ class TensorScaleOp(Operation, name=f"{TENSOR_MEMORY}scale", traits=(MemoryRead,
 
     factor = operand(TensorType)
     buffer = operand(TensorBufferType)
+    at_once = attribute(IntegerAttr, "elements of a thread, at most, in registers at a time", optional=True)
     fenced = attribute(UnitAttr, optional=True)
     behind = attribute(UnitAttr, optional=True)
     flush_to_zero = attribute(UnitAttr, optional=True)

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 class _MmaOp(NVVMOp):
-    """Base of the products: `shape` is M, N and K in one."""
+    """Base of the dots: `shape` is M, N and K in one."""
 
     def __init__(
         self,

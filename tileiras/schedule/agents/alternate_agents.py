@@ -22,7 +22,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from tileiras.analysis.agents import least_ctas_of
 from tileiras.analysis.function_pass import FunctionPass
 from tileiras.diagnostics import DiagnosticEngine
 from tileiras.diagnostics.remarks import Remark
@@ -36,16 +35,15 @@ from tileiras.dialects.nv_tileas.pipes import CreatePipelineOp, PipelineIterator
 from tileiras.ir import Block, Builder, Operation, Region, UnitAttr, Value, remove_dead_operations
 from tileiras.reasons import Reason
 from tileiras.resources.agent_registers import RegisterShares
-from tileiras.resources.expected_registers import expected_registers
 from tileiras.resources.limits import LEAST_RESERVE
 from tileiras.resources.registers import LiveRegisters
 from tileiras.resources.shared_memory import MBARRIER_BYTES, bytes_in_use, shared_budget
 from tileiras.schedule.strategy import Strategy
-from tileiras.targets import Target, registers_per_thread
+from tileiras.targets import Target
 from tileiras.targets.pipe_protocol import STORES, THREADS
-from tileiras.targets.sm import WARP_SIZE, WARPGROUP
+from tileiras.targets.sm import WARPGROUP
 
-from .budget import Room, check_ctas, further_shares, give_warps
+from .budget import Room, check_ctas, further_shares, give_warps, room_of
 from .channels import Channel
 from .rules.alternate_tiles import AlternatePlan, is_of_round, plan_alternate_tiles, tile_loops
 from .slice import CannotSpecialize
@@ -130,10 +128,7 @@ def _check_gain(
         raise CannotSpecialize(plan.loop, "turns.one-tile")
     if func.kernel_spec.num_warps != WARPGROUP:
         raise CannotSpecialize(plan.loop, "turns.many-warps", warps=func.kernel_spec.num_warps)
-    by_agent = switch.max_regs is not None and any(switch.max_regs.elements)
-    warps = tileas.block_warps(func)
-    registers = registers_per_thread(WARP_SIZE * warps, least_ctas_of(func) if by_agent else 1)
-    alone = Room(warps, registers if by_agent else min(expected_registers(func), registers), taken[0])
+    alone = room_of(func, target)._replace(bytes=taken[0])
     check_ctas(switch, func, target, alone, Room(shares.warps, shares.entry, taken[1]))
 
 

@@ -33,7 +33,14 @@ from tileiras.resources.expected_registers import expected_registers
 from tileiras.resources.limits import LEAST_RESERVE, threads_of
 from tileiras.resources.register_bounds import least_of_reads
 from tileiras.resources.registers import block_registers
-from tileiras.resources.shared_memory import ring_bytes, scratch_before, scratch_beside, shared_budget
+from tileiras.resources.shared_memory import (
+    MBARRIER_BYTES,
+    bytes_in_use,
+    ring_bytes,
+    scratch_before,
+    scratch_beside,
+    shared_budget,
+)
 from tileiras.support.named_tuple import NamedTuple
 from tileiras.targets import Target, occupancy, registers_per_thread
 from tileiras.targets.sm import MAX_THREADS_PER_CTA, REGISTERS_PER_THREAD, WARP_SIZE, entry_registers
@@ -102,16 +109,18 @@ def resolve_boundary(
 
 
 def further_shares(
-    switch: AgentSwitchOp, func: aa.FuncOp, compute: int = 0, others: int = 0, needed: int | None = None
-) -> RegisterShares:
-    """The registers of a switch with further warps that `compute`, and with `others`.  Raises CannotSpecialize if the
-    threads that compute get less than `needed`, by default the registers of the first agent's tiles."""
+    switch: AgentSwitchOp, func: aa.FuncOp, compute: int = 0, others: int = 0, needed: int | None = None,
+    beside: tuple[int, int] = (0, 0),
+) -> RegisterShares:  # fmt: skip
+    """The registers of a switch with further warps that `compute`, with `others`, and with those of an agent `beside`
+    the first one, which needs so many registers.  Raises CannotSpecialize if the threads that compute get less than
+    `needed`, by default the registers of the first agent's tiles."""
     before, *service = switch.warps(func.kernel_spec.num_warps)
     warps = before + compute, sum(service) + others
-    if WARP_SIZE * sum(warps) > MAX_THREADS_PER_CTA:
-        raise CannotSpecialize(switch, "agents.too-many-warps", warps=sum(warps))
+    if WARP_SIZE * (sum(warps) + beside[0]) > MAX_THREADS_PER_CTA:
+        raise CannotSpecialize(switch, "agents.too-many-warps", warps=sum(warps) + beside[0])
     tiles, ctas = block_registers(switch.agents[0].block), least_ctas_of(func)
-    shares = register_shares(tiles, expected_registers(func), *warps, service_registers(switch), ctas)
+    shares = register_shares(tiles, expected_registers(func), *warps, service_registers(switch), ctas, beside)
     if needed is None:
         # Values beyond the registers that a thread can have would spill without further warps as well.
         needed = min(tiles + LEAST_RESERVE, registers_per_thread(WARP_SIZE * before, ctas))
@@ -128,6 +137,23 @@ class Room(NamedTuple):
     bytes: int
 
 
+def room_of(func: aa.FuncOp, target: Target) -> Room:
+    """That of a function as it is: agents that set their registers start with equal shares of all."""
+    warps, least = tileas.block_warps(func), least_ctas_of(func)
+    switches = [op for op in func.body.blocks[0].operations if isinstance(op, AgentSwitchOp)]
+    by_agent = any(each.max_regs is not None and any(each.max_regs.elements) for each in switches)
+    registers = registers_per_thread(WARP_SIZE * warps, least if by_agent else 1)
+    bytes = bytes_in_use(func.body.blocks[0], shared_budget(func, target)) + MBARRIER_BYTES
+    return Room(warps, registers if by_agent else min(expected_registers(func), registers), bytes)
+
+
+def ctas_of(func: aa.FuncOp, target: Target) -> int:
+    """The CTAs that an SM is expected to hold of a function, at least those that it has to hold."""
+    room = room_of(func, target)
+    found = occupancy(target, WARP_SIZE * room.warps, room.registers, room.bytes).ctas
+    return max(least_ctas_of(func), found)
+
+
 def check_ctas(place: Operation, func: aa.FuncOp, target: Target, alone: Room, beside: Room) -> None:
     """Raises CannotSpecialize if an SM holds fewer CTAs `beside` a further agent than `alone`."""
     least = least_ctas_of(func)
@@ -142,12 +168,14 @@ def check_ctas(place: Operation, func: aa.FuncOp, target: Target, alone: Room, b
 def give_warps(
     switch: AgentSwitchOp, func: aa.FuncOp, target: Target, counts: list[int], shares: RegisterShares, compute: int = 1
 ) -> None:
-    """Writes the warps and registers of the agents of a switch; the first `compute` of them compute."""
+    """Writes the warps and registers of the agents of a switch; the first `compute` of them compute, with
+    `shares.beside` one more for them."""
     switch.attributes["num_warps"] = DenseArrayAttr(i32, counts)
     func.attributes[tileas.BLOCK_WARPS] = IntegerAttr(shares.warps, i32)
     switch.attributes.pop("max_regs", None)
     if shares.compute and target.has("setmaxnreg"):
-        registers = [shares.compute] * compute + [shares.service] * (len(counts) - compute)
+        computing = [shares.compute] * compute + [shares.beside] * (shares.beside > 0)
+        registers = computing + [shares.service] * (len(counts) - len(computing))
         switch.attributes["max_regs"] = DenseArrayAttr(i32, registers)
 
 

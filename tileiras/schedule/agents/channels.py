@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tileiras.dialects import nv_tileas as tileas
+from tileiras.dialects.nv_tileas.pipes import CreatePipelineOp
 from tileiras.ir import Builder, IntegerAttr, Operation, UnitAttr, Value, i32
 from tileiras.schedule.staging import StagedLoad
 from tileiras.schedule.tensor_boxes import ctas_of, descriptor_type
@@ -32,6 +33,13 @@ class Channel:
         self.producer, self.consumer = create_pipe(builder, buffers, stages, *kinds, ctas)
         if groups > 1:
             self.producer.defining_op.attributes["groups"] = IntegerAttr(groups, i32)  # type: ignore[union-attr]
+
+    @classmethod
+    def of(cls, pipe: CreatePipelineOp) -> Channel:
+        """A pipe that exists."""
+        found = cls.__new__(cls)
+        found.buffers, (found.producer, found.consumer) = list(pipe.buffers), pipe.results
+        return found
 
     def begin(self, builder: Builder, at: Mapping[Any, Value], fills: bool, **named: Any) -> Value:
         """Waits for the next stage, an empty one for an agent that `fills` it and a full one for another; returns its

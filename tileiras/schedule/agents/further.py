@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ from tileiras.diagnostics.remarks import Remark
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileas import names
 from tileiras.dialects.nv_tileas.agents import AgentSwitchOp
-from tileiras.dialects.nv_tileas.attributes import DOT, STORE
+from tileiras.dialects.nv_tileas.attributes import CORRECTION, DOT, STORE
 from tileiras.ir import Block, Operation, remove_dead_operations
 from tileiras.reasons import Reason
 from tileiras.resources.agent_registers import RegisterShares
@@ -70,14 +71,34 @@ class SpecializeStores(FunctionPass):
             add_agent(func, gpu, STORE, rule.stores_of_tiles, (rule.store_agent,), stay, context.engine)
 
 
+class SpecializeCorrection(FunctionPass):
+    name = "tileas-specialize-correction"
+    optional = True
+    schedules = True
+    requires = "SCHEDULED"
+    needs = "agents with their warps; an agent that issues dots whose accumulators threads rescale"
+    establishes = "an agent that rescales accumulators while threads compute the next operand"
+    keeps = "values, other functions"
+
+    def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
+        def stay(cause: Reason) -> Reason:
+            return Reason("agents.corrections-stay", cause=cause)
+
+        rule = agents.rules.correction
+        choose = functools.partial(rule.scales_to_move, func=func, target=gpu)
+        add_agent(func, gpu, CORRECTION, choose, (rule.correction_agent,), stay, context.engine)
+
+
 class Further(NamedTuple):
-    """An agent that a rule proposes: the function that splits it off, the registers of all agents beside it, and a
-    remark at an operation."""
+    """An agent that a rule proposes: the function that splits it off, the registers of all agents beside it, a remark
+    at an operation, its warps, and its number among the agents, None for the last one."""
 
     split: Callable[[], AgentSwitchOp]
     shares: RegisterShares
     said: Reason
     place: Operation
+    warps: int = FURTHER_WARPS
+    number: int | None = None
 
 
 Rule = Callable[[AgentSwitchOp, "aa.FuncOp", Target, "list[Any]"], "Further | None"]
@@ -90,18 +111,19 @@ def add_agent(
 ) -> None:  # fmt: skip
     """Adds an agent to the only switch of a function, whose first agent computes, in place; a remark says so, or why
     not: the `refusal` with a cause.  The agent executes the operations in the partition `kind`; unless there are some,
-    `choose` gives them.  The first of the rules that has a proposal for them is applied."""
+    `choose` gives them, or raises CannotSpecialize.  The first of the rules that has a proposal for them is applied."""
     switches: list[Any] = [op for op in func.body.blocks[0].operations if op.name == names.AGENT_SWITCH]
     if len(switches) != 1:
         return
     (switch,) = switches
     program = switch.agents[0].block
-    if not marked(program, kind):
-        mark(choose(program), kind)
-    operations = marked(program, kind)
-    if not operations:
-        return
+    operations: list[Operation] = []
     try:
+        if not marked(program, kind):
+            mark(choose(program), kind)
+        operations = marked(program, kind)
+        if not operations:
+            return
         proposals = (rule(switch, func, target, operations) for rule in rules)
         further = next((each for each in proposals if each is not None), None)
     except CannotSpecialize as refused:
@@ -113,9 +135,12 @@ def add_agent(
     if further is None:
         return
     location = further.place.location
-    counts = [*switch.warps(func.kernel_spec.num_warps), FURTHER_WARPS]
+    counts = switch.warps(func.kernel_spec.num_warps)
+    compute, number = counts[0], len(counts) if further.number is None else further.number
+    counts.insert(number, further.warps)
     new = further.split()
-    narrow(new.agents[-1], FURTHER_WARPS)
+    if further.warps < compute:
+        narrow(new.agents[number], further.warps)
     give_warps(new, func, target, counts, further.shares)
     if engine is not None:
         engine.emit(Remark(further.said, location))

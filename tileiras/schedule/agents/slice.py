@@ -119,7 +119,7 @@ class AgentSlice:
         self.operations.add(op)
         for inner in op.walk():
             if isinstance(inner, READS):
-                self._check_order(inner)
+                self.check_order(inner)
             elif not (inner.regions or inner.has_trait(NoMemoryEffect) or inner.has_trait(Pure)):
                 raise CannotSpecialize(inner, "agents.executes-once", values=self.what, op=inner.name)
             self._pending += [
@@ -131,7 +131,7 @@ class AgentSlice:
     what = "trip counts"
     """The agent's own values that depend on the repeated operations, as remarks name them."""
 
-    def _check_order(self, load: Any) -> None:
+    def check_order(self, load: Any) -> None:
         """Raises CannotSpecialize where a load has to wait for an operation of another agent."""
         if load.mem_semantic.value != "weak":
             raise CannotSpecialize(load, "agents.ordered")
@@ -177,7 +177,7 @@ class ProducerSlice(AgentSlice):
     def __init__(self, func: aa.FuncOp, loads: Iterable[tileas.Load]) -> None:
         super().__init__(func, _outside(func.body.blocks[0]))
         for load in loads:
-            self._check_order(load)
+            self.check_order(load)
             self.take(load, _address(load))
         self.close()
 

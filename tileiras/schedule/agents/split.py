@@ -67,9 +67,16 @@ class Agent(Part[Pipe]):
         super().__init__(slice)
         self.pipes = list(pipes)
 
+    joined: Sequence[Pipe] = ()
+    """Pipes of the agent that had the operations, whose stages both fill from now on."""
+
     def fills(self, pipe: Pipe) -> bool:
         """Whether the agent fills the stages of a pipe; it drains them otherwise."""
         return True
+
+    def between(self, op: Operation) -> list[Pipe]:
+        """The pipes between both agents that an operation and those in it use."""
+        return [pipe for pipe in self.inside(op) if pipe not in self.joined]
 
     def finish(self, builder: Builder, at: dict[Pipe, Value]) -> None:
         """Appends the agent's last operations; its iterators are at the stages that it would use next."""
@@ -91,15 +98,17 @@ class Agent(Part[Pipe]):
         """Completes the program of the other agent."""
 
 
-def split(switch: AgentSwitchOp, agent: Agent[Any]) -> AgentSwitchOp:
-    """Moves the operations of an agent from the first agent of a switch to a further, last one, of as many warps;
-    returns the switch that replaces the given one."""
+def split(switch: AgentSwitchOp, agent: Agent[Any], place: int | None = None) -> AgentSwitchOp:
+    """Moves the operations of an agent from the first agent of a switch to a further one of as many warps, the last one
+    unless `place` gives its number; returns the switch that replaces the given one."""
     work = switch.agents[0].block
     program = _program_beside(work, agent)
     Remainder(agent).rewrite(work)
     Builder.at_end(program, switch.location).insert(YieldOp.create(()))
     counts = [*switch.num_agents_per_group.elements, 1]
-    return with_agents(switch, counts, [*switch.agents, Region([program])])
+    agents = list(switch.agents)
+    agents.insert(len(agents) if place is None else place, Region([program]))
+    return with_agents(switch, counts, agents)
 
 
 def with_agents(switch: AgentSwitchOp, counts: Sequence[int], agents: Sequence[Region]) -> AgentSwitchOp:
@@ -119,7 +128,7 @@ def _program_beside(work: Block, agent: Agent[Any]) -> Block:
     """The program of an agent that runs beside `work`."""
     block = Block()
     builder = Builder.at_end(block)
-    pipes = sorted(agent.pipes, key=agent.fills, reverse=True)
+    pipes = sorted((*agent.pipes, *agent.joined), key=agent.fills, reverse=True)
     at = {pipe: first_stage(builder, pipe, agent.fills(pipe)) for pipe in pipes}
     AgentProgram(agent).clone(work, builder, at)
     agent.finish(builder, at)
@@ -284,7 +293,7 @@ class Remainder(Generic[Pipe]):
         for op in list(block.operations):
             if self._agent.hands_over(op):
                 self._agent.hand_over(op, self, at, runs_once)
-            elif not op.regions or not self._agent.inside(op):
+            elif not op.regions or not self._agent.between(op):
                 continue
             elif isinstance(op, scf.ForOp):
                 self._loop(op, at)
@@ -294,7 +303,7 @@ class Remainder(Generic[Pipe]):
                 self._branch(op, at, runs_once)
 
     def _loop(self, loop: scf.ForOp, at: dict[Pipe, Value]) -> None:
-        pipes, block = self._agent.inside(loop), loop.body.block
+        pipes, block = self._agent.between(loop), loop.body.block
         inner = {pipe: block.add_argument(at[pipe].type, loop.location) for pipe in pipes}
         self.block(block, inner)
         end, count = loop.yield_op, len(loop.results)
@@ -304,7 +313,7 @@ class Remainder(Generic[Pipe]):
         at.update(zip(pipes, new.results[count:]))
 
     def _while(self, loop: scf.WhileOp, at: dict[Pipe, Value]) -> None:
-        pipes = self._agent.inside(loop)
+        pipes = self._agent.between(loop)
         types = [at[pipe].type for pipe in pipes]
         for block in (loop.before.block, loop.after.block):
             inner = {pipe: block.add_argument(type, loop.location) for pipe, type in zip(pipes, types)}
@@ -315,7 +324,7 @@ class Remainder(Generic[Pipe]):
         self._replace(loop, inits, [Region().take_blocks(region) for region in loop.regions], pipes, at)
 
     def _branch(self, branch: Any, at: dict[Pipe, Value], runs_once: bool) -> None:
-        pipes = self._agent.inside(branch)
+        pipes = self._agent.between(branch)
         regions = []
         for region in branch.regions:
             inner = dict(at)

@@ -9,8 +9,8 @@ first in the rest of the PTX trace.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections import Counter
-from collections.abc import Collection
+from collections import Counter, deque
+from collections.abc import Collection, Sequence
 
 from tileiras.codegen.machine_code import MachineCode
 from tileiras.sim.errors import SimulationError
@@ -106,6 +106,25 @@ class _Trace:
         return reached
 
 
+def _distances_to_end(blocks: Sequence[MachineBlock]) -> list[int]:
+    """For each block, the number of blocks on the shortest way to one that ends the program."""
+    before: list[list[int]] = [[] for _ in blocks]
+    for number, block in enumerate(blocks):
+        for successor in block.successors:
+            before[successor].append(number)
+    found = [len(blocks)] * len(blocks)
+    pending = deque(n for n, block in enumerate(blocks) if block.instructions[-1].opcode in ("EXIT", "RET"))
+    for number in pending:
+        found[number] = 0
+    while pending:
+        number = pending.popleft()
+        for each in before[number]:
+            if found[each] > found[number] + 1:
+                found[each] = found[number] + 1
+                pending.append(each)
+    return found
+
+
 class Walk(NamedTuple):
     """A path through the machine code: numbers of blocks, and the position in the PTX trace that each reached."""
 
@@ -128,6 +147,7 @@ class Walker:
         self._lines = [self._lines_from(number, told) for number in range(len(self.blocks))]
         self.known = {key for block in self.blocks for key in block.places}
         self._anchored = {line for block in self.blocks for line in block.anchors}
+        self._to_end = _distances_to_end(self.blocks)
         self._walks: dict[tuple[int, ...], Walk] = {}
         self.told = self.crowded = 0
 
@@ -199,8 +219,10 @@ class Walker:
             foreign |= self._leads_astray(successor, view)
             # A successor is rejected as well if it gets there only through PTX that the warp does not execute.
             own = self._first(successor, view, own=True) if first < _FAR else first
-            choices.append((foreign, first, between, own, -order))
-        _, best, _, _, order = min(choices)
+            # Where nothing is left of the trace, a loop is not executed once more.
+            left = self._to_end[successor] if first == _FAR else 0
+            choices.append((foreign, first, between, own, left, -order))
+        _, best, _, _, _, order = min(choices)
         return None if best == _FAR and leaves else block.successors[-order]
 
     def _lines_from(self, number: int, told: Collection[int]) -> tuple[int, ...]:

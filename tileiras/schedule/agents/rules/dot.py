@@ -12,7 +12,7 @@
 The stages of the pipe are accumulators.  The agent executes the loops of dots as they stand, with their waits for tiles
 and their releases, and multiplies for the next tile while the warps that compute load, convert and store the current
 one.  That takes two accumulators.  With one, the agent would begin once the previous tile has been loaded, as these
-warps do without an agent: with rings of two stages a persistent matrix product of tiles of 256x256 takes 107.3 us on
+warps do without an agent: with rings of two stages a persistent multiplication with tiles of 256x256 takes 107.3 us on
 B200 in this way, by our estimate, and 106.3 without the agent.
 """
 
@@ -173,9 +173,12 @@ def _taken(each: DotLoop) -> Iterator[Value]:
                     yield value
 
 
-def dot_shares(switch: AgentSwitchOp, func: aa.FuncOp) -> RegisterShares:
-    """Registers with a further warp.  Raises CannotSpecialize where those that compute get too few."""
-    shares = further_shares(switch, func, others=FURTHER_WARPS)
+def dot_shares(
+    switch: AgentSwitchOp, func: aa.FuncOp, others: int = FURTHER_WARPS, beside: tuple[int, int] = (0, 0)
+) -> RegisterShares:
+    """Registers with `others` further warps, and with those of an agent `beside` the first one, which needs so many
+    registers.  Raises CannotSpecialize where those that compute get too few."""
+    shares = further_shares(switch, func, others=others, beside=beside)
     loads = [op for outer in switch.agents[0].operations for op in outer.walk() if isinstance(op, tileas.TensorLoadOp)]
     least = BESIDE_ACCUMULATORS + max((_loaded_at_once(op) for op in loads), default=0)
     if least > shares.entry:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ... import blas
 from ...errors import ArgumentMismatch, sizes_of
 from ...memory import Journal, Memory
 from .. import rules
@@ -137,7 +138,8 @@ def emulate(
         _chosen(blocks, shapes), multiply, leader, compared, ahead if seed is not None else 0,
     )  # fmt: skip
     launch.bind_addresses(_allocate_variables(_parse(ptx), memory))
-    launch.run()
+    with blas.one_thread():
+        launch.run()
     return EmulationResult(launch)
 
 
