@@ -216,7 +216,7 @@ def test_variables_of_the_front_end_are_part_of_the_key():
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
-def test_the_folders_of_libraries_are_known_before_the_first_event(monkeypatch):
+def test_folders_of_libraries_are_known_before_the_first_event(monkeypatch):
     # In Python 3.13 `sysconfig` reads files before it can say them: an event of such a read must not ask for them.
     from tileiras.stages.export import events, frames
 
