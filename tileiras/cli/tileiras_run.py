@@ -38,10 +38,11 @@ from typing import IO, TYPE_CHECKING, Any
 import tileiras
 from tileiras import cli, report
 from tileiras.cli import process
+from tileiras.cli.kernel_failures import KernelFailed, with_source
 from tileiras.cli.outputs import Output, Outputs
 from tileiras.cli.process import UsageError
 from tileiras.cli.run_arguments import Argument, file_of, parse_argument
-from tileiras.diagnostics import CompileError, Diagnostic, ExitCode, Severity
+from tileiras.diagnostics import CompileError, ExitCode
 from tileiras.options import lookup
 from tileiras.sim.errors import ArgumentMismatch, SimulationError
 from tileiras.stages.units import Source, entries_of, entry_name
@@ -61,10 +62,6 @@ PTX, CUBIN = ".ptx", ".cubin"
 DEFAULT_GPU = "H200"
 STALLED_LINES = 8
 """Lines of the source that an estimate names."""
-
-
-class KernelFailed(Exception):
-    """The emulator, or the GPU or its driver, refused the kernel or stopped it."""
 
 
 def parse_grid(text: str) -> tuple[int, ...]:
@@ -190,7 +187,7 @@ def _emulate(kernel: KernelRun) -> None:
     try:
         result = emulate(compiled.ptx, compiled.entry, options.grid, kernel.parameters, metadata=compiled.metadata)
     except EmulationError as error:
-        raise KernelFailed(_with_source(error, compiled.ptx, os.path.dirname(options.input))) from None
+        raise KernelFailed(with_source(error, compiled.ptx, os.path.dirname(options.input))) from None
     finally:
         del memory  # the emulator finds arrays in it
     print(result.output, end="")
@@ -213,7 +210,7 @@ def _estimate(kernel: KernelRun) -> None:
             line.say("")  # a launch of real size takes minutes
             found = estimate(image, kernel.entry, options.grid, kernel.parameters, gpu=gpu.name, metadata=metadata)
     except EmulationError as error:
-        raise KernelFailed(_with_source(error, ptx, os.path.dirname(options.input))) from None
+        raise KernelFailed(with_source(error, ptx, os.path.dirname(options.input))) from None
     finally:
         del memory  # the emulator finds arrays in it
     print(found)
@@ -253,7 +250,7 @@ def _profiled(
         entry, grid = compiled.entry, options.grid
         made = report.profile.profile(compiled.ptx, entry, grid, kernel.parameters, compiled.metadata, found)
     except EmulationError as error:
-        raise KernelFailed(_with_source(error, compiled.ptx, folder)) from None
+        raise KernelFailed(with_source(error, compiled.ptx, folder)) from None
     sources: dict[str, list[str]] = {}
     for name in {line.file for line in made.lines}:
         paths = [options.input] if name == options.input else []
@@ -267,29 +264,6 @@ def _profiled(
         return []
     data = {**made.to_json(), "estimate": None if found is None else found.to_json()}
     return [(options.json, lambda file: file.write(json.dumps(data).encode() + b"\n"))]
-
-
-def _with_source(error: Any, ptx: str, folder: str) -> str:
-    """The emulator's message at the source line that the PTX names; the file is read from `folder` if it exists."""
-    from tileiras.sim.emulator.source import source_positions
-
-    # Columns of Python's syntax trees count from 0.
-    places = [
-        tileiras.ir.FileLineColLoc(file, line, column + file.endswith(".py"))
-        for file, line, column in source_positions(ptx, error.line or 0)
-    ]
-    if not places:
-        return str(error)
-    _, *details = str(error).split("\n")
-    notes = [Diagnostic.note(place, "called from here") for place in places[1:]]
-    notes += [Diagnostic.note(None, detail.strip()) for detail in (*details, f"in line {error.line} of the PTX")]
-    sources = {}
-    for name in {place.filename for place in places}:
-        path = os.path.join(folder, name)
-        if os.path.isfile(path):
-            with open(path, encoding="utf-8", errors="replace") as file:
-                sources[name] = file.read()
-    return Diagnostic(Severity.ERROR, places[0], error.message, notes).render(sources)
 
 
 def _cuda(kernel: KernelRun) -> None:
