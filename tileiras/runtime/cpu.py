@@ -16,7 +16,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tileiras.targets.cpu import TARGETS, runs_here
+from tileiras.targets.cpu import refusal
 
 from .arguments import DL_CPU, ArgumentError, HostMemory, pack
 
@@ -133,9 +133,8 @@ def launch(
     kernel: its part of NAME.json.  Raises ArgumentError for arguments that do not fit, KernelFailure for an assertion
     that does not hold: tile blocks that have begun are then finished, others may not have run.
     """
-    target = TARGETS.get(kernel.get("target", ""))
-    if target is not None and not runs_here(target):
-        raise ArgumentError(f"kernel '{kernel['name']}' is compiled for {target.name}: this machine lacks instructions")
+    if reason := refusal(kernel.get("target", "")):
+        raise ArgumentError(f"kernel '{kernel['name']}': {reason}")
     for number, value in enumerate(arguments):
         if _is_on_device(value):
             raise ArgumentError(f"argument {number} of kernel '{kernel['name']}' is memory of a GPU")
