@@ -111,5 +111,5 @@ def test_code_for_another_processor_is_not_launched(monkeypatch):
     x = np.ones(8, np.float32)
     artifact = tileiras.compile(EXAMPLES / "saxpy.mlir", gpu_name="cpu-x86-64-v4")
     monkeypatch.setattr("tileiras.targets.cpu.host", lambda: TARGETS["cpu-x86-64-v3"])
-    with pytest.raises(runtime.ArgumentError, match="compiled for cpu-x86-64-v4: this machine lacks instructions"):
+    with pytest.raises(runtime.ArgumentError, match="'saxpy': this machine lacks instructions of cpu-x86-64-v4"):
         runtime.launch(artifact, "saxpy", 1, [x, x, 2.0, 8])

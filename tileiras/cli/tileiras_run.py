@@ -47,7 +47,6 @@ from tileiras.options import lookup
 from tileiras.sim.errors import ArgumentMismatch, SimulationError
 from tileiras.stages.units import Source, entries_of, entry_name
 from tileiras.support.named_tuple import NamedTuple
-from tileiras.targets.cpu import cpu_target, is_cpu, runs_here
 
 if TYPE_CHECKING:
     import argparse
@@ -286,13 +285,10 @@ def _cuda(kernel: KernelRun) -> None:
 
 
 def _cpu(kernel: KernelRun) -> None:
-    options, runtime = kernel.options, tileiras.runtime
+    options, runtime, name = kernel.options, tileiras.runtime, kernel.options.gpu_name or "cpu"
     _check_arguments(kernel)
-    name = options.gpu_name or "cpu"
-    row = cpu_target(name) if is_cpu(name) else None
-    if row is not None and not runs_here(row):
-        message = f"this machine lacks instructions of {name}; use --gpu-name cpu, or --backend interpret"
-        raise CompileError.at(None, message, ExitCode.CONFIGURATION)
+    if reason := tileiras.targets.cpu.refusal(name):
+        raise CompileError.at(None, f"{reason}; use --backend interpret", ExitCode.CONFIGURATION)
     artifact = tileiras.compile(options.input, gpu_name=name, opt_level=options.opt_level, entry=kernel.entry)
     try:
         runtime.launch(artifact, kernel.entry, options.grid, kernel.parameters, threads=options.threads)
@@ -316,10 +312,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--grid", default="1", metavar="X[,Y[,Z]]", help="number of tile blocks (default 1)")
     parser.add_argument("--backend", choices=BACKENDS, help="default interpret, estimate with --profile")
     parser.add_argument("--threads", type=int, metavar="N", help="of a launch on the cpu (default the processors)")
-    parser.add_argument(
-        "--gpu-name",
-        help="target of the compilation; default: sm_80 to emulate, else the GPU's",
-    )
+    parser.add_argument("--gpu-name", help="target of the compilation; default: sm_80 to emulate, else the GPU's")
     parser.add_argument("--gpu", default=None, metavar="NAME", help="GPU of the estimate (default H200)")
     parser.add_argument("-O", "--opt-level", type=int, default=3, choices=range(4), help="optimization level")
     parser.add_argument(

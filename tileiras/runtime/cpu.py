@@ -132,11 +132,10 @@ def launch(
     that does not hold: tile blocks that have begun are then finished, others may not have run.
     """
     # Not above: a test package for GPUs carries this module along without the targets.
-    from tileiras.targets.cpu import TARGETS, runs_here
+    from tileiras.targets.cpu import refusal
 
-    target = TARGETS.get(kernel.get("target", ""))
-    if target is not None and not runs_here(target):
-        raise ArgumentError(f"kernel '{kernel['name']}' is compiled for {target.name}: this machine lacks instructions")
+    if reason := refusal(kernel.get("target", "")):
+        raise ArgumentError(f"kernel '{kernel['name']}': {reason}")
     for number, value in enumerate(arguments):
         if _is_on_device(value):
             raise ArgumentError(f"argument {number} of kernel '{kernel['name']}' is memory of a GPU")
