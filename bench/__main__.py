@@ -6,12 +6,12 @@ import sys
 
 PARTS = (
     "calibration", "ir_core", "bytecode", "stages", "warm", "whole_process", "resources", "registers", "emulator",
-    "null_build", "parallel", "watch", "service", "large_tiles",
+    "null_build", "parallel", "watch", "service", "large_tiles", "launch_time",
 )  # fmt: skip
 
 LONG = (
     "large_tree", "scale", "llvm_memory", "interleaved", "paired", "same_code", "code", "validation", "estimator",
-    "service_kills", "build_kills", "issue_cycles", "assembled", "launches", "checks",
+    "service_kills", "build_kills", "issue_cycles", "assembled", "launches", "checks", "levels", "corpus",
 )  # fmt: skip
 """Parts that take many minutes and run only when they are named."""
 

@@ -39,7 +39,7 @@ import os, sys
 from tileiras.build import tool
 env = Environment(tools=[tool], ENV=os.environ, sm="sm_90", emit="cubin")
 env.Default(env.TileTree("kernels"))
-run = "import sys; from tileiras.server import client; sys.exit(client.run('tileiras'))"
+run = "import sys; from tileiras.processes.service import client; sys.exit(client.run('tileiras'))"
 for name in NAMES:
     words = [sys.executable, "-c", run, "$SOURCE", "--gpu-name=sm_80", "-o", "$TARGET"]
     env.Default(env.Command("commands/" + name + ".cubin", "kernels/" + name + ".mlir", [words]))
@@ -177,7 +177,7 @@ class BuildKills:
 
     def _check_end(self) -> None:
         subprocess.run(
-            [sys.executable, "-m", "tileiras.server.command", "stop"], check=True, cwd=self.runtime,
+            [sys.executable, "-m", "tileiras.processes.service.command", "stop"], check=True, cwd=self.runtime,
             env={**self._environment, "TILEIRAS_SERVER": "auto", "TILEIRAS_CACHE_DIR": self._store},
         )  # fmt: skip
         limit = time.monotonic() + 60
@@ -205,9 +205,9 @@ def _kind(pid: int, scons: int, every: set[int]) -> str:
     above = pid
     while above in every:
         words = _words(above)
-        if "tileiras.server.zygote" in words:
+        if "tileiras.processes.service.zygote" in words:
             return "service" if above == pid else "request"
-        if "tileiras.fsmonitor" in words:
+        if "tileiras.build.watch.monitor" in words:
             return "monitor"
         if "client.run(" in words:
             return "command"

@@ -1,5 +1,5 @@
 """python -m bench code [--gpus H200,...] [--samples CHECKOUT] [--only PART,...] [--skip PART,...]
-[--plans plain,boxes,...] [--jobs N] [--rows FILE] [--json FILE] [--unchecked]
+[--plans plain,boxes,...] [--jobs N] [--rows FILE] [--json FILE] [--unchecked] [--against COMMIT]
 
 Estimates of our code and of the reference compiler's for the examples at real sizes and, with a checkout of cuTile
 Python, for its samples' and benchmarks' kernels: a row a kernel and GPU, with the bound of each; the geometric means of
@@ -11,11 +11,16 @@ The first cluster of every launch is run in the emulator by both images, and has
 `--unchecked`.  Estimates are kept in FILE (`cache/bench-code.jsonl`; `--rows ''` for none) by machine code, launch, GPU
 and the model's own code, so that an interrupted run goes on, and a change of a pass estimates only changed code.  Needs
 ptxas and nvdisasm; without the reference compiler there are our columns alone.
+
+`--against COMMIT` compiles each kernel with the compiler of that commit as well, estimates that code with the present
+model, and ends with 1 if a row takes longer now by more than a hundredth for all values of the parameters that are not
+known, or has lost its estimate.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import functools
 import json
 import multiprocessing
@@ -30,7 +35,7 @@ import ml_dtypes
 import numpy as np
 
 import tileiras
-from bench import estimates, ranking, real_sizes
+from bench import against, estimates, ranking, real_sizes
 from bench.estimates import GPUS, Job, Timed
 from bench.further_sizes import FURTHER
 from bench.kept_rows import KeptRows, digest, model_version
@@ -69,6 +74,8 @@ class Settings(NamedTuple):
     reference: bool
     checked: bool
     kept: KeptRows
+    before: Path | None = None
+    """The files of another commit's compiler."""
 
 
 # ---- launches ----------------------------------------------------------------------------------------------------
@@ -162,6 +169,9 @@ def compare(task: Task, settings: Settings) -> Ranked:
         keys.append(digest(launched, image.text, json.dumps(image.kernels[0].metadata, sort_keys=True)))
         images.append(image)
         ours[plan] = _kept(settings.kept, keys[-1], functools.partial(estimates.timed, image, job, gpu))
+    before = {}
+    for plan, options in plans_.items() if settings.before is not None else ():
+        before[plan] = _before(settings, launched, job, gpu, options)
     theirs, wrong = None, ""
     if settings.reference:
         reference = functools.cache(lambda: estimates.theirs(job, gpu))
@@ -171,7 +181,19 @@ def compare(task: Task, settings: Settings) -> Ranked:
             for one, image in zip(keys, images):
                 found = _checked(settings.kept, digest(one, key, "results"), image, reference, job, gpu)
                 wrong = wrong or found
-    return Ranked(job.name, task.gpu, job.flops > 0, ours, theirs, wrong)
+    return Ranked(job.name, task.gpu, job.flops > 0, ours, theirs, wrong, before)
+
+
+def _before(settings: Settings, launched: str, job: Job, gpu: rates.Gpu, options: Plan) -> Taken:
+    """The estimate of another commit's code."""
+    assert settings.before is not None
+    try:
+        image = against.compiled(settings.before, job, gpu, options)
+    except CompileError as error:
+        return Taken(None, refusal=f"{error}".strip().split("\n")[0])
+    key = digest(launched, image.ptx, json.dumps(image.metadata, sort_keys=True))
+    timed = functools.partial(estimates.timed, image.ptx, job, gpu, metadata=image.metadata)
+    return _kept(settings.kept, key, timed)
 
 
 def _described(parameters: Sequence[Any]) -> str:
@@ -252,6 +274,7 @@ def main(arguments: Sequence[str] = ()) -> int:
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--rows", type=lambda text: Path(text) if text else None, default=ROWS, metavar="FILE")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows as data")
+    parser.add_argument("--against", default="", metavar="COMMIT", help="fail where a row is worse than at COMMIT")
     parser.add_argument("--unchecked", action="store_true", help="do not compare results")
     given = parser.parse_args(arguments)
     if missing := estimates.missing_tools():
@@ -271,14 +294,22 @@ def main(arguments: Sequence[str] = ()) -> int:
         if (not only or any(part in task.name for part in only)) and not any(part in task.name for part in skip)
     ]
     settings = Settings(given.plans, vendor_tool() is not None, not given.unchecked, KeptRows(given.rows))
-    rows = run(chosen, settings, given.jobs)
+    try:
+        with against.checkout(given.against) if given.against else contextlib.nullcontext() as before:
+            rows = run(chosen, settings._replace(before=before), given.jobs)
+    except CompileError as error:
+        print(error, file=sys.stderr)
+        return 2
     if given.json is not None:
         data = [{**row._asdict(), "ours": {plan: found._asdict() for plan, found in row.ours.items()},
+                 "before": {plan: found._asdict() for plan, found in row.before.items()},
                  "theirs": row.theirs and row.theirs._asdict()} for row in rows]  # fmt: skip
         given.json.write_text(json.dumps(data, indent=1) + "\n")
     print("", *ranking.means(rows), *ranking.best_plans(rows), sep="\n")
     print("", f"the {ranking.WORST} worst:", *ranking.worst(rows), "", *ranking.failures(rows), sep="\n")
-    return int(any(row.wrong for row in rows))
+    worse = ranking.worsened(rows)
+    print(*ranking.changed(rows), *worse, sep="\n")
+    return int(bool(worse) or any(row.wrong for row in rows))
 
 
 if __name__ == "__main__":

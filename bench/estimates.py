@@ -66,13 +66,15 @@ def theirs(job: Job, gpu: Gpu) -> bytes:
     return vendor_compile(job.bytecode, gpu.target.name).cubin
 
 
-def timed(image: Any, job: Job, gpu: Gpu, dirty_l2: bool = False) -> Timed:
-    """The estimate of an image; ``dirty_l2`` as `sim.estimate` has it."""
+def timed(image: Any, job: Job, gpu: Gpu, dirty_l2: bool = False, metadata: Any = None) -> Timed:
+    """The estimate of an image; ``dirty_l2`` and, of PTX, ``metadata`` as `sim.estimate` has them."""
     from tileiras.sim import estimate
 
     begin = time.perf_counter()
     try:
-        found = estimate(image, job.entry, job.grid, job.parameters, gpu=gpu.name, dirty_l2=dirty_l2)
+        found = estimate(
+            image, job.entry, job.grid, job.parameters, gpu=gpu.name, metadata=metadata, dirty_l2=dirty_l2
+        )
     except (CompileError, SimulationError) as error:
         return Timed(None, _first_line(error), time.perf_counter() - begin)
     return Timed(found, "", time.perf_counter() - begin)

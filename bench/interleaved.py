@@ -31,7 +31,7 @@ SEED = 1
 SCONSTRUCT = """\
 import os
 from tileiras.build import tool
-from tileiras.build.variables import construction_variables
+from tileiras.build.scons.variables import construction_variables
 env = Environment(tools=[tool], ENV=os.environ, **construction_variables(ARGUMENTS))
 env.Default(env.TileTree("kernels"))
 """
@@ -237,7 +237,7 @@ def run(count: int, seed: int) -> int:
     os.environ["PYTHONPATH"] = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     import SCons.Script.Main  # noqa: F401
 
-    import tileiras.build.scons  # noqa: F401
+    import tileiras.build.scons.tool  # noqa: F401
     from tileiras import pipeline
 
     for row in pipeline.STAGES:

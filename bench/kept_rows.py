@@ -12,7 +12,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from tileiras.build.fingerprint import CodeBase
+from tileiras.build.store.fingerprint import CodeBase
 
 MODEL = ("tileiras.sim.estimate", "tileiras.sim.emulator", "tileiras.targets.rate_tables")
 """Modules that, with all that they import, decide about the estimate of given machine code."""

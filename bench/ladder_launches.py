@@ -65,9 +65,9 @@ def compiled(ladder: Ladder, step: Step, sources: Path) -> str:
     data = source.read_bytes()
     if hashlib.sha1(b"blob %d\0" % len(data) + data).hexdigest() != DIGESTS[f"{repository.folder}/{step.path}"]:
         raise NoSource(f"{source} is not that of {repository.commit[:12]}")
-    nvcc = toolkit.find_program("nvcc")
+    nvcc = next((each for each in toolkit.find_programs("nvcc") if _has_headers(each)), None)
     if nvcc is None:
-        raise NoSource("no nvcc")
+        raise NoSource("no nvcc with the headers of a toolkit")
     with tempfile.TemporaryDirectory() as folder:
         unit, output = Path(folder, "unit.cu"), Path(folder, "unit.ptx")
         unit.write_text(f'{repository.prelude}#include "{source.resolve()}"\n')
@@ -76,8 +76,15 @@ def compiled(ladder: Ladder, step: Step, sources: Path) -> str:
         command = [nvcc, *flags, str(unit), "-o", str(output)]
         result = subprocess.run(command, capture_output=True, text=True, check=False)
         if result.returncode:
-            raise NoSource(f"nvcc: {(result.stderr or result.stdout).strip().splitlines()[0]}")
+            lines = (result.stderr or result.stdout).strip().splitlines()
+            raise NoSource(f"nvcc: {next((each for each in lines if 'error' in each), lines[0])}")
         return _without_file_names(output.read_text())
+
+
+def _has_headers(nvcc: str) -> bool:
+    """Whether libcu++ is with a compiler, whose headers of types include it; wheels have it in a package of its own."""
+    root = os.path.join(os.path.dirname(os.path.dirname(nvcc)), "include")
+    return any(os.path.isfile(os.path.join(root, folder, "nv", "target")) for folder in ("", "cccl"))
 
 
 def _library(nvcc: str) -> list[str]:

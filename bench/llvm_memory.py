@@ -18,7 +18,7 @@ from typing import NamedTuple
 from bench.null_build import numbers
 from bench.parallel import kernels
 from tileiras import api
-from tileiras.codegen import isolation
+from tileiras.processes import helper
 
 COMPILATIONS = 2000
 SETTLED = 100
@@ -53,8 +53,8 @@ def growth(compilations: Iterable[Callable[[], object]], settled: int = SETTLED)
     processes = set()
     for run in compilations:
         run()
-        processes.add(isolation.helper_pid())
-        levels.append(megabytes(isolation.helper_pid()))
+        processes.add(helper.helper_pid())
+        levels.append(megabytes(helper.helper_pid()))
         own.append(megabytes(os.getpid()))
     later = levels[settled:]
     return Growth(levels[settled - 1], max(later), later[-1], own[settled - 1], own[-1], len(processes))

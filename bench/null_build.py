@@ -78,7 +78,7 @@ def served(folder: str) -> dict[str, str]:
 
 def stop(folder: str) -> None:
     """Ends the service that builds of a folder have started."""
-    subprocess.run([sys.executable, "-m", "tileiras.server.command", "stop"], env=served(folder), check=True)
+    subprocess.run([sys.executable, "-m", "tileiras.processes.service.command", "stop"], env=served(folder), check=True)
 
 
 class Run(NamedTuple):

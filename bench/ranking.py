@@ -50,6 +50,8 @@ class Ranked(NamedTuple):
     theirs: Taken | None
     wrong: str = ""
     """The difference in the first cluster's results, or the reason for a missing comparison."""
+    before: dict[str, Taken] = {}
+    """Our code of another commit by plan, under the same model."""
 
     def ratio(self, plan: str) -> float | None:
         """Of our time to the reference's: above 1 ours takes longer."""
@@ -166,6 +168,46 @@ def worst(rows: Sequence[Ranked], count: int = WORST) -> list[str]:
         assert row.theirs is not None
         lines += [f"{ratio:.2f} {row.name} on {row.gpu}", f"  {plan}: {row.ours[plan].reason()}",
                   f"  reference: {row.theirs.reason()}"]  # fmt: skip
+    return lines
+
+
+MARGIN = 1.01
+"""A row is worse than at another commit if its time is larger by more for all values of the parameters."""
+
+
+def worsened(rows: Sequence[Ranked]) -> list[str]:
+    """The rows whose code takes longer than that of another commit for all values of the parameters that are not
+    known, or has lost its estimate."""
+    lines = []
+    for row in rows:
+        for plan, old in row.before.items():
+            new = row.ours.get(plan)
+            if new is None or old.microseconds is None:
+                continue
+            if new.microseconds is None:
+                lines.append(f"worse: {row.name} on {row.gpu}, {plan}: {old.microseconds:.1f} us before, now no"
+                             f" estimate: {new.refusal}")  # fmt: skip
+                continue
+            least = most = new.microseconds / old.microseconds
+            if new.needs and old.needs:
+                least, most = uncertainty.ratios(Needs(*new.needs), Needs(*old.needs), rates.gpu(row.gpu))
+            if least > MARGIN:
+                lines.append(f"worse: {row.name} on {row.gpu}, {plan}: {old.microseconds:.1f} us before, now"
+                             f" {new.microseconds:.1f}, {least:.2f} to {most:.2f} times as long")  # fmt: skip
+    return lines
+
+
+def changed(rows: Sequence[Ranked]) -> list[str]:
+    """A line for each GPU and plan: the geometric mean of the times over those of another commit."""
+    lines = []
+    for gpu, plan in dict.fromkeys((row.gpu, plan) for row in rows for plan in row.before):
+        pairs = [(row.ours[plan].microseconds, row.before[plan].microseconds) for row in rows
+                 if row.gpu == gpu and plan in row.before and plan in row.ours]  # fmt: skip
+        ratios = [new / old for new, old in pairs if new is not None and old is not None]
+        if ratios:
+            other = sum(ratio != 1 for ratio in ratios)
+            lines.append(f"{gpu}, {plan}: takes {mean(ratios):.3f} of the time before ({other} of {len(ratios)} rows"
+                         " differ)")  # fmt: skip
     return lines
 
 

@@ -2,8 +2,8 @@
 
     python -m bench.scale [SEED]
 
-A simulation from the figures of `bench.scale_record`; `docs/scale.md` has its assumptions and conclusions.  Each line
-is one policy of builds, or one weather of the server, over the same day of edits.
+A simulation from the figures of `bench.scale_record`; `docs/reports/scale.md` has its assumptions and conclusions.
+Each line is one policy of builds, or one state of the server, over the same day of edits.
 """
 
 from __future__ import annotations

@@ -16,10 +16,10 @@ import time
 from collections.abc import Sequence
 
 from tileiras.build import discover, plan
-from tileiras.build.execute import Session
-from tileiras.build.history import History
+from tileiras.build.ledger.history import History
+from tileiras.build.run.execute import Session
 from tileiras.build.step import warn_on_stderr
-from tileiras.build.store import READ_WRITE, SIZE_LIMIT, ArtifactStore
+from tileiras.build.store.local import READ_WRITE, SIZE_LIMIT, ArtifactStore
 from tileiras.diagnostics import CompileError
 from tileiras.options import CompileOptions
 from tileiras.stages.units import Source

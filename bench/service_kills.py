@@ -30,7 +30,7 @@ LONGEST_PAUSE = 0.1
 WEIGHTS = {"service": 1, "client": 8, "child": 31}
 """How often each kind is chosen: a service takes seconds to be there, and has children only then."""
 
-CLIENT = "import sys; from tileiras.server import client; sys.exit(client.run('tileiras'))"
+CLIENT = "import sys; from tileiras.processes.service import client; sys.exit(client.run('tileiras'))"
 TARGETS = ("sm_80", "sm_90", "sm_100")
 
 
@@ -123,7 +123,7 @@ class Kills:
 
     def _check_end(self) -> None:
         subprocess.run(
-            [sys.executable, "-m", "tileiras.server.command", "stop"], env=self._environment, check=True,
+            [sys.executable, "-m", "tileiras.processes.service.command", "stop"], env=self._environment, check=True,
             cwd=self._folder,
         )  # fmt: skip
         limit = time.monotonic() + 60

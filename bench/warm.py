@@ -23,10 +23,11 @@ from typing import Any
 from bench import calibration
 from bench.kernels import Kernel, collect
 from tileiras import api, pipeline
-from tileiras.codegen import bitcode_library, isolation, llvm_pipeline
+from tileiras.codegen import bitcode_library, llvm_pipeline
 from tileiras.diagnostics import CompileError
 from tileiras.ir.pass_instrumentation import PassTimer
 from tileiras.options import CompileOptions
+from tileiras.processes import helper
 from tileiras.stages import units
 
 TARGETS = ("sm_80", "sm_90", "sm_100", "sm_120")
@@ -71,7 +72,7 @@ def percentile(values: list[float], share: float) -> float:
 def helper_megabytes() -> float:
     """Most memory that LLVM's process has had; 0 where the system does not tell."""
     try:
-        with open(f"/proc/{isolation.helper_pid()}/status", encoding="utf-8") as file:
+        with open(f"/proc/{helper.helper_pid()}/status", encoding="utf-8") as file:
             line = next(line for line in file if line.startswith("VmHWM"))
     except (OSError, StopIteration):
         return 0.0

@@ -24,7 +24,11 @@ NO_TMA = "an access that breaks a rule of tensor maps is made without one, with 
 NO_AGENTS = (
     "agents and pipes are made whole by one pass and merged by none; else there is one agent, with a remark"
 )
-ONE_SCHEDULE = "loops are not scheduled by intervals: loads run ahead by whole iterations"
+NO_PLACEMENT = (
+    "a loop that the modulo scheduler cannot place, or whose placement does not fit, keeps its plain schedule, with a "
+    "remark (scheduling.md)"
+)
+PUBLISHED = "the analysis stands in the IR, as attributes that its reader checks; no pass can invalidate it silently"
 TCGEN05_TABLE = "dots go by the rows of `targets/atoms/tcgen05.py`; what has no row goes to mma.sync, with a remark"
 TENSOR_BUDGET = "a dot whose accumulator finds no columns goes to mma.sync, with a remark"
 TENSOR_LAYOUTS = "the registers of a tile follow from its place in tensor memory"
@@ -221,7 +225,6 @@ LAYERS: dict[str, tuple[Row, ...]] = {
             "GatherTmaLoad only support zero padding now",
             "padding value is not supported for TMA load with non-zero padding value", "tmaIdx exceed tmaHostNum.",
             "tmaIdx exceed tmaDeviceNum.", "not find tmaIdx.", "funcOp lack tmaDeviceNum and tmaHostNum attr",
-            "LowerTMALoadStoreToAsync: missing or invalid KernelSpecAttr on function",
             "failed to find smem buffer address for mbarrier", "failed to get expected tx-count",
             "failed to init mbarrier", "Failed to init mbarrier", "failed to get MBarrier object",
             "values depended by MakeTiledTMADescOp are not supportedbecause X matches more than 1 captured values.",
@@ -247,19 +250,19 @@ LAYERS: dict[str, tuple[Row, ...]] = {
         Row("Failed to specialize warps", "a loop of the schedule `warp_specialize` that cannot be split; a remark", 0),
         Row("pass failed; per-op verifier may have fired", "a pass that makes something invalid", 5),
         Row("pass '<pass>' between schedule generation and materialization does not preserve ScheduleAnalysis",
-            "a pass at the wrong place", 2, "a loop is scheduled and rewritten by one pass"),
+            "a pass at the wrong place", 2, PUBLISHED),
         Row("cleanup pass invalidated ScheduleAnalysis; rerun constraint generation or remove the pass",
-            "a pass at the wrong place", 5, "as the one before"),
-        Row("modulo scheduler returned no feasible II", "a loop without a schedule", 5, ONE_SCHEDULE),
-        Row("failed to find a schedule", "a loop without a schedule", 5, ONE_SCHEDULE),
-        Row("failed to legalize schedule", "a loop without a schedule", 5, ONE_SCHEDULE),
-        Row("failed to legalizeLoopScheduleForMaterialization", "a loop without a schedule", 5, ONE_SCHEDULE),
+            "a pass at the wrong place", 5, PUBLISHED),
+        Row("modulo scheduler returned no feasible II", "a loop without a schedule", 5, NO_PLACEMENT),
+        Row("failed to find a schedule", "a loop without a schedule", 5, NO_PLACEMENT),
+        Row("failed to legalize schedule", "a loop without a schedule", 5, NO_PLACEMENT),
+        Row("failed to legalizeLoopScheduleForMaterialization", "a loop without a schedule", 5, NO_PLACEMENT),
         Row("reproducer generated at `<path>`", "`--mlir-pass-pipeline-crash-reproducer`; a note", 5),
-        Row("fails to resolve lifetime", "buffer assignment", 5, ONE_SCHEDULE),
+        Row("fails to resolve lifetime", "buffer assignment", 5, NO_PLACEMENT),
         Row("fails to assign named barrier", "buffer assignment", 5, NO_AGENTS),
         Row("fails to assign smem buffer", "buffer assignment", 5, "a load without room stays where it is"),
         Row("fails to assign tmem buffer", "buffer assignment", 5, TENSOR_BUDGET),
-        Row("share pipeline buffer", "buffer assignment", 0, ONE_SCHEDULE),
+        Row("share pipeline buffer", "buffer assignment", 0, "each pipe has buffers of its own"),
         Row("unable to merge two different pipelines: X", "pipes", 5, NO_AGENTS),
         Row("mbarrier has wait-like users, cannot share pipeline buffer.", "pipes", 5, NO_AGENTS),
         Row("using transaction mbarrier is not supported", "pipes", 5, NO_AGENTS),
@@ -278,6 +281,8 @@ LAYERS: dict[str, tuple[Row, ...]] = {
         Row("Yielded alias not implemented yet", "buffer aliases", 5, "buffers have one name each"),
         Row("failed to rewrite in buffer layout propagation", "layout removal", 5, "layouts are assigned once"),
         Row("failed to rewrite in reg layout propagation", "layout removal", 5, "layouts are assigned once"),
+        Row("LowerTMALoadStoreToAsync: missing or invalid KernelSpecAttr on function",
+            "a function without `kernel_spec`, which the verifier refuses first: with `--no-verify`", 5),
         Row("failed to apply patterns greedily", "patterns that undo one another", 5),
         Row("The `sliceCount` need to be a `IntegerAttr`", "slicing", 5, "slices are chosen by the schedule"),
         Row("unsupported op in Slicing pass", "slicing", 5, "what cannot be sliced stays whole"),
@@ -394,6 +399,8 @@ LAYERS: dict[str, tuple[Row, ...]] = {
 HEADER = """\
 # Diagnostics
 
+For users who read or process messages, and for contributors who add one.
+
 A diagnostic is `FILE:LINE:COLUMN: error: MESSAGE`, the line and a caret, with notes after it; the command prints
 `loc("FILE":LINE:COLUMN): error: MESSAGE` for bytecode, as the vendor's does, with the column that the file has: cuTile
 Python counts from 0. Bytecode with debug information leads to the line of the user's Python; of other bytecode a note
@@ -401,15 +408,25 @@ names the operation and its kernel. `--diagnostics=json` prints an object a line
 read: `severity`, `message`, `file`, `line`, `column`, `notes`, and for remarks `kind`, `category`, `name`, `function`,
 `arguments`, `reason`. What is said twice of one place is printed once.
 
-Severities have the numbers 1 (note), 2 (warning), 3 (error) and 4 (remark) in the low byte of their word; bit 8 says
-that the message starts with an operation's name, bit 9 that it hangs off another one. Only errors change the exit code.
-A failure as a whole has the word of its exit code (`ExitCode.word`, `CompileError.word`), in the table below; bit 10 is
-that of a rejection. The documentation has 0x503 for these on one page and 2563, 0xA03, on another, which says that the
-diagnostic hangs off one that there is not: ours is the first. Nothing prints these words.
+Severities have the numbers 1 (note), 2 (warning), 3 (error) and 4 (remark) in the low byte of their word; bit 8 marks
+an error about an operation and a note, bit 9 a diagnostic whose child has the trace. The site that emits a diagnostic
+gives it its word: 0x103 for an error about an operation, as the verifiers' are, 3 for one about a place in a text,
+0x101 for a note, 0x104 for a trace; an error that ends a call of the driver has the word of its exit code, below
+(`Diagnostic.word`, `CompileError.word`). Bit 10 is that of a rejection: the documentation has 0x503 for these on one
+page and 2563, 0xA03, on another. Only errors change the exit code.
 
-An engine (`tileiras.diagnostics.DiagnosticEngine`) asks the handlers registered with it, in their order; the first that
-returns True keeps a diagnostic for itself, others are collected. Threads may share an engine: it handles one diagnostic
-at a time. `--mlir-print-stacktrace-on-diagnostic` adds a note that says where in the compiler a diagnostic was made.
+An engine (`tileiras.diagnostics.DiagnosticEngine`) calls the handlers registered with it, in their order; the first
+that returns True keeps a diagnostic for itself, others are collected. Threads may share an engine: it handles one
+diagnostic at a time. `--mlir-print-stacktrace-on-diagnostic` adds a note with the place in the compiler where a
+diagnostic was created.
+
+A message consists of fragments, texts and integers (`Diagnostic.fragments`). Handlers in C
+(`tileirasSetDiagnosticHandler`) get the documented body: 208 bytes, the severity word at 0x10, four arguments of 24
+bytes from 0x28 on, further ones in memory of their own, and a byte that guards against a second flush
+(`diagnostics/body.py`, `tileiras.h`). Notes have whole bodies, not the 192 bytes of the documentation, and there is no
+sink. A pass that fails softly sets bit 2 of the status word at offset 40 of its object (`Pass.object`), after a
+diagnostic: the call that sets it takes one. Where passes are verified one by one (`tileiras-opt`, `PassManager`), a
+pass that fails leaves its input unchanged.
 
 | exit code | class | severity word |
 |---|---|---|
@@ -419,6 +436,16 @@ at a time. `--mlir-print-stacktrace-on-diagnostic` adds a note that says where i
 | 3 | input that does not parse or verify | 0x104 |
 | 4 | a program handle in the wrong state | 0x503 |
 | 5 | a compilation that fails: a pass, a verifier, LLVM or ptxas | 0x103 |
+
+The documentation differs from the vendor's tool (13.5) in these codes; ours are the tool's:
+
+| failure | documented | here and in the tool |
+|---|---|---|
+| an unknown GPU, host architecture or operating system | 2 | 1, `Cannot find option named`; 2 through the library |
+| an operation that does not verify, or of a dialect that Tile IR has not | 5 | 3 |
+| damage behind a good magic number | 5 | 3 |
+| an input that cannot be read | 4 | 1 |
+| LLVM gives up on a module | the process ends | 5, with LLVM's words: LLVM has a process of its own |
 
 ## Verifiers
 
@@ -433,14 +460,21 @@ at a time. `--mlir-print-stacktrace-on-diagnostic` adds a note that says where i
 | on LLVM IR | intrinsics of the target, from our tables; LLVM's verifier |
 | on PTX | ptxas |
 
-`tileiras-opt` asks for the third before every pass that needs what it checks. Our schedules make no agents: for text
-that has some ([agents](agents.md)), the fourth is part of it as well.
+`tileiras-opt` runs the third before every pass that needs the facts it checks; for modules with
+[agents](agents.md), the fourth as well.
 
-A kernel may have 4352 bytes of parameters below PTX 8.1 and 32764 from there on, on every target: what ptxas 13.5
-takes; with `--ptx-version` the number of that version is told. The documentation has 1024 for sm_50 to sm_75 and 32760
-or 32768 for newer ones; the CUDA programming guide promises 4096 and 32764. With 5002 pointers, 40016 bytes:
+A kernel may have 4352 bytes of parameters below PTX 8.1 and 32764 from there on, on every target: the limits of ptxas
+13.5 and of the vendor's tool, and with `--parameter-ceiling=ptx` those of the command, the library and builds.
+`--parameter-ceiling=documented`, the default of `tileiras-opt` and `tileir{...}`, has the documented limits: 1024 on
+sm_75, 32760 from sm_80 on. The message of a kernel above both has the documented one, and a note the other. With 5002
+pointers, 40016 bytes, on sm_75 and sm_80:
 
-    k.mlir:2:3: error: Formal parameter space overflowed (40016 bytes required, max 32764 bytes allowed) in function k
+    k.mlir:2:3: error: Formal parameter space overflowed (40016 bytes required, max 1024 bytes allowed) in function k
+    k.mlir:2:3: error: Formal parameter space overflowed (40016 bytes required, max 32760 bytes allowed) in function k
+
+each followed by
+
+    note: the PTX version has a limit of 32764 bytes, which this kernel exceeds as well
     error: failed to compile Tile IR program
 
 and exit code 5.
@@ -465,6 +499,10 @@ changes that remove the obstacles.
 
 """
 
+NEXT = """\
+Next: [codes of remarks](reasons.md) for the reasons behind choices; [the command](command-line.md) for its options.
+"""
+
 
 def page() -> str:
     parts = [HEADER, "## Texts\n\n"]
@@ -481,7 +519,7 @@ def page() -> str:
             parts += [f"### {layer}\n\n", "| text | why not |\n|---|---|\n"]
             parts += [f"| {_code(row.text)} | {row.why_not} |\n" for row in given]
             parts.append("\n")
-    return "".join(parts).rstrip() + "\n"
+    return "".join([*parts, NEXT])
 
 
 def _code(text: str) -> str:

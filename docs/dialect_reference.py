@@ -13,7 +13,7 @@ import sys
 from typing import Any, Iterable
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-DIALECTS = ("cuda_tile",)
+DIALECTS = ("cuda_tile", "nvgpu")
 """Dialects with a page."""
 
 NOTICE = "<!-- Written by docs/dialect_reference.py from the declarations in tileiras/dialects/: change those. -->"
@@ -43,7 +43,9 @@ def page(dialect: str) -> str:
     lines += ["## Operations", ""]
     groups: dict[str, list] = {}
     for cls in operations:
-        groups.setdefault(getattr(cls, "group", "Operations"), []).append(cls)
+        group = getattr(cls, "group", "")
+        # Where an operation has a field of this name, it names no group.
+        groups.setdefault(group if group and isinstance(group, str) else "Operations", []).append(cls)
     for group in sorted(groups):
         lines += [f"### {group}", ""]
         for cls in groups[group]:

@@ -16,6 +16,8 @@ HEADER = """\
 
 <!-- made by python docs/reasons_table.py -->
 
+For users who act on a remark, and for programs that match remarks.
+
 Every remark states a choice by a code with arguments; the reason behind the choice, usually the obstacle to a better
 one, is a code with arguments as well, and may have a reason of its own:
 
@@ -49,9 +51,13 @@ shows the remedy, the change that removes the obstacle, of the outermost reason 
 no obstacle, or lies in the target.
 """
 
+FOOTER = """
+Next: [diagnostics](diagnostics.md) for the other messages; [reports](report.md) for remedies beside the code.
+"""
+
 SUBJECTS = {
-    "access": "Accesses to memory", "agents": "Agents", "copies": "Copies that run ahead",
-    "dots": "Dots", "kernel": "Kernels", "linked": "Dots with a computation between them", "loops": "Loops",
+    "access": "Accesses to memory", "agents": "Agents", "chained": "Chained dots", "copies": "Copies that run ahead",
+    "dots": "Dots", "kernel": "Kernels", "loops": "Loops",
     "maps": "Tensor maps", "memory": "Shared memory and registers", "options": "Options",
     "pairs": "Pairs of CTAs and of tile blocks", "slices": "Slices and clusters", "turns": "Alternation",
 }  # fmt: skip
@@ -69,7 +75,7 @@ def page() -> str:
         causes = [_cause(code, row) for code, row in rows if not row.is_choice]
         if causes:
             parts += ["\n| reason | meaning | arguments | remedy |\n|---|---|---|---|\n", *causes]
-    return "".join(parts)
+    return "".join([*parts, FOOTER])
 
 
 def _choice(code: str, row: Row) -> str:

@@ -1,5 +1,5 @@
-"""The tables of targets, which python docs/targets_table.py writes anew: the limits in docs/targets.md, and there and
-in README.md which of wgmma, TMA and tcgen05 each target has, and which of them the compiler uses today.
+"""The tables of targets, written by python docs/targets_table.py: the limits in docs/targets.md, and there and in
+README.md which of wgmma, TMA and tcgen05 each family of targets has, and which of them the compiler uses today.
 
 Used is what stands in the PTX of an example: products, reductions and copies of tiles are compiled for every target,
 by default and with tensor maps, which launchers have to fill.
@@ -36,8 +36,8 @@ MAPS = "with `tensor-maps=host`"
 
 
 def rows() -> list[str]:
-    """The lines of the table."""
-    found = [f"| GPU | {' | '.join(INSTRUCTIONS)} | besides |", "|---" * (len(INSTRUCTIONS) + 2) + "|"]
+    """The lines of the table, one for each family of GPUs with the same instructions."""
+    families: dict[str, list[str]] = {}
     for name in GPU_NAMES:
         default, maps = ptx(name, "none"), ptx(name, "host")
         cells = []
@@ -45,8 +45,9 @@ def rows() -> list[str]:
             used = "used" if re.search(pattern, default) else MAPS if re.search(pattern, maps) else "not yet"
             cells.append(used if target(name).has(feature) else "no")
         besides = [word for word, pattern in ELSE.items() if re.search(pattern, default)]
-        found.append(f"| {name} | {' | '.join(cells)} | {', '.join(besides)} |")
-    return found
+        families.setdefault(f"{' | '.join(cells)} | {', '.join(besides)}", []).append(name)
+    head = [f"| GPU | {' | '.join(INSTRUCTIONS)} | besides |", "|---" * (len(INSTRUCTIONS) + 2) + "|"]
+    return head + [f"| {', '.join(names)} | {cells} |" for cells, names in families.items()]
 
 
 def ptx(gpu_name: str, tensor_maps: str) -> str:

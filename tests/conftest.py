@@ -26,6 +26,8 @@ from tests.pairwise import pairwise, spaced
 
 # Tests compile without the artifact store: its own tests name a store.
 os.environ["TILEIRAS_CACHE_DIR"] = "off"
+# Without it, commands that tests run start no service by default.
+os.environ.pop("XDG_RUNTIME_DIR", None)
 os.environ.pop("TILEIRAS_REMOTE_CACHE", None)
 
 TESTS = Path(__file__).parent

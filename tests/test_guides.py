@@ -17,7 +17,7 @@ from tests.guide_patches import ROOT, Change, changes, patched
 PASS = "tileas-drop-true-masks"
 PROGRAM = f"""
 import sys
-from tileiras.build.fingerprint import CodeBase, stage_roots
+from tileiras.build.store.fingerprint import CodeBase, stage_roots
 from tileiras.cli import tileiras_opt
 from tileiras.options import CompileOptions
 from tileiras.pipeline import stage

@@ -9,19 +9,20 @@ ROOT = Path(__file__).parent.parent
 def test_the_examples_run(monkeypatch, capsys):
     monkeypatch.chdir(ROOT)
     examples = re.findall(r"```python\n(.*?)```", Path("docs/library.md").read_text(), re.DOTALL)
-    assert len(examples) == 9
+    assert len(examples) == 10
     names: dict[str, object] = {}
     for example in examples:
         exec(compile(example, "docs/library.md", "exec"), names)
     printed = capsys.readouterr().out
     assert "used by ['cuda_tile.store_ptr_tko']" in printed
+    assert "#cuda_tile.di_subprogram<" in printed
     assert "define" in printed
     assert "3 <input>:1:46: error: " in printed
     assert "addf" in names["print_op"](names["module"])  # the built operation
     assert "instructions, 0 lines with bank conflicts" in printed
 
 
-def test_what_results_carry_is_all_on_the_page():
+def test_fields_of_results_are_all_on_the_page():
     import json
 
     from tileiras import api

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import ast
 import re
-from pathlib import Path
 
 import pytest
 
+from tests.prose import ROOT, defined
 from tileiras.passes import PASSES
 from tileiras.stages.tileas import DECISIONS
 
-ROOT = Path(__file__).parents[1]
-PAGES = sorted(path.relative_to(ROOT).as_posix() for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")))
+PAGES = sorted(
+    path.relative_to(ROOT).as_posix()
+    for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("docs/reports/*.md"))
+)
 WIDTH = 120
 
 
@@ -58,6 +59,24 @@ def test_links_lead_to_pages_and_headings(page):
         assert not anchor or anchor in anchors(target.read_text(encoding="utf-8")), link
 
 
+def test_changes_of_a_version_are_short():
+    """By what a user sees; figures belong to docs/reports."""
+    versions = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").split("\n## ")[1:]
+    assert [version.partition("\n")[0] for version in versions if version.strip().count("\n") >= 60] == []
+
+
+def paragraphs(text: str) -> list[str]:
+    """The blocks of a page between empty lines, without headings and comments."""
+    return [block for block in text.strip().split("\n\n") if not block.startswith(("#", "<!--"))]
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.startswith("docs/")])
+def test_pages_name_their_readers_and_the_next_pages(page):
+    first, *_, last = paragraphs((ROOT / page).read_text(encoding="utf-8"))
+    assert first.startswith("For "), "the first paragraph names the readers: For users who ..."
+    assert last.startswith("Next: ") and "](" in last, "the last paragraph leads on: Next: [page](page.md) for ..."
+
+
 def test_readme_lists_all_pages():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     listed = text[text.rindex("<!-- end -->") :]
@@ -71,14 +90,6 @@ def test_architecture_has_the_decisions_in_their_order():
     order = dict.fromkeys(row.name for row in DECISIONS)
     clean_ups = {"cse", "dce"}
     assert written == [name for name in order if name not in clean_ups]
-
-
-def defined(path: Path) -> set[str]:
-    """Functions, classes, their members, and names of a module's top level."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    named = (node for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.ClassDef)))
-    stored = (node for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
-    return {*(node.name for node in named), *(node.id for node in stored)}
 
 
 def absent(text: str) -> list[str]:
@@ -101,11 +112,12 @@ def test_named_places_exist(page):
     assert absent((ROOT / page).read_text(encoding="utf-8")) == []
 
 
-def test_architecture_answers_by_place():
-    text = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+@pytest.mark.parametrize("page, questions", [("docs/architecture.md", 5), ("docs/build.md", 7)])
+def test_pages_answer_by_place(page, questions):
+    text = (ROOT / page).read_text(encoding="utf-8")
     section = text.split("## Where it is decided", 1)[1].split("\n## ", 1)[0]
     rows = [line.split("|")[1:-1] for line in section.splitlines() if line.startswith("|")][2:]
-    assert len([row for row in rows if row[0].strip()]) == 5
+    assert len([row for row in rows if row[0].strip()]) == questions
     assert all(re.search(r"`[\w/]+\.py:\w+`", row[1]) for row in rows)
 
 

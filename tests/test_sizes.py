@@ -18,8 +18,8 @@ LOCAL_IMPORTS, SLACK = 140, 20
 save the same loads, and the head of a file shows its dependences.  The ceiling lies above the count by less than the
 slack."""
 
-FILES, WITHOUT_LIMIT = 36, ("build", "server", "fsmonitor")
-"""Files of a folder beside its `__init__.py`, in the compile path and the simulators."""
+FILES = 36
+"""Files of a folder beside its `__init__.py`."""
 
 SOURCES = {".py", ".c", ".h", ".hpp", ".js", ".css", ".j2", ".cmake"}
 
@@ -63,7 +63,7 @@ def test_the_measures():
 def test_no_folder_has_more_files_than_the_limit():
     counts = Counter(path.parent for path in parsed() if path.name != "__init__.py")
     assert [str(folder) for folder, count in counts.items()
-            if count > FILES and folder.parts[:1] not in [(name,) for name in WITHOUT_LIMIT]] == []  # fmt: skip
+            if count > FILES] == []  # fmt: skip
 
 
 def test_no_file_is_longer_than_the_limit():

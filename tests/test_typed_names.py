@@ -53,7 +53,7 @@ def test_dir_shows_names_that_are_not_loaded(front):
     assert set(table_of(front)) <= set(done.stdout.split())
 
 
-def test_dir_of_the_package_shows_what_a_program_uses():
+def test_dir_of_the_package_lists_public_names():
     assert {"compile", "parse", "check", "sim", "runtime", "ir", "CompileError"} <= set(dir(tileiras))
     for name in dir(tileiras):
         getattr(tileiras, name)

@@ -13,8 +13,7 @@ from tileiras.driver.tileir_pipeline import tileas_passes
 from tileiras.ir import Operation, parse_module, print_op, verify
 from tileiras.ir.pass_manager import PassContext, PassManager
 from tileiras.lowering.llvm_to_ir import translate_module
-from tileiras.lowering.tileas_to_llvm import convert_tileas_to_llvm
-from tileiras.targets import target
+from tileiras.stages import llvm as llvm_stage
 
 LAYOUTS = "tileas-remove-layout-conversions"
 """The row after which every tile has a layout."""
@@ -24,6 +23,9 @@ PIPELINED = "tileas-spill-loop-carried"
 
 AFTER_LAYOUTS = "tileas-lower-occupancy"
 """The first row that requires layouts."""
+
+NOT_LOWERING = ("tileir-verify-ops-analysis", *llvm_stage.CLOSING)
+"""Rows of the stage `llvm` that check, or attach the target."""
 
 
 def through(
@@ -50,7 +52,23 @@ def lower(text: str, gpu: str = "sm_90", stages: int = 1, strategy: str | None =
     module = parse_module(text, "test.mlir")
     rest = {"from_": AFTER_LAYOUTS} if "tensor<" not in text or "nv_tileas.linear" in text else {}
     through(module, gpu=gpu, num_stages=stages, pipeline_strategy=strategy, **rest)
-    convert_tileas_to_llvm(module, target(gpu), **options)
+    return to_llvm(module, gpu, **options)
+
+
+def to_llvm(module: Operation, gpu: str, to: str = "", **options: Any) -> Operation:
+    """A module of nv_tileas after the rows of the stage `llvm` but those for its target, up to the row `to`; functions
+    stay where they are."""
+    named = {"flush_to_zero": "ftz", "approximate": "approx"}
+    values = {"compute_capability": gpu.rstrip("af"), **{named.get(name, name): each for name, each in options.items()}}
+    rows = [row.name for row in llvm_stage.DECISIONS if not row.asked_by and row.name not in NOT_LOWERING]
+    names = rows[: rows.index(to) + 1] if to else rows
+    PassManager([llvm_stage.create(name, values) for name in names], verify_each=False).run(module, PassContext())
+    body = module.regions[0].block
+    for around in [op for op in body.operations if op.name == "gpu.module"]:
+        module.attributes.update((name, value) for name, value in around.attributes.items() if name != "sym_name")
+        for op in list(around.regions[0].operations):
+            op.move_before(around)
+        around.erase()
     verify(module)
     return module
 
@@ -66,8 +84,7 @@ def ptx(text: str, gpu: str = "sm_90", **options: Any) -> str:
 
 def compiled(module: Operation, gpu: str) -> str:
     """PTX for a module that all rows of TileAS have been through."""
-    convert_tileas_to_llvm(module, target(gpu))
-    verify(module)
+    to_llvm(module, gpu)
     return _assembled(translate_module(module, gpu), gpu)
 
 
@@ -78,8 +95,7 @@ def described(text: str, gpu: str = "sm_90", **options: Any) -> tuple[str, dict[
 
 def compiled_and_described(module: Operation, gpu: str) -> tuple[str, dict[str, Any]]:
     """The same for a module that all rows of TileAS have been through."""
-    convert_tileas_to_llvm(module, target(gpu))
-    verify(module)
+    to_llvm(module, gpu)
     return _described(translate_module(module, gpu), gpu)
 
 

@@ -28,7 +28,7 @@ _LAZY = {
     "Diagnostic": "tileiras.diagnostics",
 }
 
-_PACKAGES = ("bytecode", "check", "dialects", "ir", "runtime", "sim", "targets")
+_PACKAGES = ("bytecode", "check", "dialects", "ir", "mlir", "runtime", "sim", "targets")
 """Packages of a program's interface, which are attributes without an import: `check` can be called as well."""
 
 _MODULES = {"remarks": "tileiras.diagnostics.remarks"}

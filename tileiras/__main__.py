@@ -2,7 +2,7 @@
 
 import sys
 
-from tileiras.server.client import run
+from tileiras.processes.service.client import run
 
 if __name__ == "__main__":
     sys.exit(run("tileiras"))

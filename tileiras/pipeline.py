@@ -16,6 +16,7 @@ For a CPU, another chain follows `tileaa`:
 
     cpu-llvm nv_tileaa -> loops over vectors as LLVM IR
     object   LLVM IR -> object code
+    shared   object code -> a shared library
 
 From `tileaa` on, a stage works on one entry and the globals that it references, so that an entry added to a file costs
 the compilation of that entry only.
@@ -36,9 +37,9 @@ from tileiras.support.files import DISK_FULL
 from tileiras.support.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
-    from .codegen.child_process import WaitingProgram
     from .dialects import builtin, cuda_tile
     from .ir import Location
+    from .processes.programs import WaitingProgram
 
 FILE = "file"
 ENTRY = "entry"
@@ -163,7 +164,7 @@ STAGES: tuple[Stage, ...] = (
     ),
     Stage(
         "llvm", ENTRY, ".ll", (".llvm.mlir",),
-        ("gpu-name", "opt-level", "ftz", "approx", "emit-remarks", *DEBUG_OPTIONS),
+        ("gpu-name", "opt-level", "ftz", "approx", "parameter-ceiling", "emit-remarks", *DEBUG_OPTIONS),
         "tiles to LLVM vectors of register fragments",
         dialects=(*_MIDDLE, "nv_tileaa", "nv_tileas", "gpu", "llvm", "nvvm"),
     ),
@@ -172,7 +173,7 @@ STAGES: tuple[Stage, ...] = (
         ("gpu-name", "opt-level", "ptx-version", "tile-launch", "blob-linked-lib", "libdevice"),
         "libdevice linked, optimised, PTX and kernel metadata",
         tools=("tileiras.codegen.llvm_identity:tool_identity",),
-        ahead="tileiras.codegen.isolation:start",
+        ahead="tileiras.processes.helper:start",
         # Front ends probe compilers with an empty module.
         empty="tileiras.codegen.ptx:empty_module",
     ),
@@ -207,11 +208,18 @@ CPU: tuple[Stage, ...] = (
         reads="tileaa",
     ),
     Stage(
-        "object", ENTRY, ".cpu.o", (".json",), ("gpu-name", "opt-level"),
-        "object code of a CPU, and kernel metadata",
+        "object", ENTRY, ".cpu.o", (".json", ".h"), ("gpu-name", "opt-level"),
+        "object code of a CPU, kernel metadata and a C header",
         tools=("tileiras.codegen.cpu_object:tool_identity",),
-        ahead="tileiras.codegen.isolation:start",
+        ahead="tileiras.processes.helper:start",
         reads="cpu-llvm",
+    ),
+    Stage(
+        "shared", ENTRY, ".cpu.so", (), ("gpu-name",),
+        "a shared library, through the system's linker",
+        tools=("tileiras.codegen.shared_library:tool_identity",),
+        linked=True,
+        reads="object",
     ),
 )  # fmt: skip
 """The stages of a CPU in place of those behind `tileaa`."""
@@ -248,6 +256,7 @@ EMIT_CPU: dict[str, tuple[str, str]] = {
     **{name: EMIT[name] for name in ("bytecode", "cuda_tile", "tileaa")},
     "llvm": ("cpu-llvm", ".cpu.ll"),
     "obj": ("object", ".cpu.o"),
+    "so": ("shared", ".cpu.so"),
 }
 """`emit=` for a CPU."""
 

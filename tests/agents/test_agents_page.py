@@ -97,7 +97,7 @@ def test_every_protocol_has_all_of_its_kinds():
         assert not protocol.fills_by_commit
 
 
-def test_operands_in_tensor_memory_are_full_by_warps_and_empty_by_a_commit():
+def test_tensor_memory_operands_are_filled_by_warps():
     protocol = PIPE_PROTOCOLS[OPERAND_STORES, TENSOR_MEMORY]
     assert protocol.frees_by_commit and not protocol.fills_by_commit and not protocol.fence
     assert (protocol.full_count(8), protocol.empty_count(1)) == (8, 1)

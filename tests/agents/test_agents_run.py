@@ -84,7 +84,7 @@ def test_no_rounds_at_all():
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("kinds", EXECUTED, ids="-".join)
-def test_nothing_that_orders_agents_is_superfluous(kinds):
+def test_synchronization_of_agents_is_minimal(kinds):
     code = ptx(kernels.copy_kernel(*kinds, 2, "sm_90", producers=2, consumers=2, warps=2))
     found = sites(code)
     assert len(found) >= 10
@@ -97,7 +97,7 @@ def test_nothing_that_orders_agents_is_superfluous(kinds):
 
 
 @pytest.mark.slow
-def test_nothing_that_orders_two_groups_of_consumers_is_superfluous():
+def test_no_synchronization_of_two_consumers_is_superfluous():
     code = ptx(kernels.two_consumers("bulk_load", 2, "sm_90"))
 
     def judge(code, seed):
@@ -181,7 +181,7 @@ def test_agents_that_take_turns(assemble):
         assert (b[: kernels.TILE] == expected).all()
 
 
-def test_what_is_before_agents_is_over_when_they_begin_and_they_are_when_the_rest_does():
+def test_agent_switch_orders_before_and_after():
     code = ptx(kernels.before_and_after("sm_90"))
 
     def judge(code, seed):
@@ -220,7 +220,7 @@ def test_registers_by_agent(name, gpu, assemble):
         check(b, 2 * a)
 
 
-def test_registers_that_nobody_gives_up_are_waited_for():
+def test_registers_that_are_never_released_are_awaited():
     warps, registers, total, _ = REGISTERS["three warpgroups"]
     consumers = [(4, kernels.consumer("ld_shared", 4, view)) for view in ("%vb", "%vc")]
     agents = [*consumers, (1, kernels.producer("cp_async", 1, 2))]
@@ -255,7 +255,7 @@ def test_a_dot_reads_its_operands_from_a_stage(kind, released_first, assemble):
 
 @pytest.mark.parametrize("groups", [1, 2])
 @pytest.mark.parametrize("kind", ["cp_async", "st_shared", "tma"])
-def test_warpgroups_multiply_what_lies_in_a_stage(kind, groups, assemble):
+def test_warpgroups_multiply_tiles_of_a_stage(kind, groups, assemble):
     """The products follow a fence between the proxies, run by the threads that see the stage written, unless boxes of
     tensors fill it; ptxas serialises no product."""
     code, metadata = described(agent_matmuls.warpgroup_matmul(kind, 2, groups))

@@ -8,7 +8,7 @@ import random
 
 import pytest
 
-from tests.agents.linked_attention import GPU, ORDERS, agents, attention, two_loops
+from tests.agents.chained_attention import GPU, ORDERS, agents, attention, two_loops
 from tests.agents.running import SEEDS, SPECIALIZED, sites, survives
 from tests.kernels.attention_tiles import of_tiles
 from tests.kernels.reasons import stated
@@ -50,7 +50,7 @@ def test_the_kernel_says_the_same_as_the_interpreter():
         KERNELS[name]().interpreted()
 
 
-def test_a_stage_of_a_loop_around_is_released_behind_the_loop_that_reads_it():
+def test_an_outer_loops_stage_is_released_after_the_inner_loop():
     """Whichever agent multiplies: if the stage were released within an inner loop of few steps, the next tiles would
     overwrite it before that loop ends."""
     module = KERNELS["five steps each"]().after("tileas-materialize-schedule", GPU, tensor_maps="host", **SPECIALIZED)
@@ -62,7 +62,7 @@ def test_a_stage_of_a_loop_around_is_released_behind_the_loop_that_reads_it():
 
 
 @pytest.mark.slow
-def test_nothing_that_orders_is_superfluous():
+def test_synchronization_is_minimal():
     """One in three.  The last tiles have one step each, so that queries are loaded as early as may be."""
     kernel = of_tiles(attention(1, 4, **SMALL), 8, least=1)
     artifact = kernel.compiled(GPU, emit="ptx", tensor_maps="host", **SPECIALIZED)

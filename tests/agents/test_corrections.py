@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from tests.agents.linked_attention import GPU, ORDERS, attention, two_loops, with_unknown_steps
+from tests.agents.chained_attention import GPU, ORDERS, attention, two_loops, with_unknown_steps
 from tests.agents.running import SEEDS, SPECIALIZED, sites, survives
 from tests.conformance import tiled_kernels
 from tests.kernels.attention_tiles import of_tiles
@@ -136,9 +136,9 @@ def test_factors_cross_as_rows_and_the_accumulator_once():
 
 
 STAYS = {
-    "long iterations": (lambda: rescaled(2, columns=128), {}, "linked.scaled-at-long-intervals columns=128 most=64"),
-    "large operands": (lambda: rescaled(2, depth=32), {}, "linked.scaled-at-long-intervals columns=64 most=32"),
-    "several CTAs": (lambda: attention(2, 3), {}, "linked.scaled-beside-ctas ctas=3"),
+    "long iterations": (lambda: rescaled(2, columns=128), {}, "chained.scaled-at-long-intervals columns=128 most=64"),
+    "large operands": (lambda: rescaled(2, depth=32), {}, "chained.scaled-at-long-intervals columns=64 most=32"),
+    "several CTAs": (lambda: attention(2, 3), {}, "chained.scaled-beside-ctas ctas=3"),
 }
 
 
@@ -151,7 +151,7 @@ def test_accumulators_that_stay(name):
 
 def test_marks_of_a_text_precede_the_rule():
     kernel = rescaled(2, columns=128)
-    assert "linked.scaled-at-long-intervals" in str(kernel.compiled(GPU, emit="tileas", **SPECIALIZED).diagnostics)
+    assert "chained.scaled-at-long-intervals" in str(kernel.compiled(GPU, emit="tileas", **SPECIALIZED).diagnostics)
     assert marked(kernel).kernels[0].metadata["block"] == [640, 1, 1]
 
 
@@ -160,7 +160,7 @@ def test_the_rule_is_short():
 
 
 @pytest.mark.slow
-def test_nothing_that_orders_is_superfluous():
+def test_synchronization_is_minimal():
     kernel = rescaled(9, 64, 32, 32)
     artifact = marked(kernel)
     code = artifact.text

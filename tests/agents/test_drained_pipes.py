@@ -86,7 +86,7 @@ def test_threads_store_without_maps():
     kernel.emulated(artifact, 1)
 
 
-def test_maps_that_the_kernel_builds_are_there_until_the_copy_is_complete():
+def test_maps_built_by_the_kernel_live_until_the_copy_completes():
     gpu, product = PRODUCTS["tensor memory"]
     kernel = product().kernel()
     artifact = kernel.compiled(gpu, **{**HOST, "tensor_maps": "device"})
@@ -110,7 +110,7 @@ def test_slices_without_agents(plan):
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ["warps", "tensor memory", "in slices"])
-def test_nothing_that_orders_the_stores_is_superfluous(name):
+def test_synchronization_of_the_stores_is_minimal(name):
     gpu, product = PRODUCTS[name]
     kernel = product().kernel()
     artifact = kernel.compiled(gpu, **HOST)

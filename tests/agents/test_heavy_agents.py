@@ -68,7 +68,7 @@ def test_any_stages_of_a_product_and_any_number_of_iterations(gpu, maps, seed):
 
 @pytest.mark.parametrize("gpu, which", [("sm_90", "a"), ("sm_120", "b")])
 @pytest.mark.parametrize("seed", range(2))
-def test_what_is_computed_of_a_tile_runs_where_its_operand_is_needed(gpu, which, seed):
+def test_computations_on_a_tile_run_in_the_stage_of_their_use(gpu, which, seed):
     kernel = converted((64, 64, 32), which, "f16", "tf32", steps=5)
     module = kernel.after(SCHEDULED, gpu, **LIGHT)
     code, metadata = in_random_stages(module, gpu, "none", random.Random(seed), 3)
@@ -90,7 +90,7 @@ def test_attention_overlaps_and_is_right(gpu, maps, assemble):
         kernel.emulated(artifact, seed)
 
 
-def test_products_into_tensor_memory_are_left_to_the_light_variant():
+def test_tensor_memory_dots_use_the_light_variant():
     kernel = attention_like(1, rows=64, columns=64, depth=64, steps=4, gpu_name="sm_100", halved=True)
     heavy, light = (kernel.compiled("sm_100", tensor_maps="host", **variant) for variant in (HEAVY, LIGHT))
     assert is_specialized(heavy.text) and heavy.text == light.text
@@ -116,7 +116,7 @@ def test_a_product_is_under_way_while_another_iteration_computes():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("counted", [True, False])
-def test_nothing_that_orders_agents_is_superfluous(counted):
+def test_synchronization_of_agents_is_minimal(counted):
     """A release behind the split loop is required as well, although its stages are not filled again: it is in a branch
     if the number of iterations is not known."""
     kernel = attention_like(1, rows=64, columns=64, depth=32, steps=6)
@@ -134,7 +134,7 @@ def test_nothing_that_orders_agents_is_superfluous(counted):
 
 @pytest.mark.parametrize("gpu", ["sm_90", "sm_120"])
 @pytest.mark.parametrize("warps", [4, 8])
-def test_one_warpgroup_overlaps_its_iterations_and_several_take_turns(gpu, warps):
+def test_one_warpgroup_overlaps_iterations_several_alternate(gpu, warps):
     kernel = attention_like(1, rows=128, columns=64, depth=64, steps=4, gpu_name=gpu)
     artifact = kernel.check(gpu, tensor_maps="host", num_warps=warps, **HEAVY)
     assert overlaps(artifact) == (warps == 4)

@@ -22,7 +22,7 @@ def mixed():
 
 
 @pytest.mark.parametrize("gpu", ["sm_90", "sm_120"])
-def test_nobody_waits_for_what_a_barrier_says(gpu):
+def test_waits_implied_by_a_barrier_are_omitted(gpu):
     """Warpgroups read boxes in shared memory; with `mma.sync` threads load them, and a fence follows the loads."""
     kernel = mixed()
     artifact = kernel.compiled(gpu, **PLAIN)

@@ -66,7 +66,7 @@ def within(m: int, n: int, k: int) -> Kernel:
 
 
 @pytest.mark.parametrize("gpu, tile", [("sm_90", (64, 64, 16)), ("sm_100", (128, 64, 16)), ("sm_120", (64, 64, 16))])
-def test_a_stage_is_given_back_behind_a_loop_with_the_dots_that_read_it(gpu, tile):
+def test_a_stage_is_released_after_a_loop_with_its_dots(gpu, tile):
     kernel = within(*tile)
     artifact = kernel.compiled(gpu, **PLANS["agents-boxes"])
     assert "mbarrier" in artifact.text

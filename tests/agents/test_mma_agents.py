@@ -126,7 +126,7 @@ def test_pairs_of_ctas(name, maps, assemble):
         kernel.emulated(artifact, seed)
 
 
-def test_pairs_have_an_agent_that_multiplies_unless_another_plan_is_asked_for():
+def test_pairs_have_an_mma_agent_unless_another_plan_is_given():
     """Although an iteration loads less than the rule of `auto` requires for other products."""
     kernel = _pairs((256, 32, 16), count=3)
     artifact = kernel.compiled(GPU, emit="ptx", tensor_maps="host")
@@ -146,7 +146,7 @@ def test_pairs_of_the_rest_of_the_family(gpu, assemble):
 
 
 @pytest.mark.slow
-def test_nothing_that_orders_pairs_of_ctas_is_superfluous():
+def test_synchronization_of_pairs_of_ctas_is_minimal():
     kernel = _pairs((256, 32, 32), count=5)
     artifact = kernel.compiled(GPU, emit="ptx", **HOST)
     # As below; of a wait that goes on by a branch, the way back would stay.
@@ -168,7 +168,7 @@ def test_nothing_that_orders_pairs_of_ctas_is_superfluous():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("maps", ["none", "host"])
-def test_nothing_that_orders_agents_is_superfluous(maps):
+def test_synchronization_of_agents_is_minimal(maps):
     kernel = rounds((64, 16, 32), count=6)
     artifact = kernel.compiled(GPU, emit="ptx", tensor_maps=maps, **SPECIALIZED)
     # Commits arrive by the asynchronous proxy; the emulator asks for the fence behind `mbarrier.init` of copies only.

@@ -115,7 +115,7 @@ CLUSTER_BARRIER = re.compile(r"barrier\.cluster\.arrive[\w.]*;\s*barrier\.cluste
 
 
 @pytest.mark.slow
-def test_nothing_that_orders_the_ctas_of_a_ring_is_superfluous():
+def test_synchronization_of_the_ctas_of_a_ring_is_minimal():
     artifact = compiled(kernels.matmul(), plan="ring")
     arrays = Arrays(128, 64, 288)
 
@@ -137,7 +137,7 @@ def test_nothing_that_orders_the_ctas_of_a_ring_is_superfluous():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("gpu", ["sm_90", "sm_100"], indirect=True)
-def test_nothing_that_orders_the_ctas_is_superfluous(gpu):
+def test_synchronization_of_the_ctas_is_minimal(gpu):
     artifact = compiled(kernels.matmul(), gpu)
     arrays = Arrays(128, 64, 288)
 
@@ -160,7 +160,7 @@ def test_nothing_that_orders_the_ctas_is_superfluous(gpu):
 # ---- which kernels ---------------------------------------------------------------------------------------------------
 
 
-def test_in_a_loop_around_each_cta_without_agents_copies_for_itself():
+def test_without_agents_each_cta_in_an_outer_loop_copies_alone():
     """A ring is another one in each round: nothing would keep a box of the last one from its mbarriers."""
     artifact = compiled(kernels.matmul(around=AROUND), plan="ring")
     assert EVERYWHERE not in artifact.text and "cp.async.bulk.tensor" in artifact.text

@@ -106,7 +106,7 @@ def _changed(text: str, pattern: str, by: str) -> str:
     ("warps", lambda: tile_rounds.rounds((16, 32, 32), 3).text, "turns.part-of-warpgroup warps=2"),
     ("registers", lambda: tile_rounds.rounds((256, 128, 32), 2, hints="").text, "agents.too-few-registers "),
 ])  # fmt: skip
-def test_what_stays_with_one_agent(_, text, why):
+def test_loops_that_stay_with_one_agent(_, text, why):
     found, said = asked(text())
     assert not any("turns.tiles-alternate" in each for each in said)
     assert "by_turns" not in found and "ping_pong" not in found
@@ -170,7 +170,7 @@ def test_the_rule(operations, given, taken, monkeypatch, assemble):
 
 
 @pytest.mark.slow
-def test_nothing_that_orders_the_agents_is_superfluous():
+def test_synchronization_of_the_agents_is_minimal():
     """A round takes more stages than the ring has, so that an agent that is ahead confuses the parities of two rounds.
     One passage in three is deleted."""
     kernel = tile_rounds.rounds(TILES, 6, in_one_place=True)

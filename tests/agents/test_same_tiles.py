@@ -30,7 +30,7 @@ def large_tiles(monkeypatch):
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("way", ["groups", "rows", "columns"])
-def test_neighbours_share_what_both_find_the_same(way, assemble):
+def test_neighbours_share_tiles_that_both_find_equal(way, assemble):
     """Three rows of two tiles: a group of two rows, whose tile blocks have the same B, and one of one, whose have the
     same A.  Column by column neighbours have the same B, the same A, or neither."""
     artifact = compiled(swizzled(way))
@@ -61,7 +61,7 @@ def test_small_tiles_are_copied_apart(monkeypatch):
     Products(128, 256, 200).run(artifact.text, artifact.kernels[0].metadata)
 
 
-def test_what_another_number_always_gives():
+def test_tiles_that_always_differ_are_not_shared():
     """Of a grid of two dimensions a row of A is each tile block's own, however far it is moved."""
     text = kernels.matmul(before="%two = constant <i32: 2> : tile<i32>\n%twice = muli %x, %two : tile<i32>")
     artifact = compiled(text.replace("%v_a[%x, %i]", "%v_a[%twice, %i]").replace("%v_b[%i, %y]", "%v_b[%i, %x]"))
@@ -69,7 +69,7 @@ def test_what_another_number_always_gives():
 
 
 @pytest.mark.slow
-def test_nothing_that_orders_the_tile_blocks_is_superfluous():
+def test_synchronization_of_the_tile_blocks_is_minimal():
     artifact = compiled(swizzled(), **TWO_STAGES)
     launches = Products(128, 64, 500), Products(64, 128, 500), Products(64, 64, 500)
 

@@ -28,7 +28,7 @@ def test_two_loops_have_one_ring(gpu, maps, assemble):
 
 
 @pytest.mark.slow
-def test_nothing_that_orders_them_is_superfluous():
+def test_their_synchronization_is_minimal():
     """The first loop releases the stages that it has held on to: the second one fills them again."""
     artifact = compile(twice(), gpu_name="sm_90", emit="ptx", tensor_maps="host", **SPECIALIZED)
     arrays = Arrays(64, 64, 7 * TILES[2])

@@ -64,7 +64,7 @@ def test_a_number_of_iterations_that_only_the_launch_knows(maps, steps):
 
 
 @pytest.mark.slow
-def test_nothing_that_orders_is_superfluous():
+def test_synchronization_is_minimal():
     """One deletion in five.  Fences behind the initialisation of mbarriers stay: commits signal mbarriers as well, but
     the emulator requires the fence only for copies."""
     kernel = attention()
@@ -112,7 +112,7 @@ def scheduled(module: Operation) -> tuple[list[str], list[int]]:
     return schedules, [op.attributes[tileas.STAGES].value for op in module.walk() if tileas.STAGES in op.attributes]
 
 
-def test_what_stands_between_the_passes():
+def test_the_schedule_can_be_edited_between_passes():
     module = attention().after("tileas-generate-schedule", GPU, tensor_maps="host")
     assert scheduled(module) == (["#nv_tileas.loop_schedule<warp_specialize, 1>"], [2])
     again = parse_module(str(module), "k.mlir")

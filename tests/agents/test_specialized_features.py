@@ -149,7 +149,7 @@ def test_checks_of_memory(plan):
 
 
 @pytest.mark.parametrize("plan", EVERY)
-def test_arrays_whose_alignment_nobody_knows(plan):
+def test_arrays_of_unknown_alignment(plan):
     """No box and no asynchronous copy brings their tiles."""
     kernel = product(aligned=None).kernel()
     artifact = kernel.compiled(GPU, emit="ptx", **PLANS[plan])

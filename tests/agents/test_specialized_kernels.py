@@ -111,7 +111,7 @@ def test_boxes_that_warps_read(gpu, assemble):
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("maps", ["none", "host"])
 @pytest.mark.parametrize("name", ["warpgroups", "warps", "rounds", "guarded rounds"])
-def test_nothing_that_orders_agents_is_superfluous(name, maps):
+def test_synchronization_of_agents_is_minimal(name, maps):
     kernel = KERNELS[name]()
     artifact = kernel.compiled("sm_90", emit="ptx", tensor_maps=maps, **LIGHT)
     found = sites(artifact.text)
@@ -123,7 +123,7 @@ def test_nothing_that_orders_agents_is_superfluous(name, maps):
     assert [line for line, broken in found if survives(broken, judge)] == []
 
 
-def test_what_threads_store_for_dots_is_fenced_once():
+def test_stores_of_threads_for_dots_are_fenced_once():
     """All threads fence behind their wait for the copies of A, which is after they have stored B."""
     kernel = converted((64, 16, 32), "b", "f32", "f16", steps=6)
     artifact = kernel.compiled("sm_90", emit="ptx", **LIGHT)
@@ -170,7 +170,7 @@ def test_boxes_come_to_no_place_that_threads_have_used(gpu, assemble):
 @pytest.mark.parametrize(
     ("depth", "columns", "given"), [(64, 64, []), (128, 128, ["dec 40", "inc 232"]), (256, 64, ["dec 40", "inc 232"])]
 )
-def test_registers_follow_from_what_is_in_flight(depth, columns, given, maps, assemble):
+def test_registers_follow_from_values_in_flight(depth, columns, given, maps, assemble):
     """Three warpgroups start with 168 registers a thread, too few for 128 accumulators and 32 scores; so do nine warps,
     to which ptxas gives the registers of three warpgroups."""
     kernel = attention_like(1, rows=128, columns=columns, depth=depth)
@@ -206,7 +206,7 @@ def test_loads_behind_a_store_stay_with_it():
         kernel.emulated(artifact)
 
 
-def test_a_loop_inside_of_another_has_boxes_with_agents_and_without():
+def test_a_nested_loop_has_boxes_with_and_without_agents():
     """Agents' pipes stay from round to round; a ring of the loop's own has its mbarriers initialised in each."""
     inits = []
     for strategy in ("warp-specialize", "unspecialize"):
@@ -216,7 +216,7 @@ def test_a_loop_inside_of_another_has_boxes_with_agents_and_without():
     assert inits == [False, True]
 
 
-def test_with_too_many_warps_for_agents_such_a_loop_has_a_ring_of_its_own():
+def test_a_loop_with_too_many_warps_for_agents_has_its_own_ring():
     kernel = rounds(guarded=True)
     code = kernel.compiled("sm_90", emit="ptx", tensor_maps="host", num_warps=32, **SPECIALIZED)
     assert "agents.too-many-warps warps=64" in said(code) and code.kernels[0].metadata["block"][0] == 32 * 32
@@ -233,7 +233,7 @@ def test_with_too_many_warps_for_agents_such_a_loop_has_a_ring_of_its_own():
          "agents.too-few-registers "),
     ],
 )
-def test_what_cannot_be_split_gets_the_plain_schedule(kernel, gpu, reason):
+def test_loops_that_cannot_be_split_get_the_plain_schedule(kernel, gpu, reason):
     made = kernel()
     artifact = made.compiled(gpu, emit="ptx", **SPECIALIZED)
     assert reason in said(artifact)

@@ -61,7 +61,7 @@ def test_stores_that_stay_with_the_warps_that_compute(options, kernel, why):
     kernel.emulated(artifact, 1)
 
 
-def test_stores_that_a_load_follows_stay_with_the_warps_that_compute():
+def test_stores_before_a_load_stay_with_the_compute_agent():
     """The stored tile is loaded again, doubled, and stored in its place."""
     kernel = rounds(TILES, count=3)
     m, n, _ = TILES
@@ -80,7 +80,7 @@ def test_stores_that_a_load_follows_stay_with_the_warps_that_compute():
 
 
 @pytest.mark.parametrize("maps", ["none", "device"])
-def test_without_maps_of_the_host_nobody_stores_in_boxes(maps):
+def test_without_host_maps_stores_do_not_use_boxes(maps):
     kernel = rounds(TILES, count=3)
     artifact = compiled(kernel, "sm_90", tensor_maps=maps)
     assert BOX_STORE not in artifact.text
@@ -88,7 +88,7 @@ def test_without_maps_of_the_host_nobody_stores_in_boxes(maps):
 
 
 @pytest.mark.slow
-def test_nothing_that_orders_the_stores_is_superfluous():
+def test_synchronization_of_the_stores_is_minimal():
     kernel = rounds(TILES, count=6, in_one_place=True)
     artifact = compiled(kernel, "sm_90")
     own = [(line, broken) for line, broken in sites(artifact.text)

@@ -130,7 +130,7 @@ def test_a_launch_that_makes_pairs_of_other_columns_is_wrong():
         Products(3 * 128, 64, 100).run(artifact.text, metadata)
 
 
-def test_arguments_that_nobody_knows():
+def test_unknown_arguments():
     """Arguments are unknown if only the text of a kernel is compiled."""
     artifact = compiled(swizzled())
     assert launch_shapes(artifact.text, "k", 4, artifact.kernels[0].metadata)[2] == (1, 1, 1)

@@ -57,7 +57,7 @@ def test_a_ring_of_boxes_without_agents(name, assemble):
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize(("strategy", "maps"), [("agents", "none"), ("agents", "host"), ("ring", "host")])
-def test_nothing_that_orders_agents_is_superfluous(strategy, maps):
+def test_synchronization_of_agents_is_minimal(strategy, maps):
     kernel = matmul((64, 16, 32), steps=6)
     artifact = kernel.compiled(GPU, emit="ptx", tensor_maps=maps, **STRATEGIES[strategy])
     # Commits arrive by the asynchronous proxy; the emulator asks for the fence behind `mbarrier.init` of copies only.

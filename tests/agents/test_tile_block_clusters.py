@@ -26,7 +26,7 @@ def large_tiles(monkeypatch):
 # ---- launches --------------------------------------------------------------------------------------------------------
 
 
-def test_neighbours_share_what_both_want(assemble):
+def test_neighbours_share_tiles_that_both_load(assemble):
     artifact = compiled(kernels.matmul())
     metadata = artifact.kernels[0].metadata
     assert artifact.text.count(EVERYWHERE) == 1 and metadata["cluster_blocks"] == [2, 1, 1]
@@ -38,7 +38,7 @@ def test_neighbours_share_what_both_want(assemble):
 
 
 @pytest.mark.parametrize("rows", [64, 180])
-def test_grids_of_which_no_clusters_can_be_made(rows):
+def test_grids_without_possible_clusters(rows):
     """One tile block along x, and three."""
     artifact = compiled(kernels.matmul())
     metadata = artifact.kernels[0].metadata
@@ -65,7 +65,7 @@ def test_any_number_of_steps(steps):
 
 
 @pytest.mark.slow
-def test_nothing_that_orders_the_tile_blocks_is_superfluous():
+def test_synchronization_of_the_tile_blocks_is_minimal():
     artifact = compiled(kernels.matmul())
     together, alone = Arrays(128, 128, 320), Arrays(64, 128, 320)
 
@@ -112,7 +112,7 @@ class Triangle(Arrays):
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("loops", ["one", "two"])
-def test_each_gives_back_what_only_its_neighbour_uses(loops, assemble):
+def test_each_returns_buffers_of_its_neighbour_only(loops, assemble):
     artifact = compiled(triangle("elsewhere" if loops == "two" else ""))
     metadata = artifact.kernels[0].metadata
     assert artifact.text.count(EVERYWHERE) == 1 and metadata["cluster_blocks"] == [2, 1, 1]
@@ -123,13 +123,13 @@ def test_each_gives_back_what_only_its_neighbour_uses(loops, assemble):
         np.testing.assert_array_equal(found, wanted)
 
 
-def test_grids_without_clusters_run_as_far_as_they_are_told():
+def test_grids_without_clusters_run_up_to_their_limit():
     artifact = compiled(triangle("elsewhere"))
     found, wanted = Triangle(192, 128, 512).launch(artifact.text, artifact.kernels[0].metadata, 0, 1)
     np.testing.assert_array_equal(found, wanted)
 
 
-def test_clusters_with_more_work_start_first_as_the_estimate_has_it():
+def test_clusters_with_more_work_start_first_as_estimated():
     artifact = compiled(triangle())
     metadata, arrays = artifact.kernels[0].metadata, Triangle(256, 256, 512)
     order = block_order((2, 2, 1), metadata["block_group"] // 2)

@@ -59,7 +59,7 @@ def test_a_grid_of_pairs_starts_the_kernel_for_pairs(plan, assemble):
             Arrays(rows, 60, 300).launch(artifact.text, metadata, seed)
 
 
-def test_a_launcher_that_makes_no_clusters_starts_the_other_kernel():
+def test_a_launcher_without_clusters_starts_the_other_kernel():
     artifact = compiled(kernels.matmul())
     metadata = {name: value for name, value in artifact.kernels[0].metadata.items() if name != "pairs"}
     Arrays(256, 32, 100).launch(artifact.text, metadata)
@@ -99,7 +99,7 @@ def test_two_products():
 
 
 @pytest.mark.slow
-def test_nothing_that_orders_the_pair_is_superfluous():
+def test_synchronization_of_the_pair_is_minimal():
     artifact = compiled(kernels.matmul(), **SPECIALIZED, unspecialized_pipeline_num_stages=3)
     metadata = artifact.kernels[0].metadata
     arrays = Arrays(256, 32, 200)

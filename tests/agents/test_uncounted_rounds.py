@@ -60,7 +60,7 @@ def test_an_agent_that_stores(ordered, assemble):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("maps", ["none", "host"])
-def test_nothing_that_orders_agents_is_superfluous(maps):
+def test_synchronization_of_agents_is_minimal(maps):
     kernel = rounds((64, 16, 64), way="listed", count=10)
     artifact = kernel.compiled("sm_90", tensor_maps=maps, **LIGHT)
     found = sites(artifact.text)
@@ -73,7 +73,7 @@ def test_nothing_that_orders_agents_is_superfluous(maps):
     assert [line for line, broken in found if survives(broken, judge, SEEDS[:3])] == []
 
 
-def test_what_happens_once_is_not_found_out_twice():
+def test_effects_that_happen_once_stay_with_one_agent():
     """The next tile is one that no other block has taken: only one agent can take it."""
     kernel = rounds(TILES["sm_90"], way="taken")
     kernel.interpreted()

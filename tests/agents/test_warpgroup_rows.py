@@ -8,7 +8,7 @@ import re
 
 import pytest
 
-from tests.agents.linked_attention import GPU, ORDERS, agents, attention, rounds, two_loops, with_unknown_steps
+from tests.agents.chained_attention import GPU, ORDERS, agents, attention, rounds, two_loops, with_unknown_steps
 from tests.agents.running import SEEDS, SPECIALIZED, sites, survives, verify
 from tests.kernels.dots import attention_in_two_loops, attention_like
 from tests.kernels.views import Kernel
@@ -91,7 +91,7 @@ the waits for two loads of rescaled values precede those writes.  Hardware requi
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["own columns", pytest.param("in turn, four steps", marks=pytest.mark.slow)])
-def test_nothing_that_orders_is_superfluous(name):
+def test_synchronization_is_minimal(name):
     """One in three: all are many launches of large tiles.  `setmaxnreg` orders nothing.  Every stage of a ring of two
     is filled again behind four iterations."""
     kernel = KERNELS[name]()

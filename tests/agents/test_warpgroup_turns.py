@@ -68,7 +68,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_what_is_wrong_is_named(name):
+def test_mistakes_are_named(name):
     warps, program, said = WRONG[name]
     with pytest.raises(CompileError, match=said) as info:
         verify(doubling(program, warps))

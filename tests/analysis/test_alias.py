@@ -64,7 +64,7 @@ def accesses():
 
 
 @pytest.mark.parametrize("name", MEET)
-def test_what_may_meet(accesses, name):
+def test_pairs_that_may_meet(accesses, name):
     _, operations = accesses
     aliases = AliasAnalysis()
     address = address_of(operations[name])

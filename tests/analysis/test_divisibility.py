@@ -81,7 +81,7 @@ def test_a_mask_is_constant_over_runs_that_divide_its_bound() -> None:
         assert facts.constancy(last(func, arith.CmpIOp).result) == (expected,), predicate
 
 
-def test_a_loop_keeps_what_every_iteration_keeps() -> None:
+def test_a_loop_keeps_facts_that_every_iteration_keeps() -> None:
     func, facts = analyse(
         """%a = nv_tileaa.assume #nv_tileaa.div_by<64>, %p : !nv_tileaa.ptr<f32>
            %z = arith.constant 0 : i32
@@ -160,7 +160,7 @@ def test_a_choice_keeps_runs_that_are_chosen_as_a_whole() -> None:
     assert facts.contiguity(mixed) == (1,)
 
 
-def test_a_choice_that_is_known_is_what_is_chosen() -> None:
+def test_a_known_choice_is_taken() -> None:
     """As where a remainder that is never negative is corrected for being so."""
     func, facts = analyse(
         f"""{RUNS}

@@ -45,7 +45,7 @@ def test_other_comparisons_say_nothing():
     assert runs(f"{NUMBERS}%c = arith.cmpi slt, %i, %r : tensor<64xi32>") == (MaskRuns(1, 1, 1),)
 
 
-def test_numbers_may_go_past_the_largest_one_where_nothing_is_known_of_the_first():
+def test_indices_may_overflow_if_the_first_is_unknown():
     body = NUMBERS.replace("nv_tileaa.assume #nv_tileaa.div_by<16>, %n", "arith.addi %n, %n")
     assert runs(f"{body}%c = arith.cmpi slt, %i, %bound : tensor<64xi32>") == (MaskRuns(1, 1, 1),)
 
@@ -71,7 +71,7 @@ def test_shapes():
     assert runs(f"{BOTH}%c = nv_tileaa.view %a : tensor<64xi1> -> tensor<8x8xi1>") == (MaskRuns(1, 1, 1),) * 2
 
 
-def test_a_mask_that_meets_itself_again_and_again_is_looked_at_once():
+def test_a_mask_in_a_cycle_is_analyzed_once():
     lines = [f"%c{n + 1} = arith.andi %c{n}, %c{n} : tensor<64xi1>" for n in range(64)]
     body = f"{BOTH}%c0 = arith.andi %a, %a : tensor<64xi1>\n" + "\n".join(lines)
     assert runs(body) == (MaskRuns(16, 1, 16),)

@@ -123,7 +123,7 @@ def test_every_deletion_is_missed(name, gpu, maps, strategy, tmp_path, monkeypat
     _check_deletions(name, gpu, options, tmp_path / "k.tileas.mlir", monkeypatch)
 
 
-def test_scratch_over_what_a_dot_under_way_reads():
+def test_scratch_over_operands_of_a_dot_in_flight():
     """A reduction behind the dot of a loop exchanges elements where the dot reads its computed operand."""
     module = _at_run_time("sm_90").tileas("sm_90")
     (store, *_) = (op for op in module.walk() if isinstance(op, tileas.StoreTensorOp) and _is_in_loop(op))

@@ -37,12 +37,12 @@ def moved(body: str, dim: int = 0):
         ("arith.muli %i, %three", None),
     ],
 )
-def test_what_is_added_to_consecutive_numbers(operation, by):
+def test_offsets_of_consecutive_numbers(operation, by):
     assert moved(f"%z = arith.constant dense<0> : tensor<64xi32>\n%a = arith.addi %i, %z : tensor<64xi32>\n"
                  f"%b = {operation} : tensor<64xi32>") == by  # fmt: skip
 
 
-def test_functions_of_what_is_moved():
+def test_functions_of_moved_values():
     assert moved("""%j = arith.addi %i, %three : tensor<64xi32>
     %mine = arith.cmpi slt, %i, %other : tensor<64xi32>
     %a = arith.select %mine, %i, %other : tensor<64xi1>, tensor<64xi32>

@@ -44,7 +44,7 @@ def test_two_counters_of_a_ring_keep_their_distance(stages):
     assert after[0].is_apart(after[1], stages)
 
 
-def test_what_was_an_iteration_ago_is_a_stage_behind():
+def test_values_of_the_last_iteration_are_a_stage_behind():
     one, two, *_ = _carried("%c1", "%c0", _next("first", "one", 3), "%second = arith.addi %one, %c0 : i32")
     assert one.is_apart(two, 3)
 
@@ -56,7 +56,7 @@ def test_the_other_stage_of_two():
 
 
 @pytest.mark.parametrize("two", ["%other", "%c0"])
-def test_nothing_is_said_of_counters_that_may_meet(two):
+def test_no_facts_about_counters_that_may_meet(two):
     one, other, *_ = _carried("%c0", two, _next("first", "one", 3), _next("second", "two", 3))
     assert not one.is_apart(other, 3)
 

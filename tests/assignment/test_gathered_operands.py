@@ -21,7 +21,7 @@ def test_on_every_target(gpu_name):
     of_gathered().check(gpu_name, emit="ptx")
 
 
-def test_a_result_that_is_scattered_in_an_unknown_order_stays_where_it_is():
+def test_a_result_scattered_in_unknown_order_keeps_its_layout():
     """No layout has more of its elements together than another one."""
     kernel = of_gathered(scattered=True)
     moved = operations(kernel.tileas("sm_90"), tileas.ConvertLayoutOp)

@@ -19,7 +19,7 @@ def found(row: Row, **others: Row) -> list[str]:
     return [what for faulty, what in faults([*(OTHERS | others).values(), row]) if faulty is row]
 
 
-def test_nothing_is_wrong_with_as_much_local_memory_as_the_others_have():
+def test_equal_local_memory_is_no_finding():
     spilling = {name: row._replace(local=8) for name, row in OTHERS.items()}
     assert found(ROW._replace(local=8), **spilling) == []
 
@@ -39,7 +39,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_what_is_wrong_is_said(name):
+def test_mistakes_are_stated(name):
     row, said = WRONG[name]
     assert found(row) == said
 
@@ -51,12 +51,12 @@ def test_types_and_sizes_are_no_shortage(reason):
     assert found(ROW._replace(left=(reason,))) == []
 
 
-def test_a_target_whose_warps_multiply_by_themselves_is_short_of_nothing():
+def test_a_target_with_mma_of_warps_lacks_nothing():
     rows = {name: row._replace(target="sm_120", left=("",)) for name, row in OTHERS.items()}
     assert found(ROW._replace(target="sm_120", chosen=0, executed=0, left=("",)), **rows) == []
 
 
-def test_what_all_refuse_is_no_fault():
+def test_inputs_that_all_refuse_are_no_fault():
     refused = [row._replace(refusal="error: no") for row in (ROW, *OTHERS.values())]
     assert list(faults(refused)) == []
 

@@ -22,7 +22,7 @@ def test_ratios_are_of_the_compile_and_the_launch():
     assert "ratio 8.0" in said and "75.00%" in said and "not right: k sm_90" in said
 
 
-def test_kernels_that_do_not_compile_are_told_and_left_out(monkeypatch, capsys):
+def test_kernels_that_do_not_compile_are_reported_and_left_out(monkeypatch, capsys):
     def refuse(*arguments):
         raise CompileError.at(None, "not for this target")
 

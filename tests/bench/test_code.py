@@ -11,7 +11,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import tileiras  # noqa: E402
-from bench import code, estimates, ranking  # noqa: E402
+from bench import against, code, estimates, ranking  # noqa: E402
 from bench.estimates import GPUS, Job, Timed  # noqa: E402
 from bench.further_sizes import FURTHER  # noqa: E402
 from bench.kept_rows import KeptRows  # noqa: E402
@@ -33,7 +33,7 @@ def changed(job: Job) -> Job:
     return job._replace(bytecode=tileiras.compile(source, gpu_name="sm_90", emit="bytecode").data)
 
 
-def test_a_launch_is_estimated_and_what_it_computes_is_compared():
+def test_a_launch_is_estimated_and_its_results_compared():
     gpu = rates.gpu(GPUS["sm_90"])
     job = code.job_of_example(ROW, "sm_90")
     assert job.name == "saxpy 2048" and len(job.parameters) == 4
@@ -45,7 +45,7 @@ def test_a_launch_is_estimated_and_what_it_computes_is_compared():
     assert "parameter 1 differs by " in estimates.difference(image, estimates.ours(changed(job), gpu), job, gpu)
 
 
-def test_what_is_no_number_by_both_is_the_same():
+def test_nans_of_both_sides_are_equal():
     gpu = rates.gpu(GPUS["sm_90"])
     job = code.job_of_example(ROW, "sm_90")
     job.parameters[0][::2] = np.nan
@@ -55,7 +55,7 @@ def test_what_is_no_number_by_both_is_the_same():
     assert "parameter 1 differs" in estimates.difference(image, estimates.ours(changed(job), gpu), job, gpu)
 
 
-def test_an_image_that_cannot_be_estimated_is_a_row_without_a_time():
+def test_an_image_without_an_estimate_is_a_row_without_a_time():
     gpu = rates.gpu("H200")
     job = code.job_of_example(ROW, "sm_90")
     found = estimates.timed(tileiras.compile(job.bytecode, gpu_name="sm_90", emit="cubin").data, job, gpu)
@@ -87,7 +87,7 @@ def test_a_row_of_the_table_and_one_without_an_estimate():
     assert ranking.means([missing]) == ranking.worst([missing]) == []
 
 
-def test_the_worst_rows_say_what_both_wait_for_under_the_best_plan():
+def test_the_worst_rows_list_waits_under_the_best_plan():
     slow, fast = Taken(30.0, "latency"), Taken(20.0, "L2", "", {"L2": 0.8}, {"barrier": 0.25}, "8 warps")
     two = Ranked("product", "H200", True, {"plain": slow, "boxes": fast}, Taken(10.0, "tensor"))
     first, ours, theirs, second, *_ = ranking.worst([row("H200", 15, 10), two])
@@ -97,7 +97,7 @@ def test_the_worst_rows_say_what_both_wait_for_under_the_best_plan():
     assert line == "H200, boxes: takes 0.67 of the time of plain where it is other code (1 of 1), faster in 1"
 
 
-def test_gpus_take_their_tuned_configurations_and_those_without_clusters_one_cta():
+def test_gpus_use_tuned_configurations_and_one_cta_elsewhere():
     assert dict(code.configurations("B200"))["persistent_matmul"]["num_ctas"] == 2
     assert dict(code.configurations("H200"))["matmul"]["num_ctas"] == 2
     assert dict(code.configurations("A100"))["matmul"]["num_ctas"] == 1
@@ -152,6 +152,47 @@ def test_a_run_prints_rows_means_and_data(tmp_path, capsys):
     assert printed[2].startswith("| saxpy 16777216 | RTX PRO 6000 | ")
     (found,) = json.loads(data.read_text())
     assert set(found["ours"]) == {"plain", "none"} and found["ours"]["plain"]["microseconds"] > 10
+
+
+def needing(microseconds: float, l2: float, refusal: str = "") -> Taken:
+    """A time that L2 and latencies share."""
+    needs = [l2, 0.0, 0.0, 0.0, microseconds - l2, 0.0]
+    return Taken(None, refusal=refusal) if refusal else Taken(microseconds, "L2", needs=needs)
+
+
+@pytest.mark.parametrize(("old", "new", "word"), [
+    (needing(10, 10), needing(10, 10), ""), (needing(10, 10), needing(11, 11), "1.10 to 1.10 times"),
+    (needing(11, 11), needing(10, 10), ""), (needing(10, 10), needing(10.05, 10.05), ""),
+    # Which of the two takes longer depends on the rate of L2.
+    (needing(10, 10), needing(10.2, 2), ""), (needing(10, 10), needing(0, 0, "no path"), "no path"),
+    (needing(0, 0, "no path"), needing(10, 10), ""),
+])  # fmt: skip
+def test_a_row_is_worse_only_for_all_values_of_the_parameters(old, new, word):
+    found = Ranked("kernel", "H200", False, {"plain": new}, None, "", {"plain": old})
+    lines = ranking.worsened([found])
+    assert len(lines) == bool(word) and all(word in line for line in lines)
+
+
+def test_the_compiler_of_a_commit_runs_in_its_own_process(tmp_path):
+    package = tmp_path / "tileiras"
+    package.mkdir()
+    package.joinpath("__init__.py").write_text("""
+from types import SimpleNamespace as made
+def compile(source, gpu_name, emit, entry, **options):
+    if gpu_name == "sm_80":
+        raise ValueError("old compilers say this\\nand more")
+    return made(text=f"{source!r} {emit} {entry} {options}", kernels=[made(metadata={"gpu": gpu_name})])
+""")
+    job = Job("name", b"bytes", "k", (1,), [])
+    found = against.compiled(tmp_path, job, rates.gpu("H200"), {"num_warps": 2})
+    assert found == ("b'bytes' ptx k {'num_warps': 2}", {"gpu": "sm_90"})
+    with pytest.raises(tileiras.CompileError, match="old compilers say this$"):
+        against.compiled(tmp_path, job, rates.gpu("A100"), {})
+
+
+def test_an_unknown_commit_is_an_error(capsys):
+    assert code.main(["--gpus", "H200", "--only", "nothing", "--rows", "", "--against", "no-such-commit"]) == 2
+    assert "--against=no-such-commit" in capsys.readouterr().err
 
 
 def test_an_unknown_gpu_and_an_unknown_plan_are_named(capsys):

@@ -22,7 +22,7 @@ def test_a_step_multiplies(step, seed):
 
 
 @needs_tools
-def test_the_steps_before_the_persistent_one_come_out_in_their_order():
+def test_steps_before_the_persistent_one_are_in_order():
     rates = [hand_written_gemm.estimated(step) for step in STEPS[:-1]]
     assert not hand_written_gemm.wrong_pairs([*rates, None])
     # Nothing multiplies faster than the chip's power lets it.

@@ -64,7 +64,7 @@ def rung(published: float, estimated: float | None, ladder: int = 0, low: float 
     return Rung(made, step, estimated, "L2", 0.0, low, high, doubt)
 
 
-def test_rows_in_doubt_and_without_an_estimate_do_not_enter_the_mean():
+def test_uncertain_rows_and_rows_without_estimate_are_left_out():
     text = ladder_validation.figures([rung(100, 110), rung(100, 300, doubt="path"), rung(100, None)])[0]
     assert "without doubt 1 of 3" in text and "mean 10.0%" in text
 

@@ -137,7 +137,7 @@ def test_a_day_is_that_of_its_seed_in_every_process(tmp_path):
     assert len(said[0].splitlines()) == 3
 
 
-def test_without_a_server_nothing_is_asked_and_with_one_pulls_are_shorter(small):
+def test_pulls_are_shorter_with_a_server(small):
     alone = Day(NOW._replace(server=False), 3, [], 0.0)
     without = alone.run()
     assert without.asked == without.found == alone.server.sent == alone.server.received == 0
@@ -154,7 +154,7 @@ def size_of(day: Day, key) -> int:
     return day.kernels.sizes[key[0]][key[1]]
 
 
-def test_who_writes_besides_ci_has_the_server_take_more(small):
+def test_writers_besides_ci_load_the_server_more(small):
     received = []
     for everybody in (False, True):
         day = Day(NOW._replace(everybody_writes=everybody), 3, [], 0.0)

@@ -25,7 +25,7 @@ def norm(algorithm: str, measured: float, estimated: float) -> Row:
     return row("rms_norm", {"algo": algorithm, "dtype": "f16", "columns": 1024}, measured, estimated)
 
 
-def test_the_error_leaves_out_what_is_fitted_and_what_has_no_estimate():
+def test_the_error_excludes_fitted_and_missing_estimates():
     rows = [row("matmul", {}, 100, 200, fitted=True), row("fmha", {}, 100, 90), row("transpose", {}, 10, 13),
             row("batch_matmul", {}, 10, None)]  # fmt: skip
     first, second, *_ = validation.summary(rows)
@@ -40,7 +40,7 @@ def test_variants_of_one_task_have_to_come_out_in_their_order():
     assert any(line == "order of variants: 1 of 2 pairs right" for line in validation.summary(rows))
 
 
-def test_every_published_figure_is_of_a_benchmark_and_of_a_gpu_that_there_are():
+def test_published_figures_name_known_benchmarks_and_gpus():
     rows = published()
     assert len(rows) > 60 and all(each.kernel in BENCHMARKS and each.microseconds > 0 for each in rows)
     assert {rates.gpu(each.gpu).name for each in rows} == {each.gpu for each in rows}

@@ -62,9 +62,9 @@ def plant(kind: str, number: int) -> None:
 
         os.replace = replace_dying
     else:
-        from tileiras.build import store
+        from tileiras.build.store import local
 
-        put = store.ArtifactStore.put
+        put = local.ArtifactStore.put
 
         def put_dying(self, key, value):
             if due():
@@ -73,7 +73,7 @@ def plant(kind: str, number: int) -> None:
                     die()
             put(self, key, value)
 
-        store.ArtifactStore.put = put_dying
+        local.ArtifactStore.put = put_dying
 
 
 def build(arguments: list[str], kind: str | None = None, number: int = 0) -> int:
@@ -115,7 +115,7 @@ def main(folder: str, count: int, seed: int) -> None:
     clean = Project(os.path.join(folder, "clean"))
     import SCons.Script.Main  # noqa: F401
 
-    import tileiras.build.scons  # noqa: F401
+    import tileiras.build.scons.tool  # noqa: F401
     from tileiras import pipeline
 
     for row in pipeline.STAGES:

@@ -6,7 +6,7 @@ import os
 import time
 from typing import Any
 
-from tileiras.fsmonitor import client, endpoint
+from tileiras.build.watch.monitor import client, endpoint
 
 
 def facts(kind: bytes = endpoint.STATUS) -> dict[str, Any]:

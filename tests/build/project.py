@@ -11,7 +11,7 @@ import sys
 import tempfile
 from typing import NamedTuple
 
-from tileiras.build.store import MEMO
+from tileiras.build.store.local import MEMO
 
 CHECKOUT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 

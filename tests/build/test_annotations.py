@@ -6,7 +6,7 @@ import ast
 import os
 from collections.abc import Iterator
 
-from tileiras.build.fingerprint import CodeBase
+from tileiras.build.store.fingerprint import CodeBase
 
 MOST = 0.05
 """Of all parameters but `self` and `cls`."""

@@ -41,12 +41,12 @@ def test_a_source_that_breaks_leaves_no_artifact_of_its_stage(project):
     "argument, listed",
     [("smm=sm_90", "sm, opt, emit"), ("sm=sm_91", "sm_75, sm_80"), ("emit=elf", "bytecode, cuda_tile")],
 )
-def test_a_mistyped_variable_is_refused_with_what_is_accepted(project, argument, listed):
+def test_a_mistyped_variable_is_refused_with_the_accepted_ones(project, argument, listed):
     build = project.scons(argument, expect=2)
     assert listed in build.errors + build.output
 
 
-def test_a_missing_ptxas_is_named_with_what_to_install(project):
+def test_a_missing_ptxas_names_the_package(project):
     build = project.scons("emit=cubin", "ptxas=nowhere/ptxas", expect=2)
     assert "kernels/good.mlir:" in build.errors and "ptxas is not an executable file: nowhere/ptxas" in build.errors
     assert not os.path.exists(project.path("build/sm_90/O3/kernels/good/good.cubin"))
@@ -62,7 +62,7 @@ def test_a_build_can_require_equal_results_of_all_runs(project):
     assert project.read("build/sm_90/O3/kernels/good/good.ptx")
 
 
-def test_damaged_bytecode_is_told_by_section_and_offset(project):
+def test_damaged_bytecode_is_located_by_section_and_offset(project):
     with open(project.path("kernels/bad.tileirbc"), "wb") as file:
         file.write(b"\x7fTileIR\x00\x0d\x01\x00\x00\x02\xff\xff\xff")
     build = project.scons("-k", expect=2)

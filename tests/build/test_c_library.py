@@ -11,6 +11,7 @@ import pytest
 from project import CHECKOUT, axpy, module
 
 from tileiras import c_folder
+from tileiras.diagnostics.body import Argument, Body
 from tileiras.driver.program import Program
 
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None or os.name == "nt", reason="no C compiler")
@@ -121,6 +122,37 @@ def test_the_four_functions_in_a_process_that_runs_python(ptxas, library):
     assert len(library.said) == 1
 
 
+def test_a_handler_of_diagnostics_gets_their_bodies_once(library):
+    """What it accepts is not said; what the C code itself refuses has a body as well."""
+    found, accepts = [], [True]
+
+    def receive(address, _):
+        body = Body.from_address(address)
+        arguments = [Argument.from_address(body.arguments + 24 * number) for number in range(body.size)]
+        text = "".join(ctypes.string_at(each.value, each.length).decode() for each in arguments)
+        found.append((body.word, text, body.alive))
+        return accepts[0]
+
+    handler = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)(receive)
+    library.functions.tileirasSetDiagnosticHandler(handler, None)
+    try:
+        handle = ctypes.c_void_p()
+        assert library.functions.tileirasProgramCompile(None) == 4
+        assert library.create(handle, level=4) == 2
+        broken = TEXT.replace(b"addf", b"nothing") if b"addf" in TEXT else TEXT[:-8]
+        code = library.create(handle, input=broken, size=len(broken))
+        code = code or library.functions.tileirasProgramCompile(handle)
+        assert code == 3 and library.said == []
+        accepts[0] = False
+        assert library.functions.tileirasProgramCompile(None) == 4
+    finally:
+        library.functions.tileirasSetDiagnosticHandler(type(handler)(0), None)
+    assert library.said == ["error: program is null"]
+    assert [word for word, *_ in found[:2]] == [0x503, 0x503] and found[2][0] in (0x003, 0x104)
+    assert found[0][1] == "program is null" and found[1][1] == "invalid optimization level: 4"
+    assert {alive for *_, alive in found} == {0}
+
+
 def test_null_pointers_are_refused_with_their_codes(library):
     functions, handle = library.functions, ctypes.c_void_p()
     assert functions.tileirasProgramCreate(None, None) == 4
@@ -171,7 +203,7 @@ def run_alone(script: str, example) -> subprocess.CompletedProcess[str]:
     return subprocess.run(words, capture_output=True, text=True, check=False, timeout=300)
 
 
-def test_a_released_handle_and_a_number_that_is_none_are_refused(example):
+def test_a_released_handle_and_an_invalid_one_are_refused(example):
     done = run_alone(RELEASED, example)
     assert (done.returncode, done.stderr) == (0, "")
 

@@ -9,7 +9,7 @@ import sqlite3
 import pytest
 from project import Project, axpy, module
 
-from tileiras.build.store import ArtifactStore, Record
+from tileiras.build.store.local import ArtifactStore, Record
 from tileiras.cli.tileiras_cache import main
 
 
@@ -29,7 +29,7 @@ def ask(capsys, *arguments: str, expect: int = 0):
     return json.loads(capsys.readouterr().out)
 
 
-def test_stats_count_what_each_stage_put(project, capsys):
+def test_stats_count_the_rows_of_each_stage(project, capsys):
     shutil.rmtree(project.store)
     assert ask(capsys, "stats")["entries"] == 0 and not os.path.exists(project.store)
     project.scons()
@@ -41,7 +41,7 @@ def test_stats_count_what_each_stage_put(project, capsys):
     assert f"{project.store}: {found['entries']} entries" in capsys.readouterr().out
 
 
-def test_verify_finds_and_removes_what_is_damaged(project, capsys):
+def test_verify_finds_and_removes_damaged_rows(project, capsys):
     project.scons()
     assert ask(capsys, "verify")["damaged"] == []
     for path in glob.glob(os.path.join(project.store, "v1", "*", "cache.db")):
@@ -83,7 +83,7 @@ def test_verify_finds_rows_that_are_whole_and_unsound(project, capsys):
     assert ask(capsys, "verify")["checked"] == 4
 
 
-def test_keygen_writes_a_key_that_only_its_owner_reads_and_over_none(tmp_path, capsys):
+def test_keygen_writes_a_private_key_and_overwrites_none(tmp_path, capsys):
     pytest.importorskip("cryptography")
     path = tmp_path / "key"
     line = ask(capsys, "keygen", str(path), "--comment", "ci at\nteam")["line"]
@@ -140,7 +140,7 @@ def test_why_names_the_module_of_the_compiler_that_was_edited(project, capsys):
     assert why(capsys, "first")["llvm"] == ("ran", ["the stage's code: tileiras.stages.llvm"])
 
 
-def test_why_of_what_was_never_built_is_an_error(project, capsys):
+def test_why_of_an_artifact_never_built_is_an_error(project, capsys):
     assert main(["why", "nothing"]) == 1
     assert capsys.readouterr().err == "error: no build of 'nothing' is known in build\n"
 
@@ -174,8 +174,8 @@ def test_verify_mode_compiles_and_compares(project):
     project.scons()
     project.delete_build()
     assert project.scons(TILEIRAS_CACHE_MODE="verify").cached == []
-    from tileiras.build.shards import open_cache
-    from tileiras.build.store import ArtifactStore, folder_of
+    from tileiras.build.store.local import ArtifactStore, folder_of
+    from tileiras.build.store.shards import open_cache
 
     cache = open_cache(folder_of(project.store))
     (key,) = [key for shard in cache._shards for key in shard if key.startswith("tileas:")]
@@ -197,8 +197,8 @@ def test_a_mode_or_size_that_does_not_exist_is_refused(project):
 
 
 def test_the_store_stays_within_its_limit(tmp_path):
-    from tileiras.build.maintenance import statistics
-    from tileiras.build.store import ArtifactStore
+    from tileiras.build.store.local import ArtifactStore
+    from tileiras.build.store.maintenance import statistics
 
     limit = 2 << 20
     store = ArtifactStore(str(tmp_path / "store"), pytest.fail, limit=limit)

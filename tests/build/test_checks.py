@@ -11,7 +11,7 @@ import pytest
 from project import CHECKOUT, Project
 
 from tileiras import pipeline
-from tileiras.build.fingerprint import CodeBase, stage_roots
+from tileiras.build.store.fingerprint import CodeBase, stage_roots
 from tileiras.cli import check_files
 from tileiras.cli.process import UsageError
 from tileiras.report import collect
@@ -20,7 +20,7 @@ from tileiras.sim import emulator
 SCONSTRUCT = """
 import os
 from tileiras.build import tool
-from tileiras.build.variables import construction_variables
+from tileiras.build.scons.variables import construction_variables
 settings = construction_variables(ARGUMENTS)
 env = Environment(tools=[tool], ENV=os.environ, **settings)
 kernels = env.TileTree("kernels")
@@ -72,7 +72,7 @@ def test_edited_ptx_that_is_wrong_fails_the_build(project):
     assert project.scons("check=1").code == 0 and verdict(project)["status"] == "right"
 
 
-def test_what_is_wrong_is_told_at_the_line_as_it_is_now(project):
+def test_mistakes_are_reported_at_their_present_line(project):
     """Also for a verdict from the store: an added comment moves the line without another check."""
     project.scons()
     project.write("fixed/saxpy.sm_90.ptx", project.read(f"{NAME}.ptx").decode().replace("fma.rn", "fma.rz"))

@@ -52,7 +52,7 @@ def test_command_lines_that_are_refused(kernel, capsys, arguments, code, message
         (b"cuda_tile.module @k {\n  entry @e( {\n}", "k.bin:2:"),
     ],
 )
-def test_what_is_no_tile_ir_has_code_3(tmp_path, monkeypatch, capsys, data, message):
+def test_invalid_tile_ir_has_code_3(tmp_path, monkeypatch, capsys, data, message):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "k.bin").write_bytes(data)
     assert main(["k.bin", "--gpu-name", "sm_90", "-o", "out"]) == 3
@@ -60,7 +60,7 @@ def test_what_is_no_tile_ir_has_code_3(tmp_path, monkeypatch, capsys, data, mess
     assert os.listdir() == ["k.bin"]
 
 
-def test_an_empty_text_is_told_what_it_lacks(tmp_path, monkeypatch, capsys):
+def test_an_empty_text_lacks_a_module(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "k.mlir").write_text("")
     assert main(["k.mlir", "--gpu-name", "sm_90"]) == 3
@@ -81,7 +81,7 @@ def test_every_stage_can_be_the_product(kernel, emit, start):
     assert sorted(os.listdir()) == ["k.mlir", "out"]
 
 
-def test_the_default_name_is_the_source_with_the_suffix_of_the_product(kernel):
+def test_the_default_name_has_the_suffix_of_the_product(kernel):
     assert main([kernel, "--arch=sm_80", "-O2", "--emit=ptx"]) == 0
     assert sorted(os.listdir()) == ["k.mlir", "k.ptx"]
 

@@ -9,9 +9,9 @@ from project import CHECKOUT, Project, axpy, module
 
 distributed = pytest.importorskip("distributed", reason="dask.distributed is not installed")
 
-from tileiras.build import cluster as cluster_module  # noqa: E402
-from tileiras.build.cluster import Cluster  # noqa: E402
-from tileiras.build.variables import BadVariable, construction_variables  # noqa: E402
+from tileiras.build.run import cluster as cluster_module  # noqa: E402
+from tileiras.build.run.cluster import Cluster  # noqa: E402
+from tileiras.build.scons.variables import BadVariable, construction_variables  # noqa: E402
 from tileiras.codegen import toolkit  # noqa: E402
 
 pytestmark = pytest.mark.slow
@@ -22,7 +22,7 @@ with open(os.path.join(CHECKOUT, "examples", "matmul_f32.mlir"), encoding="utf-8
 CHECKING = """
 import os
 from tileiras.build import tool
-from tileiras.build.variables import construction_variables
+from tileiras.build.scons.variables import construction_variables
 env = Environment(tools=[tool], ENV=os.environ, **construction_variables(ARGUMENTS))
 env.Default(env.TileCheck(env.TileTree("kernels")))
 """
@@ -72,7 +72,7 @@ def here(tmp_path_factory):
     return tree, tree.scons()
 
 
-def test_a_cluster_makes_what_one_process_makes(tmp_path, running, here):
+def test_a_cluster_gives_the_artifacts_of_one_process(tmp_path, running, here):
     alone, first = here
     tree = project(tmp_path)
     build = tree.scons(executor(running))
@@ -89,7 +89,7 @@ def test_a_cluster_makes_what_one_process_makes(tmp_path, running, here):
 
 
 @pytest.mark.skipif(toolkit.find_program("ptxas") is None, reason="needs ptxas")
-def test_what_stages_are_given_besides_their_input_travels_with_it(tmp_path, running):
+def test_secondary_inputs_of_stages_travel_with_the_first(tmp_path, running):
     """The cubin stage reads NAME.json, which is built on the worker or is in the folder."""
     trees = []
     for name, words in (("here", []), ("there", [executor(running)])):
@@ -184,7 +184,7 @@ def test_a_cluster_without_workers_is_not_waited_for_for_ever(tmp_path, monkeypa
 
 
 @pytest.mark.parametrize("value", ["dask://host", "tcp://host:1", "dask://:8786", "dask://host:port", "dask://a:1/b"])
-def test_an_executor_that_is_none_is_refused(value):
+def test_an_unknown_executor_is_refused(value):
     with pytest.raises(BadVariable, match="accepted is dask://HOST:PORT"):
         construction_variables({"executor": value})
 

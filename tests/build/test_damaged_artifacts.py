@@ -6,7 +6,7 @@ import shutil
 import pytest
 from project import Project, axpy, module
 
-from tileiras.build.manifest import Manifest
+from tileiras.build.ledger.manifest import Manifest
 
 LINE = "is not what its stage wrote: rebuilding it"
 
@@ -58,7 +58,7 @@ def test_every_kind_of_artifact_is_repaired(project, damage, mode):
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("arguments", [["tile_full=1"], ["-j2"], ["build/sm_90/O3/kernels/k/first.ptx"]])
-def test_whatever_the_build_looks_at(project, arguments):
+def test_a_damaged_artifact_is_found_under_any_option(project, arguments):
     project.scons()
     whole = project.artifacts()
     cut(project.path("build/sm_90/O3/kernels/k/first.tileaa.mlir"))
@@ -94,7 +94,7 @@ def test_nothing_is_repaired_where_nothing_is_to_be_built(project):
         assert file.read().endswith(b"by hand\n")
 
 
-def test_what_another_set_of_options_left_is_not_taken_for_damage(project):
+def test_artifacts_of_other_options_are_not_damage(project):
     project.scons()
     whole = project.artifacts()
     # As after a killed build: artifacts of other options, with SCons' signatures of the earlier ones.
@@ -122,7 +122,7 @@ def test_notes_of_stages_that_are_damaged_cost_time_only(project):
     assert (done.ran, len(done.cached), LINE in done.output, project.artifacts()) == ([], 4, False, whole)
 
 
-def test_the_manifest_vouches_for_no_other_bytes_than_those_that_were_made(tmp_path):
+def test_the_manifest_accepts_only_the_bytes_that_were_built(tmp_path):
     (tmp_path / "k.mlir").write_text("source")
     artifact = tmp_path / "k.ptx"
     artifact.write_text("made")
@@ -139,7 +139,7 @@ def test_the_manifest_vouches_for_no_other_bytes_than_those_that_were_made(tmp_p
     assert manifest.clean("k", "s") is None
 
 
-def test_an_artifact_that_something_writes_during_the_build_is_told_of(project):
+def test_an_artifact_written_during_the_build_is_reported(project):
     # An action between two stages overwrites the output of the first.
     with open(project.path("SConstruct"), "a", encoding="utf-8") as file:
         file.write("""\
@@ -153,11 +153,11 @@ env.AddPostAction("build/sm_90/O3/kernels/k/first.tileaa.mlir", spoil)
     assert "nonsense" not in done.errors
 
 
-def test_a_watch_repairs_what_it_builds_on(project, monkeypatch):
-    from tileiras.build.execute import Session
-    from tileiras.build.history import History
-    from tileiras.build.store import OFF, ArtifactStore
-    from tileiras.build.watch import Tree, Watch
+def test_a_watch_repairs_its_inputs(project, monkeypatch):
+    from tileiras.build.ledger.history import History
+    from tileiras.build.run.execute import Session
+    from tileiras.build.store.local import OFF, ArtifactStore
+    from tileiras.build.watch.loop import Tree, Watch
     from tileiras.options import CompileOptions
 
     monkeypatch.chdir(project.folder)
@@ -181,7 +181,7 @@ def test_a_watch_repairs_what_it_builds_on(project, monkeypatch):
 @pytest.mark.parametrize("name", ["k.cuda_tile.mlir", "k.cuda_tile.loc", "k/first.tileaa.mlir", "k/second.json",
                                   pytest.param("k/first.ll", marks=pytest.mark.slow), "k/first.ptx"])  # fmt: skip
 @pytest.mark.parametrize("jobs", [pytest.param("-j1", marks=pytest.mark.slow), "-j2"])
-def test_a_folder_in_an_artifacts_place_is_told_and_stays(project, name, jobs):
+def test_a_folder_in_an_artifacts_place_is_reported_and_stays(project, name, jobs):
     project.scons()
     whole = project.artifacts()
     path = project.path(f"build/sm_90/O3/kernels/{name}")
@@ -198,7 +198,7 @@ def test_a_folder_in_an_artifacts_place_is_told_and_stays(project, name, jobs):
 
 
 @pytest.mark.parametrize("name", ["build", "build/sm_90/O3/kernels/k"])
-def test_a_file_in_a_folders_place_is_told_and_stays(project, name):
+def test_a_file_in_a_folders_place_is_reported_and_stays(project, name):
     project.write(name, "kept")
     said = project.scons(expect=2)
     assert name in said.errors and project.read(name) == b"kept"

@@ -51,7 +51,7 @@ TILEIRAS_EXPORT = {"twice": (twice, "f32[?]", "f32[?]")}
 
 
 @pytest.mark.skipif(not discover.has_front_end(), reason="needs cuTile Python")
-def test_what_modules_read_is_in_the_rule_as_far_as_make_can_name_it(tmp_path):
+def test_inputs_of_modules_are_in_the_rule_if_make_can_name_them(tmp_path):
     (tmp_path / "shapes").mkdir()
     (tmp_path / "tiles.json").write_text("128")
     (tmp_path / "k.py").write_text("""\
@@ -105,7 +105,7 @@ def edit(path) -> None:
 
 
 @pytest.mark.skipif(shutil.which("ninja") is None, reason="no ninja")
-def test_the_ninja_example_builds_what_changed(examples):
+def test_the_ninja_example_rebuilds_changed_kernels(examples):
     assert "[2/2] PTX" in examples("ninja")
     assert "no work to do" in examples("ninja")
     edit(examples.kernel)
@@ -119,7 +119,7 @@ def test_the_ninja_example_builds_what_changed(examples):
 
 
 @pytest.mark.skipif(None in (shutil.which("cmake"), shutil.which("ninja")), reason="no cmake or no ninja")
-def test_the_cmake_example_builds_what_changed(examples):
+def test_the_cmake_example_rebuilds_changed_kernels(examples):
     examples("cmake", "-G", "Ninja", "-B", "build")
     assert "PTX saxpy" in examples("cmake", "--build", "build")
     assert "no work to do" in examples("cmake", "--build", "build")

@@ -11,7 +11,7 @@ def names(text: str, kind: str = TEXT) -> list[str]:
     return discover.entry_names(Source(text.encode(), "k", None, kind))
 
 
-def test_entries_are_found_in_order_whatever_the_spelling():
+def test_entries_are_found_in_order_in_any_spelling():
     text = """
     // entry @commented() { }
     cuda_tile.module @m {
@@ -29,7 +29,7 @@ def test_a_broken_text_still_shows_its_entries():
     assert names("cuda_tile.module @m { entry @k(%a: tile<pt") == ["k"]
 
 
-def test_exported_names_of_a_python_file_are_found_without_running_it():
+def test_exports_of_a_python_file_are_found_without_running_it():
     text = "raise SystemExit\nTILEIRAS_EXPORT = {'vadd_1024': (vadd, 1024), 'vadd_64': (vadd, 64)}\n"
     assert names(text, PYTHON) == ["vadd_1024", "vadd_64"]
     assert discover.exported_names(b"def (") == []
@@ -53,7 +53,7 @@ def test_kernel_files_are_those_that_name_kernels(tmp_path):
     assert discover.kernel_files(str(tmp_path)) == ["a.tileirbc", "z.mlir", "b/k.py"]
 
 
-def test_what_a_build_made_is_no_source(tmp_path):
+def test_outputs_of_a_build_are_no_sources(tmp_path):
     for path in ("k.mlir", "out/sm_90/O3/k.cuda_tile.mlir", "out/.tileiras/keys/x", "other/k.mlir"):
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text("")
@@ -101,7 +101,7 @@ def test_entries_that_cannot_name_files_get_names_of_their_own():
         assert len(stem) < 130 and "/" not in stem and stem[0] not in ".-"
 
 
-def test_relative_imports_are_looked_up_from_the_file_that_has_them(tmp_path):
+def test_relative_imports_start_at_the_importing_file(tmp_path):
     texts = {
         "k.py": "from package.deep.kernel import weight\n",
         "package/__init__.py": "",

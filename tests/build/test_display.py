@@ -5,7 +5,7 @@ import io
 import pytest
 from project import SCONSTRUCT, Project, axpy, module
 
-from tileiras.build.display import Display
+from tileiras.build.scons.display import Display
 from tileiras.build.step import Report, Step
 from tileiras.options import CompileOptions
 from tileiras.pipeline import stage
@@ -23,7 +23,7 @@ def said(build) -> list[str]:
     return [line for line in build.output.splitlines() if line.startswith("tileiras: ")]
 
 
-def test_the_last_line_counts_what_ran_was_served_and_was_cut_off(project):
+def test_the_last_line_counts_runs_hits_and_cut_offs(project):
     (line,) = said(project.scons())
     assert line.startswith("tileiras: 10 stages run in ")
     assert said(project.scons()) == []
@@ -51,7 +51,7 @@ def test_failed_kernels_are_named_together_at_the_end(project):
     assert all("error: " in line and line.endswith(" (sm_90)") for line in last[1:])
 
 
-def test_what_is_wrong_for_every_target_is_said_once(project):
+def test_mistakes_for_every_target_are_reported_once(project):
     project.write("kernels/a.mlir", module(axpy("a")).replace("%lane = iota", "%lane = iotta"))
     build = project.scons("-k", "sm=sm_90,sm_100", expect=2)
     assert build.errors.count("kernels/a.mlir:") == 1
@@ -61,14 +61,14 @@ def test_what_is_wrong_for_every_target_is_said_once(project):
     assert [line.endswith(" (sm_100, sm_90)") for line in build.errors.splitlines()[-2:]] == [True, True]
 
 
-def test_keeping_on_after_an_error_finds_no_cycles_in_the_whole_folder(project):
+def test_keep_going_finds_no_cycles_in_the_folder(project):
     project.write("SConstruct", SCONSTRUCT.replace("Default(env.TileTree(\"kernels\"))", "env.TileTree(\"kernels\")"))
     project.write("kernels/a.mlir", module(axpy("a")).replace("%lane = iota", "%lane = iotta"))
     build = project.scons("-k", expect=2)
     assert "cycle" not in build.errors and "build/sm_90/O3/kernels/b/b.ptx" in build.output
 
 
-def test_a_cycle_is_told_all_the_same(project):
+def test_a_cycle_is_reported_all_the_same(project):
     project.write("SConstruct", SCONSTRUCT + "env.Depends(Alias('a', Alias('b')), Alias('b', Alias('a')))\n")
     assert "dependency cycle" in project.scons("-k", "a", expect=2).errors
 
@@ -88,9 +88,9 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_a_terminal_has_a_progress_line_below_what_was_said(monkeypatch):
+def test_a_terminal_has_a_progress_line_below_messages(monkeypatch):
     monkeypatch.setenv("NO_COLOR", "1")
-    monkeypatch.setattr("tileiras.build.display.EVERY", 0)
+    monkeypatch.setattr("tileiras.build.scons.display.EVERY", 0)
     done: set[str] = set()
     out = Terminal()
     display = Display(done.__contains__, out, out)

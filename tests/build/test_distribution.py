@@ -117,3 +117,19 @@ def test_the_sdist_runs_its_tests(distributions):
         command, cwd=distributions["sdist"], env=environment, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout[-4000:]
+
+
+@pytest.mark.slow
+def test_the_metadata_is_valid(distributions):
+    """As package indices check it on an upload: fields of the core metadata, each in its form."""
+    metadata = pytest.importorskip("packaging.metadata")
+    with zipfile.ZipFile(distributions["wheel"]) as wheel:
+        (name,) = [name for name in wheel.namelist() if name.endswith(".dist-info/METADATA")]
+        data = wheel.read(name)
+    found = metadata.Metadata.from_email(data, validate=True)
+    assert found.name == "tileiras" and found.description_content_type == "text/markdown"
+    assert found.license_expression == PROJECT["license"] and found.license_files == PROJECT["license-files"]
+    assert found.project_urls == PROJECT["urls"]
+    assert all(url.startswith("https://") for url in found.project_urls.values())
+    assert found.description.startswith("# tileiras\n")
+    assert set(found.provides_extra) == set(PROJECT["optional-dependencies"])

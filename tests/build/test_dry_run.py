@@ -31,25 +31,25 @@ def test_an_edit_may_run_every_stage(project):
     assert project.scons().stages == ["read", "tileaa", "tileas", "llvm", "ptx"]
 
 
-def test_what_an_option_runs_is_certain(project):
+def test_effects_of_an_option_are_certain(project):
     project.scons()
     assert listed(project, "ptx_version=8.7") == ["PTX", "PTX"]
     assert listed(project, "num_warps=8")[:4] == ["TILEAA", "TILEAS", f"LLVM{MARK}", f"PTX{MARK}"]
 
 
-def test_what_was_never_built_is_certain(project):
+def test_artifacts_never_built_are_certain(project):
     every = ["READ", "TILEAA", "TILEAS", "LLVM", "PTX"]
     assert listed(project) == every * 2
 
 
-def test_what_damage_runs_is_the_repair(project):
+def test_after_damage_only_the_repair_is_certain(project):
     project.scons()
     with open(project.path("build/sm_90/O3/kernels/a/a.tileas.mlir"), "a") as file:
         file.write("by hand\n")
     assert listed(project) == ["TILEAS", f"LLVM{MARK}", f"PTX{MARK}"]
 
 
-def test_what_is_made_of_kernels_is_listed_as_well(project):
+def test_targets_made_from_kernels_are_listed_as_well(project):
     with open(project.path("SConstruct"), "a", encoding="utf-8") as file:
         file.write('Default(env.Command("all.txt", env.TileTree("kernels"), "cat $SOURCES > $TARGET"))\n')
         file.write('Default(env.Command("copy.txt", "all.txt", "cp $SOURCE $TARGET"))\n')

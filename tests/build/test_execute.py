@@ -4,9 +4,9 @@ import pytest
 import warning_stage
 
 from tileiras import pipeline
-from tileiras.build.execute import Session
+from tileiras.build.run.execute import Session
 from tileiras.build.step import Step, render
-from tileiras.build.store import ArtifactStore
+from tileiras.build.store.local import ArtifactStore
 from tileiras.options import CompileOptions
 
 SOURCE = "// the kernel\nentry\n  a constant here\n"
@@ -43,7 +43,7 @@ entry
 ^"""
 
 
-def test_a_hit_says_again_what_the_run_said_at_the_line_as_it_is_now(place, tmp_path):
+def test_a_hit_repeats_diagnostics_at_the_present_line(place, tmp_path):
     store = ArtifactStore(str(tmp_path / "store"), pytest.fail)
     step = place(3, SOURCE)
     first = Session(store).perform(step)

@@ -9,7 +9,8 @@ import tomllib
 import pytest
 from project import CHECKOUT, SCONSTRUCT, Project
 
-from tileiras.build import cluster, discover
+from tileiras.build import discover
+from tileiras.build.run import cluster
 from tileiras.codegen import libdevice, nvdisasm, ptxas, toolkit
 from tileiras.diagnostics import CompileError
 from tileiras.stages import export
@@ -41,7 +42,7 @@ def no_toolkit(monkeypatch):
         (lambda: cluster.MISSING_PACKAGE, "distributed", "dask"),
     ],
 )
-def test_a_missing_package_is_named_by_what_can_be_installed(no_toolkit, missing, package, extra):
+def test_a_missing_package_is_named_as_installed(no_toolkit, missing, package, extra):
     try:
         said = missing()
     except CompileError as error:
@@ -51,7 +52,7 @@ def test_a_missing_package_is_named_by_what_can_be_installed(no_toolkit, missing
     assert "pip install tileiras" not in text and "tileiras[" not in text
 
 
-def test_the_examples_are_built_with_what_readme_installs(tmp_path):
+def test_the_examples_build_with_the_extras_of_readme(tmp_path):
     """Without cuTile Python: every example in text and bytecode, and one line for the others."""
     project = Project(tmp_path)
     shutil.copytree(os.path.join(CHECKOUT, "examples"), project.path("examples"))

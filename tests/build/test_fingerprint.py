@@ -7,7 +7,7 @@ import pytest
 from project import CHECKOUT, Project, axpy, module
 
 from tileiras.build import discover
-from tileiras.build.fingerprint import MODULE_FRAME, CodeBase, stage_roots
+from tileiras.build.store.fingerprint import MODULE_FRAME, CodeBase, stage_roots
 from tileiras.pipeline import STAGES, stage
 from tileiras.stages.tileas import DECISIONS
 
@@ -19,9 +19,9 @@ BUILD = (
 
 PERFORM = """
 import sys
-from tileiras.build.execute import Session
+from tileiras.build.run.execute import Session
 from tileiras.build.step import Step
-from tileiras.build.store import OFF, ArtifactStore
+from tileiras.build.store.local import OFF, ArtifactStore
 from tileiras.options import CompileOptions
 from tileiras.pipeline import stage
 row = stage(sys.argv[1])
@@ -197,7 +197,7 @@ def test_known_fingerprints_hold_until_a_source_file_changes(tmp_path, monkeypat
 def test_versions_of_packages_are_those_of_their_metadata():
     from importlib import metadata
 
-    from tileiras.build import fingerprint
+    from tileiras.build.store import fingerprint
 
     for package in fingerprint.EXTERNAL:
         assert fingerprint._version(package) == metadata.version(package)
@@ -228,6 +228,6 @@ def test_every_decision_is_in_the_fingerprint_of_its_stage():
     assert {"tileiras.passes.tileaa_agent_verifier", "tileiras.schedule.agents.load_agent"} <= {*inside}
 
 
-def test_canonical_forms_are_in_the_fingerprint_of_the_stage_that_has_them():
+def test_canonical_forms_enter_the_fingerprint_of_their_stage():
     code, forms = CodeBase(), "tileiras.dialects.scf.canonicalization"
     assert [row.name for row in STAGES if forms in code.closure(stage_roots(row))[0]] == ["tileaa"]

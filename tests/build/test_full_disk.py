@@ -91,7 +91,7 @@ def test_other_errors_of_the_system_are_mistakes_of_the_compiler():
 @pytest.mark.sampled(1)
 @pytest.mark.skipif(os.name != "posix", reason="limits of a process are POSIX")
 @pytest.mark.parametrize("jobs, limit", [("-j2", 1), ("-j1", 3), ("-j2", 8)])
-def test_a_limit_on_the_size_of_files_is_told(project, jobs, limit):
+def test_a_limit_on_the_size_of_files_is_reported(project, jobs, limit):
     """First for artifacts, then for the signatures that SCons stores of them (KiB)."""
     for number in range(8):
         project.write(f"kernels/k{number}.mlir", module(axpy(f"k{number}")))

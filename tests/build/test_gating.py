@@ -8,7 +8,7 @@ import pytest
 from edits import Pair
 from project import Project, axpy, module
 
-from tileiras.build.manifest import Manifest
+from tileiras.build.ledger.manifest import Manifest
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def test_clean_kernels_are_not_declared_and_edited_ones_are(project):
     assert declared(project) == set()
 
 
-def test_who_asks_for_the_whole_graph_gets_it(project):
+def test_the_whole_graph_is_declared_on_request(project):
     project.scons()
     assert declared(project, "tile_full=1") == {"a", "b"}
     assert declared(project, "--debug=explain") == {"a", "b"}
@@ -109,7 +109,7 @@ def test_a_damaged_manifest_costs_time_only(project):
         assert declared(project) == set()
 
 
-def test_an_edit_of_the_compiler_declares_what_it_reaches(project):
+def test_an_edit_of_the_compiler_declares_its_dependents(project):
     compiler = project.copy_compiler()
     project.scons()
     with open(os.path.join(compiler, "tileiras", "stages", "llvm.py"), "a", encoding="utf-8") as file:
@@ -131,7 +131,7 @@ def test_an_imported_module_is_an_input(project, tmp_path):
     assert manifest.clean("k", "s", inputs) is None
 
 
-def test_a_change_that_left_size_and_time_as_they_were_is_seen_when_it_is_young(tmp_path):
+def test_a_recent_change_of_equal_size_and_time_is_seen(tmp_path):
     path = tmp_path / "k.mlir"
     path.write_text("first")
     stamp = os.stat(path).st_mtime_ns

@@ -14,14 +14,15 @@ from hostile_server import MEGABYTE, WIRE, HostileServer, parts, reply
 from project import Project, axpy, module
 
 from tileiras import inputs
-from tileiras.build import discover, maintenance, plan, remote
-from tileiras.build.execute import Session
-from tileiras.build.lookahead import look_ahead
-from tileiras.build.record_schema import INPUTS as INPUTS_ROW
-from tileiras.build.record_schema import OWN_INPUTS
-from tileiras.build.remote import Remote
-from tileiras.build.remote_messages import Damaged, action_result, output_file
-from tileiras.build.store import ArtifactStore
+from tileiras.build import discover, plan
+from tileiras.build.run.execute import Session
+from tileiras.build.scons.lookahead import look_ahead
+from tileiras.build.store import maintenance, remote
+from tileiras.build.store.local import ArtifactStore
+from tileiras.build.store.messages import Damaged, action_result, output_file
+from tileiras.build.store.remote import Remote
+from tileiras.build.store.schema import INPUTS as INPUTS_ROW
+from tileiras.build.store.schema import OWN_INPUTS
 from tileiras.inputs import kinds
 from tileiras.options import CompileOptions
 
@@ -177,7 +178,7 @@ def check(tree: Project, server: HostileServer, monkeypatch, expected: dict[str,
 @pytest.mark.sampled(10)
 @pytest.mark.parametrize("keeps", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", WIRE)
-def test_a_reply_that_is_none_ends_and_is_a_miss(server, name, keeps):
+def test_an_invalid_reply_ends_and_is_a_miss(server, name, keeps):
     said: list[str] = []
     server.wire, server.keeps = WIRE[name], keeps
     reader = Remote(server.url, said.append)
@@ -192,7 +193,7 @@ def test_a_reply_that_is_none_ends_and_is_a_miss(server, name, keeps):
     "a body that trickles", "interim replies without end", "chunks without end", "a length beyond memory",
     *(pytest.param(name, marks=pytest.mark.slow) for name in WIRE),
 ])  # fmt: skip
-def test_a_build_is_right_whatever_the_replies_are(server, tree, expected, monkeypatch, name):
+def test_a_build_is_right_with_any_replies(server, tree, expected, monkeypatch, name):
     server.wire = WIRE[name]
     assert check(tree, server, monkeypatch, expected)
 
@@ -274,7 +275,7 @@ MESSAGES = {
 
 
 @pytest.mark.parametrize("name", MESSAGES)
-def test_a_message_that_is_none_is_damaged(name):
+def test_an_invalid_message_is_damaged(name):
     try:
         found = within(lambda: output_file(MESSAGES[name]))
         assert found.size > remote.BLOB_LIMIT
@@ -389,7 +390,7 @@ def changing(change_record, change_files):
 
 @pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", RECORDS)
-def test_a_record_that_is_none_is_a_miss(filled, tree, expected, monkeypatch, name):
+def test_an_invalid_record_is_a_miss(filled, tree, expected, monkeypatch, name):
     filled.change = changing(RECORDS[name], lambda value: value)
     if os.path.exists("kernels/scale.py"):
         os.unlink("kernels/scale.py")
@@ -438,7 +439,7 @@ def test_malformed_rows_of_inputs_are_refused(row):
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", INPUTS)
 @pytest.mark.skipif(not discover.has_front_end(), reason="cuTile Python is not installed")
-def test_a_row_of_inputs_reads_nothing_that_it_may_not(filled, tree, expected, monkeypatch, tmp_path, name):
+def test_a_row_of_inputs_reads_allowed_files_only(filled, tree, expected, monkeypatch, tmp_path, name):
     (tmp_path / "secret").write_text("secret")
     (tmp_path / "secret.py").write_text("secret")
     (tmp_path / "elsewhere" / "deep").mkdir(parents=True)

@@ -76,7 +76,7 @@ def test_going_back_to_another_target_compiles_nothing(project):
     assert project.artifacts() == first
 
 
-def test_several_targets_share_what_does_not_depend_on_them(project):
+def test_several_targets_share_independent_artifacts(project):
     build = project.scons("sm=sm_80,sm_90")
     assert sorted(build.stages) == sorted(WHOLE + WHOLE[1:])
     assert build.cached == ["read"]
@@ -101,7 +101,7 @@ def test_an_edit_in_one_of_two_entries_compiles_only_that_entry(project):
     assert len(ran) == 5
 
 
-def test_an_edit_in_a_lowering_of_the_compiler_runs_only_its_stage(project):
+def test_an_edit_of_a_lowering_reruns_only_its_stage(project):
     compiler = project.copy_compiler()
     project.scons()
     folder = os.path.join(compiler, "tileiras", "lowering", "tileas_to_llvm")
@@ -111,7 +111,7 @@ def test_an_edit_in_a_lowering_of_the_compiler_runs_only_its_stage(project):
     assert project.scons().stages == ["llvm"]
 
 
-def test_an_edit_in_the_compiler_that_changes_its_output_runs_what_follows(project):
+def test_an_edit_of_the_compiler_reruns_stages_after_the_change(project):
     compiler = project.copy_compiler()
     project.scons()
     path = os.path.join(compiler, "tileiras", "stages", "llvm.py")

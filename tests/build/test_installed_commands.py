@@ -17,8 +17,9 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the service nee
 ANSWERED = ("tileiras", "tileiras-embed", "tileiras-opt", "tileiras-translate")
 
 CLIENT = {
-    "_socket", "_signal", "tileiras", "tileiras.server", "tileiras.server.client", "tileiras.server.protocol",
-    "tileiras.processes", "tileiras.processes.local_socket", "__future__",
+    "_socket", "_signal", "tileiras", "tileiras.processes.service",
+    "tileiras.processes.service.client", "tileiras.processes.service.protocol",
+    "tileiras.processes", "tileiras.processes.sockets", "__future__",
 }  # fmt: skip
 """The modules that a command answered by the service may load, besides those of every Python of its environment."""
 
@@ -49,7 +50,7 @@ def test_an_answered_command_loads_the_client_alone(programs, tmp_path):
     }  # fmt: skip
     python = [os.path.join(programs, "python"), "-X", "importtime"]
     bare = loaded([*python, "-c", "pass"], tmp_path)
-    control = [*python, "-m", "tileiras.server.command"]
+    control = [*python, "-m", "tileiras.processes.service.command"]
     loaded([*control, "start"], tmp_path, **environment)
     try:
         words = {
@@ -62,7 +63,7 @@ def test_an_answered_command_loads_the_client_alone(programs, tmp_path):
             with open(os.path.join(programs, name), encoding="utf-8") as file:
                 assert os.path.samefile(file.readline().removeprefix("#!").strip(), python[0])
             found = loaded([*python, os.path.join(programs, name), *words[name]], tmp_path, **environment)
-            assert "tileiras.server.client" in found
+            assert "tileiras.processes.service.client" in found
             assert found - bare <= CLIENT, name
             assert (tmp_path / words[name][-1]).stat().st_size
     finally:

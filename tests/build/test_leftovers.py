@@ -78,7 +78,7 @@ def test_a_python_file_that_exports_no_more(tmp_path):
     assert remains(project, "/p") == [] and remains(project, "/a")
 
 
-def test_clean_finds_what_is_left_over(project):
+def test_clean_finds_leftovers(project):
     project.scons()
     os.unlink(project.path("kernels/sub/b.mlir"))
     project.write("kernels/a.mlir", module(axpy("a")))
@@ -89,7 +89,7 @@ def test_clean_finds_what_is_left_over(project):
     assert project.artifacts() == {}
 
 
-def test_another_target_or_level_or_set_of_options_removes_nothing(project):
+def test_another_target_level_or_option_set_removes_nothing(project):
     for arguments in ([], ["sm=sm_80"], ["opt=1"]):
         project.scons(*arguments)
     os.unlink(project.path("kernels/sub/b.mlir"))
@@ -171,7 +171,7 @@ def test_kernels_that_a_build_passes_over_keep_their_artifacts(project):
     assert project.artifacts() == whole
 
 
-def test_what_a_killed_build_made_is_found(project):
+def test_artifacts_of_a_killed_build_are_found(project):
     project.scons()
     whole = project.artifacts()
     project.write("kernels/new.mlir", module(axpy("new")))
@@ -189,11 +189,11 @@ def test_what_a_killed_build_made_is_found(project):
 
 
 def test_a_watch_removes_them_as_well(project, monkeypatch):
-    from tileiras.build import watch as watch_module
-    from tileiras.build.execute import Session
-    from tileiras.build.history import History
-    from tileiras.build.store import OFF, ArtifactStore
-    from tileiras.build.watch import Restart, Tree, Watch
+    from tileiras.build.ledger.history import History
+    from tileiras.build.run.execute import Session
+    from tileiras.build.store.local import OFF, ArtifactStore
+    from tileiras.build.watch import loop as watch_module
+    from tileiras.build.watch.loop import Restart, Tree, Watch
     from tileiras.options import CompileOptions
 
     project.scons("emit=tileaa")

@@ -10,7 +10,7 @@ from project import axpy, begin_with_imports, keep_imports, module
 
 import tileiras
 from tileiras.build import library
-from tileiras.build.maintenance import statistics
+from tileiras.build.store.maintenance import statistics
 from tileiras.cli.tileiras import main
 from tileiras.diagnostics import CompileError, Diagnostic, Severity
 from tileiras.ir import FileLineColLoc, print_op
@@ -53,7 +53,7 @@ def test_the_second_compilation_is_served_and_equal(store, never_compiled, emit)
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("changed", [{"gpu_name": "sm_80"}, {"emit": "llvm"}, {"entry": "first"}, {"opt_level": 2},
                                      {"ptx_version": "8.8"}])  # fmt: skip
-def test_whatever_reaches_the_product_is_part_of_the_key(store, changed):
+def test_every_input_of_the_product_is_part_of_the_key(store, changed):
     tileiras.compile(TEXT, gpu_name="sm_90")
     tileiras.compile(TEXT, **{"gpu_name": "sm_90", **changed})
     assert statistics(store)["stages"]["compile"]["entries"] == 2
@@ -88,7 +88,7 @@ def test_errors_are_not_kept(store):
     assert not os.path.isdir(store) or "compile" not in statistics(store)["stages"]
 
 
-def test_what_was_said_is_said_again_with_its_line(store, monkeypatch):
+def test_repeated_diagnostics_have_their_line(store, monkeypatch):
     warning = Diagnostic(Severity.WARNING, FileLineColLoc("<input>", 2, 3), "slow")
     whole = library.api.compile_with
 
@@ -131,7 +131,7 @@ def test_lines_are_quoted_of_text_only():
 
 
 @pytest.mark.parametrize("source", [5, None, ["k.mlir"]])
-def test_what_is_no_source_is_named(source):
+def test_an_invalid_source_is_named(source):
     with pytest.raises(TypeError, match=f"not {type(source).__name__}"):
         tileiras.compile(source, gpu_name="sm_90")
     with pytest.raises(TypeError, match=f"not {type(source).__name__}"):

@@ -58,7 +58,7 @@ def test_a_misspelt_option_is_refused_with_the_nearest():
         tileiras.compile(TEXT, gpu_name="sm_90", num_wraps=4)
 
 
-def test_a_notebook_shows_the_diagnostics_and_no_frames_of_the_compiler():
+def test_a_notebook_shows_diagnostics_without_our_frames():
     with pytest.raises(CompileError) as caught:
         tileiras.compile(TEXT.replace("%lane = iota", "%lane = iotta"), gpu_name="sm_90", source_name="k.mlir")
     shown = caught.value._render_traceback_()

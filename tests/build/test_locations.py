@@ -46,7 +46,7 @@ def test_a_location_is_written_and_read_back(location, text):
     assert LocationEncoder("k.mlir").encode(back) == text
 
 
-def test_numbers_lead_through_the_tables_to_the_source_as_it_is_now():
+def test_numbers_map_through_tables_to_the_present_source():
     def resolved(line: int):
         read = LocationTable(["-", f"f0:{line}:5"], source_name="k.mlir")
         tileaa = LocationTable(["-", "1", "0,1"], parent=read, source_name="k.mlir")
@@ -70,7 +70,7 @@ def test_a_foreign_file_is_refused(data):
         LocationTable.from_bytes(data)
 
 
-def test_stored_diagnostics_name_operations_and_are_told_where_they_are_now():
+def test_stored_diagnostics_are_relocated_to_the_present_source():
     before = LocationTable(["-", "f0:7:5"], source_name="k.mlir")
     note = Diagnostic.note(OpLoc(before, 1), "defined here")
     stored = encode_diagnostics([Diagnostic(Severity.WARNING, OpLoc(before, 1), "slow", [note])], "k.mlir")
@@ -81,7 +81,7 @@ def test_stored_diagnostics_name_operations_and_are_told_where_they_are_now():
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_row_that_is_none_is_an_unknown_place(seed):
+def test_an_invalid_row_is_an_unknown_location(seed):
     """The table is damaged, or invented by a server."""
     choice = random.Random(seed)
     parts = ["f0:1:1", "f9:1:1", "f0:1", "/0", "/1", "/7", *"@,()-xb", "12", "bFunc:3", "", "\udcff"]

@@ -5,7 +5,7 @@ from delaying_server import DelayingServer
 from project import Project, axpy, module
 
 from tileiras.build import discover
-from tileiras.build.remote import Remote
+from tileiras.build.store.remote import Remote
 
 KERNELS = 12
 STAGES = 5
@@ -66,7 +66,7 @@ def test_a_machine_without_anything_waits_once_for_each_wave(far, tmp_path, jobs
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("jobs", ["-j1", "-j2"])
-def test_what_a_far_server_has_not_is_asked_for_once(far, tmp_path, jobs):
+def test_misses_of_a_far_server_are_queried_once(far, tmp_path, jobs):
     machine = tree(tmp_path)
     build = machine.scons(jobs, TILEIRAS_REMOTE_CACHE=far.url)
     assert len(build.stages) == KERNELS * STAGES
@@ -80,7 +80,7 @@ def test_what_a_far_server_has_not_is_asked_for_once(far, tmp_path, jobs):
 
 
 @pytest.mark.parametrize("jobs", ["-j1", "-j2"])
-def test_a_near_server_is_asked_for_what_follows_a_stage_that_ran(near, tmp_path, jobs):
+def test_a_near_server_is_queried_for_the_following_stages(near, tmp_path, jobs):
     fill(near, tmp_path / "writer", 2)
     reader = tree(tmp_path / "reader", 2)
     for number in range(2):
@@ -91,7 +91,7 @@ def test_a_near_server_is_asked_for_what_follows_a_stage_that_ran(near, tmp_path
 
 
 @pytest.mark.slow
-def test_only_what_was_asked_for_is_looked_up(far, tmp_path):
+def test_only_requested_rows_are_looked_up(far, tmp_path):
     fill(far, tmp_path / "writer")
     reader = tree(tmp_path / "reader")
     build = reader.scons("build/sm_90/O3/kernels/k5/k5.ptx", TILEIRAS_REMOTE_CACHE=far.url)

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from project import Project, axpy, module
 
-from tileiras.build.manifest import Manifest
-from tileiras.build.manifest_file import JOURNAL, SHARE, Line, ManifestFile
+from tileiras.build.ledger.manifest import Manifest
+from tileiras.build.ledger.manifest_file import JOURNAL, SHARE, Line, ManifestFile
 
 ROWS = 120
 
@@ -49,7 +49,7 @@ def changed(rows: list[Line], path: Path, places: dict[int, Line]) -> list[Line]
     return [places.get(place, row) for place, row in enumerate(rows)]
 
 
-def test_a_journal_cut_off_at_any_byte_says_what_it_said_before_its_last_record(tmp_path):
+def test_a_journal_truncated_anywhere_keeps_its_earlier_records(tmp_path):
     path = tmp_path / "m.json"
     journal = tmp_path / ("m.json" + JOURNAL)
     states, sizes = [written(path)], [0]
@@ -67,7 +67,7 @@ def test_a_journal_cut_off_at_any_byte_says_what_it_said_before_its_last_record(
             assert state(path) == expected, end
 
 
-def test_a_damaged_byte_ends_what_the_journal_says(tmp_path):
+def test_a_damaged_byte_ends_the_journal(tmp_path):
     path = tmp_path / "m.json"
     journal = tmp_path / ("m.json" + JOURNAL)
     first = written(path)

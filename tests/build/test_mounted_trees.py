@@ -15,7 +15,7 @@ from project import CHECKOUT
 @pytest.mark.slow
 @needs_mounts
 @pytest.mark.parametrize("seed", [21])
-def test_vouched_and_full_graph_agree_on_tmpfs_under_edits_and_mounts(tmp_path, runtime, seed):
+def test_both_graphs_agree_on_tmpfs_under_edits_and_mounts(tmp_path, runtime, seed):
     script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "mounted_edits.py")
     (tmp_path / "tree").mkdir()
     done = subprocess.run(

@@ -1,7 +1,7 @@
 import pytest
 
-from tileiras.build.fingerprint import CodeBase
-from tileiras.build.variables import BadVariable, construction_variables, help_text, names
+from tileiras.build.scons.variables import BadVariable, construction_variables, help_text, names
+from tileiras.build.store.fingerprint import CodeBase
 from tileiras.cli.driver_options import command_line
 from tileiras.diagnostics import CompileError
 from tileiras.driver.tileir_pipeline import TileIRPipelineOptions
@@ -30,7 +30,7 @@ def test_every_option_is_read_by_some_stage():
     assert sorted(set(OPTIONS) - read) == []
 
 
-def test_a_stage_reads_what_it_declares():
+def test_a_stage_reads_its_declared_inputs():
     """An option that a stage declares and does not read would rerun it without effect."""
     code = CodeBase()
     unread = []
@@ -68,7 +68,7 @@ def test_emit_names_the_artifact_of_a_stage():
         ({"ptx-version": "new"}, "expected a version such as 8.7"),
     ],
 )
-def test_what_is_not_accepted_is_a_configuration_error(given, message):
+def test_rejected_values_are_configuration_errors(given, message):
     with pytest.raises(CompileError) as caught:
         CompileOptions(given)
     assert message in str(caught.value)
@@ -144,7 +144,7 @@ def test_variables_become_construction_variables():
         ({"gpu-name": "sm_90"}, "sm, opt, emit"),
     ],
 )
-def test_bad_variables_are_refused_with_what_is_accepted(arguments, listed):
+def test_bad_variables_are_refused_with_the_accepted_values(arguments, listed):
     with pytest.raises(BadVariable) as caught:
         construction_variables(arguments)
     assert listed in str(caught.value)

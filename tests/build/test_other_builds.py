@@ -37,7 +37,7 @@ class Folder:
         programs.mkdir(exist_ok=True)
         for name in ("tileiras", "tileiras-embed"):
             script = programs / name
-            run = f"import sys; from tileiras.server import client; sys.exit(client.run('{name}'))"
+            run = f"import sys; from tileiras.processes.service import client; sys.exit(client.run('{name}'))"
             script.write_text(f'#!/bin/sh\nPYTHONPATH="{CHECKOUT}" exec "{sys.executable}" -c "{run}" "$@"\n')
             script.chmod(0o755)
         # Meson is installed beside the interpreter.
@@ -47,7 +47,8 @@ class Folder:
     def control(self, *words: str) -> str:
         """The output of `tileiras-server` for the service that commands of this folder use."""
         return self.run(
-            "/bin/sh", "-c", f'PYTHONPATH="{CHECKOUT}" exec "{sys.executable}" -m tileiras.server.command "$@"', "sh",
+            "/bin/sh", "-c",
+            f'PYTHONPATH="{CHECKOUT}" exec "{sys.executable}" -m tileiras.processes.service.command "$@"', "sh",
             *words,
         )  # fmt: skip
 
@@ -145,7 +146,7 @@ def follow_edits(example: Folder) -> None:
 @pytest.mark.slow
 @HAS_CMAKE
 @pytest.mark.parametrize("generator", [NINJA, pytest.param(MAKE, marks=pytest.mark.slow)])
-def test_cmake_builds_what_changed(example, generator):
+def test_cmake_rebuilds_changed_kernels(example, generator):
     example.configure(generator)
     follow_edits(example)
     # Options are inputs of kernels, with Make as well.
@@ -156,7 +157,7 @@ def test_cmake_builds_what_changed(example, generator):
 
 @pytest.mark.slow
 @HAS_MESON
-def test_meson_builds_what_changed(example):
+def test_meson_rebuilds_changed_kernels(example):
     example.run("meson", "setup", "build", "--pkg-config-path", tileiras.pkgconfig_folder())
     follow_edits(example)
 
@@ -214,7 +215,7 @@ target_link_libraries(app PRIVATE kernels)
 @HAS_CMAKE
 @pytest.mark.skipif(not discover.has_front_end(), reason="needs cuTile Python")
 @pytest.mark.parametrize("generator", [NINJA, pytest.param(MAKE, marks=pytest.mark.slow)])
-def test_what_cutile_python_imports_is_followed_and_public_headers_reach_who_links(folder, generator):
+def test_other_builds_track_imports_and_export_public_headers(folder, generator):
     folder.write("CMakeLists.txt", LIBRARY)
     folder.write("sizes.py", "TILE = 128\n")
     folder.write("twice.py", PYTHON_SOURCE)
@@ -245,7 +246,7 @@ executable('app', 'main.cpp', kernels.process('twice.py'), dependencies: depende
 @pytest.mark.slow
 @HAS_MESON
 @pytest.mark.skipif(not discover.has_front_end(), reason="needs cuTile Python")
-def test_meson_follows_what_cutile_python_imports(folder):
+def test_meson_follows_imports_of_cutile_python(folder):
     """The dependencies come from the generator's depfile."""
     folder.write("meson.build", MESON)
     folder.write("sizes.py", "TILE = 128\n")
@@ -262,7 +263,7 @@ def test_meson_follows_what_cutile_python_imports(folder):
 
 
 @HAS_CMAKE
-def test_a_kernel_that_does_not_compile_fails_the_build_with_its_message(folder):
+def test_a_kernel_with_an_error_fails_the_other_build_too(folder):
     folder.write("CMakeLists.txt", LIBRARY.replace("twice.py", "k.mlir").replace("twice", "k"))
     folder.write("main.cpp", "int main() {}\n")
     folder.write("k.mlir", module(axpy("first")).replace("return", "turn"))
@@ -285,7 +286,7 @@ def test_a_kernel_that_does_not_compile_fails_the_build_with_its_message(folder)
         ("0.1 REQUIRED", "0.0.9 REQUIRED", "0.0.9"),
     ],
 )
-def test_mistakes_in_a_cmake_project_are_told(folder, old, new, message):
+def test_mistakes_in_a_cmake_project_are_reported(folder, old, new, message):
     folder.write("CMakeLists.txt", LIBRARY.replace(old, new))
     folder.write("main.cpp", "int main() {}\n")
     said = folder.run("cmake", "-B", "build", f"-Dtileiras_DIR={CMAKE}/tileiras", "-DTILEIRAS_GPU=sm_90", expect=1)

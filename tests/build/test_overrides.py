@@ -56,7 +56,7 @@ def edit(project, suffix):
 @pytest.mark.parametrize("suffix, stage", [
     (".tileaa.mlir", "tileaa"), (".tileas.mlir", "tileas"), (".ll", "llvm"), (".ptx", "ptx"),
 ])  # fmt: skip
-def test_an_edited_artifact_of_any_stage_is_what_is_compiled(project, suffix, stage):
+def test_an_edited_artifact_of_any_stage_is_compiled(project, suffix, stage):
     assert launched(project) == 5
     shown = edit(project, suffix)
     order = ["read", "tileaa", "tileas", "llvm", "ptx"]
@@ -76,7 +76,7 @@ def test_an_edited_artifact_of_any_stage_is_what_is_compiled(project, suffix, st
     assert "overridden" not in json.loads(project.read(f"{NAME}.json"))
 
 
-def test_an_edit_of_an_override_reruns_what_it_reaches(project):
+def test_an_edit_of_an_override_reruns_its_dependents(project):
     path = project.path(edit(project, ".tileas.mlir"))
     project.scons("overrides=fixed")
     text = open(path, encoding="utf-8").read()
@@ -99,7 +99,7 @@ def test_workers_take_overrides_as_well(project):
     assert launched(project) == 7
 
 
-def test_the_override_of_another_target_or_kernel_is_told_to_be_of_no_use(project):
+def test_an_override_of_another_kernel_is_reported_as_unused(project):
     edit(project, ".tileas.mlir")
     os.rename(project.path("fixed/saxpy.sm_90.tileas.mlir"), project.path("fixed/saxpy.sm_80.tileas.mlir"))
     build = project.scons("overrides=fixed")
@@ -122,7 +122,7 @@ def test_an_override_is_verified(project, suffix, text, said):
     assert not os.path.exists(project.path(NAME + suffix))
 
 
-def test_a_mistake_in_an_override_is_told_at_its_line(project):
+def test_a_mistake_in_an_override_is_reported_at_its_line(project):
     path = project.path(edit(project, ".tileas.mlir"))
     text = open(path, encoding="utf-8").read()
     line = text.split("nv_tileas.fma")[0].count("\n") + 1
@@ -138,7 +138,7 @@ def test_mistakes_and_watches(project):
     assert tileiras_watch.main([project.folder, f"overrides={project.folder}"]) == 2
 
 
-def test_a_report_shows_what_was_overridden(project):
+def test_a_report_shows_overridden_artifacts(project):
     edit(project, ".tileas.mlir")
     project.scons("overrides=fixed")
     from tileiras.report import collect

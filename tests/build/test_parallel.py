@@ -9,13 +9,15 @@ import time
 import pytest
 from project import CHECKOUT, Project, axpy, module
 
-from tileiras.build import worker
-from tileiras.build.execute import Session
+from tileiras.build.run import worker
+from tileiras.build.run.execute import Session
+from tileiras.build.run.worker import Place, Request, perform_chain
 from tileiras.build.step import Step
-from tileiras.build.store import OFF, READ_WRITE, SIZE_LIMIT, ArtifactStore
-from tileiras.build.worker import START_METHOD, Place, Pool, Request, WorkerDied, perform_chain
+from tileiras.build.store.local import OFF, READ_WRITE, SIZE_LIMIT, ArtifactStore
 from tileiras.options import CompileOptions
 from tileiras.pipeline import stages_between
+from tileiras.processes import workers
+from tileiras.processes.workers import START_METHOD, WorkerDied
 
 KERNELS = {
     "one": module(axpy("one")),
@@ -33,7 +35,7 @@ def project(folder) -> Project:
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("store", [None, "off"])
-def test_workers_make_what_one_process_makes(tmp_path, store):
+def test_workers_give_the_artifacts_of_one_process(tmp_path, store):
     made = []
     for jobs in ("-j1", "-j3"):
         tree = project(tmp_path / jobs)
@@ -111,12 +113,12 @@ def place(folder) -> Place:
 
 @pytest.fixture
 def pool():
-    made = Pool(1)
+    made = worker.pool(1)
     yield made
     made.close()
 
 
-def test_a_worker_goes_on_with_what_follows_and_is_used_again(tmp_path, pool):
+def test_a_worker_continues_with_successors_and_is_reused(tmp_path, pool):
     request = Request(place(tmp_path), str(tmp_path), chain(tmp_path))
     reply = pool.run(request)
     assert [(report.stage, report.code, report.cached) for report in reply.reports] == [
@@ -130,7 +132,7 @@ def test_a_worker_goes_on_with_what_follows_and_is_used_again(tmp_path, pool):
     assert [idle.process.pid for idle in pool._idle] == [process]
 
 
-def test_what_the_store_answers_for_ends_the_chain(tmp_path, monkeypatch):
+def test_a_row_in_the_store_ends_the_chain(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     store = ArtifactStore(str(tmp_path / "store"), pytest.fail)
     first = chain(tmp_path)
@@ -142,7 +144,7 @@ def test_what_the_store_answers_for_ends_the_chain(tmp_path, monkeypatch):
 
 
 def test_spawned_workers_do_the_same(tmp_path, monkeypatch, pool):
-    monkeypatch.setattr(worker, "START_METHOD", "spawn")
+    monkeypatch.setattr(workers, "START_METHOD", "spawn")
     reply = pool.run(Request(place(tmp_path), str(tmp_path), chain(tmp_path)))
     assert [report.code for report in reply.reports] == [0, 0, 0]
     assert (tmp_path / "out" / "k" / "one.tileas.mlir").is_file()
@@ -171,8 +173,8 @@ def end_the_first_time(connection):
     worker.serve(connection)
 
 
-def test_a_kernel_that_ends_its_worker_twice_is_reported(tmp_path, pool, monkeypatch):
-    monkeypatch.setattr(worker, "serve", end_at_once)
+def test_a_kernel_that_ends_its_worker_twice_is_reported(tmp_path, pool):
+    pool._how = end_at_once, *pool._how[1:]
     with pytest.raises(WorkerDied, match="ended twice: exit status 7, exit status 7"):
         pool.run(Request(place(tmp_path), str(tmp_path), chain(tmp_path)))
 
@@ -180,13 +182,17 @@ def test_a_kernel_that_ends_its_worker_twice_is_reported(tmp_path, pool, monkeyp
 FORKS = """\
 import os, signal, threading, time
 from multiprocessing import forkserver
-from tileiras.build import worker
+from tileiras.build.run import worker
+from tileiras.processes import workers as processes
 
-first = worker._started()
+def start():
+    return processes.started(worker.serve, [], 20.0)
+
+first = start()
 forking = forkserver._forkserver._forkserver_pid
 os.kill(forking, signal.SIGSTOP)
 found = []
-threads = [threading.Thread(target=lambda: found.append(worker._started())) for _ in range(2)]
+threads = [threading.Thread(target=lambda: found.append(start())) for _ in range(2)]
 for thread in threads:
     thread.start()
 time.sleep(0.5)
@@ -201,7 +207,7 @@ for started in workers:
 
 
 @pytest.mark.skipif(START_METHOD != "forkserver", reason="workers are forked by nobody")
-def test_workers_are_started_when_what_forks_them_is_killed(tmp_path):
+def test_workers_restart_if_their_fork_server_is_killed(tmp_path):
     """The process is killed while two workers are starting."""
     environment = {**os.environ, "PYTHONPATH": CHECKOUT}
     done = subprocess.run(
@@ -213,9 +219,10 @@ def test_workers_are_started_when_what_forks_them_is_killed(tmp_path):
 KILLED = """\
 import os, signal
 from multiprocessing import util
-from tileiras.build import worker
+from tileiras.build.run import worker
+from tileiras.processes import workers
 
-started = worker._started()
+started = workers.started(worker.serve, [], 20.0)
 print(util.get_temp_dir(), os.listdir(util.get_temp_dir()), flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
 """
@@ -235,24 +242,42 @@ def test_no_folder_stays_of_a_build_that_is_killed(tmp_path):
 
 
 def test_where_no_worker_can_be_started_the_build_says_so(monkeypatch):
-    def refuse():
+    def refuse(*_):
         raise ConnectionRefusedError(111, "Connection refused")
 
-    monkeypatch.setattr(worker, "_Worker", refuse)
-    monkeypatch.setattr(worker, "RESTART_SECONDS", (0.0, 0.0))
+    monkeypatch.setattr(workers, "_Worker", refuse)
+    monkeypatch.setattr(workers, "RESTART_SECONDS", (0.0, 0.0))
     with pytest.raises(WorkerDied, match="no process that compiles can be started: .*Connection refused"):
-        worker._started()
+        workers.started(worker.serve, [], 20.0)
+
+
+EXIT = """\
+from tileiras.build.run import dispatch
+from tileiras.processes import workers
+
+pool = dispatch._workers(2)
+pool._idle.append(workers.started(*pool._how))
+whole = workers._Worker.end
+workers._Worker.end = lambda self: print(whole(self))
+"""
+
+
+def test_workers_end_by_themselves_before_their_build_does(tmp_path):
+    """multiprocessing terminates workers at exit, in the middle of their uploads if the pool were closed after it."""
+    environment = {**os.environ, "PYTHONPATH": CHECKOUT}
+    done = subprocess.run([sys.executable, "-c", EXIT], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.stdout == "exit status 0\n", done.stderr
 
 
 def test_a_kernel_whose_worker_was_killed_once_is_tried_again(tmp_path, pool, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(worker, "serve", end_the_first_time)
+    pool._how = end_the_first_time, *pool._how[1:]
     reply = pool.run(Request(place(tmp_path), str(tmp_path), chain(tmp_path)))
     assert os.path.exists("ended")
     assert [report.code for report in reply.reports] == [0, 0, 0]
 
 
-def test_a_build_whose_workers_are_killed_reports_the_kernel_and_goes_on(tmp_path):
+def test_killed_workers_are_reported_and_the_build_continues(tmp_path):
     tree = project(tmp_path)
     tree.write("sitecustomize.py", (
         "import os, sys\n"

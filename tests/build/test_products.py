@@ -8,7 +8,7 @@ from project import Project, axpy, module
 SCONSTRUCT = """\
 import os
 from tileiras.build import tool
-from tileiras.build.variables import construction_variables
+from tileiras.build.scons.variables import construction_variables
 env = Environment(tools=[tool], ENV=os.environ, **construction_variables(ARGUMENTS))
 kernels = env.TileTree("kernels")
 """
@@ -26,7 +26,7 @@ def extend(project: Project, text: str) -> None:
     project.write("SConstruct", SCONSTRUCT + text)
 
 
-def test_what_depends_on_an_alias_is_up_to_date_whether_kernels_are_declared_or_not(project):
+def test_dependents_of_an_alias_stay_up_to_date_in_any_graph(project):
     extend(
         project,
         """\
@@ -83,7 +83,7 @@ env.Default(kernels)
         assert "CONTENT [32, 32, 32] 4" in output
 
 
-def test_products_outside_of_the_project_are_built_and_then_let_be(project, tmp_path):
+def test_products_outside_of_the_project_are_built_and_kept(project, tmp_path):
     outside = tmp_path.parent / (tmp_path.name + "-build")
     extend(
         project,
@@ -98,7 +98,7 @@ other.TileTree("kernels")
     assert project.scons().stages == []
 
 
-def test_artifacts_of_a_kernel_that_is_gone_stay_when_only_others_are_asked_for(project):
+def test_artifacts_of_a_removed_kernel_survive_a_partial_build(project):
     extend(project, 'env.Alias("kernels", kernels)\n')
     project.scons()
     os.unlink(project.path("kernels/c.mlir"))

@@ -41,7 +41,7 @@ def test_functions_are_one_statement():
     assert statements(SHARED + "\n// note\n" + function) == [SHARED.strip(), function.strip()]
 
 
-def test_local_functions_of_one_name_are_told_apart():
+def test_local_functions_of_one_name_are_distinguished():
     """A declaration and a definition of one module share a name; equal functions of several modules are kept once."""
 
     def module(entry: str, constant: int) -> str:

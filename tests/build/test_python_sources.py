@@ -133,7 +133,7 @@ Default(env.TileKernel("kernels/scale.py", sm="sm_90"))
 """
 
 
-def test_kernels_of_several_types_constants_and_targets_depend_on_what_they_import(project):
+def test_python_kernels_with_variants_depend_on_their_imports(project):
     project.write("SConstruct", TYPED_SCONSTRUCT)
     project.write("kernels/blend.py", TYPED)
     project.write("kernels/maths/__init__.py", "")

@@ -14,11 +14,13 @@ from tests.kernels.reading import KERNEL, THINGS, World
 
 pytest.importorskip("cuda.tile", reason="cuTile Python is not installed")
 
-from tileiras.build import library, produce, remote  # noqa: E402
-from tileiras.build.execute import Session  # noqa: E402
-from tileiras.build.history import History  # noqa: E402
-from tileiras.build.store import OFF, ArtifactStore  # noqa: E402
-from tileiras.build.watch import Tree, Watch  # noqa: E402
+from tileiras.build import library  # noqa: E402
+from tileiras.build.ledger.history import History  # noqa: E402
+from tileiras.build.run import produce  # noqa: E402
+from tileiras.build.run.execute import Session  # noqa: E402
+from tileiras.build.store import remote  # noqa: E402
+from tileiras.build.store.local import OFF, ArtifactStore  # noqa: E402
+from tileiras.build.watch.loop import Tree, Watch  # noqa: E402
 from tileiras.options import CompileOptions  # noqa: E402
 from tileiras.stages.units import Source  # noqa: E402
 
@@ -53,7 +55,7 @@ def export(world, name):
 
 
 @pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 12))])
-def test_the_library_runs_what_read_something_else(tmp_path, monkeypatch, exports, seed):
+def test_the_library_reruns_stages_with_changed_inputs(tmp_path, monkeypatch, exports, seed):
     choice = random.Random(seed)
     world = World(tmp_path / "world")
     reads = {name: world.write_kernel(name, choice) for name in ("one", "two", "three")}
@@ -97,7 +99,7 @@ env.TileTree("kernels", sm="sm_90", emit="bytecode")
     [(10, "off", 2), *(pytest.param(seed, word, 9, marks=pytest.mark.slow)
                        for seed, word in ((11, "off"), (12, "auto"), (13, "auto")))],
 )  # fmt: skip
-def test_scons_runs_what_read_something_else(tmp_path, seed, service, edits):
+def test_scons_reruns_stages_with_changed_inputs(tmp_path, seed, service, edits):
     choice = random.Random(seed)
     world = World(tmp_path / "world")
     (world.top / "app" / "SConstruct").write_text(SCONSTRUCT)
@@ -114,11 +116,12 @@ def test_scons_runs_what_read_something_else(tmp_path, seed, service, edits):
                 edited = {name for name, things in reads.items() if thing in things}
         assert scons(world, "off", **environment) == set()
     finally:
-        subprocess.run([sys.executable, "-m", "tileiras.server.command", "stop"], check=False, capture_output=True,
+        subprocess.run([sys.executable, "-m", "tileiras.processes.service.command", "stop"], check=False,
+                       capture_output=True,
                        env={**os.environ, **environment})  # fmt: skip
 
 
-def test_a_watch_runs_what_read_something_else(tmp_path, monkeypatch, exports):
+def test_a_watch_reruns_stages_with_changed_inputs(tmp_path, monkeypatch, exports):
     choice = random.Random(20)
     world = World(tmp_path / "world")
     reads = {f"k{number}": world.write_kernel(f"k{number}", choice) for number in range(4)}
@@ -145,7 +148,7 @@ def test_a_watch_runs_what_read_something_else(tmp_path, monkeypatch, exports):
 SEVERAL = pytest.mark.parametrize("edits", [2, pytest.param(len(THINGS), marks=pytest.mark.slow)])
 
 
-def test_a_watch_looks_at_files_that_a_module_reads_also_after_a_failure(tmp_path, monkeypatch, exports):
+def test_a_watch_checks_inputs_of_modules_after_a_failure(tmp_path, monkeypatch, exports):
     world = World(tmp_path / "world")
     (world.kernels / "k.py").write_text("import json, pathlib\nSUM = json.load(open(pathlib.Path(__file__).with_name("
                                         "'tiles.json')))['tile']\n" + KERNEL)  # fmt: skip
@@ -167,7 +170,7 @@ def test_a_watch_looks_at_files_that_a_module_reads_also_after_a_failure(tmp_pat
 
 
 @SEVERAL
-def test_a_machine_takes_from_a_server_what_read_the_same(tmp_path, monkeypatch, exports, edits):
+def test_a_machine_fetches_from_a_server_by_equal_inputs(tmp_path, monkeypatch, exports, edits):
     choice = random.Random(30)
     server = DelayingServer(0.0)
     here, there = World(tmp_path / "here"), World(tmp_path / "deeper" / "there")
@@ -225,7 +228,7 @@ def clock(tmp_path):
     return made
 
 
-def test_what_cannot_be_compared_runs_in_every_build_and_is_told_once_in_each(clock):
+def test_incomparable_inputs_rerun_always_and_are_reported_once(clock):
     for _ in range(2):
         build = clock.scons("emit=bytecode")
         assert build.stages == ["export"]
@@ -240,7 +243,7 @@ def test_what_cannot_be_compared_runs_in_every_build_and_is_told_once_in_each(cl
     assert clock.scons("emit=bytecode").cached == ["export"]
 
 
-def test_why_names_what_was_read(clock):
+def test_why_names_the_inputs_read(clock):
     clock.write("kernels/k.py", CLOCK.replace("time.time()", "__import__('os').environ.get('TILE')"))
     clock.scons("emit=bytecode")
     clock.scons("emit=bytecode", TILE="2")

@@ -6,10 +6,10 @@ import os
 import pytest
 from project import CHECKOUT, Project, axpy, module
 
-from tileiras.build.execute import Session
-from tileiras.build.history import History
-from tileiras.build.store import OFF, ArtifactStore
-from tileiras.build.watch import Single, Watch
+from tileiras.build.ledger.history import History
+from tileiras.build.run.execute import Session
+from tileiras.build.store.local import OFF, ArtifactStore
+from tileiras.build.watch.loop import Single, Watch
 from tileiras.diagnostics import Diagnostic
 from tileiras.diagnostics.remarks import FORMAT, Remark, read_remarks, remarks_json
 from tileiras.ir import FileLineColLoc
@@ -38,7 +38,7 @@ def place(entry: str, suffix: str, file: str = "k") -> str:
 
 
 @pytest.mark.parametrize("jobs", ["-j1", "-j2"])
-def test_an_up_to_date_build_tells_the_same_remarks_in_the_same_order(project, jobs):
+def test_an_up_to_date_build_repeats_remarks_in_order(project, jobs):
     ran = project.scons(*ASKED, jobs)
     assert "Load instruction selected" in ran.errors and len(ran.stages) == 14
     heads = [line for line in ran.errors.splitlines() if line.startswith("remarks on ")]
@@ -53,14 +53,14 @@ def test_an_up_to_date_build_tells_the_same_remarks_in_the_same_order(project, j
     assert project.artifacts() == made
 
 
-def test_only_what_was_asked_for_is_told(project):
+def test_only_requested_remarks_are_reported(project):
     project.scons(*ASKED)
     told = project.scons(*ASKED, place("third", "ptx", "other")).errors
     assert "remarks on kernels/other.mlir" in told and "kernels/k.mlir" not in told
     assert project.scons("-n", *ASKED).errors == project.scons("emit=ptx").errors == ""
 
 
-def test_a_file_holds_what_the_library_says_of_the_stage(project, monkeypatch):
+def test_a_file_holds_the_librarys_remarks_on_the_stage(project, monkeypatch):
     from tileiras import api
 
     project.scons(*ASKED)
@@ -113,7 +113,7 @@ env.TileAS("out/one", aa[0])
     assert read_remarks(project.artifacts("out")["one.tileas.remarks.json"])
 
 
-def test_a_watch_tells_them_of_what_it_builds(project, monkeypatch):
+def test_a_watch_reports_its_builds(project, monkeypatch):
     monkeypatch.chdir(project.folder)
     for asked in (True, False):
         options = CompileOptions({"gpu-name": "sm_90", "emit-remarks": asked})
@@ -126,7 +126,7 @@ def test_a_watch_tells_them_of_what_it_builds(project, monkeypatch):
         assert len(remarks_in(project)) == 2 * asked
 
 
-def test_what_is_written_is_read_again():
+def test_written_tiles_are_read_back():
     where = FileLineColLoc("k.py", 4, 8)
     loaded, cause = Reason("access.load", bytes=4), Reason("kernel.most-registers", most=255)
     made = [
@@ -149,7 +149,7 @@ def rows(*changed: object) -> bytes:
     b"", b"[]", b'{"format": 1, "remarks": []}', rows({}), rows(3), b"\xff", rows(ROW | {"code": "maps.no-such"}),
     rows(ROW | {"code_arguments": {"dim": 1}}), rows(ROW | {"code": "maps.hint"}), rows(ROW | {"causes": [{}]}),
 ])  # fmt: skip
-def test_what_is_no_such_file_is_told(text):
+def test_a_missing_file_is_reported(text):
     with pytest.raises(ValueError):
         read_remarks(text)
 
@@ -166,7 +166,7 @@ def test_a_damaged_file_is_made_again(project):
     assert project.artifacts() == made
 
 
-def test_what_a_schedule_is_and_why_is_told_to_who_asks_only(project):
+def test_schedules_and_reasons_are_reported_on_request_only(project):
     with open(os.path.join(CHECKOUT, "examples", "matmul_f32.mlir"), encoding="utf-8") as file:
         project.write("kernels/k.mlir", file.read())
     silent = project.scons("emit=ptx")

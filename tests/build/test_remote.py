@@ -17,9 +17,9 @@ from delaying_server import DelayingServer
 from project import CHECKOUT, Project, axpy, module
 
 from tests.processes import until
-from tileiras.build import remote
-from tileiras.build.remote import DAMAGED, INLINE, Remote, from_environment
-from tileiras.build.remote_messages import Damaged, action_result, output_file
+from tileiras.build.store import remote
+from tileiras.build.store.messages import Damaged, action_result, output_file
+from tileiras.build.store.remote import DAMAGED, INLINE, Remote, from_environment
 
 SERVER = shutil.which("nginx", path=os.environ["PATH"] + os.pathsep + "/usr/sbin")
 
@@ -161,7 +161,7 @@ def declared_message():
 
 @pytest.mark.parametrize("message_class", [published_message, declared_message])
 @pytest.mark.parametrize("size", [0, 1, 127, 128, 300_000, 5 << 32])
-def test_a_message_is_what_the_published_protocol_says(size, message_class):
+def test_a_message_equals_the_published_protocol(size, message_class):
     digest = hashlib.sha256(b"value").hexdigest()
     assert output_file(action_result(digest, size)) == (digest, size, None, None)
     message = message_class()
@@ -180,12 +180,12 @@ def test_a_message_is_what_the_published_protocol_says(size, message_class):
 
 @pytest.mark.parametrize("message", [b"", b"\x12", b"\x12\x05ab", b"\xff" * 20, action_result("a" * 63, 1), b"<html>",
                                      action_result("Z" * 64, 1), b"\x10\x05"])  # fmt: skip
-def test_what_is_no_message_is_told(message):
+def test_an_invalid_message_is_reported(message):
     with pytest.raises(Damaged):
         output_file(message)
 
 
-def test_addresses_and_modes_that_are_none_are_refused():
+def test_invalid_addresses_and_modes_are_refused():
     assert from_environment(print, {}) is None
     for environment in ({"TILEIRAS_REMOTE_CACHE": "ftp://a"}, {"TILEIRAS_REMOTE_CACHE": "cache:80"},
                         {"TILEIRAS_REMOTE_CACHE": "http://a", "TILEIRAS_REMOTE_MODE": "write"}):  # fmt: skip
@@ -196,7 +196,7 @@ def test_addresses_and_modes_that_are_none_are_refused():
 # ---- a real server ---------------------------------------------------------------------------------------------------
 
 
-def test_what_one_machine_writes_another_reads(server, tmp_path):
+def test_rows_are_read_on_another_machine(server, tmp_path):
     said: list[str] = []
     writer = Remote(server.url, said.append, writes=True, token="secret")
     writer.put("key", b"value" * 1000)
@@ -226,7 +226,7 @@ def test_many_bytes_lie_beside_their_message(server):
     assert reader.get_many(["none", "large", "small"]) == {"large": large, "small": large[:-1]} and said == []
 
 
-def test_bytes_that_are_others_are_refused_and_bytes_that_are_gone_are_a_miss(server, monkeypatch):
+def test_altered_bytes_are_refused_and_missing_bytes_are_a_miss(server, monkeypatch):
     monkeypatch.setattr(remote, "INLINE", 0)
     said: list[str] = []
     both = Remote(server.url, said.append, writes=True)
@@ -261,11 +261,11 @@ def damage(server: Server, kind: str, how: str) -> int:
     ("cas", "cut", "-j1"),
     pytest.param("ac", "cut", "-j1", marks=pytest.mark.slow),
 ])  # fmt: skip
-def test_a_writer_replaces_what_is_damaged_on_the_server(server, tmp_path, kind, how, jobs):
+def test_a_writer_replaces_damaged_rows_on_the_server(server, tmp_path, kind, how, jobs):
     writing = {"TILEIRAS_REMOTE_CACHE": server.url, "TILEIRAS_REMOTE_MODE": "read-write"}
     first = project(tmp_path / "first", server)
     if kind == "cas":
-        first.write("sitecustomize.py", "import tileiras.build.remote as remote\nremote.INLINE = 0\n")
+        first.write("sitecustomize.py", "import tileiras.build.store.remote as remote\nremote.INLINE = 0\n")
         writing["PYTHONPATH"] = os.pathsep.join([first.folder, CHECKOUT])
     first.scons(**writing)
     whole = server.files(kind)
@@ -355,7 +355,7 @@ def test_a_team_builds_once(server, tmp_path, jobs):
 
 
 @pytest.mark.slow
-def test_the_configuration_of_the_page_serves_readers_and_lets_who_has_the_token_write(serve, tmp_path):
+def test_the_documented_configuration_requires_a_token_to_write(serve, tmp_path):
     with open(os.path.join(CHECKOUT, "examples", "remote_cache", "nginx.conf"), encoding="utf-8") as file:
         text = file.read()
     assert "listen 8080;" in text
@@ -379,7 +379,7 @@ def test_a_server_that_is_not_there_costs_one_warning(tmp_path):
     assert line.startswith("warning: remote cache http://127.0.0.1:") and line.endswith("done without for this build")
 
 
-def test_a_server_that_accepts_and_never_answers_costs_one_warning(monkeypatch):
+def test_a_server_that_does_not_answer_costs_one_warning(monkeypatch):
     monkeypatch.setattr(remote, "READ_SECONDS", 0.2)
     said: list[str] = []
     with socket.create_server(("127.0.0.1", 0)) as silent:
@@ -392,7 +392,7 @@ def test_a_server_that_accepts_and_never_answers_costs_one_warning(monkeypatch):
     assert len(said) == 1 and "timed out" in said[0]
 
 
-def test_a_server_that_answers_slowly_three_times_is_done_without(monkeypatch):
+def test_a_server_with_three_slow_answers_is_skipped(monkeypatch):
     monkeypatch.setattr(remote, "SLOW_SECONDS", 0.05)
     server = DelayingServer(0.1)
     said: list[str] = []
@@ -409,7 +409,7 @@ def test_a_server_that_answers_slowly_three_times_is_done_without(monkeypatch):
     assert len(server.requests) == 7
 
 
-def test_other_processes_do_without_a_server_that_is_gone_for_a_while(tmp_path, monkeypatch):
+def test_other_processes_skip_an_absent_server_for_a_while(tmp_path, monkeypatch):
     said: list[str] = []
     notes = str(tmp_path / "server.json")
     url = f"http://127.0.0.1:{free_port()}"
@@ -439,11 +439,11 @@ def test_other_processes_do_without_a_server_that_is_gone_for_a_while(tmp_path, 
         assert "ago" not in another().failure
 
 
-IMPATIENT = "import tileiras.build.remote as remote\nremote.READ_SECONDS = 1.0\n"
+IMPATIENT = "import tileiras.build.store.remote as remote\nremote.READ_SECONDS = 1.0\n"
 
 
 @pytest.mark.parametrize("jobs", [pytest.param("-j1", marks=pytest.mark.slow), "-j2"])
-def test_a_build_waits_once_for_a_server_that_accepts_and_never_answers(tmp_path, jobs):
+def test_a_build_waits_once_for_a_server_that_does_not_answer(tmp_path, jobs):
     tree = project(tmp_path, None)
     tree.write("kernels/other.mlir", module(axpy("second"), axpy("third", operation="mulf")))
     tree.write("sitecustomize.py", IMPATIENT)
@@ -460,7 +460,7 @@ def test_a_build_waits_once_for_a_server_that_accepts_and_never_answers(tmp_path
     assert 1 <= asked <= int(jobs[2])
 
 
-def test_uploads_hold_nobody_up(monkeypatch):
+def test_uploads_block_no_build(monkeypatch):
     monkeypatch.setattr(remote, "DRAIN_SECONDS", 0.3)
     said: list[str] = []
     with socket.create_server(("127.0.0.1", 0)) as silent:

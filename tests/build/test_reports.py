@@ -62,7 +62,7 @@ def test_tuned_options_are_tracked(project):
 @pytest.mark.parametrize("call, said", [
     ('env.TileReport("r.txt", kernels)', "ends in .html"), ('env.TileReport("r.html", "k.mlir")', "TileTree returned"),
 ])  # fmt: skip
-def test_mistakes_are_told_at_their_line(project, call, said):
+def test_mistakes_are_reported_at_their_line(project, call, said):
     project.write("SConstruct", SCONSTRUCT + call + "\n")
     failed = project.scons(expect=2)
     assert said in failed.output + failed.errors and "SConstruct\", line 8" in failed.output + failed.errors

@@ -19,7 +19,7 @@ cuda_tile.module @m {
 """  # noqa: E501
 
 
-def test_a_moved_access_is_compiled_again_only_where_its_place_is_said(tmp_path):
+def test_a_moved_access_is_recompiled_only_if_its_line_matters(tmp_path):
     project = Project(str(tmp_path))
     project.write("kernels/k.mlir", KERNEL)
     sanitized = ("sm=sm_90", "emit=ptx", "sanitize=memcheck")

@@ -5,7 +5,7 @@ import json
 import pytest
 from project import Project, axpy, module
 
-from tileiras.build.variables import construction_variables
+from tileiras.build.scons.variables import construction_variables
 from tileiras.cli import tileiras_watch
 
 HEAD = """\
@@ -61,7 +61,7 @@ def project(tmp_path):
     return made
 
 
-def test_every_mistake_is_a_user_error_at_the_line_of_the_sconstruct(project):
+def test_every_mistake_is_located_at_its_sconstruct_line(project):
     """The place is the one that SCons prints, determined by its own function."""
     lines = [HEAD, "import json, sys, traceback", "import SCons.Errors, SCons.Script.Main", "found = []"]
     for call in MISTAKES:
@@ -88,7 +88,7 @@ def test_scons_shows_message_and_line_and_no_traceback(project, call):
     assert second == f'File "{project.path("SConstruct")}", line 6, in declare'
 
 
-def test_an_environment_that_cannot_be_used_is_told_before_anything_is_built(project):
+def test_an_unusable_environment_is_reported_before_the_build(project):
     project.write("SConstruct", HEAD + 'env.TileKernel("kernels/k.mlir")\n')
     for name, value in (("TILEIRAS_CACHE_MODE", "sometimes"), ("TILEIRAS_CACHE_SIZE", "big")):
         build = project.scons(expect=2, **{name: value})

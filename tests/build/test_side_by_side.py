@@ -10,7 +10,7 @@ import time
 import pytest
 from project import CHECKOUT, SCONSTRUCT, Project, axpy, module
 
-from tileiras.build import lock
+from tileiras.build.ledger import lock
 
 WAITING = "tileiras: waiting for process"
 
@@ -70,7 +70,7 @@ def until_there(path: str) -> None:
 
 
 @pytest.mark.slow
-def test_builds_that_are_killed_and_interleaved_leave_what_a_clean_build_makes():
+def test_killed_and_interleaved_builds_equal_a_clean_build():
     done = subprocess.run(
         [sys.executable, "-m", "bench", "interleaved", "10", "5"],
         cwd=CHECKOUT, capture_output=True, text=True, check=False,
@@ -111,7 +111,7 @@ def test_the_second_build_waits_and_says_for_whom(project, start):
 
 
 @pytest.mark.parametrize("jobs", [[], ["-j2"]])
-def test_a_build_that_is_killed_keeps_nobody_waiting(project, start, jobs):
+def test_a_killed_build_does_not_block_others(project, start, jobs):
     project.write("SConstruct", SLOW)
     first = start(*jobs, SLOW="1")
     until_there(project.path("started"))
@@ -145,7 +145,7 @@ def test_a_lock_is_that_of_the_directory_as_it_is_now(tmp_path):
     build = str(tmp_path / "build")
     code = (
         "import shutil, sys, time\n"
-        "from tileiras.build.lock import BuildLock\n"
+        "from tileiras.build.ledger.lock import BuildLock\n"
         f"held = BuildLock({build!r}, print)\nheld.acquire()\nprint('held', flush=True)\n"
         f"sys.stdin.readline()\nshutil.rmtree({build!r})\n"
     )
@@ -168,7 +168,7 @@ def test_a_lock_is_that_of_the_directory_as_it_is_now(tmp_path):
 def test_the_next_build_waits_for_workers_of_one_that_was_killed(tmp_path):
     build = str(tmp_path / "build")
     code = (
-        "import sys\nfrom tileiras.build.lock import working\n"
+        "import sys\nfrom tileiras.build.ledger.lock import working\n"
         f"with working({build!r}):\n    print('at work', flush=True)\n    sys.stdin.readline()\n"
     )
     worker = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)

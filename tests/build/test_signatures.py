@@ -28,7 +28,7 @@ def rows(project: Project) -> dict[str, bytes]:
     return pickle.loads(project.read(".sconsign.dblite"))
 
 
-def test_a_build_reads_and_writes_what_is_noted_of_the_kernels_it_looks_at(project):
+def test_a_build_accesses_only_records_of_its_kernels(project):
     project.scons()
     known = rows(project)
     assert {f"{ARTIFACTS}/a.*", f"{ARTIFACTS}/b.*"} <= set(known)
@@ -47,7 +47,7 @@ def test_a_build_reads_and_writes_what_is_noted_of_the_kernels_it_looks_at(proje
     assert "corrupt" not in project.scons("tile_full=1").errors
 
 
-def test_nothing_runs_again_whether_or_not_all_kernels_are_declared(project):
+def test_nothing_reruns_whether_or_not_all_are_declared(project):
     project.scons()
     assert "READ" not in project.scons("tile_full=1").output
     project.write("kernels/a.mlir", module(axpy("a", comment="  // edited\n")))
@@ -68,7 +68,7 @@ def test_a_dependency_of_the_user_is_noted_of_an_artifact(project):
     assert (done.ran, done.cached) == ([], ["read"])
 
 
-def test_other_files_of_these_folders_are_built_when_their_sources_change(project):
+def test_other_files_of_the_folders_are_rebuilt_on_changes(project):
     with open(project.path("SConstruct"), "a", encoding="utf-8") as file:
         file.write(MADE)
     project.write("made.in", module(axpy("made")))
@@ -92,7 +92,7 @@ def test_other_files_of_these_folders_are_built_when_their_sources_change(projec
     assert "cat" not in fifth.output and "Copy(" not in fifth.output and fifth.ran == []
 
 
-def test_a_source_of_the_same_size_and_time_is_compared_by_content(project):
+def test_a_source_of_equal_size_and_time_is_compared(project):
     # SCons' own signature of a file that is older than two days is its digest, valid while the time is the same.
     source = project.path("kernels/a.mlir")
     os.utime(source, (10**9, 10**9))

@@ -8,9 +8,9 @@ import pytest
 from hostile_server import HostileServer
 from project import Project, axpy, module
 
-from tileiras.build import remote, signing
-from tileiras.build.remote import Remote, from_environment
-from tileiras.build.remote_messages import action_result, output_file
+from tileiras.build.store import remote, signing
+from tileiras.build.store.messages import action_result, output_file
+from tileiras.build.store.remote import Remote, from_environment
 
 pytest.importorskip("cryptography")
 
@@ -49,7 +49,7 @@ def put(server: HostileServer, own: str, **rows: bytes) -> None:
 
 
 @pytest.mark.parametrize("inline", [True, False])
-def test_a_reader_with_keys_believes_what_they_have_signed(server, keys, tmp_path, monkeypatch, inline):
+def test_a_reader_with_keys_accepts_rows_signed_by_them(server, keys, tmp_path, monkeypatch, inline):
     if not inline:
         monkeypatch.setattr(remote, "INLINE", 0)
     put(server, keys[0], one=b"first", two=b"second")
@@ -91,14 +91,14 @@ def test_a_forgery_is_a_miss_with_one_line(server, keys, name):
 
 
 @pytest.mark.parametrize("own", ["", "other"])
-def test_what_another_writer_puts_is_a_miss(server, keys, tmp_path, own):
+def test_rows_of_another_writer_are_a_miss(server, keys, tmp_path, own):
     put(server, own and str(tmp_path / own), one=b"first")
     said: list[str] = []
     assert opened(server, said, accepted=f"{keys[0]}.pub").get("one") is None and len(said) == 1
     assert opened(server, said).get("one") == b"first"
 
 
-def test_a_signed_row_is_none_of_another_key(server, keys):
+def test_a_signed_row_is_invalid_under_another_key(server, keys):
     put(server, keys[0], one=b"first", two=b"second")
     server.files = dict(zip(server.files, reversed(server.files.values())))
     said: list[str] = []
@@ -135,7 +135,7 @@ def test_files_that_hold_no_key_are_refused(server, keys, tmp_path):
             opened(server, [], own=str(tmp_path / path))
 
 
-def test_without_the_library_keys_are_refused_and_not_passed_over(server, keys, monkeypatch):
+def test_without_the_library_keys_are_refused_not_skipped(server, keys, monkeypatch):
     monkeypatch.setitem(sys.modules, "cryptography", None)
     for own, accepted in (("", f"{keys[0]}.pub"), (keys[0], "")):
         with pytest.raises(ValueError, match="'cryptography' \\(the 'signing' extra brings it\\)"):

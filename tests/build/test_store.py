@@ -4,7 +4,7 @@ import sqlite3
 
 import pytest
 
-from tileiras.build.store import OFF, ArtifactStore, Record
+from tileiras.build.store.local import OFF, ArtifactStore, Record
 from tileiras.inputs import Input
 
 RECORD = Record({".ptx": b"// text\n", ".json": b""}, {"files": [], "diagnostics": []},
@@ -115,8 +115,8 @@ def test_bytes_that_are_no_record_are_a_value_error():
 def test_rows_are_in_the_shards_where_diskcache_looks_for_them(open_store, tmp_path):
     import diskcache
 
-    from tileiras.build.shards import Rows, shard_number
-    from tileiras.build.store import folder_of
+    from tileiras.build.store.local import folder_of
+    from tileiras.build.store.shards import Rows, shard_number
 
     store = open_store[0]()
     keys = [f"ptx:{n}" for n in range(20)]
@@ -134,8 +134,8 @@ def test_rows_are_in_the_shards_where_diskcache_looks_for_them(open_store, tmp_p
 
 
 def test_reading_a_row_notes_its_use(open_store, tmp_path):
-    from tileiras.build.shards import shard_folder, shard_number
-    from tileiras.build.store import folder_of
+    from tileiras.build.store.local import folder_of
+    from tileiras.build.store.shards import shard_folder, shard_number
 
     store = open_store[0]()
     store.put("key", b"x" * 100_000)

@@ -26,7 +26,7 @@ def test_the_cases_have_every_target():
     assert {target for name, target in cases if name == three_ways.DYNAMIC} == set(GPU_NAMES)
 
 
-def test_what_is_compared_has_shared_memory_and_occupancy(tmp_path, monkeypatch):
+def test_compared_rows_have_shared_memory_and_occupancy(tmp_path, monkeypatch):
     monkeypatch.chdir(CHECKOUT)
     case = (three_ways.DYNAMIC, "sm_90")
     (row,) = three_ways.of_builds([case], str(tmp_path / "tree"))[case]["resources"].values()

@@ -14,7 +14,7 @@ def project(tmp_path):
     return made
 
 
-def test_tile_kernel_returns_the_products_of_every_entry_and_target(project):
+def test_tile_kernel_returns_products_of_entries_and_targets(project):
     project.write("SConstruct", """
 import os
 from tileiras.build import tool
@@ -92,7 +92,7 @@ Environment(tools=[tool]).TileKernel("kernels/k.mlir", opt={opt})
     assert "level" in refused.errors + refused.output
 
 
-def test_the_shim_in_site_scons_does_not_stand_in_for_the_package(project):
+def test_the_site_scons_shim_does_not_replace_the_package(project):
     shutil.copytree(os.path.join(CHECKOUT, "site_scons"), project.path("site_scons"))
     project.write("SConstruct", """
 import os
@@ -115,7 +115,7 @@ def test_a_tree_passes_over_kernels_that_need_a_newer_target(project):
     assert [line for line in build.ran if "wide" in line] == ["export wide.tileirbc", "read wide.cuda_tile.mlir"]
 
 
-def test_nothing_is_built_by_help_or_a_dry_run_and_clean_removes_everything(project):
+def test_help_and_dry_runs_build_nothing_and_clean_removes_all(project):
     assert project.scons("-h").stages == []
     assert [line for line in project.scons("-n").output.split("\n") if line.startswith("  PTX")] != []
     assert not os.path.exists(project.path("build"))
@@ -161,7 +161,7 @@ env.TileKernel(made, entries=["first"])
     assert "entries=[...] is needed for a source that the build makes" in refused.errors + refused.output
 
 
-def test_kernels_of_a_variant_directory_are_named_by_their_source(project):
+def test_kernels_of_a_variant_dir_are_named_by_their_source(project):
     project.write("SConstruct", """
 import os
 from tileiras.build import tool
@@ -189,7 +189,7 @@ env.TileKernel("kernels/k.mlir")
     assert project.scons().stages == ["read"]
 
 
-def test_a_build_makes_no_default_environment_unless_somebody_asks_for_it(project):
+def test_a_build_creates_no_default_environment_unrequested(project):
     text = """
 import atexit, os
 import SCons.Defaults
@@ -215,7 +215,7 @@ atexit.register(lambda: print("DEFAULT", SCons.Defaults._default_env is not None
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("where", ["../out", "#/../out", "{absolute}", "build"])
-def test_a_build_directory_outside_the_project_is_built_by_default(tmp_path, where):
+def test_a_build_directory_outside_is_built_by_default(tmp_path, where):
     project = Project(tmp_path / "project")
     project.write("kernels/k.mlir", module(axpy("k")))
     project.write("kernels/own.mlir", module(axpy("own")))

@@ -13,7 +13,7 @@ from monitoring import facts, stop
 from project import Project, axpy, module
 from vouched import SCONSTRUCT, Vouched, looked
 
-from tileiras.fsmonitor import endpoint
+from tileiras.build.watch.monitor import endpoint
 
 
 def wait(*states: str) -> None:
@@ -66,7 +66,7 @@ def test_one_kernel_is_looked_at_where_one_was_saved(project):
     assert scons(project) == ([], set())
 
 
-def test_an_artifact_is_made_again_whatever_was_done_to_it(project):
+def test_an_artifact_is_rebuilt_after_any_change_of_it(project):
     path = project.path("build/sm_90/O3/kernels/sub/c/c.ll")
     whole, state = project.read(path), os.stat(path)
     with open(path, "r+b") as file:
@@ -128,7 +128,7 @@ def test_other_options_are_other_manifests(project):
 
 
 @pytest.mark.slow
-def test_a_failure_is_told_again_until_it_is_mended(project):
+def test_a_failure_is_reported_again_until_it_is_mended(project):
     project.write("kernels/b.mlir", "cuda_tile.module @k {\n  entry @broken( {\n}\n")
     for _ in range(2):
         assert "b.mlir" in project.scons(expect=2).errors
@@ -138,7 +138,7 @@ def test_a_failure_is_told_again_until_it_is_mended(project):
 
 
 @pytest.mark.slow
-def test_another_monitor_knows_nothing_of_what_this_one_has_seen(project):
+def test_another_monitor_does_not_share_earlier_events(project):
     stop()
     project.write("kernels/b.mlir", module(axpy("b", operation="mulf")))
     stages, files = scons(project)
@@ -212,8 +212,8 @@ def test_a_monitor_that_does_not_answer_is_done_without(project):
 
 
 @pytest.mark.slow
-def test_the_command_tells_what_is_watched_and_ends_it(project):
-    command = [sys.executable, "-m", "tileiras.server.command"]
+def test_the_command_lists_watches_and_ends_them(project):
+    command = [sys.executable, "-m", "tileiras.processes.service.command"]
     shown = subprocess.run([*command, "status"], capture_output=True, text=True)
     assert shown.returncode == 0
     assert re.search(rf"\n  watching: {project.path('kernels')}, {project.path('build')}, 39 files\n", shown.stdout)
@@ -226,17 +226,17 @@ def test_the_command_tells_what_is_watched_and_ends_it(project):
     assert (shown.stdout, shown.returncode) == ("no service\n", 1)
 
 
-def test_a_monitor_that_is_killed_leaves_nothing_that_matters(project, runtime):
+def test_a_killed_monitor_leaves_no_harmful_state(project, runtime):
     os.kill(facts()["pid"], 9)
     assert scons(project)[1] >= {"kernels/a.mlir"}
     begin(project)
     os.kill(facts()["pid"], 9)
-    assert subprocess.run([sys.executable, "-m", "tileiras.server.command", "stop"]).returncode == 0
+    assert subprocess.run([sys.executable, "-m", "tileiras.processes.service.command", "stop"]).returncode == 0
     assert os.listdir(runtime / "tileiras") == []
 
 
 @pytest.mark.slow
-def test_who_only_asks_leaves_no_file(project):
+def test_queries_leave_no_file(project):
     before = sorted(os.listdir(project.path("build/.tileiras")))
     assert project.scons("-q").code == 0
     assert project.scons("-n").stages == []
@@ -276,7 +276,7 @@ TILEIRAS_EXPORT = {"k": (k, "f32[?]", "f32[?]")}
 
 
 @pytest.mark.slow
-def test_what_a_module_reads_is_asked_for_though_no_file_of_the_tree_changed(project):
+def test_inputs_of_modules_are_checked_though_no_file_changed(project):
     pytest.importorskip("cuda.tile", reason="cuTile Python is not installed")
     project.write("data.json", "1")
     project.write("kernels/k.py", READING)

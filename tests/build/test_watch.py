@@ -15,13 +15,13 @@ import pytest
 from monitoring import facts
 from project import Project, axpy, module
 
-from tileiras.build import noticing
-from tileiras.build import watch as watch_module
-from tileiras.build.execute import Session
-from tileiras.build.history import History
-from tileiras.build.noticing import CLOSED, RENAMED, WRITING, Events, Seen, settled
-from tileiras.build.store import OFF, ArtifactStore
-from tileiras.build.watch import Restart, Single, Tree, Watch
+from tileiras.build.ledger.history import History
+from tileiras.build.run.execute import Session
+from tileiras.build.store.local import OFF, ArtifactStore
+from tileiras.build.watch import debounce
+from tileiras.build.watch import loop as watch_module
+from tileiras.build.watch.debounce import CLOSED, RENAMED, WRITING, Events, Seen, settled
+from tileiras.build.watch.loop import Restart, Single, Tree, Watch
 from tileiras.options import CompileOptions
 
 ALL = "read, tileaa, tileas, llvm, ptx"
@@ -83,7 +83,7 @@ def project(tmp_path):
     return made
 
 
-def test_every_way_of_saving_builds_what_changed_once(project, running):
+def test_every_way_of_saving_builds_the_change_once(project, running):
     kernel = project.path("kernels/k.mlir")
     watching = running(project, "tileiras.cli.tileiras_watch", "kernels", "-j1")
     assert watching.until("watching") == [f"kernels/k.mlir sm_90: {ALL}", "watching 1 kernels"]
@@ -120,7 +120,7 @@ def test_every_way_of_saving_builds_what_changed_once(project, running):
     assert build.ran == []
 
 
-def test_scons_watch_knows_the_options_and_starts_again_for_scripts_and_the_compiler(project, running):
+def test_scons_watch_restarts_for_scripts_and_the_compiler(project, running):
     project.write("SConstruct", """\
 import os
 from tileiras.build import tool
@@ -144,7 +144,7 @@ env.TileWatch()
     assert watching.end() == 0
 
 
-def test_what_a_graph_makes_of_the_kernels_follows(project, running, runtime, monkeypatch):
+def test_targets_of_a_graph_on_kernels_follow(project, running, runtime, monkeypatch):
     monkeypatch.delenv("TILEIRAS_SERVER")
     project.write("SConstruct", """\
 import os
@@ -222,7 +222,7 @@ def test_content_decides_and_not_the_time(project, quiet_watch):
     assert watching.scan() == ([], [kernel])
 
 
-def test_where_it_is_known_what_was_saved_nothing_else_is_looked_at(project, quiet_watch):
+def test_if_the_saved_file_is_known_no_other_is_checked(project, quiet_watch):
     project.write("kernels/other.mlir", module(axpy("other")))
     watching, _ = quiet_watch(quiet_watch.tree)
     kernel, other = watching.scan()[0]
@@ -267,7 +267,7 @@ def test_a_kernel_for_newer_targets_is_left_out(project, quiet_watch):
     assert watching.scan() == ([quiet_watch.single], [])
 
 
-def test_one_mistake_is_told_once_for_all_targets_and_products(project, quiet_watch):
+def test_one_mistake_is_reported_once_for_all_targets(project, quiet_watch):
     project.write("kernels/k.mlir", module(axpy("first")).replace("%lane = iota", "%lane = iotta"))
     variants = [(CompileOptions({"gpu-name": gpu}), emit) for gpu in ("sm_80", "sm_90") for emit in ("tileaa", "llvm")]
     watching, said = quiet_watch(Tree(project.path("kernels"), "kernels", variants, "build"))
@@ -341,7 +341,7 @@ FEW_WATCHES = "echo 3 > /proc/sys/user/max_inotify_watches"
     != 0,
     reason="this system lets no program limit its watches",
 )
-def test_a_system_that_is_out_of_watches_is_told_and_files_are_looked_at(project, running):
+def test_without_inotify_watches_files_are_polled(project, running):
     command = f'{FEW_WATCHES} && exec "$@"'
     watching = running(
         project, "tileiras.cli.tileiras_watch", "kernels", "emit=tileaa", "-j1",
@@ -370,10 +370,10 @@ def pause(seconds: float, *states: str, paths: Sequence[str] = ("k.mlir",)) -> f
     return time.monotonic() - start
 
 
-def test_what_was_renamed_is_looked_at_at_once_and_what_is_written_when_it_is_quiet(monkeypatch):
+def test_a_rename_is_seen_at_once_and_a_write_when_it_is_quiet(monkeypatch):
     # Times far apart, so that no other work on the machine matters.
-    monkeypatch.setattr(noticing, "_QUIET_OF", {WRITING: 3.0, CLOSED: 1.0, RENAMED: 0.0})
-    monkeypatch.setattr(noticing, "QUIET", 3.0)
+    monkeypatch.setattr(debounce, "_QUIET_OF", {WRITING: 3.0, CLOSED: 1.0, RENAMED: 0.0})
+    monkeypatch.setattr(debounce, "QUIET", 3.0)
     assert pause(0, RENAMED) < 0.9 and pause(0, WRITING, CLOSED, RENAMED) < 0.9
     assert 0.9 < pause(0, WRITING, CLOSED) < 2.9
     assert pause(0, RENAMED, WRITING) > 2.9

@@ -32,7 +32,7 @@ def loaded(tmp_path_factory) -> set[str]:
     return modules_of(tmp_path_factory.mktemp("loaded"), "off")
 
 
-def test_what_the_store_has_is_written_without_the_compiler(tmp_path):
+def test_stored_results_are_written_without_the_compiler(tmp_path):
     first, again = (modules_of(tmp_path, str(tmp_path / "store")) for _ in range(2))
     assert "tileiras.ir" in first
     assert not {name for name in again if name.startswith(("tileiras.ir", "tileiras.dialects", "diskcache"))}
@@ -85,14 +85,14 @@ def test_named_tuples_are_those_that_are_made_quickly(loaded):
 
 def test_llvms_process_knows_nothing_of_the_compiler():
     program = (
-        "import sys; from tileiras.codegen import isolation; isolation._functions()['warm_up'](); "
+        "import sys; from tileiras.processes import helper; helper._functions()['warm_up'](); "
         "print(*(name for name in sys.modules if name.startswith('tileiras.')))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     loaded = {name.removeprefix("tileiras.") for name in done.stdout.split()}
     assert "codegen.llvm_pipeline" in loaded
     packages = {name.partition(".")[0] for name in loaded}
-    assert packages <= {"codegen", "targets", "diagnostics", "support", "reasons", "requirements"}
+    assert packages <= {"codegen", "processes", "targets", "diagnostics", "support", "reasons", "requirements"}
     below = {name for name in loaded if name.partition(".")[0] in ("diagnostics", "support")}
     assert below <= {"diagnostics", "support", "support.lazy", "support.named_tuple"}
     assert not {name for name in loaded if "atoms" in name or name.startswith("reasons.")}

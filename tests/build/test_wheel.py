@@ -36,7 +36,7 @@ def test_the_installed_tool_builds_a_tree(environment, tmp_path):
 
 
 @pytest.mark.skipif(None in (shutil.which("cmake"), shutil.which("make")), reason="no cmake or no make")
-def test_the_installed_cmake_package_finds_its_program_and_header(environment, tmp_path):
+def test_the_cmake_package_finds_its_program_and_header(environment, tmp_path):
     (tmp_path / "CMakeLists.txt").write_text("""\
 cmake_minimum_required(VERSION 3.20)
 project(p LANGUAGES NONE)

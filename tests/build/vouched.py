@@ -11,7 +11,7 @@ from project import Build, Project, axpy, module
 SCONSTRUCT = """\
 import atexit, os
 from tileiras.build import discover, tool
-from tileiras.build.variables import construction_variables
+from tileiras.build.scons.variables import construction_variables
 looked = []
 def counted(function, folder=""):
     def count(path, *arguments, **keywords):

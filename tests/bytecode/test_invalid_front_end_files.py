@@ -38,13 +38,13 @@ def refusal(kernel, name, *parameters):
     return str(diagnostic)
 
 
-def test_floor_division_of_unsigned_numbers_is_refused_at_its_line():
+def test_unsigned_floor_division_is_refused_at_its_line():
     text = refusal(unsigned_floor_division, "unsigned_floor_division", "u32[?]", "u32[?]")
     place = re.match(rf"{re.escape(__file__)}:(\d+):\d+: error: 'cuda_tile.divi' op rounding mode", text)
     assert "x // x" in linecache.getline(__file__, int(place[1]))
     assert "'negative_inf' is not allowed with 'unsigned' flag" in text
 
 
-def test_an_array_without_dimensions_is_refused_in_the_type_section():
+def test_an_array_of_rank_0_is_refused_in_the_type_section():
     text = refusal(arrays_without_dimensions, "arrays_without_dimensions", "f32[]", "f32[]")
     assert re.search(r"offset \d+ in type section: error: 0-dimension tile shape is not supported", text)

@@ -64,7 +64,7 @@ def test_operands_count_arguments_first_and_then_results():
     assert second.operands == (first.results[0], op.regions[0].block.arguments[0])
 
 
-def test_operations_without_debug_information_are_located_by_their_offset():
+def test_operations_without_debug_info_have_an_offset():
     data = build(ADDI + b"\x00\x00")
     location = entry(data).regions[0].block.first.location
     assert (location.filename, location.section) == ("k.tileirbc", "function")
@@ -239,7 +239,7 @@ def test_a_broken_type_is_refused_where_it_stands(types, message):
     assert diagnostic.location.section in ("type", "function")
 
 
-def test_parameters_that_no_launch_has_are_read_and_refused_when_compiled():
+def test_parameters_impossible_in_a_launch_are_refused_later():
     takes_a_token = b"\x10\x01" + varint(TOKEN) + b"\x00"
     data = build(types=[takes_a_token], functions=[function(RETURN, signature=TOKEN + 1)])
     assert str(entry(data).body.block.arguments[0].type) == "!cuda_tile.token"

@@ -95,7 +95,7 @@ def test_constants_of_every_width_keep_their_bits() -> None:
         ),
     ],
 )
-def test_what_an_old_version_cannot_say_is_refused_where_it_stands(body: str, version: str, message: str) -> None:
+def test_constructs_of_newer_versions_are_refused_in_place(body: str, version: str, message: str) -> None:
     text = f"cuda_tile.module @m {{\ncuda_tile.entry @k() {{\n{body}\nreturn\n}}\n}}"
     with pytest.raises(CompileError) as caught:
         bytecode.write_module(parse_module(text, "m.mlir"), Version.parse(version))
@@ -118,7 +118,7 @@ def test_translate_goes_both_ways(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert tileiras_translate.main([str(source)]) == 1
 
 
-def test_the_function_section_may_be_padded_as_the_reference_writer_pads_it() -> None:
+def test_the_function_section_may_have_the_reference_padding() -> None:
     from building import RETURN, build, function
 
     row = function(RETURN)
@@ -203,7 +203,7 @@ TEXTS = sorted((Path(__file__).resolve().parents[1] / "dialects" / "cuda_tile").
 
 @pytest.mark.skipif(disassembler() is None, reason="needs tileirdisasm (nvidia-cuda-tileiras)")
 @pytest.mark.parametrize("path", [path for path in TEXTS if "_invalid" not in path.stem], ids=lambda path: path.stem)
-def test_the_vendors_reader_takes_what_the_text_tests_hold(path: Path, tmp_path: Path) -> None:
+def test_the_vendors_reader_accepts_the_text_tests(path: Path, tmp_path: Path) -> None:
     text = re.sub(r"^// -----.*$", "", path.read_text(), flags=re.MULTILINE)
     with testing.loaded():
         whole = parse_module(text, path.name)

@@ -51,7 +51,7 @@ def shown(found):
         ("unknown", "unknown"),
     ],
 )
-def test_a_location_is_reduced_to_what_the_format_has(written, kept):
+def test_a_location_is_reduced_to_the_format(written, kept):
     back = bytecode.read_module(bytecode.write_module(module(written)))
     assert shown(back) == shown(module(kept))
     assert shown(parse_module(print_op(back, locations=True), "again.mlir")) == shown(module(kept))
@@ -63,7 +63,7 @@ def test_a_global_has_no_location_in_bytecode():
     assert back.regions[0].block.first.location.resolve() is None
 
 
-def test_the_compiler_writes_what_the_translation_tool_refuses():
+def test_the_compiler_writes_forms_that_the_tool_refuses():
     found = module("fused[#there, #here]")
     data = tileiras.compile(found, gpu_name="sm_90", emit="bytecode").data
     assert shown(bytecode.read_module(data)) == shown(module("#there"))

@@ -198,9 +198,9 @@ class Terms:
 
     def _parameter(self, opcode: str, inputs: tuple[str, ...], width: int) -> Any:
         match = re.fullmatch(r"\[\w+_param_(\d+)\]", inputs[0]) if opcode.startswith("ld.param") else None
-        if match is None or int(match[1]) >= len(self.facts.parameters):
+        if match is None or int(match[1]) >= len(self.facts.arguments):
             raise Unknown(opcode)
-        parameter = self.facts.parameters[int(match[1])]
+        parameter = self.facts.arguments[int(match[1])]
         term = self._fresh(f"parameter {match[1]}", width)
         if match[1] not in self._known.setdefault("parameters", {}):
             self._known["parameters"][match[1]] = True

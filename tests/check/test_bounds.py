@@ -101,7 +101,7 @@ def test_where_a_branch_is_open_both_values_are_allowed():
 
 
 @pytest.mark.parametrize("special", [np.nan, np.inf, -np.inf])
-def test_sums_with_what_is_no_number_are_exact(special):
+def test_sums_with_nans_and_infinities_are_exact(special):
     values = normal(seed=5)
     values[7] = special
     got, low, high = on_rows(row_sums(), values)

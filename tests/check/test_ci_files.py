@@ -37,7 +37,7 @@ def test_a_suite_is_a_kernel_and_a_case_a_launch():
     assert (case.get("file"), case.get("line")) == ("kernels/a b.mlir", "2")
 
 
-def test_sarif_has_what_the_schema_requires():
+def test_sarif_has_the_fields_that_the_schema_requires():
     """sarifLog, run, tool, toolComponent, reportingDescriptor, result, message: their required properties, and the
     values that the schema lists."""
     log = json.loads(sarif(ALL, "1.2"))

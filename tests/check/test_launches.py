@@ -224,3 +224,31 @@ def test_quotients_rounded_down_are_places():
     %mask = cmpi less_than %chosen""")
     parameter = facts(entries_of(tileiras.parse(text))[0]).parameters[1]
     assert parameter.kind == "size" and not parameter.is_threshold
+
+
+def test_numbers_that_may_be_negative_are():
+    counted = facts(entries_of(tileiras.parse("examples/saxpy.mlir"))[0])
+    assert {plan.numbers[3] for plan in launches.negative_plans(counted)} == {-1}
+    extents = facts(entries_of(tileiras.parse(DOUBLED))[0])
+    assert not list(launches.negative_plans(extents)), "a view has no negative size"
+
+
+RING = "mbarrier.init.shared.b64 [smem], 1;\nsetp.eq.b32 \t%p1, %r2, 4;\nselp.b32 \t%r3, 0, %r2, %p1;\n"
+
+
+def product() -> Facts:
+    text = module(PRODUCT, f"%a: tile<ptr<f32>>, %b: tile<ptr<f32>>, {SIZES}")
+    return facts(entries_of(tileiras.parse(text))[0])
+
+
+def test_loops_end_at_each_stage_of_a_ring_in_each_phase():
+    assert launches.ring_depth(RING) == 4 and launches.ring_depth("setp.eq.b32 %p1, %r2, 4;") == 0
+    every = [*launches.plans(product(), launches.ring_trips(RING)), *launches.ring_plans(product(), RING)]
+    assert set(range(2 * 4 + 1)) <= {-(-plan.numbers[3] // 8) for plan in every}
+
+
+def test_each_kernel_of_a_code_for_clusters_has_grids_of_its_own():
+    code = f".entry a() {{ {RING} }} .entry b() .reqnctapercluster 2, 1, 1 {{ {RING} }}"
+    plans = list(launches.ring_plans(product(), code))
+    assert {plan.blocks for plan in plans} == {(1, 1, 1), (2, 1, 1), (3, 1, 1), (1, 3, 1)}
+    assert all(-(-plan.numbers[2] // 16) >= plan.blocks[0] for plan in plans), "rows for each tile block"

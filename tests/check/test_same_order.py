@@ -66,7 +66,7 @@ def test_it_is_data_of_the_verdict():
     assert with_verdict({"kernels": [{"name": "k"}]}, verdict())
 
 
-def test_an_image_from_elsewhere_has_none():
+def test_an_image_from_elsewhere_has_no_certificate():
     own = image(ROWS)
     assert check(ROWS, gpu_name=GPU, image=own.ptx, metadata=own.metadata, budget=0).order is None
 

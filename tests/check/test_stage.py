@@ -10,11 +10,11 @@ import pytest
 
 from tileiras import pipeline
 from tileiras.build import plan
-from tileiras.build.execute import Session
-from tileiras.build.history import History
-from tileiras.build.record_schema import check_row
+from tileiras.build.ledger.history import History
+from tileiras.build.run.execute import Session
 from tileiras.build.step import Step, warn_on_stderr
-from tileiras.build.store import ArtifactStore, Record
+from tileiras.build.store.local import ArtifactStore, Record
+from tileiras.build.store.schema import check_row
 from tileiras.check import stage
 from tileiras.check.verdict import TIME_IS_UP, Finding, Verdict
 from tileiras.diagnostics import Severity
@@ -53,7 +53,7 @@ def test_a_verdict_that_the_clock_ended_is_not_stored(built, message, monkeypatc
     assert outcome.error is None and not outcome.cached
     assert (session.store.get_record(outcome.key) is None) == message.startswith(TIME_IS_UP)
     # The module of the build exists and is not made again here.
-    assert session.standing(step).made is not None
+    assert session.staleness(step).made is not None
 
 
 @pytest.mark.parametrize(("status", "kind"), [("wrong", "value"), ("fault-of-program", "program")])
@@ -69,10 +69,10 @@ def test_a_verdict_that_is_not_right_fails_each_time(built, status, kind, monkey
         assert outcome.cached == cached and outcome.error.code == 7
         (said,) = outcome.diagnostics
         assert said.position[:2] == ("saxpy.mlir", 7) and said.message == "argument 1 differs"
-        assert os.path.isfile(step.outputs[0]) and session.standing(step).made is None
+        assert os.path.isfile(step.outputs[0]) and session.staleness(step).made is None
 
 
-def test_what_could_not_be_judged_is_a_warning(built, monkeypatch):
+def test_an_inconclusive_verdict_is_a_warning(built, monkeypatch):
     session, step = built
     verdict = Verdict("inconclusive", "saxpy", "sm_90", findings=(Finding("no-launch", "no size fits"),))
     monkeypatch.setattr(stage, "judgement", lambda *given, **further: verdict)
@@ -80,7 +80,7 @@ def test_what_could_not_be_judged_is_a_warning(built, monkeypatch):
     outcome = session.perform(step)
     (said,) = outcome.diagnostics
     assert outcome.error is None and said.severity is Severity.WARNING and "no size fits" in said.message
-    assert session.standing(step).made is not None
+    assert session.staleness(step).made is not None
 
 
 def test_a_check_without_ptx_says_so(built, tmp_path):

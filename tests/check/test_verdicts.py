@@ -102,14 +102,14 @@ def test_orders_offsets_and_bounds_are_found(name):
     assert len(missed) <= 2, missed
 
 
-def test_a_difference_is_told_at_the_store_with_its_bound():
+def test_a_difference_is_reported_at_the_store_with_its_bound():
     (fault, *_) = planted("saxpy", "rounding", 1)
     verdict = judged("saxpy", fault.ptx)
     (finding,) = [each for each in verdict.findings if each.is_wrong]
     assert finding.kind == "value" and finding.location.endswith("saxpy.mlir:46:13") and "exactly" in finding.message
 
 
-def test_a_race_is_told_with_its_line_of_the_ptx():
+def test_a_race_is_reported_with_its_line_of_the_ptx():
     (fault, *_) = planted("transpose", "order deleted", 1)
     (finding,) = [each for each in judged("transpose", fault.ptx).findings if each.is_wrong]
     assert finding.kind == "emulation" and finding.ptx_line and "transpose.mlir:" in finding.location
@@ -146,7 +146,7 @@ def test_tile_blocks_that_write_one_place_are_the_programs_fault():
     assert FAULT in {each.status for each in verdict.launches} and WRONG not in {e.status for e in verdict.launches}
 
 
-def test_undefined_elements_are_told_and_not_compared():
+def test_undefined_elements_are_reported_and_not_compared():
     text = rows("%result = divi %value, %value signed rounding<zero> : tile<256xi32>", element="i32")
     verdict = tileiras.check(text, gpu_name="sm_90")
     notes = [each for each in verdict.findings if each.kind == "undefined"]
@@ -157,7 +157,7 @@ def test_undefined_elements_are_told_and_not_compared():
 # -- coverage --------------------------------------------------------------------------------------------------------
 
 
-def test_what_no_launch_reaches_is_named():
+def test_unreached_code_is_named():
     text = rows("""
     %secret = constant <i32: 123456> : tile<i32>
     %hit = cmpi equal %n, %secret, signed : tile<i32> -> tile<i1>

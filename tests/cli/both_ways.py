@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from serving import Service
 
-from tileiras.server import protocol
+from tileiras.processes.service import protocol
 
 REPLACED = {name: f"tileiras.cli.{name.replace('-', '_')}" for name in protocol.PROGRAMS}
 """Commands that the service answers, and their modules."""
@@ -26,7 +26,8 @@ def command(program: str) -> list[str]:
     """
     global started
     started += 1
-    return [sys.executable, "-c", f"import sys; from tileiras.server import client; sys.exit(client.run({program!r}))"]
+    code = f"import sys; from tileiras.processes.service import client; sys.exit(client.run({program!r}))"
+    return [sys.executable, "-c", code]
 
 
 def served(service: Service, program: str) -> Callable[[Sequence[str]], int]:

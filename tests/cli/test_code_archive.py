@@ -14,8 +14,8 @@ import pytest
 
 import tileiras
 from tileiras.codegen import libdevice
-from tileiras.server import code_archive
-from tileiras.server.code_archive import Archive
+from tileiras.processes.service import code_archive
+from tileiras.processes.service.code_archive import Archive
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "geteuid"), reason="the archive needs users")
 
@@ -23,7 +23,7 @@ KERNEL = "cuda_tile.module @m { entry @k() { return } }"
 
 FIRST = """\
 import sys
-import tileiras.server.code_archive, tileiras.server.client
+import tileiras.processes.service.code_archive, tileiras.processes.service.client
 print(*(name for name in sys.modules if name.partition(".")[0] == "tileiras"))
 """
 """Prints the files that a command compiles; the hook is installed before an archive can be loaded."""
@@ -34,7 +34,7 @@ found = set()
 sys.addaudithook(lambda event, given: found.add(str(given[1])) if event == "compile" and given[1] else None)
 import atexit
 atexit.register(lambda: open(os.environ["COMPILED"], "w").write("\\n".join(sorted(found))))
-from tileiras.server import client
+from tileiras.processes.service import client
 sys.exit(client.run("tileiras"))
 """
 
@@ -211,7 +211,7 @@ def planted(small: Small) -> Path:
     return file
 
 
-def test_code_that_somebody_else_may_have_written_does_not_run(small, tmp_path):
+def test_code_writable_by_other_users_does_not_run(small, tmp_path):
     file = planted(small)
     # The user's own archive is believed, as a .pyc file is.
     assert small.value(small.archive(), "a") == "other"
@@ -278,7 +278,7 @@ def test_a_source_that_has_just_been_written_is_not_kept(small):
 def test_processes_that_save_at_once_leave_a_whole_archive(small):
     code = """\
 import sys
-from tileiras.server.code_archive import Archive
+from tileiras.processes.service.code_archive import Archive
 archive = Archive(sys.argv[1], "small", sys.argv[2], writable=True)
 spec = archive.find_spec(f"small.{sys.argv[3]}", [sys.argv[2]])
 spec.loader.get_code(spec.name)

@@ -37,7 +37,7 @@ def test_words_are_read(words, inputs, values):
     assert LINE.parse(words.split()) == (inputs, values)
 
 
-def test_every_mistake_is_told():
+def test_every_mistake_is_reported():
     with pytest.raises(UsageError) as caught:
         LINE.parse(["--kind=three", "a", "-O", "--with=those", "b", "--kidn=x", "--help=1", "--level=2147483648"])
     assert str(caught.value).split("\n") == [
@@ -56,7 +56,7 @@ def test_every_mistake_is_told():
 @pytest.mark.parametrize("words, name", [
     ("--bad -gh", "help"), ("--bad --list", "list"), ("--bad --list=1 --", "list"),
 ])  # fmt: skip
-def test_a_program_stops_where_it_is_told_to(words, name):
+def test_a_program_stops_at_its_limit(words, name):
     with pytest.raises(Stop) as caught:
         LINE.parse(words.split())
     assert caught.value.name == name and len(caught.value.errors) == 1

@@ -14,7 +14,7 @@ def facts(capsys, code: int) -> dict:
     return json.loads(capsys.readouterr().out)
 
 
-def test_the_table_has_every_optional_package_and_every_dependency():
+def test_the_table_lists_all_packages_and_dependencies():
     import re
     import tomllib
     from pathlib import Path
@@ -25,7 +25,7 @@ def test_the_table_has_every_optional_package_and_every_dependency():
     assert {re.match(r"[\w-]+", word)[0] for word in project["dependencies"]} <= packages
 
 
-def test_what_is_found_has_a_release_and_a_place(capsys):
+def test_found_tools_have_a_release_and_a_location(capsys):
     told = facts(capsys, 0)
     parts = {part["name"]: part for part in told["parts"]}
     assert parts["llvmlite"]["state"] == "found" and parts["llvmlite"]["version"]
@@ -36,7 +36,7 @@ def test_what_is_found_has_a_release_and_a_place(capsys):
         "tileiras", "Python", *parts, "store"]  # fmt: skip
 
 
-def test_what_is_missing_is_told_with_its_cost_and_decides_the_exit_code(capsys, monkeypatch):
+def test_missing_tools_are_listed_with_effect_and_exit_code(capsys, monkeypatch):
     def row(name, find):
         return next(part for part in toolkits.PARTS if part.name == name)._replace(find=find)
 

@@ -1,4 +1,5 @@
-"""cuTile Python with our command instead of the vendor's: it locates it, tests it, compiles, and reads errors."""
+"""cuTile Python with our commands instead of the vendor's: it locates and tests them, compiles, reads errors, dumps the
+Tile IR, keeps cubins with their remarks, ends a compilation that takes too long, and tunes."""
 
 import os
 import shlex
@@ -54,25 +55,63 @@ except Exception as error:
     print(type(error).__name__)
     print(error.loc.filename, error.loc.line, sep=":")
     print(error.message)
+try:
+    with ct.compiler_timeout(0.001):
+        C.export_kernel(twice, [signature(ct.int32, ct.int32)], "late", gpu_code="sm_80", output_format="cubin")
+except Exception as error:
+    print(type(error).__name__)
 """
+
+TUNING = """\
+import numpy as np
+from driver import Driver
+
+images = []
+driver = Driver((9, 0), lambda image, name, grid, parameters: images.append((image[:4], name, grid)))
+driver.install()
+
+
+class OnDevice:
+    def __init__(self, array):
+        self.__cuda_array_interface__ = {**array.__array_interface__, "version": 3}
+
+
+@ct.kernel
+def scaled(x, y, T: ct.Constant[int]):
+    ct.store(y, (ct.bid(0),), ct.load(x, (ct.bid(0),), (T,)) * 2)
+
+
+x, y = np.zeros(4096, np.float32), np.zeros(4096, np.float32)
+result = ct.tune.exhaustive_search(
+    [128, 256], 0, lambda T: (4096 // T,), scaled, lambda T: (OnDevice(x), OnDevice(y), T), flush_l2=False, quiet=True
+)
+print(len(result.successes), len(result.failures))
+ct.launch(0, (32,), scaled, (OnDevice(x), OnDevice(y), 128))
+print(images)
+"""
+
+
+def commands(folder: Path) -> Path:
+    """A folder with our two programs."""
+    path = folder / "bin"
+    path.mkdir()
+    for name in ("tileiras", "tileirdisasm"):
+        command = " ".join(shlex.quote(word) for word in both_ways.command(name))
+        (path / name).write_text(f'#!/bin/sh\nPYTHONPATH="{CHECKOUT}" exec {command} "$@"\n')
+        (path / name).chmod(0o755)
+    return path
 
 
 @pytest.fixture(scope="module", params=["off", "auto"] if sys.platform == "linux" else ["off"])
 def folder(request, tmp_path_factory) -> Path:
-    """The folder in which the script has run with our command first on PATH; its output is in `said`."""
+    """The folder in which the script has run with our commands first on PATH; its output is in `said`."""
     if toolkit.find_program("ptxas") is None:
         pytest.skip("no ptxas")
     folder = tmp_path_factory.mktemp("front_end")
-    commands = folder / "bin"
-    commands.mkdir()
-    program = commands / "tileiras"
-    command = " ".join(shlex.quote(word) for word in both_ways.command("tileiras"))
-    program.write_text(f'#!/bin/sh\nPYTHONPATH="{CHECKOUT}" exec {command} "$@"\n')
-    program.chmod(0o755)
     (folder / "kernels.py").write_text(KERNELS + SCRIPT)
-    environment = {**os.environ, "PATH": f"{commands}{os.pathsep}{os.environ['PATH']}",
-                   "CUDA_TILE_CACHE_DIR": "off", "CUDA_TILE_TEMP_DIR": str(folder),
-                   "TILEIRAS_SERVER": request.param}  # fmt: skip
+    environment = {**os.environ, "PATH": f"{commands(folder)}{os.pathsep}{os.environ['PATH']}",
+                   "CUDA_TILE_CACHE_DIR": str(folder / "cache"), "CUDA_TILE_TEMP_DIR": str(folder),
+                   "CUDA_TILE_DUMP_TILEIR": str(folder / "dumps"), "TILEIRAS_SERVER": request.param}  # fmt: skip
     before = 0
     if request.param == "auto":
         service = request.getfixturevalue("service_of_commands")
@@ -89,7 +128,7 @@ def folder(request, tmp_path_factory) -> Path:
     return folder
 
 
-def test_the_front_end_finds_the_newest_version_and_exports_cubins(folder):
+def test_the_front_end_finds_the_newest_version_and_exports(folder):
     assert (folder / "said").read_text().startswith("13.4\n")
     for gpu in ("sm_80", "sm_120"):
         assert (folder / gpu).read_bytes().startswith(b"\x7fELF")
@@ -97,7 +136,7 @@ def test_the_front_end_finds_the_newest_version_and_exports_cubins(folder):
 
 def test_the_front_end_finds_the_line_of_an_error(folder):
     # The front end rounds the quotient of unsigned numbers in a way that the language has only for signed ones.
-    _, kind, place, code, *message = (folder / "said").read_text().splitlines()
+    _, kind, place, code, *message = (folder / "said").read_text().splitlines()[:-1]
     assert kind.endswith("CompilerExecutionError")
     line = 1 + KERNELS.split("\n").index("    ct.store(y, (ct.bid(0),), tile // 2)")
     assert place == f"{folder / 'kernels.py'}:{line}"
@@ -105,3 +144,37 @@ def test_the_front_end_finds_the_line_of_an_error(folder):
     assert "rounding mode 'negative_inf' is not allowed with 'unsigned' flag" in message[0]
     assert "tile // 2" in message[1]
     assert message[-1] == "input does not correspond to Tile IR bytecode"
+
+
+def test_the_front_end_ends_a_compilation_that_takes_too_long(folder):
+    assert (folder / "said").read_text().splitlines()[-1].endswith("TimeoutError")
+    assert not (folder / "late").exists()
+
+
+def test_the_dumps_of_the_front_end_are_tile_ir(folder):
+    dumps = [path.read_text() for path in (folder / "dumps").glob("twice*.tileir")]
+    assert dumps and all(text.startswith("entry @k(") and "load_view_tko" in text for text in dumps)
+
+
+def test_the_front_end_keeps_cubins_with_our_remarks(folder):
+    environment = {**os.environ, "CUDA_TILE_CACHE_DIR": str(folder / "cache")}
+    command = [sys.executable, "-c", "from cutile_cache._cli import main; main()", "log"]
+    log = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+    assert log.count("Compiler:   tileiras 13.5") == 2  # one for each GPU; failures are not kept
+    assert "Name:            RemarkMemoryStoreInstructionSelected" in log
+
+
+def test_tuner_of_the_front_end_compiles_candidates_with_ours(tmp_path):
+    if toolkit.find_program("ptxas") is None:
+        pytest.skip("no ptxas")
+    (tmp_path / "kernels.py").write_text(KERNELS + TUNING)
+    driver = CHECKOUT / "tests" / "conformance" / "front_end"
+    environment = {**os.environ, "PATH": f"{commands(tmp_path)}{os.pathsep}{os.environ['PATH']}",
+                   "CUDA_TILE_CACHE_DIR": "off", "PYTHONPATH": str(driver), "TILEIRAS_SERVER": "off"}  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "kernels.py"], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    counts, launches = done.stdout.splitlines()
+    assert counts == "2 0"
+    assert launches.startswith("[(b'\\x7fELF', 'scaled")

@@ -115,6 +115,7 @@ def test_the_command_tileiras_does_so_when_asked(folder):
         (["k.mlir", "--gpu-name=sm_90", "--source=k.cpp"], 1, "--header=FILE is needed"),
         (["k.mlir", "--header=k.h", "--source=k.cpp"], 2, "gpu-name"),
         ([*WORDS, "--gpu-name=sm_90,sm_91"], 2, "invalid value for gpu-name: sm_91"),
+        ([*WORDS, "--gpu-name=sm_90,cpu"], 2, "the code of target cpu is linked, not embedded"),
         ([*WORDS, "--emit=sass"], 2, "invalid value for emit: sass; accepted: ptx, cubin"),
         ([*WORDS, "--namespace=a b"], 1, "--namespace=a b is no name in C++"),
         ([*WORDS, "--source=k.h"], 1, "are one file: k.h"),
@@ -126,7 +127,7 @@ def test_the_command_tileiras_does_so_when_asked(folder):
         ([*WORDS, "--header=none/k.h"], 2, "unable to open output file 'none/k.h'"),
     ],
 )
-def test_mistakes_are_told_and_leave_no_file(folder, capsys, words, code, said):
+def test_mistakes_are_reported_and_leave_no_file(folder, capsys, words, code, said):
     (folder / "k.ptx").write_text(".version 8.0\n.target sm_90\n.address_size 64\n")
     assert main(words) == code
     assert said in capsys.readouterr().err
@@ -144,7 +145,7 @@ def test_errors_of_a_kernel_are_located_as_text_and_as_json(folder, capsys):
     assert not (folder / "k.h").exists()
 
 
-def test_a_file_of_words_is_among_what_both_are_made_from(folder):
+def test_an_option_file_is_an_input_of_both(folder):
     (folder / "words").write_text('"--gpu-name=sm_80,sm_90" --num-warps=8\n')
     assert main(["k.mlir", "@words", "--header=k.h", "--source=k.cpp", "--depfile=k.d"]) == 0
     assert (folder / "k.d").read_text() == "k.h k.cpp: k.mlir words\n"

@@ -84,7 +84,7 @@ def test_escapes_for_such_bytes_are_kept_in_bytecode():
     assert "\\ED\\A0\\80" in tileiras.compile(data, gpu_name="sm_90", emit="cuda_tile").text
 
 
-def test_llvm_ir_and_ptx_that_do_not_parse_are_inputs_that_do_not(tmp_path, capsys, monkeypatch):
+def test_unparsable_llvm_ir_and_ptx_are_input_errors(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name, text in (
         ("parse.ll", "define ptx_kernel void @k() {\n  %x = fooo i32 1\n  ret void\n}\n"),

@@ -89,7 +89,7 @@ def command(tmp_path):
     (os.kill, signal.SIGTERM), (os.kill, signal.SIGHUP), (os.kill, signal.SIGKILL),
     (os.killpg, signal.SIGTERM), (os.killpg, signal.SIGINT),
 ])  # fmt: skip
-def test_nothing_is_left_of_a_command_that_is_killed_while_ptxas_runs(command, tmp_path, send, number):
+def test_a_command_killed_during_ptxas_leaves_nothing(command, tmp_path, send, number):
     process, inner = command("-m", "tileiras.cli.tileiras")
     assert len(inner) == 2, "LLVM's process and ptxas"
     send(process.pid, number)
@@ -109,14 +109,14 @@ def test_nothing_is_left_of_a_report_that_is_killed(command, tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["k.mlir", "ptxas", "started", "temporary"]
 
 
-def test_llvm_ends_in_the_middle_of_its_work_when_the_command_is_killed(command):
+def test_llvm_ends_when_the_command_is_killed(command):
     process, inner = command("-c", SLOW_LLVM)
     assert len(inner) == 1
     process.kill()
     until(lambda: not any(map(running, inner)), "LLVM's process goes on")
 
 
-def test_workers_end_in_the_middle_of_their_work_when_the_build_is_killed(command, tmp_path):
+def test_workers_end_when_the_build_is_killed(command, tmp_path):
     second = (tmp_path / "k.mlir").read_text().replace("@k(", "@second(")
     (tmp_path / "second.mlir").write_text(second)
     (tmp_path / "SConstruct").write_text(SCONSTRUCT.replace('"ptxas"', repr(str(tmp_path / "ptxas"))))
@@ -142,7 +142,7 @@ def test_other_commands_end_without_a_word_as_well(tmp_path, name):
     assert (process.returncode, said) == (-signal.SIGINT, b"")
 
 
-def test_a_command_whose_output_nobody_reads_says_nothing():
+def test_a_command_without_a_reader_of_its_output_is_silent():
     words = ["-m", "tileiras.cli.tileiras_opt", "--help"]
     process = subprocess.Popen([sys.executable, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     process.stdout.close()

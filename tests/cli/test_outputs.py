@@ -115,7 +115,7 @@ def test_an_array_that_a_kernel_is_given_is_not_saved_over(folder, capsys, spell
     ("--ptxas ./words", "--ptxas"), ("--libdevice=words", "--libdevice"),
     ("--blob-linked-lib=words", "--blob-linked-lib"),
 ])  # fmt: skip
-def test_whatever_else_is_read_is_no_output(folder, capsys, option, what):
+def test_other_inputs_are_no_output(folder, capsys, option, what):
     (folder / "words").write_text("--lineinfo")
     assert run(f"{COMPILE} {option} -o ./words") == 1
     assert f"tileiras: {what} and the output are one file: " in capsys.readouterr().err
@@ -185,7 +185,7 @@ def test_two_arrays_are_saved_to_two_files(folder, capsys):
     assert os.listdir() == ["k.mlir"]
 
 
-def test_a_link_that_leads_nowhere_yet_is_the_file_that_it_will_make(folder, capsys):
+def test_a_dangling_link_names_the_file_that_is_created(folder, capsys):
     (folder / "link").symlink_to("out")
     assert run(f"{COMPILE} -o out --depfile=link") == 1
     (folder / "round").symlink_to("round")
@@ -225,7 +225,7 @@ def test_a_socket_is_written_to(folder):
     assert stat.S_ISSOCK(os.stat("socket").st_mode)
 
 
-def test_what_goes_to_a_descriptor_follows_what_is_there(folder):
+def test_output_to_a_descriptor_follows_existing_output(folder):
     with open("log", "wb") as file:
         file.write(b"before\n")
         file.flush()
@@ -297,7 +297,7 @@ def test_a_disk_that_fills_up_leaves_the_old_file(folder):
     f"{COMPILE} -o {{}}", f"{COMPILE} -o out --depfile={{}}", "opt k.mlir -o={}",
     "translate --mlir-to-cudatilebc k.mlir -o {}", "run k.mlir f32[16]=ones --save 0={}",
 ])  # fmt: skip
-def test_a_place_that_is_none_is_one_diagnostic(folder, capsys, line, place, reason):
+def test_an_invalid_location_is_one_diagnostic(folder, capsys, line, place, reason):
     (folder / "dir").mkdir()
     (folder / ".npy").mkdir()
     if line.startswith("run") and not place.endswith(".npy"):
@@ -309,7 +309,7 @@ def test_a_place_that_is_none_is_one_diagnostic(folder, capsys, line, place, rea
 
 
 @pytest.mark.in_process
-def test_what_is_protected_stays_as_it_is(folder):
+def test_protected_files_stay_unchanged(folder):
     """Neither a file that may not be written nor one in a folder that may not; the superuser may do both."""
     (folder / "closed").mkdir()
     (folder / "closed" / "old").write_text("old")
@@ -350,21 +350,21 @@ def test_intermediate_artifacts_stand_beside_files_only(folder):
     assert sorted(os.listdir()) == ["k.cuda_tile.mlir", "k.mlir", "k.tileaa.mlir"]
 
 
-def test_an_intermediate_artifact_may_be_the_product_but_no_other_file(folder, capsys):
+def test_an_intermediate_artifact_is_the_only_allowed_overlap(folder, capsys):
     assert run("tileiras k.mlir --gpu-name=sm_90 --emit=ptx --save-temps") == 0
     assert (folder / "k.ptx").read_text().count(".entry k") == 1
     two = F32.replace("  entry @k(", "  entry @other() {\n    return\n  }\n  entry @k(")
     (folder / "k.mlir").write_text(two)
     before = (folder / "k.ptx").read_bytes()
     assert run("tileiras k.mlir --gpu-name=sm_90 --emit=ptx --save-temps") == 1
-    assert "what --save-temps keeps of 'k' and the output are one file: k.ptx" in capsys.readouterr().err
+    assert "the files of --save-temps for 'k' and the output are one file: k.ptx" in capsys.readouterr().err
     assert (folder / "k.ptx").read_bytes() == before
     assert run("tileiras k.mlir --gpu-name=sm_90 --emit=ptx --save-temps -o k.tileas.mlir") == 1
-    assert "what --save-temps keeps of 'k' and the output are one file: k.tileas.mlir" in capsys.readouterr().err
+    assert "the files of --save-temps for 'k' and the output are one file: k.tileas.mlir" in capsys.readouterr().err
     (folder / "k.tileaa.mlir").unlink()
     (folder / "k.tileaa.mlir").symlink_to("k.mlir")
     assert run("tileiras k.mlir --gpu-name=sm_90 --emit=ptx --save-temps -o out") == 1
-    assert "the input and what --save-temps keeps of 'k' are one file: k.mlir" in capsys.readouterr().err
+    assert "the input and the files of --save-temps for 'k' are one file: k.mlir" in capsys.readouterr().err
     assert (folder / "k.mlir").read_text() == two
 
 
@@ -380,7 +380,7 @@ def no_dce(monkeypatch):
 
 
 @pytest.mark.in_process
-def test_every_part_of_a_file_is_in_its_trace_and_the_first_failure_in_the_reproducer(folder, capsys, no_dce):
+def test_the_trace_has_all_parts_and_the_reproducer_the_failure(folder, capsys, no_dce):
     (folder / "parts.mlir").write_text("\n// -----\n".join(F32.replace("@m", name) for name in ("@a", "@b")))
     options = "--split-input-file --mlir-pass-pipeline-crash-reproducer=r.mlir"
     assert run(f"opt parts.mlir {options} --tileir=compute-capability=sm_90,schedule-trace-file=trace -o out") == 5
@@ -422,7 +422,7 @@ def test_inputs_are_compared_in_either_order(folder):
 
 
 @pytest.mark.in_process
-def test_files_are_written_by_functions_as_well_and_none_is_left_when_they_fail(folder):
+def test_outputs_of_functions_are_written_whole_or_not_at_all(folder):
     outputs = Outputs()
     first, second = outputs.writes("first", "first"), outputs.writes("second", "second")
     outputs.publish([(first, b"data"), (second, lambda file: file.write(b"more"))])

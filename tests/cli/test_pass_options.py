@@ -25,6 +25,10 @@ PASSES = [
     "tileas-legalize-fma-dot", "lower-tma-load-store-to-async", "tileas-attach-tma-desc-args",
     "tileas-materialize-convert-layout", "tileas-optimize-alloc-tensor", "tileas-rematerialize",
     "tileas-insert-barriers", "tileas-assign-launch-bounds", "tileir-verify-ops-analysis", "convert-tileas-to-llvm",
+    "cse", "convert-tileas-to-nvgpu", "host-device-assert-enable", "tileir-gpu-module-prepare", "test-convert-to-llvm",
+    "tileir-legalize-llvm-kernel", "tileir-finalize-llvm-kernel", "convert-to-llvm", "convert-nvgpu-to-nvvm",
+    "convert-vector-to-llvm", "convert-math-to-funcs", "arith-expand", "convert-memref-to-llvm",
+    "convert-target-to-nvvm", "tileir-post-nvvm-finalize", "nvvm-ir-verifier",
 ]  # fmt: skip
 
 
@@ -58,7 +62,7 @@ def test_the_module_is_printed_after_the_pass_named(kernel, capsys):
 
 
 @pytest.mark.in_process
-def test_what_a_failed_pass_leaves_is_printed(kernel, capsys, monkeypatch):
+def test_the_module_after_a_failed_pass_is_printed(kernel, capsys, monkeypatch):
     from tileiras.diagnostics import CompileError
     from tileiras.passes.dce import DeadCodeElimination
 
@@ -82,7 +86,7 @@ def test_times_have_passes_and_tools(kernel, capsys):
     assert [name for name in names if name in PASSES] == PASSES
 
 
-def test_what_stages_make_is_kept_beside_the_output(kernel, tmp_path):
+def test_artifacts_of_stages_are_kept_beside_the_output(kernel, tmp_path):
     (tmp_path / "made").mkdir()
     assert main([kernel, "--gpu-name=sm_90", "--emit=ptx", "--save-temps", "-o", "made/out.ptx"]) == 0
     assert sorted(os.listdir("made")) == [
@@ -111,7 +115,7 @@ WATCHING = {
 }
 
 
-def test_what_watches_a_compilation_does_so_together_and_changes_nothing(kernel, capsys, tmp_path):
+def test_instrumentations_combine_and_change_nothing(kernel, capsys, tmp_path):
     assert compile(kernel) == 0
     alone, said = (tmp_path / "out").read_bytes(), capsys.readouterr().err
     assert said == ""
@@ -128,7 +132,7 @@ def test_what_watches_a_compilation_does_so_together_and_changes_nothing(kernel,
 
 
 @pytest.mark.in_process
-def test_what_watches_a_compilation_that_fails_says_where_and_what_was_left(kernel, capsys, monkeypatch):
+def test_instrumentation_of_a_failure_reports_place_and_state(kernel, capsys, monkeypatch):
     """A pass that leaves invalid IR: its snapshot, the verifier's message, the reproducer, and the times."""
     from tileiras.passes.dce import DeadCodeElimination
 
@@ -158,7 +162,7 @@ TWO = "cuda_tile.module @m {\n  entry @first() {\n    return\n  }\n  entry @seco
 
 
 @pytest.mark.parametrize("text, ptx", [(F32, "kept/k.ptx"), (TWO, "kept/two.linked.ptx")])
-def test_the_command_to_reproduce_runs_on_what_is_kept(tmp_path, monkeypatch, capsys, text, ptx):
+def test_the_reproducer_command_runs_on_the_kept_files(tmp_path, monkeypatch, capsys, text, ptx):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "two.mlir").write_text(text)
     (tmp_path / "kept").mkdir()

@@ -110,7 +110,7 @@ def test_options_of_the_estimate_are_for_it_alone(capsys, option):
     assert f"{option} is for --backend estimate" in capsys.readouterr().err
 
 
-def test_what_is_no_cubin_and_what_a_cubin_is_not_for(capsys, tmp_path):
+def test_invalid_cubins_and_uses_of_cubins(capsys, tmp_path):
     path = tmp_path / "kernel.cubin"
     path.write_text("text")
     assert main([str(path), *ESTIMATE, *ARGUMENTS]) == 3

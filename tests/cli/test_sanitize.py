@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 import tileiras
-from tileiras import sim
+from tileiras import runtime, sim
 from tileiras.cli.tileiras import main
+from tileiras.targets.cpu import host
 
 VIEW = "tensor_view<?xf32, strides=[1]>"
 ACCESSES = f"""\
@@ -51,8 +52,7 @@ def compiled() -> str:
     return tileiras.compile(ACCESSES, gpu_name="sm_90", sanitize="memcheck", source_name="k.mlir").text
 
 
-# Arrays have 20 elements.
-@pytest.mark.parametrize("entry, index, problem", [
+CASES = [
     ("partition", 0, ""), ("partition", 2, ""),
     ("partition", 3, "load_view_tko names no tile of the view along dimension 0"),
     ("partition", -1, "load_view_tko names no tile of the view along dimension 0"),
@@ -65,7 +65,11 @@ def compiled() -> str:
     ("local", 19, ""),
     ("local", 20, "store_ptr_tko leaves the 80 bytes of the memory that its pointers are derived from"),
     ("local", -1, "store_ptr_tko leaves the 80 bytes of the memory that its pointers are derived from"),
-])  # fmt: skip
+]  # fmt: skip
+"""Entry, index, and the message for it; arrays have 20 elements."""
+
+
+@pytest.mark.parametrize("entry, index, problem", CASES)
 @pytest.mark.in_process
 def test_an_access_outside_is_reported_with_its_place(compiled, entry, index, problem):
     arguments = [np.arange(20, dtype=np.float32), np.int32(20), np.int16(index)]
@@ -74,6 +78,31 @@ def test_an_access_outside_is_reported_with_its_place(compiled, entry, index, pr
         return
     with pytest.raises(sim.EmulationError, match=f"assertion failed: k.mlir:{LINES[entry]}:[0-9]+: {problem}"):
         sim.emulate(compiled, entry, (1, 1, 1), arguments)
+
+
+WILD = [
+    (entry, index, ".*") for entry, size in (("partition", 8), ("promised", 4), ("gather", 1), ("local", 1))
+    for index in (-(1 << 15), (1 << 15) - 1, 1000) if not 0 <= index * size < 20
+]  # fmt: skip
+"""Indices that are far from every array, where an access would end the process."""
+
+
+@pytest.mark.skipif(host() is None, reason="no target for this machine")
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.in_process
+def test_a_wild_access_on_the_cpu_is_a_failed_assertion(threads):
+    """The process goes on, and the arrays are as they were."""
+    artifact = tileiras.compile(ACCESSES, gpu_name="cpu", sanitize="memcheck", source_name="k.mlir")
+    for entry, index, problem in [*CASES, *WILD]:
+        array = np.arange(20, dtype=np.float32)
+        arguments = [array, np.int32(20), np.int16(index)]
+        if not problem:
+            runtime.launch(artifact, entry, threads, arguments, threads=threads)
+            continue
+        place = f"k.mlir:{LINES[entry]}:[0-9]+"
+        with pytest.raises(runtime.cpu.KernelFailure, match=f"assertion failed: {place}: {problem}"):
+            runtime.launch(artifact, entry, threads, arguments, threads=threads)
+        assert (array == np.arange(20)).all()
 
 
 @pytest.mark.parametrize("entry, index", [("partition", 3), ("promised", 4), ("gather", -1)])
@@ -85,7 +114,7 @@ def test_the_interpreter_finds_the_same_accesses_wrong(entry, index):
 
 
 @pytest.mark.in_process
-def test_places_are_part_of_what_is_sanitized():
+def test_locations_are_part_of_sanitized_code():
     moved = tileiras.compile("\n" + ACCESSES, gpu_name="sm_90", sanitize="memcheck", source_name="k.mlir").text
     assert f"k.mlir:{LINES['partition'] + 1}:" in _strings(moved)
     plain = tileiras.compile(ACCESSES, gpu_name="sm_90", source_name="k.mlir").text

@@ -89,7 +89,7 @@ def test_a_cubin_can_be_an_ordinary_kernel(ptxas, tmp_path):
 
 @pytest.mark.parametrize("gpu", ["sm_80", "sm_90", "sm_100", "sm_120"])
 @pytest.mark.parametrize("ctas", ["1", "2"])
-def test_the_driver_is_told_what_the_vendors_compiler_tells_it(ptxas, tmp_path, gpu, ctas):
+def test_the_driver_gets_the_vendors_options(ptxas, tmp_path, gpu, ctas):
     tool = toolkit.find_program("tileiras")
     if tool is None:
         pytest.skip("no vendor tool")

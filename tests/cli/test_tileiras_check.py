@@ -32,7 +32,7 @@ def wrong(tmp_path) -> Path:
     return path
 
 
-def test_a_wrong_image_is_told_with_its_line(capsys, wrong):
+def test_a_wrong_image_is_reported_with_its_line(capsys, wrong):
     assert main([SAXPY, *GPU, "--image", str(wrong)]) == 7
     printed = capsys.readouterr().out
     assert "saxpy.mlir:46:13: error: argument 1 differs" in printed and "    %done = store_ptr_tko" in printed

@@ -124,7 +124,7 @@ def test_locations_without_aliases_stand_where_they_are_used(tmp_path, capsys):
 
 def test_a_pass_over_builtin_modules_finds_one(tmp_path, capsys):
     text = "cuda_tile.module @m {\n  entry @k() {}\n}\n"
-    code, out, err = run(tmp_path, capsys, text, "--convert-cudatile-to-tileaa")
+    code, out, err = run(tmp_path, capsys, text, "--convert-cudatile-to-tileaa=compute-capability=sm_90")
     assert (code, err) == (0, "")
     assert "nv_tileaa.func @k" in out and "cuda_tile" not in out
 
@@ -136,7 +136,7 @@ def test_passes_and_their_timing(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("form", [(), ("--mlir-print-op-generic",)])
-def test_what_does_not_verify_is_printed_in_the_generic_form(tmp_path, capsys, form):
+def test_invalid_modules_print_in_the_generic_form(tmp_path, capsys, form):
     sizes = '<{memory_ordering_semantics = 0 : i32, operandSegmentSizes = array<i32: 1, 3, 0>}>'
     view = "!cuda_tile.partition_view<tile=(4), tensor_view<8xf32, strides=[1]>>"
     text = (

@@ -11,6 +11,7 @@ import pytest
 
 import tileiras
 from tileiras.cli.tileiras_run import UsageError, main, parse_argument, parse_grid
+from tileiras.targets.cpu import TARGETS, host
 
 SAXPY = str(Path(__file__).resolve().parents[2] / "examples" / "saxpy.mlir")
 
@@ -174,14 +175,14 @@ def test_an_entry_that_is_not_named_is_asked_for(two, tmp_path, capsys, backend)
 
 
 @pytest.mark.parametrize("backend", ["interpret", "emulate"])
-def test_arrays_of_cutile_python_are_suggested_where_arguments_are_missing(two, capsys, backend):
+def test_missing_arguments_suggest_arrays_of_cutile_python(two, capsys, backend):
     words = [two, "--backend", backend, "--entry", "first"]
     assert main([*words, "f32[8]=ones", "f32[4]=ones"]) == 1
     error, note = capsys.readouterr().err.splitlines()
     assert error == "tileiras-run: error: the entry has 4 parameters, got 2 arguments"
     assert note.startswith("note: ") and note.endswith("array:f32[64]=zeros") and "such an argument" in note
     assert main([*words, "f32[8]=ones", "i32=3"]) == 1
-    assert "say array: in front of each" in capsys.readouterr().err
+    assert "prefix each with array:" in capsys.readouterr().err
     assert main([two, "--backend", backend, "--entry", "second", "i32=3", "i32=3"]) == 1
     assert capsys.readouterr().err == "tileiras-run: error: the entry has 1 parameter, got 2 arguments\n"
 
@@ -190,7 +191,7 @@ def test_arrays_of_cutile_python_are_suggested_where_arguments_are_missing(two, 
     ("%q", "it is argument 1"), ("%n", "it is size 0 of argument 0"), ("%s", "it is stride 0 of argument 0"),
     ("%o", "it points into argument 0"), ("%p", ""),
 ])  # fmt: skip
-def test_an_assumption_that_fails_says_of_which_argument(tmp_path, capsys, assumed, said):
+def test_a_failed_assumption_names_its_argument(tmp_path, capsys, assumed, said):
     """The message has the number of the ARG, not of the parameter."""
     kind = "i32" if assumed in ("%n", "%s") else "ptr<f32>"
     path = tmp_path / "k.mlir"
@@ -217,7 +218,7 @@ def test_messages_count_arguments_as_the_command_line_does(tmp_path, capsys, bac
 
 
 @pytest.mark.parametrize("target", ["pipe", "full", "closed"])
-def test_output_that_nobody_takes_is_no_traceback(target):
+def test_output_without_a_reader_is_no_traceback(target):
     words = [sys.executable, "-m", "tileiras.cli.tileiras_run", SAXPY, "--print", "1", "f32[4]=ones", "f32[4]=ones",
              "f32=1", "i32=4"]  # fmt: skip
     path = str(Path(tileiras.__file__).resolve().parents[1])
@@ -267,6 +268,20 @@ def test_compiled_kernel_runs_in_the_emulator(tmp_path, capsys):
     assert capsys.readouterr().out == "argument 1: [1., 3., 5., 7., 1.]\n"
 
 
+@pytest.mark.skipif(host() is None, reason="no target for this machine")
+def test_a_kernel_for_the_cpu_runs_in_threads(capsys, monkeypatch):
+    arguments = ["--grid", "3", "--print", "1", "f32[3000]=ones", "f32[3000]=ones", "f32=2", "i32=3000"]
+    assert main([SAXPY, "--backend", "cpu", "--threads", "2", *arguments]) == 0
+    assert "argument 1: [3., 3., 3.," in capsys.readouterr().out
+    assert main([SAXPY, "--backend", "cpu", "--threads", "0", *arguments]) == 1
+    assert "at least one thread" in capsys.readouterr().err
+    assert main([SAXPY, "--threads", "2", *arguments]) == 1
+    assert "--threads is for --backend cpu" in capsys.readouterr().err
+    monkeypatch.setattr("tileiras.targets.cpu.host", lambda: TARGETS["cpu-x86-64-v3"])
+    assert main([SAXPY, "--backend", "cpu", "--gpu-name", "cpu-x86-64-v4", *arguments]) == 2
+    assert "this machine lacks instructions of cpu-x86-64-v4" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [
@@ -303,7 +318,7 @@ def test_no_driver_is_said_clearly(capsys):
 
 
 @pytest.mark.parametrize("backend", ["interpret", "emulate"])
-def test_what_the_kernel_prints_is_shown(tmp_path, capsys, backend):
+def test_prints_of_the_kernel_are_shown(tmp_path, capsys, backend):
     source = tmp_path / "print.mlir"
     source.write_text(
         '''cuda_tile.module @m {
@@ -318,7 +333,7 @@ def test_what_the_kernel_prints_is_shown(tmp_path, capsys, backend):
     assert capsys.readouterr().out == "n=7\nn=7\n"
 
 
-def test_undefined_results_are_told(tmp_path, capsys):
+def test_undefined_results_are_reported(tmp_path, capsys):
     kernel = tmp_path / "quotient.mlir"
     kernel.write_text("""cuda_tile.module @m { entry @k(%r: tile<ptr<i32>>, %n: tile<i32>) {
       %one = constant <i32: 1> : tile<i32>

@@ -16,7 +16,10 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "bytecode"))
 import kernels  # noqa: E402
 from disassembled import disassembler  # noqa: E402
 
+from tileiras.bytecode import Version, write_module  # noqa: E402
 from tileiras.cli import tileirdisasm  # noqa: E402
+from tileiras.ir import parse_module  # noqa: E402
+from tileiras.ir.attributes import StringAttr  # noqa: E402
 
 COMMAND = [sys.executable, "-m", "tileiras.cli.tileirdisasm"]
 needs_vendor = pytest.mark.skipif(disassembler() is None, reason="needs tileirdisasm (nvidia-cuda-tileiras)")
@@ -41,6 +44,26 @@ def ours(words, capfd):
 def theirs(words):
     done = subprocess.run([disassembler(), *words], capture_output=True, text=True)
     return done.returncode, done.stdout, done.stderr
+
+
+def produced(path: Path, producer: str) -> None:
+    """Bytecode of a module with that producer, as nvcc's has one."""
+    module = parse_module("cuda_tile.module @m { entry @k() { return } }", "k.mlir")
+    module.attributes["producer"] = StringAttr(producer)
+    path.write_bytes(write_module(module, Version.parse("13.3")))
+
+
+def test_the_producer_is_the_first_line(tmp_path, capfd):
+    produced(tmp_path / "k.bc", "a compiler, V1.2")
+    expected = "// Producer: a compiler, V1.2\nentry @k() {\n  return\n}\n"
+    assert ours([str(tmp_path / "k.bc")], capfd) == (0, expected, "")
+
+
+@needs_vendor
+@pytest.mark.parametrize("producer", ["", "plain", "two\nlines", 'quo"te\\ \t é', "trail\n"])
+def test_the_producer_is_printed_as_by_the_vendors_program(tmp_path, capfd, producer):
+    produced(tmp_path / "k.bc", producer)
+    assert ours([str(tmp_path / "k.bc")], capfd) == theirs([str(tmp_path / "k.bc")])
 
 
 @needs_vendor

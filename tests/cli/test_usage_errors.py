@@ -10,7 +10,7 @@ from tileiras.cli.tileiras import main
 from tileiras.options import CPU_NAMES, GPU_NAMES
 
 
-def test_nothing_is_written_over_what_is_read(kernel, tmp_path, capsys):
+def test_inputs_are_not_overwritten(kernel, tmp_path, capsys):
     assert main([kernel, "--gpu-name=sm_90", "-o", f"./{kernel}"]) == 1
     assert main([kernel, "--gpu-name=sm_90", "-o", "out", "--depfile=./out"]) == 1
     assert capsys.readouterr().err.splitlines() == [
@@ -27,7 +27,7 @@ def test_nothing_is_written_over_what_is_read(kernel, tmp_path, capsys):
         (["-O0", "--pass-pipeline=tileir{speed=3}"], 2, "'tileir' has no option 'speed'"),
     ],
 )
-def test_what_ends_a_command_before_it_compiles_is_structured_too(kernel, capsys, options, code, message):
+def test_errors_before_the_compilation_are_structured_too(kernel, capsys, options, code, message):
     assert compile(kernel, "--diagnostics=json", *options) == code
     assert [json.loads(line)["message"] for line in capsys.readouterr().err.splitlines()] == [message]
 

@@ -68,7 +68,7 @@ def test_intrinsic_above_the_target_is_refused_before_llvm():
         admission.check(ir, processor("sm_75"))
 
 
-def test_unknown_and_uncompilable_intrinsics_are_refused_together():
+def test_unknown_and_uncompilable_intrinsics_are_refused():
     ir = MODULE_HEADER + "declare i32 @llvm.nvvm.shfl.synk.i32(i32)\ndeclare float @llvm.exp.f32(float)\n"
     with pytest.raises(CompileError) as error:
         admission.check(ir, processor("sm_90"))

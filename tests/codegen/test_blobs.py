@@ -65,7 +65,7 @@ def inline(data: bytes) -> str:
 
 
 @pytest.mark.parametrize("level", [0, 3])
-def test_only_what_the_kernel_reaches_is_linked(bitcode, device_library, level):
+def test_only_symbols_that_the_kernel_reaches_are_linked(bitcode, device_library, level):
     text = compile_ptx(inline(bitcode), **{"opt-level": level})
     assert "abs.f32" in text and "call" not in text.partition("abs.f32")[2].partition("\n}")[0]
     assert "unused" not in text and "nobody_has_this" not in text
@@ -109,7 +109,7 @@ def test_explicit_links_blobs_only(bitcode, device_library):
     assert compile_ptx(inline(bitcode), **brought) == compile_ptx(inline(bitcode))
 
 
-def test_what_is_linked_is_part_of_the_key(tmp_path):
+def test_linked_files_are_part_of_the_key(tmp_path):
     from tileiras.codegen.llvm_identity import tool_identity
 
     def identity(option):
@@ -127,13 +127,15 @@ def test_blobs_that_nothing_is_wanted_of_are_not_read():
 
 def test_the_attribute_becomes_metadata():
     from tileiras.dialects.builtin import ModuleOp
-    from tileiras.ir import Block, Region
+    from tileiras.ir import Block, Region, parse_attribute
 
     blobs = ArrayAttr([StringAttr("lib/a.bc"), DenseArrayAttr(i8, [66, 67, -64])])
     module = ModuleOp.create((), (), {"blobLinkedLib": blobs}, [Region([Block()])], ())
     text = translate_module(module)
     assert '!tileiras.blobs = !{!0, !1}' in text
     assert '!0 = !{!"path", !"lib/a.bc"}' in text and '!1 = !{!"inline", !"\\42\\43\\C0"}' in text
+    module.attributes["blobLinkedLib"] = parse_attribute("dense<[66, 67, -64]> : tensor<3xi8>")
+    assert '!0 = !{!"inline", !"\\42\\43\\C0"}' in translate_module(module)
     module.attributes["blobLinkedLib"] = i8
     with pytest.raises(CompileError, match="'blobLinkedLib' must be a path or an array of i8"):
         translate_module(module)

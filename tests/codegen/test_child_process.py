@@ -12,11 +12,12 @@ import pytest
 
 from tileiras import api
 from tileiras.cli import tileiras as command
-from tileiras.codegen import child_process, nvdisasm, toolkit
+from tileiras.codegen import nvdisasm, toolkit
 from tileiras.codegen import ptxas as assembler
 from tileiras.diagnostics import CompileError, DiagnosticEngine
 from tileiras.options import CompileOptions
 from tileiras.pipeline import stage
+from tileiras.processes import programs
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="the stand-ins are shell scripts")
 
@@ -46,7 +47,7 @@ def failure(path, **named):
     return diagnostic.message, [note.message for note in diagnostic.notes]
 
 
-def test_output_of_a_failure_is_passed_on_with_a_command_to_reproduce_it(program):
+def test_a_failure_prints_its_output_and_a_reproducer_command(program):
     message, notes = failure(program('echo "first $1"; echo "  second" >&2; exit 3'), options=["--maxrregcount=32"])
     assert message == "ptxas failed with exit status 3\nfirst -arch\n  second"
     assert notes == [
@@ -56,7 +57,7 @@ def test_output_of_a_failure_is_passed_on_with_a_command_to_reproduce_it(program
 
 
 @pytest.mark.parametrize("status", [126, 127])
-def test_what_a_shell_says_of_no_program_is_told_apart(program, status):
+def test_a_shells_status_for_no_program_is_recognized(program, status):
     message, _ = failure(program(f"echo no such thing; exit {status}"))
     assert message == f"Program could not be executed: ptxas failed with exit status {status}\nno such thing"
 
@@ -76,12 +77,12 @@ def test_no_process_to_be_had(program, monkeypatch):
         # The limit does not hold for the superuser: the test replaces the answer of the system.
         import errno
 
-        from tileiras.codegen import child_process
+        from tileiras.processes import programs
 
         def refuse(*arguments, **named):
             raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
 
-        monkeypatch.setattr(child_process._Child, "__init__", refuse)
+        monkeypatch.setattr(programs._Child, "__init__", refuse)
         message, _ = failure(program("exit 0"))
     else:
         old = resource.getrlimit(resource.RLIMIT_NPROC)
@@ -112,7 +113,7 @@ def test_a_core_dump_is_mentioned(program, tmp_path):
     assert message in ("ptxas ended with SIGSEGV (core dumped)", "ptxas ended with SIGSEGV")
 
 
-def test_a_program_that_takes_too_long_is_killed_with_what_it_started(program):
+def test_a_program_that_times_out_is_killed_with_its_children(program):
     started = time.monotonic()
     message, notes = failure(program("sleep 60 & sleep 60"), timeout=0.2)
     assert message == "Child timed out: ptxas after 0.2 s" and notes
@@ -155,7 +156,7 @@ def test_order_in_which_a_program_is_looked_for(program, tmp_path, monkeypatch):
     assert toolkit.find_program("ptxas") is None
 
 
-def test_the_command_reports_what_its_ptxas_did(program, tmp_path, capsys):
+def test_the_command_reports_the_time_of_its_ptxas(program, tmp_path, capsys):
     source = tmp_path / "k.mlir"
     source.write_text("cuda_tile.module @m {\n  entry @k() {\n    return\n  }\n}\n")
     path = program("echo cannot; exit 2")
@@ -196,7 +197,7 @@ def test_the_dump_command_gets_the_cubin_last(program):
     assert nvdisasm.disassemble(b"\x7fELF text", f"{path} -c -uumn") == "-c -uumn kernel.cubin\n\x7fELF text\n"
 
 
-def test_ends_of_the_disassembler_are_told(program, tmp_path, monkeypatch):
+def test_ends_of_the_disassembler_are_reported(program, tmp_path, monkeypatch):
     with pytest.raises(CompileError, match="dump ended with SIGABRT"):
         nvdisasm.disassemble(b"", program("kill -ABRT $$", "dump"))
     with pytest.raises(CompileError, match="Child timed out: dump after 0.1 s"):
@@ -263,8 +264,8 @@ WATCHED = """\
 import os, sys
 seen = []
 sys.addaudithook(lambda event, given: seen.append(str(given[0])) if event in ("open", "os.mkdir") else None)
-from tileiras.codegen import child_process
-with child_process.working_folder() as folder:
+from tileiras.processes import programs
+with programs.working_folder() as folder:
     print(folder)
     assert os.path.isdir(folder)
 assert not os.path.exists(folder)
@@ -273,7 +274,7 @@ print(*(path for path in seen if path.startswith(sys.argv[1])), sep="\\n")
 
 
 @pytest.mark.parametrize("variables", [("TMPDIR",), ("TEMP",), ("TMP",)])
-def test_a_folder_is_where_the_environment_says_and_nothing_is_tried_out_beside_it(tmp_path, variables):
+def test_folders_follow_the_environment_without_being_probed(tmp_path, variables):
     """A process killed during a trial would leave the file."""
     kept = {name: value for name, value in os.environ.items() if name not in ("TMPDIR", "TEMP", "TMP")}
     named = {"TMPDIR": str(tmp_path / "absent"), **{name: str(tmp_path) for name in variables}}
@@ -286,10 +287,10 @@ def test_a_folder_is_where_the_environment_says_and_nothing_is_tried_out_beside_
 
 
 @pytest.mark.parametrize("own", [None, "glibc.malloc.check=0"])
-def test_a_program_asks_for_memory_in_large_pieces_unless_the_user_says_how(program, monkeypatch, own):
+def test_programs_use_large_memory_blocks_unless_overridden(program, monkeypatch, own):
     if own is None:
         monkeypatch.delenv("GLIBC_TUNABLES", raising=False)
     else:
         monkeypatch.setenv("GLIBC_TUNABLES", own)
     message, _ = failure(program('echo "$GLIBC_TUNABLES"; exit 3'))
-    assert message.splitlines()[1] == (own or child_process.ALLOCATOR)
+    assert message.splitlines()[1] == (own or programs.ALLOCATOR)

@@ -134,7 +134,7 @@ def test_processors_of_other_machines(tmp_path):
     assert compiled(tmp_path, KERNEL.format('"target-cpu"="sm_52"'))
 
 
-def test_what_llvm_cannot_read_has_its_line(tmp_path):
+def test_unreadable_llvm_ir_has_its_line(tmp_path):
     assert refused(tmp_path, TRIPLE + KERNEL.format("") + "nonsense\n", code=3) == (
         5, "LLVM refused the module: expected top-level entity",
     )  # fmt: skip

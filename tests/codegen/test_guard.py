@@ -14,7 +14,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the service nee
 
 PROGRAM = """\
 import os, signal, socket, subprocess, sys, time
-from tileiras.codegen import guard, isolation
+from tileiras.processes import guard, helper
 
 folder, order = sys.argv[1:]
 def start():
@@ -38,21 +38,21 @@ if child == 0:
     os.close(entrusted)
     if os.read(begin, 1) == b"":  # not entrusted: without a guard its program would stay
         os._exit(1)
-    isolation.guard_with(guard.Guard(lifeline, file))
-    isolation.end_with(connection.fileno())
+    helper.guard_with(guard.Guard(lifeline, file))
+    helper.end_with(connection.fileno())
     if order in ("guard", "both"):
         os.kill(keeper, signal.SIGKILL)
-        while isolation._guard.is_there():
+        while helper._guard.is_there():
             time.sleep(0.01)
-    with isolation.watching(folder):
+    with helper.watching(folder):
         os.mkdir(folder)
         program = subprocess.Popen(["sleep", "1000"])
-        with isolation.watching(program.pid):
+        with helper.watching(program.pid):
             if order == "late":
                 os.kill(keeper, signal.SIGKILL)
-                while isolation._guard.is_there():
+                while helper._guard.is_there():
                     time.sleep(0.01)
-                with isolation.watching(folder + "-2"):
+                with helper.watching(folder + "-2"):
                     os.mkdir(folder + "-2")
                     print(program.pid, flush=True)
                     time.sleep(1000)
@@ -63,7 +63,7 @@ if child == 0:
             else:
                 time.sleep(1000)
         os.rmdir(folder)
-    isolation.kill()
+    helper.kill()
     client_has_gone = connection.recv(1)
     time.sleep(0.5)
     print("goes on", flush=True)
@@ -111,7 +111,7 @@ def is_running(number: int) -> bool:
 
 
 @pytest.mark.parametrize("order", ["child", "client", "guard", "late", "again"])
-def test_what_a_killed_process_has_left_ends(tmp_path, order):
+def test_children_of_a_killed_process_end(tmp_path, order):
     """`client`: the program ends with another process.  `guard`, `late`: the guard was killed before, or meanwhile;
     `again`: and another one was started."""
     folder = tmp_path / "folder"

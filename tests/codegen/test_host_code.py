@@ -73,7 +73,7 @@ def compiled() -> dict[tuple[str, str], bytes]:
 
 
 @pytest.mark.parametrize("platform", CODE, ids="-".join)
-def test_the_code_is_what_llvm_makes_of_its_source(compiled, platform):
+def test_the_code_is_llvms_output_for_its_source(compiled, platform):
     image, code = ObjectFile(compiled[platform]), CODE[platform]
     ours = host_code.host_object(KERNELS[:1], *platform)
     name = f".{code.prefix}text"
@@ -95,7 +95,7 @@ def test_the_code_is_what_llvm_makes_of_its_source(compiled, platform):
         assert flags[0] == flags[1], section
 
 
-def test_what_a_loader_finds_does_what_it_is_for(tmp_path):
+def test_the_pre_load_function_of_a_library_works(tmp_path):
     if (os.uname().machine if hasattr(os, "uname") else "") != "x86_64" or shutil.which("gcc") is None:
         pytest.skip("needs gcc on x86-64")
     (tmp_path / "host.o").write_bytes(host_code.host_object(KERNELS, "x86_64", "linux"))
@@ -116,7 +116,7 @@ def test_what_a_loader_finds_does_what_it_is_for(tmp_path):
 
 
 @pytest.mark.parametrize("platform", CODE, ids="-".join)
-def test_it_has_what_the_vendors_has(tmp_path, platform):
+def test_it_has_the_sections_of_the_vendors(tmp_path, platform):
     """The sections and global symbols of the object in the vendor's cubin, and no relocation that is not there."""
     tool = toolkit.find_program("tileiras")
     if tool is None:

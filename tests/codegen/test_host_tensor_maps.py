@@ -94,7 +94,7 @@ def random_kernel(seed: int) -> tuple[dict, bytearray]:
 
 @pytest.mark.parametrize("bank_start", [0, 0x210, 0x380])
 @pytest.mark.parametrize("platform", CODE, ids="-".join)
-def test_the_code_fills_what_the_description_says(platform, bank_start):
+def test_the_code_fills_the_described_parameters(platform, bank_start):
     for seed in range(25):
         kernel, data = random_kernel(seed)
         table = host_tensor_maps.table(kernel, bank_start)
@@ -114,7 +114,7 @@ def test_the_code_fills_what_the_description_says(platform, bank_start):
         assert found == wanted and after[:place] == before[:place] and not any(after[place + len(wanted) :]), seed
 
 
-def test_what_no_code_fills_is_told():
+def test_unfillable_parameters_are_reported():
     kernel, _ = random_kernel(0)
     fill = kernel["hidden_parameters"][0]
     for change in (" interleave=16", ""):

@@ -23,19 +23,19 @@ def row(text: str, launches: dict[str, int]) -> dict:
     return document["kernels"]["k"]
 
 
-def test_what_the_launch_adds_counts_for_shared_memory_and_occupancy():
+def test_launch_additions_count_for_smem_and_occupancy():
     found = row(HEAD + DYNAMIC + ENTRY, {"k": 98304})
     assert (found["shared"], found["dynamic_shared"], found["registers"]) == (99328, 98304, 64)
     limit = "99328 bytes of shared memory a CTA"
     assert found["occupancy"] == {"ctas": 2, "warps": 8, "most_warps": 64, "limit": limit}
 
 
-def test_what_nobody_has_said_is_null():
+def test_resources_without_a_report_are_null():
     found = row(HEAD + DYNAMIC + ENTRY, {})
     assert (found["shared"], found["dynamic_shared"], found["occupancy"]) == (None, None, None)
 
 
-def test_a_module_without_an_array_for_the_launch_gets_nothing_from_it():
+def test_a_module_without_launch_array_is_unchanged():
     # As of a tile launch, whose description has the bytes that the module itself declares.
     found = row(HEAD + ENTRY, {"k": 98304})
     assert (found["shared"], found["dynamic_shared"]) == (1024, 0)
@@ -56,7 +56,7 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "matmul_f32.mlir"
 
 
 @pytest.mark.skipif(toolkit.find_program("ptxas") is None, reason="needs ptxas")
-def test_a_compilation_that_goes_on_from_an_artifact_says_what_the_artifact_knows(tmp_path):
+def test_resuming_from_an_artifact_keeps_its_resource_usage(tmp_path):
     whole = api.compile(EXAMPLE, gpu_name="sm_90", emit="cubin").kernels[0]
     expected = json.loads(whole.artifacts[".resources.json"])["kernels"]["matmul_f32"]
     assert expected["shared"] == whole.metadata["shared_memory"] > 0

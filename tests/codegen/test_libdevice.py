@@ -3,10 +3,11 @@ import re
 import pytest
 
 import tileiras
-from tileiras.codegen import bitcode_library, isolation, libdevice, llvm_pipeline, toolkit
+from tileiras.codegen import bitcode_library, libdevice, llvm_pipeline, toolkit
 from tileiras.codegen.target_machine import processor
 from tileiras.diagnostics import CompileError
 from tileiras.lowering.tileas_to_llvm.elementwise import math
+from tileiras.processes import helper
 from tileiras.targets.nvptx import MODULE_HEADER
 
 USES_EXP = (
@@ -54,14 +55,14 @@ attributes #0 = { nounwind }
 """
 
 
-def test_split_keeps_what_a_function_reaches_and_nothing_else(tmp_path):
+def test_split_keeps_exactly_the_functions_reached(tmp_path):
     entries = bitcode_library.unpack(bitcode_library.pack(bitcode_library.split(LIBRARY)))
     assert entries == bitcode_library.split(LIBRARY)
     assert set(entries["@__nv_a"][1]) == {"%struct.pair", "@helper", "#0"}
     assert "!srcloc" not in entries["@__nv_a"][0]
 
 
-def test_square_root_reflection_is_answered_by_the_module_that_links():
+def test_square_root_reflection_is_answered_by_the_linker():
     import llvmlite.binding as llvm
 
     bitcode = llvm.parse_assembly(LIBRARY, context=llvm.create_context()).as_bitcode()
@@ -111,7 +112,7 @@ def test_closure_links_into_a_kernel_and_disappears_in_it(device_library):
         assert ".func" not in text and "call" not in text
 
 
-def test_a_closure_is_kept_under_what_it_is_made_from():
+def test_a_closure_is_cached_under_its_inputs():
     class Store(bitcode_library.MemoryStore):
         taken: list[str] = []
 
@@ -155,7 +156,7 @@ def test_split_form_is_taken_from_the_store(device_library):
     assert again.closure(["__nv_expf", "__nv_logf"]) == text
 
 
-def test_missing_library_says_what_to_install(monkeypatch, tmp_path):
+def test_missing_library_names_the_package(monkeypatch, tmp_path):
     monkeypatch.setattr(toolkit, "wheel_roots", list)
     for variable in toolkit.ROOT_VARIABLES:
         monkeypatch.delenv(variable, raising=False)
@@ -188,8 +189,8 @@ def small_library(tmp_path, monkeypatch):
 def taken_apart(monkeypatch) -> list[str]:
     """Names of the requests to the helper process, which takes a library apart."""
     asked: list[str] = []
-    call = isolation.call
-    monkeypatch.setattr(isolation, "call", lambda name, **given: (asked.append(name), call(name, **given))[1])
+    call = helper.call
+    monkeypatch.setattr(helper, "call", lambda name, **given: (asked.append(name), call(name, **given))[1])
     return asked
 
 
@@ -228,12 +229,12 @@ def test_the_command_prepares_the_library_that_is_found(device_library, monkeypa
     assert tileiras_cache.main(["prepare"]) == 0
     modules, path = capsys.readouterr().out.splitlines()
     assert modules.endswith(" modules compiled") and int(modules.split()[0]) > 300
-    monkeypatch.setattr(isolation, "call", None)  # no request reaches LLVM
+    monkeypatch.setattr(helper, "call", None)  # no request reaches LLVM
     again = libdevice.find(store=bitcode_library.MemoryStore())
     assert path == again._prepared_path() and again.closure(["__nv_expf"]) == device_library.closure(["__nv_expf"])
 
 
-def test_what_cannot_be_prepared_is_told(monkeypatch, tmp_path, capsys):
+def test_an_unusable_libdevice_is_reported(monkeypatch, tmp_path, capsys):
     from tileiras.cli import tileiras_cache
 
     no_bitcode = tmp_path / "words.bc"

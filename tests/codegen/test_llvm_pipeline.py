@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from tileiras.codegen import isolation, llvm_pipeline
+from tileiras.codegen import llvm_pipeline
 from tileiras.codegen.target_machine import processor
 from tileiras.diagnostics import CompileError
 from tileiras.targets.nvptx import MODULE_HEADER
@@ -66,7 +66,7 @@ def test_malformed_ir_is_a_diagnostic_with_the_place():
         )
 
 
-def test_the_line_that_tells_is_found_and_names_no_folder_of_this_machine():
+def test_the_decisive_line_is_found_and_has_no_local_folder():
     said = (
         "Can't create an unknown libcall!\n"
         "UNREACHABLE executed at /home/builder/work/llvm/lib/CodeGen/LegalizeDAG.cpp:2205!\n"
@@ -156,7 +156,7 @@ def test_same_bytes_from_a_used_helper_and_a_fresh_process():
     assert len(texts) == 1
 
 
-def test_calls_are_numbered_alike_whatever_was_compiled_before():
+def test_calls_are_numbered_alike_after_other_compilations():
     ir = MODULE_HEADER + (
         "declare i32 @vprintf(ptr, ptr)\n"
         "define ptx_kernel void @k(ptr %p) {\n"
@@ -173,7 +173,7 @@ def test_threads_compile_at_the_same_time():
 
     def work() -> None:
         results.append(llvm_pipeline.compile_to_ptx(STORE_ONE, processor("sm_80")).text)
-        helpers.append(isolation._local.helper._pid)
+        helpers.append(helper._local.helper._pid)
 
     threads = [threading.Thread(target=work) for _ in range(4)]
     for thread in threads:
@@ -217,20 +217,20 @@ def test_invalid_level_is_a_configuration_error():
 KILLED = """
 import os, signal, sys
 from tileiras import api
-from tileiras.codegen import isolation
+from tileiras.processes import helper
 if sys.argv[1] == "embedded":
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # as in a program that embeds Python
 def made():
     return api.compile(sys.argv[2], gpu_name="sm_90").data
 first = made()
-os.kill(isolation._local.helper._pid, signal.SIGKILL)
-os.waitid(os.P_PID, isolation._local.helper._pid, os.WEXITED | os.WNOWAIT)
+os.kill(helper._local.helper._pid, signal.SIGKILL)
+os.waitid(os.P_PID, helper._local.helper._pid, os.WEXITED | os.WNOWAIT)
 assert made() == first and signal.SIGPIPE not in signal.sigpending()
 """
 
 
 @pytest.mark.parametrize("program", ["python", "embedded"])
-def test_a_helper_that_was_killed_between_two_kernels_is_replaced(program):
+def test_a_helper_killed_between_kernels_is_replaced(program):
     words = [sys.executable, "-c", KILLED, program, "examples/saxpy.mlir"]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")

@@ -20,7 +20,7 @@ def said(code: str) -> str:
     return done.stdout
 
 
-def test_a_kernel_is_compiled_without_what_others_need():
+def test_a_kernel_is_compiled_without_modules_of_others():
     code = COMPILE + """
 import sys
 print(".entry k" in text, *[name for name in ("zipfile", "urllib", "llvmlite.ir.values") if name in sys.modules])
@@ -28,7 +28,7 @@ print(".entry k" in text, *[name for name in ("zipfile", "urllib", "llvmlite.ir.
     assert said(code) == "True\n"
 
 
-def test_what_was_left_out_is_there_when_it_is_used():
+def test_skipped_parts_are_loaded_at_their_use():
     code = COMPILE + """
 import importlib.resources, llvmlite.binding
 module = llvmlite.binding.parse_assembly("define i32 @f(i32 %x) { ret i32 %x }")

@@ -116,7 +116,7 @@ def test_instructions_name_the_lines_that_they_come_from(target):
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_control_words_order_what_depends_on_each_other(target):
+def test_control_words_order_dependent_instructions(target):
     code = machine_code(CHAIN, "chain", target)
     by_name = {each.opcode: each for each in code.instructions}
     exponential, product = by_name["MUFU"], by_name["FFMA"]
@@ -167,7 +167,7 @@ def test_an_indirect_branch_goes_to_each_of_its_targets(target):
 
 
 @pytest.mark.parametrize("target", ["sm_80", "sm_90"])
-def test_what_an_entry_takes_is_what_ptxas_reports(target):
+def test_resources_of_an_entry_equal_ptxas_report(target):
     text = product(target)
     done = ptxas.assemble(text, target)
     code, used = read(done.cubin, "matmul_f16"), done.resources["matmul_f16"]
@@ -192,7 +192,7 @@ STATIC = """
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_shared_memory_is_what_the_entry_declares(target):
+def test_shared_memory_is_that_of_the_entry(target):
     assert machine_code(STATIC, "static", target).shared == 4000
 
 
@@ -205,7 +205,7 @@ def test_several_entries_in_one_cubin_are_read_apart():
     assert chain.registers != switch.registers or chain.instructions != switch.instructions
 
 
-def test_an_unknown_entry_and_what_is_no_cubin_are_said():
+def test_unknown_entries_and_invalid_cubins_are_reported():
     with pytest.raises(CompileError, match="no entry 'other' in the cubin; it has chain"):
         read(assembled(HEADER.format(target="sm_90") + CHAIN), "other")
     for data in (b"", b"text", b"\x7fELF" + bytes(60), b"\x7fELF\2\1" + bytes(20)):
@@ -213,7 +213,7 @@ def test_an_unknown_entry_and_what_is_no_cubin_are_said():
             read(data, "chain")
 
 
-def test_an_elf_file_that_is_cut_off_is_none():
+def test_a_truncated_elf_file_is_invalid():
     cubin = assembled(HEADER.format(target="sm_90") + CHAIN)
     for length in (7, 63, 64, len(cubin) // 2):
         with pytest.raises(ValueError, match="ELF"):

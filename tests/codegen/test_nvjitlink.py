@@ -13,10 +13,11 @@ import pytest
 from tileiras import api
 from tileiras.build import discover
 from tileiras.cli.tileiras import main
-from tileiras.codegen import isolation, nvjitlink, nvjitlink_library
+from tileiras.codegen import nvjitlink, nvjitlink_library
 from tileiras.codegen.object_file import ObjectFile, with_section
 from tileiras.diagnostics import CompileError
 from tileiras.options import CompileOptions
+from tileiras.processes import helper
 from tileiras.stages import units
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -153,13 +154,13 @@ def test_levels_and_line_tables(ptxas, library, kernel, level):
     (("-O0", "-g"), "--device-debug"), (("--sanitize=memcheck",), "--sanitize"),
     (("--apply-controls=k.mlir",), "--apply-controls"), (("--ptxas=/bin/true",), "--ptxas"),
 ])  # fmt: skip
-def test_what_only_the_program_does_is_refused(library, kernel, capsys, words, name):
+def test_options_of_the_program_only_are_refused(library, kernel, capsys, words, name):
     assert main(["k.mlir", "--gpu-name=sm_90", "--assembler=nvjitlink", *words]) == 2
     assert f"--assembler=nvjitlink takes no {name}: --assembler=ptxas does" in capsys.readouterr().err
     assert not (kernel / "elf.o").exists()
 
 
-def test_what_it_refuses_is_told_in_its_words(ptxas, library, kernel, capsys):
+def test_refusals_are_reported_in_its_words(ptxas, library, kernel, capsys):
     for assembler in ("ptxas", "nvjitlink"):
         words = ["k.mlir", "--gpu-name=sm_90", f"--assembler={assembler}", "--ptxas-options=--nonsense"]
         assert main(words) == 5
@@ -171,20 +172,20 @@ def test_what_it_refuses_is_told_in_its_words(ptxas, library, kernel, capsys):
         assert "NVJITLINK" not in said
 
 
-def test_a_missing_library_says_what_to_install(kernel, capsys, monkeypatch):
+def test_a_missing_library_names_the_package(kernel, capsys, monkeypatch):
     monkeypatch.setattr(nvjitlink, "LIBRARIES", ("lib/nothing",))
     assert main(["k.mlir", "--gpu-name=sm_90", "--assembler=nvjitlink"]) == 2
     said = capsys.readouterr().err
     assert "could not find libnvJitLink" in said and "install the package 'nvidia-nvjitlink'" in said
 
 
-def test_what_is_no_library_is_told(kernel, capsys, monkeypatch):
+def test_an_invalid_library_is_reported(kernel, capsys, monkeypatch):
     monkeypatch.setattr(nvjitlink, "find", lambda location=None: str(kernel / "k.mlir"))
     assert main(["k.mlir", "--gpu-name=sm_90", "--assembler=nvjitlink"]) == 5
     assert "nvjitlink failed: " in capsys.readouterr().err
 
 
-def test_time_and_death_are_told(library, kernel, capsys, monkeypatch):
+def test_time_and_death_are_reported(library, kernel, capsys, monkeypatch):
     """A helper is forked from this process, and inherits the functions patched here."""
 
     def slow(**arguments):
@@ -194,11 +195,11 @@ def test_time_and_death_are_told(library, kernel, capsys, monkeypatch):
 
     for function, words, told in ((slow, ("--child-timeout=1",), "Child timed out: nvjitlink after 1 s"),
                                   (lambda **arguments: os.abort(), (), "nvjitlink failed: SIGABRT")):  # fmt: skip
-        isolation.stop()
+        helper.stop()
         monkeypatch.setattr(nvjitlink_library, "link", function)
         assert main(["k.mlir", "--gpu-name=sm_90", "--assembler=nvjitlink", *words]) == 5
         assert told in capsys.readouterr().err
-    isolation.stop()
+    helper.stop()
 
 
 def test_the_assembler_is_part_of_the_key(library, monkeypatch):

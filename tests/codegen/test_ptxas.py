@@ -50,7 +50,7 @@ def test_warnings_of_ptxas_reach_the_engine(ptxas):
     assert [d.message for d in engine.diagnostics] == ([done.messages] if done.messages else [])
 
 
-def test_missing_assembler_says_what_to_install(monkeypatch):
+def test_missing_assembler_names_the_package(monkeypatch):
     monkeypatch.setattr(toolkit, "wheel_roots", list)
     monkeypatch.setenv("PATH", "")
     for variable in toolkit.ROOT_VARIABLES:
@@ -67,7 +67,7 @@ def test_program_that_is_not_one_is_a_configuration_error(tmp_path):
     assert error.value.code == 2
 
 
-def test_a_program_is_asked_for_its_version_once_per_state_of_its_file(tmp_path, monkeypatch):
+def test_a_version_is_queried_once_per_state_of_the_program(tmp_path, monkeypatch):
     from tileiras.codegen import toolkit
 
     monkeypatch.setenv("TILEIRAS_CACHE_DIR", str(tmp_path / "cache"))
@@ -89,7 +89,7 @@ def test_a_program_is_asked_for_its_version_once_per_state_of_its_file(tmp_path,
     assert toolkit.remembered(str(tmp_path / "absent"), ask) == "version 5"
 
 
-def test_a_cubin_that_is_cut_off_is_told_from_a_whole_one(ptxas):
+def test_a_truncated_cubin_is_distinguished_from_a_whole_one(ptxas):
     cubin = assembler.assemble(GOOD, "sm_80", ptxas=ptxas).cubin
     assert assembler._is_whole(cubin)
     assert not any(assembler._is_whole(cubin[:size]) for size in (0, 4, 63, 64, len(cubin) // 2, len(cubin) - 1))

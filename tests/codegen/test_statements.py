@@ -44,7 +44,7 @@ def test_a_statement_begins_where_its_first_word_stands():
 
 @pytest.mark.parametrize("target", ["sm_80", "sm_90", "sm_120"])
 @pytest.mark.parametrize("name", ["matmul_f16.py", "layer_norm.py"])
-def test_statements_begin_where_the_emulator_says_that_instructions_do(name, target):
+def test_statements_begin_at_the_emulators_instructions(name, target):
     text = tileiras.compile(f"examples/{name}", gpu_name=target, lineinfo=True).text
     lines = first_lines(text)
     (function,) = parser.parse(text).functions.values()

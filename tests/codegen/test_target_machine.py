@@ -11,7 +11,7 @@ def test_unknown_chip_is_a_diagnostic_listing_the_known_ones():
     assert "sm_52" in str(error.value) and "sm_90a" in str(error.value)
 
 
-def test_ptx_version_is_the_lowest_that_target_and_instructions_need():
+def test_ptx_version_is_the_lowest_sufficient_one():
     assert ptx_version(processor("sm_80")) == (7, 0)
     newer, older = PTXRequirement((7, 8), "one"), PTXRequirement((6, 0), "another")
     assert ptx_version(processor("sm_80"), [newer, older]) == (7, 8)
@@ -34,7 +34,7 @@ def test_requested_ptx_version_below_the_need_is_refused():
     ]
 
 
-def test_llvm_feature_is_the_next_version_llvm_has_and_at_most_its_newest():
+def test_llvm_feature_is_the_next_version_or_the_newest():
     assert llvm_ptx_feature((7, 8)) == "+ptx78"
     assert llvm_ptx_feature((7, 9)) == "+ptx80"
     assert llvm_ptx_feature((9, 2)) == "+ptx90"
@@ -46,15 +46,15 @@ def test_suffix_and_number():
     assert processor("sm_107").llvm_cpu == "sm_100"
 
 
-def test_llvm_takes_every_processor_at_its_lowest_version_and_ends_below_it():
-    from tileiras.codegen import isolation
+def test_llvm_accepts_every_processor_from_its_lowest_version():
     from tileiras.codegen.target_machine import LLVM_PTX_VERSIONS, PROCESSORS
+    from tileiras.processes import helper
     from tileiras.targets.nvptx import MODULE_HEADER
 
     ir = MODULE_HEADER + "define ptx_kernel void @k() {\n  ret void\n}\n"
     for row in PROCESSORS.values():
         def emit(version, chip=row.chip):
-            (text, _), said = isolation.call(
+            (text, _), said = helper.call(
                 "compile", ir=ir, chip=chip, features=llvm_ptx_feature(version), opt_level=0, libraries=(), bitcode=()
             )
             assert "not a recognized processor" not in said
@@ -63,11 +63,11 @@ def test_llvm_takes_every_processor_at_its_lowest_version_and_ends_below_it():
         assert f".target {row.llvm_cpu}" in emit(row.ptx)
         below = [v for v in LLVM_PTX_VERSIONS if v < row.ptx]
         if row.chip == row.llvm_cpu and row.chip != "sm_75":
-            with pytest.raises(isolation.HelperDied, match="does not support target"):
+            with pytest.raises(helper.HelperDied, match="does not support target"):
                 emit(below[-1])
 
 
-def test_machines_are_made_once_per_triple_chip_features_and_level():
+def test_target_machines_are_created_once_per_configuration():
     from tileiras.codegen.target_machine import TRIPLES, target_machine
 
     one = target_machine(processor("sm_90"), "+ptx80", 3)
@@ -88,7 +88,7 @@ def test_triples_of_other_machines_are_refused(triple):
     assert error.value.code == 2
 
 
-def test_sums_that_share_an_addend_cost_what_products_do():
+def test_sums_with_a_common_addend_cost_as_products_do():
     """A scan of 128 integers in a thread: strength reduction would take a hundred times as long for the sums."""
     import time
 

@@ -29,7 +29,7 @@ def test_a_description_is_read():
     "tensor_map element=i8 address=p0 box=1", "tensor_map element=i8 address=p0 dims=1,1,1,1,1,1 strides=1,1,1,1,1 "
     "box=1,1,1,1,1,1",
 ])  # fmt: skip
-def test_what_describes_no_tensor_map_is_told(text):
+def test_an_invalid_tensor_map_is_reported(text):
     with pytest.raises(ValueError, match="no tensor map"):
         parse(text)
 

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from tileiras import api
-from tileiras.codegen import child_process, isolation, ptxas, toolkit
+from tileiras.codegen import ptxas, toolkit
 from tileiras.diagnostics import CompileError, DiagnosticEngine
+from tileiras.processes import helper, programs
 
 HAS_WHEEL = any(os.path.exists(os.path.join(root, "bin", "ptxas")) for root in toolkit.wheel_roots())
 pytestmark = pytest.mark.skipif(
@@ -73,7 +74,7 @@ def test_it_answers_as_one_that_is_started_with_its_arguments(waiting, text, opt
 
 
 @pytest.mark.parametrize("odd", ["a b", "#a", '"a"', "a\\", "", "$HOME", "ä", "a\nb"])
-def test_arguments_that_a_file_could_change_are_given_to_another_process(waiting, odd):
+def test_arguments_that_depend_on_files_go_to_another_process(waiting, odd):
     assert waiting.give(["-v", odd]) is None
     before = outcome(PTX, options=("--entry", odd))
     assert outcome(PTX, options=("--entry", odd), waiting=waiting) == before
@@ -102,9 +103,9 @@ def test_only_a_wheels_program_waits(monkeypatch, tmp_path):
 
 
 @pytest.fixture
-def started(monkeypatch) -> list[child_process.WaitingProgram]:
+def started(monkeypatch) -> list[programs.WaitingProgram]:
     """The programs that compilations start."""
-    found: list[child_process.WaitingProgram] = []
+    found: list[programs.WaitingProgram] = []
     start = ptxas.start
 
     def noted():
@@ -132,7 +133,7 @@ def test_cubins_are_the_same_for_every_launch(started, monkeypatch, target, opti
     {"device_debug": True, "opt_level": 0}, {"ptxas_options": ("--maxrregcount=32",)}, {"sanitize": "memcheck"},
     {"assembler": "nvjitlink"},
 ], ids=str)  # fmt: skip
-def test_what_may_differ_is_started_with_its_arguments(started, options):
+def test_variable_programs_are_not_started_early(started, options):
     try:
         api.compile(KERNEL, emit="cubin", gpu_name="sm_90", **options)
     except CompileError as error:
@@ -142,12 +143,12 @@ def test_what_may_differ_is_started_with_its_arguments(started, options):
 
 def test_a_compilation_starts_one_for_all_kernels(started, monkeypatch):
     given = []
-    give = child_process.WaitingProgram.give
-    monkeypatch.setattr(child_process.WaitingProgram, "give", lambda self, words: given.append(give(self, words)))
+    give = programs.WaitingProgram.give
+    monkeypatch.setattr(programs.WaitingProgram, "give", lambda self, words: given.append(give(self, words)))
     second = KERNEL.replace("@k(", "@second(").partition("{\n")[2].rpartition("}")[0]
     whole = api.compile(KERNEL.rpartition("}")[0] + second + "}", emit="cubin", gpu_name="sm_90").data
     assert len(started) == 1 and given[0] is not None
-    monkeypatch.setattr(child_process.WaitingProgram, "give", lambda self, words: None)
+    monkeypatch.setattr(programs.WaitingProgram, "give", lambda self, words: None)
     assert api.compile(KERNEL.rpartition("}")[0] + second + "}", emit="cubin", gpu_name="sm_90").data == whole
     assert not any(os.path.exists(program.folder) for program in started)
 
@@ -162,7 +163,7 @@ def test_nothing_is_started_where_nothing_is_assembled(started, tmp_path):
 
 
 def test_it_ends_with_a_compilation_that_fails(started, monkeypatch):
-    call = isolation.call
+    call = helper.call
 
     def refuse(function, *, meanwhile=None, **arguments):
         result = call(function, meanwhile=meanwhile, **arguments)
@@ -170,7 +171,7 @@ def test_it_ends_with_a_compilation_that_fails(started, monkeypatch):
             raise RuntimeError("refused")
         return result
 
-    monkeypatch.setattr(isolation, "call", refuse)
+    monkeypatch.setattr(helper, "call", refuse)
     with pytest.raises(CompileError, match="refused"):
         api.compile(KERNEL, emit="cubin", gpu_name="sm_90")
     (program,) = started
@@ -187,7 +188,7 @@ time.sleep(600)
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-def test_nothing_is_left_where_the_compiler_is_killed_while_it_waits(number):
+def test_killing_the_waiting_compiler_leaves_nothing(number):
     words = [sys.executable, "-c", OWNER]
     owner = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     process, folder = owner.stdout.readline().split()

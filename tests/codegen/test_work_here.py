@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tileiras.codegen import isolation
+from tileiras.processes import helper
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="helpers are forked")
 
@@ -24,55 +24,55 @@ def refuses() -> None:
 @pytest.fixture
 def functions(monkeypatch):
     for function in (says, refuses):
-        monkeypatch.setitem(isolation._functions(), function.__name__, function)
-    isolation.stop()
+        monkeypatch.setitem(helper._functions(), function.__name__, function)
+    helper.stop()
     yield
-    isolation.stop()
+    helper.stop()
 
 
 @pytest.fixture(params=[True, False], ids=["here", "helper"])
 def here(request, monkeypatch, functions) -> bool:
-    monkeypatch.setattr(isolation, "_may_die", lambda: request.param)
+    monkeypatch.setattr(helper, "_may_die", lambda: request.param)
     return request.param
 
 
-def test_its_words_are_the_answer_s_and_nobody_else_s(here, capfd):
+def test_output_of_a_call_is_in_its_answer_only(here, capfd):
     before = sorted(os.listdir("/proc/self/fd")) if here else None
     done = []
-    value, said = isolation.call("says", number=1, meanwhile=lambda: done.append(1))
+    value, said = helper.call("says", number=1, meanwhile=lambda: done.append(1))
     assert said == "output\nerror" and done == [1]
     assert (value == 1 + os.getpid()) == here
-    assert (isolation.helper_pid() is None) == here
+    assert (helper.helper_pid() is None) == here
     with pytest.raises(RuntimeError, match="^refused$"):
-        isolation.call("refuses")
+        helper.call("refuses")
     if here:
         assert sorted(os.listdir("/proc/self/fd")) == before
     assert capfd.readouterr() == ("", "")
 
 
-def test_what_takes_a_bounded_time_has_a_helper(functions, monkeypatch):
-    monkeypatch.setattr(isolation, "_may_die", lambda: True)
-    value, said = isolation.call("says", number=1, timeout=60.0)
-    assert said == "output\nerror" and value == 1 + isolation.helper_pid()
+def test_calls_with_a_timeout_use_a_helper(functions, monkeypatch):
+    monkeypatch.setattr(helper, "_may_die", lambda: True)
+    value, said = helper.call("says", number=1, timeout=60.0)
+    assert said == "output\nerror" and value == 1 + helper.helper_pid()
 
 
-def test_nothing_is_done_here_once_what_comes_first_has_made_that_fatal(functions, monkeypatch):
+def test_work_stops_here_once_an_earlier_error_is_fatal(functions, monkeypatch):
     done = []
-    monkeypatch.setattr(isolation, "_may_die", lambda: not done)
-    value, _ = isolation.call("says", number=1, meanwhile=lambda: done.append(1))
+    monkeypatch.setattr(helper, "_may_die", lambda: not done)
+    value, _ = helper.call("says", number=1, meanwhile=lambda: done.append(1))
     assert done == [1]
-    assert value == 1 + isolation.helper_pid()
+    assert value == 1 + helper.helper_pid()
 
 
 CLOSED = """\
 import os
-from tileiras.codegen import isolation
+from tileiras.processes import helper
 
-isolation._functions()["says"] = lambda: (os.write(1, b"output"), os.write(2, b"error"))[0]
-isolation.work_here(lambda: True)
+helper._functions()["says"] = lambda: (os.write(1, b"output"), os.write(2, b"error"))[0]
+helper.work_here(lambda: True)
 os.close(1)
 os.close(2)
-found = isolation.call("says")
+found = helper.call("says")
 closed = 0
 for number in (1, 2):
     try:

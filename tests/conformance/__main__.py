@@ -1,14 +1,13 @@
 """python tests/conformance [--families F,...] [--targets T,...] [--pairwise] [--every N] [--part K/N | --parts N]
 [--round N] [--figures FILE]... [--instructions FILE] [--jobs N].
 
-Ends with 1 when a kernel failed; every failure is printed in one line.  `--figures` keeps the counts of this run in a
-file beside those of earlier ones, so that the whole can be run in parts, and prints the sums of all that it holds.
-`--parts N --figures FILE` runs those of N parts that FILE does not have yet, and keeps each when it is done: what was
-interrupted goes on where it was.
-In round N of as many as there are targets, each module is for one of them, going round: the first round has every
-kernel once, all of them have every kernel on every target.
-`--instructions tests/sim/emulator/ptx/selected_instructions.txt` adds what LLVM selects to what the emulator's tests
-decode.
+Prints one line per failing kernel and exits with 1 if there is one.  `--figures` accumulates counts in a file, so that
+a run can be split into parts, and prints the sums of all its parts.
+`--parts N --figures FILE` runs the parts of N that FILE lacks and records each at its end: an interrupted run resumes.
+With as many rounds as targets, each module is compiled for one target per round, in rotation: the first round covers
+every kernel once, all rounds cover every kernel on every target.
+`--instructions tests/sim/emulator/ptx/selected_instructions.txt` adds the forms that LLVM selects to the list that the
+emulator's tests decode.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ COUNTS = ("kernels", "runs", "assembled", "emulated", "failed")
 
 
 class Figures:
-    """What came of the kernels of each family."""
+    """Counts of the kernels of each family by result."""
 
     def __init__(self) -> None:
         self.counts: dict[str, Counter[str]] = {}
@@ -48,7 +47,7 @@ class Figures:
         self.failures: dict[str, list[str]] = {}
 
     def plan(self, kernels: list[Kernel], first: bool) -> None:
-        """What is about to be run, and whether it is for the first time."""
+        """The kernels about to run, and whether this is their first run."""
         for kernel in kernels:
             self.counts.setdefault(kernel.family, Counter())["kernels"] += first
 
@@ -68,7 +67,7 @@ class Figures:
         print(f"FAILED {line}", flush=True)
 
     def rows(self) -> Rows:
-        """What a file keeps of the run."""
+        """The part of the run that a file of figures keeps."""
         return {
             family: {
                 **{name: counts[name] for name in COUNTS},
@@ -99,7 +98,7 @@ Outcome = tuple[list[tuple[str, Result]], set[str]]
 
 
 def run_one(plan: Plan, number: int, assembler: str | None, listed: bool) -> Outcome:
-    """The results of one module with their families, without the kernels, which no other process can be sent."""
+    """The results of one module with their families; kernels are left out because they cannot be pickled."""
     group, targets = plan[number]
     listing: set[str] | None = set() if listed else None
     results = [(r.kernel.family, r._replace(kernel=None)) for r in run_module(group, targets, assembler, listing)]
@@ -133,21 +132,21 @@ def _part(text: str) -> tuple[int, int]:
 
 
 def _key(options: argparse.Namespace, part: tuple[int, int]) -> str:
-    """What a file of figures calls a part."""
+    """The key of a part in a file of figures."""
     key = f"{options.families or 'all'} {part[0]}/{part[1]} {options.targets}"
     key += f" every {options.every}" * (options.every > 1) + " pairwise" * options.pairwise
     return key if options.round is None else f"{key} round {options.round}"
 
 
 def run_part(groups: list[list[Kernel]], part: tuple[int, int], options: argparse.Namespace) -> Rows:
-    """Run every so many of the modules and print what fails."""
+    """Run every nth module and print the failures."""
     number, count = part
     targets = options.targets.split(",")
     plan = []
     for place, group in enumerate(groups[number - 1 :: count]):
         chosen = targets
         if options.round is not None:
-            # Counted through all parts, so that a part has the same targets however many there are.
+            # Numbered across all parts, so that the split into parts does not change a kernel's targets.
             chosen = [targets[((number - 1) + place * count + options.round) % len(targets)]]
         plan.append((group, chosen))
     figures = Figures()
@@ -186,7 +185,7 @@ def main() -> int:
     if options.families:
         kernels = [kernel for kernel in kernels if kernel.family in options.families.split(",")]
     groups = modules(kernels[:: options.every])
-    # Half a million objects that stay: every collection would look at them, in every process.
+    # Half a million objects live until the end: every collection would traverse them, in every process.
     gc.freeze()
     runs: dict[str, Rows] = {}
     for file in options.figures[::-1]:
@@ -201,7 +200,7 @@ def main() -> int:
         if options.figures:
             file = options.figures[0]
             kept = json.loads(file.read_text()) if file.exists() else {}
-            # A file that is written half, by a run that is interrupted, would lose all parts.
+            # An interrupted write would otherwise lose all parts.
             half = file.with_name(file.name + ".new")
             half.write_text(json.dumps({**kept, key: runs[key]}, indent=1) + "\n")
             half.replace(file)

@@ -1,7 +1,7 @@
-"""Kernels about control flow, pointers as numbers, tokens, sizes of views, and promises.
+"""Kernels with control flow, pointers as integers, tokens, sizes of views, and assumptions.
 
-Every value that is carried through control flow is a tile of its own type and shape; conditions and bounds come from
-memory, so that nothing is decided when the kernel is compiled.
+Every loop-carried value is a tile of its own type and shape; conditions and bounds are loaded from memory, so that
+nothing folds at compile time.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ TILES = ((1,), (8,), (256,), (4, 32), (2, 4, 8), (64, 128))
 
 
 class Flow(NamedTuple):
-    """`text` makes %r of %a and %b (tiles {t}) and %n (a tile<i32>); `reference` the same of arrays and a number."""
+    """`text` computes %r of %a and %b (tiles {t}) and %n (a tile<i32>); `reference` does so on arrays and a number."""
 
     name: str
     text: str
@@ -28,7 +28,7 @@ class Flow(NamedTuple):
 
 
 def _loop(rounds: int) -> Callable[[np.ndarray, np.ndarray, int], np.ndarray]:
-    """The tiles change places in each of so many rounds more than n."""
+    """Swap two loop-carried tiles in each of n + k rounds."""
     return lambda a, b, n: (a, b)[max(n + rounds, 0) % 2]
 
 
@@ -115,7 +115,7 @@ def flows() -> Iterator[Kernel]:
 
 
 def returns() -> Iterator[Kernel]:
-    """Blocks that return early store nothing; the others go on."""
+    """Blocks that return early store nothing; the others continue."""
     for element, shape in itertools.product(ELEMENTS, TILES):
         t, count = tile_type(shape, element), 3
         a = values("any", element, (count, *shape), "return")
@@ -146,7 +146,7 @@ def returns() -> Iterator[Kernel]:
 
 
 def addresses() -> Iterator[Kernel]:
-    """Pointers become numbers, move as such, and become pointers of this and of another type."""
+    """Convert pointers to integers, move them, and convert them to pointers of the same and of another type."""
     for element, count in itertools.product(ELEMENTS, (1, 16, 64, 512)):
         a = values("any", element, (count,), "address")
         size = a.itemsize
@@ -173,7 +173,7 @@ def addresses() -> Iterator[Kernel]:
 
 
 def tokens() -> Iterator[Kernel]:
-    """What one view stores another one loads in reverse, behind the tokens of both halves."""
+    """Store through one view, load in reverse through another one; the tokens of both halves order the accesses."""
     for element, count in itertools.product(ELEMENTS, (2, 16, 512)):
         a, half = values("any", element, (count,), "token"), count // 2
         tensor = f"tensor_view<{count}x{element}, strides=[1]>"
@@ -205,7 +205,7 @@ def tokens() -> Iterator[Kernel]:
 
 
 def sizes() -> Iterator[Kernel]:
-    """Sizes of arrays and of grids of tiles, in every type of integer that holds them; the launch's shape."""
+    """Sizes of arrays and of grids of tiles, in every integer type that holds them; the shape of the launch."""
     for element, (shape, tile) in itertools.product(
         INTEGERS, [((70,), (32,)), ((9, 40), (4, 16)), ((3, 10, 12), (1, 8, 8)), ((1, 1), (1, 1))]
     ):
@@ -262,7 +262,7 @@ PROMISES = {
 
 
 def promises() -> Iterator[Kernel]:
-    """Even numbers from -4 to 12, of which the compiler is told something true."""
+    """Even numbers from -4 to 12, and an assumption about them that holds."""
     for (word, text), element, shape in itertools.product(PROMISES.items(), INTEGERS, TILES):
         t, m = tile_type(shape, element), tile_type(shape, "i1")
         generator = np.random.default_rng(7)
@@ -276,7 +276,7 @@ def promises() -> Iterator[Kernel]:
 
 
 def launches() -> Iterator[Kernel]:
-    """A kernel may wait for the one before it and let the next one begin; alone it finds nothing to wait for."""
+    """Programmatic dependent launch: a kernel may wait for its predecessor and release its successor."""
     for element, count in itertools.product(("i32", "f16"), (1, 64, 1024)):
         a = values("any", element, (count,), "launch")
         p, t, i = (tile_type((count,), e) for e in (f"ptr<{element}>", element, "i32"))

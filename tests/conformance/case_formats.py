@@ -1,4 +1,4 @@
-"""Number formats from their definitions: what conversions are compared with."""
+"""Number formats by their definitions: the reference of conversions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from case_values import DTYPES, F4_VALUES
 
 
 def to_float(values: np.ndarray, element: str) -> np.ndarray:
-    """Extended floats in a format; ml_dtypes formats take no extended floats, and f64 is precise enough for them."""
+    """Extended floats in a format; ml_dtypes formats are converted from f64, which is precise enough for them."""
     dtype = DTYPES[element]
     return values.astype(dtype) if element in ("f16", "f32", "f64") else values.astype(np.float64).astype(dtype)
 
@@ -38,7 +38,7 @@ def from_integer(read: Callable[..., Any]) -> Callable[..., np.ndarray]:
 
 
 def nearest(a: np.ndarray, element: str) -> np.ndarray:
-    """The nearest number of a format narrower than f32, even of two; in 8 and 4 bits at most the largest."""
+    """The nearest number of a format narrower than f32, ties to even; formats of 8 and 4 bits saturate."""
     values = a.astype(np.float64)
     if element in PRECISIONS:
         lowest = -14 if element == "f16" else -126
@@ -59,7 +59,7 @@ def nearest(a: np.ndarray, element: str) -> np.ndarray:
 
 
 def power_of_two(up: bool) -> Callable[..., np.ndarray]:
-    """f8E8M0FNU of the magnitude: NaN stays, all else is clipped at 2^-127 and 2^127."""
+    """f8E8M0FNU of the magnitude: NaN is preserved, other values are clamped to [2^-127, 2^127]."""
 
     def reference(a: np.ndarray, element: str) -> np.ndarray:
         magnitude = np.abs(a.astype(np.float64))

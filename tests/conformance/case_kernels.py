@@ -1,4 +1,4 @@
-"""The conformance kernels: rows of the tables times element types times shapes."""
+"""The conformance kernels: rows of the tables x element types x shapes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from operation_table import INTEGERS_1, ROWS, Row
 
 
 class Shape(NamedTuple):
-    """A tile, the array that it is cut from, and how the array is reached."""
+    """A tile, the array that contains it, and the access to the array."""
 
     tile: tuple[int, ...]
     array: tuple[int, ...]
@@ -26,8 +26,8 @@ class Shape(NamedTuple):
         return f"{'x'.join(map(str, self.tile)) or 'scalar'} of {'x'.join(map(str, self.array))} {self.access}"
 
 
-# Tiles of fewer elements than a warp and than four warps have threads, of as many, of more; sizes that the tile does
-# not divide; every rank; one element and 128x256.
+# Tiles with fewer elements than a warp and than four warps have threads, with as many, with more; sizes that are no
+# multiples of the tile; every rank; one element and 128x256.
 SHAPES = [
     Shape((), (1,), "scalar"),
     Shape((1,), (1,), "static"),
@@ -86,7 +86,7 @@ def elementwise(row: Row, element: str, shape: Shape) -> Kernel:
 
 
 class Combiner(NamedTuple):
-    """A reduction: operation, its identity's text by element type, what it is tried on, NumPy's equal."""
+    """A reduction: operation, identity by element type as text, domain of its inputs, NumPy's equivalent."""
 
     operation: str
     domain: str
@@ -103,10 +103,10 @@ COMBINERS = [
     Combiner("xori %x, %y", "any", dict.fromkeys(INTEGERS, "0"), np.bitwise_xor),
     Combiner("andi %x, %y", "any", dict.fromkeys(INTEGERS, "-1"), np.bitwise_and),
     Combiner("maxi %x, %y signed", "any", _LOW, np.maximum),
-    # Exact in any order: few ones, or factors of magnitude one.
+    # Exact in any order: mostly zeros, or factors of magnitude one.
     Combiner("addf %x, %y", "tiny", dict.fromkeys(FLOATS, "0.0"), np.add),
     Combiner("mulf %x, %y", "signs", dict.fromkeys(FLOATS, "1.0"), np.multiply),
-    # No number is an identity of these, which take anything for NaN.
+    # These have no numeric identity; NaN serves as one.
     Combiner("maxf %x, %y", "any", {e: f"0x{bits}" for e, bits in _MINUS_INFINITY.items()}, np.fmax),
     Combiner("minf %x, %y", "any", {e: f"0x{bits}" for e, bits in _INFINITY.items()}, np.fmin),
     Combiner("maxf %x, %y propagate_nan", "any", {e: f"0x{bits}" for e, bits in _MINUS_INFINITY.items()}, np.maximum),
@@ -170,7 +170,7 @@ MOVED = ("i1", "i4", "i8", "i16", "i32", "i64", "f16", "bf16", "f32", "f64", *NA
 
 
 def _digits(values_: np.ndarray, element: str) -> str:
-    """A tile's elements as text: numbers of integers, bit patterns of floats."""
+    """The elements of a tile as text: integers as numbers, floats as bit patterns."""
     if is_integer(element):
         return "[" + ", ".join(str(value).lower() for value in values_.tolist()) + "]"
     held = values_.astype(ml_dtypes.float4_e2m1fn).view(np.uint8) if element == "f4E2M1FN" else values_
@@ -198,7 +198,7 @@ def movements() -> Iterator[Kernel]:
 
 
 def _movements() -> Iterator[Kernel]:
-    """Operations that move elements about."""
+    """Operations that rearrange elements."""
     for element in MOVED:
         for shape, order in PERMUTATIONS:
             a, result = values("any", element, shape, "permute"), tuple(shape[dim] for dim in order)
@@ -220,7 +220,7 @@ def _movements() -> Iterator[Kernel]:
             yield from _cuts(element, shape, axis)
     for element in INTEGERS:
         for size in (1, 2, 64, 2048):
-            # More numbers than the type holds wrap.
+            # Numbers beyond the type's range wrap.
             if size <= 2 ** (DTYPES[element].itemsize * 8 - 1):
                 body = f"%r = iota : {tile_type((size,), element)}"
                 yield whole_tiles("shape", f"iota {element} {size}", [], body, element, (size,),
@@ -254,7 +254,7 @@ PACKED = ["i1", "i4", *INTEGERS[1:], *FLOATS, "tf32", "f4E2M1FN"]
 
 
 def _bytes_of(a: np.ndarray, element: str) -> np.ndarray:
-    """Elements as they lie in memory, several to a byte where they are small: the first in the low bits."""
+    """Elements as they lie in memory; sub-byte elements are packed, the first in the low bits."""
     if width(element) >= 8:
         return a.view(np.int8)
     if element == "i1":
@@ -334,7 +334,7 @@ def _padded(element: str, tile: tuple[int, ...], array: tuple[int, ...], padding
 
 
 def _atomic(mode: str, element: str, count: int, function: Any) -> Kernel:
-    """`count` updates of a few places, the last quarter masked off; for xchg, places are all different."""
+    """`count` updates of a few locations, the last quarter masked off; for xchg, all locations are different."""
     generator = np.random.default_rng(count)
     size = count if mode == "xchg" else PLACES
     places = (generator.permutation(count) if mode == "xchg" else generator.integers(0, size, count)).astype(np.int32)
@@ -389,9 +389,9 @@ def all_kernels() -> Iterator[Kernel]:
 
 
 def pairwise_kernels() -> Iterator[Kernel]:
-    """Every pair (row, element), (row, shape) and (element, shape) about once: shapes go round as rows and types do.
+    """Every pair (row, element), (row, shape) and (element, shape) about once: shapes rotate as rows and types do.
 
-    The largest tiles are left to the whole run.
+    The largest tiles are left to the full run.
     """
     for row_number, row in enumerate(ROWS):
         for number, element in enumerate(row.elements):
@@ -399,7 +399,7 @@ def pairwise_kernels() -> Iterator[Kernel]:
             yield elementwise(row, element, small[(5 * row_number + 3 * number) % len(small)])
     for family in (aggregates, movements, constants, packing, products, scaled_products, far_scales, memory):
         kernels = [k for k in family() if all(np.prod(o.tile) <= 2048 for o in (*k.inputs, *k.outputs))]
-        # A stride that is coprime to the tables' lengths goes through their columns unevenly, hence all of them.
+        # A stride coprime to the lengths of the tables' rows visits all columns.
         yield from kernels[::11]
     yield from list(memory_kernels())[::19]
     yield from list(control_kernels())[::-13]
@@ -409,7 +409,7 @@ ENTRIES = 12
 
 
 def modules(kernels: list[Kernel]) -> list[list[Kernel]]:
-    """Several small kernels to a module; large tiles among themselves, since they take longest."""
+    """Several small kernels per module; kernels with large tiles are grouped too, since they take longest."""
     by_family: dict[tuple[str, bool], list[Kernel]] = {}
     for kernel in kernels:
         large = any(operand.array.size > 4096 for operand in (*kernel.inputs, *kernel.outputs))

@@ -1,6 +1,6 @@
-"""Kernels about memory: views of every kind, orders and scopes, atomic updates, globals, allocations, printing.
+"""Kernels that access memory: views of every kind, orders and scopes, atomic updates, globals, allocations, printing.
 
-The operand called m is memory that a kernel's body deals with; what the kernel gives is r.
+Operand m is memory that the kernel's body accesses itself; r is the kernel's result.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from case_values import DTYPES, F4_VALUES, FLOATS, INTEGERS, NARROW, is_integer,
 
 STORED = ("i1", *INTEGERS, *FLOATS, *NARROW, "tf32")
 PACKED = "f4E2M1FN"
-"""Two elements to a byte, which views alone reach."""
+"""Two elements per byte, accessible through views only."""
 SCALES = "f8E8M0FNU"
-"""It has neither a zero nor a sign."""
+"""The format has neither zero nor sign."""
 SCOPES = ("tl_blk", "device", "sys")
 
 
@@ -32,7 +32,8 @@ def pointers(base: str, offsets: str, name: str, element: str, shape: Sequence[i
 
 
 def held(elements: np.ndarray, element: str) -> np.ndarray:
-    """An array as it lies in memory: packed elements as bytes, to a whole word, in which parts of a byte are stored."""
+    """An array as it lies in memory: packed elements as bytes, padded to a word because stores of part of a byte access
+    whole words."""
     if element != PACKED:
         return elements.copy()
     halves = np.zeros(-(-elements.size // 8) * 8, np.uint8)
@@ -56,7 +57,7 @@ def _result(element: str, shape: tuple[int, ...]) -> Operand:
 
 
 class Grid(NamedTuple):
-    """Tiles of an array: traversal strides where they are not the tile's extents, and which tile is accessed."""
+    """Tiles of an array: traversal strides if they differ from the tile's extents, and the accessed tile."""
 
     array: tuple[int, ...]
     tile: tuple[int, ...]
@@ -74,7 +75,7 @@ class Grid(NamedTuple):
         return f"{kind}_view<tile=({'x'.join(map(str, self.tile))}), {steps}{padding}{tensor}{order}>"
 
     def make(self, element: str, padded: bool) -> tuple[str, str, str]:
-        """Operations that make %v over %m_p, its type, and the indices."""
+        """Operations that define %v over %m_p, its type, and the indices."""
         view = self.view(element, padded)
         tensor = view[view.index("tensor_view") : view.index(">") + 1]
         shape, strides = tensor[tensor.index("<") + 1 : tensor.rindex("x")].split("x"), tensor[tensor.index("[") :][:-1]
@@ -84,7 +85,7 @@ class Grid(NamedTuple):
         return "\n".join(lines), view, ", ".join(f"%i{dim}" for dim in range(len(self.index)))
 
     def places(self) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
-        """(coordinates in the tile, coordinates in the array) of what lies inside."""
+        """(coordinates in the tile, coordinates in the array) of the elements inside the array."""
         steps, order = self.steps or self.tile, self.dim_map or tuple(range(len(self.tile)))
         for coordinates in np.ndindex(*self.tile):
             place = [0] * len(self.array)
@@ -144,7 +145,7 @@ PADDINGS = {"zero": 0.0, "neg_zero": -0.0, "nan": np.nan, "pos_inf": np.inf, "ne
 
 
 def paddings() -> Iterator[Kernel]:
-    """The last tile of an array, most of it outside; told apart by their bits, where those have a type."""
+    """The last tile of an array, mostly out of bounds; paddings are compared by their bits where the type has them."""
     grid = GRIDS[0]
     missing = {"f8E4M3FN": ("pos_inf", "neg_inf"), SCALES: ("neg_zero", "pos_inf", "neg_inf"),
                PACKED: ("nan", "pos_inf", "neg_inf")}  # fmt: skip
@@ -176,10 +177,10 @@ SPARSE = [
 
 
 def sparse(elements: Sequence[str]) -> Iterator[Kernel]:
-    """Gathers and scatters of tiles some of whose indices lie outside, all of them different."""
+    """Gathers and scatters of tiles with distinct indices, some of them out of bounds."""
     for (array, tile, along), element in itertools.product(SPARSE, elements):
         if along == len(array) - 1 if element == PACKED else array[-1] % 2:
-            continue  # bytes are not taken apart; and it is their rows that begin inside of one
+            continue  # packed elements are not split, and a row of them may begin within a byte
         strides = [int(np.prod(array[dim + 1 :])) for dim in range(len(array))]
         tensor = f"tensor_view<{'x'.join(map(str, array))}x{element}, strides=[{','.join(map(str, strides))}]>"
         order = np.random.default_rng(3).permutation(array[along] + 4)[: tile[along]].astype(np.int32)
@@ -292,7 +293,7 @@ UPDATES: dict[str, tuple[tuple[str, ...], Callable[..., np.ndarray]]] = {
 
 
 def updates() -> Iterator[Kernel]:
-    """Updates of places of their own whose old values are wanted, and reductions into a view."""
+    """Updates of distinct locations that return the old values, and reductions into a view."""
     rotation = itertools.cycle(itertools.product(ORDERS, SCOPES))
     for mode, (elements, function) in UPDATES.items():
         for element, count in itertools.product(elements, (1, 16, 256)):
@@ -335,7 +336,7 @@ def updates() -> Iterator[Kernel]:
 
 
 def exchanges() -> Iterator[Kernel]:
-    """Half of the places hold what is expected; the last quarter is masked off and gives back what was expected."""
+    """cmpxchg: half of the locations hold the expected value; the last quarter is masked off and returns `expected`."""
     for element, count, order, scope in itertools.product((*WORDS, "f32", "f64"), (1, 32, 256), ORDERS, SCOPES):
         before = values("any", element, (count,), "cas old")
         wanted = np.where(np.arange(count) % 2 == 0, before, values("any", element, (count,), "cas other"))
@@ -364,7 +365,7 @@ def exchanges() -> Iterator[Kernel]:
 
 
 def globals_(elements: Sequence[str]) -> Iterator[Kernel]:
-    """A global is read, overwritten in reverse and read again."""
+    """Read a global, overwrite it in reverse and read it again."""
     for element, count, flags in itertools.product(elements, (1, 8, 128), ("", "private ")):
         domain = "any" if is_integer(element) else "scales" if element == SCALES else "digits"
         initial = values(domain, element, (count,), "global")
@@ -385,7 +386,7 @@ def globals_(elements: Sequence[str]) -> Iterator[Kernel]:
 
 
 def allocations(elements: Sequence[str]) -> Iterator[Kernel]:
-    """Memory of the block is written and read back in reverse, by the block itself: shared memory and the heap."""
+    """Write memory of the block and read it back in reverse, in the same block: shared memory and the heap."""
     for element, count, alignment in itertools.product(elements, (1, 8, 1024), (8, 32, 256)):
         a = values("any", element, (count,), "alloca")
         p, t, i = (tile_type((count,), e) for e in (f"ptr<{element}>", element, "i32"))
@@ -403,7 +404,7 @@ def allocations(elements: Sequence[str]) -> Iterator[Kernel]:
 
 
 def packed_blocks() -> Iterator[Kernel]:
-    """Globals and allocations of packed elements, which a view reads, and writes first."""
+    """Globals and allocations of packed elements, which a view reads; allocations are written first."""
     t = tile_type((64,), PACKED)
     tensor = f"tensor_view<64x{PACKED}, strides=[1]>"
     view = f"partition_view<tile=(64), {tensor}>"
@@ -431,7 +432,7 @@ PRINTED = [(), (1,), (32,), (2, 8), (4, 2, 4, 2), (64,), (2, 64), (256, 8)]
 
 
 def prints(elements: Sequence[str]) -> Iterator[Kernel]:
-    """The texts are compared."""
+    """Prints; the texts are compared."""
     for element, shape in itertools.product(elements, PRINTED):
         if int(np.prod(shape)) > 256 and element not in ("i8", "f64"):
             continue

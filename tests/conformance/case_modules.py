@@ -1,10 +1,10 @@
 """Kernels as data, and modules of several of them: texts, runs, comparisons.
 
-A kernel loads tiles, runs some operations on them and stores tiles.  Operands may be smaller or larger than the tiles
-(more tile blocks, ragged at the end) and are reached in one of four ways:
+A kernel loads tiles, executes operations on them and stores tiles.  Operands may be smaller or larger than the tiles
+(several tile blocks, partial tiles at the end) and have one of four kinds of access:
 
 static, dynamic   a partition view with sizes in its type, or given at run time
-pointer           a tile of pointers, with a mask where the array is no multiple of the tile
+pointer           a tile of pointers, with a mask if the array is not a multiple of the tile
 scalar            one pointer (tiles of rank 0)
 """
 
@@ -32,9 +32,9 @@ TARGETS = ("sm_80", "sm_90", "sm_100", "sm_120")
 
 
 class Operand(NamedTuple):
-    """A parameter: name without %, element type, tile shape, array, how it is reached, what is outside of the array.
+    """A parameter: name without %, element type, tile shape, array, access, padding value.
 
-    access "memory" is a parameter that the kernel's body deals with; its array is compared like an output's.
+    access "memory": the kernel's body accesses the parameter itself; its array is compared like an output's.
     """
 
     name: str
@@ -46,10 +46,10 @@ class Operand(NamedTuple):
 
 
 class Kernel(NamedTuple):
-    """`reference` maps the inputs' arrays to the outputs', independently of both simulators; None: there is none.
+    """`reference` maps the inputs' arrays to the outputs', independently of both simulators; None if not available.
 
-    `globals_` are declarations in front of the entry, whose name stands for `$entry` there and in the body; `prints`:
-    what the kernel prints is compared as well.
+    `globals_` are declarations before the entry; `$entry` in them and in the body is the entry's name.  `prints`: the
+    kernel's printed text is compared as well.
     """
 
     family: str
@@ -73,9 +73,10 @@ class Failure(NamedTuple):
 
 
 class Result(NamedTuple):
-    """What one kernel did on one target.
+    """The result of one kernel on one target.
 
-    `emulated` is False where another target's code, the same, was run; `assembled` where an older target's was taken.
+    `emulated` is False if the same code was emulated for another target, `assembled` if it was assembled for an older
+    one.
     """
 
     kernel: Kernel
@@ -93,12 +94,12 @@ def tile_type(shape: Sequence[int], element: str) -> str:
 # ---- texts -----------------------------------------------------------------------------------------------------------
 
 CARRIERS = {"i4": ("i8", "trunci %{0}w", "exti %{0} signed"), "f4E2M1FN": ("f32", "ftof %{0}w", "ftof %{0}")}
-"""Elements without an address: what stands for them in memory, and the operations from it and to it."""
+"""Sub-byte elements -> the type that carries them in memory, and the operations that convert from it and to it."""
 
 
 def whole_tiles(family: str, name: str, inputs: Sequence[tuple[str, np.ndarray]], body: str, element: str,
                 result: tuple[int, ...], reference: Any, access: str = "static", **more: Any) -> Kernel:  # fmt: skip
-    """A kernel of one tile block whose operands are tiles exactly."""
+    """A kernel of one tile block with one tile per operand."""
     operands = [Operand(n, e, a.shape, a, access) for n, (e, a) in zip("abcde", inputs)]
     stored = result or (1,)
     output = Operand("r" if result else "q", element, stored, np.zeros(stored, DTYPES[element]), access)
@@ -109,7 +110,7 @@ def whole_tiles(family: str, name: str, inputs: Sequence[tuple[str, np.ndarray]]
 
 
 def _in_memory(operand: Operand) -> Operand:
-    """The operand as it is loaded or stored: of a carrier, it is called %NAMEw."""
+    """The operand as it is loaded or stored; the carrier of %NAME is %NAMEw."""
     if operand.element not in CARRIERS or operand.access == "memory":
         return operand
     return operand._replace(name=f"{operand.name}w", element=CARRIERS[operand.element][0])
@@ -142,7 +143,7 @@ def _strides(array: np.ndarray) -> list[int]:
 
 
 def _view(operand: Operand) -> tuple[list[str], str]:
-    """Operations that make %NAME_v, and its type."""
+    """Operations that define %NAME_v, and its type."""
     n, shape, strides = operand.name, operand.array.shape, _strides(operand.array)
     if operand.access == "dynamic":
         sizes = ", ".join(f"%{n}_s{dim}" for dim in range(len(shape)))
@@ -158,7 +159,7 @@ def _view(operand: Operand) -> tuple[list[str], str]:
 
 
 def _pointers(operand: Operand) -> tuple[list[str], bool]:
-    """Operations that make the tile of pointers %NAME_a and the mask %NAME_m, and whether there is a mask."""
+    """Operations that define the tile of pointers %NAME_a and the mask %NAME_m, and whether a mask exists."""
     n, tile, rank = operand.name, operand.tile, len(operand.tile)
     whole, truth = tile_type(tile, "i32"), tile_type(tile, "i1")
     lines = [f"%{n}_o0 = constant <i32: 0> : {whole}"]
@@ -270,7 +271,7 @@ def module_text(kernels: Sequence[Kernel]) -> str:
 
 
 def arguments(kernel: Kernel) -> tuple[list[Any], list[np.ndarray]]:
-    """Fresh parameters, and those of them that are compared."""
+    """New arrays for all parameters, and the compared ones among them."""
     parameters: list[Any] = []
     compared: list[np.ndarray] = []
     for number, operand in enumerate((*kernel.inputs, *kernel.outputs)):
@@ -285,7 +286,7 @@ def arguments(kernel: Kernel) -> tuple[list[Any], list[np.ndarray]]:
 
 
 def distance(actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
-    """Units in the last place; 0 for two NaNs, infinite for one; integers and exponents differ or not."""
+    """Units in the last place; 0 for two NaNs, infinite for one; for integers and exponents, 0 or infinite."""
     if actual.dtype == DTYPES["f8E8M0FNU"]:
         actual, expected = actual.view(np.uint8), expected.view(np.uint8)
     if actual.dtype.kind in "iub":
@@ -294,7 +295,7 @@ def distance(actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
 
     def ordered(values: np.ndarray) -> np.ndarray:
         whole = np.ascontiguousarray(values).view(f"int{bits}").astype(np.int64)
-        # Zeros of either sign are one number: what the sign of a zero must be, the operations' own tests say.
+        # Zeros of either sign are equal here; tests of the operations check the sign.
         return np.where(whole < 0, -(whole & np.int64((1 << (bits - 1)) - 1)), whole)
 
     with np.errstate(over="ignore", invalid="ignore"):
@@ -305,7 +306,7 @@ def distance(actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
 
 
 def compare(kernel: Kernel, what: str, actual: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> str | None:
-    """None, or what is wrong: the first element that is too far off."""
+    """None, or the first element outside the tolerance."""
     for operand, got, want in zip(kernel.outputs, actual, expected):
         if got.shape != want.shape or got.dtype != want.dtype:
             return f"{what}: %{operand.name} is {got.dtype}{got.shape}, expected {want.dtype}{want.shape}"
@@ -326,7 +327,7 @@ def compare(kernel: Kernel, what: str, actual: Sequence[np.ndarray], expected: S
 
 
 class Expected(NamedTuple):
-    """The arrays that are compared, what is printed, and where the arrays' elements may be anything."""
+    """The compared arrays, the printed text, and masks of their undefined elements."""
 
     arrays: list[np.ndarray]
     printed: str
@@ -344,7 +345,7 @@ def interpreted(kernel: Kernel) -> tuple[Expected, str | None]:
         expected = kernel.reference(*(operand.array for operand in kernel.inputs))
     settle(compared, expected, masks)
     wrong = compare(kernel, "interpreter against NumPy", compared, expected)
-    # Bounds are distances from the right result, which the interpreter may itself be off within them.
+    # Bounds are distances from the exact result; the interpreter itself may deviate within them.
     return Expected(compared if wrong else list(expected), output.getvalue(), masks), wrong
 
 
@@ -354,24 +355,24 @@ def _compared_positions(parameters: Sequence[Any], compared: Sequence[np.ndarray
 
 
 def settle(arrays: Sequence[np.ndarray], others: Sequence[np.ndarray], masks: Sequence[np.ndarray | None]) -> None:
-    """Undefined elements may be anything: in `arrays` they become what they are in `others`."""
+    """Undefined elements may have any value: replace those of `arrays` by those of `others`."""
     for array, other, mask in zip(arrays, others, masks):
         if mask is not None:
             array[mask] = other[mask]
 
 
 MEETINGS = re.compile(r"\b(?:bar|barrier|atom|red|membar|fence|mbarrier|cp\.async)\.|\.(?:acquire|release|volatile)\b")
-"""Where warps meet, their order may matter, and is a random one; others run in step, in a quarter of the time.  Races
-are found in any order."""
+"""The order of warps matters only where they synchronize, and is random there; other kernels run in lockstep, in a
+quarter of the time.  Races are found in any order."""
 
 
 def _body(ptx: str, name: str) -> str:
-    """What is the same for an entry of another name or for another target."""
+    """The text without the entry's name and the target."""
     return re.sub(r"(?m)^(?:\.version|\.target|//).*\n", "", ptx).replace(name, "$entry")
 
 
 def _is_portable(ptx: str) -> bool:
-    """Whether every newer target takes the same text (PTX ISA, `.target`: what is for sm_90a is for it alone)."""
+    """Whether every newer target accepts the text (PTX ISA, `.target`: sm_90a code runs on sm_90 only)."""
     return re.search(r"(?m)^\.target\s+sm_\d+\s*$", ptx) is not None
 
 
@@ -380,7 +381,8 @@ def _failed(kernel: Kernel, target: str, stage: str, message: str) -> Result:
 
 
 class _Known(NamedTuple):
-    """What one body came to: how far off it was, and for which target ptxas took it, None for none or one alone."""
+    """The results of one text: largest distance, and the target that ptxas assembled it for (None: not assembled, or
+    not valid for others)."""
 
     ulps: float
     assembled_for: int | None
@@ -392,10 +394,10 @@ class _Known(NamedTuple):
 def run_module(
     kernels: Sequence[Kernel], targets: Sequence[str], assembler: str | None, listing: set[str] | None = None
 ) -> Iterator[Result]:
-    """Run all kernels of one module on `targets`; `assembler` is ptxas's path, None to do without.
+    """Run all kernels of one module on `targets`; `assembler` is ptxas's path, None to skip assembling.
 
-    Code that is the same for two targets is emulated once, and assembled for the older of them: newer ones take it as
-    well.  The forms of all instructions are added to `listing`.
+    Code that is the same for two targets is emulated once, and assembled for the older of them: newer ones accept it
+    as well.  The forms of all instructions are added to `listing`.
     """
     expected: list[Expected] = []
     sound: list[Kernel] = []

@@ -1,4 +1,4 @@
-"""Kernels of one product each, with scales or without them."""
+"""Kernels of one dot each, with and without block scales."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ SCALED_SIZES = [(1, 1, 1, 0), (4, 8, 2, 0), (16, 8, 1, 0), (32, 16, 4, 0), (64, 
 
 
 def scaled_products() -> Iterator[Kernel]:
-    """Blocks of factors along K share a scale, a power of two here: sums are exact in any order."""
+    """Blocks of factors along K share a scale, a power of two here, so that sums are exact in any order."""
     for m, n, blocks, batch in SCALED_SIZES:
         for element, scale, block in SCALED:
             k = block * blocks
@@ -59,14 +59,14 @@ def scaled_products() -> Iterator[Kernel]:
 
 
 def far_scales() -> Iterator[Kernel]:
-    """Scales at both ends of their range: alone they bring a factor beyond all numbers, together they need not."""
+    """Scales at both ends of their range: a single one overflows a factor, a product of two may not."""
     for m, n, blocks, batch in SCALED_SIZES:
         for element, scale, block in SCALED[:4]:
             k, lead = block * blocks, (batch,) * bool(batch)
             shapes = [lead + pair for pair in ((m, k), (k, n), (m, n), (m, blocks), (blocks, n))]
             elements = (element, element, "f32", scale, scale)
             generator = np.random.default_rng(m + n)
-            # The same for a whole row or column, so that sums are exact in any order.
+            # One value per row or column, so that sums are exact in any order.
             left = np.repeat(generator.choice([60, 99, 126, 127], (*lead, m, 1)), blocks, -1)
             right = np.repeat(generator.choice([-127, -126, -77, -20], (*lead, 1, n)), blocks, -2)
             if blocks > 1:

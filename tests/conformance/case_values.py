@@ -1,4 +1,4 @@
-"""Element types in memory, the values that operations are tried on, and integer arithmetic as wide as needed."""
+"""Element types in memory, the inputs of operations, and integer arithmetic of any width."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DTYPES = {
     "f8E4M3FN": np.dtype(ml_dtypes.float8_e4m3fn),
     "f8E5M2": np.dtype(ml_dtypes.float8_e5m2),
     "f8E8M0FNU": np.dtype(ml_dtypes.float8_e8m0fnu),
-    # 4-bit elements have no address: they are kept in these, and kernels convert them.
+    # 4-bit elements are not addressable: memory holds these types, and kernels convert them.
     "i4": np.dtype(np.int8),
     "f4E2M1FN": np.dtype(np.float32),
 }
@@ -81,7 +81,7 @@ def _corners(element: str) -> np.ndarray:
 
 
 def _any(element: str, count: int, generator: np.random.Generator) -> np.ndarray:
-    """Ordinary numbers of several sizes, and every corner of the format, in an order that depends on the generator."""
+    """Ordinary numbers of several magnitudes, and every special value of the format, in random order."""
     dtype = DTYPES[element]
     if element == "i1":
         return generator.integers(0, 2, count).astype(np.bool_)
@@ -103,9 +103,9 @@ def _any(element: str, count: int, generator: np.random.Generator) -> np.ndarray
 def values(domain: str, element: str, shape: tuple[int, ...], seed: str) -> np.ndarray:
     """An array of `element`s; `domain` is one of those below, `seed` any text.
 
-    any: everything.  digits: small integers, also as floats.  tiny: -1, 0, 1.  signs: -1, 1.
+    any: the whole range.  digits: small integers, also as floats.  tiny: -1, 0, 1.  signs: -1, 1.
     positive, unit, angles: floats above 0, in [-1, 1], in [-100, 100].  divisors: not 0, not -1.
-    shifts: below the width.  fits:TYPE, ufits:TYPE: floats whose integer part fits.
+    shifts: below the width.  fits:TYPE, ufits:TYPE: floats whose integer part is representable.
     exponents: integers in [-9, 9].  halves: halfway between numbers of narrower formats, or nearly.
     normals: f32 from 2^-126 on.  scales: 1/8, 1/4, ... 8.
     """
@@ -145,7 +145,7 @@ def values(domain: str, element: str, shape: tuple[int, ...], seed: str) -> np.n
         flat = generator.choice(F4_VALUES if domain == "fits" else F4_VALUES[:8], count)
     elif domain in ("fits", "ufits"):
         bits = min(width(target), 15 if element in ("f16", "bf16", *NARROW) else 62)
-        top = 2.0 ** (bits - (domain == "fits")) * 0.9  # so that rounding to three bits does not leave the range
+        top = 2.0 ** (bits - (domain == "fits")) * 0.9  # rounding to a significand of three bits must not overflow
         if element in NARROW:
             top = min(top, 200.0)
         flat = generator.uniform(-top if domain == "fits" else 0, top, count)

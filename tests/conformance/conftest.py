@@ -1,4 +1,4 @@
-"""Makes the tables importable from the tests beside them, whatever pytest's import mode."""
+"""Put this folder on sys.path, under every import mode of pytest."""
 
 import sys
 from pathlib import Path

@@ -1,13 +1,13 @@
-"""What nvcc makes of CUTLASS's CuTe tutorial, run by our emulator and compared with NumPy.
+"""CUTLASS's CuTe tutorial, compiled by nvcc, emulated and compared with NumPy.
 
     python tests/conformance/cutlass_code.py CHECKOUT [--match TEXT] [--seed N] [--build FOLDER] [--jobs N]
 
-CHECKOUT is a copy of CUTLASS's repository, of which nothing is kept here.  Needs nvcc, its headers and a C++ compiler.
-Each example is compiled as it is, to PTX and to its own host code, and linked with `recorded_launch.cpp` in the place
-of the CUDA runtime: the host code fills shapes, strides, layouts and operands, and asks for tensor maps, which
-`emulator.tensor_map` encodes.  The launch that it prepares is emulated, with the search for races on, on the memory as
-it was then.  Prints a row per launch and ends with 1 when one differs for no reason that KNOWN has; FOLDER keeps what
-was compiled.
+CHECKOUT is a copy of CUTLASS's repository, which is not part of this one.  Needs nvcc, its headers and a C++ compiler.
+Each example is compiled unchanged, to PTX and to its own host code, and linked with `recorded_launch.cpp` instead of
+the CUDA runtime: the host code fills shapes, strides, layouts and operands, and requests tensor maps, which
+`emulator.tensor_map` encodes.  The launch that it prepares is emulated with race detection, on the memory of that
+moment.  Prints a row per launch and exits with 1 if one differs for a reason that KNOWN does not list; FOLDER keeps the
+compiled files.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from tileiras.sim.memory import Memory  # noqa: E402
 TUTORIAL = "examples/cute/tutorial"
 INCLUDES = ("include", "tools/util/include", "examples/common")
 ENTRY = "gemm_device"
-#: What `recorded_launch.cpp` begins a tensor map with.
+#: The first bytes of a tensor map of `recorded_launch.cpp`.
 MARK = bytes.fromhex("4e6f206d61703a9de1075bc433a8f612")
 #: CUtensorMapDataType (CUDA driver API) -> the emulator's name.
 ELEMENTS = {
@@ -52,9 +52,9 @@ SWIZZLES = {0: (0, 16), 1: (32, 16), 2: (64, 16), 3: (128, 16), 4: (128, 32)}
 
 
 class Case(NamedTuple):
-    """An example at a size: ``operands`` are what its host code allocates, in order.  ``transposed``: A and B have K
-    innermost; C is in columns, D in rows.  ``tolerance`` is relative to the largest result.  ``mended``: with MENDED in
-    its PTX."""
+    """An example at a size: ``operands`` are the allocations of its host code, in order.  ``transposed``: A and B are
+    K-major; C is column-major, D row-major.  ``tolerance`` is relative to the largest result.  ``mended``: with MENDED
+    in its PTX."""
 
     source: str
     target: str
@@ -105,9 +105,9 @@ CASES = [
     *_tensor("05_mma_tma_epi_sm100.cu", (512, 1024, 128)),
 ]
 
-#: (what the row's name begins with, what is said, why that is so).  By the PTX ISA cp.async.wait_all waits for what its
-#: thread copies, and wgmma.fence and wgmma.mma_async for the threads of a warp; tcgen05.mma is of the async proxy, and
-#: its result known behind a wait with tcgen05.fence::after_thread_sync only (rule `tensor-fences`).
+#: (prefix of the row's name, message, reason).  By the PTX ISA cp.async.wait_all waits for the copies of its own
+#: thread, and wgmma.fence and wgmma.mma_async apply to the threads of a warp; tcgen05.mma is of the async proxy, and
+#: its result is visible only after a wait with tcgen05.fence::after_thread_sync (rule `tensor-fences`).
 KNOWN = [
     ("hopper/wgmma_sm90", "is read before it is written", "reads what other warps copy with no barrier between"),
     ("blackwell/01", "no fence.proxy.async between", "reads what threads store with no fence of proxies"),
@@ -116,9 +116,9 @@ KNOWN = [
 _WAITED = r"bar.sync 0; tcgen05.fence::after_thread_sync;"
 _SEEN = f"tcgen05.wait::ld.sync.aligned; tcgen05.fence::before_thread_sync; {_WAITED}"
 _TENSOR = {r"bar\.sync\s+0;": _SEEN, r"\bDONE:": rf"\g<0> {_WAITED}"}
-#: What examples of KNOWN lack: copies and stores are made visible to products, and copies to other warps; stages are
-#: overwritten when all warps are done with them; loads of tensor memory are waited for before it is freed; fences of
-#: tcgen05 are where they have to be; and no warp runs on by two phases of a barrier while another has to see the first.
+#: Synchronization that the examples of KNOWN lack: fences that make copies and stores visible to MMAs, barriers that
+#: make copies visible to other warps and protect stages from being overwritten, waits for loads of tensor memory before
+#: it is freed, fences of tcgen05; and no warp passes two phases of a barrier while another one waits for the first.
 MENDED = {
     "hopper/wgmma_sm90.cu": {
         r"cp\.async\.wait_all;": r"\g<0> fence.proxy.async.shared::cta; bar.sync 0;",
@@ -133,7 +133,7 @@ MENDED = {
 
 
 class CannotPrepare(RuntimeError):
-    """nvcc or the example's host code says no, and why."""
+    """nvcc or the example's host code failed; the message is its own."""
 
 
 class Recorded(NamedTuple):
@@ -200,7 +200,7 @@ def read_launch(text: str) -> Recorded:
 
 
 def encoded(kind: int, interleave: int, swizzle: int, fill: int, address: int, rank: int, *sizes: int) -> bytes:
-    """A tensor map out of what the driver is handed.  ``sizes``: those of the tensor, strides, box, element strides."""
+    """A tensor map encoded from the driver's arguments.  ``sizes``: tensor, strides, box, element strides."""
     dims, sizes = sizes[:rank], sizes[rank:]
     strides, sizes = sizes[: rank - 1], sizes[rank - 1 :]
     box, element_strides = sizes[:rank], sizes[rank:]
@@ -213,7 +213,7 @@ def encoded(kind: int, interleave: int, swizzle: int, fill: int, address: int, r
 
 
 def with_maps(raw: bytes, maps: dict[int, bytes]) -> bytes:
-    """A parameter with its tensor maps in place of what marks them."""
+    """A parameter with its tensor maps in place of their markers."""
     at = raw.find(MARK)
     while at >= 0:
         (number,) = struct.unpack_from("<i", raw, at + len(MARK))
@@ -223,7 +223,7 @@ def with_maps(raw: bytes, maps: dict[int, bytes]) -> bytes:
 
 
 def place(launch: Recorded) -> tuple[Memory, list[np.ndarray]]:
-    """Memory with the launch's allocations at the addresses that its parameters have, and their arrays."""
+    """Memory with the launch's allocations at the addresses in its parameters, and their arrays."""
     memory, arrays = Memory(), []
     cursor = memory.cursor
     for address, data in launch.memory:
@@ -244,7 +244,7 @@ def expected(case: Case, operands: dict[str, np.ndarray]) -> np.ndarray:
 
 
 def judge(case: Case, launch: Recorded, ptx: str, seed: int | None) -> tuple[str, int]:
-    """What is wrong with the result, and the warps' instructions."""
+    """The mistake in the result, if there is one, and the number of instructions that warps issued."""
     memory, arrays = place(launch)
     operands = dict(zip(case.operands, arrays, strict=True))
     wanted = expected(case, operands)
@@ -252,7 +252,7 @@ def judge(case: Case, launch: Recorded, ptx: str, seed: int | None) -> tuple[str
         ptx, launch.entry, launch.grid, launch.parameters, block=launch.block, cluster=launch.cluster,
         shared_memory=launch.shared, seed=seed,
     )  # fmt: skip
-    del memory  # whose allocations had to live until here
+    del memory  # its allocations had to live until here
     m, n, _ = case.sizes
     result = operands[case.operands[0] if "D" in case.operands else "C"].view(case.result).astype(np.float64)
     result = result.reshape(m, n) if "D" in case.operands else result.reshape(n, m).T

@@ -1,11 +1,11 @@
-"""What orders threads and asynchronous operations in the code of the examples, taken out one by one: each deletion has
-to fail in the emulator.
+"""Delete the synchronization in the code of the examples, one instruction at a time: each deletion has to fail in the
+emulator.
 
     python tests/conformance/deletions.py [--targets sm_90,...] [--maps none,host,device] [--strategies auto,...]
                                           [--match TEXT] [--part N/COUNT]
 
-Prints a line for each kernel, and every place without which all of its launches are right all the same.  Ends with 1
-where there is one.
+Prints a line per kernel, and every instruction whose deletion changes no launch's result.  Exits with 1 if there is
+one.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from tileiras.diagnostics import CompileError  # noqa: E402
 
 SEEDS = (None, 0, 1, 2)
 KEPT = "fence.mbarrier_init.release.cluster;"
-"""Behind the initialisation of mbarriers that commits of `tcgen05.mma` alone signal.  The PTX ISA has these arrivals by
-the asynchronous proxy, and no example of a fence; the emulator asks for it of copies."""
+"""The fence after the initialization of mbarriers that only commits of `tcgen05.mma` signal.  In the PTX ISA these
+arrivals are by the asynchronous proxy, without an example of a fence; the emulator requires it for copies."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

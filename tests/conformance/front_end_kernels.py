@@ -2,10 +2,10 @@
 
     python tests/conformance/front_end_kernels.py [--versions V,...] [--targets T,...] [--num-ctas N,...] [KERNEL...]
 
-The kernels are those of `tests/bytecode/kernels.py`, which have every operation that the front end writes.  Each is
+The kernels are those of `tests/bytecode/kernels.py`, which cover every operation that the front end emits.  Each is
 exported at each version, interpreted, compiled for each target and number of CTAs, emulated and compared; code that is
-the same for two targets or versions is emulated once.  What a target refuses is listed with the reason.  Ends with 1
-when anything differed or failed; 2 without the front end.
+the same for two targets or versions is emulated once.  Refusals are listed with their reasons.  Exits with 1 if a
+kernel differed or failed, with 2 without the front end.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ class Launch(NamedTuple):
     sizes: list
     grid: Any = 1
     ulps: float = 0
-    """What results may differ by: functions of the library and sums in another order are not exact."""
+    """Tolerance of results: library functions and reordered sums are not exact."""
     indices: int = -1
-    """The parameter that holds indices into the others: each number below its size once."""
+    """The parameter that holds indices into the others: a permutation of the valid ones."""
 
 
 LAUNCHES = {
@@ -136,9 +136,9 @@ def random_array(element: str, shape: tuple[int, ...], seed: int) -> np.ndarray:
 
 
 def arguments_of(corpus: ModuleType, name: str, memory: list[Memory]) -> list[Any]:
-    """Arrays as the front end passes them: with their shape and strides, lists as tables of such rows.
+    """Arrays as the front end passes them: with their shape and strides; lists as tables of such rows.
 
-    `memory` gets what holds the arrays of lists, whose addresses are good as long as it lives.
+    `memory` keeps the arrays of lists alive, whose addresses the tables contain.
     """
     _, _, *parameters = corpus.EXPORTS[name]
     launch = LAUNCHES[name]
@@ -172,7 +172,7 @@ def _copied(arguments: list[Any]) -> list[Any]:
 
 
 class Case:
-    """A kernel at one version: what the interpreter makes of it, and emulations by code."""
+    """A kernel at one bytecode version: the interpreter's result, and emulations by code."""
 
     def __init__(self, corpus: ModuleType, name: str, version: str) -> None:
         self.name = name
@@ -190,7 +190,7 @@ class Case:
         return artifact.text, json.loads(artifact.kernels[0].artifacts[".json"])
 
     def check(self, ptx: str, metadata: Any) -> None:
-        """Raises AssertionError when the code does something else than the kernel."""
+        """Raises AssertionError if the code's result differs from the interpreter's."""
         launch = LAUNCHES[self.name]
         actual = _copied(self.arguments)
         result = emulate(ptx, self.name, launch.grid, actual, metadata=metadata)
@@ -233,7 +233,7 @@ def main(argv: list[str] | None = None) -> int:
                     refused.setdefault(f"{name}: {error.diagnostics[0].message}", set()).add(target)
                     continue
                 counts["compiled"] += 1
-                # What tells targets apart in otherwise equal code is its header.
+                # Otherwise equal code of two targets differs in its header only.
                 body = ptx[ptx.index(".address_size") :]
                 if body in seen:
                     continue
@@ -241,7 +241,7 @@ def main(argv: list[str] | None = None) -> int:
                 counts["emulated"] += 1
                 try:
                     case.check(ptx, metadata)
-                except Exception as error:  # noqa: BLE001  Whatever goes wrong is this kernel's finding.
+                except Exception as error:  # noqa: BLE001  Any failure is this kernel's result.
                     counts["failed"] += 1
                     ctas = "" if num_ctas is None else f" num-ctas={num_ctas}"
                     print(f"{name} {version} {target}{ctas}: {type(error).__name__}: {str(error)[:300]}", flush=True)

@@ -3,22 +3,22 @@
     python tests/conformance/front_end_samples.py CHECKOUT [--parts samples,benchmarks,small,tests] [--every N] [--list]
                                                   [--keep FOLDER] [--vendor --emulate sm_90,sm_120]
 
-Needs the packages cuda-tile, torch (any build of it) and pytest, and ptxas.  The kernels stay where they are; a driver
-that is made of Python functions takes the place of libcuda (see `front_end/driver.py`).
+Needs the packages cuda-tile, torch (any build of it) and pytest, and ptxas.  The kernels stay in the checkout; a driver
+of Python functions replaces libcuda (see `front_end/driver.py`).
 
-samples     every sample as it is run, compiled for all targets and assembled; and at small sizes, interpreted and
+samples     every sample as a script, compiled for all targets and assembled; and at small sizes, interpreted and
             emulated, against torch
-benchmarks  what the benchmarks launch, compiled and assembled
+benchmarks  the kernels that the benchmarks launch, compiled and assembled
 small       the benchmarks at sizes that can be emulated, on the interpreter and on the emulator, against torch
-tests       one in N of the front end's tests, on the interpreter and on the emulator; what they launch is compiled for
-            all targets and assembled; `--cover axes` takes as few as have every value of every parameter.  The tests of
-            any other repository that launches kernels run so as well: `--suite` is its folder of tests
+tests       one in N of the front end's tests, on the interpreter and on the emulator; the launched kernels are compiled
+            for all targets and assembled; `--cover axes` takes the smallest set that has every value of every
+            parameter.  `--suite` is the folder of tests of another repository that launches kernels
 
-With `--vendor` it is the vendor's code that is emulated and compared with the interpreter, and nothing is compiled by
-this compiler; of `samples`, what is run at small sizes.  `--emulate` names the targets.
+With `--vendor` the vendor's code is emulated and compared with the interpreter, and this compiler is not used; of
+`samples`, only the small sizes run.  `--emulate` names the targets.
 
-Prints a table per part; `--keep` leaves the bytecode of samples and benchmarks in a folder, for the parts of `bench`
-that take one.  Ends with 1 when something failed that the table of known differences does not name.
+Prints a table per part; `--keep` leaves the bytecode of samples and benchmarks in a folder, as input of the parts of
+`bench` that take one.  Exits with 1 if there is a failure outside of the table of known differences.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ FRONT_END = HERE / "front_end"
 TARGETS = ("sm_75", "sm_80", "sm_90", "sm_100", "sm_120")
 EMULATED = TARGETS
 
-# (what the test's name and outcome contain, why that is none of ours)
+# (part of the test's name and outcome, reason why the difference is not ours)
 KNOWN = [
     ("outside of the view's index space", "the test loads a tile of an empty array, which has none"),
     ("test_mixed_scalar_tile_atomic[True]", "the test updates memory behind an array of one element"),
@@ -66,7 +66,7 @@ KNOWN = [
     ("_cpu\" not implemented for", "torch lacks the function that the test compares with on the CPU"),
 ]
 
-# Tests that are about launching, not about kernels.
+# Tests of launching, not of kernels.
 LEFT_OUT = ("test_concurrent_launch.py", "test_cudagraph.py", "test_jax.py", "test_tune.py", "test_print.py")
 
 
@@ -86,7 +86,7 @@ def table(head: list[str], rows: list[list[Any]]) -> None:
 
 
 class Run:
-    """One invocation: the checkout, a folder for what the processes write, and what has failed."""
+    """One invocation: the checkout, a folder for the outputs of processes, and the failures."""
 
     def __init__(self, given: argparse.Namespace, folder: str) -> None:
         self.checkout = given.checkout.resolve()
@@ -111,7 +111,7 @@ class Run:
         paths = [str(HERE.parents[1]), str(FRONT_END), *imported, os.environ.get("PYTHONPATH", "")]
         self.environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths)),
                             "PYTHONDONTWRITEBYTECODE": "1",
-                            # The benchmarks look for the tile sizes that suit a GPU.
+                            # The benchmarks select tile sizes by the name of a GPU.
                             "CUDA_TILE_BENCHMARK_GPU_NAME": "NVIDIA B200"}  # fmt: skip
 
     def call(self, arguments: list[str], where: Path | None = None) -> None:
@@ -155,7 +155,7 @@ def compiled(run: Run, records: list[dict[str, Any]], target: str) -> str:
 
 
 def samples_part(run: Run) -> None:
-    """The samples, then the templates they are made from; what a script does not launch here, at small sizes."""
+    """The samples, then their templates; scripts that do not launch here run at small sizes."""
     if run.vendor:
         small = {
             target: run.samples(target, "--backend", "emulate", "--target", target, "--vendor")
@@ -203,7 +203,7 @@ def by_file(rows: list[dict[str, Any]], key: str) -> dict[str, list[dict[str, An
 
 
 def benchmarks_part(run: Run) -> None:
-    """A process per file: sizes are those of the benchmarks, and memory with them."""
+    """Run one process per file: sizes are the benchmarks' own, and memory accordingly."""
     rows = []
     for path in sorted((run.checkout / "test").glob("bench_*.py")):
         _, records = run.pytest(
@@ -248,7 +248,7 @@ def count_tests(run: Run, outcomes: list[dict[str, Any]], known: Counter) -> str
 
 
 def agreement(run: Run, launches: list[dict[str, Any]]) -> str:
-    """Kernels by their worst launch: to the bit, within the tolerance, not emulated in time, anything else.
+    """Kernels by their worst launch: equal to the bit, within the tolerance, not emulated in time, other.
 
     Refusals that name a type that the target lacks are not counted.
     """
@@ -271,7 +271,7 @@ def agreement(run: Run, launches: list[dict[str, Any]]) -> str:
 
 
 def tests_part(run: Run) -> None:
-    """Interprets and emulates; with figures of earlier runs, runs what these have not, and prints the table of all."""
+    """Interpret and emulate; with figures of earlier runs, run only the missing tests, and print the table of all."""
     found = (path for path in run.suite.rglob("test_*.py") if path.name not in LEFT_OUT)
     files = sorted(str(path.relative_to(run.suite)) for path in found)
     emulated, targets = ",".join(run.emulated), ",".join(run.targets)
@@ -300,7 +300,7 @@ def tests_part(run: Run) -> None:
 
 
 def add_up(path: Path, outcomes: list[dict], records: list[dict]) -> tuple[list[dict], list[dict]]:
-    """What this run and the earlier ones in the file say; tests and kernels count as they did last."""
+    """The results of this run and of the earlier ones in the file; for tests and kernels, the last one counts."""
     earlier = rows_of(str(path))
     tests = {outcome["test"]: outcome for row in earlier for outcome in row["outcomes"]}
     again = {outcome["test"] for outcome in outcomes}

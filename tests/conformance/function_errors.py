@@ -1,7 +1,7 @@
 """python tests/conformance/function_errors.py [COUNT]: the largest errors of functions, beside their bounds.
 
 Compiled for sm_90 and emulated on COUNT arguments per row and type, in units in the last place of the nearest result.
-The emulator rounds approximate instructions to nearest, so what is measured is the error of the code around them.
+The emulator rounds approximate instructions to nearest, so the figures are the error of the code around them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def main() -> int:
             continue
         shown = []
         for element in row.elements:
-            # A bound of any size, so that the largest error is found and not the first that is too large.
+            # An unlimited bound, so that the run finds the largest error instead of stopping at the first excess.
             kernel = elementwise(row, element, shape)._replace(ulps=float("inf"))
             (result,) = run_module([kernel], ["sm_90"], None)
             if result.failure:

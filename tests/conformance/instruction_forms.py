@@ -1,4 +1,4 @@
-"""The forms of instructions in PTX: opcode, modifiers and kinds of operands, each as one instruction that has it."""
+"""The forms of instructions in PTX (opcode, modifiers and kinds of operands), each with one example."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 _REGISTER = re.compile(r"%(p|rs|rd|rq|r)(\d+)\b")
 _NUMBER = re.compile(r"(?<![\w%$.])-?(?:0[fd][0-9A-Fa-f]+|0x[0-9A-Fa-f]+U?|\d+)(?![\w.])")
-# What names something else in the module: labels, parameters, functions, registers of inline assembly, variables but
-# the array of shared memory.
+# Names of other things in the module: labels, parameters, functions, registers of inline assembly, variables except the
+# array of shared memory.
 _ELSEWHERE = re.compile(r"\b(?:bra|brx|call|ret|exit|trap)\b|\.param\b|(?<![\w%.:])(?!smem\b)[A-Za-z_$]\w*(?=[,;\]+}])")
 _INSTRUCTION = re.compile(r"(?:^|[;{}])\s*(?:@!?%\w+\s+)?([a-z]\w*(?:[.:]+\w+)*)(\s[^;]*)?;")
-#: Instructions whose numbers say what they do.
+#: Instructions whose immediate operands select a variant.
 _COUNTED = re.compile(r"cp\.async|bar|wait_group")
 
 
@@ -41,6 +41,6 @@ def _renamed(text: str) -> str:
 
 
 def _constant(match: re.Match[str]) -> str:
-    """Literals are all alike but for their kind."""
+    """Replace literals by their kind."""
     number = match.group()
     return f"{number[:2]}{'0' * (len(number) - 2)}" if number[:2] in ("0f", "0d") else "16"

@@ -1,4 +1,4 @@
-"""Products in forms that the examples do not have, in cuTile Python: B in columns, and persistent blocks."""
+"""Matrix multiplications in forms that the examples lack, in cuTile Python: B column-major, and persistent blocks."""
 
 import cuda.tile as ct
 import numpy as np

@@ -1,20 +1,19 @@
-"""Runs the text tests of a checkout of the reference dialect through our tools and prints the figures per file.
+"""Run the text tests of a checkout of the reference dialect through our tools and print the figures per file.
 
     python tests/conformance/lit_cases.py FOLDER [--list] [FILE...]
 
-FOLDER is the `test` folder of the checkout; nothing of it is kept here.  Files are cut at `// -----` lines; each part
-is a case of one kind:
+FOLDER is the `test` folder of the checkout, which is not part of this repository.  Files are split at `// -----` lines;
+each part is a case of one kind:
 
-positive   must be accepted, print as text and as generic text that read back as the same module, and come back from
-           bytecode as the same module, but for what that format has no place for: the module's name, attributes of
+positive   must be accepted, print as text and as generic text that parse to the same module, and survive a round trip
+           through bytecode, except for properties that the format cannot encode: the module's name, attributes of
            other dialects, locations without a scope
-negative   must be refused; `text` counts those whose every expected message appears, `exact` those that also have them
-           on the expected lines and nothing else
+negative   must be refused; `text` counts the cases with every expected message, `exact` those that have them on the
+           expected lines and no others
 warning    must be accepted with the expected warnings
 
-RUN lines are the files' own commands, passes and FileCheck included.  `--list` prints what does not hold, with what was
-said instead.  Exit status: 0 when every negative case is refused and no case differs but for a reason in KNOWN, else 1;
-2 without a folder.
+RUN lines are the files' own commands, passes and FileCheck included.  `--list` prints the failures with the actual
+messages.  Exit status: 0 if every negative case is refused and all differences are in KNOWN, else 1; 2 without FOLDER.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ sys.path.insert(0, str(ROOT))
 TOOLS = {"cuda-tile-opt": "tileiras-opt", "cuda-tile-translate": "tileiras-translate"}
 ALWAYS = ("--testing-ops",)
 PASSES = {"--test-debuginfo-update-symbol-name": "--debuginfo-update-symbol-name"}
-"""Passes that only the reference's tests have by this name: what they are called here."""
+"""Passes of the reference's tests by the reference's names -> our names."""
 PER_CASE = ("split-input-file", "verify-diagnostics")
 _RENAMED = "the operation is called fpowf since 13.4, as the vendor's newest disassembler prints it"
 _NEWER = "names 13.3 as the newest version; here it is a newer one"
@@ -48,7 +47,7 @@ KNOWN = {
     "Dialect/CudaTile/math_invalid.mlir #56": _RENAMED,
     "Dialect/CudaTile/math_invalid.mlir #57": _RENAMED,
 }
-"""Cases of the public 13.3 release that differ, and why that is meant."""
+"""Cases of the public 13.3 release that differ, and the reason why that is intended."""
 
 _RUN = re.compile(r"^\s*(?://|#)\s*RUN:\s*(.*?)\s*$", re.MULTILINE)
 _EXPECTED = re.compile(r"expected-(error|note|remark|warning)(?:-re)? *(?:@[^ {]+)? *\{\{(.*)\}\}$", re.MULTILINE)
@@ -63,7 +62,7 @@ class Case(NamedTuple):
 
 
 class Figures:
-    """What was counted in one file."""
+    """Counts of one file."""
 
     def __init__(self) -> None:
         self.positive = self.accepted = self.round_trips = self.bytecode = 0
@@ -86,7 +85,7 @@ class Figures:
 
 @functools.cache
 def text_tests() -> Any:
-    """What runs RUN lines in our own tests; several folders have a module of that name, so it is named by its place."""
+    """The runner of RUN lines of our own tests, loaded by path because several folders have a module of that name."""
     spec = importlib.util.spec_from_file_location("tileiras_text_tests", ROOT / "tests" / "conftest.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -95,7 +94,7 @@ def text_tests() -> Any:
 
 
 class Suite:
-    """One run over a folder; `complaints` are (file, case, what)."""
+    """One run over a folder; `complaints` are (file, case, message)."""
 
     def __init__(self, folder: Path, scratch: Path) -> None:
         self.folder = folder
@@ -218,7 +217,7 @@ class Suite:
     # ---- whole files -------------------------------------------------------------------------------------------------
 
     def _whole(self, command: str, path: Path) -> str | None:
-        """What is wrong with a RUN line of the file as it stands, None when it holds."""
+        """The first mistake in the outcome of a RUN line of the whole file, or None."""
         substitutions = {"%s": str(path), "%S": str(path.parent), "%t": str(self.scratch / "t")}
         try:
             if command.startswith("%round_trip_test"):
@@ -270,7 +269,7 @@ def cases(path: Path, text: str) -> Iterator[Case]:
         elif not prefixes and first[0] in TOOLS.values():
             runs.append(first)
     if binary:
-        # The inputs are files beside the text, which only holds what they must print.
+        # The inputs are files beside the text; the text holds only the expected output.
         for first, wanted in binary:
             yield Case("negative" if first[0] == "not" else "binary", text, [first], wanted)
         return
@@ -290,7 +289,7 @@ def cases(path: Path, text: str) -> Iterator[Case]:
 
 
 def _relevant(runs: list[list[str]], prefixes: list[str], part: str) -> list[list[str]]:
-    """The command lines whose prefixes stand in the part: each names its own in order when there are several."""
+    """The command lines whose prefixes occur in the part; if there are several, each with its own prefixes."""
     if len(runs) < 2 or set(prefixes) == {"CHECK"}:
         return runs
     groups = list(zip(runs, (prefixes[:-1], prefixes[-1:])))
@@ -303,9 +302,9 @@ def _renamed(word: str) -> str:
 
 
 def _through_bytecode(case: Case, unregistered: bool) -> str:
-    """How the modules of a case print otherwise after they were written and read; "" when they print the same.
+    """How the printed modules of a case change in a round trip through bytecode; "" if they are equal.
 
-    Raises CompileError for what bytecode cannot say.
+    Raises CompileError for constructs that bytecode cannot encode.
     """
     from tileiras import bytecode
     from tileiras.ir import UNKNOWN_LOC, FusedLoc, NameLoc, StringAttr, parse_module, print_op, verify

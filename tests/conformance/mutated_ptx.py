@@ -1,14 +1,14 @@
-"""PTX with something of what holds it together changed: the emulator gives the right result or an error.
+"""PTX with mutated synchronization: the emulator gives the right result or an error.
 
     python tests/conformance/mutated_ptx.py COUNT [--seed FIRST] [--kernels NAME,...] [--jobs N] [--limit SECONDS]
                                             [--figures FILE]
 
-Takes kernels whose threads depend on each other, written by hand, and changes one to three places of each: a barrier, a
-fence, a wait, a commit or an arrival is left out, doubled or moved, a count, a phase or a number of bytes is another,
-a scope, an order or a state space is weaker.  A mutant has to end with the right result, or with an error of the
-emulator's own: a wrong result, an exception of Python's or a run that goes on for ever is a mistake.  Mutant N is the
-same on every machine.  Prints the mistakes and a table; ends with 1 when there was one.  With `--figures`, FILE keeps
-what has been run, and a run that was interrupted goes on where it was.
+Takes hand-written kernels whose threads depend on each other, and changes one to three places of each: a barrier, a
+fence, a wait, a commit or an arrival is deleted, doubled or moved; a count, a phase or a number of bytes is changed; a
+scope, an order or a state space is weakened.  A mutant has to end with the right result or with an error of the
+emulator: a wrong result, a Python exception or an endless run is a mistake.  Mutant N is the same on every machine.
+Prints the mistakes and a table; exits with 1 if there is one.  With `--figures`, FILE keeps the outcomes, and an
+interrupted run resumes.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from tileiras.sim.errors import SimulationError  # noqa: E402
 
 #: Instructions of warps; the kernels issue 100 to 1,200.
 STEP_LIMIT = 20_000
-#: How a mutant may not end.
+#: Outcomes that are mistakes.
 MISTAKES = ("wrong result", "exception", "goes on")
 #: Mutants between two lines of progress, after which the figures are written.
 _STRIDE = 1_000
@@ -51,7 +51,7 @@ _ORDERING = re.compile(
     r"|tcgen05\.(fence|wait|commit|alloc|relinquish|dealloc)"
     r"|cp\.async\.mbarrier)"
 )
-#: Modifiers and what is weaker than each.
+#: Modifiers -> weaker ones.
 _WEAKER = [
     (".acquire", ".relaxed"), (".release", ".relaxed"), (".cluster", ".cta"), (".wait_group ", ".wait_group.read "),
     (".parity.", ".parity.relaxed.cta."), ("fence.proxy.async.shared::cta", "fence.proxy.async.global"),
@@ -63,8 +63,8 @@ _WEAKER = [
 
 
 class Subject(NamedTuple):
-    """A kernel: ``run(ptx, seed)`` says whether its result is right; ``phase``: the register of the phases that its
-    threads wait for, if there is one."""
+    """A kernel: ``run(ptx, seed)`` returns whether its result is right; ``phase``: the register that holds the phases
+    its threads wait for, or None."""
 
     name: str
     ptx: str
@@ -120,7 +120,7 @@ _HEAD = """
 .reg .pred %p<8>; .reg .b32 %r<40>; .reg .b64 %q<12>;
 """
 
-#: Two warps: one copies four pieces, the other sums them.
+#: Two warps: one copies four parts, the other sums them.
 PIPELINE = _HEAD.format(parameters=".param .u64 k_0, .param .u64 k_1", threads=64) + """
 .shared .align 128 .b8 tile[1024]; .shared .align 8 .b8 full[8]; .shared .align 8 .b8 empty[8];
 ld.param.u64 %q2, [k_0]; ld.param.u64 %q3, [k_1];
@@ -158,7 +158,7 @@ ret;
 }
 """
 
-#: Two blocks: each thread gives its neighbour in the other block a value, by two ways.
+#: Two blocks: each thread passes a value to its neighbour in the other block, in two ways.
 EXCHANGE = _HEAD.format(parameters=".param .u64 k_0", threads=64) + """
 .shared .align 16 .b8 box[256]; .shared .align 16 .b8 mail[256]; .shared .align 8 .b8 full[8];
 ld.param.u64 %q1, [k_0];
@@ -205,14 +205,14 @@ def subjects() -> list[Subject]:
 
 
 def _statements(ptx: str, phase: str | None) -> list[tuple[int, int]]:
-    """(start, end) in the text of the statements that order something, or set a phase, with their guards."""
+    """(start, end) in the text of the statements that synchronize or set a phase, with their guards."""
     found = []
     for match in re.finditer(r"[^;{}]*;", ptx):
         text = match.group()
         lead = re.match(r"\s*(?:[A-Z_]+:\s*)*", text).end()  # labels stay where they are
         sets_phase = phase is not None and re.search(rf"(mov|xor)\.\w+ {phase}\b", text)
         if "st.async" in text:
-            continue  # what it stores has to be computed before it
+            continue  # the stored value has to be computed before it
         if (_ORDERING.search(text) or sets_phase) and not text.strip().startswith("."):
             found.append((match.start() + lead, match.end()))
     return found
@@ -257,7 +257,7 @@ def mutate(ptx: str, phase: str | None, draw: random.Random) -> str:
 
 
 def mutant(number: int, chosen: list[Subject]) -> tuple[Subject, str, int | None]:
-    """(kernel, its changed text, the seed of the order that warps run in)."""
+    """(kernel, its mutated text, the seed of the order of warps)."""
     draw = random.Random(number)
     subject = chosen[number % len(chosen)]
     ptx = subject.ptx
@@ -273,13 +273,13 @@ class _TooLong(BaseException):
 
 
 def judge(number: int, chosen: list[Subject], limit: int = 60) -> tuple[str, str, str]:
-    """(kernel, "right", "error" or a mistake, what was said)."""
+    """(kernel, "right", "error" or a mistake, message)."""
     subject, ptx, seed = mutant(number, chosen)
 
     def stop(*_: object) -> None:
         raise _TooLong
 
-    # Of the process's own time, whatever else the machine does.
+    # CPU time of this process, independent of the machine's load.
     before = signal.signal(signal.SIGPROF, stop)
     signal.setitimer(signal.ITIMER_PROF, limit)
     try:
@@ -288,7 +288,7 @@ def judge(number: int, chosen: list[Subject], limit: int = 60) -> tuple[str, str
         return subject.name, "error", str(error)
     except _TooLong:
         return subject.name, "goes on", f"for {limit} s"
-    except Exception as error:  # whatever it is, it is a mistake of the emulator's
+    except Exception as error:  # any exception is a mistake of the emulator
         return subject.name, "exception", f"{type(error).__name__}: {error}"
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
@@ -296,12 +296,12 @@ def judge(number: int, chosen: list[Subject], limit: int = 60) -> tuple[str, str
 
 
 def distinct(numbers: range, chosen: list[Subject]) -> int:
-    """How many different texts these mutants are."""
+    """The number of different texts of these mutants."""
     return len({hash(mutant(number, chosen)[1]) for number in numbers})
 
 
 class Figures:
-    """How mutants ended, and the mistakes; kept in ``file`` where there is one."""
+    """Outcomes of mutants, and the mistakes; kept in ``file`` if it is given."""
 
     def __init__(self, file: Path | None, options: dict[str, object]) -> None:
         self.file = file
@@ -326,7 +326,7 @@ class Figures:
     def keep(self) -> None:
         if self.file is None:
             return
-        # A file that is written half would lose all that has been run.
+        # An interrupted write would otherwise lose all earlier results.
         half = self.file.with_name(self.file.name + ".new")
         kept = {"options": self.options, "done": self.done, "counts": self.counts, "mistakes": self.mistakes}
         half.write_text(json.dumps(kept, indent=1) + "\n")
@@ -366,7 +366,7 @@ def main() -> int:
     begin, before = time.monotonic(), figures.done
     numbers = range(given.seed + figures.done, given.seed + given.count)
     with multiprocessing.get_context("fork").Pool(given.jobs) as pool:
-        # In order, so that the first `done` of them are those that the figures are of.
+        # In order, so that the figures cover exactly the first `done` mutants.
         for number, outcome in pool.imap(_numbered, numbers, chunksize=50):
             figures.add(number, *outcome)
             if figures.done % _STRIDE == 0:

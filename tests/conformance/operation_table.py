@@ -1,8 +1,8 @@
 """Every operation that conformance kernels are generated from, one row each.
 
 Bounds of the functions are the maximum errors that the CUDA C++ Programming Guide's appendix on mathematical functions
-states for the libdevice functions; formats narrower than f32 are computed in f32 and rounded once, which may tip the
-last rounding.  Everything else is exact or rounded once: 0.
+states for the libdevice functions; formats narrower than f32 are computed in f32 and rounded once, which may change the
+last rounding.  All other operations are exact or rounded once: 0.
 """
 
 from __future__ import annotations
@@ -204,7 +204,7 @@ FUNCTION = [
 FUNCTION += [
     Row("function", "pow", "fpowf %a, %b : {t}", FLOATS, (("positive", ""), ("any", "")), "", _bounds(4, 2),
         _rounded(np.power)),
-    # A number is multiplied with itself at most nine times here: half a unit each, and as much for the reciprocal.
+    # At most nine multiplications, of half a unit each, and as much for the reciprocal.
     *(Row("function", f"fpowi {power}", "fpowi %a, %b : {t0}, {t1}", FLOATS, (("positive", ""), ("exponents", power)),
           "", _bounds(9, 9), lambda a, n, e: to_float(np.power(a.astype(EXTENDED), signed(n).astype(EXTENDED)), e))
       for power in INTEGERS_1[:-1]),
@@ -213,13 +213,13 @@ FUNCTION += [
 
 
 def _quotient_by_reciprocal(a: np.ndarray, b: np.ndarray, element: str) -> np.ndarray:
-    """The reciprocal of what is above 2^126 is zero (Tile IR, `divf`)."""
+    """The reciprocal of a number above 2^126 is zero (Tile IR, `divf`)."""
     quotient = (a.astype(np.float64) / b.astype(np.float64)).astype(np.float32)
     return np.where((np.abs(b) > 2.0**126) & np.isfinite(b), a * np.float32(0), quotient)
 
 
 def _flushed(function: Callable[..., Any]) -> Callable[..., np.ndarray]:
-    """With subnormal numbers as zeros, before and after."""
+    """Flush subnormal inputs and results to zero."""
 
     def flush(values: np.ndarray) -> np.ndarray:
         return np.where(np.abs(values) < 2.0**-126, np.copysign(0.0, values), values)
@@ -328,7 +328,7 @@ CONVERSION += [
     for target in INTEGERS_1 for sign in SIGNS
 ]  # fmt: skip
 CONVERSION += [
-    # Halfway between two numbers of three to 24 bits, and a little more or less than f32 tells apart.
+    # Halfway between two numbers with significands of three to 24 bits, and slightly more or less than f32 resolves.
     Row("conversion", f"ftof halves {target}", "ftof %a : {t} -> {r}", ("f64",), (("halves", ""),), target,
         reference=nearest)
     for target in ("f16", "bf16", *NARROW, FOUR, "tf32")

@@ -1,14 +1,14 @@
-"""Our code under every plan for loops: kernels with people's tiles and random loops, run with the search for races and
-compared with NumPy.
+"""Our code under every plan for loops: kernels with common tile sizes and random loops, emulated with race detection
+and compared with NumPy.
 
     python tests/conformance/plans.py [--plans plain,boxes,...] [--targets sm_90,...] [--match TEXT] [--random COUNT]
                                       [--nests COUNT] [--first SEED] [--seed N] [--steps N] [--figures FILE] [--jobs N]
 
 The kernels are those of `tiled_kernels.py` and COUNT programs of `tests/kernels/random_loops.py` and of
-`random_nests.py`, whose results are the interpreter's.  Plans that make the same code of a kernel for a target are run
-once.  Every failure is printed in one line; at the end a table says, by plan and target, how many kernels were right,
-and of how many of them the code has agents, boxes and which products.  `--figures` keeps every outcome in a file, and
-what is there with the same code is not run again.  Ends with 1 when a kernel failed.
+`random_nests.py`, whose results are the interpreter's.  If several plans give the same code for a kernel and target, it
+is run once.  Every failure is printed in one line; at the end a table lists by plan and target the number of right
+kernels, and of kernels whose code has agents, boxes and each kind of MMA.  `--figures` keeps every outcome in a file;
+outcomes of the same code are reused.  Exits with 1 if a kernel failed.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ TARGETS = ("sm_90", "sm_100", "sm_120")
 
 
 class Program(NamedTuple):
-    """``run(launch)`` raises AssertionError unless ``launch(arguments)`` computes what NumPy does."""
+    """``run(launch)`` raises AssertionError unless the results of ``launch(arguments)`` are NumPy's."""
 
     name: str
     source: bytes | str
@@ -68,7 +68,7 @@ class Outcome(NamedTuple):
     said: str
     features: tuple[str, ...] = ()
     digest: str = ""
-    """Of the code that was run."""
+    """Features of the code that was run."""
 
 
 def of_tiles(kernel: Tiled) -> Program:
@@ -86,7 +86,7 @@ def of_nest(seed: int) -> Program:
 
 
 def of_seed(seed: int, kind: type[RandomLoops] | type[RandomChains]) -> Program:
-    """A random program; stages and warps are the seed's, the plan is not."""
+    """A random program; the seed gives stages and warps, but not the plan."""
     made = kind(seed)
     kernel = made.kernel()
 
@@ -110,14 +110,14 @@ FEATURES = {
 def features(ptx: str, program: Program, target: str, options: dict[str, Any]) -> tuple[str, ...]:
     found = [name for name, pattern in FEATURES.items() if re.search(pattern, ptx)]
     if Strategy.of(CompileOptions(options)).may_have_agents:
-        # PTX does not say whether warps that go separate ways are agents.
+        # PTX does not show whether diverging warps are agents.
         decided = tileiras.compile(program.source, gpu_name=target, emit="tileas", **options).text
         found += ["agents"] * (".agent_switch " in decided)
     return tuple(found)
 
 
 def outcomes(program: Program, target: str, wanted: Sequence[str], seed: int, kept: dict[str, str]) -> list[Outcome]:
-    """Of one program under each plan.  ``kept`` has what code of a digest gave before: nothing where it was right."""
+    """The outcomes of one program under each plan.  ``kept``: digest of code -> earlier outcome, "" if right."""
     found = []
     for plan in wanted:
         options = {**PLANS[plan], **program.options}
@@ -128,7 +128,7 @@ def outcomes(program: Program, target: str, wanted: Sequence[str], seed: int, ke
             lacks = "unsupported type" in said
             found.append(Outcome(program.name, target, plan, "refused" if lacks else "failed", said))
             continue
-        except Exception as error:  # an unexpected one is what is looked for
+        except Exception as error:  # unexpected exceptions are the purpose of the run
             found.append(Outcome(program.name, target, plan, "failed", f"compiling: {type(error).__name__}: {error}"))
             continue
         kernel = next(each for each in artifact.kernels if each.name == program.entry)
@@ -143,10 +143,10 @@ def outcomes(program: Program, target: str, wanted: Sequence[str], seed: int, ke
 
 
 def _judge(program: Program, target: str, ptx: str, metadata: dict[str, Any], seed: int) -> str:
-    """What is wrong with the code."""
+    """The mistake in the code's result, or ""."""
     try:
         if toolkit.find_program("ptxas") is not None:
-            # It optimizes nothing that is to be debugged.
+            # With debug information ptxas does not optimize.
             ptxas.assemble(ptx, target, opt_level=0 if program.options.get("device_debug") else 3)
         program.run(lambda given: emulate(ptx, program.entry, program.grid, given, metadata=metadata, seed=seed,
                                           leader=seed % 32))  # fmt: skip
@@ -156,7 +156,7 @@ def _judge(program: Program, target: str, ptx: str, metadata: dict[str, Any], se
 
 
 def table(rows: Sequence[Outcome]) -> list[str]:
-    """By plan and target: how many were right of those that the target takes, and what their code has."""
+    """By plan and target: the share of right kernels among the accepted ones, and the features of the code."""
     targets = list(dict.fromkeys(row.target for row in rows))
     lines = [f"| plan | {' | '.join(targets)} |", "|---" * (len(targets) + 1) + "|"]
     for plan in dict.fromkeys(row.plan for row in rows):
@@ -186,7 +186,7 @@ def _numbered(number: int) -> list[Outcome]:
 
 
 def _read(path: Path | None) -> dict[str, str]:
-    """What code gave by its digest; a line that was written half is left out."""
+    """Outcomes by digest of the code; a partly written line is skipped."""
     found: dict[str, str] = {}
     for line in path.read_text().splitlines() if path is not None and path.exists() else ():
         try:
@@ -214,7 +214,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _options = parser.parse_args(arguments)
     kernels = [each for each in tiled(_options.steps) if _options.match is None or _options.match in each.name]
     makers: list[Callable[[], Program]] = [lambda each=each: of_tiles(each) for each in kernels]
-    # Every other one is of dots that follow each other.
+    # Every other program has chained dots.
     makers += [lambda seed=seed: of_seed(seed, RandomChains if seed % 2 else RandomLoops)
                for seed in range(_options.first, _options.first + _options.random)]  # fmt: skip
     makers += [lambda seed=seed: of_nest(seed) for seed in range(_options.first, _options.first + _options.nests)]

@@ -1,8 +1,8 @@
-"""Random cuTile kernels with products: loops in loops, branches, early exits, memory that is written and read again.
+"""Random cuTile kernels with dots: nested loops, branches, early exits, memory that is written and read again.
 
-What `tests/kernels/random_loops.py` does not have: program N is a list of statements on two accumulators, nested at
-will, whose products differ in where their operands come from.  All values are whole numbers that their types hold, so
-any order of sums gives the same bits; the interpreter says which.
+Program N is a list of statements on two accumulators with any nesting; the operands of its dots have different sources,
+which `tests/kernels/random_loops.py` lacks.  All values are integers that their types represent, so that any order of
+sums gives the same bits; the interpreter's result is the reference.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from tests.kernels.views import DTYPES, whole_numbers
 from tileiras.sim import interpret
 
 SLOTS = 4
-"""Tiles of the result that a tile block has for itself."""
+"""Tiles of the result per tile block."""
 TILES = 5
-"""Along K, of the operands."""
+"""Extents of the operands along K."""
 MOST_PRODUCTS = 48
-"""That a tile block computes, about."""
+"""Approximate number of dots per tile block."""
 FRONT_END = {"f16": "float16", "bf16": "bfloat16", "f32": "float32", "f8E4M3FN": "float8_e4m3fn", "i8": "int8"}
 SIGNATURES = {"f8E4M3FN": "f8e4m3fn"}
 
 
 class RandomNest:
-    """The text of one kernel, its launch, and what it leaves."""
+    """The text of one kernel, its launch, and its expected results."""
 
     def __init__(self, seed: int) -> None:
         self.random = pick = random.Random(seed)
@@ -41,8 +41,8 @@ class RandomNest:
         self.sum = "int32" if self.element == "i8" else "float32"
         even = 16 // np.dtype(DTYPES[self.element]).itemsize
         self.ragged = pick.choice((0, 0, even % self.k, even % self.k, 5))
-        """Elements less than whole tiles have; rows are multiples of 16 bytes unless it is 5, and there
-        are `TILES` along K."""
+        """Elements by which the arrays are smaller than whole tiles; rows are multiples of 16 bytes unless it is 5, and
+        there are `TILES` along K."""
         self.rounds, self.grid = pick.choice((0, 1, 2, 3, 3, 4)), pick.choice((1, 2, 2, 4))
         self.lines: list[str] = []
         self.counters: list[str] = []
@@ -65,7 +65,7 @@ class RandomNest:
         return found
 
     def _options(self) -> dict[str, Any]:
-        """Of the compilation; mostly none."""
+        """Options of the compilation; mostly empty."""
         found: dict[str, Any] = {}
         kind = self.random.random()
         if kind < 0.06:
@@ -90,7 +90,7 @@ class RandomNest:
         return f"{stem}{self.names}"
 
     def _block(self, depth: int, times: int, count: int) -> None:
-        """``times`` it runs, at most."""
+        """``times``: the largest number of executions."""
         start = len(self.lines)
         for _ in range(count):
             kind = self.random.random()
@@ -136,7 +136,7 @@ class RandomNest:
         self.counters.pop()
 
     def _body(self, depth: int, times: int) -> None:
-        """Most loops of users begin with a product, and many have nothing else."""
+        """Most loops of users begin with a dot, and many contain nothing else."""
         product = self.random.random() < 0.6 and self.products + times <= MOST_PRODUCTS
         if product:
             self.products += times
@@ -157,7 +157,7 @@ class RandomNest:
             self._block(depth + 1, times, self.random.randint(1, 2))
 
     def _index(self) -> str:
-        """A tile along K."""
+        """The index of a tile along K."""
         if not self.counters or self.random.random() < 0.15:
             return self.random.choice(("0", "1", f"m % {TILES}"))
         counter = self.random.choice(self.counters[-2:])
@@ -218,11 +218,11 @@ class RandomNest:
         self._line(depth, f"{total} = {total} + {fresh}")
 
     def _small(self, value: str) -> str:
-        """Whole numbers from -2 to 2 of any."""
+        """Integers from -2 to 2, computed from any."""
         return f"ct.maximum(ct.minimum({value}, 2), -2)"
 
     def _chain(self, depth: int) -> None:
-        """A product of an accumulator, rounded, as attention has it."""
+        """A dot whose operand is a rounded accumulator, as in attention."""
         name, weight, total = self._name("s"), self._name("w"), self._accumulator()
         index = self.random.choice(("0", f"({self.counters[-1]}) % 2" if self.counters else "1"))
         self._line(depth, f"{name} = ct.astype({self._small(self._accumulator())}, w.dtype)")
@@ -255,7 +255,7 @@ class RandomNest:
             self._line(depth, f"{total} = {total} + {self._small(back)}")
 
     def _update(self, depth: int) -> None:
-        """Sums of whole numbers, in whatever order the tile blocks add them."""
+        """Sums of integers, added by the tile blocks in any order."""
         value = f"ct.sum({self._small(self._accumulator())}, axis=0)"
         self._line(depth, f"ct.atomic_add(sums, (ct.arange(TN, dtype=ct.int32),), {value})")
 
@@ -295,7 +295,7 @@ class RandomNest:
         return found
 
     def arguments(self) -> list[Any]:
-        """Fresh ones of a launch, in the order of the kernel's parameters."""
+        """New arguments of a launch, in the order of the kernel's parameters."""
         a, _, at_rows, b, bt, w = self._arrays()
         result = np.full((self.m * self.grid * SLOTS, self.n - self.ragged), -7, np.dtype(self.sum))
         arrays = [a, at_rows, at_rows, b, bt, w, result, np.zeros(self.n, np.dtype(self.sum))]
@@ -307,7 +307,7 @@ class RandomNest:
         return [*found, self.rounds, 1]
 
     def run(self, source: bytes, launch: Callable[[list[Any]], None]) -> None:
-        """Raises AssertionError unless ``launch(arguments)`` leaves what the interpreter does."""
+        """Raises AssertionError unless the results of ``launch(arguments)`` are the interpreter's."""
         expected, found = self.arguments(), self.arguments()
         interpret(source, "nest", self.grid, expected)
         launch(found)

@@ -3,10 +3,10 @@
     python tests/conformance/random_programs.py COUNT [--seed FIRST] [--steps STEPS] [--formats] [--target cpu]
                                                   [--vendor sm_80] [--num-ctas N]
 
-Program N is the same on every machine; targets go round with N.  Prints every program that differs or does not
-compile, as its number, and figures.  Ends with 1 when there was one.  `--vendor`: the vendor's code for one target is
-emulated instead of ours.  With `--num-ctas` programs are made of operations that CTAs may share; the figures say how
-many of them were shared.
+Program N is the same on every machine; targets rotate with N.  Prints the number of every program that differs or does
+not compile, and figures.  Exits with 1 if there is one.  `--vendor`: the vendor's code for one target is emulated
+instead of ours.  With `--num-ctas` programs consist of operations that CTAs can share; the figures count the programs
+with shared tiles.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ SCRATCH_PLACES = 64
 
 
 class Program(RandomKernel):
-    """The random kernels' operations, control flow that depends on data, and memory written and read again."""
+    """Operations of random kernels, control flow that depends on data, and memory that is written and read again."""
 
     STEPS = 12
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
-        self.tokens: dict[str, str] = {}  # memory -> what its next access comes after
+        self.tokens: dict[str, str] = {}  # memory -> token of its last access
 
     def step(self) -> None:
         kind = self.random.random()
@@ -72,7 +72,7 @@ class Program(RandomKernel):
         return self.random.choice(found) if found else None
 
     def shift(self) -> None:
-        """By less than the width; now and then by whatever comes, which leaves some elements undefined."""
+        """By less than the width; sometimes by an arbitrary value, which leaves some elements undefined."""
         picked = self.integers()
         if picked is None:
             return
@@ -86,7 +86,7 @@ class Program(RandomKernel):
         self.emit(f"{operation} %{name}, %{amount}{sign} : {t}", shape, element)
 
     def divide(self) -> None:
-        """By odd numbers, now and then by zero."""
+        """By odd numbers, sometimes by zero."""
         picked = self.integers()
         if picked is None:
             return
@@ -100,7 +100,7 @@ class Program(RandomKernel):
         self.emit(f"{operation} %{name}, %{divisor} {self.random.choice(['signed', 'unsigned'])} : {t}", shape, element)
 
     def promise(self) -> None:
-        """Sums that promise not to wrap and may."""
+        """Sums with no-wrap flags, which may wrap."""
         picked = self.integers()
         if picked is None:
             return
@@ -136,7 +136,7 @@ class Program(RandomKernel):
     # -- memory --------------------------------------------------------------------------------------------------------
 
     def memory(self, element: str, size: int = MAX_ELEMENTS) -> str:
-        """The name of memory of this type: a parameter that nothing else uses."""
+        """The name of memory of this type: a parameter without other uses."""
         name = f"m{size}_{element}"
         if all(tile.name != name for tile in self.inputs):
             self.inputs.append(Tile(name, element, np.arange(size).astype(DTYPES[element])))
@@ -174,7 +174,7 @@ class Program(RandomKernel):
         self.tokens[memory] = f"%jo{len(self.lines) - 1}"
 
     def through_views(self) -> None:
-        """Stored in some order of the dimensions, loaded in another, perhaps in another shape."""
+        """Store in one order of the dimensions, load in another, sometimes in another shape."""
         name, shape, element = self.pick()
         memory = self.memory(element)
         self.store(memory, name, shape, element)
@@ -193,7 +193,7 @@ class Program(RandomKernel):
         self.after_load(memory, f"%g{n}")
 
     def places(self, shape: tuple[int, ...], memory: str, element: str) -> str:
-        """Pointers into the first places of memory, at numbers that data decides."""
+        """Pointers into the first elements of memory, at offsets that depend on data."""
         picked = [name for name, s, e in self.values if s == shape and e == "i32"]
         n = f"{self.count}_{len(self.lines)}"
         whole, pointers = tile_type(shape, "i32"), tile_type(shape, f"ptr<{element}>")
@@ -215,7 +215,7 @@ class Program(RandomKernel):
         return f"%q{n}"
 
     def gather(self) -> None:
-        """Elements from places that data decides; some masked off, with a padding or with none."""
+        """Elements at offsets that depend on data; some masked off, with or without a padding value."""
         name, shape, element = self.pick()
         memory = self.memory(element)
         self.store(memory, name, shape, element)
@@ -235,7 +235,7 @@ class Program(RandomKernel):
         self.after_load(memory, f"%g{n}")
 
     def updates(self) -> None:
-        """Atomic updates whose order makes no difference, of places that several elements share."""
+        """Commutative atomic updates of locations that several elements share."""
         found = [value for value in self.values[-8:] if value[2] in ("i32", "i64")]
         if not found:
             return
@@ -262,7 +262,7 @@ class Program(RandomKernel):
     # -- control flow --------------------------------------------------------------------------------------------------
 
     def skipping(self) -> None:
-        """A `for` that goes on early in some rounds, around a `loop`."""
+        """A `for` with a `continue` in some rounds, around a `loop`."""
         name, shape, element = self.pick()
         other, t, n = self.partner(shape, element), tile_type(shape, element), self.count
         upper, rounds = self.random.randrange(6), self.random.randrange(1, 3)
@@ -287,7 +287,7 @@ class Program(RandomKernel):
         )  # fmt: skip
 
     def truth(self, name: str, shape: tuple[int, ...], element: str) -> str:
-        """The name of a scalar that says whether the first element of a tile is negative."""
+        """The name of a scalar: whether the first element of a tile is negative."""
         n, scalar, one = self.count, tile_type((), element), tile_type([1] * len(shape), element)
         integer = element in INTEGERS
         less = f"cmpi less_than %f{n}, %z{n}, signed" if integer else f"cmpf less_than ordered %f{n}, %z{n}"
@@ -362,7 +362,7 @@ MODES = ("nearest_even", "zero", "negative_inf", "positive_inf")
 
 
 class Formats(Program):
-    """Program's operations, and numbers that pass through narrow formats, bytes and every rounding mode."""
+    """A program's operations, and numbers that are converted to narrow formats, to bytes and in every rounding mode."""
 
     def step(self) -> None:
         if self.random.random() < 0.4:
@@ -371,7 +371,7 @@ class Formats(Program):
             super().step()
 
     def moved_in_narrow(self) -> None:
-        """Into a format of few bits, moved about in it, and back."""
+        """Convert to a format of few bits, rearrange, and convert back."""
         name, shape, element = self.pick()
         n = self.count
         if element in INTEGERS:
@@ -415,7 +415,7 @@ class Formats(Program):
         self.emit(f"ftoi %{name} {sign} saturating : {types}", shape, target)
 
     def bytes(self) -> None:
-        """The bytes of integers, read as floats; the other way the bits of a NaN would show, which nothing fixes."""
+        """Bitcast integers to floats; the reverse would expose the bits of a NaN, which are not defined."""
         name, shape, element = self.pick()
         size, n, count = DTYPES[element]().itemsize, self.count, int(np.prod(shape))
         floats = [e for e in DTYPES if e not in INTEGERS and DTYPES[e]().itemsize == size]
@@ -430,17 +430,17 @@ class Formats(Program):
 
 
 class Meaningless(Exception):
-    """A program whose control flow or addresses depend on what is undefined."""
+    """A program whose control flow or addresses depend on undefined elements."""
 
 
 def run(
     number: int, steps: int, kind: type[Program] = Program, num_ctas: int = 1, vendors_target: str | None = None,
     shared: list[int] | None = None, target: str | None = None,
 ) -> int:
-    """Run program `number` both ways; the number of its operations. Raises what went wrong, or Meaningless.
+    """Run program `number` both ways; the number of its operations.  Raises the failure, or Meaningless.
 
-    `shared` gets the numbers of programs whose tiles CTAs share, which they do with what one tile depends on more often
-    than with what six do.
+    `shared` collects the numbers of programs whose tiles CTAs share; short programs are shared more often than long
+    ones.
     """
     program = kind(number)
     for _ in range(steps):
@@ -457,7 +457,7 @@ def run(
         options = {"code": lambda text, target: (vendor_ptx(text, target), None)}
     elif num_ctas > 1 and shared is not None:
         options["code"] = partial(_code_noting_shares, number, shared)
-    # Where few of the values that an undefined element may have make a difference, it takes many runs to find one.
+    # If few of the possible values of an undefined element change the result, it takes many runs to find one.
     for random_runs in (1, 60):
         try:
             expected, actual = run_both(

@@ -1,7 +1,7 @@
 """Kernels of the public samples, benchmarks and of TileGym, at sizes that can be emulated: one table.
 
-The kernels stay in checkouts of their repositories; a case names a kernel there, what it is compiled with, its
-arguments, and what NumPy makes of them.
+The kernels stay in checkouts of their repositories; a case names a kernel there, its compile-time arguments, its
+runtime arguments, and NumPy's reference.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ Generator = np.random.Generator
 
 
 class Sample(NamedTuple):
-    """A kernel as `vendor_kernels` runs it: ``source`` is `samples` (the front end's), `gym` or `own`; ``values`` makes
-    the arguments but the constants; ``reference`` gives the outputs by position.  ``tolerance`` is of the largest
-    expected magnitude."""
+    """A kernel as `vendor_kernels` runs it: ``source`` is `samples` (the front end's), `gym` or `own`; ``values``
+    creates the arguments except the constants; ``reference`` gives the outputs by position.  ``tolerance`` is relative
+    to the largest expected magnitude."""
 
     name: str
     source: str
@@ -78,7 +78,7 @@ def _parameters(values: list[Any]) -> list[Any]:
 
 
 class _Anything(types.ModuleType):
-    """Takes the place of packages that the kernels' files import and the kernels do not use."""
+    """Replaces packages that the kernels' files import but the kernels do not use."""
 
     __path__: list[str] = []
 

@@ -10,8 +10,8 @@ from tests.kernels.views import tile_type
 
 
 class Shared(Program):
-    """Short programs, most of which can be cut into slices along some dimension: in long ones some operation keeps the
-    rest from being shared."""
+    """Short programs, most of which can be sliced along some dimension: longer ones usually contain an operation that
+    prevents sharing."""
 
     STEPS = 5
 
@@ -36,7 +36,7 @@ class Shared(Program):
         )()  # fmt: skip
 
     def beside(self) -> None:
-        """Plus a tile loaded from memory of its own, in a loop that makes the view or before one that uses it; the
+        """Add a tile loaded from memory of its own, in a loop that creates the view or before one that uses it; the
         tiles of some views overlap."""
         name, shape, element = self.pick()
         if element not in ("i32", "f32"):
@@ -69,7 +69,7 @@ class Shared(Program):
         )  # fmt: skip
 
     def places_apart(self) -> None:
-        """Elements of read-only memory, from places that data decides."""
+        """Elements of read-only memory, at offsets that depend on data."""
         name, shape, element = self.pick()
         memory = self.memory(element, 2 * SCRATCH_PLACES)
         pointers, n, t = self.places(shape, memory, element), self.count, tile_type(shape, element)

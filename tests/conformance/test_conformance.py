@@ -24,7 +24,7 @@ MODULES = modules(list(pairwise_kernels()))
 
 @pytest.mark.parametrize("number", range(len(MODULES)), ids=lambda n: f"{n}-{MODULES[n][0].family}")
 def test_module(number):
-    """Targets go round with the modules, so that each meets every family."""
+    """Targets rotate with the modules, so that every target runs every family."""
     assembler = toolkit.find_program("ptxas")
     results = list(run_module(MODULES[number], [TARGETS[number % len(TARGETS)]], assembler))
     assert [result.failure for result in results if result.failure] == []
@@ -32,14 +32,14 @@ def test_module(number):
 
 
 def test_every_operation_is_in_the_table():
-    """But for those that need several devices, and the preview of calls, of which no function has a body."""
+    """Excluded: operations that need several devices, and the preview of calls, since functions have no bodies."""
     words = set(re.findall(r"[a-z_0-9]+", "".join(module_text(kernels) for kernels in MODULES)))
     missing = {name for name in _operations() - words if not name.startswith(("multimem_", "testing$"))}
     assert missing == {"preview$call"}
 
 
 def test_the_documented_bounds_are_those_that_are_asserted():
-    page = (Path(__file__).parents[2] / "docs" / "conformance.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "reports" / "conformance.md").read_text()
     documented = {}
     for line in page[page.index("| | f32 allowed") :].split("\n\n")[0].split("\n")[2:]:
         names, single, _, double, *_ = (cell.strip() for cell in line.split("|")[1:])
@@ -52,7 +52,7 @@ def test_the_documented_bounds_are_those_that_are_asserted():
             rounding = re.search("rounding<.*?>", row.text)
             name = f"{row.text.split()[0]} {rounding.group() if rounding else ''}".strip()
             bounds = {element: bound for element, bound in row.ulps.items() if element in ("f32", "f64")}
-            # Subnormals as zeros are of f32 only, and change no bound.
+            # Flushing of subnormals exists for f32 only, and changes no bound.
             assert asserted.setdefault(name, bounds).items() >= bounds.items(), row.name
             assert all(row.ulps.get(element, 1) == 1 for element in ("f16", "bf16"))
     assert documented == asserted

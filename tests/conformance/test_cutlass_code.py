@@ -11,7 +11,7 @@ from cutlass_code import Case, attempt_example, encoded, read_launch, with_maps
 
 from tileiras.sim.emulator import tensor_map
 
-# C of m x n = A^T B, A and B with m and n innermost; sizes and strides come in a structure, as CuTe's do.
+# C of m x n = A^T B, A and B m-major and n-major; sizes and strides are fields of a structure, as in CuTe.
 PRODUCT = """
 #include <cuda.h>
 #include <cuda_runtime.h>
@@ -54,7 +54,7 @@ int main(int, char** arguments) {
         ("", "1", r"EmulationError: .*(read before it is written|race on shared)"),
     ],
 )
-def test_what_the_host_code_launches_is_emulated(tmp_path, sync, alpha, said):
+def test_launches_of_the_host_code_are_emulated(tmp_path, sync, alpha, said):
     folder = tmp_path / "checkout" / cutlass_code.TUTORIAL
     folder.mkdir(parents=True)
     (folder / "own.cu").write_text(PRODUCT.replace("SYNC", sync).replace("ALPHA", alpha))
@@ -65,7 +65,7 @@ def test_what_the_host_code_launches_is_emulated(tmp_path, sync, alpha, said):
 
 
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="no nvcc")
-def test_what_nvcc_refuses_is_a_row(tmp_path):
+def test_refusals_of_nvcc_are_rows(tmp_path):
     folder = tmp_path / cutlass_code.TUTORIAL
     folder.mkdir(parents=True)
     (folder / "own.cu").write_text("int main() { return undeclared; }\n")

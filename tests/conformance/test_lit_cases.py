@@ -1,4 +1,4 @@
-"""The judge itself: what it counts, on files made here."""
+"""Counts and messages of the runner of text tests, on files written here."""
 
 import importlib.util
 from pathlib import Path
@@ -68,7 +68,7 @@ def test_counts_cases_by_kind(tmp_path, capsys):
         ("return %a : tile<i32>", "return", "accepted"),
     ],
 )
-def test_counts_what_does_not_hold(tmp_path, capsys, old, new, short):
+def test_failures_are_counted(tmp_path, capsys, old, new, short):
     hints = GOOD.replace("-verify", "-Wunsupported-hints -verify", 1)
     code, found = _figures(tmp_path, capsys, {"a.mlir": hints.replace(old, new, 1)})
     assert found[short] == 0 and found["runs_hold"] == 0

@@ -1,4 +1,4 @@
-"""A small part of the sweep of mutated kernels: errors or right results, of both some."""
+"""A small part of the sweep of mutated kernels: both errors and right results occur."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_a_mutant_is_the_same_every_time():
 
 
 def test_figures_are_kept_to_go_on_from(tmp_path, capsys, monkeypatch):
-    """A second run does what the first has not, and both together say what one run of all says."""
+    """A second run executes only the missing mutants; the figures equal those of a single run."""
     whole, parts = tmp_path / "whole.json", tmp_path / "parts.json"
     for arguments in (["20", "--figures", whole], ["8", "--figures", parts], ["20", "--figures", parts]):
         monkeypatch.setattr("sys.argv", ["mutated_ptx.py", *map(str, arguments), "--kernels", "pipeline,exchange"])
@@ -45,7 +45,7 @@ def test_figures_are_kept_to_go_on_from(tmp_path, capsys, monkeypatch):
 
 
 def test_labels_stay_where_they_are():
-    """Behind a statement that was left out there may be two."""
+    """A deleted statement may be followed by two others."""
     ptx = "{\nadd.u32 %r1, %r1, 1;\nDRAIN: \nREADY: bar.sync 0;\nadd.u32 %r1, %r1, 1;\n}\n"
     mutants = {mutate(ptx, None, random.Random(number)) for number in range(50)}
     assert len(mutants) > 5

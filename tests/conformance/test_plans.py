@@ -1,4 +1,4 @@
-"""The runner of plans: what it says of code that is right, that is wrong, and that a target refuses."""
+"""The runner of plans: its verdicts on right code, on wrong code, and on a refusal."""
 
 import json
 
@@ -27,7 +27,7 @@ def test_kernels_and_random_loops_are_right_under_every_plan(capsys, tmp_path):
 
 
 @pytest.mark.slow
-def test_random_nests_are_what_the_interpreter_makes_of_them(capsys):
+def test_random_nests_give_the_interpreters_results(capsys):
     assert plans.main(["--match", "none", "--nests", "2", "--targets", "sm_120", "--plans", "agents"]) == 0
     assert "| agents | 2 of 2 (" in capsys.readouterr().out
 
@@ -64,8 +64,8 @@ def test_an_unknown_plan_is_named(capsys):
     assert "unknown plan fast: accepted are default, none, plain, boxes" in capsys.readouterr().err
 
 
-def test_an_agent_that_computes_leaves_shared_memory_to_the_one_that_loads():
-    """Its conversion would take all that the rings leave, and goes in rounds; four warps have the registers for it."""
+def test_the_compute_agent_leaves_smem_to_the_load_agent():
+    """The conversion's scratch area would take all memory beside the rings: it has rounds, with four warps."""
     (kernel,) = (each for each in plans.tiled() if each.name == "moe 128x128x64")
     program = plans.of_tiles(kernel)._replace(options={"num_warps": 4})
     (found,) = plans.outcomes(program, "sm_120", ["agents-boxes"], 1, {})

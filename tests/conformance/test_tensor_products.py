@@ -1,5 +1,5 @@
-"""Which dots of kernels with people's tiles run on the tensor core of sm_100 through tensor memory: all that have the
-rows for it, but for those whose remark says why not."""
+"""Dots of kernels with common tile sizes use the tensor core of sm_100 through tensor memory if they have enough rows,
+unless a remark gives a reason."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ GPU = "sm_100"
 WITHOUT = {
     "matmul f16 32x32x32": 'dots.small instruction=tcgen05.mma least="64x8, 128x16" m=32 n=32',
 }
-"""The kernels whose dots warps multiply, and what their remarks say."""
+"""The kernels whose dots use mma of warps, and the reasons in their remarks."""
 
 KERNELS = [kernel for kernel in tiled() if not kernel.targets or GPU in kernel.targets]
 
 
 def dots_of(artifact: tileiras.Artifact) -> list[tuple[str, str | None]]:
-    """The atom of each dot, and why it is not a better one."""
+    """The atom of each dot, and the reason why a better one is not used."""
     names = ("RemarkTensorCoreMMA", "RemarkTensorCoreFMA")
     found = [d for d in artifact.diagnostics if getattr(d, "name", "") in names]
     return [(d.arguments["Atom"], d.cause and d.cause.spelled()) for d in found]

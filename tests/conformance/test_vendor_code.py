@@ -1,4 +1,4 @@
-"""The vendor's code for a few kernels of the operation table means what the interpreter says."""
+"""The vendor's code for a few kernels of the operation table gives the interpreter's results."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ ENTRY = "matmul_f16"
 @pytest.mark.skipif(toolkit.find_program("nvdisasm") is None, reason="no nvdisasm")
 @pytest.mark.skipif(vendor_tool() is None, reason="no vendor's compiler")
 @pytest.mark.parametrize("name", ["A100", "H200", "B200", "RTX 5090"])
-def test_the_reference_compilers_cubin_is_run_and_joined_with_its_machine_code(name):
+def test_the_reference_cubin_runs_and_matches_its_machine_code(name):
     on = gpu(name)
     source = Path(SOURCE).read_bytes()
     image = images.load(vendor_compile(source, on.target.name).cubin, ENTRY, on)
@@ -42,7 +42,7 @@ def test_the_reference_compilers_cubin_is_run_and_joined_with_its_machine_code(n
 @pytest.mark.parametrize("target", ["sm_80", "sm_90"])
 @pytest.mark.parametrize("name", ["softmax", "vector_add", "layer_norm"])
 def test_the_reference_compilers_cubin_is_judged_by_its_ptx(name, target, tmp_path):
-    """No file lies beside it: the PTX and, on sm_90, what fills the tensor maps are in the cubin."""
+    """Without a file beside it: the cubin contains the PTX and, on sm_90, the host code that encodes tensor maps."""
     source = Path(f"examples/bytecode/{name}.tileirbc").read_bytes()
     image = tmp_path / "theirs.cubin"
     image.write_bytes(vendor_compile(source, target).cubin)

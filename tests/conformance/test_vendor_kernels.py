@@ -1,4 +1,4 @@
-"""A few of the vendor's kernels with roles for warps: right, with every rule that is not waived."""
+"""A few of the vendor's warp-specialized kernels are right under every rule that is not waived."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ pytestmark = [
         ("attention 64x64x64", "sm_100", "tcgen05.mma"),
     ],
 )
-def test_it_gives_what_numpy_does(name, target, uses):
+def test_results_equal_numpys(name, target, uses):
     case = CASES[name]
     assert uses in compiled(case, target).ptx
     said, steps = attempt(case, target)
@@ -66,7 +66,7 @@ def test_the_table_that_the_runner_prints(capsys, monkeypatch):
     ],
 )
 def test_only_rules_that_the_vendor_breaks_are_waived(name, rule, said):
-    """Attention moves zeros into accumulators behind the fence; gathered rows get to the product without one."""
+    """Attention zeroes accumulators after the fence; gathered rows are multiplied without one."""
     assert set(WAIVED) < set(RULES)
     rest = [each for each in WAIVED if each != rule]
     outcome, _ = attempt(CASES[name], "sm_90", waive=rest)

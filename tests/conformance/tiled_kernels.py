@@ -1,6 +1,6 @@
-"""Kernels of `examples/kernels` and of `large_products.py` with tiles as people use them, and with hints: one table.
+"""Kernels of `examples/kernels` and of `large_products.py` with common tile sizes and with hints: one table.
 
-With these the vendor's compiler gives warps roles, and makes rings of stages, tensor maps and warpgroup products.
+For these the vendor's compiler specializes warps, and emits rings of stages, tensor maps and wgmma.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _TYPES = {F16: "f16", BF16: "bf16", F32: "f32", F8E4M3: "f8e4m3fn", I8: "i8", I3
 
 
 class Tiled(NamedTuple):
-    """A kernel of ``path``, as `vendor_kernels` runs it: ``export`` is what TILEIRAS_EXPORT has behind it, ``hints``
-    what the decorator says."""
+    """A kernel of ``path``, as `vendor_kernels` runs it: ``export`` is the suffix of TILEIRAS_EXPORT, ``hints`` are the
+    decorator's."""
 
     name: str
     path: Path
@@ -81,11 +81,11 @@ def product(
     source: Path = EXAMPLES / "matmul.py", steps: int = 2, tiles: tuple[int, int] = (1, 1), ragged: int = 0,
     grid: tuple[int, ...] | None = None,
 ) -> Tiled:  # fmt: skip
-    """``steps`` tiles of K for each of ``tiles`` tiles of C, less ``ragged`` elements at each end."""
+    """``steps`` tiles of K for each of ``tiles`` tiles of C, smaller by ``ragged`` elements at each end."""
     m, n, k = tile[0] * tiles[0] - ragged, tile[1] * tiles[1] - ragged, tile[2] * steps
     size, transposed = np.dtype(type).itemsize, kernel == "product_tn"
     arrays = [f"{_TYPES[type]}[?, {16 // size}*?]"] * 2 + [f"{_TYPES[out]}[?, {16 // np.dtype(out).itemsize}*?]"]
-    # Sizes that end within a tile are no multiples of 16 bytes either where they are odd.
+    # Odd sizes that end within a tile are no multiples of 16 bytes either.
     if ragged % 8:
         arrays[1:] = [text.replace("8*?", "?").replace("4*?", "?") for text in arrays[1:]]
     export = ", ".join([*map(repr, arrays), *map(str, tile)])
@@ -137,7 +137,7 @@ def _batched(steps: int) -> Tiled:
 
 
 def _split_k(steps: int) -> Tiled:
-    """Each of three parts has an iteration less than ``steps``."""
+    """Each of three parts has ``steps`` - 1 iterations."""
     depth, note = 192 * (steps - 1), f" {steps} steps" * (steps != 2)
     return _other(
         f"split-k 64x64x64{note}", "matmul_split_k.py", "matmul_split_k",
@@ -166,8 +166,8 @@ PERSISTENT = {"kernel": "persistent", "source": LARGE, "out": F16}
 
 @functools.cache
 def tiled(steps: int = 2) -> list[Tiled]:
-    """Loops over K or keys have ``steps`` iterations, but for those that have a number of their own, which have no
-    fewer, and those of grouped products, MoE, softmax and norms."""
+    """Loops over K or keys have ``steps`` iterations; kernels with a number of their own have at least that; grouped
+    products, MoE, softmax and norms have other loops."""
     of, attends = functools.partial(product, steps=steps), functools.partial(attention, steps=steps)
     found = [of(tile) for tile in (
         (128, 128, 64), (128, 128, 32), (128, 128, 128), (128, 256, 64), (256, 128, 64), (64, 64, 64), (64, 128, 64),

@@ -1,17 +1,18 @@
-"""What the vendor's compiler makes of the operation table and of whole kernels, run by our emulator and compared with
-the interpreter, which is to say the same of what they mean.
+"""The vendor's code for the operation table and for whole kernels, run by our emulator and compared with the
+interpreter: a second opinion on the semantics of both.
 
     python tests/conformance/vendor_code.py [--families F,...] [--pairwise] [--every N] [--start K] [--whole | --counts]
                                             [--target sm_80] [--jobs N]
 
-Needs the vendor's compiler.  For targets up to sm_90, and for sm_120 as far as tried, it uses few instructions that the
-emulator lacks; tensor maps among the parameters come from the cubin's code for the host, on x86-64
-Linux.  `--whole`: the examples and whole kernels, with NumPy's results, instead of the table.  Prints each kernel that
-differs, but for those whose reason KNOWN has, and a table; ends with 1 when there was one.
+Needs the vendor's compiler.  For targets up to sm_90, and in the cases tried for sm_120, its code has few instructions
+that the emulator lacks; tensor maps among the parameters come from the cubin's host code, on x86-64 Linux.  `--whole`:
+the examples and whole kernels, with NumPy's results, instead of the table.  Prints each kernel that differs for a
+reason outside of KNOWN, and a table; exits with 1 if there is one.
 
-`--counts`: what the warps of our code and the vendor's execute for the examples and whole kernels, which no machine's
-load changes: PTX instructions, accesses of shared memory in wavefronts, and how many of these bank conflicts add,
-barriers, matrix instructions.  Loops that wait for other tile blocks count as long as the emulator lets them wait.
+`--counts`: the instructions that warps of our code and of the vendor's execute for the examples and whole kernels,
+independent of the machine's load: PTX instructions, accesses of shared memory in wavefronts, and how many of these are
+due to bank conflicts, barriers, matrix instructions.  Loops that wait for other tile blocks count every iteration that
+the emulator executes.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ from tileiras.sim import emulate  # noqa: E402
 from tileiras.sim.emulator.launch.emulation import EmulationResult  # noqa: E402
 from tileiras.sim.errors import SimulationError  # noqa: E402
 
-# (what the kernel's name matches, what is said, whose mistake or liberty it is)
+# (pattern of the kernel's name, message, whose mistake or permitted deviation it is)
 KNOWN = [
     (r"(divi|remi) ", "is in no allocation", "padding is 0, division by which has no meaning: all is read"),
     (r"ftoi \w+ saturating i1 ", "differ", "i1 does not saturate, it says whether a number is not zero"),
@@ -81,7 +82,7 @@ def _refusal(family: str, name: str, error: Refused) -> Row:
 
 
 def run_group(kernels: Sequence[Kernel], target: str) -> list[Row]:
-    """The vendor is asked once if it takes all of a module's kernels."""
+    """Compile a whole module at once, and its kernels separately only if that fails."""
     try:
         code = vendor_compile(module_text(kernels), target)
     except Refused as error:
@@ -125,7 +126,7 @@ def run_whole(target: str) -> Iterator[Row]:
 
 
 class Executed(NamedTuple):
-    """What all warps of a launch did; the fields are columns of a table."""
+    """Counts over all warps of a launch; the fields are columns of a table."""
 
     instructions: int
     wavefronts: int
@@ -135,7 +136,7 @@ class Executed(NamedTuple):
 
 
 def executed(case: whole_kernels.Case, launch: Callable[..., EmulationResult]) -> Executed:
-    """Of a launch with the results that it should have; AssertionError or SimulationError otherwise."""
+    """The counts of a launch with the expected results; raises AssertionError or SimulationError otherwise."""
     runs = []
 
     case.run(lambda given: runs.append(launch(given, count_bank_conflicts=True)))

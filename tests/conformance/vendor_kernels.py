@@ -1,14 +1,13 @@
-"""What the vendor's compiler makes of kernels as people use them, run by our emulator and compared with NumPy.
+"""The vendor's code for kernels with common tile sizes, run by our emulator and compared with NumPy.
 
     python tests/conformance/vendor_kernels.py [--samples CUTILE] [--gym TILEGYM] [--targets sm_90,sm_120]
                                                [--match TEXT] [--seed N] [--figures] [--jobs N]
 
 The kernels are those of `examples/kernels` with larger tiles (`tiled_kernels.py`), and with a checkout of cuTile
 Python, and one of TileGym, those of `sample_kernels.py`.  Needs the vendor's compiler and, for tensor maps among the
-parameters, x86-64 Linux.  The code is run with the rules waived that it is known to break
-(`tileiras.sim.emulator.rules`).  Prints a table with a row per kernel, and what was wrong; `--figures` adds how long
-each took on one core, its search for races included, and how many instructions were issued.  Ends with 1 when a kernel
-differs whose reason KNOWN does not have.
+parameters, x86-64 Linux.  Rules that the vendor's code is known to break are waived (`tileiras.sim.emulator.rules`).
+Prints a table with a row per kernel, and the mistakes; `--figures` adds the time of each on one core, including race
+detection, and the number of issued instructions.  Exits with 1 if a kernel differs for a reason outside of KNOWN.
 """
 
 from __future__ import annotations
@@ -33,16 +32,16 @@ from tileiras.diagnostics import CompileError  # noqa: E402
 from tileiras.sim import emulate  # noqa: E402
 from tileiras.sim.errors import SimulationError  # noqa: E402
 
-#: What rows that begin so gather comes by cp.async without a fence of proxies, which no other may go without.
+#: Prefix of rows that gather by cp.async without a proxy fence; the rule is waived for no others.
 GATHERED = ("MoE", "moe", "scaled")
-#: (what the kernel's name begins with, what is said, why that is so)
+#: (prefix of the kernel's name, message, reason)
 KNOWN = [
     ("split-K", "race on address", "waits for its store to have read shared memory, not to have written, and unlocks"),
 ]
 
 
 class Kernel(Protocol):
-    """``source`` says which checkout it is of, ``targets`` which it is for (empty: all)."""
+    """``source``: the checkout that contains it; ``targets``: the ones that it runs on (empty: all)."""
 
     name: str
     source: str
@@ -53,7 +52,7 @@ class Kernel(Protocol):
     def bytecode(self) -> bytes: ...
 
     def run(self, launch: Callable[[list[Any]], None]) -> None:
-        """Raises AssertionError unless ``launch(arguments)`` computes what NumPy does."""
+        """Raises AssertionError unless the results of ``launch(arguments)`` are NumPy's."""
 
 
 class Row(NamedTuple):
@@ -77,7 +76,7 @@ def compiled(kernel: Kernel, target: str) -> Compiled:
 
 
 def attempt(kernel: Kernel, target: str, **options: Any) -> tuple[str, int]:
-    """(what is wrong, nothing where the result is right; instructions issued).  Raises Refused."""
+    """(the mistake, "" if the result is right; instructions issued).  Raises Refused."""
     code = compiled(kernel, target)
     waive = [rule for rule in WAIVED if rule != "async-proxy" or kernel.name.startswith(GATHERED)]
     steps = 0

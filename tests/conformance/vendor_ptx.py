@@ -1,6 +1,6 @@
-"""The PTX that the vendor's compiler makes: a second opinion on what a kernel means, for our emulator to run.
+"""The PTX of the vendor's compiler, as a second opinion on the semantics of a kernel, for our emulator.
 
-A cubin with line information carries the PTX that it was made of.
+A cubin with line information contains the PTX that it was assembled from.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tileiras.codegen.object_file import Cubin  # noqa: E402
 from tileiras.diagnostics import CompileError  # noqa: E402
 
 BYTECODE_VERSION = "13.4"
-"""The newest that the vendor's compiler reads: some operations need it."""
+"""The newest version that the vendor's compiler reads: some operations need it."""
 
 
 WAIVED = (
@@ -34,7 +34,7 @@ WAIVED = (
 
 
 class Refused(RuntimeError):
-    """The vendor's compiler does not take a kernel, and says why."""
+    """The vendor's compiler refuses a kernel; the message is its own."""
 
 
 @functools.cache
@@ -46,13 +46,13 @@ def _vendor() -> str:
 
 
 class Compiled(NamedTuple):
-    """``cubin`` is the vendor's, ``ptx`` what it made it of."""
+    """``cubin`` is the vendor's, ``ptx`` the text that it was assembled from."""
 
     cubin: bytes
     ptx: str
 
     def hidden(self, entry: str) -> Callable[[Sequence[bytes], Sequence[int]], list[bytes]] | None:
-        """What fills an entry's hidden parameters, as `emulate` wants it; None where there are none."""
+        """The function that fills an entry's hidden parameters, as an argument of `emulate`; None without any."""
         return hidden_parameters(self.cubin, entry) if ".hidden" in self.ptx else None
 
 

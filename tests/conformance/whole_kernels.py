@@ -4,7 +4,7 @@
 
 The cases are those of `tests/examples`, which run on the usual targets among the tests.  Each kernel is interpreted
 once; code that is the same for two targets is emulated once.  A target that lacks a kernel's types refuses it.  Prints
-a table with a row per kernel, and what was wrong; ends with 1 when something was.
+a table with a row per kernel, and the mistakes; exits with 1 if there is one.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from tileiras.sim import emulate, interpret  # noqa: E402
 
 
 class Case(NamedTuple):
-    """``run(launch)`` raises AssertionError unless ``launch(arguments)`` computes what it should."""
+    """``run(launch)`` raises AssertionError unless the results of ``launch(arguments)`` are the expected ones."""
 
     name: str
     source: str
@@ -44,7 +44,7 @@ class Case(NamedTuple):
 
 
 def cases(wanted: Sequence[str] = ()) -> list[Case]:
-    """Those of the names that are wanted, all when none is."""
+    """The selected cases; all if no name is given."""
     found = []
     for case in EXAMPLES:
         if wanted and case.source not in wanted:
@@ -77,7 +77,7 @@ def _example(case: Any) -> Callable:
 def attempt(action: Callable[[], Any]) -> str:
     try:
         action()
-    except Exception as error:  # whatever it is, it is this row's result
+    except Exception as error:  # any exception is this row's result
         return f"{type(error).__name__}: {error}".strip()[:300].replace("\n", " | ")
     return ""
 

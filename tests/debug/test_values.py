@@ -128,7 +128,7 @@ HELD = ["i1", "i8", "i16", "i24", "i32", "i64", "i128", "f16", "bf16", "f32", "f
         *(f"!llvm.ptr<{space}>" for space in (0, 1, 3, 4, 5, 6, 7, 101)), "vector<2x!llvm.ptr>"]  # fmt: skip
 
 
-def test_what_a_register_can_hold_has_a_pin(ptxas):
+def test_registers_of_values_have_a_pin(ptxas):
     """Each record describes a copy that LLVM keeps, and ptxas reads the PTX of all of them."""
     values = "".join(
         f"    %x{n} = llvm.load %p : !llvm.ptr<1> -> {type} loc(#at)\n"
@@ -158,7 +158,7 @@ def test_what_a_register_can_hold_has_a_pin(ptxas):
         ("DW_OP_stack_value", "expects an expression of an address, which DW_OP_stack_value does not leave"),
     ],
 )
-def test_expressions_that_are_none(expression, said):
+def test_invalid_expressions(expression, said):
     text = f"#debuginfo.di_local_variable<\"x\" in #k, line = 4>, #debuginfo.di_expression<[{expression}]>"
     with pytest.raises(CompileError, match=re.escape(said)) as error:
         verify(parse_module(f"{PRELUDE}    debuginfo.addr %p, {text} : !llvm.ptr<1> loc(#at)\n{END}", "m.mlir"))

@@ -113,7 +113,7 @@ def no_memory(run):
         raise MemoryError
 
     run.monkeypatch.setattr(Program, "__init__", refuse)
-    code, _, messages = c_create(KERNEL.encode(), 90)
+    code, _, messages, _ = c_create(KERNEL.encode(), 90)
     return code, messages
 
 
@@ -126,13 +126,13 @@ def released(run):
 def no_fork(run):
     import errno
 
-    from tileiras.codegen import child_process
+    from tileiras.processes import programs
 
     def refuse(*arguments, **named):
         raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
 
     # Ending a system's last process would end it for the tests, too.
-    run.monkeypatch.setattr(child_process._Child, "__init__", refuse)
+    run.monkeypatch.setattr(programs._Child, "__init__", refuse)
     return run.command(KERNEL, f"--ptxas={run.program('exit 0')}")
 
 
@@ -360,7 +360,14 @@ PROVOCATIONS = {
     "failed to convert cuda_tile to nv_tileaa": (
         lambda run: run.opt(
             KERNEL.replace("    return", "    testing$bytecode_test_new_attribute\n    return"),
-            "--testing-ops", "--convert-cudatile-to-tileaa",
+            "--testing-ops", "--convert-cudatile-to-tileaa=compute-capability=sm_90",
+        )
+    ),
+    "LowerTMALoadStoreToAsync: missing or invalid KernelSpecAttr on function": (
+        lambda run: run.opt(
+            '"builtin.module"() ({\n  "nv_tileaa.func"() <{sym_name = "k", function_type = () -> ()}> ({\n'
+            '    "nv_tileaa.return"() : () -> ()\n  }) : () -> ()\n}) : () -> ()\n',
+            "--no-verify", "--lower-tma-load-store-to-async",
         )
     ),
     # ---- pipelines

@@ -14,7 +14,7 @@ from tileiras import api
 from tileiras.diagnostics import CompileError, Diagnostic, DiagnosticEngine, ExitCode, Severity, render, to_json
 from tileiras.diagnostics.remarks import Remark
 from tileiras.driver.program import Program
-from tileiras.ir import FileLineColLoc
+from tileiras.ir import FileLineColLoc, parse_module
 from tileiras.reasons import Reason
 
 SAXPY = Path(__file__).parents[2] / "examples" / "saxpy.mlir"
@@ -25,7 +25,7 @@ def test_a_file_name_that_no_file_can_have_shows_no_source_line():
     assert error.render() == "a\0b.py:3:1: error: message"
 
 
-def test_what_a_consequence_points_at_is_shown_once():
+def test_the_source_line_of_a_consequence_is_shown_once():
     engine = DiagnosticEngine()
     engine.error(FileLineColLoc("k.mlir", 2, 3), "cause")
     engine.error(FileLineColLoc("k.mlir", 2, 3), "consequence")
@@ -41,7 +41,7 @@ def test_what_a_consequence_points_at_is_shown_once():
     ]
 
 
-def test_what_is_said_twice_is_shown_once():
+def test_repeated_messages_are_shown_once():
     engine = DiagnosticEngine()
     for _ in range(2):
         engine.emit(Remark(Reason("pairs.together"), FileLineColLoc("k.mlir", 2, 3)))
@@ -50,17 +50,28 @@ def test_what_is_said_twice_is_shown_once():
     assert [line.partition(" remark: ")[0] for line in lines] == ["k.mlir:2:3:", "k.mlir:2:4:"]
 
 
-def test_severity_words_have_the_class_and_the_flags():
-    words = [
-        Diagnostic(severity, None, message).word(child)
-        for severity, message, child in [
-            (Severity.NOTE, "'cuda_tile.addf' op note", False),
-            (Severity.ERROR, "'cuda_tile.addf' op expected 2 operands", False),
-            (Severity.REMARK, "'x' op", True),
-            (Severity.WARNING, "about 'x' op y", False),
-        ]
-    ]
-    assert words == [0x101, 0x103, 0x204, 0x002]
+def test_severity_words_are_those_of_the_emitting_sites():
+    """The same text has the word of an operation's error only where it is emitted as one."""
+    engine = DiagnosticEngine()
+    op = parse_module("module {}")
+    text = "'builtin.module' op is wrong"
+    found = [engine.error(op.location, text), engine.op_error(op, "is wrong"), engine.warning(None, text)]
+    assert {diagnostic.message for diagnostic in found} == {text}
+    assert [diagnostic.word for diagnostic in found] == [0x003, 0x103, 0x002]
+    assert Diagnostic.note(None, text).word == 0x101 and Remark(Reason("pairs.together"), None).word == 0x004
+    moved = found[1].moved(None, [])
+    assert (moved.word, moved.message) == (0x103, text)
+    words = [CompileError.at(None, text, code).diagnostics[0].word for code in ExitCode if code]
+    assert words == [0x103, 0x503, 0x104, 0x503, 0x103]
+
+
+def test_the_verifier_reports_operations():
+    with pytest.raises(CompileError) as error:
+        tileiras.parse(
+            "cuda_tile.module @m {\n entry @k() {\n %0 = iota : tile<4xi32>\n"
+            " %1 = reshape %0 : tile<4xi32> -> tile<8xi32>\n return\n }\n}"
+        )
+    assert error.value.diagnostics[0].word == 0x103 and error.value.word == 0x104
 
 
 def test_a_failure_has_the_severity_word_of_its_exit_code():
@@ -81,7 +92,7 @@ def test_a_failure_has_the_severity_word_of_its_exit_code():
     assert ExitCode.SUCCESS.word == 0
 
 
-def test_handlers_are_asked_in_order_and_the_first_that_accepts_keeps_the_diagnostic():
+def test_the_first_handler_that_accepts_a_diagnostic_keeps_it():
     heard = []
     engine = DiagnosticEngine()
     engine.register_handler(lambda d: heard.append(("first", d.message)))
@@ -153,7 +164,7 @@ def test_threads_that_share_an_engine_lose_nothing(impatient):
     assert engine.has_errors and all(len(diagnostic.notes) == 1 for diagnostic in engine.diagnostics)
 
 
-def test_compilations_in_several_threads_have_their_own_diagnostics(impatient):
+def test_threads_have_their_own_diagnostics(impatient):
     text = "cuda_tile.module @m {\n  entry @k() {\n    %0 = addf %missing, %nNUMBER : tile<f32>\n    return\n  }\n}\n"
     told = {}
 
@@ -174,7 +185,7 @@ def test_compilations_in_several_threads_have_their_own_diagnostics(impatient):
         assert messages == ["use of undeclared SSA value name"] * 2 and files == [f"{number}.mlir"] * 2
 
 
-def test_an_in_flight_diagnostic_is_emitted_once_when_it_is_finished():
+def test_an_in_flight_diagnostic_is_emitted_once():
     engine = DiagnosticEngine()
     with engine.emit_error(None, "no layout") as building:
         building.append(" for a tile").attach_note(FileLineColLoc("k.mlir", 1, 1), "needed here")
@@ -187,12 +198,12 @@ def test_an_in_flight_diagnostic_is_emitted_once_when_it_is_finished():
     assert (found.message, [n.message for n in found.notes]) == ("no layout for a tile", ["needed here"])
 
 
-def test_a_trace_is_a_child_that_says_where_the_diagnostic_was_made():
+def test_a_trace_is_a_child_with_the_diagnostics_origin():
     engine = DiagnosticEngine()
     engine.trace = True
     (note,) = engine.error(None, "e").notes
     assert note.message.startswith("diagnostic emitted with trace:\n") and "test_diagnostics.py" in note.message
-    assert note.word(child=True) == 0x201
+    assert note.word == 0x104 and engine.diagnostics[0].word == 0x203
     try:
         raise CompileError.at(None, "raised")
     except CompileError as error:
@@ -202,7 +213,7 @@ def test_a_trace_is_a_child_that_says_where_the_diagnostic_was_made():
     assert "raise CompileError.at" in note.message
 
 
-def test_structured_output_says_what_is_known_and_nests_notes():
+def test_structured_output_has_known_fields_and_nested_notes():
     engine = DiagnosticEngine()
     engine.error(FileLineColLoc("k.mlir", 2, 3), "cause", [Diagnostic.note(None, "why")])
     engine.warning(None, "w")

@@ -48,7 +48,7 @@ def dot(line):
     return Remark(said, place, arguments={"Shape": "[1, 1, 1]"}, function="k")
 
 
-def test_command_line_format_is_grouped_by_function_and_category_in_the_order_of_lines():
+def test_remarks_are_grouped_by_function_and_category():
     text = render_command_line(remarks_of([dot(3), load(9, 2), load(4, 8), load(4, 8), load(1, 1, "other")]))
     assert text == (
         "in function: k:\n\n"
@@ -147,7 +147,7 @@ def test_filters_choose_by_kind_category_and_code(asked, memory, tensorcore):
     assert chosen.admits(Diagnostic(Severity.WARNING, None, "a warning"))
 
 
-def test_a_category_that_there_is_not_is_refused():
+def test_an_unknown_category_is_refused():
     for word in ("speed", "access.speed", "speed.*", "access.", "*"):
         with pytest.raises(CompileError, match=re.escape(f"Cannot find option named '{word}'!")):
             RemarkFilter.parse([("passed", word)])
@@ -178,7 +178,7 @@ def test_remarks_change_nothing_and_are_asked_for():
     }
 
 
-def test_kernels_say_what_they_take(ptxas):
+def test_kernels_report_their_resources(ptxas):
     made = api.compile(SAXPY, gpu_name="sm_90", emit="cubin", emit_remarks=True)
     found = {remark.name: remark for remark in remarks_of(made.diagnostics) if remark.category == "kernel"}
     used = json.loads(made.kernels[0].artifacts[".resources.json"])["kernels"]["saxpy"]
@@ -229,7 +229,7 @@ def widths(ptx, instruction):
 
 @pytest.mark.parametrize("gpu", ["sm_80", "sm_120"])
 @pytest.mark.parametrize("source", [*EXAMPLES, "matmul"], ids=lambda source: getattr(source, "stem", source))
-def test_what_is_said_to_be_chosen_stands_in_the_ptx(source, gpu, tmp_path):
+def test_reported_choices_are_in_the_ptx(source, gpu, tmp_path):
     if source == "matmul":
         source = tmp_path / "matmul.mlir"
         source.write_text(matmul((64, 64, 64)).text)

@@ -28,7 +28,7 @@ def all_names() -> set[str]:
 
 
 @pytest.mark.parametrize("constant", sorted(name for name in vars(names) if name.isupper()))
-def test_a_constant_is_the_name_of_what_the_dialect_declares(constant: str, all_names: set[str]) -> None:
+def test_a_constant_has_the_name_of_the_declaration(constant: str, all_names: set[str]) -> None:
     name = getattr(names, constant)
     if name.endswith("."):
         assert sum(isinstance(each, str) and each.startswith(name) for each in all_names) > 1

@@ -12,7 +12,7 @@ PACKAGES = ("nvvm",)
 
 
 @pytest.mark.parametrize("dialect", PACKAGES)
-def test_the_table_of_a_package_names_the_operations_of_its_files(dialect):
+def test_the_table_of_a_package_names_its_files_operations(dialect):
     package = importlib.import_module(f"tileiras.dialects.{dialect}")
     for file in sorted(set(package._LAZY.values())):
         module = importlib.import_module(f"{package.__name__}.{file}")

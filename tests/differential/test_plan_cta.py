@@ -126,7 +126,7 @@ def check_in_order(text, num_ctas):
 
 
 @pytest.mark.parametrize("num_ctas", [2, 4])
-def test_tiles_side_by_side_are_read_again_by_the_cta_that_wrote_them(num_ctas):
+def test_adjacent_tiles_are_reread_by_the_cta_that_wrote_them(num_ctas):
     text = in_order(ROWS, "%i, %z", ROWS, "%o, %z")
     assert planned(text, num_ctas) == [f"slices.shared-by-ctas ctas={num_ctas} shape=16x64"] * 2
     check_in_order(text, num_ctas)
@@ -139,7 +139,7 @@ def test_tiles_that_cross_are_for_one_cta():
     check_in_order(text, 2)
 
 
-def test_what_is_only_read_may_be_cut_anyhow():
+def test_read_only_inputs_may_be_sliced_in_any_way():
     """Rows of the one array are written where columns of the other are read, in no order."""
     inputs = [Tile("a", "f32", whole_numbers((32, 32))), Tile("b", "f32", whole_numbers((32, 32), seed=1))]
     body = """%t = permute %b [1, 0] : tile<32x32xf32> -> tile<32x32xf32>
@@ -161,7 +161,7 @@ ONCE = {
 
 
 @pytest.mark.parametrize("why", ONCE)
-def test_what_happens_once_is_for_one_cta(why):
+def test_effects_that_happen_once_are_on_one_cta(why):
     text = kernel_text([Tile("a", "f32", whole_numbers((32, 64)))],
                        f"%r = addf %a, %a : {F}\n%s = constant <f32: 1.0> : tile<f32>\n{ONCE[why]}",
                        [result((32, 64))]).replace("@k(", "@k(%q: tile<ptr<f32>>, ")  # fmt: skip

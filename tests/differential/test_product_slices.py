@@ -45,7 +45,7 @@ def test_edges_of_every_dimension(sizes, element, gpu_name, transposed):
     check(Matmul((64, 64, 512), element, sizes=sizes, b_by_columns=transposed), gpu_name, [4])
 
 
-def test_what_is_computed_of_an_operand_is_computed_slice_by_slice():
+def test_computations_on_an_operand_are_sliced_with_it():
     product = Matmul((64, 64, 256), "f16", stored="f32")
     operands = []
     for operand, view, rounded in (("a", product.a, product.types[0]), ("b", product.b, product.types[1])):
@@ -97,7 +97,7 @@ def test_a_store_after_the_loads_stays_behind_them():
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize(("gpu_name", "steps"), [("sm_75", [2, 4]), ("sm_80", [8]), ("sm_90", [2]), ("sm_120", [8])])
-def test_dots_in_loops_are_sliced_where_shared_memory_does_not_hold_their_operands(gpu_name, steps):
+def test_dots_in_loops_are_sliced_if_operands_exceed_smem(gpu_name, steps):
     """Of 128 KiB: sm_75 has no copies that fill it by themselves; where warps multiply, the loop itself takes smaller
     steps already (`tileas-split-loop-steps`)."""
     check(Matmul((64, 64, 512), steps=2), gpu_name, steps)

@@ -9,7 +9,7 @@ from tests.kernels.random_loops import RandomChains
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_random_chains_mean_what_numpy_computes(seed):
+def test_random_chains_give_numpys_results(seed):
     RandomChains(seed).kernel().interpreted()
 
 

@@ -61,7 +61,7 @@ def test_a_permutation_is_cut_along_another_dimension():
     check(body, [Tile("a", "f32", whole_numbers((64, 128)))], [result((128, 64))])
 
 
-def test_reductions_along_another_dimension_are_cut_with_their_rows():
+def test_reductions_along_other_dimensions_are_sliced_by_rows():
     body = reduced("r", "a", (64, 128), 1)
     check(body, [Tile("a", "f32", whole_numbers((64, 128)))], [result((64,))])
 
@@ -112,7 +112,7 @@ def test_scans_of_several_values_in_their_order(reverse):
     check(body, inputs, outputs)
 
 
-def test_what_needs_all_of_a_scan_makes_it_again():
+def test_users_of_a_whole_scan_recompute_it():
     t = f"tile<1x{N}xf32>"
     body = f"""{scanned("s", "a", (1, N), 1, "true")}
                {reduced("m", "s", (1, N), 1, "maxf")}
@@ -150,7 +150,7 @@ def test_reductions_along_the_only_dimension_combine_slices(shape):
     check(body, [Tile("a", "f32", whole_numbers(shape))], [result((1,))])
 
 
-def test_what_needs_a_reduction_and_its_tile_is_another_loop():
+def test_a_reduction_used_with_its_tile_is_another_loop():
     t = f"tile<1x{N}xf32>"
     body = f"""{reduced("m", "a", (1, N), 1, "maxf")}
                %m1 = reshape %m : tile<1xf32> -> tile<1x1xf32>
@@ -178,7 +178,7 @@ def test_reductions_of_several_values():
     check(body, [Tile("a", "f32", values)], [result((1,), "i32", np.int32)])
 
 
-def test_a_loop_that_carries_several_tiles_hands_out_slices_of_all():
+def test_a_loop_with_several_carried_tiles_slices_all():
     t, view = "tile<64x128xf32>", "partition_view<tile=(64x128), tensor_view<64x128xf32, strides=[128,1]>>"
     text = f"""cuda_tile.module @m {{
   entry @k(%p: tile<ptr<f32>>, %q: tile<ptr<f32>>) {{
@@ -298,7 +298,7 @@ def test_dots_that_fit_are_not_loaded_twice():
     assert not loops_added(dot_in_a_loop(64, 64, 16, 2).text)
 
 
-def test_a_dot_is_sliced_along_what_is_not_reduced_afterwards():
+def test_a_dot_is_sliced_along_dimensions_not_reduced_later():
     kernel = dot_in_a_loop(64, 128, 16, 2, tail=without_maximum("r", "sum", (64, 128)))
     assert loops_added(kernel.text) == 1
     run_dot(kernel, "sm_80")
@@ -310,7 +310,7 @@ def test_reductions_inside_the_loop_are_cut_with_their_rows():
     run_dot(kernel, "sm_80")
 
 
-def test_slices_that_are_too_large_are_cut_along_another_dimension():
+def test_slices_too_large_are_sliced_along_another_dimension():
     """Neither dimension of the result can be cut into more than two where it is reshaped."""
     t, u = "tile<128x128xf32>", "tile<2x64x2x64xf32>"
     tail = f"""%s = reshape %sum : {t} -> {u}

@@ -66,7 +66,7 @@ def test_stages_that_were_asked_for():
     assert steps(product, unspecialized_pipeline_num_stages=1) == [3]
 
 
-def test_what_is_computed_of_an_operand_is_computed_in_smaller_steps():
+def test_computations_on_an_operand_are_split_into_steps():
     product = Matmul((64, 64, 128), "f16", stored="f32", steps=3, sizes=(64, 64, 300))
     operands = []
     for operand, view, rounded in (("a", product.a, product.types[0]), ("b", product.b, product.types[1])):

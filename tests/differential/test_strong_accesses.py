@@ -107,7 +107,7 @@ MESSAGE = """cuda_tile.module @m {{
 """
 
 
-def test_a_released_flag_hands_over_what_was_stored():
+def test_a_released_flag_passes_on_earlier_stores():
     """Warps of the waiting block would see the flag at different times if each read it for itself."""
     given = [np.zeros(256, np.int32), np.zeros(1, np.int32), np.zeros(256, np.int32)]
     text = MESSAGE.format(order="acquire")

@@ -87,7 +87,7 @@ def test_integer_matrix_product(m, n, k, left, right):
 
 @pytest.mark.parametrize("target", ["sm_75", "sm_80", "sm_120"])
 @pytest.mark.parametrize("sign", [1, -1])
-def test_integer_sums_saturate_where_a_matrix_instruction_makes_them(sign, target):
+def test_integer_sums_saturate_in_matrix_instructions(sign, target):
     """As in the vendor's code; the interpreter leaves these open."""
     a, b = np.full((16, 32), 127, np.int8), np.full((32, 16), 127 * sign, np.int8)
     c = np.full((16, 16), 2**31 - 9 if sign > 0 else -(2**31) + 9, np.int32)
@@ -238,7 +238,7 @@ def test_numbers_of_warps_agree(num_warps):
 @pytest.mark.parametrize(
     ("m", "n", "k", "warps"), [(1, 128, 256, 8), (128, 1, 256, 8), (1, 64, 64, 1), (16, 16, 256, 1), (16, 16, 1024, 4)]
 )
-def test_large_factors_of_small_products_are_shared_by_more_warps(m, n, k, warps):
+def test_large_factors_of_small_dots_are_shared_by_warps(m, n, k, warps):
     """A vector by a matrix: one warp would have a thousand elements of it in each thread."""
     generator = np.random.default_rng(k)
     a, b = (Tile(v, "f16", generator.integers(-2, 3, s).astype(np.float16)) for v, s in (("a", (m, k)), ("b", (k, n))))

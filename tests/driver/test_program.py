@@ -74,7 +74,7 @@ def test_a_configuration_that_is_refused(changes, code, message):
     assert found_code == code and found.startswith(message)
 
 
-def test_the_first_of_several_mistakes_is_told():
+def test_the_first_of_several_mistakes_is_reported():
     made = Configuration(BYTECODE, gpu=90)
     for number, (changes, code, message) in reversed(list(enumerate(MISTAKES))):
         if number in (1, 4):  # each takes the place of the one after it
@@ -85,7 +85,7 @@ def test_the_first_of_several_mistakes_is_told():
 
 
 @pytest.mark.parametrize("name", [90, "90", "sm_-1", "sm_090", "sm_90 ", ["sm_90"], "gfx90"])
-def test_a_gpu_that_is_none_is_refused_by_the_name_it_was_given(name):
+def test_an_unknown_gpu_is_refused_by_its_given_name(name):
     code, message = refused(lambda: Program.create(BYTECODE, gpu_name=name))
     shown = name if isinstance(name, str) else repr(name)
     assert code == 2 and message.startswith(f"GPU architecture {shown} is not supported by this version of tileiras.")

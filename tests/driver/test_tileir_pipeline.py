@@ -12,6 +12,7 @@ from tests.kernels.dots import Matmul, attention_like, matmul
 from tests.kernels.reasons import stated
 from tileiras import api
 from tileiras.cli import tileiras_opt
+from tileiras.cli.tileiras import main
 from tileiras.diagnostics import CompileError, DiagnosticEngine
 from tileiras.diagnostics.remarks import Remark
 from tileiras.driver.tileir_pipeline import OPTIONS, ROWS, TileIRPipelineOptions, build, describe
@@ -73,7 +74,7 @@ def test_defaults_are_layered_and_the_command_line_is_on_top():
         ("tileir(ftz)", r"expected 'tileir\{key=value ...\}'"),
     ],
 )
-def test_what_cannot_be_read_is_refused(text, message):
+def test_unreadable_files_are_refused(text, message):
     with pytest.raises(CompileError, match=message) as error:
         TileIRPipelineOptions.parse(text)
     assert error.value.code == 2
@@ -90,7 +91,7 @@ def test_values_out_of_range_exit_with_2(capsys, source, text):
     [
         (0, {"cuda_tile"}),
         (1, {"builtin", "arith", "scf", "nv_tileaa"}),
-        (2, {"builtin", "llvm", "nvvm"}),
+        (2, {"builtin", "llvm", "nvgpu", "nvvm", "vector"}),
         (3, {"builtin", "gpu", "llvm", "nvvm"}),
     ],
 )
@@ -150,7 +151,12 @@ CHANGES_WHAT_IS_SAID = {
     "emit-line-info": ("", "tileas"),
     "rrt-size-threshold": ("pipeline-strategy=warp-specialize", "0"),
     "schedule-trace-file": ("", "trace.json"),
+    "enable-debug-logging": ("", "true"),
+    "dump-host": ("", "host.o"),
 }
+
+# Option -> further options, the file that they write, and a value that makes another one of it.
+CHANGES_A_FILE = {"host-triple": ("dump-host=other.o", "other.o", "aarch64-linux")}
 
 ANOTHER_VALUE = {"bool": "true", "int": "7", "unsigned": "7", "string": "something"}
 
@@ -160,7 +166,8 @@ def test_every_option_changes_something_or_says_why_it_does_not(capsys, tmp_path
 
     def made(kernel, text):
         Path("k.mlir").write_text(kernel)
-        code, *found = opt(capsys, "k.mlir", f"--tileir=opt-level=3 compute-capability=sm_90 {text}")
+        words = ["--remarks"] if "rrt-size-threshold" in text or "warp-specialize" in text else []
+        code, *found = opt(capsys, "k.mlir", f"--tileir=opt-level=3 compute-capability=sm_90 {text}", *words)
         assert code == 0, found
         return found
 
@@ -174,6 +181,12 @@ def test_every_option_changes_something_or_says_why_it_does_not(capsys, tmp_path
             artifact, said = made(KERNEL, asked)
             changed, otherwise = made(KERNEL, f"{asked} {name}={value}")
             assert changed == artifact and (otherwise != said or Path(value).exists()), name
+        elif name in CHANGES_A_FILE:
+            asked, path, value = CHANGES_A_FILE[name]
+            made(KERNEL, asked)
+            before = Path(path).read_bytes()
+            made(KERNEL, f"{asked} {name}={value}")
+            assert Path(path).read_bytes() != before, name
         else:
             assert option.ours.startswith("nothing: "), name
             artifact, said = made(KERNEL, f"{name}={ANOTHER_VALUE[option.kind]}")
@@ -215,13 +228,15 @@ def test_every_operation_of_every_level_has_a_place():
     assert watcher.found == []
 
 
-def test_warp_specialization_is_chosen_as_documented_and_says_what_it_is(capsys, source):
+def test_warp_specialization_is_chosen_as_documented(capsys, source):
     for threshold, variant in ((0, "light"), (4096, "heavy")):
         asked = f"pipeline-strategy=warp-specialize rrt-size-threshold={threshold}"
-        _, text, errors = opt(capsys, source, f"--tileir=compute-capability=sm_90 {asked}")
+        quiet = opt(capsys, source, f"--tileir=compute-capability=sm_90 {asked}")
+        _, text, errors = opt(capsys, source, f"--tileir=compute-capability=sm_90 {asked}", "--remarks")
+        assert quiet == (0, text, ""), "remarks are printed on request"
         assert re.search(rf"k\.mlir:2:3: remark: .*\[agents\.loads-specialized variant={variant} loops=1\]", errors)
         assert "setmaxnreg" in text or "mbarrier.init" in text
-        _, text, errors = opt(capsys, source, f"--tileir=compute-capability=sm_80 {asked}")
+        _, text, errors = opt(capsys, source, f"--tileir=compute-capability=sm_80 {asked}", "--remarks")
         assert re.search(rf"k\.mlir:2:3: remark: .*\[agents\.loads-stay variant={variant}; ", errors)
     plain = opt(capsys, source, "--tileir=compute-capability=sm_80 pipeline-strategy=unspecialize")
     assert plain == (0, text, "")
@@ -242,14 +257,13 @@ def test_our_passes_of_the_rows_are_those_of_the_pipeline():
     named = {name for row in ROWS for name in row.ours} - {"verifier", "snapshot printer"}
     asked = "tileir{opt-level=3 pipeline-strategy=unspecialize enable-random-delay}"
     run = {item.name for item in build(TileIRPipelineOptions.parse(asked))}
-    assert run <= named
-    assert named - run == {"tileir-insert-debug-scope", "synthesize-debug-info-scopes"}, "with debug information only"
+    assert run == named
 
 
 def test_snapshots_for_line_information_have_locations(capsys, source):
     for stage, banner, op in (
         ("frontend", "// *** IR Dump After convert-cudatile-to-tileaa ***", "nv_tileaa.tiled_load"),
-        ("tileas", "// *** IR Dump Before convert-tileas-to-llvm ***", "nv_tileas.tiled_store"),
+        ("tileas", "// *** IR Dump Before convert-tileas-to-nvgpu ***", "nv_tileas."),
     ):
         _, _, errors = opt(capsys, source, f"--tileir=compute-capability=sm_90 emit-line-info={stage}")
         assert errors.count("IR Dump") == 1
@@ -281,8 +295,10 @@ def test_the_trace_has_the_placement_of_loops(capsys, tmp_path):
     placed = [event for event in events if event.get("args", {}).get("round") == 0]
     dots = {event["args"]["stage"] for event in placed if event["name"] == "nv_tileas.dot"}
     assert dots == {0, 1} and {event["tid"] for event in placed} == {0, 1}
+    assert all("latency" in event["args"] for event in placed)
     assert sorted(event["args"]["order"] for event in placed) == list(range(len(placed)))
-    assert any("loop at " in event["args"]["name"] for event in events if event["name"] == "process_name")
+    names = [event["args"]["name"] for event in events if event["ph"] == "M" and "name" in event["args"]]
+    assert names[0].startswith("entry ") and "loop at " in names[1]
 
 
 @pytest.mark.parametrize(
@@ -292,7 +308,7 @@ def test_the_trace_has_the_placement_of_loops(capsys, tmp_path):
         ("pipeline-strategy=warp-specialize rrt-size-threshold=0", ["stage 0: iteration i", "agent that loads"]),
     ],
 )
-def test_the_trace_has_the_cycles_of_loops_that_are_as_they_are_written(capsys, tmp_path, options, tracks):
+def test_the_trace_has_the_cycles_of_loops_kept_as_written(capsys, tmp_path, options, tracks):
     """By the static model of a round: each operation of a track begins after the previous one, the second round is as
     long as the first, and each product begins after the end of the previous one."""
     source, file = tmp_path / "a.mlir", tmp_path / "trace.json"
@@ -302,7 +318,8 @@ def test_the_trace_has_the_cycles_of_loops_that_are_as_they_are_written(capsys, 
     )
     assert code == 0, errors
     events = [event for event in json.loads(file.read_text())["traceEvents"] if event["pid"] > 0]
-    assert [event["args"]["name"] for event in events if event["name"] == "thread_name"][: len(tracks)] == tracks
+    labels = [event["args"]["name"] for event in events if event["name"] == "thread_name"]
+    assert [label.partition(" tiles: ")[2] for label in labels[: len(tracks)]] == tracks
     spans = [event for event in events if "round" in event.get("args", {}) and event["pid"] == events[0]["pid"]]
     loads = [event for event in spans if event["name"] == "nv_tileas.tiled_load"]
     assert loads and {event["tid"] for event in loads} == {len(tracks) - 1}
@@ -313,6 +330,47 @@ def test_the_trace_has_the_cycles_of_loops_that_are_as_they_are_written(capsys, 
         assert one["ts"] + one["dur"] <= other["ts"] + 0.2
     lengths = [dots[2 + place]["ts"] - dots[place]["ts"] for place in (0, 1)]
     assert lengths[0] == pytest.approx(lengths[1], abs=0.2) and lengths[0] >= sum(dot["dur"] for dot in dots[:2])
+
+
+GEMM = Path(__file__).parents[2] / "examples" / "bytecode" / "matmul_f16.tileirbc"
+
+
+@pytest.mark.parametrize("strategy", ["unspecialize", "warp-specialize"])
+def test_the_trace_of_a_product_has_copies_stages_and_agents(tmp_path, strategy):
+    """On a track, no event begins before the end of the previous one; a copy ends before its tile is used."""
+    trace = tmp_path / "trace.json"
+    words = f"tileir{{schedule-trace-file={trace} pipeline-strategy={strategy}}}"
+    assert main([str(GEMM), "--gpu-name=sm_90", "--tensor-maps=host", f"--pass-pipeline={words}", "--emit=tileas",
+                 "-o", str(tmp_path / "out")]) == 0  # fmt: skip
+    events = [event for event in json.loads(trace.read_text())["traceEvents"] if event["pid"]]
+    labels = {event["tid"]: event["args"]["name"] for event in events if event["name"] == "thread_name"}
+    assert ("agent that loads" in str(labels)) == (strategy == "warp-specialize")
+    rings = [track for track, label in labels.items() if " of its ring" in label]
+    assert len(rings) >= 4 and len(set(map(labels.get, rings))) == len(rings)
+    for track in rings:
+        spans = [(event["ts"], event["ts"] + event["dur"], event) for event in events
+                 if event["tid"] == track and event["ph"] == "X"]  # fmt: skip
+        ordered = sorted(spans, key=lambda span: span[:2])
+        assert {event["name"] for *_, event in spans} == {"copy", "tile in use"}
+        assert all(one[1] <= other[0] + 0.2 for one, other in itertools.pairwise(ordered))
+        assert all(event["args"]["latency"] > 100 for *_, event in spans if event["name"] == "copy")
+        uses = {event["args"]["iteration"]: begin for begin, _, event in spans if event["name"] == "tile in use"}
+        assert all(end <= uses[event["args"]["iteration"]] + 0.2 for _, end, event in spans if event["name"] == "copy")
+
+
+def test_every_entry_of_a_trace_is_a_process(tmp_path):
+    text = GEMM.read_bytes()
+    first = api.compile(text, gpu_name="sm_90", emit="cuda_tile").text
+    body = re.search(r"(?s)  entry @matmul_f16\(.*\n  }\n", first)[0]
+    path, trace = tmp_path / "two.mlir", tmp_path / "trace.json"
+    path.write_text(first.replace(body, body + body.replace("@matmul_f16", "@other")))
+    words = ["--gpu-name=sm_90", f"--pass-pipeline=tileir{{schedule-trace-file={trace}}}", "--emit=tileas"]
+    assert main([str(path), *words, "-o", str(tmp_path / "out")]) == 0
+    events = json.loads(trace.read_text())["traceEvents"]
+    named = {event["pid"]: event["args"]["name"] for event in events if event["name"] == "process_name"}
+    assert named == {1: "entry matmul_f16: cycles", 2: "entry other: cycles"}
+    counts = [sum(event["pid"] == process for event in events) for process in (1, 2)]
+    assert counts[0] == counts[1] > 20
 
 
 # ---- passes that fail softly -----------------------------------------------------------------------------------------
@@ -344,7 +402,7 @@ class Dependent(Pass):
         type(self).runs += 1
 
 
-def test_a_soft_failure_is_a_remark_and_skips_what_depends_on_it():
+def test_a_soft_failure_is_a_remark_and_skips_dependents():
     module = parse_module("module {}")
     engine = DiagnosticEngine()
     context = PassContext(engine)
@@ -383,7 +441,7 @@ def test_a_loop_without_room_fails_softly():
     assert "!nv_tileas.buffer<1, " in text and "!nv_tileas.buffer<2, " not in text
 
 
-def test_the_page_of_passes_says_what_they_declare():
+def test_the_page_of_passes_lists_their_declarations():
     docs = Path(__file__).parents[2] / "docs"
     spec = importlib.util.spec_from_file_location("passes_tables", docs / "passes_tables.py")
     tables = importlib.util.module_from_spec(spec)

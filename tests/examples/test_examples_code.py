@@ -20,7 +20,7 @@ def product(source: str, emit: str, target: str = "sm_90") -> str:
 
 
 @pytest.mark.parametrize("source", ELEMENTWISE)
-def test_elementwise_kernels_use_neither_shared_memory_nor_barriers(source):
+def test_elementwise_kernels_use_no_smem_and_no_barriers(source):
     text = product(source, "ptx")
     assert not re.search(r"\b(ld|st)\.shared|\bbar(rier)?\.", text)
 

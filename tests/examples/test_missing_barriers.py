@@ -130,7 +130,7 @@ def weaker_fences(ptx: str) -> list[tuple[str, str]]:
 
 @pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", sorted(CASES))
-def test_nothing_that_orders_is_superfluous(name: str) -> None:
+def test_synchronization_is_minimal(name: str) -> None:
     entry = entry_of(name)
     sites = [each for each in deletions(entry.ptx) if not is_of_updates(entry.ptx, each.span)]
     if not sites:
@@ -141,7 +141,7 @@ def test_nothing_that_orders_is_superfluous(name: str) -> None:
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", BOXES)
-def test_nothing_that_orders_boxes_is_superfluous(name: str) -> None:
+def test_synchronization_of_boxes_is_minimal(name: str) -> None:
     entry = entry_of(name, "host")
     sites = deletions(entry.ptx)
     assert {"wait for a phase", "mbarrier", "arrival", "fence"} <= {each.kind for each in sites}

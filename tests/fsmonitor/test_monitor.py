@@ -3,13 +3,15 @@
 import mmap
 import os
 import random
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from watched_tree import Watched, complete, root
 
-from tileiras.fsmonitor.monitor import Monitor, Root, Unwatchable
+from tileiras.build.watch.monitor.monitor import Monitor, Root, Unwatchable
 
 
 @pytest.fixture
@@ -49,13 +51,13 @@ def test_nothing_has_changed_where_files_are_only_read(tree):
     lambda path: path.unlink(),
     lambda path: os.rename(path, outside(path)),
 ], ids=["write", "replace", "truncate", "times", "rights", "remove", "move away"])  # fmt: skip
-def test_every_change_of_a_file_is_told_once(tree, edit):
+def test_every_change_of_a_file_is_reported_once(tree, edit):
     edit(tree / "sub/c.mlir")
     assert tree.changed() == {"sub/c.mlir"}
     assert tree.changed() == set()
 
 
-def test_a_change_whose_times_are_set_back_is_told(tree):
+def test_a_change_whose_times_are_set_back_is_reported(tree):
     path = tree / "a.mlir"
     state = os.stat(path)
     path.write_text("b.mlir")
@@ -63,7 +65,7 @@ def test_a_change_whose_times_are_set_back_is_told(tree):
     assert tree.changed() == {"a.mlir"}
 
 
-def test_files_that_are_new_or_renamed_are_told_by_both_names_and_watched_from_then_on(tree):
+def test_new_and_renamed_files_are_reported_and_watched(tree):
     (tree / "d.mlir").write_text("new")
     os.rename(tree / "a.mlir", tree / "sub/e.mlir")
     assert tree.changed() == {"d.mlir", "a.mlir", "sub/e.mlir"}
@@ -76,14 +78,14 @@ def test_files_that_are_new_or_renamed_are_told_by_both_names_and_watched_from_t
     assert tree.changed() == {"b.mlir"}
 
 
-def test_of_other_files_the_names_are_told(tree):
+def test_of_other_files_the_names_are_reported(tree):
     (tree / "sub/notes.txt").write_text("else")
     assert tree.changed() <= {"sub/notes.txt"}
     (tree / "SConstruct").write_text("")
     assert tree.changed() == {"SConstruct"}
 
 
-def test_what_is_open_for_writing_is_told_until_it_is_not(tree):
+def test_files_open_for_writing_are_reported_until_closed(tree):
     with open(tree / "a.mlir", "r+b") as file:
         assert tree.changed() == {"a.mlir"}
         assert tree.changed() == {"a.mlir"}
@@ -94,7 +96,7 @@ def test_what_is_open_for_writing_is_told_until_it_is_not(tree):
     assert tree.changed() == set()
 
 
-def test_what_is_written_to_a_mapping_is_told(tree):
+def test_writes_to_a_mapping_are_reported(tree):
     with open(tree / "a.mlir", "r+b") as file:
         mapping = mmap.mmap(file.fileno(), 0)
     # No process has a descriptor now.
@@ -108,7 +110,7 @@ def test_what_is_written_to_a_mapping_is_told(tree):
     assert tree.changed() == set()
 
 
-def test_a_mapping_from_before_the_watch_is_told(tmp_path):
+def test_a_mapping_from_before_the_watch_is_reported(tmp_path):
     (tmp_path / "tree").mkdir()
     (tmp_path / "tree" / "a.mlir").write_text("before")
     with open(tmp_path / "tree" / "a.mlir", "r+b") as file:
@@ -161,7 +163,7 @@ def test_a_change_of_folders_ends_it(tree, edit):
     assert tree.changed() is None
 
 
-def test_a_root_in_the_place_of_which_there_is_another_ends_it(tree):
+def test_a_replaced_root_ends_the_monitor(tree):
     # A folder above the root gives no events.
     above = tree.path.rename(tree.path.parent / (tree.path.name + "-moved"))
     (tree.path / "tree").mkdir(parents=True)
@@ -181,7 +183,7 @@ def test_a_queue_that_overflows_ends_it(tree):
 
 
 def test_more_changes_than_are_remembered_are_all(tree, monkeypatch):
-    monkeypatch.setattr("tileiras.fsmonitor.monitor.MOST_CHANGES", 2)
+    monkeypatch.setattr("tileiras.build.watch.monitor.monitor.MOST_CHANGES", 2)
     for name in ("a.mlir", "b.mlir", "sub/c.mlir"):
         (tree / name).write_text("else")
     assert tree.changed() is None
@@ -197,7 +199,7 @@ def test_tokens_of_another_monitor_tell_nothing(tree):
     again.close()
 
 
-def test_a_folder_that_is_another_one_for_who_asks_is_not_watched(tree):
+def test_a_folder_that_differs_for_the_client_is_not_watched(tree):
     other = Root(str(tree.path / "tree"), (1, 2), ())
     monitor = complete(Monitor([other], str(tree.path / "notes")))
     assert monitor.epoch is None and "another folder" in monitor.lost
@@ -217,7 +219,7 @@ import subprocess, sys
 sys.path[:0] = [{tests!r}, {checkout!r}]
 import pathlib
 from watched_tree import Watched
-from tileiras.fsmonitor.monitor import Monitor, Unwatchable
+from tileiras.build.watch.monitor.monitor import Monitor, Unwatchable
 tree = Watched(pathlib.Path({path!r}))
 subprocess.run(["mount", *{words!r}], check=True)
 print(tree.changed(), tree.monitor.lost)
@@ -257,7 +259,7 @@ def states(folder) -> dict[str, tuple[bytes, int]]:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_everything_that_is_another_file_after_random_edits_is_among_what_is_told(tree, seed):
+def test_random_edits_are_all_reported(tree, seed):
     own = random.Random(seed)
     mappings = []
     before = states(tree.path / "tree")
@@ -303,3 +305,12 @@ def test_everything_that_is_another_file_after_random_edits_is_among_what_is_tol
         mapping.close()
     tree.changed()
     assert tree.changed() == set()
+
+
+def test_builds_see_changes_through_one_interface():
+    """`lease.Changes.changed_since`; only the command that stops the monitor knows it as well."""
+    package = Path(__file__).parents[2] / "tileiras"
+    pattern = re.compile(r"^\s*from tileiras\.build\.watch\.monitor", re.MULTILINE)
+    paths = [path.relative_to(package).as_posix() for path in package.rglob("*.py") if pattern.search(path.read_text())]
+    known = ("build/watch/lease.py", "processes/service/command.py")
+    assert {path for path in paths if not path.startswith("build/watch/monitor/")} == set(known)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from tileiras.fsmonitor.monitor import Monitor, Root
+from tileiras.build.watch.monitor.monitor import Monitor, Root
 
 SEEN = (".mlir", ".py")
 

@@ -10,8 +10,8 @@ way, which `--shrunk FOLDER` gets (build/generator); `--no-shrink` leaves that o
 each form were right on each target, and another one which decisions of TileAS changed nothing on a target, with a kind
 of tensor maps or a strategy, in these cases and those that the weights count. `--figures` appends every verdict to a
 file, and cases that it holds are not run again. `--add-coverage FILE` adds the counts of the run to a file of counts,
-`--ledger` a line to docs/generator.md. `--only` prints the kernel of one case and judges it; `--interpret` adds the
-interpreter's verdict.
+`--ledger` a line to docs/reports/generator.md. `--only` prints the kernel of one case and judges it; `--interpret` adds
+the interpreter's verdict.
 Ends with 1 when a case was neither right nor too large for its target.
 """
 

@@ -1,4 +1,4 @@
-"""The ledger of runs in docs/generator.md: the numbers, the commit and the outcomes of each run."""
+"""The ledger of runs in docs/reports/generator.md: the numbers, the commit and the outcomes of each run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.generator.judge import Verdict
 from tests.generator.options import sm_number
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = ROOT / "docs" / "generator.md"
+PAGE = ROOT / "docs" / "reports" / "generator.md"
 COLUMNS = ("right", "too large", "wrong", "fault", "refused", "internal", "slow", "interpreter")
 _END = "\n\n<!-- end of ledger -->"
 

@@ -53,7 +53,7 @@ def test_the_committed_counts_contradict_no_reason():
     assert covered.contradicted(covered.read()) == []
 
 
-def test_draws_follow_what_is_missing():
+def test_draws_favour_missing_pairs():
     """Only kernels of one family have loads that sink, and not on sm_120."""
     row, without = "tileas-sink-loads", tuple(each for each in ROWS if each != "tileas-sink-loads")
     every = [

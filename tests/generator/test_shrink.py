@@ -114,7 +114,7 @@ cuda_tile.module @m {
     (("cuda_tile.for", "cuda_tile.muli"), 3, 2),
     (("cuda_tile.if", "cuda_tile.addi"), 3, 1),
 ])  # fmt: skip
-def test_what_a_failure_needs_is_all_that_stays(wanted, most, parameters):
+def test_only_files_needed_for_a_failure_stay(wanted, most, parameters):
     def fails(module, arguments):
         names = [op.name for op in module.walk()]
         assert len(arguments) == len(entries_of(module)[0].regions[0].block.arguments)

@@ -40,13 +40,13 @@ def test_rows_are_read_as_they_were_written():
         )),
     ],
 )  # fmt: skip
-def test_what_is_no_row_is_refused(document):
+def test_an_invalid_row_is_refused(document):
     with pytest.raises(ValueError):
         inputs.parse(json.dumps(document).encode())
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"\xff", b"[" * 100_000])
-def test_what_is_no_document_is_refused(data):
+def test_an_invalid_document_is_refused(data):
     with pytest.raises(ValueError):
         inputs.parse(data)
 
@@ -68,7 +68,7 @@ def test_names_lead_back_to_their_files(monkeypatch, path, name):
     assert places.path_of(name, "/team/a/kernels") == path
 
 
-def test_a_file_beside_the_sources_folder_in_the_home_is_of_the_checkout(monkeypatch):
+def test_a_file_beside_the_sources_belongs_to_the_checkout(monkeypatch):
     monkeypatch.setenv("HOME", "/home/somebody")
     assert places.name_of("/home/somebody/common/x", "/home/somebody/app") == "../common/x"
     assert places.name_of("/home/somebody/.x", "/home/somebody/app", from_home=True) == "<home>/.x"
@@ -86,6 +86,6 @@ def test_a_pipe_is_not_waited_for(tmp_path):
     assert kinds.observe("file", "pipe", str(tmp_path)).state == kinds.NOT_A_FILE
 
 
-def test_what_is_no_input_never_holds():
+def test_an_unobservable_input_never_holds():
     row = kinds.observe("unseen", "the clock", "/")
     assert not kinds.holds(row, "/") and kinds.changes([row._replace(state="")], "/")

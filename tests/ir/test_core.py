@@ -149,7 +149,7 @@ def test_blocks_keep_order_under_insertion_removal_and_splitting() -> None:
     assert list(block.operations) == [a] and list(rest.operations) == [d, c]
 
 
-def test_a_builder_gives_its_location_to_what_has_none() -> None:
+def test_a_builder_sets_its_location_on_operations_without_one() -> None:
     from tileiras.ir import FileLineColLoc
 
     here, there = FileLineColLoc("k.py", 3, 1), FileLineColLoc("k.py", 4, 1)

@@ -73,7 +73,7 @@ def runs_on(pipeline: str, text: str = NESTED) -> list[str]:
     ("builtin.module()", []),
     (" builtin.module ( gpu.module( note ) , note )\n", ["outer", "builtin.module"]),
 ])  # fmt: skip
-def test_passes_run_on_what_stands_directly_in_the_anchor(pipeline, expected):
+def test_passes_run_on_direct_children_of_the_anchor(pipeline, expected):
     assert runs_on(pipeline) == expected
 
 

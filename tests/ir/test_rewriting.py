@@ -56,7 +56,7 @@ class AddToMultiply(RewritePattern):
 STORE = "%t = nv_tileaa.store %p, {} : !nv_tileaa.ptr<i32>, i32 -> !nv_tileaa.mem_token"
 
 
-def test_patterns_apply_until_nothing_changes_and_dead_operations_go() -> None:
+def test_patterns_reach_a_fixpoint_and_dead_operations_go() -> None:
     root = module("%a = arith.addi %n, %n : i32\n%b = arith.addi %a, %a : i32\n%c = arith.addi %a, %b : i32\n"
                   + STORE.format("%b"))  # fmt: skip
     assert apply_patterns_greedily(root, [AddToMultiply()])
@@ -91,7 +91,7 @@ def widen(op, args, rewriter):
     )
 
 
-def test_conversion_changes_operations_types_and_nested_regions_together() -> None:
+def test_conversion_changes_operations_types_and_nested_regions() -> None:
     root = module(
         """%z = arith.addi %n, %n : i32
            %r = scf.for %i = %n to %z step %n iter_args(%x = %z) -> (i32) : i32 {
@@ -153,7 +153,7 @@ class Break(Pass):
                 inner.operands = (*inner.operands, inner.operands[0])
 
 
-def test_the_verifier_names_the_pass_after_which_the_ir_is_broken() -> None:
+def test_the_verifier_names_the_pass_that_broke_the_ir() -> None:
     root = module("%a = arith.addi %n, %n : i32\n" + STORE.format("%a"))
     seen: list[str] = []
     manager = PassManager([Break()], instrumentation=[IRPrinter(seen.append, after=True)])

@@ -16,7 +16,7 @@ def find(root, name: str) -> list:
     return [op for op in root.walk() if op.name == f"cuda_tile.{name}"]
 
 
-def test_what_stood_in_an_erased_operation_is_not_visited() -> None:
+def test_operations_in_an_erased_one_are_not_visited() -> None:
     visited = []
 
     class EraseIf(RewritePattern):
@@ -38,7 +38,7 @@ def test_what_stood_in_an_erased_operation_is_not_visited() -> None:
     assert visited == ["out"]
 
 
-def test_what_only_an_erased_region_used_is_dead() -> None:
+def test_values_used_only_by_an_erased_region_are_dead() -> None:
     class EraseIf(RewritePattern):
         op = cuda_tile.IfOp
 
@@ -82,7 +82,7 @@ def test_kernels_do_not_share_constants() -> None:
     assert len(find(root, "constant")) == 2
 
 
-def test_a_terminator_that_leaves_is_an_effect_of_what_it_leaves_only() -> None:
+def test_a_leaving_terminator_is_an_effect_of_its_region_only() -> None:
     root = kernel(
         """%one = constant <i32: 1> : tile<i32>
         for %i in (%one to %x, step %one) : tile<i32> {

@@ -41,7 +41,7 @@ def test_a_large_text_is_read_and_verified_soon():
     assert seconds / max(loop / LOOP_SECONDS, best(python_loop, 7) / LOOP_SECONDS, 1.0) < ir_core.READ_SECONDS
 
 
-def test_the_core_does_not_load_what_it_does_not_need():
+def test_the_core_loads_only_required_modules():
     heavy = "'argparse', 'json', 'subprocess', 'pathlib', 'numpy', 'llvmlite', 'dataclasses', 'tileiras.ir.text.parser'"
     # An editable installation loads modules of its own at start-up.
     program = (

@@ -212,7 +212,7 @@ def test_an_operation_that_has_changed_is_looked_at_again() -> None:
     assert messages(op) == []
 
 
-def test_what_stands_around_an_operation_is_looked_at_every_time() -> None:
+def test_context_of_an_operation_is_checked_every_time() -> None:
     """A return that fits one function does not fit the next."""
     text = "llvm.func @%s() -> %s {\n  %%0 = llvm.mlir.constant(0 : i32) : i32\n  llvm.return %%0 : i32\n}\n"
     assert messages(parse_module(text % ("f", "i32"))) == []

@@ -28,7 +28,7 @@ def matmul(kind: str, stages: int, gpu: str, released_first: bool, block_warps: 
 #shared_b = #nv_tileas.shared<offset = [[0, 1], [0, 2], [0, 4], [0, 8], [1, 0], [2, 0], [8, 0], [16, 0], [4, 8]]>
 """
     if kind == "bulk_load":
-        # A run of bytes lies in shared memory as it does in global memory.
+        # Each row of the box is contiguous in shared memory as it is in global memory.
         plain = ", ".join(f"[0, {1 << bit}]" for bit in range(5)), ", ".join(f"[{1 << bit}, 0]" for bit in range(5))
         layouts = layouts[: layouts.index("#shared_a")]
         layouts += f"#shared_a = #nv_tileas.shared<offset = [{plain[0]}, {plain[1]}]>\n"
@@ -114,8 +114,8 @@ module {{
 
 
 def warpgroup_matmul(kind: str, stages: int, groups: int = 1) -> str:
-    """C = A B of tiles 64x64 and 64x16 over %n steps of K, multiplied by one or two warpgroups, of which each has all
-    of C; the operands stay in shared memory."""
+    """C = A B of tiles 64x64 and 64x16 over %n steps of K, by one or two warpgroups that each compute all of C; the
+    operands stay in shared memory."""
     shared_a = "[0, 1], [0, 2], [0, 4], [0, 8], [0, 16], [0, 32], [1, 8], [2, 16], [4, 32], [8, 0], [16, 0], [32, 0]"
     shared_b = "[0, 1], [0, 2], [0, 4], [0, 8], [1, 0], [2, 0], [4, 8], [8, 0], [16, 0], [32, 0]"
     half, single, iterator = "!nv_tileaa.ptr<f16>", "!nv_tileaa.ptr<f32>", "!nv_tileas.pipeline_iterator"

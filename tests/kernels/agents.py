@@ -1,6 +1,6 @@
-"""Kernels of nv_tileas with agents, as somebody would write them by hand.
+"""Hand-written kernels of nv_tileas with agents.
 
-Each copies rows of `TILE` elements from %a through a pipe; what becomes of them differs.
+Each copies rows of `TILE` elements from %a through a pipe; they differ in the operations of the consumers.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PIPE = "nv_tileas.async.pipeline"
 
 
 def layout(warps: int) -> LinearLayout:
-    """Runs of four neighbouring elements, spread over the threads of so many warps."""
+    """Vectors of four adjacent elements, distributed over the threads of `warps` warps."""
     names = {"register": 2, "lane": 5, "warp": warps.bit_length() - 1}
     bases: dict[str, list[int]] = {}
     bit = 0
@@ -72,7 +72,7 @@ def filled(kind: str, row: str, warps: int, depth: int) -> str:
 
 
 def drained(kind: str, row: str, warps: int, view: str = "%vb") -> str:
-    """Puts twice what is in the stage of %q in a row of a view, or what is in it by a bulk copy."""
+    """Stores twice the tile in the stage of %q to a row of a view, or the tile itself by a bulk copy."""
     if kind == "bulk_store":
         return f"""
         nv_tileas.async.bulk_store %q to {view}[{row}] {{{INSIDE}}} : {VIEW}, (i32)"""
@@ -83,7 +83,7 @@ def drained(kind: str, row: str, warps: int, view: str = "%vb") -> str:
 
 
 def rounds(end: str, first: str, middle: str, last: str, rows: str = "%zero to %n step %one") -> str:
-    """A loop over rows on one end of the pipe, with the wait, what happens to a stage, and the signal."""
+    """A loop over rows on one end of the pipe: the wait, the operations on a stage, and the signal."""
     kind = "producer" if end == "%p" else "consumer"
     return f"""
       %i0 = {PIPE}.create_iterator {end} : !nv_tileas.{kind}_token
@@ -160,7 +160,7 @@ def copy_kernel(
 
 
 def two_consumers(kind: str, depth: int, gpu: str, warps: int = 2) -> str:
-    """Two agents read every stage: one puts twice a row in %b, the other the row's square in %c_."""
+    """Two agents read every stage: one stores twice a row to %b, the other the row's square to %c_."""
     square = drained("ld_shared", "%row", warps, "%vc").replace("addf", "mulf")
     agents = [
         (warps, consumer("ld_shared", warps)),
@@ -171,7 +171,7 @@ def two_consumers(kind: str, depth: int, gpu: str, warps: int = 2) -> str:
 
 
 def persistent(kind: str, depth: int, gpu: str, columns: int = 3) -> str:
-    """Each block sums `columns` rows for every tile of its own, the pipe running on from one tile to the next."""
+    """Each block sums `columns` rows for every tile of its own; the pipe continues from one tile to the next."""
     tiles = f"""
       %id = nv_tileas.get_program_id x : i32
       %blocks = nv_tileas.get_num_programs x : i32
@@ -216,7 +216,7 @@ def persistent(kind: str, depth: int, gpu: str, columns: int = 3) -> str:
 
 
 def whole_stages(gpu: str, depth: int = 2) -> str:
-    """produce_one and consume_one: the producer adds 1, the consumer multiplies by what it has read."""
+    """produce_one and consume_one: the producer adds 1, the consumer multiplies by the row that it reads."""
     here, there = tile(2), tile(4)
     ones = f"%ones = arith.constant dense<1.0> : tensor<{TILE}xf32> as {here}"
     iterator = "!nv_tileas.pipeline_iterator"
@@ -252,7 +252,7 @@ def whole_stages(gpu: str, depth: int = 2) -> str:
 
 
 def held_stage(gpu: str, depth: int = 3) -> str:
-    """The consumer releases a stage one round after it has read it, as a product in flight would ask for."""
+    """The consumer releases a stage one round after it has read it, as for a dot in flight."""
     iterator, token = "!nv_tileas.pipeline_iterator", "!nv_tileas.consumer_token"
     consumes = f"""
       %i0 = {PIPE}.create_iterator %c : {token}
@@ -277,8 +277,8 @@ def held_stage(gpu: str, depth: int = 3) -> str:
 
 
 def exchanging(gpu: str, block_warps: int = 0) -> str:
-    """Two consumers whose threads exchange elements through scratch memory: one turns every row around, and both sum
-    their rows, by warps that are not the CTA's first ones."""
+    """Two consumers whose threads exchange elements through scratch memory: one reverses every row, and both sum their
+    rows, with warps that are not the CTA's first ones."""
     warps = 2
     order = layout(warps).to_coordinates()
     bases = [basis for name in ("register", "lane", "warp") for basis in order[name]]
@@ -303,12 +303,12 @@ def exchanging(gpu: str, block_warps: int = 0) -> str:
 
 
 def taking_turns(gpu: str) -> str:
-    """Two agents add to one row in global memory, one after the other, through pipes without tiles: a mutex that each
-    hands to the other."""
+    """Two agents add to one row in global memory in turns, ordered by pipes without tiles: a mutex that each passes to
+    the other."""
     iterator = "!nv_tileas.pipeline_iterator"
 
     def adds(mine: str, other: str, factor: float) -> str:
-        """`mine` says that the row is this agent's turn, `other` hands it on."""
+        """`mine` acquires the row for this agent, `other` passes it on."""
         return f"""
       %f = arith.constant dense<{factor}> : tensor<{TILE}xf32> as {tile(2)}
       %i0 = {PIPE}.create_iterator {mine} : !nv_tileas.consumer_token
@@ -391,7 +391,7 @@ def one_agent(kind: str, depth: int, gpu: str) -> str:
 
 
 def before_and_after(gpu: str) -> str:
-    """All warps turn the first row around in %b, agents copy it to %c_, and all warps add it to itself there."""
+    """All warps reverse the first row in %b, agents copy it to %c_, and all warps double it there."""
     row = load("%zero", 4, "%first")
     doubled = f"%w = nv_tileas.addf %first, %first : {tile(4)}"
     before = f"{row}\n    {doubled}\n    {store('%w', '%zero', 4)}"

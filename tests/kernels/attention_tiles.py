@@ -1,4 +1,4 @@
-"""Kernels like attention in a loop over tiles of their queries, as persistent ones have."""
+"""Kernels like attention in a loop over tiles of their queries, as persistent kernels have."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from .dots import last_of_attention
 from .views import Kernel, whole_numbers
 
 _OF_TILES = re.compile(r"%[tv]_[qoml]\b")
-"""Views that each round has a tile of its own of."""
+"""Views with one tile per round."""
 
 
 def of_tiles(kernel: Kernel, count: int, *, least: int | None = None, way: str = "counted") -> Kernel:
     """A loop of `count` rounds around a kernel of `attention_like` or `attention_in_two_loops`, halved: round t has row
-    tile t of Q, O and what is kept of rows.
+    tile t of Q, of O and of the row statistics.
 
-    `least`: round t has t steps less than the kernel, which has one loop, but no fewer than this; without it each round
-    has as many steps as the kernel.  `way`: the loop has a counter (`counted`), or each round finds out whether there
-    is another one (`uncounted`).
+    `least`: round t has t steps fewer than the kernel, which has one loop, but at least this number; without it each
+    round has as many steps as the kernel.  `way`: the loop has a counter (`counted`), or each round computes whether
+    another one follows (`uncounted`).
     """
     lines = kernel.text.split("\n")
     rows = kernel.inputs[0].shape[0]

@@ -13,9 +13,9 @@ def product(
     per_step: int = 0, order: str = "weak", added: bool = False, outside: bool = False,
 ) -> Kernel:  # fmt: skip
     """C = A @ B by the second of the tiles (batch, m, n, k) along the batch, of arrays that end within it, along the
-    batch behind its first matrix; `start` as of `Matmul`; each step adds a number `per_step`.  C is stored in this
+    batch after its first matrix; `start` as of `Matmul`; each step adds a number `per_step`.  C is stored in this
     `order`; `added`: the sum of the tile's matrices is stored instead, as the second one of C.  `outside`: A is one
-    tile, loaded before the loop, that every step multiplies."""
+    tile, loaded before the loop and multiplied in every step."""
     batch, m, n, k = tiles
     matrices = max(3, batch + 1)
     rows, columns, depth = m - 3, n - 8, k * steps - 8

@@ -27,7 +27,7 @@ def rows(operations: str, tile: int = 256, element: str = "f32", assume: str = "
 
 
 def pointers(argument: str, element: str, tile: int, distance: int = 0) -> str:
-    """`%places`, the numbers of the elements of tile block %block, and pointers `%at` to them; `distance` lies between
+    """`%places`, the indices of the elements of tile block %block, and pointers `%at` to them; `distance` lies between
     neighbouring tile blocks (0: a tile)."""
     t, p = f"tile<{tile}x", f"ptr<{element}>"
     return f"""

@@ -1,6 +1,6 @@
-"""What orders threads, proxies and asynchronous operations in PTX, and the text without each of it.
+"""The instructions that order threads, proxies and asynchronous operations in PTX, and the text without each of them.
 
-Of code that is right every deletion has to be found out: what fails nothing should not be in the code.
+In right code every deletion has to be detected: an instruction without effect should not be in the code.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ KINDS = {
     "tensor memory": r"tcgen05\.(?:alloc|dealloc|commit|fence|wait)[^;]*;",
     "dependent launch": r"griddepcontrol\.wait[^;]*;",
 }
-"""Regular expressions of what orders, by what it is."""
+"""Kind of synchronization -> regular expression."""
 
 _GUARD = r"(?:@!?%p\d+\s+)?"
 _OF_KIND = {kind: re.compile(f"{_GUARD}(?:{pattern})") for kind, pattern in KINDS.items()}
@@ -33,13 +33,13 @@ class Deletion(NamedTuple):
     kind: str
     deleted: str
     span: tuple[int, int]
-    """Where it stood."""
+    """Its start and end in the text."""
     text: str
-    """The rest."""
+    """The text without it."""
 
 
 def deletions(ptx: str) -> list[Deletion]:
-    """One for everything that orders, in the text's order."""
+    """One deletion for each synchronizing instruction, in the order of the text."""
     found = []
     for site in _SITE.finditer(ptx):
         kind = next(kind for kind, pattern in _OF_KIND.items() if pattern.fullmatch(site[0]))

@@ -1,4 +1,4 @@
-"""Kernels around dots: one tile of a matrix product, chains of two, and a loop like that of attention."""
+"""Kernels around dots: one tile of a matrix multiplication, two chained dots, and a loop like that of attention."""
 
 from __future__ import annotations
 
@@ -22,13 +22,14 @@ def dot(value: str, a: str, b: str, c: str, types: Sequence[str]) -> str:
 
 
 class Matmul:
-    """One tile of C = A B + C0, with tiles (m, n, k) of arrays `sizes` (m, n, k), which they need not divide.
+    """One tile of C = A B + C0, with tiles (m, n, k) of arrays `sizes` (m, n, k), which need not be multiples.
 
-    `steps`: a loop multiplies this many tiles along K; without, there is one dot and no loop.  `start` of the
-    accumulator: "zeros", or "loaded" from C.  `b_by_columns`: how B is stored; `stored`: the elements of A and B there.
-    `a_outside`: A is one tile, loaded before the loop, that every step multiplies.  `hints` stand at the entry.
+    `steps`: a loop multiplies this many tiles along K; without it, the kernel has one dot and no loop.  `start` of the
+    accumulator: "zeros", or "loaded" from C.  `b_by_columns`: B is column-major; `stored`: the type of A and B in
+    memory.  `a_outside`: A is one tile, loaded before the loop and multiplied in every step.  `hints` are attributes of
+    the entry.
 
-    The parts are text that a test may change: `operands` loads %a and %b, `multiply` makes %next of them and %acc.
+    The parts are text that a test may change: `operands` loads %a and %b, `multiply` computes %next of them and %acc.
     """
 
     def __init__(
@@ -75,7 +76,7 @@ class Matmul:
         store: Sequence[str] | None = None,
         more: Sequence[View] = (),
     ) -> str:
-        """The module.  `inner` makes %s of %next in each step, `tail` %r of %sum for the store; `more` views follow
+        """The module.  `inner` computes %s of %next in each step, `tail` %r of %sum for the store; `more` views follow
         those of A, B and C; `store` replaces the last operations."""
         before = []
         within = list(operands) if operands is not None else [self.load_a, self.load_b]
@@ -106,7 +107,7 @@ class Matmul:
         return entry([self.a, self.b, self.c, *more], [*body, *(store or [stored])], self.hints)
 
     def kernel(self, text: str | None = None, expected: Callable[..., np.ndarray] = np.matmul) -> Kernel:
-        """With whole numbers, whose sums are exact; `expected` is what the text computes of A and B, in f64."""
+        """With integer values, whose sums are exact; `expected` is the text's result for A and B, in f64."""
         rows, columns, depth = self.sizes
         k = self.tiles[2]
         a = whole_numbers((rows, k if self.a_outside else depth), self.stored, 1)
@@ -122,12 +123,12 @@ class Matmul:
 
 
 def matmul(tiles: tuple[int, int, int], operand: str = "f16", accumulator: str | None = None, **options) -> Kernel:
-    """`Matmul` as it is."""
+    """`Matmul` unchanged."""
     return Matmul(tiles, operand, accumulator, **options).kernel()
 
 
 def by_columns(tiles: tuple[int, int, int], **options) -> Kernel:
-    """As `matmul`, with A stored by columns."""
+    """As `matmul`, with a column-major A."""
     parts = Matmul(tiles, **options)
     m, _, k = tiles
     rows, _, depth = parts.sizes
@@ -186,7 +187,7 @@ def scaled(
     tiles: tuple[int, int, int], operand: str = "f8E4M3FN", steps: int = 2, *, scale: str = "f8E8M0FNU",
     block: int = 32, by_rows: bool = False, from_bytes: bool = False, hints: str = "",
 ) -> Kernel:  # fmt: skip
-    """C = A B with a scale for each `block` elements along K, in a loop of `steps` tiles; `by_rows`: B is stored so.
+    """C = A B with a scale for each `block` elements along K, in a loop of `steps` tiles; `by_rows`: B is row-major.
     Scales are powers of two from a quarter to four.  `from_bytes`: elements of four bits are unpacked from bytes."""
     m, n, k = tiles
     depth, runs = k * steps, k // block
@@ -226,7 +227,7 @@ def scaled(
 
 
 def _unpacked(value: str, view: View, shape: tuple[int, int]) -> str:
-    """%VALUE of elements of four bits, of the bytes of a view."""
+    """%VALUE of elements of four bits, unpacked from the bytes of a view."""
     size = shape[0] * shape[1]
     flat = tile_type((size // 2,), "i8"), tile_type((size,), "f4E2M1FN")
     return "\n".join([
@@ -259,10 +260,10 @@ def square_and_rows(rows: int = 64, depth: int = 32) -> Kernel:
 
 def attention_like(ctas: int, element: str = "f32", *, rows: int = 64, columns: int = 128, depth: int = 32,
                    steps: int = 3, gpu_name: str = "sm_90", halved: bool = False) -> Kernel:  # fmt: skip
-    """Two dots and four small loop-carried tiles: O = sum of (Q K - M) V with M the rows' maxima so far; their sums and
-    least sums, and beside them tiles of type `element` that alternate between 0 and 1.
+    """Two dots and four small loop-carried tiles: O = sum of (Q K - M) V with M the running maxima of rows; their sums
+    and minima of sums, and tiles of type `element` that alternate between 0 and 1.
 
-    Q is rows x depth, K depth x columns a step, V columns x depth a step; `ctas` are asked for on an SM of `gpu_name`.
+    Q is rows x depth, K depth x columns a step, V columns x depth a step; `ctas` are requested on `gpu_name`.
     `halved`: each step halves O before it adds, as attention rescales it.
     """
     q, o = View("q", (rows, depth), "f16"), View("o", (rows, depth), "f32")
@@ -275,7 +276,7 @@ def attention_like(ctas: int, element: str = "f32", *, rows: int = 64, columns: 
     )
 
     def converted(name: str, value: str, source: str, target: str) -> str:
-        """One of these from f32 or to it; of f32, the sum with zero."""
+        """Conversion between f32 and `element`; for f32, a sum with zero."""
         if source == target:
             return f"%{name} = addf %{value}, %nothing : {row}"
         return f"%{name} = ftof %{value} : {source} -> {target}"
@@ -326,7 +327,7 @@ def attention_like(ctas: int, element: str = "f32", *, rows: int = 64, columns: 
 
 
 def attention_in_two_loops(first: int, second: int, ctas: int = 2, **options) -> Kernel:
-    """As `attention_like`, halved, with a loop for the first steps and one for those behind, as in causal attention,
+    """As `attention_like`, halved, with one loop for the first steps and one for the others, as in causal attention,
     whose last steps have a mask."""
     whole = attention_like(ctas, steps=first + second, halved=True, **options)
     lines = whole.text.split("\n")
@@ -340,7 +341,7 @@ def attention_in_two_loops(first: int, second: int, ctas: int = 2, **options) ->
     before = loop.replace(results, "%o_f, %l_f, %m_f, %w_f, %d_f = for").replace("to %steps", "to %middle")
     behind = loop.replace(values, "(%o_1 = %o_f, %l_1 = %l_f, %m_1 = %m_f, %w_1 = %w_f, %d_1 = %d_f)")
     behind = behind.replace("(%zero to", "(%middle to")
-    # Whatever the loop defines, by other names.
+    # The loop's own values, renamed.
     made = {name for line in loop.split("\n")[1:] for name in re.findall(r"%\w+", line.partition(" = ")[0])}
     made |= {"%i", "%o_1", "%l_1", "%m_1", "%w_1", "%d_1"}
     made -= {"%o_f", "%l_f", "%m_f", "%w_f", "%d_f"}
@@ -351,7 +352,7 @@ def attention_in_two_loops(first: int, second: int, ctas: int = 2, **options) ->
 def last_of_attention(
     q: np.ndarray, k: np.ndarray, v: np.ndarray, steps: int, of: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """What `attention_like`, halved, gives for one tile of Q after `steps` of the `of` steps that K and V are of."""
+    """The result of `attention_like`, halved, for one tile of Q after `steps` of the `of` steps of K and V."""
     columns = k.shape[1] // of
     inputs = (each.astype(np.float64) for each in (q, k, v))
     return _attention_like(*inputs, columns=columns, steps=steps, halved=True)
@@ -374,7 +375,7 @@ def _attention_like(
 
 
 def without_maximum(value: str, source: str, shape: tuple[int, int]) -> str:
-    """%VALUE: the rows of %SOURCE, from each of which its maximum is taken."""
+    """%VALUE: the rows of %SOURCE minus their maxima."""
     return "\n".join([
         reduced(f"m_{value}", source, shape, 1, "maxf", "0xFF800000"),
         of_rows(f"all_{value}", f"m_{value}", shape),

@@ -1,5 +1,5 @@
-"""Kernels like the backward pass of attention: two products of what is loaded, computation, and products of the result
-with tiles that the first ones have read."""
+"""Kernels like the backward pass of attention: two dots of loaded tiles, computation, and dots of the result with tiles
+that the first ones have read."""
 
 from __future__ import annotations
 

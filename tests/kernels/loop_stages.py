@@ -1,4 +1,4 @@
-"""Stages and places for the operations of a loop, at random, as a person could write them into the text."""
+"""Random stages and places for the operations of a loop, as attributes in the text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Slots = Sequence[tuple[int, int]]
 
 
 def loop_of(module: Operation) -> scf.ForOp:
-    """The only loop of a module, from which the kernel for pairs of tile blocks is taken away."""
+    """The only loop of a module; the kernel for pairs of tile blocks is removed."""
     for func in [op for op in module.walk() if tileas.PAIRS_OF in op.attributes]:
         func.erase()
     (loop,) = (op for op in module.walk() if isinstance(op, scf.ForOp))
@@ -23,7 +23,7 @@ def loop_of(module: Operation) -> scf.ForOp:
 
 
 def slot(loop: scf.ForOp, slots: Slots, stages: int) -> None:
-    """Gives the operations of a loop stages and places."""
+    """Set stages and places of the operations of a loop."""
     loop.attributes[tileas.LOOP_SCHEDULE] = tileas.LoopScheduleAttr(tileas.UNSPECIALIZE, stages)
     for op, (stage, place) in zip(loop.body.block.operations, slots):
         op.attributes[tileas.AWS_STAGE] = IntegerAttr(stage, i32)
@@ -31,15 +31,15 @@ def slot(loop: scf.ForOp, slots: Slots, stages: int) -> None:
 
 
 def random_slots(loop: scf.ForOp, rng: random.Random, stages: int) -> list[tuple[int, int]]:
-    """Stages and places that keep what the operations wait for, and are otherwise at random."""
+    """Random stages and places that respect the dependences of the operations."""
     return slots_from(loop, rng, [rng.randrange(stages) for _ in list(loop.body.block.operations)[:-1]])
 
 
 def slots_from(loop: scf.ForOp, rng: random.Random, stage: list[int]) -> list[tuple[int, int]]:
-    """Stages of at least those given that keep what the operations wait for, and places at random that do."""
+    """Stages, at least the given ones, and random places that respect the dependences of the operations."""
     count = len(stage)
     waits = loop_waits(loop)
-    # Tiles in shared memory have no buffer from stage to stage.
+    # Tiles in shared memory are not buffered from stage to stage.
     together = [(w.source, w.target) for w in waits if w.value is not None and is_in_shared(w.value.type)]
     changed = True
     while changed:

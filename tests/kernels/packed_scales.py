@@ -1,5 +1,5 @@
-"""Block-scaled products whose scales lie in memory as copies to tensor memory take them: 512 bytes for 128 rows and
-four runs of K, four runs of the rows r, r + 32, r + 64 and r + 96 side by side (cuBLAS, "1D Block Scaling Factors
+"""Block-scaled dots whose scales have the memory layout that copies to tensor memory require: 512 bytes for 128 rows
+and four runs of K, four runs of the rows r, r + 32, r + 64 and r + 96 side by side (cuBLAS, "1D Block Scaling Factors
 Layout")."""
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ def packed_matmul(
     tiles: tuple[int, int, int], operand: str = "f8E4M3FN", steps: int = 3, *, scale: str = "f8E8M0FNU",
     block: int = 32, by_rows: bool = False, rounds: int = 0, ctas: int = 1, gpu: str = "sm_100",
 ) -> Kernel:  # fmt: skip
-    """C = A B with a scale for each `block` elements along K, in a loop of `steps` tiles; `by_rows`: B is stored so.
-    With `rounds` a loop over as many tiles of rows stands around it.  `ctas`: of the cluster."""
+    """C = A B with a scale for each `block` elements along K, in a loop of `steps` tiles; `by_rows`: B is row-major.
+    `rounds`: trip count of an outer loop over tiles of rows.  `ctas`: of the cluster."""
     m, n, k = tiles
     rows, depth, runs = m * max(1, rounds), k * steps, k // block
     a, c = View("a", (m, k), operand, (rows, depth)), View("c", (m, n), "f32", (rows, n))

@@ -1,4 +1,4 @@
-"""Kernels with loops over tiles that two agents are asked to take by turns."""
+"""Kernels with loops over tiles that two agents execute alternately."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ SCHEDULED, SPLIT = "tileas-generate-schedule", "tileas-materialize-schedule"
 
 
 def asked(text: str, gpu: str = "sm_90", **options: object) -> tuple[str, list[str]]:
-    """The artifact of the stage `tileas` of a kernel whose outermost loops have the attribute that asks for it, and
-    what was said on the way.  `options` are those of `tileas{...}`."""
+    """The artifact of the stage `tileas` of a kernel whose outermost loops request it by their attribute, and the
+    remarks.  `options` are those of `tileas{...}`."""
     module = parse_module(tileiras.compile(text, gpu_name=gpu, emit="tileaa").text, "k.tileaa.mlir")
     given = {"pipeline_strategy": "warp-specialize", **options}
     engine = DiagnosticEngine()

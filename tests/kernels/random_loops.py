@@ -11,11 +11,11 @@ from .views import ONE, Kernel, View, entry, reduced, tile_type, whole_numbers, 
 
 
 class RandomLoops:
-    """A tile of C in each round of an outer loop, with what a front end makes of that: edges, computed operands, trip
-    counts that the round decides, branches, a second dot of the same accumulators."""
+    """A tile of C in each round of an outer loop, in the forms of front ends: partial tiles, computed operands, trip
+    counts computed in the round, branches, a second dot of the same accumulators."""
 
     strategy: dict[str, str | int]
-    """Options that the seed gives."""
+    """Options chosen by the seed."""
 
     def __init__(self, seed: int) -> None:
         pick = random.Random(seed)
@@ -87,14 +87,14 @@ class RandomLoops:
 
 
 class RandomChains:
-    """Two dots in a loop with what attention has around them: a product of a tile that the loop does not change and one
-    stored by columns, its rounding to the operands' type, row sums, accumulators that iterations read, several rounds.
+    """Two dots in a loop with the other operations of attention: a dot with one loop-invariant and one column-major
+    operand, its rounding to the operands' type, row sums, accumulators that iterations read, several rounds.
 
-    All products and sums are whole numbers that the types hold.
+    All products and sums are integers that the types represent.
     """
 
     strategy: dict[str, str | int]
-    """Options that the seed gives."""
+    """Options chosen by the seed."""
 
     def __init__(self, seed: int) -> None:
         pick = random.Random(seed)

@@ -1,5 +1,5 @@
-"""Products of a seed, with block scales or without: tiles from the smallest one up, arrays that they need not divide,
-for any target, with any tensor maps, strategy and number of CTAs."""
+"""Random dots, with block scales or without: tiles from the smallest size up, arrays that need not be multiples of
+them, for any target, with any tensor maps, strategy and number of CTAs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Case(NamedTuple):
 
 
 def _loop(views: list[View], loads: list[str], multiply: str, steps: int) -> str:
-    """The module that adds the products of so many steps along K to each tile of C, the last view."""
+    """The module that adds the dots of `steps` steps along K to each tile of C, the last view."""
     c = views[-1]
     body = [
         ONE, f"%steps = constant <i32: {steps}> : tile<i32>", "%row, %column, %z = get_tile_block_id : tile<i32>",

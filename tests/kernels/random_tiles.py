@@ -1,6 +1,6 @@
 """Random kernels: chains of operations over tiles of changing shapes and types.
 
-Every operation used is exact or rounds to nearest, so that results are equal to the bit whatever the layouts.
+Every operation is exact or rounds to nearest, so that results are equal to the bit in any layout.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MAX_ELEMENTS = 2048
 
 
 class RandomKernel:
-    """Grows a list of operations; `values` are (name, shape, element type) of what has been computed."""
+    """Grows a list of operations; `values` are (name, shape, element type) of the computed values."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
@@ -62,7 +62,7 @@ class RandomKernel:
         return name
 
     def pick(self):
-        # Later values more often, so that chains grow.
+        # Later values are more likely, so that chains grow.
         return self.random.choice(self.values[-6:])
 
     def step(self) -> None:
@@ -108,7 +108,7 @@ class RandomKernel:
         elif element in INTEGERS:
             text = f"itof %{name} signed"
         elif target in INTEGERS:
-            return  # out-of-range floats have no meaning
+            return  # conversions of out-of-range floats are undefined
         else:
             text = f"ftof %{name}"
         self.emit(f"{text} : {tile_type(shape, element)} -> {tile_type(shape, target)}", shape, target)

@@ -1,7 +1,7 @@
-"""Random cuTile Python kernels that read random things in random ways while they are imported.
+"""Random cuTile Python kernels that read random inputs in random ways while they are imported.
 
-A thing is one file, variable, module or folder of a small project.  Of each there are several ways to read it, and an
-edit that all of these ways see; a kernel that reads a thing has to be made again after that edit, and no other kernel.
+An input is a file, variable, module or folder of a small project.  Each can be read in several ways, and an edit of it
+changes the result of all of them; after that edit a kernel that reads it has to be rebuilt, and no other kernel.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ class Thing(NamedTuple):
     number: str = ""
     """The file, from the top of the project, that holds the number."""
     form: str = "{}"
-    """What else is in that file."""
+    """The rest of that file."""
     variable: str = ""
     """The variable that holds the number."""
     comes: str = ""
-    """The file that is there for odd numbers, and not for even ones."""
+    """The file that exists for odd numbers only."""
 
 
 THINGS: Mapping[str, Thing] = {
@@ -115,7 +115,7 @@ def tiles():
 
 
 class World:
-    """A project with everything that there is to read; `env` are its variables."""
+    """A project with every input; `env` are its variables."""
 
     def __init__(self, top: Path) -> None:
         self.top = top
@@ -124,14 +124,14 @@ class World:
         self.kernels = top / "app" / "kernels"
         for folder in ("app/kernels/parts", "data", "common", "lib", "shapes"):
             (top / folder).mkdir(parents=True)
-        (top / "pyproject.toml").write_text("")  # the top of a source tree, to which a server's rows are confined
+        (top / "pyproject.toml").write_text("")  # marks the top of a source tree, to which a server's rows are confined
         (self.kernels / "parts" / "__init__.py").write_text("")
         (self.kernels / "configured.py").write_text(HELPER)
         for name in THINGS:
             self.edit(name)
 
     def edit(self, name: str) -> None:
-        """Changes what there is to read of a thing."""
+        """Edit an input, so that readers see another number."""
         thing = THINGS[name]
         number = self.numbers[name] = self.numbers[name] + 1
         if thing.number:
@@ -144,7 +144,7 @@ class World:
             (self.top / thing.comes).unlink()
 
     def write_kernel(self, name: str, choice: random.Random, count: int = 3) -> set[str]:
-        """Writes a kernel that reads some things; their names."""
+        """Write a kernel that reads some inputs; their names."""
         read = choice.sample(sorted(THINGS), count)
         lines = [FIRST, "SUM = 0\n"]
         for each in read:

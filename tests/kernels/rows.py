@@ -61,7 +61,7 @@ def centered_rows(rows: int = 16, columns: int = 128) -> Kernel:
     ]  # fmt: skip
     a, w = whole_numbers((rows, columns), "f32"), whole_numbers((1, columns), "f32", 1)
     wanted = (a - a.mean(1, keepdims=True)) * w
-    # Parameters in the order of the views: what is written comes last.
+    # Parameters in the order of the views: outputs are last.
     return Kernel(entry([x, weights, y], body), (a, w), (np.zeros_like(a),), (wanted,))
 
 
@@ -103,8 +103,8 @@ def gathered(count: int = 256, of: int = 1000) -> Kernel:
 
 
 def scrambled(name: str, factor: int, size: int, along: int, shape: tuple[int, int]) -> list[str]:
-    """%NAME, an i32 tile of `shape`: of each element its row's number (`along` 0) or column's times `factor`, modulo
-    `size`; nothing is known of the order of these."""
+    """%NAME, an i32 tile of `shape`: each element is its row's number (`along` 0) or column's times `factor`, modulo
+    `size`; the compiler knows nothing about their order."""
     line, wide = tile_type(shape[along : along + 1], "i32"), tile_type(shape, "i32")
     narrow = tile_type((shape[0], 1) if along == 0 else (1, shape[1]), "i32")
     return [
@@ -119,7 +119,7 @@ def scrambled(name: str, factor: int, size: int, along: int, shape: tuple[int, i
 
 
 def pointers(name: str, array: str, element: str, offsets: str, shape: tuple[int, int]) -> list[str]:
-    """%NAME, pointers to what lies %OFFSETS elements behind the parameter of an array."""
+    """%NAME, pointers to the elements at %OFFSETS from the parameter of an array."""
     wide, type = tile_type(shape, "i32"), tile_type(shape, f"ptr<{element}>")
     return [
         f"%{name}_1 = reshape %p_{array} : tile<ptr<{element}>> -> tile<1x1xptr<{element}>>",
@@ -129,7 +129,7 @@ def pointers(name: str, array: str, element: str, offsets: str, shape: tuple[int
 
 
 def exchanged(side: int = 64, steps: int = 2) -> Kernel:
-    """Y[e, d] = X[d, e] of `steps` square tiles in a loop through pointers, -1 where e > d, nothing where d + e is a
+    """Y[e, d] = X[d, e] of `steps` square tiles in a loop through pointers, -1 if e > d, masked off if d + e is a
     multiple of 4; d and e are scrambled."""
     x, y = View("x", (1,), "f32", (steps * side * side,)), View("y", (1,), "f32", (steps * side * side,))
     shape = side, side
@@ -179,8 +179,8 @@ def sum_of_neighbours(
 ) -> Kernel:
     """Z[i] = X[i] + 16 X[i + d1] + 256 X[i + d2] + ... through pointers, of i and then each of `distances`.
 
-    Past the ends of X an element is the next of `outside`.  `store_between`: all but the first come behind a store of
-    zeros to X, which they are not to see where no token orders them.
+    Beyond the ends of X, elements are those of `outside`.  `store_between`: all loads but the first follow a store of
+    zeros to X, which they must not observe because no token orders them.
     """
     x, z = View("x", (1,), "f32", (count,)), View("z", (count,), "f32")
     pointers, numbers, flags = f"tile<{count}xptr<f32>>", tile_type((count,), "i32"), tile_type((count,), "i1")
@@ -228,8 +228,8 @@ def sum_of_neighbours(
 def sum_of_parts(inputs: str = "abcdef", size: int = 64, *, stores_first: bool = False) -> Kernel:
     """The lower half of 2^a + b + c + ... of tiles of `size` squared that are all loaded first.
 
-    A thread of two warps holds 64 elements of each of 64 x 64; tiles of which parts are taken are not sliced.
-    `stores_first`: 2^a is stored before the sums, to where their result goes.
+    A thread of two warps holds 64 elements of each tile of 64 x 64; tiles with extracted parts are not sliced.
+    `stores_first`: 2^a is stored before the sums, to the location of their result.
     """
     shape, half = (size, size), (size // 2, size)
     views = {name: View(name, shape, "f32") for name in inputs}
@@ -251,7 +251,7 @@ def sum_of_parts(inputs: str = "abcdef", size: int = 64, *, stores_first: bool =
 
 
 def reduced_and_scaled(rows: int = 128, columns: int = 128) -> Kernel:
-    """C = C A / (the sums of A's rows): each row's sum is wanted by the whole row, and C is read and written."""
+    """C = C A / (the sums of A's rows): each sum is broadcast along its row, and C is read and written."""
     a, c = View("a", (rows, columns), "f32", aligned=None), View("c", (rows, columns), "f32", aligned=None)
     body = [
         a.load("a"), c.load("c"),
@@ -279,8 +279,8 @@ KERNELS = {
 
 
 def scaled_by_squares(rows: int = 16, columns: int = 512, steps: int = 8, hints: str = "") -> Kernel:
-    """Each row times the mean of its squares and a weight of each column, a tile after the other: a norm without its
-    root.  Loads run ahead, and the squares are there for their sum only."""
+    """Each row times the mean of its squares and a weight of each column, one tile after the other: a norm without its
+    root.  Loads run ahead, and the squares are used for their sum only."""
     shape, whole = (rows, columns), (rows * steps, columns)
     x, y = View("x", shape, "bf16", whole), View("y", shape, "f32", whole)
     weights = View("w", (1, columns), "f32")

@@ -13,7 +13,7 @@ ONE_WARP = {"num_warps": 1}
 
 
 def loops_added(text, gpu_name="sm_80"):
-    """How many loops over slices there are."""
+    """The number of loops over slices."""
 
     def after(row):
         return len(trip_counts(after_decision(text, row, gpu_name, **ONE_WARP)))

@@ -67,7 +67,7 @@ def _of_rows(tile: tuple[int, int], body: str, result: tuple[int, int]) -> str:
 
 
 def row_sums(rows: int = 4, columns: int = 256) -> str:
-    """Sums of rows of which a tile has all columns."""
+    """Sums of rows; a tile has all columns."""
     tile = rows, columns
     at = "%block, %zero"
     body = [load("v", "x", at, tile), summed("s", "v", tile), store("s", "out", at, (rows, 1))]
@@ -93,7 +93,7 @@ def long_row_sums(rows: int = 1, columns: int = 128) -> str:
 
 
 def every_nth_row(columns: int = 256) -> str:
-    """Sums of rows by tile blocks that take every so many-th row."""
+    """Sums of rows by tile blocks that take every nth row."""
     tile = 1, columns
     body = f"""
     for %row in (%block to %rows, step %blocks) : tile<i32> {{
@@ -106,7 +106,7 @@ def every_nth_row(columns: int = 256) -> str:
 
 
 def centered_rows(columns: int = 256) -> str:
-    """Each row less its mean, over the root of its mean square: a norm of layers."""
+    """Each row less its mean, over the root of its mean square: a layer norm."""
     tile = 1, columns
     t, one = f"tile<1x{columns}xf32>", "tile<1x1xf32>"
     body = f"""
@@ -127,7 +127,7 @@ def centered_rows(columns: int = 256) -> str:
 
 
 def running_sums(columns: int = 256) -> str:
-    """The sums of all elements of a row up to each."""
+    """The inclusive prefix sums of each row."""
     tile, t = (1, columns), f"tile<1x{columns}xf32>"
     scan = f"%y = scan %v dim=1 reverse=false identities=[0.0 : f32] : {t} -> {t} {ADD}"
     body = [load("v", "x", "%block, %zero", tile), scan, store("y", "out", "%block, %zero", tile)]
@@ -135,7 +135,7 @@ def running_sums(columns: int = 256) -> str:
 
 
 def shared_sums(columns: int = 128) -> str:
-    """Sums of rows of which tile blocks along z take every so many-th tile, and add what they have atomically."""
+    """Sums of rows: tile blocks along z take every nth tile, and add their partial sums atomically."""
     tile, t = (1, columns), f"tile<1x{columns}xf32>"
     body = f"""
     %width = constant <i32: {columns}> : tile<i32>
@@ -155,7 +155,7 @@ def shared_sums(columns: int = 128) -> str:
 
 
 def counts(elements: int = 128) -> str:
-    """How many rows have each of a few numbers: integers, which are added atomically."""
+    """A histogram of rows: integer counts, incremented atomically."""
     t = f"tile<{elements}x"
     body = f"""
     {BLOCK}
@@ -209,7 +209,7 @@ OF_ROWS = {
     "row_sums": row_sums, "long_row_sums": long_row_sums, "every_nth_row": every_nth_row,
     "centered_rows": centered_rows, "running_sums": running_sums,
 }  # fmt: skip
-"""Kernels of matrices of f32 whose rows have results of their own."""
+"""Kernels of f32 matrices that compute one result per row."""
 
 
 def in_order(steps: Sequence[CombinedStep], row: np.ndarray) -> np.float32:

@@ -1,4 +1,4 @@
-"""Products by a grid of one dimension, whose tile blocks find their rows and columns by dividing their number."""
+"""Matrix multiplications by a one-dimensional grid, whose tile blocks compute row and column from their index."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.kernels import tensor_maps as kernels
 from tileiras.sim import emulate
 
 GROUP = 2
-"""Rows of tiles of a group, whose tile blocks take the same column one behind the other."""
+"""Rows of tiles in a group, whose tile blocks take the same column consecutively."""
 
 
 def _sizes() -> str:
@@ -22,10 +22,10 @@ def _sizes() -> str:
 
 
 def _place(way: str, number: str) -> str:
-    """%x and %y, the row and the column of a tile, of its number.
+    """%x and %y, the row and the column of a tile, computed from its index.
 
-    `rows`: row by row; `columns`: column by column; `groups`: groups of GROUP rows column by column, the last one of as
-    many as are left, as cuTile's `swizzle_2d` has it.
+    `rows`: row by row; `columns`: column by column; `groups`: groups of GROUP rows column by column, the last one with
+    the remaining rows, as in cuTile's `swizzle_2d`.
     """
     if way in ("rows", "columns"):
         by, quotient, rest = ("wide", "x", "y") if way == "rows" else ("tall", "y", "x")
@@ -49,12 +49,12 @@ _NUMBER = "%x, %y, %z = get_tile_block_id", "%id, %id_y, %id_z = get_tile_block_
 
 
 def swizzled(way: str = "groups") -> str:
-    """C = A B as `tensor_maps.matmul` has it, by as many tile blocks as C has tiles."""
+    """C = A B as in `tensor_maps.matmul`, by as many tile blocks as C has tiles."""
     return kernels.matmul(before=_sizes() + _place(way, "%id")).replace(*_NUMBER)
 
 
 def persistent(way: str = "groups") -> str:
-    """The same by any number of tile blocks, each of which takes every nth tile."""
+    """C = A B by any number of tile blocks; each computes every nth tile."""
     begin = f"""{_sizes()}
     %count, %count_y, %count_z = get_num_tile_blocks : tile<i32>
     %tiles = muli %tall, %wide : tile<i32>
@@ -63,7 +63,7 @@ def persistent(way: str = "groups") -> str:
 
 
 class Products(kernels.Arrays):
-    """Launches by `blocks` tile blocks, or one for each tile."""
+    """Launches `blocks` tile blocks, or one per tile."""
 
     def tiles(self) -> int:
         m, n, _ = self.sizes
@@ -72,7 +72,7 @@ class Products(kernels.Arrays):
     def run(
         self, code: str, metadata: dict[str, Any], seed: int | None = 0, blocks: int | None = None, **limits: Any
     ) -> None:
-        """Compares what the kernel leaves, C's padding included."""
+        """Compares the kernel's results, C's padding included."""
         m, n, k = self.sizes
         c = np.full((m, n + 4 + -n % 4), -7, np.float32)
         count = -(-k // kernels.TILES[2])

@@ -1,4 +1,4 @@
-"""Matrix products whose arrays have sizes and strides that are known at run time, as front ends write them."""
+"""Matrix multiplications whose arrays have sizes and strides that are known at run time, as front ends emit them."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class Arrays:
         self, code: str, metadata: dict[str, Any], seed: int | None = 0, steps: int | None = None, times: int = 1,
         **limits: int,
     ) -> None:
-        """Runs the kernel and compares what it leaves, C's padding included; `times`: how often A B is added."""
+        """Runs the kernel and compares its results, C's padding included; `times`: number of additions of A B."""
         m, n, k = self.sizes
         c = np.full((m, n + 4 + -n % 4), -7, np.float32)
         a, b = self.a.copy(), self.b.copy()
@@ -97,7 +97,7 @@ class Arrays:
 
 
 def twice() -> str:
-    """C = A B + A B, by two loops one after the other."""
+    """C = A B + A B, by two successive loops."""
     text = matmul()
     begin, end = text.index("    %sum = for"), text.index("    %end = store")
     again = text[begin:end].replace("%sum", "%total").replace("%acc = %none", "%acc = %sum")
@@ -105,7 +105,7 @@ def twice() -> str:
 
 
 def doubled(hints: str = "") -> str:
-    """C = A B + A B: the product is stored, with `hints`, loaded again, and stored as the sum of both."""
+    """C = A B + A B: A B is stored, with `hints`, loaded again, and stored as the sum of both."""
     text = matmul()
     type = f"partition_view<tile=({TILES[0]}x{TILES[1]}), padding_value = zero, {_VIEW.format(element='f32')}>"
     tile = f"tile<{TILES[0]}x{TILES[1]}xf32>"

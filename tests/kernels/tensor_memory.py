@@ -1,4 +1,4 @@
-"""What tests ask of kernels whose accumulators lie in tensor memory."""
+"""Checks of kernels whose accumulators are in tensor memory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SEEDS = (None, 0, 1)
 
 
 def instructions(ptx: str) -> set[str]:
-    """`f16 128x64` and the like, each once: the kind, and the rows and columns that the instruction descriptor says."""
+    """`f16 128x64` and the like, each once: the kind, and the rows and columns of the instruction descriptor."""
     found = set()
     for word, kind in re.findall(r"mov\.b32 \s*i, (\d+);.*?tcgen05\.mma\S*kind::(\w+)", ptx, re.DOTALL):
         found.add(f"{kind} {(int(word) >> 24 & 31) << 4}x{(int(word) >> 17 & 63) << 3}")
@@ -23,12 +23,12 @@ def instructions(ptx: str) -> set[str]:
 
 
 PLAIN = {"pipeline_strategy": "unspecialize"}
-"""All warps of a kernel copy and multiply, whatever would be chosen."""
+"""All warps of a kernel copy and multiply; the choice of agents is off."""
 
 
 def check(kernel: Kernel, *shapes: str, gpu: str = GPU, **options) -> str:
-    """The kernel has these instructions, ptxas says nothing of them, and it is right; its PTX.  It is `PLAIN` unless
-    the options say something else."""
+    """Check that the kernel has these instructions, is right, and assembles without messages; its PTX.  The strategy is
+    `PLAIN` unless the options contain one."""
     artifact = kernel.compiled(gpu, **{**PLAIN, **options})
     assert instructions(artifact.text) == set(shapes)
     assert "mma.sync" not in artifact.text
@@ -42,7 +42,7 @@ def check(kernel: Kernel, *shapes: str, gpu: str = GPU, **options) -> str:
 TENSOR_ORDERS = r"tcgen05\.(?:alloc|dealloc|fence|wait|commit)[^;]*;|mbarrier\.init[^;]*;"
 FENCES = rf"{TENSOR_ORDERS}|fence\.proxy[^;]*;"
 ORDERS = rf"{TENSOR_ORDERS}|fence\.proxy[^;]*;|bar\.sync[^;]*;|cp\.async\.wait_group[^;]*;"
-"""What may be taken out of PTX, which then has to fail."""
+"""Synchronization whose deletion from PTX has to make the kernel fail."""
 
 
 def fails(kernel: Kernel, artifact: Artifact, ptx: str) -> bool:
@@ -55,7 +55,7 @@ def fails(kernel: Kernel, artifact: Artifact, ptx: str) -> bool:
 
 
 def survivors(kernel: Kernel, artifact: Artifact, orders: str) -> list[tuple[int, str]]:
-    """The instructions, with their lines, without which the kernel is right all the same, of those that match."""
+    """The matching instructions, with their lines, whose deletion leaves the kernel right."""
     found_right = []
     for found in re.finditer(orders, artifact.text):
         mutated = artifact.text[: found.start()] + artifact.text[found.end() :]

@@ -1,4 +1,4 @@
-"""Every kernel of the library computes what it says, interpreted and on targets with different instructions."""
+"""Every kernel of the library computes its expected results, interpreted and on targets with different instructions."""
 
 from __future__ import annotations
 
@@ -24,5 +24,5 @@ KERNELS: dict[str, Callable[[], Kernel]] = {
 
 @pytest.mark.parametrize("gpu_name", ["sm_80", "sm_90", "sm_120"])
 @pytest.mark.parametrize("name", KERNELS)
-def test_kernels_compute_what_they_say(name, gpu_name):
+def test_kernels_compute_their_documented_results(name, gpu_name):
     KERNELS[name]().check(gpu_name)

@@ -1,4 +1,4 @@
-"""Products of several tiles by one block: loops around the loop over K, whose trip count is another one each round."""
+"""Several tiles of C per block: outer loops around the loop over K, whose trip count differs from round to round."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ def rounds(
     in_one_place: bool = False,
     hints: str = "",
 ) -> Kernel:
-    """Round t stores the product of row tile t of A with B, over the first t tiles of K: none in the first round.
+    """Round t stores row tile t of A times B, over the first t tiles of K: round 0 has no step.
 
-    `guarded`: within a branch that rounds of an even number pass by.  `loaded`: it is added to what C has there.
+    `guarded`: in a branch that even rounds skip.  `loaded`: it is added to the tile in C.
     `in_one_place`: all rounds, ordered by tokens, store to C's first tile.
-    `hints` stand at the entry.
+    `hints` are attributes of the entry.
     """
     m, n, k = tiles
     a = View("a", (m, k), element, (m * count, k * count), padding="zero")
@@ -62,7 +62,7 @@ def rounds(
 
 
 def after_a_store(tiles: tuple[int, int, int] = (64, 32, 32), steps: int = 3, *, aliased: bool = True) -> Kernel:
-    """A product whose loads of A are ordered behind a store, of twos, to A's first tile, or to C."""
+    """A dot whose loads of A are ordered after a store of twos to A's first tile, or to C."""
     m, n, k = tiles
     a = View("a", (m, k), "f16", (m, k * steps), padding="zero")
     b = View("b", (k, n), "f16", (k * steps, n), padding="zero")
@@ -92,9 +92,9 @@ def gated_products(
     tiles: tuple[int, int, int] = (64, 32, 32), count: int = 3, *, apart: bool = False, last_first: bool = False,
     hints: str = "",
 ) -> Kernel:  # fmt: skip
-    """Round t stores, element by element, the product of two products of row tile t of A, with B and with D, over two
-    tiles of K: both in one loop, or in two, `apart`; what is computed of the last one alone comes first where
-    `last_first`.  `hints` stand at the entry."""
+    """Round t stores the elementwise product of two dots of row tile t of A, with B and with D, over two tiles of K:
+    both in one loop, or in two, `apart`; operations on the last dot alone come first if `last_first`.  `hints` are
+    attributes of the entry."""
     m, n, k = tiles
     a = View("a", (m, k), "f16", (m * count, 2 * k), padding="zero")
     b, d = (View(name, (k, n), "f16", (2 * k, n), padding="zero") for name in "bd")

@@ -76,9 +76,9 @@ def run_both(
     code: Callable[..., tuple[str, dict | None]] = own_code,
     **options,
 ):
-    """The outputs as the interpreter leaves them, and as the kernel that `code` makes does: two lists of arrays.
+    """The outputs of the interpreter and those of the kernel that `code` compiles: two lists of arrays.
 
-    Undefined elements may be anything: they are the interpreter's in both.
+    Undefined elements may have any value: both lists have the interpreter's.
     """
     text = kernel_text(inputs, body, outputs)
     expected = [tile.array.copy() for tile in outputs]
@@ -121,7 +121,7 @@ def assert_same(name: str, actual: np.ndarray, expected: np.ndarray, inputs: lis
 
 
 def check(body: str, inputs: list[Tile], result: tuple[Sequence[int], str], ulps: float = 0, **options) -> None:
-    """What `body` leaves in %r, a tile of (shape, element type), is compiled as it is interpreted."""
+    """The compiled `body` computes the interpreter's %r, a tile of (shape, element type)."""
     shape, element = result
     output = Tile("r", element, np.zeros(shape, DTYPES[element]))
     expected, actual = run_both(inputs, body, [output], **options)
@@ -129,7 +129,7 @@ def check(body: str, inputs: list[Tile], result: tuple[Sequence[int], str], ulps
 
 
 def run(text: str, grid: int, arguments: Sequence, gpu_name: str = "sm_80", **options) -> list:
-    """Runs @k on copies of the arguments both ways; every array must come out the same.  The interpreted copies."""
+    """Runs @k on copies of the arguments both ways; every array must be the same.  Returns the interpreted copies."""
     expected, actual = ([a.copy() if isinstance(a, np.ndarray) else a for a in arguments] for _ in range(2))
     undefined = interpret(text, "k", grid, expected)
     execute(text, actual, gpu_name, grid=grid, **options)

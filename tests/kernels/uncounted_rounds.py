@@ -1,4 +1,4 @@
-"""Products of several tiles by one block, in loops without a counter: each round finds out whether there is another."""
+"""Several tiles of C per block, in loops without a counter: each round computes whether another one follows."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from .dots import dot
 from .views import ONE, Kernel, View, entry, whole_numbers, zeros
 
 ENDS = -1
-"""In the place of the tile that comes next."""
+"""The index that ends a list of tiles."""
 
 
 def rounds(
     tiles: tuple[int, int, int] = (64, 32, 32), count: int = 4, *, way: str = "counted", ordered: bool = False
 ) -> Kernel:
-    """Round t of several stores the product of row tile t of A with B, over t tiles of K, as far as there are rounds.
+    """Round t of several stores row tile t of A times B, over t tiles of K, for as many rounds as there are.
 
-    `way`: which tile comes next, and whether there is one.  `counted`: the following one, while there are more.
-    `listed`: what an array has for this one, which is the next even one, until that is `ENDS`.  `taken`: what an atomic
-    update of a number, of which all blocks take theirs, gives, while there are more.  `first`: as `counted`, but asked
-    at the end of a round, so that there is always one.  `within`: the rounds of each of two halves, whose ends are in a
-    loop around, as grouped products are written; nothing is left for further halves.
-    `ordered`: stores are behind each other by tokens.
+    `way` selects the next tile and the end.  `counted`: the following tile, up to the count.  `listed`: the entry of an
+    array for this tile (the next even tile), up to `ENDS`.  `taken`: the result of an atomic update of a number that
+    all blocks share, up to the count.  `first`: as `counted`, but tested at the end of a round, so that one is always
+    executed.  `within`: the rounds of two halves, whose bounds come from an outer loop, as in grouped products; further
+    halves are empty.
+    `ordered`: tokens order the stores.
     """
     m, n, k = tiles
     a = View("a", (m, k), "f16", (m * count, k * count), padding="zero")
@@ -62,7 +62,7 @@ def _loop(way: str, product: list[str], following: View, ordered: bool, count: i
     again = f"continue %u{', %end_c' if ordered else ''} : {_I32}{on}"
 
     def asked() -> list[str]:
-        """The begin of a loop over %t, which leaves where that is not below the count, or, of a list, negative."""
+        """The begin of a loop over %t, which breaks unless %t is below the count, or, of a list, nonnegative."""
         beyond = "less_than %t, %zero" if way == "listed" else "greater_than_or_equal %t, %count"
         return [
             f"loop iter_values(%t = %zero{carried}) : {_I32}{on} {{",

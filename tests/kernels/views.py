@@ -1,8 +1,8 @@
-"""Arrays that a kernel sees by tiles, whole kernels, and their run in the interpreter and in the emulator.
+"""Arrays that a kernel accesses by tiles, whole kernels, and their run in the interpreter and in the emulator.
 
-Tests share the kernels of this folder, which are text with parameters and the result that they must have: `dots` and
-`rows` hold kernels of cuda_tile, `tileaa` kernels of nv_tileaa; `tiles` makes one of a list of operations on tiles,
-`random_tiles` of a seed.  A test takes its kernel from here and judges what the compiler makes of it.
+Tests share the kernels of this folder, which are text with parameters and an expected result: `dots` and `rows` hold
+kernels of cuda_tile, `tileaa` kernels of nv_tileaa; `tiles` builds one from a list of operations on tiles,
+`random_tiles` from a seed.  A test takes its kernel from here and judges the compiler's output for it.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ def dense_strides(shape: Sequence[int], by_columns: bool = False) -> list[int]:
 
 
 class View:
-    """A dense array of `shape` at the parameter %p_NAME, which the kernel sees as %v_NAME by tiles of `tile`.
+    """A dense array of `shape` at the parameter %p_NAME, which the kernel accesses as %v_NAME by tiles of `tile`.
 
-    `padding` is what a tile has outside of the array, where tiles need not divide it; the pointer is a multiple of
-    `aligned` bytes, of which the kernel knows nothing where that is None.
+    `padding` is the value of a tile's elements outside of the array, whose sizes need not be multiples of the tile's;
+    the pointer is a multiple of `aligned` bytes, or has no known alignment if that is None.
     """
 
     def __init__(
@@ -144,7 +144,7 @@ def of_rows(value: str, source: str, shape: Sequence[int]) -> str:
 
 
 class Kernel(NamedTuple):
-    """A kernel with the entry @k, the arrays that it reads, and what must be in those that it writes."""
+    """A kernel with the entry @k, its input arrays, and the expected contents of its output arrays."""
 
     text: str
     inputs: tuple[np.ndarray, ...]
@@ -157,21 +157,21 @@ class Kernel(NamedTuple):
         return tileiras.compile(self.text, gpu_name=gpu_name, **options)
 
     def tileas(self, gpu_name: str, **options) -> Operation:
-        """The nv_tileas module, whose decisions are all made."""
+        """The nv_tileas module after all decisions."""
         return parse_module(self.compiled(gpu_name, emit="tileas", **options).text, "k.tileas.mlir")
 
     def after(self, row: str, gpu_name: str, **options) -> Operation:
         return after_decision(self.text, row, gpu_name, **options)
 
     def interpreted(self) -> None:
-        """The interpreter leaves what is expected, to the bit."""
+        """The interpreter's results are the expected ones, to the bit."""
         found = [array.copy() for array in self.outputs]
         interpret(self.text, "k", self.grid, [*map(_raw, self.inputs), *found])
         self._compare(found)
 
     def emulated(self, artifact: tileiras.Artifact, seed: int | None = 0, ptx: str | None = None) -> None:
-        """The emulator leaves what is expected, to the bit; with `ptx` in place of the artifact's.  The seed says in
-        which order warps go on, and which lane `elect.sync` names."""
+        """The emulator's results are the expected ones, to the bit; with `ptx` instead of the artifact's.  The seed
+        selects the order of warps, and the lane that `elect.sync` elects."""
         found = [array.copy() for array in self.outputs]
         arguments = [*map(_raw, self.inputs), *found]
         leader = 0 if seed is None else (seed + 8) % 32
@@ -192,24 +192,24 @@ class Kernel(NamedTuple):
 
 
 def whole_numbers(shape: Sequence[int] | int, element: str = "f32", seed: int = 0, most: int = 4) -> np.ndarray:
-    """From -`most` to `most`: floating-point sums of a few of them, and of their products, are exact in any order."""
+    """Integers from -`most` to `most`: sums of a few of them, and of their products, are exact in any order."""
     return np.random.default_rng(seed).integers(-most, most + 1, shape).astype(DTYPES[element])
 
 
 def in_pairs(array: np.ndarray) -> np.ndarray:
-    """The bytes of elements of four bits, the even one of two along the last dimension in the lower half."""
+    """The bytes of elements of four bits; of two along the last dimension, the even one is in the lower half."""
     codes = array.view(np.uint8)
     return codes[..., 0::2] & 15 | codes[..., 1::2] << 4
 
 
 def after_decision(text: str, row: str, gpu_name: str, **options) -> Operation:
-    """A kernel after the decision `row` of TileAS, all before it made in their order."""
+    """A kernel after the decision `row` of TileAS; all earlier decisions are made in their order."""
     module = parse_module(tileiras.compile(text, gpu_name=gpu_name, emit="tileaa").text, "k.tileaa.mlir")
     return through(module, row, gpu_name, **options)
 
 
 def operations(module: Operation, kind: type[Operation] | tuple[type[Operation], ...]) -> list[Operation]:
-    """Those of a class, in the order of the text."""
+    """Operations of a class, in the order of the text."""
     return [op for op in module.walk() if isinstance(op, kind)]
 
 
@@ -219,8 +219,8 @@ def names(module: Operation) -> list[str]:
 
 
 def buffers(module: Operation, filled_by: type[Operation] | None = None) -> list[tuple[tuple[int, ...], int]]:
-    """The shape of the tiles and the number of stages of every buffer in shared memory; only of those that operations
-    of `filled_by` write, if it is given."""
+    """The shape of the tiles and the number of stages of every buffer in shared memory; with `filled_by`, only of the
+    buffers that its operations write."""
     found = operations(module, nv_tileas.AllocTensorOp)
     if filled_by is not None:
         found = [op for op in found if any(isinstance(user, filled_by) for user in op.result.users)]
@@ -228,7 +228,7 @@ def buffers(module: Operation, filled_by: type[Operation] | None = None) -> list
 
 
 def trip_counts(module: Operation) -> list[int | None]:
-    """Of all loops, in the order of the text; None where bounds are not constants."""
+    """Trip counts of all loops, in the order of the text; None if bounds are not constants."""
     found: list[int | None] = []
     for loop in operations(module, scf.ForOp):
         bounds = [bound.defining_op for bound in (loop.lower_bound, loop.upper_bound, loop.step)]

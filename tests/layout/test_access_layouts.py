@@ -12,7 +12,7 @@ def test_rows_of_floats_are_loaded_16_bytes_at_a_time():
     assert layout.bases("warp") == (128, 256), "a row stays in one warp"
 
 
-def test_vector_is_capped_by_alignment_and_by_the_share_of_a_thread():
+def test_vectors_are_capped_by_alignment_and_a_threads_share():
     assert memory.coalesced((1024,), 16, (0,), 4, contiguous=1024, divisibility=4).bases("register")[:1] == (1,)
     assert memory.coalesced((1024,), 16, (0,), 4, contiguous=1024, divisibility=4).bases("lane")[0] == 2
     assert memory.coalesced((128,), 32, (0,), 4, contiguous=128, divisibility=16).bases("register") == ()

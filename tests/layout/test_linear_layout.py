@@ -95,7 +95,7 @@ def test_permute_and_reshape_keep_elements_in_place(rows):
     assert rows.reshape((64, 1, 64)).columns == rows.columns
 
 
-def test_shrink_leaves_what_will_be_broadcast_in_one_register(rows):
+def test_shrink_leaves_replicated_values_in_one_register(rows):
     assert rows.shrink((64, 1)) == rows.slice(1).reshape((64, 1))
 
 

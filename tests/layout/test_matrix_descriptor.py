@@ -57,7 +57,7 @@ def _extent(k_axis, depth, height):
 
 @pytest.mark.parametrize("k_axis", [0, 1])
 @pytest.mark.parametrize(("major", "depths"), [("k", (32, 64, 128, 256)), ("mn", (32, 64, 128))])
-def test_rows_of_an_operand_that_is_spread_are_every_second_sixteen(major, depths, k_axis):
+def test_rows_of_a_spread_operand_are_every_second_sixteen(major, depths, k_axis):
     for k in depths:
         shape = (k, 64) if k_axis == 0 else (64, k)
         layout = matrix_layout(shape, k_axis, 8, major, spread=True)

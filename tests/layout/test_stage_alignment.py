@@ -126,7 +126,7 @@ def operands() -> list[tuple[tuple[int, int], int, int, str, bool]]:
 
 
 @pytest.mark.parametrize("bits", [8, 16, 32])
-def test_descriptors_find_what_boxes_wrote_in_each_stage(bits):
+def test_descriptors_find_the_boxes_of_each_stage(bits):
     """Operands, whose layout their descriptor determines, need no padding: they have eight rows of every swizzle."""
     checked = [each for each in operands() if each[2] == bits]
     assert checked and {each[3] for each in checked} == {"k", "mn"}

@@ -39,7 +39,7 @@ def placed(layout: LinearLayout, contiguous: int, bits: int) -> dict[tuple[int, 
 
 
 @pytest.mark.parametrize("shape, k_axis, bits, major", OPERANDS)
-def test_boxes_put_operands_of_warpgroups_where_their_layout_has_them(shape, k_axis, bits, major):
+def test_boxes_match_the_layout_of_warpgroup_operands(shape, k_axis, bits, major):
     try:
         layout = matrix_layout(shape, k_axis, bits, major)
     except ValueError:
@@ -56,7 +56,7 @@ def test_boxes_put_operands_of_warpgroups_where_their_layout_has_them(shape, k_a
 
 
 @pytest.mark.parametrize(("major", "box"), [("k", (16, 128)), ("mn", (16, 128))])
-def test_boxes_leave_out_what_an_operand_that_is_spread_does_not_have(major, box):
+def test_boxes_skip_the_gaps_of_a_spread_operand(major, box):
     layout = matrix_layout((64, 128), 1, 8, major, spread=True)
     contiguous = 1 if major == "k" else 0
     boxes = tensor_boxes(layout, contiguous, 8)

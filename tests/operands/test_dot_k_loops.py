@@ -138,7 +138,7 @@ def test_bank_conflicts_are_those_of_the_layouts(gpu_name, transposed):
     assert all(count == ideal for count, ideal in found.values())
 
 
-def test_a_tile_times_itself_and_times_what_is_all_the_same():
+def test_a_tile_times_itself_and_times_a_uniform_tile():
     """One buffer serves both operands of the first dot; the second needs one for its own."""
     kernel = square_and_rows()
     module = kernel.tileas("sm_90")

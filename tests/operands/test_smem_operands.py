@@ -19,7 +19,7 @@ def repeated(depth: int, steps: int):
     ("depth", "gpu_name", "resident"),
     [(128, "sm_80", True), (128, "sm_90", True), (32, "sm_90", False), (128, "sm_75", False)],
 )
-def test_only_where_registers_are_short_and_copies_run_by_themselves(depth, gpu_name, resident):
+def test_only_with_few_registers_and_asynchronous_copies(depth, gpu_name, resident):
     # A thread of one warp holds 128 elements of C, and 256 of A where that is 128 columns wide.
     module = repeated(depth, 2).tileas(gpu_name, num_warps=1)
     assert buffers(module).count(((64, depth), 1)) == resident
@@ -33,7 +33,7 @@ def test_a_dot_with_a_resident_operand_computes_the_same():
     ("gpu_name", "element", "depth", "stages", "directly"),
     [("sm_90", "f16", 512, 2, 1), ("sm_120", "f32", 256, 0, 1), ("sm_80", "f32", 256, 0, 2)],
 )
-def test_what_does_not_run_ahead_is_copied_where_it_is_used(gpu_name, element, depth, stages, directly):
+def test_copies_not_ahead_are_placed_at_their_use(gpu_name, element, depth, stages, directly):
     # Each operand takes 64 KiB: two stages of one leave room for the other on sm_90; sm_120 has room for one, sm_80
     # for both.
     kernel = matmul((64, 64, depth), element, steps=2)
@@ -56,7 +56,7 @@ def test_what_does_not_run_ahead_is_copied_where_it_is_used(gpu_name, element, d
         ("sm_80", (64, 64, 128, 128), (64, 64, 128, 128), False),
     ],
 )
-def test_a_large_operand_beside_a_computed_one_goes_to_shared_memory_at_once(gpu_name, tiles, sizes, copied):
+def test_a_large_operand_beside_a_computed_one_goes_to_smem(gpu_name, tiles, sizes, copied):
     kernel = chained(tiles, sizes)
     assert buffers(kernel.tileas(gpu_name)).count((tiles[2:], 1)) == copied
     kernel.check(gpu_name)

@@ -46,7 +46,7 @@ def test_the_accumulator_stays_in_tensor_memory():
 
 
 @pytest.mark.parametrize("gpu_name", ATOMS)
-def test_what_the_loop_computes_of_a_sum_has_the_batch(gpu_name):
+def test_computations_of_a_loop_on_a_sum_have_the_batch(gpu_name):
     kernel = product(per_step=2)
     assert ranks(kernel, gpu_name) == ([2], [[3]])
     kernel.check(gpu_name)

@@ -61,7 +61,7 @@ def test_operations_are_those_of_nv_tileaa():
     assert list(module.walk())[at].name == f"nv_tileaa.{name}"
 
 
-def test_an_edited_module_has_none(tmp_path):
+def test_an_edited_module_has_no_certificate(tmp_path):
     """Neither a source behind the decisions nor an override of one of their stages."""
     path = tmp_path / "k.tileas.mlir"
     path.write_text(built(summed.row_sums(), emit="tileas").text)

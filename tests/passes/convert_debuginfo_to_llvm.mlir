@@ -66,11 +66,6 @@ module {
     // CHECK: fragment [0, 64]
     // CHECK: fragment [64, 64]
     debuginfo.value %q, #debuginfo.di_local_variable<"q" in #k, line = 4> : i128 loc(#at)
-    // Nothing that a debugger could show: a placeholder stands for it.
-    // CHECK: %[[NONE:.*]] = llvm.mlir.poison : i32
-    // CHECK-NEXT: llvm.intr.dbg.value #[[N_VARIABLE:.*]] = %[[NONE]] : i32
-    // WARN: k.py:4:2: warning: no debug information for values of type '!llvm.struct<(i32, i4)>'
-    debuginfo.value %n, #debuginfo.di_local_variable<"n" in #k, line = 4> : !llvm.struct<(i32, i4)> loc(#at)
     // One register is no part of its variable; parts that the variable has no room for are left out.
     // CHECK: llvm.intr.dbg.value #[[ONE_VARIABLE:[a-z_0-9]*]] = %
     debuginfo.value %one, #debuginfo.di_local_variable<"one" in #k, line = 4> : vector<1xf32> loc(#at)

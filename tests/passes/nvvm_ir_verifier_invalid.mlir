@@ -2,7 +2,8 @@
 
 // By value, the buffer itself is the parameter.
 module {
-  // expected-error @below {{Formal parameter space overflowed (40016 bytes required, max 32764 bytes allowed) in function buffer}}
+  // expected-error @below {{Formal parameter space overflowed (40016 bytes required, max 32760 bytes allowed) in function buffer}}
+  // expected-note @below {{the PTX version has a limit of 32764 bytes, which this kernel exceeds as well}}
   llvm.func @buffer(%n: i32, %data: !llvm.ptr {llvm.byval = !llvm.array<10002 x i32>}, %p: !llvm.ptr<3>) attributes {nvvm.kernel} {
     llvm.return
   }
@@ -12,7 +13,12 @@ module {
 
 // As many bytes as there may be; shared pointers have four.
 module {
-  llvm.func @fits(%data: !llvm.ptr {llvm.byval = !llvm.array<8190 x i32>}, %p: !llvm.ptr<3>) attributes {nvvm.kernel} {
+  llvm.func @fits(%data: !llvm.ptr {llvm.byval = !llvm.array<8189 x i32>}, %p: !llvm.ptr<3>) attributes {nvvm.kernel} {
+    llvm.return
+  }
+  // expected-error @below {{Formal parameter space overflowed (32764 bytes required, max 32760 bytes allowed) in function more}}
+  // expected-note @below {{the PTX version has a limit of 32764 bytes, which --parameter-ceiling=ptx admits}}
+  llvm.func @more(%data: !llvm.ptr {llvm.byval = !llvm.array<8190 x i32>}, %p: !llvm.ptr<3>) attributes {nvvm.kernel} {
     llvm.return
   }
   // Only entries have a parameter space of this size.
@@ -25,7 +31,8 @@ module {
 
 // A struct takes its members at their alignments.
 module {
-  // expected-error @below {{Formal parameter space overflowed (32776 bytes required, max 32764 bytes allowed) in function struct}}
+  // expected-error @below {{Formal parameter space overflowed (32776 bytes required, max 32760 bytes allowed) in function struct}}
+  // expected-note @below {{the PTX version has a limit of 32764 bytes, which this kernel exceeds as well}}
   llvm.func @struct(%data: !llvm.ptr {llvm.byval = !llvm.struct<(i8, i64, !llvm.array<4094 x f64>, i16)>}) attributes {nvvm.kernel} {
     llvm.return
   }
@@ -125,25 +132,58 @@ module {
 
 // -----
 
+// The kernel is operand 0 of cudaGetParameterBufferV2; cudaLaunchDeviceV2 takes the buffer and a stream.
 module {
+  llvm.func @cudaGetParameterBufferV2(!llvm.ptr, !llvm.struct<(i32, i32, i32)>, !llvm.struct<(i32, i32, i32)>, i32) -> !llvm.ptr
   llvm.func @cudaLaunchDeviceV2(!llvm.ptr, !llvm.ptr) -> i32
+  llvm.mlir.global internal @data(0 : i32) : i32
   llvm.func @helper() {
     llvm.return
   }
-  llvm.func @child() attributes {nvvm.kernel} {
+  llvm.func @child(%p: !llvm.ptr, %q: !llvm.ptr) attributes {nvvm.kernel} {
     llvm.return
   }
-  llvm.func @parent(%data: !llvm.ptr<1>) attributes {nvvm.kernel} {
+  llvm.func @parent(%data: !llvm.ptr<1>, %stream: !llvm.ptr) attributes {nvvm.kernel} {
     %global = llvm.addrspacecast %data : !llvm.ptr<1> to !llvm.ptr
+    %n = llvm.mlir.constant(4 : i32) : i32
+    %one = llvm.mlir.undef : !llvm.struct<(i32, i32, i32)>
     %helper = llvm.mlir.addressof @helper : !llvm.ptr
     // expected-error @below {{a function that is not __global__ cannot be launched}}
-    %0 = llvm.call @cudaLaunchDeviceV2(%helper, %global) : (!llvm.ptr, !llvm.ptr) -> i32
+    %0 = llvm.call @cudaGetParameterBufferV2(%helper, %one, %one, %n) : (!llvm.ptr, !llvm.struct<(i32, i32, i32)>, !llvm.struct<(i32, i32, i32)>, i32) -> !llvm.ptr
+    %variable = llvm.mlir.addressof @data : !llvm.ptr
+    // expected-error @below {{a function that is not __global__ cannot be launched}}
+    %1 = llvm.call @cudaGetParameterBufferV2(%variable, %one, %one, %n) : (!llvm.ptr, !llvm.struct<(i32, i32, i32)>, !llvm.struct<(i32, i32, i32)>, i32) -> !llvm.ptr
     %child = llvm.mlir.addressof @child : !llvm.ptr
-    %1 = llvm.call @cudaLaunchDeviceV2(%child, %global) : (!llvm.ptr, !llvm.ptr) -> i32
-    %n = llvm.mlir.constant(4 : i32) : i32
+    %buffer = llvm.call @cudaGetParameterBufferV2(%child, %one, %one, %n) : (!llvm.ptr, !llvm.struct<(i32, i32, i32)>, !llvm.struct<(i32, i32, i32)>, i32) -> !llvm.ptr
+    llvm.store %global, %buffer : !llvm.ptr, !llvm.ptr
+    %second = llvm.getelementptr %buffer[8] : (!llvm.ptr) -> !llvm.ptr, i8
     %local = llvm.alloca %n x i32 : (i32) -> !llvm.ptr
     // expected-warning @below {{A pointer to local memory or memory in 'addrspace(0)' has been used as a launch argument. Dereferencing this within the launch is undefined}}
-    %2 = llvm.call @cudaLaunchDeviceV2(%child, %local) : (!llvm.ptr, !llvm.ptr) -> i32
+    llvm.store %local, %second : !llvm.ptr, !llvm.ptr
+    %2 = llvm.call @cudaLaunchDeviceV2(%buffer, %stream) : (!llvm.ptr, !llvm.ptr) -> i32
+    llvm.return
+  }
+}
+
+// -----
+
+// Before the second version, the launch takes the kernel, and the buffer behind it.
+module {
+  llvm.func @cudaGetParameterBuffer(i64, i64) -> !llvm.ptr
+  llvm.func @cudaLaunchDevice(!llvm.ptr, !llvm.ptr, !llvm.struct<(i32, i32, i32)>, !llvm.struct<(i32, i32, i32)>, i32, !llvm.ptr) -> i32
+  llvm.func @helper() {
+    llvm.return
+  }
+  llvm.func @parent(%stream: !llvm.ptr) attributes {nvvm.kernel} {
+    %size = llvm.mlir.constant(8 : i64) : i64
+    %n = llvm.mlir.constant(4 : i32) : i32
+    %one = llvm.mlir.undef : !llvm.struct<(i32, i32, i32)>
+    %buffer = llvm.call @cudaGetParameterBuffer(%size, %size) : (i64, i64) -> !llvm.ptr
+    // expected-warning @below {{A pointer to local memory or memory in 'addrspace(0)' has been used as a launch argument. Dereferencing this within the launch is undefined}}
+    llvm.store %stream, %buffer : !llvm.ptr, !llvm.ptr
+    %helper = llvm.mlir.addressof @helper : !llvm.ptr
+    // expected-error @below {{a function that is not __global__ cannot be launched}}
+    %0 = llvm.call @cudaLaunchDevice(%helper, %buffer, %one, %one, %n, %stream) : (!llvm.ptr, !llvm.ptr, !llvm.struct<(i32, i32, i32)>, !llvm.struct<(i32, i32, i32)>, i32, !llvm.ptr) -> i32
     llvm.return
   }
 }

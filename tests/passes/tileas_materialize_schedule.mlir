@@ -1,6 +1,6 @@
 // RUN: tileiras-opt %s --tileas-materialize-schedule | FileCheck %s
-// RUN: tileiras-opt %s --pass-pipeline="builtin.module(tileas-materialize-schedule,tileas-resolve-agent-boundary)" 2>&1 | FileCheck %s --check-prefix=WARPS
-// RUN: tileiras-opt %s --verify-each=false --pass-pipeline="builtin.module(tileas-materialize-schedule{compute-capability=sm_80})" 2>&1 | FileCheck %s --check-prefix=OLD
+// RUN: tileiras-opt %s --remarks --pass-pipeline="builtin.module(tileas-materialize-schedule,tileas-resolve-agent-boundary)" 2>&1 | FileCheck %s --check-prefix=WARPS
+// RUN: tileiras-opt %s --remarks --verify-each=false --pass-pipeline="builtin.module(tileas-materialize-schedule{compute-capability=sm_80})" 2>&1 | FileCheck %s --check-prefix=OLD
 
 // One agent computes, the other loads; what no tile is computed from stands before both.
 // CHECK: nv_tileas.block_warps = 8 : i32

@@ -2,7 +2,7 @@
 // warps that convert and store them.
 // RUN: tileiras-opt %s --tileas="compute-capability=sm_100 pipeline-strategy=warp-specialize tensor-maps=host to=tileas-specialize-mma" --verify-roundtrip | FileCheck %s
 // RUN: tileiras-opt %s --tileas="compute-capability=sm_100 pipeline-strategy=warp-specialize tensor-maps=host to=tileas-insert-barriers" --verify-roundtrip | FileCheck %s --check-prefix=BARRIERS
-// RUN: tileiras-opt %s --tileas="compute-capability=sm_100 pipeline-strategy=warp-specialize tensor-maps=host to=tileas-specialize-mma" 2>&1 | FileCheck %s --check-prefix=REMARK
+// RUN: tileiras-opt %s --tileas="compute-capability=sm_100 pipeline-strategy=warp-specialize tensor-maps=host to=tileas-specialize-mma" --remarks 2>&1 | FileCheck %s --check-prefix=REMARK
 
 // Two accumulators of 64 rows lie as one of 128 that goes on in further columns; no group is left to wait for.
 // CHECK: #[[RINGED:tensor[0-9]*]] = #nv_tileas.tensor<lane = {{.*}}, column = {{.}}[0, 1], [0, 2], [0, 4], [0, 8], [0, 16], [64, 0]]>

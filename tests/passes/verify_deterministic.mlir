@@ -1,4 +1,4 @@
-// RUN: tileiras-opt %s --convert-cudatile-to-tileaa --verify-deterministic | FileCheck %s
+// RUN: tileiras-opt %s --convert-cudatile-to-tileaa=compute-capability=sm_90 --verify-deterministic | FileCheck %s
 
 // Sums within a tile block, and integers of several, are the same in every run.
 builtin.module {

@@ -1,4 +1,4 @@
-// RUN: tileiras-opt %s --split-input-file --verify-diagnostics --convert-cudatile-to-tileaa --verify-deterministic
+// RUN: tileiras-opt %s --split-input-file --verify-diagnostics --convert-cudatile-to-tileaa=compute-capability=sm_90 --verify-deterministic
 
 builtin.module {
 cuda_tile.module @m {

@@ -70,7 +70,10 @@ TEXT_COMMANDS = (
     ("tileiras_opt", "-", "--canonicalize", "--cse", "--loop-split", "--fuse-fma", "--dce"),
     ("tileiras_opt", "-", "--synthesize-debug-info-scopes", "--mlir-print-debuginfo"),
     ("tileiras_opt", "-", "--split-input-file", "--verify-diagnostics"),
-    ("tileiras_opt", "-", "--convert-cudatile-to-tileaa", "--tileas", "--convert-tileas-to-llvm"),
+    (
+        "tileiras_opt", "-", "--convert-cudatile-to-tileaa=compute-capability=sm_90", "--tileas",
+        "--convert-tileas-to-llvm",
+    ),
     ("tileiras_translate", "--mlir-to-cudatilebc", "-"),
     ("tileiras_translate", "--mlir-to-cudatilebc", "--bytecode-version=13.1", "-"),
 )

@@ -59,7 +59,8 @@ def _printed() -> list[str]:
 
 
 LOWERING = (
-    "convert-cudatile-to-tileaa", "tileas{to=dce}", "tileas{from=tileas-lower-occupancy}", "convert-tileas-to-llvm",
+    "convert-cudatile-to-tileaa{compute-capability=sm_90}", "tileas{to=dce}", "tileas{from=tileas-lower-occupancy}",
+    "convert-tileas-to-llvm",
 )  # fmt: skip
 ONE_LEVEL = (LOWERING[:1], LOWERING[:2], LOWERING)
 SCHEDULED = (LOWERING[0], "tileas")

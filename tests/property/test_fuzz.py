@@ -47,7 +47,7 @@ def test_a_mutant_is_a_function_of_its_number():
         assert fuzz.mutations.mutant(kind, 5, 77) != fuzz.mutations.mutant(kind, 5, 78)
 
 
-def test_what_is_no_answer_is_reported(monkeypatch):
+def test_an_invalid_answer_is_reported(monkeypatch):
     from tileiras.cli import tileiras_opt
 
     def broken(argv):
@@ -62,7 +62,7 @@ def test_what_is_no_answer_is_reported(monkeypatch):
     assert report.failures == {"worker ended with status 2304": [0, 2], "ValueError in main": [1, 3]}
 
 
-def test_what_takes_too_long_or_too_much_is_reported(monkeypatch):
+def test_excess_time_and_memory_are_reported(monkeypatch):
     from tileiras.cli import tileiras_opt
 
     def greedy(argv):

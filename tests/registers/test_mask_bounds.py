@@ -62,7 +62,7 @@ def conjunctions(kernel: Kernel, gpu_name: str) -> int:
 @pytest.mark.parametrize("turned", [False, True])
 @pytest.mark.parametrize("rows", ["loaded", "counted"])
 @pytest.mark.parametrize(("first", "second"), list(itertools.product(COMPARED, repeat=2)))
-def test_a_mask_is_what_the_program_says(first, second, rows, turned):
+def test_a_mask_follows_from_the_program(first, second, rows, turned):
     """Joined where both bounds are on one side, unless one is within and the other one beyond, and the step between
     might leave the type's numbers."""
     one_side = first.split("_")[0] == second.split("_")[0]

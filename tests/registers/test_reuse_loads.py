@@ -25,7 +25,7 @@ def shifted(kernel: Kernel) -> list[tuple[str, ...]]:
 
 
 @pytest.mark.parametrize(("distance", "left"), [(1, "b32"), (-1, "b32"), (2, "v2.b32"), (-2, "v2.b32")])
-def test_a_thread_loads_what_it_does_not_have(distance, left):
+def test_a_thread_loads_missing_elements(distance, left):
     kernel = sum_of_neighbours([distance])
     assert loads(kernel.check("sm_90", **WARPS).text) == ["v4.b32", left]
 
@@ -54,7 +54,7 @@ def test_a_store_between_is_seen():
     kernel.check("sm_90", **WARPS)
 
 
-def test_what_comes_from_a_load_in_part_serves_the_next():
+def test_parts_of_a_load_serve_the_next():
     """Of three tiles one apart the second has elements of the first, and the third those of the second."""
     found = shifted(sum_of_neighbours([1, 3]))
     assert [by for _, _, by in found] == ["1", "2"] and found[1][1] == found[0][0]

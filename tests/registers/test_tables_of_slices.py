@@ -47,7 +47,7 @@ def test_only_where_registers_lack(gpu_name, late):
     assert found == ([dot, *loads] if late else [*loads, dot])
 
 
-def test_not_behind_what_is_ordered_behind_them():
+def test_not_after_operations_ordered_after_them():
     """The store of a slice comes behind one of the tables."""
     text = scaled_and_biased(SLICED).text.replace("%v_c[%zero, %zero]", "%v_c[%zero, %zero] token = %k_s_0")
     assert "token = %k_s_0" in text
@@ -63,7 +63,7 @@ def test_the_result_is_the_same_without_local_memory(gpu_name, ptxas):
     kernel.emulated(artifact, 0)
 
 
-def test_products_in_one_piece_have_their_tables_where_the_program_loads_them():
+def test_unsliced_dots_load_their_tables_in_the_program():
     kernel = scaled_and_biased(WHOLE)
     said = kernel.compiled("sm_90", emit="ptx", emit_remarks=True).diagnostics
     assert not stated(said, "memory.loads-per-slice")

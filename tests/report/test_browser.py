@@ -54,7 +54,7 @@ def test_reports_open_without_a_complaint_or_a_request(chromium, folder, name):
     assert [url for url in chromium.requests if url != path.resolve().as_uri()] == []
 
 
-def test_a_click_on_the_line_of_the_dot_lights_up_its_machine_code(chromium, folder, matmul):
+def test_a_click_on_a_dots_line_highlights_its_machine_code(chromium, folder, matmul):
     opened(chromium, folder, matmul)
     chromium.evaluate("""[...document.querySelectorAll('.pane[data-level=source] .l')]
         .find(each => each.textContent.includes('ct.mma(')).id = 'dot'""")

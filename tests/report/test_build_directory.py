@@ -10,10 +10,10 @@ import pytest
 from reports import EXAMPLES, options
 
 from tileiras.build import discover, plan
-from tileiras.build.execute import Session
-from tileiras.build.history import History
+from tileiras.build.ledger.history import History
+from tileiras.build.run.execute import Session
 from tileiras.build.step import warn_on_stderr
-from tileiras.build.store import OFF, ArtifactStore
+from tileiras.build.store.local import OFF, ArtifactStore
 from tileiras.report import collect
 from tileiras.report.figures import figures
 from tileiras.report.page import page
@@ -28,7 +28,7 @@ def build(folder: Path, source: Path, emit: str, **given) -> None:
     stem = plan.stem(plan.folder(str(folder / "build"), values), str(source), source.name)
     entries = discover.entry_names(Source.read(source))
     for step in plan.plan(str(source), source.name, str(source), stem, values, emit, entries).steps:
-        if session.standing(step).made is None:
+        if session.staleness(step).made is None:
             assert session.perform(step).error is None
 
 
@@ -57,7 +57,7 @@ def test_a_build_is_reported_as_its_source_is(built):
     assert all(stage.seconds is not None for stage in kernel.stages if stage.outcome == "ran")
 
 
-def test_what_was_cut_off_is_told_apart_from_what_ran_and_why(built, tmp_path):
+def test_cut_offs_are_distinguished_from_runs_with_reasons(built, tmp_path):
     shutil.copytree(built, tmp_path / "p")
     source = tmp_path / "p" / "k.mlir"
     source.write_text("// another line\n" + source.read_text())
@@ -84,7 +84,7 @@ DAMAGED = [
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("damage, suffix", DAMAGED)
-def test_damaged_builds_open_and_say_what_is_missing(built, missing_of_whole, tmp_path, damage, suffix):
+def test_damaged_builds_open_and_list_missing_parts(built, missing_of_whole, tmp_path, damage, suffix):
     shutil.copytree(built / "build", tmp_path / "build")
     (ptx,) = (tmp_path / "build").rglob("k/*.ptx")
     path = ptx.with_suffix(suffix)
@@ -99,7 +99,7 @@ def test_damaged_builds_open_and_say_what_is_missing(built, missing_of_whole, tm
     assert "<main" in page(collect.Report("damaged", "0", (kernel,), ()))
 
 
-def test_a_build_up_to_tileas_has_what_there_is(tmp_path):
+def test_a_build_up_to_tileas_has_the_existing_artifacts(tmp_path):
     shutil.copy(EXAMPLES / "saxpy.mlir", tmp_path / "k.mlir")
     build(tmp_path, tmp_path / "k.mlir", "tileas")
     (kernel,) = collect.of_build(str(tmp_path / "build")).kernels

@@ -25,7 +25,7 @@ def places_of(kernel, level, number):
     return [kernel.places[place] for place in kernel.levels[level].places[number]]
 
 
-def test_every_level_of_a_python_kernel_leads_to_the_lines_of_its_source(matmul):
+def test_levels_of_a_python_kernel_lead_to_its_source_lines(matmul):
     (kernel,) = matmul.kernels
     assert tuple(kernel.levels) == ("cuda_tile", "tileaa", "tileas", "llvm", "ptx", "sass", "source")
     (dot,) = lines_with(kernel, "source", "ct.mma(")
@@ -92,7 +92,7 @@ def test_the_time_is_that_of_the_estimate(saxpy):
     assert sum(len(track["spans"]) for track in kernel.timing.tracks) > 0
 
 
-def test_pipes_are_those_of_the_estimate_and_drawn_below_the_timeline():
+def test_pipes_are_those_of_the_estimate_below_the_timeline():
     from tileiras.report.timing import Launch
 
     def matrix(rows: int, columns: int) -> list:
@@ -134,7 +134,7 @@ def test_remarks_of_a_report_are_those_of_the_compiler(matmul):
     assert codes and codes <= shown
 
 
-def test_the_arena_is_what_tileas_says(matmul):
+def test_the_arena_is_that_of_tileas(matmul):
     (kernel,) = matmul.kernels
     rings = [area for area in kernel.memory.areas if area.kind == "ring"]
     assert [area.offset for area in rings] == [0, 65536]
@@ -156,7 +156,7 @@ def test_layouts_are_those_that_the_types_name(matmul):
     assert {layout.kind for layout in kernel.layouts} == {"registers", "shared memory"}
 
 
-def test_conflicts_of_a_buffer_are_counted_as_the_emulator_counts_them(matmul):
+def test_bank_conflicts_of_a_buffer_equal_the_emulators(matmul):
     """The swizzles of this kernel have no bank conflicts, in the report and in the emulator."""
     (kernel,) = matmul.kernels
     assert kernel.shared_uses and all(each.wavefronts == each.least for each in kernel.shared_uses)
@@ -170,7 +170,7 @@ def test_conflicts_of_a_buffer_are_counted_as_the_emulator_counts_them(matmul):
     assert all(found == least for found, least in counted.values())
 
 
-def test_answers_name_what_limits_ctas_and_which_access_is_narrow(tmp_path, monkeypatch):
+def test_answers_name_the_limit_of_ctas_and_narrow_accesses(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     text = (EXAMPLES / "saxpy.mlir").read_text().replace("assume div_by<16>", "assume div_by<4>")
     assert text != (EXAMPLES / "saxpy.mlir").read_text()
@@ -183,7 +183,7 @@ def test_answers_name_what_limits_ctas_and_which_access_is_narrow(tmp_path, monk
     assert kernel.places[narrow.places[0]].file == "narrow.mlir"
 
 
-def test_passes_say_what_they_changed(matmul):
+def test_passes_report_their_changes(matmul):
     (kernel,) = matmul.kernels
     from tileiras.stages import tileas
 
@@ -233,7 +233,7 @@ def test_a_loop_that_has_nothing_to_run_ahead_is_no_obstacle():
     assert [each for each in kernel.obstacles if each.kind == "loop"] == []
 
 
-def test_tensor_memory_has_the_columns_that_the_machine_code_allocates():
+def test_tensor_memory_columns_are_those_of_the_machine_code():
     found = collect.of_source(str(EXAMPLES / "matmul_f16.py"), options(**{"gpu-name": "sm_100"}))
     (kernel,) = found.kernels
     tiles = kernel.memory.tensor

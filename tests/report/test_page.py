@@ -163,7 +163,7 @@ def test_the_format_follows_from_the_name(tmp_path, capsys):
     found = json.loads((tmp_path / "r.json").read_text())
     assert found["format"] == 1 and found["kernels"][0]["name"] == "saxpy"
     assert tileiras_report.main([source, "-o", str(tmp_path / "r.xyz")]) == 1
-    assert "say --format" in capsys.readouterr().err
+    assert "use --format" in capsys.readouterr().err
 
 
 def test_a_written_page_can_be_shown(tmp_path, capsys, monkeypatch):
@@ -207,7 +207,7 @@ def test_a_launch_is_estimated_and_another_build_compared(tmp_path):
         (["good.mlir", "-o", "no/folder/r.html"], 2, "unable to open"),
     ],
 )
-def test_mistakes_are_told_with_their_code_and_leave_nothing(tmp_path, monkeypatch, capsys, arguments, code, said):
+def test_mistakes_are_reported_with_their_code_and_leave_nothing(tmp_path, monkeypatch, capsys, arguments, code, said):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "empty").mkdir()
     (tmp_path / "good.mlir").write_bytes((EXAMPLES / "saxpy.mlir").read_bytes())
@@ -217,7 +217,7 @@ def test_mistakes_are_told_with_their_code_and_leave_nothing(tmp_path, monkeypat
     assert not (tmp_path / "r.html").exists()
 
 
-def test_a_kernel_that_does_not_compile_is_reported_as_far_as_it_came(tmp_path, capsys, monkeypatch):
+def test_a_kernel_with_an_error_is_reported_up_to_its_stage(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "k.mlir").write_bytes((EXAMPLES / "saxpy.mlir").read_bytes())
     monkeypatch.setattr("tileiras.codegen.ptxas.find", _no_ptxas, raising=True)

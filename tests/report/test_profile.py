@@ -137,6 +137,6 @@ def test_the_command_prints_a_table_and_writes_json(tmp_path, capsys, monkeypatc
     assert "waits" not in printed and "argument 1: [3., 3., 3." in printed
 
 
-def test_a_profile_is_of_a_source_and_of_what_executes(tmp_path, capsys):
+def test_a_profile_has_a_source_and_an_execution(tmp_path, capsys):
     assert tileiras_run.main([SAXPY, "--profile", "--backend", "interpret", "i32=1"]) == 1
     assert "--profile is for" in capsys.readouterr().err

@@ -43,7 +43,7 @@ def test_candidates_are_all_combinations():
     assert len(found) == 4 and {"num_warps": 8, "unspecialized_pipeline_num_stages": 3} in found
 
 
-def test_side_by_side_gives_what_one_after_the_other_gives():
+def test_parallel_and_serial_builds_give_the_same():
     """Also where two arguments are parts of one array, which the kernel writes."""
     both = np.arange(8192, dtype=np.float32)
     args = [both[:4096], both[4096:], np.float32(2), 4096]
@@ -209,7 +209,7 @@ def test_only_cutile_python_has_constants(project, capsys, monkeypatch):
 # ---- KERNEL.tune.json ------------------------------------------------------------------------------------------------
 
 
-def test_builds_take_the_options_of_the_file_where_theirs_are_defaults(tmp_path):
+def test_builds_take_options_of_the_file_instead_of_defaults(tmp_path):
     source = tmp_path / "k.mlir"
     shutil.copy(EXAMPLES / "saxpy.mlir", source)
     (tmp_path / "k.tune.json").write_text(json.dumps({"format": 1, "options": {"sm_90": {"num-warps": 8}}}))

@@ -19,7 +19,7 @@ def test_equal_shares_where_they_suffice(tiles, expected):
 
 
 @pytest.mark.parametrize(("tiles", "expected"), [(80, 153), (113, 0), (200, 255)])
-def test_threads_that_compute_get_what_copies_leave(tiles, expected):
+def test_compute_threads_get_the_registers_left_by_copies(tiles, expected):
     """By their tiles, or by the expected number and an eighth more."""
     shares = register_shares(tiles, expected, COMPUTE, OTHERS, TILED_COPIES)
     assert shares.service == TILED_COPIES and shares.compute > EQUAL and shares.most == shares.compute
@@ -28,7 +28,7 @@ def test_threads_that_compute_get_what_copies_leave(tiles, expected):
     assert taken <= register_pool(32 * (COMPUTE + OTHERS), 1)
 
 
-def test_copies_through_pointers_give_up_none_for_what_is_only_expected():
+def test_copies_through_pointers_yield_nothing_on_estimates():
     assert register_shares(80, 153, COMPUTE, OTHERS, POINTER_COPIES).compute == 0
     assert register_shares(120, 153, COMPUTE, OTHERS, POINTER_COPIES).compute > EQUAL
 

@@ -33,7 +33,7 @@ def exceptions() -> set[tuple[str, str]]:
     return found
 
 
-def test_what_ptxas_takes_of_the_examples_is_near_what_is_expected(ptxas, tmp_path, monkeypatch):
+def test_ptxas_registers_of_examples_are_near_the_expectation(ptxas, tmp_path, monkeypatch):
     monkeypatch.chdir(ROOT)
     rows = []
     for kernel in collect(str(tmp_path)):

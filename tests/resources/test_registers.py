@@ -25,7 +25,7 @@ def test_tiles_get_the_registers_that_they_need(asked, given, ptxas):
     assert held >= given and not used.spill_stores
 
 
-def test_loads_that_run_ahead_get_the_shared_memory_that_they_need():
+def test_loads_ahead_have_the_shared_memory_they_need():
     # Two stages of B are 64 KiB; three CTAs leave 53 each.  A is small, and stays in registers.
     kernel = repeated(256, 3, 3, rows=16)
     module = kernel.tileas("sm_80", num_warps=4)
@@ -34,6 +34,6 @@ def test_loads_that_run_ahead_get_the_shared_memory_that_they_need():
     assert ((256, 64), 2) in buffers(module)
 
 
-def test_a_loop_that_rematerializes_its_addresses_computes_the_same():
+def test_a_loop_with_rematerialized_addresses_is_unchanged():
     artifact = repeated(128, 3, 16).check("sm_80", num_warps=1)
     assert len(re.findall(r"mul\.lo\.s32 n, n", artifact.text)) >= 2  # in the loop and behind it

@@ -24,7 +24,7 @@ from bench.kernels import collect  # noqa: E402
 TARGETS = ("sm_80", "sm_90", "sm_120")
 
 
-def test_planned_shared_memory_is_what_launches_give(tmp_path, monkeypatch):
+def test_planned_shared_memory_is_that_of_launches(tmp_path, monkeypatch):
     """Each example on one target: the bytes of conversions and reductions as planned are those of their scratch areas,
     and all areas and buffers lie within the size in the launch description."""
     monkeypatch.chdir(ROOT)
@@ -90,7 +90,7 @@ def beside(body: str) -> int:
     return scratch_beside(loop, ())
 
 
-def test_a_loop_leaves_to_exchanges_what_they_take():
+def test_a_loop_reserves_shared_memory_for_exchanges():
     """A scan hands one number of each warp to the others; two of them have an area each."""
     assert beside("") == 0
     one = beside(SCAN)

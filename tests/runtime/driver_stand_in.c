@@ -109,6 +109,11 @@ CUresult cuLaunchKernelEx(const struct config *config, void *function, void **pa
     }
     return 0;
 }
+/* For the time of a call alone: bench/launch_time.py. */
+CUresult cuLaunchKernel(void *function, unsigned x, unsigned y, unsigned z, unsigned bx, unsigned by, unsigned bz, unsigned shared, void *stream, void **parameters, void **extra) {
+    struct config config = { { x, y, z }, { bx, by, bz }, shared, stream, NULL, 0 };
+    return cuLaunchKernelEx(&config, function, parameters, extra);
+}
 CUresult cuStreamSynchronize(void *stream) { CALL("cuStreamSynchronize"); SAY("synchronize %llu\n", (unsigned long long)(uintptr_t)stream); return 0; }
 CUresult cuEventCreate(void **event, unsigned flags) { (void)flags; *event = &live; return 0; }
 CUresult cuEventRecord(void *event, void *stream) { (void)event; (void)stream; SAY("event\n"); return 0; }

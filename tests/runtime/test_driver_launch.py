@@ -9,33 +9,13 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 import pytest
+from described import PTX, description, parameters
 
 import tileiras
 from tileiras.codegen import toolkit
 from tileiras.runtime import ArgumentError, DriverError, available, launch
 from tileiras.runtime import driver as driver_module
 from tileiras.runtime.arguments import scalar_bytes
-
-
-def description(*types, **changes):
-    sizes = {"i1": 1, "i8": 1, "f16": 2, "bf16": 2, "i32": 4, "f32": 4, "i64": 8, "f64": 8}
-    parameters, offset = [], 0
-    for number, name in enumerate(types):
-        size = sizes.get(name, 8)
-        offset = -(-offset // size) * size
-        parameters.append({"name": f"p{number}", "type": name, "offset": offset, "size": size})
-        offset += size
-    kernel = {"name": "k", "parameters": parameters, "hidden_parameters": [], "block": [128, 1, 1],
-              "cluster": [1, 1, 1], "shared_memory": 0, "tile_launch": False, **changes}  # fmt: skip
-    return {"format": 1, "target": "sm_89", "kernels": [kernel]}
-
-
-PTX = ".version 8.0\n.target sm_89\n.address_size 64\n"
-
-
-def parameters(stand_in):
-    (line,) = [line for line in stand_in.log if line.startswith("parameters")]
-    return bytes(int(word, 16) for word in line.split()[1:])
 
 
 def test_order_of_the_calls_of_one_launch(stand_in):
@@ -84,7 +64,7 @@ def test_grid_counts_clusters_where_the_kernel_says_so(stand_in):
     assert "launch grid 4 1 1 block 128 1 1 shared 0 stream 0" in stand_in.log
 
 
-def test_tile_blocks_that_copy_for_each_other_are_clusters_where_the_grid_is_a_multiple(stand_in):
+def test_ctas_with_multicast_are_clusters_if_the_grid_divides(stand_in):
     neighbours = description("i32", cluster_blocks=[2, 1, 1])
     launch(PTX, "k", (4, 3), [1], metadata=neighbours)
     assert "launch grid 4 3 1 block 128 1 1 shared 0 stream 0 attribute 4: 2 1 1" in stand_in.log
@@ -111,7 +91,7 @@ def test_a_grid_of_pairs_starts_the_kernel_for_pairs(stand_in):
     assert sizes == [192, 8, 192], "each has its own hidden parameters"
 
 
-def test_arguments_decide_whether_the_kernel_for_pairs_is_started(stand_in):
+def test_arguments_decide_whether_the_pair_kernel_starts(stand_in):
     pairs = {"name": "k$pairs", "hidden_parameters": [], "block": [160, 1, 1], "shared_memory": 0,
              "cluster_blocks": [2, 1, 1], "where": ["p2 64 ceildiv even", "p1 grid below sub positive"]}  # fmt: skip
     described = description("ptr<f32>", "i64", "i32", pairs=pairs)
@@ -265,7 +245,7 @@ class Interface:
         (np.float32(1), "a pointer is wanted: .*, not float32"),
     ],
 )
-def test_what_is_no_memory_is_named(stand_in, value, message):
+def test_an_invalid_memory_is_named(stand_in, value, message):
     with pytest.raises(ArgumentError, match=rf"argument 0 \('p0'\) of kernel 'k': {message}"):
         launch(PTX, "k", 1, [value], metadata=description("ptr<f32>"))
 
@@ -368,7 +348,7 @@ def test_no_driver_is_said_plainly(no_driver):
         ("k", 1, [np.zeros(4, np.float32), 1 << 40], r"argument 1 \('p1'\) of kernel 'k': 1099511627776 does not fit"),
     ],
 )
-def test_wrong_arguments_are_told_where_no_driver_is(no_driver, entry, grid, arguments, message):
+def test_wrong_arguments_are_reported_where_no_driver_is(no_driver, entry, grid, arguments, message):
     with pytest.raises(ArgumentError, match=message):
         launch(PTX, entry, grid, arguments, metadata=description("ptr<f32>", "i32"))
 

@@ -59,7 +59,7 @@ def every_value(words: list[str], grid: int, values: tuple[int, ...]) -> set[int
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_what_holds_does_for_every_number(seed):
+def test_facts_hold_for_every_number(seed):
     found = 0
     for fact, (grid, values) in itertools.product(facts(seed), LAUNCHES[:-1]):
         if held(fact, grid, values):
@@ -114,7 +114,7 @@ def _literal(value: int) -> str:
     "p0 64K div even", " ".join(["p0"] * (MOST_NUMBERS + 1) + ["add"] * MOST_NUMBERS + ["even"]),
     "p0 " + "1 add " * (MOST_WORDS // 2) + "even",
 ])  # fmt: skip
-def test_what_says_nothing_is_refused(fact):
+def test_meaningless_facts_are_refused(fact):
     assert fact_error(fact, 3)
     pairs = {"name": "k$pairs", "hidden_parameters": [], "block": [128, 1, 1], "shared_memory": 0,
              "cluster_blocks": [2, 1, 1], "where": [fact]}  # fmt: skip

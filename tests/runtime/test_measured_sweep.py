@@ -52,7 +52,7 @@ def test_wrong_results_of_the_gpu_are_left_out(project, stand_in, capsys):
     assert "event" not in stand_in.log
 
 
-def test_what_the_driver_says_is_why_a_candidate_is_left_out(project, stand_in, capsys):
+def test_a_candidate_is_skipped_with_the_drivers_message(project, stand_in, capsys):
     stand_in.reset("cuLaunchKernelEx", 1)
     assert sweep("k.mlir", "i32[4]=zeros") == 5
     assert "num_warps=4: cuLaunchKernelEx: CUDA_ERROR_OTHER" in capsys.readouterr().err

@@ -48,7 +48,7 @@ def test_a_loop_around(gpu, maps, ptxas):
         Arrays(64, 71, 160).launch(artifact.text, artifact.kernels[0].metadata, seed)
 
 
-def test_stages_that_commits_free_are_of_pipes_for_the_whole_kernel():
+def test_stages_freed_by_commits_have_kernel_wide_pipes():
     """On sm_100 a commit may arrive behind the loop: its loads are copied by all threads."""
     options = {"tensor_maps": "host", "pipeline_strategy": "unspecialize", "emit_remarks": True}
     program = tileiras.compile(kernels.matmul(around=AROUND), gpu_name="sm_100", **options)
@@ -74,7 +74,7 @@ def test_a_condition_around():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("gpu", ["sm_90", "sm_120"])
-def test_nothing_that_orders_the_rounds_is_superfluous(gpu):
+def test_synchronization_of_the_rounds_is_minimal(gpu):
     artifact = compiled(without_box(kernels.matmul(around=AROUND), gpu), gpu)
     arrays = Arrays(64, 64, 160)
 

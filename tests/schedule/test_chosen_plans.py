@@ -69,7 +69,7 @@ def test_choice(name, gpu, maps, plan, why):
     assert said.startswith((AGENTS if plan == "agents" else ONE) + why)
 
 
-def test_one_agent_keeps_what_a_thread_holds_out_of_local_memory(ptxas):
+def test_one_agent_avoids_local_memory(ptxas):
     """Where it is likely to take all registers, and products are the warps' own."""
     kernel = KERNELS["attention of large tiles"]()
     alone, beside = (kernel.compiled("sm_120", tensor_maps="host", **options)
@@ -87,7 +87,7 @@ def overlaps(kernel: Kernel, gpu: str, maps: str, **options: int | str) -> bool:
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("maps", ["none", "host"])
 @pytest.mark.parametrize("gpu", ["sm_90", "sm_120"])
-def test_iterations_of_the_agent_that_computes_overlap_where_an_sm_has_one_warpgroup(gpu, maps):
+def test_compute_agents_overlap_with_one_warpgroup_per_sm(gpu, maps):
     """Of tiles of d 64, 64x64 elements of 2 bytes on sm_90 and 64x32 in the 100 KiB of sm_120, an SM holds several
     CTAs, whose products are under way while this one computes."""
     alone, among_others = (
@@ -102,7 +102,7 @@ def test_iterations_of_the_agent_that_computes_overlap_where_an_sm_has_one_warpg
 
 
 @pytest.mark.parametrize("gpu", ["sm_80", "sm_86", "sm_89"])
-def test_iterations_overlap_without_agents_where_an_sm_has_one_warpgroup(gpu):
+def test_iterations_overlap_without_agents_with_one_warpgroup(gpu):
     """Of 100 KiB three stages of tiles of 64x64 with d 128 leave no room for a stage that is held for longer."""
     depth = 128 if gpu == "sm_80" else 64
     kernel = attention_like(1, rows=64, columns=64, depth=depth, steps=5, gpu_name=gpu, halved=True)
@@ -116,7 +116,7 @@ def test_iterations_overlap_without_agents_where_an_sm_has_one_warpgroup(gpu):
     ("sm_80", 64, 64, 64),  # two CTAs on an SM
     ("sm_86", 64, 64, 128),  # loads would run fewer iterations ahead
 ])  # fmt: skip
-def test_iterations_do_not_overlap_without_agents_where_the_clock_says_slower(gpu, rows, columns, depth):
+def test_iterations_do_not_overlap_if_the_clock_says_slower(gpu, rows, columns, depth):
     kernel = attention_like(1, rows=rows, columns=columns, depth=depth, steps=5, gpu_name=gpu, halved=True)
     plain = kernel.compiled(gpu, pipeline_strategy="unspecialize")
     chosen = kernel.compiled(gpu)
@@ -125,7 +125,7 @@ def test_iterations_do_not_overlap_without_agents_where_the_clock_says_slower(gp
     assert not any(stated(chosen.diagnostics, code) for code in codes)
 
 
-def test_overlap_that_nobody_asked_for_leaves_registers(monkeypatch):
+def test_unrequested_overlap_leaves_registers(monkeypatch):
     """Tiles take 185 registers of the 215 that a thread has for them, and 123 as the loop is written."""
     kernel = attention_like(1, rows=64, columns=128, depth=64, steps=5, gpu_name="sm_80", halved=True)
     for left, loop in ((overlap.LEFT_BY_RULE, "unspecialize, "), (95, "plain, ")):
@@ -148,7 +148,7 @@ def test_options_of_the_unspecialized_pipeline_choose_it():
 
 
 @pytest.mark.parametrize("word", ["-c", "--compile-only"])
-def test_what_is_linked_later_has_one_agent(word):
+def test_kernels_linked_later_have_one_agent(word):
     """ptxas ignores `setmaxnreg` there."""
     options = {"gpu-name": "sm_120", "ptxas-options": ["-v", word]}
     assert CompileOptions(options)["pipeline-strategy"] == "unspecialize"

@@ -62,7 +62,7 @@ def test_a_product_of_warpgroups_takes_the_peak(monkeypatch):
     assert found.bound == "shared memory" and found.mii == found.busy[Unit.SHARED] > found.busy[Unit.L2] > 512
 
 
-def test_a_product_without_an_instruction_is_multiplied_and_added(monkeypatch):
+def test_a_dot_without_an_instruction_multiplies_and_adds(monkeypatch):
     text = matmul(monkeypatch, 16, 16, 16).replace("xf16", "xf32").replace("<f16>", "<f32>")
     found = cost_of(text, "sm_80")
     assert Unit.TENSOR not in found.busy and found.busy[Unit.FMA] == 16**3 / 64
@@ -84,7 +84,7 @@ def test_additions_take_the_lanes_of_the_target(gpu, lanes):
     assert found.busy == {Unit.ISSUE: 16384 / 32 / 4, Unit.FMA: 16384 / lanes}
 
 
-def test_what_no_iteration_hands_on_has_no_recurrence():
+def test_values_not_carried_have_no_recurrence():
     found = cost_of(elementwise("%y = math.exp2 %x : TILE", carried="%start"), "sm_90")
     assert found.recurrence_mii == 0 and found.bound == "MUFU" and found.mii == 1024
 
@@ -117,7 +117,7 @@ def outer_cost(text: str) -> LoopCost | None:
 
 
 @pytest.mark.parametrize("latency, hold, interval, depth", [(700, 0, 512, 3), (1000, 512, 512, 4), (10, 0, 512, 2)])
-def test_stages_cover_what_is_on_its_way_or_held(latency, hold, interval, depth):
+def test_stages_cover_tiles_in_flight_or_in_use(latency, hold, interval, depth):
     assert stages(latency, hold, interval) == depth
 
 

@@ -43,13 +43,13 @@ def test_values_of_this_iteration_and_of_the_one_before():
     assert {("tiled_load", "join_mem_token", 0), ("join_mem_token", "tiled_load", 1)} <= found
 
 
-def test_a_dot_and_what_it_reads_are_one_node():
+def test_a_dot_and_its_operands_are_one_node():
     graph = graph_of(product())
     names = [node.name.rpartition(".")[2] for node in graph.graph.nodes]
     assert sorted(names) == ["dot", "join_mem_token", "tiled_load", "tiled_load"]
 
 
-def test_an_accumulator_recurs_with_what_the_next_product_waits_for():
+def test_an_accumulator_recurs_with_the_next_dots_wait():
     """On sm_80 until the result is in registers."""
     graph = graph_of(product())
     (dot,) = (cost for op, cost in zip(graph.operations, graph.costs) if op.name == "nv_tileas.dot")

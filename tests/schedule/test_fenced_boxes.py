@@ -60,7 +60,7 @@ def compiled(text: str, gpu: str, tensor_maps: str = "host", **options):
         ("sm_120", "host", "warp-specialize"),
     ],
 )
-def test_loads_behind_stores_of_the_kernel_come_in_boxes_behind_a_fence(gpu, maps, strategy, ptxas):
+def test_loads_after_stores_of_the_kernel_have_a_fence(gpu, maps, strategy, ptxas):
     artifact = compiled(written_before(), gpu, maps, pipeline_strategy=strategy)
     assert artifact.text.count(BOX + ".2d.shared") >= 2 and artifact.text.count(FENCE) == 1
     assert "setmaxnreg" not in artifact.text  # a fence of the agent that loads does not cover writes of another one
@@ -75,7 +75,7 @@ def test_loads_behind_stores_of_the_kernel_come_in_boxes_behind_a_fence(gpu, map
         assert not survives(broken, judge, SEEDS)
 
 
-def test_nothing_that_orders_boxes_behind_stores_is_superfluous():
+def test_synchronization_of_boxes_behind_stores_is_minimal():
     artifact = compiled(written_before(), "sm_90", pipeline_strategy="unspecialize")
     arrays = Arrays(64, 64, 160)
 
@@ -86,7 +86,7 @@ def test_nothing_that_orders_boxes_behind_stores_is_superfluous():
     assert [line for line, broken in found if survives(broken, judge, SEEDS)] == []
 
 
-def test_ctas_that_copy_for_each_other_load_such_tiles_by_threads():
+def test_ctas_with_multicast_load_such_tiles_by_threads():
     artifact = compiled(written_before(), "sm_90", num_ctas=2, emit_remarks=True)
     reasons = causes(artifact.diagnostics)
     assert "maps.ordered-in-cluster" in reasons
@@ -144,7 +144,7 @@ def launch_last(code, metadata, seed):
 
 @pytest.mark.parametrize("gpu", ["sm_90", "sm_120"])
 @pytest.mark.parametrize("boxes", ["loads", "stores", "loads and stores"])
-def test_boxes_behind_what_another_tile_block_has_released(boxes, gpu, ptxas):
+def test_boxes_after_a_release_of_another_tile_block(boxes, gpu, ptxas):
     artifact = compiled(last_of_two(boxes), gpu)
     assert artifact.text.count(FENCE) == boxes.count("s ") + 1
     assert (BOX + ".2d.shared" in artifact.text) == ("loads" in boxes)
@@ -158,7 +158,7 @@ def test_boxes_behind_what_another_tile_block_has_released(boxes, gpu, ptxas):
     assert not survives(artifact.text.replace(FENCE, "fence.proxy.async.shared::cta;"), judge, SEEDS)
 
 
-def test_a_store_that_other_tile_blocks_wait_for_is_made_by_threads():
+def test_a_store_with_waiting_tile_blocks_is_made_by_threads():
     """It stands between an access that has seen releases of other tile blocks and one that releases."""
     text = last_of_two("stores")
     kind = "tile<ptr<i32>>, tile<i32> -> tile<i32>, token"

@@ -77,7 +77,7 @@ def test_no_more_than_there_are_steps():
     assert stages(gathered_product((128, 128, 64), steps=5), "sm_100") == 5
 
 
-def test_a_number_that_somebody_gave():
+def test_a_number_given_by_the_user():
     kernel = gathered_product((128, 128, 64))
     assert stages(kernel, "sm_100", num_stages=3) == 3
     assert stages(gathered_product((128, 128, 64), latency=2), "sm_100") <= 3

@@ -60,7 +60,7 @@ def test_the_kernel_makes_the_map_of_each(gpu):
     ],
     ids=["host", "agents"],
 )
-def test_what_cannot_be_is_said(maps, options, said):
+def test_impossible_requests_are_reported(maps, options, said):
     artifact = tileiras.compile(products(), gpu_name="sm_90", tensor_maps=maps, emit_remarks=True, **options)
     assert said in stated(artifact.diagnostics)
     launch(artifact, 0)

@@ -64,7 +64,7 @@ def test_the_exact_search_is_never_worse(graph):
 
 @given(graphs(most_nodes=3, most_cycles=3))
 @settings(max_examples=60, deadline=None)
-def test_what_is_proven_is_least(graph):
+def test_proven_intervals_are_least(graph):
     placed = place(graph)
     exact = improve(graph, placed)
     assert exact.proven
@@ -101,7 +101,7 @@ def test_a_recurrence_without_distance_is_refused():
         graph.recurrence_mii  # noqa: B018
 
 
-def test_eviction_finds_what_greed_does_not():
+def test_eviction_finds_placements_that_greed_does_not():
     """A long reservation that has to be in one piece, placed behind short ones of higher priority."""
     nodes = (Node("a", {"tensor": 1}), Node("b", {"tensor": 1}), Node("c", {"tensor": 4}))
     graph = Graph(nodes, (Edge(0, 1, 3), Edge(1, 2, 1)))
@@ -109,7 +109,7 @@ def test_eviction_finds_what_greed_does_not():
     assert placed.interval == graph.mii == 6 and violations(graph, placed) == []
 
 
-def test_a_product_runs_beside_what_needs_its_result():
+def test_the_next_dot_overlaps_the_exponentials():
     """Two stages: the next iteration's product under this one's exponentials."""
     nodes = (Node("product", {"tensor": 50}), Node("exponentials", {"MUFU": 45}))
     graph = Graph(nodes, (Edge(0, 1, 60), Edge(1, 1, 45, 1)))

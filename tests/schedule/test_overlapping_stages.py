@@ -68,7 +68,7 @@ def test_any_stages_of_attention(gpu, size, seed):
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_what_is_computed_of_a_tile_runs_where_its_operand_is_needed(seed):
+def test_computations_on_a_tile_run_in_the_stage_of_their_use(seed):
     kernel = converted((32, 32, 32), "b", "f16", "tf32", steps=5)
     module = kernel.after(SCHEDULED, "sm_80", v2_opt_level=2)
     loop = loop_of(module)
@@ -78,7 +78,7 @@ def test_what_is_computed_of_a_tile_runs_where_its_operand_is_needed(seed):
     run(kernel, compiled(module, "sm_80"), seed, found)
 
 
-def test_registers_that_a_product_reads_are_not_written_meanwhile():
+def test_registers_that_a_dot_reads_are_not_overwritten():
     """Registers of the second product, whose addend is computed in the same stage: A is carried, and written before the
     next round."""
     kernel = attention_like(1, rows=64, columns=64, depth=64, steps=4, halved=True)
@@ -182,7 +182,7 @@ def test_the_ring_is_as_deep_as_tiles_are_held():
     assert len(depths) == 2 and depths[0] + 1 == depths[1]
 
 
-def test_what_cannot_overlap_runs_ahead_as_before():
+def test_loops_that_cannot_overlap_run_ahead_as_before():
     """A schedule that leaves no copy ahead: the plain one, and a remark."""
     module = scheduled(matmul())
     loop = loop_of(module)
@@ -216,7 +216,7 @@ def operation(loop, name):
     return next(op for op in loop.body.block.operations if op.name == name)
 
 
-def test_what_cannot_be_is_refused():
+def test_impossible_values_are_refused():
     def of(name, attribute, value):
         return lambda loop: operation(loop, name).attributes.update({attribute: value})
 

@@ -20,7 +20,7 @@ def attention(rows: int) -> Kernel:
 
 
 @pytest.mark.parametrize("rows", [64, 128])
-def test_what_the_plain_schedule_takes_has_the_conversion_before_the_loop(rows, monkeypatch):
+def test_the_plain_schedule_converts_before_the_loop(rows, monkeypatch):
     """Q changes hands just before the loop, when the copies of its first iterations are under way."""
     asked: list[int] = []
     occupancy = judged.occupancy

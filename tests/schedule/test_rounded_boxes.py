@@ -101,7 +101,7 @@ def test_maps_round_as_the_program_says(gpu, plan, tensor_maps, ptxas):
 
 
 @pytest.mark.parametrize("gpu", PRODUCT)
-def test_infinities_and_what_is_no_number(gpu):
+def test_infinities_and_nans(gpu):
     """And the largest finite numbers, which round to infinity."""
     arrays = Arrays(64, 32, 68)
     arrays.a[3, 5], arrays.a[5, 7], arrays.a[9, 11] = np.inf, np.nan, np.finfo(np.float32).max
@@ -174,7 +174,7 @@ def test_pairs_of_ctas(tensor_maps, monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("plan", PLANS[1:3], ids=lambda plan: " ".join(plan.values()))
-def test_nothing_that_orders_them_is_superfluous(plan):
+def test_their_synchronization_is_minimal(plan):
     artifact = compiled(matmul(), "sm_100", **plan)
     arrays = Arrays(64, 64, 288)
 

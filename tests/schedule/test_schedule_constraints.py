@@ -70,7 +70,7 @@ def test_groups(text):
     assert stages(text, apart) == [0, 1]
 
 
-def test_what_is_no_constraint_is_refused(text):
+def test_an_invalid_constraint_is_refused(text):
     wrong = (
         ({MOST_DEPTH: IntegerAttr(1, i64)}, f"'nv_tileas.dot' op expects '{MOST_DEPTH}' to be a 32-bit integer"),
         ({GROUP: StringAttr("a")}, f"'nv_tileas.dot' op expects '{GROUP}' to be a 32-bit integer"),

@@ -40,7 +40,7 @@ def level(name: str, text: str = "", **options: str) -> str:
     return print_op(through(parse_module(text, "m.mlir"), "tileas-materialize-async", **options))
 
 
-def test_the_page_shows_what_is_made():
+def test_the_page_shows_the_output():
     loop, _, agents, _ = SHOWN
     source = level("tileaa")
     holds(operations(loop), operations(source))

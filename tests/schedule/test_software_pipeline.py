@@ -145,7 +145,7 @@ def test_targets_without_asynchronous_copies_keep_the_loop():
     check(ptx(matmul(), "sm_75", stages=3), 32, 2 * K, 2 * K, 2)
 
 
-def test_stages_shrink_to_what_fits():
+def test_stages_shrink_until_they_fit():
     small = target("sm_80")._replace(shared_per_cta=8 * 1024)
     module = parse_module(matmul(), "test.mlir")
     through(module, LAYOUTS, "sm_80")
@@ -169,7 +169,7 @@ def test_masks_may_end_within_a_vector(m, k, pitch):
         check(text, m, k, pitch, -(-k // K), seed)
 
 
-def test_the_bound_that_counters_are_compared_with_is_no_smaller_than_the_first():
+def test_the_bound_of_a_counter_is_at_least_its_start():
     # So LLVM, which makes the loop end there, has the same number in one register for the copies and for the loop.
     (loop,) = [op for op in pipelined(matmul(), 3, "sm_90").walk() if op.name == "scf.for"]
     bound = loop.upper_bound.defining_op
@@ -178,7 +178,7 @@ def test_the_bound_that_counters_are_compared_with_is_no_smaller_than_the_first(
 
 
 @pytest.mark.parametrize("gpu", ["sm_75", "sm_80"])
-def test_a_schedule_without_a_load_that_runs_ahead_is_said_and_given_up(gpu):
+def test_a_schedule_without_a_load_ahead_is_given_up(gpu):
     """A person may write a kind on a loop and forget the loads."""
     module = parse_module(matmul(), "test.mlir")
     through(module, "tileas-generate-schedule", gpu)

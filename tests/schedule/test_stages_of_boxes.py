@@ -76,7 +76,7 @@ def test_attention_overlaps_and_is_right(gpu, at_run_time, ptxas):
     assert any("loops.overlap stages=2 " in said for said in stated(artifact.diagnostics))
 
 
-def test_what_orders_the_rings_is_needed():
+def test_synchronization_of_the_rings_is_required():
     """All but one wait: that of the thread that fills for an empty stage of the second ring.  Warps give back stages of
     both rings in one place, which the wait for the first one has seen them pass."""
     kernel = attention_like(1, rows=64, columns=64, depth=32, steps=8)

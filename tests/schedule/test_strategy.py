@@ -23,7 +23,9 @@ READ_BY_STRATEGY = (
 )  # fmt: skip
 REQUESTS = [
     dict(zip(READ_BY_STRATEGY, values, strict=True))
-    for values in itertools.product(OPTIONS["pipeline-strategy"].choices, (0, 4096), (0, 1, 2, 7), (None, 2), (0, 10))
+    for values in itertools.product(
+        OPTIONS["pipeline-strategy"].choices, (0, 1, 4096), (0, 1, 2, 7), (None, 2), (0, 10)
+    )
 ]
 
 
@@ -37,9 +39,9 @@ def test_text_is_parsed_as_it_is_printed():
 @pytest.mark.parametrize("text, accepted", [
     ("{loads=boxes}", "loads=none, all-warps, agent, by-rule"), ("{variant}", "variant=light, heavy"),
     ("overlap=1", "overlap=off, by-rule, model, search"), ("{stages=0}", "stages=1 to 8"), ("{stages=}", "stages=1 to"),
-    ("{loads=agent depth=2}", "a field of loads, variant, overlap, stages, placements"),
+    ("{loads=agent depth=2}", "a field of loads, variant, overlap, stages, placements, table"),
 ])  # fmt: skip
-def test_other_text_is_refused_with_what_is_accepted(text, accepted):
+def test_other_text_is_refused_with_the_accepted_forms(text, accepted):
     with pytest.raises(ValueError, match=accepted):
         Strategy.parse(text)
 
@@ -58,6 +60,7 @@ def test_options_that_request_a_strategy_give_it_again():
     ({"opt-level": 0, "pipeline-strategy": "warp-specialize"}, Strategy(Loads.NONE)),
     ({"pipeline-strategy": "warp-specialize", "v2-opt-level": 3}, Strategy(Loads.AGENT, overlap=Overlap.SEARCH)),
     ({"pipeline-strategy": "warp-specialize", "rrt-size-threshold": 0}, Strategy(Loads.AGENT, Variant.LIGHT)),
+    ({"pipeline-strategy": "warp-specialize", "rrt-size-threshold": 7}, Strategy(Loads.AGENT, table=7)),
     ({"pipeline-strategy": "none", "max-constraint-iterations": 3}, Strategy(Loads.NONE, placements=3)),
     ({"ptxas-options": ["-c"]}, Strategy()),
     ({"ptxas-options": ["-c"], "pipeline-strategy": "warp-specialize"}, Strategy(Loads.AGENT)),

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from tests.agents.linked_attention import GPU, attention, with_unknown_steps
+from tests.agents.chained_attention import GPU, attention, with_unknown_steps
 from tests.kernels.dots import attention_in_two_loops
 from tests.kernels.views import Kernel, operations
 from tileiras.dialects import nv_tileas as tileas

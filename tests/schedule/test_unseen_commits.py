@@ -108,7 +108,7 @@ def _count(kernel: Kernel, instruction: str) -> int:
 
 
 @pytest.mark.parametrize(("in_flight", "products"), [(False, 3), (True, 4)])
-def test_one_commit_for_two_products_that_are_waited_for_together(in_flight, products):
+def test_one_commit_for_two_dots_awaited_together(in_flight, products):
     kernel = two_and_one(3, in_flight)
     assert _count(kernel, "mma") == products
     assert _count(kernel, "commit") == products - 1

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.processes import processes, until
-from tileiras.server import messages, protocol
+from tileiras.processes.service import messages, protocol
 
 CHECKOUT = str(Path(__file__).parents[2])
 
@@ -62,7 +62,8 @@ class Service:
     def control(self, *words: str) -> subprocess.CompletedProcess[str]:
         """`tileiras-server` with these words."""
         return subprocess.run(
-            [*self._python, "-m", "tileiras.server.command", *words], env=self.environment(), cwd=self.runtime,
+            [*self._python, "-m", "tileiras.processes.service.command", *words],
+            env=self.environment(), cwd=self.runtime,
             capture_output=True, text=True, check=False,
         )  # fmt: skip
 
@@ -100,7 +101,10 @@ class Service:
     @functools.cached_property
     def _identity(self) -> bytes:
         """The identity that its commands send."""
-        code = "import sys; from tileiras.server import protocol; sys.stdout.buffer.write(protocol.identity())"
+        code = (
+            "import sys; from tileiras.processes.service import protocol\n"
+            "sys.stdout.buffer.write(protocol.identity())"
+        )
         # Not where the tests were started: that may be a checkout, whose modules come first.
         done = subprocess.run(
             [*self._python, "-c", code], env=self.environment(), cwd=self.runtime, capture_output=True, check=True
@@ -117,7 +121,7 @@ class Service:
 
     def command(self, program: str = "tileiras") -> list[str]:
         """The installed command, apart from the file that the installer writes."""
-        code = f"import sys; from tileiras.server import client; sys.exit(client.run({program!r}))"
+        code = f"import sys; from tileiras.processes.service import client; sys.exit(client.run({program!r}))"
         return [*self._python, "-c", code]
 
     def run(

@@ -13,7 +13,7 @@ import pytest
 from serving import CHECKOUT, Service
 
 from tests.processes import parent, processes, until
-from tileiras.server import messages, protocol
+from tileiras.processes.service import messages, protocol
 
 PTX = ("k.mlir", "--gpu-name=sm_90", "--emit=ptx", "-o", "k.ptx")
 
@@ -28,7 +28,7 @@ def works(service: Service, folder: Path) -> None:
 @pytest.fixture
 def name(own_service) -> str:
     """The name of the socket for commands of `own_service`."""
-    code = "from tileiras.server import protocol; print(protocol.name_of(protocol.identity()))"
+    code = "from tileiras.processes.service import protocol; print(protocol.name_of(protocol.identity()))"
     done = subprocess.run(
         [sys.executable, "-c", code], env=own_service.environment(), capture_output=True, text=True, check=True
     )
@@ -46,7 +46,7 @@ def clear(path: Path) -> None:
     shutil.rmtree(path, ignore_errors=True)
 
 
-def test_the_first_command_starts_the_service_and_idle_time_ends_it(own_service, folder):
+def test_the_first_command_starts_and_idle_time_ends_it(own_service, folder):
     works(own_service, folder)
     until(own_service.sockets, "no service was started")
     before = own_service.facts()["requests"]
@@ -121,7 +121,7 @@ def test_a_stale_socket_is_replaced(own_service, name, folder):
 
 
 @pytest.mark.parametrize("backlog, taken", [(0, 8), (8, 0)])
-def test_a_socket_that_is_full_and_one_that_nobody_serves(own_service, name, folder, backlog, taken):
+def test_a_full_socket_and_one_without_a_server(own_service, name, folder, backlog, taken):
     path = private(own_service)
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(path / name))
@@ -164,7 +164,7 @@ def test_no_runtime_directory(own_service, folder):
     own_service.runtime.mkdir()
 
 
-def test_nonsense_from_a_client_harms_nobody(service, folder):
+def test_nonsense_from_a_client_does_no_harm(service, folder):
     (name,) = service.sockets()
     path = str(service.runtime / "tileiras" / name)
     chance = __import__("random").Random(1)
@@ -182,7 +182,7 @@ def test_nonsense_from_a_client_harms_nobody(service, folder):
     works(service, folder)
 
 
-def test_a_killed_service_leaves_its_socket_to_nobody(own_service, folder):
+def test_a_killed_service_leaves_an_unused_socket(own_service, folder):
     own_service.start()
     os.kill(own_service.facts()["pid"], signal.SIGKILL)
     until(lambda: not processes(own_service.runtime), "a spare outlives the service")
@@ -277,9 +277,9 @@ def test_a_request_outlives_the_service(own_service, slow, folder):
     clear(own_service.runtime / "tileiras")
 
 
-def test_what_was_written_to_a_pipe_is_not_written_again(own_service, slow, folder):
-    """The remarks of earlier passes are out when ptxas runs: the command ends as if it had been killed itself."""
-    process = slow("-o", "k.cubin", "--mlir-print-ir-after-all")
+def test_output_written_to_a_pipe_is_not_repeated(own_service, slow, folder):
+    """The IR of an earlier pass is out when ptxas runs: the command ends as if it had been killed itself."""
+    process = slow("-o", "k.cubin", "--mlir-print-ir-after=tileas-insert-barriers")
     (folder / "go").touch()
     (number,) = workers(own_service)
     os.kill(number, signal.SIGKILL)
@@ -342,9 +342,9 @@ def test_a_service_that_is_busy_hears_later_that_it_is_edited(edited_tree, folde
     until(is_settled, "the service goes on")
 
 
-def test_starting_waits_for_the_service_that_another_process_loads(monkeypatch):
+def test_a_start_waits_for_a_service_that_is_being_loaded(monkeypatch):
     """The process that `start` began then ends at once, and is waited for once."""
-    from tileiras.server import client, command
+    from tileiras.processes.service import client, command
 
     answers = iter([None] * 20 + [{}])
     monkeypatch.setattr(command, "ask", lambda kind: next(answers))

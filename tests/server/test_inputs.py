@@ -13,7 +13,7 @@ WORDS = ("app/kernels/k.py", "--gpu-name=sm_90", "--emit=bytecode", "-o", "k.til
 
 
 @pytest.mark.parametrize("edits", [2, pytest.param(len(THINGS), marks=pytest.mark.slow)])
-def test_a_command_runs_what_read_something_else(own_service, tmp_path, edits):
+def test_a_command_reruns_stages_with_changed_inputs(own_service, tmp_path, edits):
     world = World(tmp_path / "world")
     reads = world.write_kernel("k", random.Random(edits), len(THINGS))
     own_service.variables["PYTHONPATH"] = world.environment(CHECKOUT)["PYTHONPATH"]

@@ -98,8 +98,9 @@ def test_no_folder_stays(hooked, place, server, point):
 
 
 ASSEMBLES = """\
-from tileiras.codegen import isolation, ptxas
-assert isolation.helper_pid() is None
+from tileiras.codegen import ptxas
+from tileiras.processes import helper
+assert helper.helper_pid() is None
 ptxas.assemble(".version 7.8\\n.target sm_80\\n.address_size 64\\n.visible .entry k() {\\n  ret;\\n}\\n", "sm_80")
 """
 
@@ -116,7 +117,7 @@ def test_no_folder_stays_of_a_process_that_only_assembles(hooked, place, point):
 
 
 @pytest.mark.parametrize("server", ["off", "auto"])
-def test_an_assembler_ends_that_nobody_was_told_of(hooked, place, server, ptxas):
+def test_an_unreported_assembler_ends(hooked, place, server, ptxas):
     program = place / "ptxas"
     program.write_text(FAKE.format(ptxas=ptxas, once=place / "once"))
     program.chmod(0o755)

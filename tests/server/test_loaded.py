@@ -11,8 +11,8 @@ import pytest
 from serving import KERNEL
 
 from tileiras.codegen import libdevice
-from tileiras.server import protocol
-from tileiras.server.loaded import Snapshot
+from tileiras.processes.service import protocol
+from tileiras.processes.service.loaded import Snapshot
 
 
 @pytest.fixture
@@ -71,31 +71,10 @@ def test_other_files_of_the_folders_do_not(package):
     assert not state.is_current()
 
 
-COLLAPSED = """\
-from tileiras.server.forked_memory import collapse
-def huge():
-    with open("/proc/self/smaps_rollup") as file:
-        return sum(int(line.split()[1]) for line in file if line.startswith("AnonHugePages"))
-data = bytearray(range(256)) * (1 << 17)
-before = huge()
-collapse()
-assert data == bytearray(range(256)) * (1 << 17)
-print(huge() - before)
-"""
-
-
-def test_memory_is_kept_in_huge_pages_as_it_was():
-    found = subprocess.run([sys.executable, "-c", COLLAPSED], capture_output=True, text=True, check=True).stdout
-    release = tuple(map(int, os.uname().release.split(".")[:2]))
-    if release < (6, 1) or not os.path.isdir("/sys/kernel/mm/transparent_hugepage"):
-        pytest.skip("the system has no MADV_COLLAPSE")
-    assert int(found) > 0
-
-
-def test_what_other_commands_need_is_not_loaded():
+def test_modules_of_other_commands_are_not_loaded():
     """Runs in a new process: this one may have loaded NumPy, which starts threads."""
     code = (
-        "import sys\nfrom tileiras.server import loaded\nloaded.preload()\n"
+        "import sys\nfrom tileiras.processes.service import loaded\nloaded.preload()\n"
         "print(*sorted(n for n in sys.modules if n == 'numpy' or n.startswith('tileiras.cli.tileiras')))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -104,16 +83,17 @@ def test_what_other_commands_need_is_not_loaded():
 
 LIBDEVICE = """\
 import sys
-from tileiras.codegen import bitcode_library, isolation
-from tileiras.server import loaded
+from tileiras.codegen import bitcode_library
+from tileiras.processes import helper
+from tileiras.processes.service import loaded
 bitcode_library.prepared_folder = "/nonexistent"
 if sys.argv[1] == "service":
     loaded.preload()
-called, whole = [], isolation.call
+called, whole = [], helper.call
 def call(function, **given):
     called.append(function)
     return whole(function, **given)
-isolation.call = call
+helper.call = call
 from tileiras.cli.tileiras import main
 code = main([sys.argv[2], "--gpu-name=sm_90", "--emit=ptx", "-o", sys.argv[3]])
 print(code, called.count("disassemble"))

@@ -15,8 +15,8 @@ import pytest
 from serving import Service
 
 from tests.processes import children, until
-from tileiras.server import worker
-from tileiras.server.zygote import MORE_SPARES
+from tileiras.processes.service import worker
+from tileiras.processes.service.zygote import MORE_SPARES
 
 PTX = ("k.mlir", "--gpu-name=sm_90", "--emit=ptx", "-o", "k.ptx")
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -59,7 +59,7 @@ def test_a_child_answers_so_many_and_no_more(own_service, folder):
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("what", ["an error", "words", "a limit", "an environment", "priority"])
-def test_what_a_command_leaves_is_no_other_s(own_service, folder, what):
+def test_files_of_a_command_belong_to_no_other(own_service, folder, what):
     """After commands of every kind a plain one has the answer that it had before them."""
     own_service.start()
     plain = own_service.run(PTX, folder)
@@ -99,7 +99,7 @@ def test_each_command_has_its_umask_folder_and_variables(own_service, folder, tm
 
 
 @pytest.mark.slow
-def test_a_store_that_is_removed_between_two_commands_is_made_again(own_service, folder, tmp_path_factory):
+def test_a_store_removed_between_commands_is_created_again(own_service, folder, tmp_path_factory):
     own_service.start()
     store = tmp_path_factory.mktemp("stores") / "store"
     environment = {"TILEIRAS_CACHE_DIR": str(store)}
@@ -145,8 +145,8 @@ def test_any_order_gives_the_same_bytes(own_service, tmp_path, ptxas):
 
 LEFT = """\
 import atexit, os, resource, signal, sys, threading, time, types, warnings
-from tileiras.codegen import isolation
-from tileiras.server.unchanged import State
+from tileiras.processes import helper
+from tileiras.processes.service.unchanged import State
 
 def module():
     sys.modules["users"] = types.ModuleType("users")
@@ -182,7 +182,7 @@ LEAVE = {
     "a filter of warnings": lambda: warnings.simplefilter("error"),
     "a depth of calls": lambda: sys.setrecursionlimit(5000),
     "memory": memory,
-    "a helper of LLVM's": lambda: isolation.start(),
+    "a helper of LLVM's": lambda: helper.start(),
 }
 
 def is_kept(leave):
@@ -200,26 +200,27 @@ for name, leave in LEAVE.items():
         try:
             code = is_kept(leave)
         finally:
-            isolation.stop()
+            helper.stop()
             os._exit(code)
     if os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]):
         print(name)
 """
 
 
-def test_what_is_left_is_found(tmp_path):
+def test_leftovers_are_found(tmp_path):
     done = subprocess.run([sys.executable, "-c", LEFT], capture_output=True, text=True, check=False, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines() == ["nothing", "a module of Python's"]
 
 
-def test_a_limit_of_what_a_process_takes_in_its_life(own_service, folder):
+def test_a_limit_on_the_resources_of_a_process(own_service, folder):
     """The service has the limit, as its clients have: each child answers one request."""
     def limited() -> None:
         resource.setrlimit(resource.RLIMIT_CPU, (3600, resource.getrlimit(resource.RLIMIT_CPU)[1]))
 
     subprocess.run(
-        [sys.executable, "-m", "tileiras.server.command", "start"], env=own_service.environment(), check=True,
+        [sys.executable, "-m", "tileiras.processes.service.command", "start"],
+        env=own_service.environment(), check=True,
         cwd=own_service.runtime, preexec_fn=limited,
     )  # fmt: skip
     before = forked(own_service)

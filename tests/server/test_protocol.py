@@ -5,8 +5,8 @@ import socket
 
 import pytest
 
-from tileiras.server import messages, protocol
-from tileiras.server.protocol import HEADER, ProtocolError
+from tileiras.processes.service import messages, protocol
+from tileiras.processes.service.protocol import HEADER, ProtocolError
 
 
 def test_fields_come_back():
@@ -18,7 +18,7 @@ def test_fields_come_back():
     assert protocol.unpack_words(protocol.pack_words(words)) == words
 
 
-def test_what_is_no_message():
+def test_an_invalid_message():
     with pytest.raises(ProtocolError):
         protocol.pack(protocol.RUN, bytes(protocol.MOST_BYTES))
     for header in (b"", b"TILER", b"tileR\0\0\0\0", b"TILER\xff\xff\xff\xff"):

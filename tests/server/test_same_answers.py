@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "cli"))
 from invocations import INVOCATIONS, OURS, RECORDED, leave, make_inputs, normalized  # noqa: E402
 
 from tests.processes import until  # noqa: E402
-from tileiras.server import request  # noqa: E402
+from tileiras.processes.service import request  # noqa: E402
 
 EXPECTED = json.loads(RECORDED.read_text())
 PTX = ("k.mlir", "--gpu-name=sm_90", "--emit=ptx")
@@ -62,7 +62,7 @@ def test_recorded_command_lines_have_their_answers(ptxas, service, inputs):
     assert service.facts()["requests"] == before + len(INVOCATIONS), "some were not answered by the service"
 
 
-def test_llvm_s_end_is_told_as_without_the_service(service, folder):
+def test_llvm_s_end_is_reported_as_without_the_service(service, folder):
     """The request's process ends with LLVM, and the command does its work again."""
     (folder / "bad.llvm.mlir").write_text(FATAL)
     found = both(service, ("bad.llvm.mlir", "--gpu-name=sm_80", "--emit=ptx"), folder)
@@ -169,7 +169,7 @@ def test_descriptors_keep_their_numbers(service, folder, at_least, many_descript
     assert answer.code == 0 and data[: len(data) // 2] == data[len(data) // 2 :] and b".entry k" in data
 
 
-def test_a_closed_output_and_one_that_nobody_reads(service, folder):
+def test_closed_outputs_and_outputs_without_a_reader(service, folder):
     for redirection in (">&-", "2>&-", "<&- >&- 2>&-"):
         line = " ".join(map(shlex.quote, [*service.command(), *PTX, "-o", "k.ptx"])) + " " + redirection
         found = []
@@ -192,7 +192,7 @@ def test_a_closed_output_and_one_that_nobody_reads(service, folder):
     assert found[0] == found[1] == (b"", 2)
 
 
-def test_a_full_device_is_told_of(service, folder):
+def test_a_full_device_is_reported(service, folder):
     found = []
     for server in ("auto", "off"):
         with open("/dev/full", "wb") as full:
@@ -256,7 +256,7 @@ def test_a_process_with_other_groups_is_its_own(service, folder):
         process.communicate(b"\n")
 
 
-def test_what_a_wrong_word_for_the_service_says(service, folder):
+def test_a_wrong_value_for_the_service_is_reported(service, folder):
     answer = service.run(PTX, folder, "never")
     assert answer.code == 2 and b"TILEIRAS_SERVER=never: accepted are auto, off" in answer.error
     answer = service.run((*PTX, "--server=never"), folder, "off")
@@ -277,7 +277,7 @@ def test_the_client_loads_nothing_of_the_compiler(service, folder):
     start = "import os, sys\nbefore = set(sys.modules)\n"
     told = (
         "end = os._exit\ndef told(code):\n    print(*sorted(set(sys.modules) - before), file=sys.stderr, flush=True)\n"
-        "    end(code)\nos._exit = told\nfrom tileiras.server import client\nclient.run('tileiras')\n"
+        "    end(code)\nos._exit = told\nfrom tileiras.processes.service import client\nclient.run('tileiras')\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", start + told, *PTX, "-o", "-"], env=service.environment(), cwd=folder,
@@ -286,13 +286,13 @@ def test_the_client_loads_nothing_of_the_compiler(service, folder):
     assert ".entry k" in done.stdout
     own = {name for name in done.stderr.split() if name.startswith("tileiras")}
     assert own == {
-        "tileiras", "tileiras.processes", "tileiras.processes.local_socket", "tileiras.server",
-        "tileiras.server.client", "tileiras.server.protocol",
+        "tileiras", "tileiras.processes", "tileiras.processes.sockets", "tileiras.processes.service",
+        "tileiras.processes.service.client", "tileiras.processes.service.protocol",
     }  # fmt: skip
     assert set(done.stderr.split()) - own <= {"__future__", "_socket", "stat", "_signal"}
 
 
-def test_what_a_request_takes_is_told(ptxas, service, folder):
+def test_resources_of_a_request_are_reported(ptxas, service, folder):
     """Processor time of each of the last requests: that of its child, with ptxas, and that of the zygote for it."""
     words = ("k.mlir", "--gpu-name=sm_90", "-o", "k.cubin")
     started = subprocess.Popen(
@@ -313,7 +313,7 @@ def test_what_a_request_takes_is_told(ptxas, service, folder):
 def test_the_answer_has_the_processor_time(service, folder):
     """Exit code and microseconds, as sent to the client."""
     code = (
-        "import sys\nfrom tileiras.server import client, protocol\nwhole = protocol.received\n"
+        "import sys\nfrom tileiras.processes.service import client, protocol\nwhole = protocol.received\n"
         "def received(read):\n    kind, body = whole(read)\n"
         "    if kind == protocol.EXIT:\n        print([int.from_bytes(f, 'little') for f in protocol.unpack(body)],"
         " file=sys.stderr, flush=True)\n    return kind, body\n"

@@ -12,7 +12,7 @@ import pytest
 from serving import Service
 
 from tests.processes import processes, until
-from tileiras.server import protocol
+from tileiras.processes.service import protocol
 
 PTX = ("k.mlir", "--gpu-name=sm_90", "--emit=ptx", "-o", "k.ptx")
 OTHER = 4242
@@ -40,7 +40,7 @@ def works(service: Service, folder: Path) -> None:
 
 LISTENER = f"""\
 import os, socket, sys
-from tileiras.server import protocol
+from tileiras.processes.service import protocol
 directory = protocol.open_directory(create=True)
 listener = socket.socket(socket.AF_UNIX)
 listener.bind(protocol.address(directory, protocol.name_of(protocol.identity())))
@@ -83,7 +83,7 @@ def test_a_process_of_another_user_gets_no_command(own_service, folder, user):
 
 CLIENT = """\
 import ctypes, os, socket, sys
-from tileiras.server import protocol
+from tileiras.processes.service import protocol
 directory = protocol.open_directory()
 name = protocol.name_of(protocol.identity())
 user = int(sys.argv[1])
@@ -139,14 +139,14 @@ for made in (lambda: socket.socket(socket.AF_UNIX), socket.socketpair):
     except PermissionError:
         continue
     sys.exit("there are sockets")
-from tileiras.server import client, command
+from tileiras.processes.service import client, command
 sys.exit(command.program() if sys.argv[1] in ("start", "status") else client.run("tileiras"))
 """
 
 ABSENT = """\
 import sys
 sys.modules["_socket"] = None
-from tileiras.server import client
+from tileiras.processes.service import client
 sys.exit(client.run("tileiras"))
 """
 

@@ -41,6 +41,6 @@ def test_tile_blocks_of_a_grid(run, grid, blocks):
 
 @pytest.mark.parametrize("run", RUNS.values(), ids=RUNS)
 @pytest.mark.parametrize("grid", [0, (), (1, 0), (1, 1, 1, 1), 1.5, "3"])
-def test_what_is_no_grid_is_said(run, grid):
+def test_an_invalid_grid_is_reported(run, grid):
     with pytest.raises(ArgumentMismatch, match="one to three"):
         run("k", grid, [np.zeros(1, np.int32)])

@@ -67,7 +67,7 @@ def test_types_and_shapes(gpu, tiles, element):
 
 @pytest.mark.parametrize("gpu", ATOMS)
 @pytest.mark.parametrize("form", [{"outside": True}, {"added": True}, {"steps": 1}], ids=lambda form: next(iter(form)))
-def test_what_stands_around_the_dots(gpu, form):
+def test_batches_with_operations_around_their_dots(gpu, form):
     """A tile that all steps multiply; a sum over the batch; dots outside of loops."""
     checked(product(TILES, **form), gpu)
 
@@ -88,14 +88,14 @@ def test_the_rest_of_the_family(gpu):
 
 
 @pytest.mark.parametrize(("gpu", "tiles"), [("sm_90", (2, 16, 32, 32)), ("sm_100", (2, 32, 32, 32))])
-def test_what_no_instruction_takes_stays_a_batch(gpu, tiles):
+def test_dots_without_an_instruction_stay_a_batch(gpu, tiles):
     kernel = product(tiles)
     assert ranks(kernel, gpu) == [3]
     assert "mma.sync" in kernel.check(gpu).text
 
 
 @pytest.mark.parametrize("gpu", ATOMS)
-def test_what_cannot_be_cut_stays_a_batch_with_a_remark(gpu):
+def test_a_batch_that_cannot_be_sliced_stays_with_a_remark(gpu):
     """A store with an order is one store."""
     kernel = product(TILES, order="relaxed")
     artifact = kernel.check(gpu, emit_remarks=True)
@@ -104,12 +104,12 @@ def test_what_cannot_be_cut_stays_a_batch_with_a_remark(gpu):
 
 
 @pytest.mark.slow
-def test_nothing_that_orders_is_superfluous():
+def test_synchronization_is_minimal():
     kernel = product((2, 64, 64, 32), steps=5)
     assert not survivors(kernel, kernel.compiled("sm_100", pipeline_strategy="unspecialize"), ORDERS)
 
 
-def test_nothing_that_orders_is_superfluous_without_copies():
+def test_synchronization_is_minimal_without_copies():
     kernel = product((2, 64, 64, 32), steps=4)
     assert not survivors(kernel, kernel.compiled("sm_100", pipeline_strategy="none"), FENCES)
 

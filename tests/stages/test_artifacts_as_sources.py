@@ -44,7 +44,7 @@ def test_every_artifact_leads_to_the_same_product(made, suffix):
     assert api.compile(files[suffix], gpu_name="sm_90").data == ptx
 
 
-def test_what_lies_before_the_source_is_not_made(made):
+def test_stages_before_the_source_are_not_run(made):
     files, _ = made
     with pytest.raises(CompileError, match="k.ll is past what emit=tileas asks for") as error:
         api.compile(files[".ll"], gpu_name="sm_90", emit="tileas")
@@ -63,7 +63,7 @@ def test_artifacts_without_certificate_are_not_deterministic(made, suffix):
 
 
 @pytest.mark.parametrize("suffix", [".tileas.mlir", ".llvm.mlir", ".ptx"])
-def test_what_was_made_for_one_gpu_is_not_compiled_for_another(made, suffix):
+def test_artifacts_of_one_gpu_are_not_compiled_for_another(made, suffix):
     files, ptx = made
     files[".ptx"] = files[".ll"].with_suffix(".ptx")
     files[".ptx"].write_bytes(ptx)
@@ -80,7 +80,7 @@ def test_an_artifact_is_verified(tmp_path):
     assert error.value.code == 3
 
 
-def test_modules_say_what_they_were_made_for(made):
+def test_modules_name_their_target(made):
     files, _ = made
     text = files[".llvm.mlir"].read_text()
     flags = '{"-Xopt", "-fma=0", "-pragma-unroll-threshold=9900000"}'
@@ -112,7 +112,7 @@ STAGES = {"tileaa": ".tileaa.mlir", "tileas": ".tileas.mlir", "llvm": ".ll"}
 
 
 @pytest.mark.parametrize("emit", STAGES)
-def test_what_was_written_for_two_entries_leads_to_the_same_product(tmp_path, emit):
+def test_artifacts_of_two_entries_give_the_same_product(tmp_path, emit):
     path = tmp_path / f"k{STAGES[emit]}"
     path.write_bytes(api.compile(TWO, gpu_name="sm_90", emit=emit).data)
     for product in ("ptx", "cubin"):

@@ -85,7 +85,7 @@ def test_every_signature_of_every_kernel_becomes_an_entry(tree, version):
     assert sorted(entry_names(result.output)) == ["add_f32", "add_f64", "fill"]
 
 
-def test_imported_modules_of_the_tree_are_dependencies_and_are_read_again(tree):
+def test_imported_modules_of_the_tree_are_dependencies(tree):
     first, context = run_export(tree, KERNELS)
     assert context.dependencies == [str(tree / "helper.py")]
     (tree / "helper.py").write_text("def scale(x):\n    return x * 3\n")
@@ -95,7 +95,7 @@ def test_imported_modules_of_the_tree_are_dependencies_and_are_read_again(tree):
     assert not (tree / "__pycache__").exists()
 
 
-def test_the_compiler_is_no_dependency_of_kernels_in_its_own_tree(monkeypatch):
+def test_the_compiler_is_no_dependency_of_its_own_kernels(monkeypatch):
     root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
     path = os.path.join(root, "examples", "vector_add.py")
     context = StageContext(source_name="examples/vector_add.py", source_path=path)
@@ -122,7 +122,7 @@ TILEIRAS_EXPORT = {"k": (k, "f32[?]")}
 
 
 @pytest.mark.parametrize("package", [True, False])
-def test_modules_of_one_tree_or_of_the_process_are_not_those_of_another(tmp_path, monkeypatch, package):
+def test_modules_of_two_trees_and_the_process_are_separate(tmp_path, monkeypatch, package):
     theirs = types.ModuleType("helper")
     theirs.FACTOR = 1.5
     monkeypatch.setitem(sys.modules, "helper", theirs)
@@ -142,7 +142,7 @@ def test_modules_of_one_tree_or_of_the_process_are_not_those_of_another(tmp_path
     assert [key for key in sys.modules if key.split(".")[0] in ("helper", "parts")] == ["helper"]
 
 
-def test_the_bytes_do_not_depend_on_where_the_tree_lies_or_on_the_hash_seed(tmp_path):
+def test_bytes_are_independent_of_the_path_and_the_hash_seed(tmp_path):
     script = (
         "import sys; from pathlib import Path; sys.path.insert(0, sys.argv[1]);"
         "from test_export import *; d = Path(sys.argv[2]); d.mkdir();"
@@ -204,7 +204,7 @@ def test_without_the_front_end_the_extra_to_install_is_named(tmp_path, monkeypat
     assert "install the package 'cuda-tile' (the 'cutile' extra brings it)" in str(caught.value)
 
 
-def test_constant_shapes_divisibility_and_scalars_reach_the_bytecode(tree):
+def test_constant_shapes_and_scalars_reach_the_bytecode(tree):
     from tileiras.bytecode import read_module
     from tileiras.ir import print_op
 

@@ -92,7 +92,7 @@ def test_mistakes_are_at_their_line_of_the_cell(cell, function, signature, line,
     assert message in text and quoted in text.split("\n")[-2]
 
 
-def test_what_later_stages_say_is_at_its_line_as_well(cell):
+def test_messages_of_later_stages_are_at_their_lines(cell):
     made = tileiras.compile(cell["scaled"], signature=("f32[?]", "f32[?]", 256), gpu_name="sm_90", emit_remarks=True)
     loads = [d for d in made.diagnostics if d.position is not None and d.position.line == 8]
     assert loads and all("tile = ct.load(a, index" in d.render() for d in loads)

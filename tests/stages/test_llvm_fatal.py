@@ -6,10 +6,10 @@ No output of the lowerings has this effect, so the kernels come in at the llvm l
 import pytest
 
 from tileiras import api
-from tileiras.build.execute import Session
+from tileiras.build.run.execute import Session
+from tileiras.build.run.worker import Place, Pool, Request, perform_chain
 from tileiras.build.step import Step
-from tileiras.build.store import OFF, READ_WRITE, SIZE_LIMIT, ArtifactStore
-from tileiras.build.worker import Place, Pool, Request, perform_chain
+from tileiras.build.store.local import OFF, READ_WRITE, SIZE_LIMIT, ArtifactStore
 from tileiras.cli import tileiras as command
 from tileiras.diagnostics import CompileError
 from tileiras.options import CompileOptions

@@ -28,7 +28,7 @@ def told(text: str) -> list[tuple[bool, int, str, str]]:
     return [(not left_out, int(number), name, on) for left_out, number, name, on in LINE.findall(text)]
 
 
-def test_decisions_behind_the_limit_are_told_and_left_out(capsys):
+def test_decisions_behind_the_limit_are_reported_and_left_out(capsys):
     texts = {limit: tileiras.compile(PRODUCT, gpu_name="sm_80", emit="tileas", opt_bisect_limit=limit).text
              for limit in (5, -1)}  # fmt: skip
     found = told(capsys.readouterr().err)

@@ -36,7 +36,7 @@ def test_the_steps_from_a_source_to_a_product(kind, emit, file, kernel, linked):
     assert plan.is_empty == (not file + kernel + linked)
 
 
-def test_checks_of_a_module_wait_only_for_a_stage_in_another_process():
+def test_checks_overlap_only_with_a_stage_in_another_process():
     whole = pipeline.plan(units.TEXT, stage("cubin"))
     assert [row.name for row in pipeline.STAGES if whole.waits_after(row)] == ["llvm"]
     assert not pipeline.plan(units.TEXT, stage("llvm")).waits_after(stage("llvm"))

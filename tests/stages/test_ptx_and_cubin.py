@@ -108,14 +108,14 @@ def test_instruction_of_another_family_is_refused():
         compile_ptx(FLOAT_REDUX, **{"gpu-name": "sm_120"})
 
 
-def test_inline_assembly_says_what_it_needs(tools):
+def test_inline_assembly_states_its_requirements(tools):
     call = b'call void asm sideeffect "setmaxnreg.inc.sync.aligned.u32 64;", ""()\n  store volatile'
     source = KERNEL.replace(b"store volatile", call) + b'!tileiras.requires = !{!1}\n!1 = !{!"=90a,100f"}\n'
     assert b".target sm_90a\n" in compile_ptx(source).output
     assert b".target sm_103f\n" in compile_ptx(source, **{"gpu-name": "sm_103"}).output
 
 
-def test_tile_launch_marks_the_entries_and_fixes_the_shared_memory(tools):
+def test_tile_launch_marks_entries_and_fixes_shared_memory(tools):
     result = compile_ptx(KERNEL.replace(b"i64 256", b"i64 65536"), **{"tile-launch": True})
     assert b".extern .shared" not in result.output and b".shared .align 1024 .b8 smem[65536];" in result.output
     assert ".version 9.2" in result.output.decode() and "\n.language 7\n" in result.output.decode()
@@ -123,7 +123,7 @@ def test_tile_launch_marks_the_entries_and_fixes_the_shared_memory(tools):
     assert run_stage(stage("cubin"), result.output, CompileOptions({"gpu-name": "sm_90"}), StageContext()).output
 
 
-def test_missing_libdevice_is_an_error_only_for_kernels_that_need_it(monkeypatch, tmp_path):
+def test_missing_libdevice_is_an_error_only_if_it_is_needed(monkeypatch, tmp_path):
     monkeypatch.setattr(toolkit, "wheel_roots", list)
     for variable in toolkit.ROOT_VARIABLES:
         monkeypatch.delenv(variable, raising=False)

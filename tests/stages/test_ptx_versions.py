@@ -4,6 +4,7 @@ import pytest
 
 import tileiras
 from tileiras import api
+from tileiras.cli import tileiras_opt
 from tileiras.diagnostics import CompileError
 from tileiras.options import CompileOptions
 
@@ -25,19 +26,40 @@ def pointers(number: int) -> str:
 @pytest.mark.parametrize("emit", ["llvm", "ptx"])
 @pytest.mark.parametrize("gpu", ["sm_75", "sm_90"])
 def test_one_version_has_one_ceiling(version, ceiling, emit, gpu):
-    """Every stage reports it: for the number after the one that fits, and for one beyond every version's limit."""
-    most, limit = ceiling
+    """Every stage reports it: for the number after the one that fits, and for one beyond every version's limit.  Above
+    the documented limit of the GPU, the message has that one."""
+    most, of_version = ceiling
+    documented = 1024 if gpu == "sm_75" else 32760
     for number in {most + 1, 4096}:
+        limit = documented if number * 8 > documented else of_version
         error = refused(pointers(number), gpu, emit, ptx_version=version)
         (told,) = error.diagnostics
         needed = f"({number * 8} bytes required, max {limit} bytes allowed) in function k"
         assert (error.code, told.message) == (5, f"Formal parameter space overflowed {needed}")
         assert told.position[:3] == ("k.mlir", 2, 3)
+        assert [f"limit of {of_version} bytes" in note.message for note in told.notes] == [True] * (limit == documented)
     if most < 1000:
         assert tileiras.compile(pointers(most), gpu_name=gpu, emit=emit, ptx_version=version)
 
 
-def test_the_tile_launch_is_named_with_the_option_that_removes_it():
+@pytest.mark.parametrize("gpu, number", [("sm_75", 129), ("sm_90", 4096)])
+def test_the_documented_ceiling_is_the_default_of_pipelines(gpu, number, tmp_path, capsys):
+    """1024 bytes on sm_75, 32760 from sm_80 on; the command admits what PTX does."""
+    path = tmp_path / "k.mlir"
+    path.write_text(pointers(number - 1))
+    pipeline = f"--pass-pipeline=builtin.module(tileir{{opt-level=3 compute-capability={gpu}}})"
+    fits = number < 4096
+    assert tileiras_opt.main([str(path), pipeline]) == 0
+    path.write_text(pointers(number))
+    assert tileiras_opt.main([str(path), pipeline]) == 5
+    assert f"max {1024 if fits else 32760} bytes allowed" in capsys.readouterr().err
+    assert tileiras_opt.main([str(path), pipeline, "--parameter-ceiling=ptx"]) == (0 if fits else 5)
+    if fits:
+        assert tileiras.compile(pointers(number), gpu_name=gpu, emit="llvm")
+        assert refused(pointers(number), gpu, "llvm", parameter_ceiling="documented").code == 5
+
+
+def test_tile_launch_is_named_with_the_option_against_it():
     error = refused(pointers(1), ptx_version="8.6", tile_launch=True)
     assert error.code == 2
     said = error.render().splitlines()
@@ -47,7 +69,7 @@ def test_the_tile_launch_is_named_with_the_option_that_removes_it():
     assert ".version 9.2" in tileiras.compile(pointers(1), gpu_name="sm_90", ptx_version="9.2", tile_launch=True).text
 
 
-def test_everything_that_is_too_new_is_named():
+def test_everything_too_new_is_named():
     error = refused(pointers(1), ptx_version="7.2", tile_launch=True, device_debug=True, opt_level=0)
     said = error.render()
     assert "does not support the tile launch, which needs 9.2" in said
@@ -89,7 +111,7 @@ def test_the_instruction_that_needs_it_is_named(tmp_path, name, text, what):
     assert f"{what}" in error.value.render() and error.value.code == 2
 
 
-def test_a_version_that_is_none_is_refused_in_a_pipeline(tmp_path, capsys):
+def test_an_invalid_version_is_refused_in_a_pipeline(tmp_path, capsys):
     from tileiras.cli.tileiras_opt import main
 
     (tmp_path / "k.mlir").write_text("module {\n  llvm.func @k() attributes {nvvm.kernel} {\n    llvm.return\n  }\n}\n")

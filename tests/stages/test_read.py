@@ -57,13 +57,13 @@ def test_an_error_in_text_is_located_with_its_line():
     assert "    %0 = addi %a, %b : tile<i32>\n                  ^" in rendered
 
 
-def test_what_does_not_verify_is_refused_at_the_operation():
+def test_invalid_operations_are_refused_at_their_location():
     # extract needs one index per dimension of the source.
     rendered = failure(TEXT.replace("addi %a, %a : tile<i32>", "iota : tile<i32>").encode())
     assert rendered.startswith("k:3:10: error: 'cuda_tile.iota' op ")
 
 
-def test_bytes_that_are_neither_are_refused_by_their_magic_number():
+def test_unknown_bytes_are_refused_by_their_magic_number():
     assert "offset 0: error: invalid magic number at position 0, got 255 expected 127" in failure(b"\xff\xfe\x00\x00")
 
 

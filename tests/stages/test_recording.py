@@ -164,7 +164,7 @@ UNSEEN = {
 
 
 @pytest.mark.parametrize("what, body", [(what, body) for what, bodies in UNSEEN.items() for body in bodies])
-def test_what_is_no_input_is_told_at_its_place(tree, what, body):
+def test_an_invalid_input_is_reported_at_its_location(tree, what, body):
     context = exported(tree, f"\n{body}\n{body}\n")
     assert [row.name for row in context.inputs if row.kind == "unseen"] == [what]
     (said,) = context.engine.diagnostics
@@ -175,7 +175,7 @@ def test_a_seed_makes_chance_an_ordinary_value(tree):
     assert titles(tree, "import numpy; numpy.random.seed(1); numpy.random.rand()") == ["distribution numpy"]
 
 
-def test_declared_inputs_take_the_place_of_what_cannot_be_seen(tree):
+def test_declared_inputs_replace_invisible_ones(tree):
     body = "import time; time.time()\nTILEIRAS_INPUTS = ['../n.txt', '$TILE', 'shapes/']\n"
     context = exported(tree, body)
     assert [row.title for row in context.inputs] == ["file ../n.txt", "variable TILE", "folder shapes"]
@@ -183,7 +183,7 @@ def test_declared_inputs_take_the_place_of_what_cannot_be_seen(tree):
 
 
 @pytest.mark.parametrize("value", ["'n.txt'", "[1]", "['']", "['$']", "['$A=B']", "{'a': 1}"])
-def test_a_declaration_that_is_none_is_located(tree, value):
+def test_an_invalid_declaration_is_located(tree, value):
     with pytest.raises(CompileError) as caught:
         exported(tree, f"\n\nTILEIRAS_INPUTS = {value}\n")
     assert caught.value.code == 3 and caught.value.render().startswith("k.py:3:1: error: ")
@@ -214,3 +214,16 @@ def test_variables_of_the_front_end_are_part_of_the_key():
         "os.environ['CUDA_TILE_TESTING_DISABLE_DIV'] = '1'; assert f(None) != first"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_folders_of_libraries_are_known_before_the_first_event(monkeypatch):
+    # In Python 3.13 `sysconfig` reads files before it can say them: an event of such a read must not ask for them.
+    from tileiras.stages.export import events, frames
+
+    known = []
+    for function in (frames._libraries, frames._standard):
+        function.cache_clear()
+    monkeypatch.setattr(events, "_has_hook", False)
+    monkeypatch.setattr(sys, "addaudithook", lambda _: known.append(frames._libraries.cache_info().currsize))
+    events._install_hook()
+    assert known == [1] and frames._standard.cache_info().currsize == 1

@@ -115,7 +115,7 @@ def test_without_a_mandatory_row_a_later_one_names_it(number):
     assert said.location is not None
 
 
-def test_passes_before_the_conversion_leave_converted_functions_alone():
+def test_passes_before_conversion_skip_converted_functions():
     done = print_op(through(parse_module(tileaa("sm_90"), "k.mlir"), "dce"))
     again = through(parse_module(done, "k.mlir"), "dce", num_warps=8)
     assert print_op(again) == done

@@ -3,9 +3,9 @@
 import pytest
 
 from tileiras import api
-from tileiras.codegen import isolation
 from tileiras.diagnostics import CompileError, ExitCode
 from tileiras.options import CompileOptions
+from tileiras.processes import helper
 from tileiras.stages import llvm
 
 KERNEL = """\
@@ -22,25 +22,25 @@ OPTIONS = CompileOptions({"gpu-name": "sm_90"})
 
 @pytest.mark.parametrize("forks", [True, False])
 @pytest.mark.parametrize("emit", ["llvm", "ptx", "cubin"])
-def test_what_the_verifier_finds_in_llvm_is_said_before_what_llvm_finds(monkeypatch, emit, forks):
+def test_findings_of_our_verifier_precede_those_of_llvm(monkeypatch, emit, forks):
     def wrong(module):
         raise CompileError.at(module.location, "wrong", ExitCode.COMPILE_FAILURE)
 
     monkeypatch.setattr(llvm, "verify", wrong)
     monkeypatch.setattr(llvm, "translate_module", lambda *_: "no LLVM IR")
-    monkeypatch.setattr(isolation, "available", lambda: forks)
+    monkeypatch.setattr(helper, "available", lambda: forks)
     with pytest.raises(CompileError, match="wrong"):
         api.compile_with(KERNEL, OPTIONS, emit)
 
 
 @pytest.mark.parametrize("emit", ["ptx", "cubin"])
-def test_what_is_to_be_done_while_waiting_is_done_once(emit):
+def test_background_work_is_done_once(emit):
     done = []
     api.compile_with(KERNEL, OPTIONS, emit, meanwhile=lambda: done.append(emit))
     assert done == [emit]
 
 
-def test_artifacts_given_as_functions_are_made_when_they_are_taken():
+def test_artifacts_given_as_functions_are_built_on_demand():
     from tileiras.stages import StageResult
 
     made = []
@@ -48,13 +48,13 @@ def test_artifacts_given_as_functions_are_made_when_they_are_taken():
     assert made == [] and result.artifacts == {".a": b"1", ".b": b"2"} and made == [1]
 
 
-def test_collections_stop_for_a_compilation_and_never_in_llvm_s_process(monkeypatch):
+def test_gc_pauses_for_a_compilation_but_not_in_llvm_s_process(monkeypatch):
     import gc
 
     seen = []
-    monkeypatch.setitem(isolation._functions(), "collects", gc.isenabled)
-    isolation.stop()
+    monkeypatch.setitem(helper._functions(), "collects", gc.isenabled)
+    helper.stop()
     api.compile_with(KERNEL, OPTIONS, "ptx", meanwhile=lambda: seen.append(gc.isenabled()))
     assert seen == [False] and gc.isenabled()
-    assert isolation.call("collects")[0] is True
-    isolation.stop()
+    assert helper.call("collects")[0] is True
+    helper.stop()

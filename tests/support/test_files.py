@@ -14,7 +14,7 @@ def no_function():
 
 @pytest.mark.parametrize("has_exchange", [True, False])
 @pytest.mark.parametrize("checked", [True, False])
-def test_a_file_is_replaced_as_a_whole_and_nothing_stays_beside_it(tmp_path, monkeypatch, checked, has_exchange):
+def test_a_file_is_replaced_atomically_without_leftovers(tmp_path, monkeypatch, checked, has_exchange):
     if not has_exchange:
         monkeypatch.setattr(files, "_renameat2", no_function)
     path = tmp_path / "folder" / "file"
@@ -30,7 +30,7 @@ def test_a_file_is_replaced_as_a_whole_and_nothing_stays_beside_it(tmp_path, mon
 
 
 @pytest.mark.parametrize("checked", [True, False])
-def test_what_is_no_regular_file_is_treated_as_a_rename_does(tmp_path, checked):
+def test_irregular_files_are_treated_as_by_rename(tmp_path, checked):
     (tmp_path / "target").write_text("old")
     (tmp_path / "link").symlink_to("target")
     write_atomically(str(tmp_path / "link"), b"new", checked=checked)

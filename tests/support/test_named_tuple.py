@@ -62,7 +62,7 @@ def test_a_replacement_names_fields():
         Ours("a")._replace(colour=1)
 
 
-def test_instances_are_tuples_that_nobody_changes():
+def test_instances_are_immutable_tuples():
     row = Ours("a")
     name, size, flags = row
     assert (name, size, flags) == ("a", 4, ()) and row.scaled == 8
@@ -71,7 +71,7 @@ def test_instances_are_tuples_that_nobody_changes():
             setattr(row, attribute, 1)
 
 
-def test_classes_say_what_they_have():
+def test_classes_list_their_fields():
     assert Ours._fields == Standard._fields
     assert Ours._field_defaults == Standard._field_defaults
     assert typing.get_type_hints(Ours) == typing.get_type_hints(Standard)

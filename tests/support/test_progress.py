@@ -46,7 +46,7 @@ def test_it_is_removed_when_the_work_fails(terminal):
     assert rows(terminal)[-1] == ""
 
 
-def test_what_is_drawn_often_is_drawn_sometimes(terminal, monkeypatch):
+def test_frequent_steps_are_drawn_rarely(terminal, monkeypatch):
     monkeypatch.setattr(progress, "EVERY", 3600.0)
     with Progress("sweep", total=1000, stream=terminal) as line:
         for number in range(1000):

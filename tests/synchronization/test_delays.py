@@ -108,7 +108,7 @@ cuda_tile.module @m {
 """
 
 
-def test_warps_sleep_for_different_times_and_the_clock_counts_them(ptxas):
+def test_warps_sleep_for_different_times_on_the_clock(ptxas):
     """A launch takes longer by at least the total sleep of each warp, and by at most the sum of the longest sleeps."""
     times = {}
     for delayed in (False, True):

@@ -40,7 +40,7 @@ def well_formed(atom: MmaAtom | ScaledMmaAtom, operand: Operand) -> None:
 
 
 @pytest.mark.parametrize("table", DOTS)
-def test_operands_of_products_are_where_their_executor_can_have_them(table):
+def test_dot_operands_are_in_memory_that_the_executor_reads(table):
     for atom in ATOM_TABLES[table].values():
         check_product(atom)
 
@@ -58,7 +58,7 @@ def check_product(atom: MmaAtom | ScaledMmaAtom) -> None:
 
 
 @pytest.mark.parametrize("table", ATOM_TABLES)
-def test_rows_say_what_orders_them_and_where_that_is_written(table):
+def test_rows_state_their_order_and_its_source(table):
     for atom in ATOM_TABLES[table].values():
         check_ordering(atom)
 

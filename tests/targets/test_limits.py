@@ -78,6 +78,6 @@ def test_parameter_space(gpu, version, limit, ptxas):
         ("sm_120", 256, 255, 99 * 1024, 1, "kernel.limited-by-registers registers=255"),
     ],
 )
-def test_occupancy_is_what_the_calculator_says(gpu, threads, registers, shared, ctas, limit):
+def test_occupancy_is_that_of_the_calculator(gpu, threads, registers, shared, ctas, limit):
     found = occupancy(target(gpu), threads, registers, shared)
     assert (found.ctas, found.reason.spelled()) == (ctas, limit)

@@ -21,7 +21,7 @@ def test_every_number_of_every_gpu_has_a_source():
         assert all(figure.source and figure.kind in KINDS and figure.value >= 0 for figure in gpu.sources.values())
 
 
-def test_architectures_have_the_same_keys_where_they_have_the_same_units():
+def test_architectures_with_the_same_units_have_the_same_keys():
     lanes = {frozenset(row.lanes) for row in ARCHITECTURES.values()}
     assert len(lanes) == 1
     for chip, row in ARCHITECTURES.items():
@@ -56,7 +56,7 @@ def test_a_name_is_found_in_any_spelling():
      ("NVIDIA A100-SXM4-80GB", "A100"), ("NVIDIA A10", "A10"), ("NVIDIA GeForce RTX 5090", "RTX 5090"),
      ("NVIDIA RTX PRO 6000 Blackwell Workstation Edition", "RTX PRO 6000")],
 )  # fmt: skip
-def test_a_device_is_found_by_what_the_driver_calls_it(device, name):
+def test_a_device_is_found_by_the_drivers_name(device, name):
     assert rates.of_device(device).name == name
 
 
@@ -67,7 +67,7 @@ def test_another_product_is_not_taken_for_one_of_the_table(device):
     assert rates.of_device(device) is None
 
 
-def test_an_unknown_gpu_is_one_diagnostic_with_the_names_that_exist():
+def test_an_unknown_gpu_is_one_diagnostic_with_valid_names():
     with pytest.raises(CompileError, match="unknown GPU 'H300'") as error:
         rates.gpu("H300")
     assert error.value.code == ExitCode.CONFIGURATION

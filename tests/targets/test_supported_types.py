@@ -23,7 +23,7 @@ FIRST = {"f8E4M3FN": 89, "f8E5M2": 89, "f8E8M0FNU": 100, "bf16": 75, "tf32": 75}
 
 
 @pytest.mark.parametrize("element", FIRST)
-def test_types_below_their_first_target_are_refused_at_the_operation(element):
+def test_types_before_their_first_target_are_refused(element):
     text = KERNEL.replace("TYPE", element)
     for gpu in GPU_NAMES:
         if int(gpu[3:]) >= FIRST[element]:

@@ -38,7 +38,7 @@ def test_intrinsics_of_atoms_are_in_the_admitted_table(atom):
     assert len(row.operands) == sum(f.operands for f in (atom.a, atom.b, atom.c))
 
 
-def test_fragments_of_a_tile_replicate_over_the_warps_that_share_them():
+def test_fragments_replicate_over_the_warps_that_share_them():
     atom = MMA_ATOMS["mma_m16n8k16_f32_f16_f16"]
     a, b, c = mma_layouts(atom, 64, 64, 32, (2, 2))
     assert c.is_injective and c.is_surjective

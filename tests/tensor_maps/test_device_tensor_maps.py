@@ -81,7 +81,7 @@ def test_several_programs_of_one_kernel():
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("options", [{}, SPECIALIZED], ids=["ring", "agents"])
 @pytest.mark.parametrize("gpu", ["sm_90", "sm_120"])
-def test_nothing_that_orders_maps_is_superfluous(gpu, options):
+def test_synchronization_of_maps_is_minimal(gpu, options):
     artifact = compiled(kernels.matmul(), gpu, **options)
     arrays = Arrays(64, 130, 160)
 

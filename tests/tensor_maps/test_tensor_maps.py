@@ -65,7 +65,7 @@ def test_every_number_of_iterations_in_rings_of_every_depth(stages):
 
 
 @pytest.mark.parametrize("sizes", [(64, 64, 27), (9, 64, 64), (65, 130, 71), (1, 1, 1), (130, 8, 96)])
-def test_what_lies_outside_of_an_array_is_zero(sizes):
+def test_elements_outside_of_an_array_are_zero(sizes):
     artifact = compiled(kernels.matmul())
     for seed in SEEDS[:2]:
         Arrays(*sizes).launch(artifact.text, artifact.kernels[0].metadata, seed)
@@ -90,7 +90,7 @@ THREADS = {
 
 @pytest.mark.parametrize("gpu", ["sm_100", "sm_120"])
 @pytest.mark.parametrize("name", THREADS)
-def test_operands_that_threads_load_from_shared_memory_come_in_boxes(name, gpu, ptxas):
+def test_operands_read_from_smem_by_threads_come_in_boxes(name, gpu, ptxas):
     tiles, element, options = THREADS[name]
     kernel = matmul(tiles, element, **{"steps": 3, **options})
     # Two warps have no tensor memory.
@@ -104,7 +104,7 @@ def test_operands_that_threads_load_from_shared_memory_come_in_boxes(name, gpu, 
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize(("gpu", "stages"), [("sm_90", 2), ("sm_90", 3), ("sm_120", 2), ("sm_120", 3)])
-def test_nothing_that_orders_the_ring_is_superfluous(gpu, stages):
+def test_synchronization_of_the_ring_is_minimal(gpu, stages):
     """Two stages free the one that was read at once, three with a product under way a round later; threads that loaded
     from a stage fence before they give it back."""
     kernel = matmul((64, 64, 64), "f16", steps=7)
@@ -134,7 +134,7 @@ def test_a_ring_in_the_place_of_another_one(gpu):
     assert [line for line, broken in fences if survives(broken, judge, SEEDS)] == []
 
 
-def test_what_goes_through_registers_comes_by_copies_of_all_threads_beside_the_boxes():
+def test_register_loads_are_made_by_all_threads_beside_boxes():
     kernel = attention_like(1)
     artifact = compiled(kernel.text)
     assert BOX in artifact.text
@@ -167,7 +167,7 @@ def test_results_are_stored_in_boxes(name, gpu, ptxas):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("gpu", ["sm_90", "sm_120"])
-def test_nothing_that_orders_a_store_is_superfluous(gpu):
+def test_synchronization_of_a_store_is_minimal(gpu):
     kernel = matmul((64, 64, 64), "f16", steps=7)
     artifact = compiled(kernel.text, gpu)
 
@@ -185,7 +185,7 @@ HINT = " optimization_hints = <sm_90 = {allow_tma = false}>"
 
 
 @pytest.mark.parametrize("hints", ["", HINT])
-def test_a_store_is_complete_before_what_a_token_orders_behind_it(hints):
+def test_a_store_completes_before_operations_of_its_token(hints):
     """Earlier writes of threads, with a hint that requests them, are fenced in all memory as well."""
     artifact = compiled(kernels.doubled(hints))
     assert artifact.text.count(STORE) == (2 if hints else 4)

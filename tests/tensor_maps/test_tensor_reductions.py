@@ -89,7 +89,7 @@ def test_elements_are_combined_by_one_copy_a_box(mode, element, ptxas):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("gpu", "maps"), [("sm_90", "host"), ("sm_120", "device")])
-def test_nothing_that_orders_an_update_is_superfluous(gpu, maps):
+def test_synchronization_of_an_update_is_minimal(gpu, maps):
     artifact = compiled(updating(), gpu, maps)
     updates = Updates(steps=7)
 
@@ -110,7 +110,7 @@ def test_nothing_that_orders_an_update_is_superfluous(gpu, maps):
         ("add", "i64", "maps.no-reduction element=i64 mode=add"),
     ],
 )
-def test_what_no_copy_combines_is_updated_by_threads(mode, element, reason):
+def test_updates_without_a_combining_copy_are_made_by_threads(mode, element, reason):
     program = compiled(updating(mode, element), emit_remarks=True)
     assert reason in causes(program.diagnostics, "maps.unused")
     assert REDUCE not in program.text

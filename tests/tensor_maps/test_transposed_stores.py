@@ -38,7 +38,7 @@ def transposed(element: str, tile: int) -> str:
 
 @pytest.mark.parametrize("gpu", ["sm_90", "sm_100", "sm_120"])
 @pytest.mark.parametrize("element", NUMPY)
-def test_threads_store_what_they_would_write_bank_upon_bank(element, gpu, ptxas):
+def test_threads_store_tiles_with_conflicting_banks(element, gpu, ptxas):
     artifact = tileiras.compile(transposed(element, 64), gpu_name=gpu, tensor_maps="host", emit_remarks=True)
     assert STORE not in artifact.text
     said = causes(artifact.diagnostics, "maps.unused")

@@ -81,7 +81,7 @@ def check_num_warps(name: str, op: Operation, context: PassContext) -> None:
     for func in functions_of(op):
         if func.kernel_spec.num_warps is None:
             text = f"has no number of warps, which pass '{name}' needs: run 'tileas-assign-num-warps' first"
-            context.engine.error(func.location, f"'nv_tileaa.func' op {text}")
+            context.engine.op_error(func, text)
 
 
 def check_state(name: str, func: aa.FuncOp, required: str, gpu_name: str, context: PassContext) -> None:
@@ -93,9 +93,9 @@ def check_state(name: str, func: aa.FuncOp, required: str, gpu_name: str, contex
     if state < needed:
         following = next(LEFT_BY[each] for each in sorted(LEFT_BY) if each > state)
         text = f"is in state '{state.spelled}', pass '{name}' needs '{needed.spelled}': run '{following}' first"
-        context.engine.error(func.location, f"'nv_tileaa.func' op {text}")
+        context.engine.op_error(func, text)
     elif needed >= State.LAYOUTS:
         from tileiras.analysis.ops import ops_errors
 
         for place, wrong in ops_errors(func, gpu_of(gpu_name)):
-            context.engine.error(place.location, f"'{place.name}' op {wrong}")
+            context.engine.op_error(place, wrong)

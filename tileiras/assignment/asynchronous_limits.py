@@ -15,8 +15,8 @@ from tileiras.resources.limits import LEAST_RESERVE, threads_of
 from tileiras.resources.shared_memory import SCRATCH_BYTES, shared_budget
 from tileiras.targets import Fragment, mma_atom, registers_per_thread
 
+from .chained_dots import is_chained
 from .dot_plans import DotPlans
-from .linked_dots import is_linked
 from .tensor_columns import keep_within_tensor_memory
 
 _LOADS = (aa.LoadOp, aa.TiledLoadOp)
@@ -141,7 +141,7 @@ def registers_of_warpgroups(dots: Iterable[aa.Dot], plans: DotPlans, threads: in
         for dot in group:
             taken = _registers(dot.result, threads)
             added, made = (added, max(made, taken)) if is_zero(dot.c) else (added + taken, made)
-            if isinstance(mma_atom(plans.plan(dot).atom).a, Fragment) and is_linked(dot):
+            if isinstance(mma_atom(plans.plan(dot).atom).a, Fragment) and is_chained(dot):
                 operand = max(operand, _registers(dot.a, threads))
         most = max(most, added + made + operand)
     return most

@@ -10,8 +10,8 @@ Of a block-scaled dot each keeps the scales of its rows, and those of all column
 
 The rule: operands and scales come in boxes of tensor maps, and loops over tiles have agents.  An mbarrier then counts
 the bytes of both CTAs.  Copies by threads would need a barrier of the cluster in each iteration: by our estimate a
-product of f16 matrices of 4096, 256x256x64 with two CTAs, takes 173 us on B200 in that way, and 144 us where each CTA
-multiplies by itself.
+multiplication of f16 matrices of 4096, 256x256x64 with two CTAs, takes 173 us on B200 in that way, and 144 us where
+each CTA multiplies by itself.
 """
 
 from __future__ import annotations

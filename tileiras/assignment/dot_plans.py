@@ -24,7 +24,7 @@ from tileiras.targets import (
     product_types,
 )
 
-from .linked_dots import is_linked
+from .chained_dots import is_chained
 
 if TYPE_CHECKING:
     from .tensor_dots import TensorDots
@@ -174,7 +174,7 @@ class DotPlans:
         if not atoms:
             return self._fma(m, n, k, batch)
         atom = atoms[0]
-        split = split_rows if is_linked(op) else split_warps
+        split = split_rows if is_chained(op) else split_warps
         warps = split(self._num_warps, (m, n), atom.c.shape)
         return DotPlan(atom.name, *mma_layouts(atom, m, n, k, warps, batch))
 

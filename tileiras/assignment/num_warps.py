@@ -41,9 +41,9 @@ ACCUMULATORS_OF_TURN = 128
 has 232 registers in all, beside the other warpgroup and one that loads and stores."""
 
 EPILOGUE_OF_TURN = 4
-"""Operations on each element of a tile after its products, at least, where two warpgroups compute tiles of their own:
-a product of f16 matrices of 4096x512 and 512x4096, tiles of 128x128x64, with a bias and gelu takes 42.7 us on H200 with
-two such agents, and 59.9 with one of eight warps; without bias and gelu, where L2 bounds both, 38.0 and 37.6
+"""Operations on each element of a tile after its dots, at least, where two warpgroups compute tiles of their own:
+a multiplication of f16 matrices of 4096x512 and 512x4096, tiles of 128x128x64, with a bias and gelu takes 42.7 us on
+H200 with two such agents, and 59.9 with one of eight warps; without bias and gelu, where L2 bounds both, 38.0 and 37.6
 (sim.estimate)."""
 
 MAX_WARPS = 8
@@ -117,7 +117,7 @@ def _threads_have_rows(func: aa.FuncOp, target: Target) -> bool:
     meanwhile, and dots are chained."""
     if (func.kernel_spec.occupancy or 1) == 1 or not target.has("tcgen05"):
         return False
-    dots = [op for op in func.walk() if isinstance(op, aa.DotOp) and assignment.linked_dots.is_linked(op)]
+    dots = [op for op in func.walk() if isinstance(op, aa.DotOp) and assignment.chained_dots.is_chained(op)]
     return bool(dots) and all(
         op.result.type.shape[-2] == tileiras.layout.tensor_memory.LANES and op.result.type.shape[-1] <= ROWS_PER_THREAD
         for op in dots
@@ -126,9 +126,9 @@ def _threads_have_rows(func: aa.FuncOp, target: Target) -> bool:
 
 def _takes_turns(func: aa.FuncOp, target: Target) -> bool:
     """Whether two warpgroups should take alternate tiles of a loop, so that the epilogue of one tile runs under the
-    products of the next one (`schedule/agents/rules/alternate_tiles.py`).
+    dots of the next one (`schedule/agents/rules/alternate_tiles.py`).
 
-    So it is for a function with one product, of tiles that are loaded as a whole, in a loop inside of another one, if
+    So it is for a function with one dot, of tiles that are loaded as a whole, in a loop inside of another one, if
     a warpgroup has registers for its accumulators and the epilogue is long enough.
     """
     if not target.has("wgmma") or (func.kernel_spec.occupancy or 1) > 1:

@@ -40,7 +40,7 @@ from tileiras.targets import (
 )
 from tileiras.targets.atoms.rows import SharedTile
 
-from .linked_dots import is_linked
+from .chained_dots import is_chained
 from .operand_origins import Origins, major
 from .tensor_operands import operand_columns, source_dot
 
@@ -110,7 +110,7 @@ class TensorDots:
         if not self._has_warps(why):
             return None
         # Of tiles between two dots whole rows are reduced and multiplied: the fewer threads have parts of one.
-        halves = is_linked(op) and not exchanged
+        halves = is_chained(op) and not exchanged
         accumulator = self._accumulator(c, rows, exchanged, why, halves=halves)
         if accumulator is None:
             return None

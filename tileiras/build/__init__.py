@@ -28,7 +28,7 @@ class _Tool:
     __name__ = "tileiras"
 
     def __call__(self, env: Any, **keywords: Any) -> None:
-        build.scons.generate(env, **keywords)
+        build.scons.tool.generate(env, **keywords)
 
     def exists(self, env: Any) -> bool:
         return True

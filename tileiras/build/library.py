@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 import tileiras
 from tileiras import api, pipeline
 from tileiras.api import Artifact, Kernel
-from tileiras.build.execute import KEY_FORMAT, Session
-from tileiras.build.fingerprint import CodeBase
-from tileiras.build.history import key_of
+from tileiras.build.run.execute import Session
 from tileiras.build.step import Step, warn_on_stderr
-from tileiras.build.store import (
+from tileiras.build.store.fingerprint import CodeBase
+from tileiras.build.store.key import KEY_FORMAT, key_of
+from tileiras.build.store.local import (
     OFF,
     READ_ONLY,
     VERIFY,

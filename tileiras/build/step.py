@@ -121,15 +121,6 @@ class Report(NamedTuple):
     """The digests of the artifacts that were written, by suffix."""
 
 
-class Standing(NamedTuple):
-    """The artifacts of a step compared with the record of its last run."""
-
-    made: Mapping[str, str] | None
-    """Their digests by suffix if the step is up to date, else None."""
-    damaged: str | None = None
-    """An artifact whose content differs from the one that the same step wrote."""
-
-
 def read_beside(step: Step) -> dict[str, bytes]:
     """The contents of the existing files that a step's stage reads besides its input, by suffix."""
     found = {suffix: read_if_there(path) for suffix, path in step.beside.items()}

@@ -224,7 +224,7 @@ class _ModuleWriter:
 
     def _refuse(self, op: Operation, message: str) -> NoReturn:
         remark = Diagnostic(Severity.REMARK, op.location, f"invalid op: {op.name}")
-        error = Diagnostic(Severity.ERROR, self.module.location, f"'{self.module.name}' op {message}")
+        error = Diagnostic.of_operation(self.module, message)
         raise CompileError([remark, error], ExitCode.INVALID_INPUT)
 
     # ---- functions and globals ---------------------------------------------------------------------------------------

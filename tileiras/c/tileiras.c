@@ -150,6 +150,14 @@ void tileirasSetMessageHandler(tileirasMessageHandler handler, void *user) {
     message_user = user;
 }
 
+static tileirasDiagnosticHandler diagnostic_handler;
+static void *diagnostic_user;
+
+void tileirasSetDiagnosticHandler(tileirasDiagnosticHandler handler, void *user) {
+    diagnostic_handler = handler;
+    diagnostic_user = user;
+}
+
 static void say(const char *text) {
     if (text == NULL || *text == 0)
         return;
@@ -159,10 +167,43 @@ static void say(const char *text) {
         fprintf(stderr, "%s\n", text);
 }
 
+/* Offers a diagnostic to its handler, at most once, and says its text where none accepts it. */
+static void flush(tileirasDiagnostic *diagnostic, const char *text) {
+    int accepted;
+    if (!diagnostic->alive)
+        return;
+    diagnostic->alive = 0;
+    accepted = diagnostic_handler != NULL && diagnostic_handler(diagnostic, diagnostic_user);
+    diagnostic->location = NULL;
+    if (!accepted)
+        say(text);
+}
+
+/* The severity word of a failure without Python: those of rejections are of codes 2 and 4. */
+static uint16_t severity_of(int code) {
+    int refused = code == TILEIRAS_ERROR_INVALID_CONFIGURATION || code == TILEIRAS_ERROR_INVALID_PROGRAM;
+    return refused ? 0x503 : 0x103;
+}
+
 static int fail(int code, const char *text) {
     char line[160];
+    tileirasLocation nowhere = {"", 0, 0};
+    tileirasDiagnostic made;
+    int slot;
+
+    memset(&made, 0, sizeof made);
+    made.location = &nowhere;
+    made.severity = severity_of(code);
+    made.arguments = made.inlineArguments;
+    made.argumentCount = 1;
+    made.argumentCapacity = 4;
+    made.inlineArguments[0].value = (uint64_t)(uintptr_t)text;
+    made.inlineArguments[0].length = strlen(text);
+    for (slot = 0; slot < 4; slot++)
+        made.inlineArguments[slot].kind = slot ? TILEIRAS_ARGUMENT_UNSET : TILEIRAS_ARGUMENT_TEXT;
+    made.alive = 1;
     snprintf(line, sizeof line, "error: %s", text);
-    say(line);
+    flush(&made, line);
     return code;
 }
 
@@ -247,20 +288,39 @@ static void say_exception(void) {
     Py_XDECREF(value);
 }
 
-/* Calls a function of tileiras.driver.program, which gives (code, result, messages). The lock is held; `arguments` is used
-   up. *result, where asked for, is a new reference on success. */
+/* Says the messages of an answer: all at once, or each to the handler of diagnostics first. */
+static void say_answer(PyObject *messages, PyObject *bodies) {
+    const char *text;
+    Py_ssize_t number;
+    if (diagnostic_handler != NULL && PyList_Size(bodies) > 0) {
+        for (number = 0; number < PyList_Size(bodies); number++) {
+            PyObject *body = PyList_GetItem(bodies, number);
+            tileirasDiagnostic *diagnostic = PyLong_AsVoidPtr(PyTuple_GetItem(body, 0));
+            text = PyUnicode_AsUTF8(PyTuple_GetItem(body, 1));
+            if (text == NULL)
+                PyErr_Clear();
+            if (diagnostic != NULL)
+                flush(diagnostic, text);
+        }
+        return;
+    }
+    text = PyUnicode_AsUTF8(messages);
+    if (text == NULL)
+        PyErr_Clear();      /* lone surrogates of a file name: the code has to do */
+    else
+        say(text);
+}
+
+/* Calls a function of tileiras.driver.program, which gives (code, result, messages, bodies). The lock is held; `arguments`
+   is used up. *result, where asked for, is a new reference on success. */
 static int call(const char *name, PyObject *arguments, PyObject **result) {
     int code = TILEIRAS_ERROR_OUT_OF_MEMORY;
     PyObject *module = arguments != NULL ? PyImport_ImportModule("tileiras.driver.program") : NULL;
     PyObject *function = module != NULL ? PyObject_GetAttrString(module, name) : NULL;
     PyObject *answer = function != NULL ? PyObject_CallObject(function, arguments) : NULL;
     if (answer != NULL) {
-        const char *messages = PyUnicode_AsUTF8(PyTuple_GetItem(answer, 2));
         code = (int)PyLong_AsLong(PyTuple_GetItem(answer, 0));
-        if (messages == NULL)
-            PyErr_Clear();      /* lone surrogates of a file name: the code has to do */
-        else
-            say(messages);
+        say_answer(PyTuple_GetItem(answer, 2), PyTuple_GetItem(answer, 3));
         if (code == TILEIRAS_SUCCESS && result != NULL)
             *result = Py_NewRef(PyTuple_GetItem(answer, 1));
         Py_DECREF(answer);

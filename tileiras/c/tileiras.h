@@ -19,6 +19,7 @@
 #define TILEIRAS_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -83,6 +84,54 @@ TILEIRAS_API int tileirasProgramRelease(tileirasProgram program);
 /* Gives what is said to `handler` instead of standard error, for all threads; null restores standard error. */
 typedef void (*tileirasMessageHandler)(const char *text, void *user);
 TILEIRAS_API void tileirasSetMessageHandler(tileirasMessageHandler handler, void *user);
+
+/* The documented body of a diagnostic: 208 bytes on machines with pointers of 64 bits. */
+
+typedef struct tileirasLocation {
+    const char *file;           /* UTF-8 */
+    uint32_t line, column;      /* from 1; 0 where unknown */
+} tileirasLocation;
+
+enum {
+    TILEIRAS_ARGUMENT_UNSET = 1,
+    TILEIRAS_ARGUMENT_INTEGER = 2,
+    TILEIRAS_ARGUMENT_TEXT = 5
+};
+
+typedef struct tileirasDiagnosticArgument {
+    uint8_t kind;
+    uint64_t value;             /* the integer, or the address of the text */
+    uint64_t length;            /* of the text, in bytes */
+} tileirasDiagnosticArgument;
+
+typedef struct tileirasDiagnostic tileirasDiagnostic;
+
+struct tileirasDiagnostic {
+    const tileirasLocation *location;                   /* 0x00; null once it is flushed */
+    uint64_t unused;
+    uint16_t severity;                                  /* 0x10: class, 0x100 of an operation, 0x200 with a trace */
+    const tileirasDiagnosticArgument *arguments;        /* 0x18: whose texts make up the message */
+    uint32_t argumentCount, argumentCapacity;           /* 0x20 */
+    tileirasDiagnosticArgument inlineArguments[4];      /* 0x28 */
+    struct {
+        const char *const *begin;
+        uint32_t size, capacity;
+        uint64_t unused;
+    } ownedStrings;                                     /* 0x88 */
+    struct {
+        tileirasDiagnostic *const *begin;
+        uint32_t size, capacity;
+        uint64_t unused;
+    } notes;                                            /* 0xA0 */
+    void *sink;                                         /* 0xB8; null */
+    uint64_t reserved;
+    uint8_t alive;                                      /* 0xC8: 1 until it is flushed */
+};
+
+/* Offers each diagnostic to `handler`, before the message handler, until the call returns; not 0 accepts it, so that its
+   text goes nowhere else. Null removes the handler. It must not call the library. */
+typedef int (*tileirasDiagnosticHandler)(const tileirasDiagnostic *diagnostic, void *user);
+TILEIRAS_API void tileirasSetDiagnosticHandler(tileirasDiagnosticHandler handler, void *user);
 
 #ifdef __cplusplus
 }

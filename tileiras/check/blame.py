@@ -138,25 +138,24 @@ class _Search:
     def outcome(self, snapshot: Snapshot, machine_type: Any = None) -> _Outcome:
         arguments, memory = self.launch.copies(), TrackedMemory()
         memory.watching = True
-        try:
-            if snapshot.module.name == "cuda_tile.module":
-                memory.watching = False
-                interpret(snapshot.module, self.suspect.entry, self.launch.grid, arguments, memory=memory,
-                          output=io.StringIO())  # fmt: skip
-            else:
-                execute(snapshot.module, self.launch.grid, arguments, memory=memory,
-                        machine_type=machine_type or _Watched)  # fmt: skip
-        except InterpreterError as error:
-            return _Outcome(error)
-        return self._compared(arguments, memory)
+        with self.launch.reachable():
+            try:
+                if snapshot.module.name == "cuda_tile.module":
+                    memory.watching = False
+                    interpret(snapshot.module, self.suspect.entry, self.launch.grid, arguments, memory=memory,
+                              output=io.StringIO())  # fmt: skip
+                else:
+                    execute(snapshot.module, self.launch.grid, arguments, memory=memory,
+                            machine_type=machine_type or _Watched)  # fmt: skip
+            except InterpreterError as error:
+                return _Outcome(error)
+            return self._compared(arguments, memory)
 
     def _compared(self, arguments: Sequence[Any], memory: TrackedMemory) -> _Outcome:
-        for parameter in self.suspect.facts.parameters:
-            position = parameter.position
-            got, wanted = arguments[position], self.reference.arguments[position]
-            if parameter.kind != "pointer" or not isinstance(got, np.ndarray):
-                continue
-            wrong, _, bound = differences(parameter.element, got, wanted, self.reference, position)
+        results = [*arguments, *(each.array for each in self.launch.behind)]
+        for position, element in self.launch.elements(self.suspect.facts):
+            got, wanted = results[position], self.reference.arguments[position]
+            wrong, _, bound = differences(element, got, wanted, self.reference, position)
             machine = self.reference.machine
             if wrong.any() and machine.ordered_atomics and np.prod(machine.grid) > 1:
                 wrong = wrong & ~varies(self.reference, self._again, position)[0]

@@ -12,12 +12,11 @@ from typing import Any
 
 from tileiras.ir import DYNAMIC, BlockArgument, FloatType, IntegerType, Operation, Value
 
-_SAME = {
-    "cuda_tile.assume", "cuda_tile.reshape", "cuda_tile.broadcast", "cuda_tile.exti", "cuda_tile.trunci",
-    "cuda_tile.ptr_to_ptr",
-}  # fmt: skip
-"""Operations whose result is their operand's number."""
-_FLOWS = {*_SAME, "cuda_tile.addi", "cuda_tile.subi", "cuda_tile.muli", "cuda_tile.divi", "cuda_tile.mini",
+from . import origins
+from .origins import constant_of, source
+from .tables import Table, columns
+
+_FLOWS = {*origins._SAME, "cuda_tile.addi", "cuda_tile.subi", "cuda_tile.muli", "cuda_tile.divi", "cuda_tile.mini",
           "cuda_tile.maxi", "cuda_tile.remi"}  # fmt: skip
 _TILED = ("cuda_tile.make_partition_view", "cuda_tile.make_strided_view", "cuda_tile.make_gather_scatter_view")
 _MOVED = ("cuda_tile.offset", "cuda_tile.make_tensor_view")
@@ -26,10 +25,10 @@ _DEFAULT_TILE = 4
 
 @dataclass
 class Parameter:
-    """One parameter of the entry.
+    """One parameter of the entry, or one column of a table in memory.
 
-    `kind` is `pointer`, `float`, `size` (of a view, or compared with elements), `stride` or `scalar`; a number is a
-    multiple of `divisor`, a pointer one of as many bytes.
+    `kind` is `pointer`, `float`, `size` (of a view, or compared with elements), `stride` or `scalar`, or `address` for
+    that of an array in a table; a number is a multiple of `divisor`, a pointer one of as many bytes.
     """
 
     position: int
@@ -62,6 +61,7 @@ class ViewFact:
 @dataclass
 class Facts:
     parameters: list[Parameter]
+    """Those of the entry, and behind them the columns of tables."""
     views: list[ViewFact]
     groups: list[list[int]]
     """Positions of size parameters that count the same tiles."""
@@ -72,23 +72,12 @@ class Facts:
     """Whether operations of the entry may order tile blocks."""
     sizes_of: dict[Value, list[tuple[str, int] | None]] = field(default_factory=dict)
     """Sizes by tensor view, for the repair of launches that access a tile outside of one."""
+    tables: list[Table] = field(default_factory=list)
 
-
-def source(value: Value) -> Value:
-    """The value that `value` is a copy of."""
-    while value.defining_op is not None and value.defining_op.name in _SAME:
-        value = value.defining_op.operands[0]
-    return value
-
-
-def constant_of(value: Value) -> int | None:
-    op = source(value).defining_op
-    if op is None or op.name != "cuda_tile.constant":
-        return None
-    from tileiras.sim.interpreter.values import elements_of
-
-    flat = elements_of(op.attributes["value"], ()) if op.attributes["value"].is_splat else None
-    return int(flat) if flat is not None and flat.dtype.kind in "iub" else None
+    @property
+    def arguments(self) -> list[Parameter]:
+        """The parameters of the entry."""
+        return self.parameters[: len(self.parameters) - sum(len(each.columns) for each in self.tables)]
 
 
 def facts(entry: Operation) -> Facts:
@@ -96,8 +85,9 @@ def facts(entry: Operation) -> Facts:
     arguments = list(entry.regions[0].block.arguments)
     position = {argument: number for number, argument in enumerate(arguments)}
     parameters = [_parameter(number, argument) for number, argument in enumerate(arguments)]
-    _assume(entry, position, parameters)
     entry_facts = Facts(parameters, [], [])
+    entry_facts.tables = _tables(entry, position, parameters)
+    _assume(entry, position, parameters)
     keys = _views(entry, position, entry_facts)
     _counts(arguments, entry_facts)
     _arrays(arguments, entry_facts)
@@ -118,6 +108,21 @@ def facts(entry: Operation) -> Facts:
                 entry_facts.axes[axis] |= result.has_uses
             entry_facts.reads_grid |= op.name.endswith("num_tile_blocks")
     return entry_facts
+
+
+def _tables(entry: Operation, position: dict[Value, int], parameters: list[Parameter]) -> list[Table]:
+    """Find tables of arrays; their columns become parameters."""
+    tables: dict[int, Table] = {}
+    for each in columns(entry, position):
+        table = tables.setdefault(each.pointer, Table(each.pointer, each.width))
+        element = each.address_of
+        number = table.columns.setdefault(each.column, len(parameters))
+        if number == len(parameters):
+            parameters.append(Parameter(number, "scalar", each.value.type.element_type))
+        if element is not None:
+            parameters[number].kind, parameters[number].element = "address", element
+        position[each.value] = number
+    return list(tables.values())
 
 
 def _orders(op: Operation) -> bool:
@@ -251,6 +256,9 @@ def _bounds_loop(value: Value, depth: int = 6) -> bool:
 
 def _counts(arguments: list[BlockArgument], entry_facts: Facts) -> None:
     """Parameters that are compared with tiles of numbers, or bound loops, are sizes as well."""
+    for parameter in entry_facts.parameters[len(arguments) :]:
+        if parameter.kind == "size":
+            parameter.tile = parameter.tile or _DEFAULT_TILE
     for parameter, argument in zip(entry_facts.parameters, arguments):
         if parameter.kind not in ("scalar", "size"):
             continue

@@ -7,13 +7,17 @@ block that touches no new memory, or leaves a view, marks the end of the grid.
 
 from __future__ import annotations
 
+import contextlib
 import io
+from collections import ChainMap
+from collections.abc import Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from tileiras.ir import Operation
+from tileiras.sim import blas
 from tileiras.sim.errors import ArgumentMismatch
 from tileiras.sim.interpreter import _load_globals
 from tileiras.sim.interpreter.arguments import bind_arguments
@@ -23,7 +27,8 @@ from tileiras.sim.interpreter.values import TensorView, width_of
 from tileiras.sim.memory import Memory
 
 from . import values
-from .facts import Facts, source
+from .facts import Facts, Parameter, source
+from .tables import Behind, Table
 
 GUARD = 1 << 26
 """Bytes of memory behind each pointer during the search for sizes; untouched pages cost nothing."""
@@ -62,6 +67,13 @@ class Plan:
     """Numbers in memory that bound loops, in turn: tiles, and further elements."""
     limit: int | None = None
     """Integers in memory are below it, or all different (`values.DISTINCT`)."""
+    later: tuple[dict[int, int], ...] = ()
+    """Numbers of the second row of each table, the third, and so on in turn; the first row has `numbers`."""
+
+    @property
+    def rows(self) -> list[MutableMapping[int, int]]:
+        """The numbers of the rows of tables, in turn."""
+        return [self.numbers, *(ChainMap(each, self.numbers) for each in self.later)]
 
 
 @dataclass
@@ -73,9 +85,32 @@ class Fitted:
     plan: Plan
     written: set[int] = field(default_factory=set)
     """Positions of pointers that are stored through."""
+    behind: list[Behind] = field(default_factory=list)
+    """The arrays that tables lead to, in `memory`."""
+    memory: Memory | None = None
+
+    @contextlib.contextmanager
+    def reachable(self) -> Iterator[None]:
+        """Pointers in tables are valid in the runs of the block."""
+        with self.memory.attached() if self.memory is not None else contextlib.nullcontext():
+            yield
+
+    def elements(self, facts: Facts) -> Iterator[tuple[int, Any]]:
+        """(place among the results, element type) of each array: arguments, and those behind tables."""
+        for parameter, value in zip(facts.arguments, self.arguments):
+            if parameter.kind == "pointer" and isinstance(value, np.ndarray):
+                yield parameter.position, parameter.element
+        yield from enumerate((each.element for each in self.behind), len(self.arguments))
+
+    def results(self, arguments: list[Any]) -> list[Any]:
+        """The arguments of a run, and the contents of the arrays behind tables."""
+        return [*arguments, *(each.array.copy() for each in self.behind)]
 
     def copies(self) -> list[Any]:
-        """Copies of the arguments; aliased arrays stay aliased."""
+        """Copies of the arguments; aliased arrays stay aliased.  Arrays behind tables have their values before a
+        run."""
+        for each in self.behind:
+            each.array[...] = each.contents
         fresh: dict[int, np.ndarray] = {}
         return [
             fresh.setdefault(id(value), value.copy()) if isinstance(value, np.ndarray) else value
@@ -86,7 +121,7 @@ class Fitted:
         return tuple(
             f"{value.dtype}[{value.size}]" if isinstance(value, np.ndarray) else f"{value:g}"
             for value in self.arguments
-        )
+        ) + tuple(f"{each.array.dtype}[{each.array.size}]" for each in self.behind)
 
 
 class _OutsideView(Exception):
@@ -107,6 +142,9 @@ class _Guarded(Memory):
         self.ends: dict[int, int] = {}
         self.written: set[int] = set()
         self.touched: list[np.ndarray] = []
+        """Addresses of the elements that the tile block which runs has accessed."""
+        self._seen: dict[int, np.ndarray] = {}
+        """Address of an allocation -> whether an accessed element starts at each byte."""
 
     def accesses(self, addresses, dtype, mask, alignment, write=False):
         places = np.asarray(addresses).reshape(-1)
@@ -121,6 +159,30 @@ class _Guarded(Memory):
                     self.written.add(allocation.address)
             self.touched.append(places)
         yield from super().accesses(addresses, dtype, mask, alignment, write)
+
+    def settle(self) -> bool:
+        """The tile block has run: whether it accessed elements that no earlier one has."""
+        is_fresh = False
+        for addresses in self.touched:
+            rest = addresses
+            while rest.size:
+                allocation = self.find(int(rest[0]))
+                if allocation is None:
+                    break
+                offsets = rest - allocation.address
+                inside = (offsets >= 0) & (offsets < allocation.size)
+                marks = self._seen.setdefault(allocation.address, np.zeros(allocation.size, bool))
+                is_fresh = is_fresh or not marks[offsets[inside]].all()
+                marks[offsets[inside]] = True
+                rest = rest[~inside]
+        return is_fresh
+
+    def untouched(self, address: int, count: int, itemsize: int) -> np.ndarray:
+        """Which of the elements of an allocation no tile block accesses, such as the padding of rows."""
+        marks = self._seen.get(address)
+        if marks is None:
+            return np.ones(count, bool)
+        return ~marks[: count * itemsize].reshape(count, itemsize).any(1)
 
 
 class _Probe(Machine):
@@ -184,7 +246,8 @@ def fit(entry: Operation, module: Operation, facts: Facts, plan: Plan) -> Fitted
     limits: tuple[int | None, ...] = (plan.limit, 4, 2, 1) if may_index(facts) else (plan.limit,)
     problem: Unfit | None = None
     for limit in limits:
-        drawn = Plan(**{**plan.__dict__, "numbers": dict(plan.numbers), "limit": limit})
+        drawn = Plan(**{**plan.__dict__, "numbers": dict(plan.numbers), "limit": limit,
+                        "later": tuple(dict(each) for each in plan.later)})  # fmt: skip
         try:
             return _fit(entry, module, facts, drawn)
         except Unfit as error:
@@ -195,7 +258,11 @@ def fit(entry: Operation, module: Operation, facts: Facts, plan: Plan) -> Fitted
 
 def may_index(facts: Facts) -> bool:
     """Whether integers in memory may number tiles or elements."""
-    return any(each.kind == "pointer" and _may_index(each.element) for each in facts.parameters)
+    tables = {each.pointer for each in facts.tables}
+    return any(
+        each.kind in ("pointer", "address") and _may_index(each.element) and each.position not in tables
+        for each in facts.parameters
+    )
 
 
 def _may_index(element: Any) -> bool:
@@ -204,7 +271,8 @@ def _may_index(element: Any) -> bool:
 
 def _fit(entry: Operation, module: Operation, facts: Facts, plan: Plan) -> Fitted:
     for _ in range(_REPAIRS):
-        settle_strides(facts, plan)
+        for numbers in plan.rows:
+            settle_strides(facts, numbers, plan.padding)
         try:
             trial = _Trial(entry, module, facts, plan)
         except ArgumentMismatch as error:
@@ -221,38 +289,40 @@ def _repair(facts: Facts, plan: Plan, outside: _OutsideView) -> None:
     described = facts.sizes_of.get(outside.tensor, [])
     size = described[outside.dim] if outside.dim < len(described) else None
     least = outside.size - outside.tile
-    if size is None or size[0] != "parameter" or plan.numbers[size[1]] > least or outside.size > 1 << 14:
+    few = [] if size is None or size[0] != "parameter" else [row for row in plan.rows if row[size[1]] <= least]
+    if size is None or not few or outside.size > 1 << 14:
         raise Unfit(f"a tile lies outside of its view: it {outside}", outside.op)
     parameter = facts.parameters[size[1]]
-    # The last tile stays as partial as it was drawn.
-    part = (plan.numbers[size[1]] - 1) % outside.tile + 1
-    plan.numbers[size[1]] = -(-(least + part) // parameter.divisor) * parameter.divisor
+    for row in few:
+        # The last tile stays as partial as it was drawn.
+        part = (row[size[1]] - 1) % outside.tile + 1
+        row[size[1]] = -(-(least + part) // parameter.divisor) * parameter.divisor
 
 
-def settle_strides(facts: Facts, plan: Plan) -> None:
+def settle_strides(facts: Facts, numbers: MutableMapping[int, int], padding: int) -> None:
     """Set strides that are parameters: tensors are row-major, with rows padded by `padding` elements."""
     settled: set[int] = set()
     for view in facts.views:
-        sizes = [_number(each, plan) for each in view.shape]
+        sizes = [_number(each, numbers) for each in view.shape]
         covered = 1
         for size, stride in zip(sizes, view.strides):
             if stride is not None and (stride[0] == "constant" or stride[1] in settled):
-                covered = max(covered, _number(stride, plan) * max(size, 1))
+                covered = max(covered, _number(stride, numbers) * max(size, 1))
         for size, stride in reversed(list(zip(sizes, view.strides))):
             if stride is None or stride[0] == "constant" or stride[1] in settled:
                 continue
             parameter = facts.parameters[stride[1]]
             if parameter.kind == "stride":
-                padded = covered + plan.padding * parameter.divisor
-                plan.numbers[stride[1]] = max(-(-padded // parameter.divisor) * parameter.divisor, 1)
+                padded = covered + padding * parameter.divisor
+                numbers[stride[1]] = max(-(-padded // parameter.divisor) * parameter.divisor, 1)
                 settled.add(stride[1])
-            covered = max(covered, _number(stride, plan) * max(size, 1))
+            covered = max(covered, _number(stride, numbers) * max(size, 1))
 
 
-def _number(described: tuple[str, int] | None, plan: Plan) -> int:
+def _number(described: tuple[str, int] | None, numbers: Mapping[int, int]) -> int:
     if described is None:
         return 1
-    return described[1] if described[0] == "constant" else plan.numbers.get(described[1], 1)
+    return described[1] if described[0] == "constant" else numbers.get(described[1], 1)
 
 
 class _Trial:
@@ -262,16 +332,18 @@ class _Trial:
         self.entry, self.facts, self.plan = entry, facts, plan
         self.module = module
         self.memory = _Guarded()
-        self.seen: np.ndarray | None = None
         self.addresses: dict[int, int] = {}
+        self.tables = {each.pointer: each for each in facts.tables}
+        self.behind: dict[tuple[int, int], tuple[Parameter, int]] = {}
+        """(position of a column, row) -> the column, and the guarded address."""
         arguments = []
-        for parameter in facts.parameters:
+        for parameter in facts.arguments:
             if parameter.kind == "pointer":
-                data = np.zeros(GUARD // values.dtype_in_memory(parameter.element).itemsize,
-                                values.dtype_in_memory(parameter.element))  # fmt: skip
-                if _may_index(parameter.element):
-                    data[:FILLED] = self._contents(parameter, FILLED)
+                data = self._guarded(parameter)
                 self.addresses[parameter.position] = self.memory.allocate(data)
+                if table := self.tables.get(parameter.position):
+                    rows = self._rows(table)
+                    data[: rows * table.width] = table.contents(rows * table.width, self._numbers(table, rows))
                 arguments.append(data)
             else:
                 arguments.append(self._scalar(parameter))
@@ -280,12 +352,36 @@ class _Trial:
         self.globals = _load_globals(module, self.memory)
         self.scalars = arguments
 
-    def _contents(self, parameter: Any, count: int) -> np.ndarray:
+    def _guarded(self, parameter: Parameter) -> np.ndarray:
+        dtype = values.dtype_in_memory(parameter.element)
+        data = np.zeros(GUARD // dtype.itemsize, dtype)
+        if _may_index(parameter.element) and parameter.position not in self.tables:
+            data[:FILLED] = self._contents(parameter, FILLED)
+        return data
+
+    def _rows(self, table: Table) -> int:
+        """The rows of a table: those of its view."""
+        views = [each for each in self.facts.views if each.pointer == table.pointer]
+        return max(_number(each.shape[0], self.plan.numbers) for each in views)
+
+    def _numbers(self, table: Table, rows: int) -> Iterator[Mapping[int, int]]:
+        """The numbers of each row, with addresses of guarded memory."""
+        turns = self.plan.rows
+        for row in range(rows):
+            numbers = ChainMap({}, turns[row % len(turns)])
+            for position in table.columns.values():
+                parameter = self.facts.parameters[position]
+                if parameter.kind == "address":
+                    numbers[position] = self.memory.allocate(self._guarded(parameter))
+                    self.behind[position, row] = parameter, numbers[position]
+            yield numbers
+
+    def _contents(self, parameter: Parameter, count: int, row: int = 0) -> np.ndarray:
         if parameter.starts_at_zero:
             return np.zeros(count, values.dtype_in_memory(parameter.element))
         if parameter.counts_trips and self.plan.lengths and self.plan.limit is None:
             return values.lengths(parameter.element, count, parameter.tile, self.plan.lengths)
-        seed = self.plan.seed * 100 + parameter.position
+        seed = self.plan.seed * 100 + parameter.position + 100_000 * row
         return values.array(parameter.element, count, self.plan.kind, seed, self.plan.limit, parameter.scales)
 
     def _scalar(self, parameter: Any) -> Any:
@@ -302,17 +398,14 @@ class _Trial:
         token = RUN.set(Run(0))
         block = self.entry.regions[0].block
         try:
-            with np.errstate(all="ignore"):
+            with np.errstate(all="ignore"), blas.one_thread():
                 machine.bind(block.arguments, self.bound)
                 machine.run_block(block)
         except InterpreterError as error:
             raise Unfit(error.diagnostic.message, _operation_at(self.entry, error)) from None
         finally:
             RUN.reset(token)
-        touched = np.unique(np.concatenate(self.memory.touched)) if self.memory.touched else np.zeros(0, np.int64)
-        fresh = touched if self.seen is None else np.setdiff1d(touched, self.seen)
-        self.seen = touched if self.seen is None else np.union1d(self.seen, touched)
-        return bool(fresh.size)
+        return self.memory.settle()
 
     def grow(self) -> tuple[int, int, int]:
         """The grid: along each dimension as many blocks as touch something new, at most the plan's."""
@@ -339,40 +432,56 @@ class _Trial:
                 self.run(tuple(block), tuple(grid))
         return (grid[0] + spare[0], grid[1] + spare[1], grid[2] + spare[2])
 
-    def _untouched(self, address: int, contents: np.ndarray) -> np.ndarray:
-        """The elements that no tile block touches, such as the padding of rows."""
-        size = contents.dtype.itemsize
-        seen = self.seen if self.seen is not None else np.zeros(0, np.int64)
-        places = (seen[(seen >= address) & (seen < address + contents.nbytes)] - address) // size
-        untouched = np.ones(contents.size, bool)
-        untouched[places.astype(np.int64)] = False
-        return untouched
-
     def fitted(self, grid: tuple[int, int, int]) -> Fitted:
         arguments, written = [], set()
-        for parameter, given in zip(self.facts.parameters, self.scalars):
+        for parameter, given in zip(self.facts.arguments, self.scalars):
             if parameter.kind != "pointer":
                 arguments.append(given)
                 continue
-            address = self.addresses[parameter.position]
-            count = values.count_in_memory(parameter.element, self.memory.ends.get(address, 0))
-            contents = self._contents(parameter, max(count, 1))
-            if address in self.memory.written:
-                # A stray store of NaN onto NaN would not show.
+            arguments.append(self._initial(parameter, self.addresses[parameter.position]))
+            if self.addresses[parameter.position] in self.memory.written:
                 written.add(parameter.position)
-            else:
-                contents = values.poisoned(parameter.element, contents, self._untouched(address, contents))
-            arguments.append(contents)
+        memory, behind = self._behind(arguments)
         if self.plan.is_aliased:
             _alias(self.facts, arguments, written)
-        return Fitted(grid, arguments, self.plan, written)
+        return Fitted(grid, arguments, self.plan, written, behind, memory)
+
+    def _initial(self, parameter: Parameter, address: int, row: int = 0) -> np.ndarray:
+        """The values before a run of an array, which has the elements that the kernel touches or that views cover."""
+        count = values.count_in_memory(parameter.element, self.memory.ends.get(address, 0))
+        contents = self._contents(parameter, max(count, 1), row)
+        # A stray store of NaN onto NaN would not show.
+        if address in self.memory.written:
+            return contents
+        return values.poisoned(
+            parameter.element, contents, self.memory.untouched(address, contents.size, contents.itemsize)
+        )
+
+    def _behind(self, arguments: list[Any]) -> tuple[Memory | None, list[Behind]]:
+        """The arrays behind tables, whose addresses are entered there."""
+        if not self.tables:
+            return None, []
+        memory, behind = Memory.detached(), []
+        numbers: dict[int, dict[int, int]] = {}
+        for (position, row), (parameter, address) in self.behind.items():
+            contents = self._initial(parameter, address, row)
+            table = next(each for each in self.facts.tables if position in each.columns.values())
+            name = f"the array of row {row} of argument {table.pointer}"
+            behind.append(Behind(parameter.element, name, contents.copy(), contents))
+            numbers.setdefault(row, {})[position] = memory.allocate(behind[-1].array, name=name)
+        turns = self.plan.rows
+        for pointer, table in self.tables.items():
+            rows = [ChainMap(numbers.get(row, {}), turns[row % len(turns)]) for row in range(self._rows(table))]
+            arguments[pointer] = table.contents(arguments[pointer].size, rows)
+        return memory, behind
 
 
 def _alias(facts: Facts, arguments: list[Any], written: set[int]) -> None:
     """Arrays of one type that are only read become one array, of the longest."""
     by_type: dict[Any, int] = {}
-    for parameter in facts.parameters:
-        if parameter.kind != "pointer" or parameter.position in written:
+    tables = {each.pointer for each in facts.tables}
+    for parameter in facts.arguments:
+        if parameter.kind != "pointer" or parameter.position in written | tables:
             continue
         first = by_type.setdefault(str(parameter.element), parameter.position)
         longest = max(arguments[first], arguments[parameter.position], key=len)

@@ -13,6 +13,7 @@ import numpy as np
 
 from tileiras.diagnostics import CompileError, ExitCode
 from tileiras.ir import Operation
+from tileiras.sim import blas
 from tileiras.sim.errors import ArgumentMismatch
 from tileiras.sim.interpreter import check_arguments
 from tileiras.stages.units import entries_of, entry_name
@@ -49,7 +50,7 @@ def judgement(
     """
     run = _Check(module, operation, image, options, seeds, time.monotonic() + budget)
     run.user_launches(given)
-    with Progress(f"checking {image.entry}", stream=None if shown else io.StringIO()) as progress:
+    with Progress(f"checking {image.entry}", stream=None if shown else io.StringIO()) as progress, blas.one_thread():
         run.own_launches(progress)
     verdict = run.verdict(gpu_name)
     if blame is None or not run.wrong:

@@ -10,7 +10,7 @@ import math
 import random
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,7 +25,7 @@ from tileiras.sim.errors import ArgumentMismatch
 from tileiras.sim.interpreter.machine import InterpreterError, Machine
 from tileiras.sim.interpreter.rounding import FLOAT_DTYPES
 from tileiras.sim.interpreter.values import width_of
-from tileiras.sim.memory import _raw_bytes, _root
+from tileiras.sim.memory import Allocation, _raw_bytes, _root
 
 from .boundaries import Boundaries
 from .bounds import Bounds, is_anything, is_point, unit
@@ -56,6 +56,10 @@ class Image:
     """Fills hidden parameters in the place of a description."""
     waived: tuple[str, ...] = ()
     """Rules of the PTX ISA that the image may violate (`tileiras.sim.emulator.rules`)."""
+    run: Callable[[Sequence[int], Sequence[Any]], str] | None = None
+    """Executes a launch of code for this machine, which has no PTX; returns the assertion that failed, or nothing."""
+    opinion: Callable[[], Image | None] | None = None
+    """Makes code for this machine of the same source, which large launches are held against as well."""
 
 
 @dataclass
@@ -76,13 +80,17 @@ class Reference:
     """The interpreter's results of a launch."""
 
     arguments: list[Any]
+    """The results: arguments, and the arrays behind tables."""
     undefined: dict[int, np.ndarray]
     memory: TrackedMemory
     machine: TrackingMachine
+    allocations: list[Allocation | None]
+    """Of each of the results."""
+    names: list[str]
 
     def bounds(self, position: int, itemsize: int) -> tuple[Bounds, np.ndarray] | None:
         """The intervals of an argument's elements, and which of them have one."""
-        allocation = self.memory._find_owner(_root(self.arguments[position]))
+        allocation = self.allocations[position]
         shadow = self.memory.shadows.get(allocation.address) if allocation is not None else None
         if shadow is None or not shadow.active.any():
             return None
@@ -106,10 +114,16 @@ def interpreted(
                                     ftz=bool(options.get("ftz")), order=order))  # fmt: skip
         return machines[0]
 
-    undefined = interpret(
-        module, entry, launch.grid, arguments, memory=memory, output=io.StringIO(), machine_type=machine
-    )
-    return Reference(arguments, undefined, memory, machines[0])
+    behind = [each.array for each in launch.behind]
+    with launch.reachable():
+        undefined = interpret(
+            module, entry, launch.grid, arguments, memory=memory, output=io.StringIO(), machine_type=machine,
+            behind=behind,
+        )
+        owners = [_root(each) if isinstance(each, np.ndarray) else None for each in (*arguments, *behind)]
+        allocations = [None if owner is None else memory._find_owner(owner) for owner in owners]
+    names = [*(f"argument {number}" for number in range(len(arguments))), *(each.name for each in launch.behind)]
+    return Reference(launch.results(arguments), undefined, memory, machines[0], allocations, names)
 
 
 _MEETINGS = re.compile(
@@ -140,7 +154,25 @@ def judge(
     except InterpreterError as error:
         return Judged(FAULT, [_fault(error.diagnostic, number)])
     again = functools.partial(interpreted, module, image.entry, launch, coverage, options)
-    return hold(facts, image, launch, number, seeds, reference, again, deadline, boundaries)
+    judged = hold(facts, image, launch, number, seeds, reference, again, deadline, boundaries)
+    if judged.status != RIGHT or image.opinion is None or facts.synchronises or _bytes(launch) < LARGE:
+        return judged
+    opinion = image.opinion()
+    if opinion is not None:
+        other = hold(facts, opinion, launch, number, seeds, reference, again)
+        if other.status == WRONG:
+            finding = other.findings[-1]
+            message = f"compiled for the processor, {finding.message}"
+            return _ended(judged, WRONG, dataclasses.replace(finding, message=message))
+    return judged
+
+
+LARGE = 1 << 16
+"""Bytes of arrays from which on a launch is held against code for this machine."""
+
+
+def _bytes(launch: Fitted) -> int:
+    return sum(value.nbytes for value in launch.arguments if isinstance(value, np.ndarray))
 
 
 def hold(
@@ -154,6 +186,16 @@ def hold(
     """
     undefined = sum(int(where.sum()) for where in reference.undefined.values())
     judged = Judged(RIGHT, _notes(reference, number), 0.0, undefined, _unbounded(reference))
+    if image.run is not None:
+        if launch.memory is not None:
+            message = "tables hold addresses of the simulator, which code of this machine cannot follow"
+            return _ended(judged, INCONCLUSIVE, Finding("unjudged", message, "", number))
+        arguments = launch.copies()
+        failed = image.run(launch.grid, arguments)
+        if failed:
+            return _ended(judged, WRONG, Finding("value", failed, "", number))
+        _compare(judged, launch.elements(facts), reference, launch.results(arguments), number, again)
+        return judged
     for seed in seeds:
         if judged.seeds and time.monotonic() > deadline:
             message = f"{TIME_IS_UP}: further orders of warps were not run"
@@ -163,11 +205,12 @@ def hold(
         arguments = launch.copies()
         learns = boundaries is not None and seed is None
         try:
-            result = emulate(
-                image.ptx, image.entry, launch.grid, arguments, metadata=image.metadata, seed=seed,
-                step_limit=STEP_LIMIT, leader=0 if seed is None else LEADER, hidden=image.hidden,
-                waive=image.waived, compared=boundaries.compared if learns else None, ahead=_ahead(number, seed),
-            )  # fmt: skip
+            with launch.reachable():
+                result = emulate(
+                    image.ptx, image.entry, launch.grid, arguments, metadata=image.metadata, seed=seed,
+                    step_limit=STEP_LIMIT, leader=0 if seed is None else LEADER, hidden=image.hidden,
+                    waive=image.waived, compared=boundaries.compared if learns else None, ahead=_ahead(number, seed),
+                )  # fmt: skip
         except (UnsupportedInstruction, UndescribedParameters) as error:
             return _ended(judged, INCONCLUSIVE, Finding("unjudged", error.message, "", number, error.line))
         except EmulationError as error:
@@ -182,7 +225,8 @@ def hold(
             boundaries.end(launch.plan.numbers)
         if not result.searched_races:
             judged.findings.append(Finding("unjudged", "the search for races did not reach the end", "", number))
-        if not _compare(judged, facts, reference, arguments, number, again):
+        wanted = launch.elements(facts)
+        if not _compare(judged, wanted, reference, launch.results(arguments), number, again):
             break
     return judged
 
@@ -237,38 +281,36 @@ def _notes(reference: Reference, number: int) -> list[Finding]:
         notes.append(Finding("unjudged", f"'{machine.unsteady.name}' {message}", place(machine.unsteady), number))
     for position, where in reference.undefined.items():
         operation = _writer(reference, position, int(np.flatnonzero(where.reshape(-1))[0]))
-        message = f"{int(where.sum())} elements of argument {position} are undefined by the specification"
+        message = f"{int(where.sum())} elements of {reference.names[position]} are undefined by the specification"
         notes.append(Finding("undefined", message, place(operation) if operation is not None else "", number))
     return notes
 
 
 def _writer(reference: Reference, position: int, element: int) -> Operation | None:
-    array = reference.arguments[position]
-    allocation = reference.memory._find_owner(_root(array))
-    return None if allocation is None else reference.memory.writer_of(allocation, element * array.dtype.itemsize)
+    allocation, size = reference.allocations[position], reference.arguments[position].dtype.itemsize
+    return None if allocation is None else reference.memory.writer_of(allocation, element * size)
 
 
 # -- comparison ------------------------------------------------------------------------------------------------------
 
 
 def _compare(
-    judged: Judged, facts: Facts, reference: Reference, arguments: Sequence[Any], number: int,
+    judged: Judged, elements: Iterable[tuple[int, Any]], reference: Reference, results: Sequence[Any], number: int,
     again: Callable[..., Reference],
 ) -> bool:  # fmt: skip
-    """Whether the source program allows the memory contents that the code produced."""
-    for parameter in facts.parameters:
-        position = parameter.position
-        if parameter.kind != "pointer" or not isinstance(arguments[position], np.ndarray):
-            continue
-        got, wanted = arguments[position], reference.arguments[position]
-        wrong, ulps, error = differences(parameter.element, got, wanted, reference, position)
+    """Whether the source program allows the memory contents that the code produced; `elements` are the types of the
+    arrays by their place among the results."""
+    for position, element in elements:
+        got, wanted = results[position], reference.arguments[position]
+        wrong, ulps, error = differences(element, got, wanted, reference, position)
         judged.worst_ulps = max(judged.worst_ulps, ulps)
         if wrong.any() and reference.machine.ordered_atomics and np.prod(reference.machine.grid) > 1:
             differing, is_whole = varies(reference, again, position)
             wrong = wrong & ~differing
             if wrong.any() and differing.any() and not is_whole:
                 # Rounded sums differ under few orders: a value that no tried order gives may still be right.
-                message = f"argument {position} depends on the order of tile blocks, of which not all were tried"
+                name = reference.names[position]
+                message = f"{name} depends on the order of tile blocks, of which not all were tried"
                 judged.findings.append(Finding("unjudged", message, "", number))
                 judged.status = INCONCLUSIVE
                 return False
@@ -281,8 +323,9 @@ def _compare(
         operation = _writer(reference, position, first)
         stored = "" if operation is not None else ", which the program does not store"
         message = (
-            f"argument {position} differs in {int(wrong.sum())} of {wrong.size} elements; element {first}{stored} is"
-            f" {got.reshape(-1)[first]}, the program's meaning is {wanted.reshape(-1)[first]}{error(first)}"
+            f"{reference.names[position]} differs in {int(wrong.sum())} of {wrong.size} elements; element"
+            f" {first}{stored} is {got.reshape(-1)[first]}, the program's meaning is"
+            f" {wanted.reshape(-1)[first]}{error(first)}"
         )
         judged.findings.append(Finding("value", message, place(operation) if operation else "", number))
         judged.status = WRONG

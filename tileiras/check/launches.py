@@ -18,8 +18,11 @@ from .values import KINDS
 TRIPS = ((3, 0), (4, 1), (1, 0), (0, 1), (5, -1), (2, 0), (0, 0), (9, 1))
 """Sizes that a loop runs along, as tiles and further elements: one trip, none, several; around the depth of rings of
 two to four stages, and past it."""
-EDGES = ((1, 0), (1, 1), (1, -1), (2, 1), (0, 1), (2, 0), (1, 0), (0, 0))
-"""Sizes that the grid runs along: a tile, one element more, one less, several, a single element, nothing."""
+EDGES = ((1, 0), (1, 1), (1, -1), (2, 1), (0, 1), (2, 0), (0, 0), (1, 0))
+"""Sizes that the grid runs along: a tile, one element more, one less, several, a single element, nothing; and a tile
+for the longest loops, which a kernel that walks over its tiles would not reach without one."""
+ROWS = 2
+"""Rows of a table with numbers of their own, besides the first."""
 MOST_TRIPS = 17
 """The third use of each stage of a ring of eight."""
 SCALARS = (1, 3, 2, 5, 0, 7, 4, 1)
@@ -37,36 +40,72 @@ RANDOM_LAUNCHES = 16
 """Of these, those that are drawn where no size is known to meet a further bound."""
 FEW_LAUNCHES = 8
 """As many suffice where each comparison of the code has met its bound."""
-MOST = len(TRIPS) + ROOMY_LAUNCHES + EDGE_LAUNCHES
+NEGATIVE_LAUNCHES = 3
+"""In which one parameter alone is negative."""
+MOST = len(TRIPS) + MOST_TRIPS + 1 + NEGATIVE_LAUNCHES + ROOMY_LAUNCHES + EDGE_LAUNCHES
 _CANDIDATES = 24
+
+
+def ring_depth(ptx: str) -> int:
+    """Stages of the deepest ring of barriers of a code: where its counter of stages returns to zero, or else half of
+    its barriers, since a ring has two for each stage."""
+    if "mbarrier.init" not in ptx:
+        return 0
+    ends = re.findall(r"setp\.eq\.\w+\s+(%p\d+), (%r\d+), (\d+);", ptx)
+    returns = {(result, guard) for result, guard in re.findall(r"selp\.b32\s+%r\d+, 0, (%r\d+), (%p\d+);", ptx)}
+    depths = [int(end) for guard, counter, end in ends if (counter, guard) in returns and int(end) <= MOST_TRIPS // 2]
+    return max(depths, default=max(each.count("mbarrier.init.") for each in ptx.split(".entry")) // 2)
 
 
 def ring_trips(ptx: str) -> int:
     """Trips of a loop after which each stage of the deepest ring of a code has been used a third time: the parity of a
     barrier's phase then returns, and a parity that is not updated shows."""
-    stages = max((len(re.findall(r"mbarrier\.init\.", each)) for each in ptx.split(".entry")), default=0) // 2
-    return min(2 * stages + 1, MOST_TRIPS)
+    return min(2 * ring_depth(ptx) + 1, MOST_TRIPS)
 
 
 def plans(facts: Facts, trips: int = 0) -> Iterator[Plan]:
     """The launches of a check, the plainest first; the last one has `trips` trips at least."""
     count = max(len(TRIPS), len(EDGES))
     for number in range(count):
-        yield _plan(facts, number, number == count - 1, trips)
+        yield _plan(facts, number, max(trips, TRIPS[-1][0]) if number == count - 1 else 0)
 
 
 def every(facts: Facts, boundaries: Boundaries, ptx: str) -> Iterator[Plan]:
     """All launches of a check of a code; `boundaries` learns from each before the next is chosen."""
     yield from plans(facts, ring_trips(ptx))
+    yield from ring_plans(facts, ptx)
     yield from roomy_plans(facts)
+    yield from negative_plans(facts)
     yield from edge_plans(facts, boundaries)
+
+
+def ring_plans(facts: Facts, ptx: str) -> Iterator[Plan]:
+    """Loops that end at each stage of a ring in each of its phases: code behind a loop waits for the last phase.  Of a
+    code with a kernel for clusters of tile blocks, each kernel has these launches, and grids of three tile blocks,
+    which have no such clusters."""
+    clusters = re.findall(r"\.reqnctapercluster (\d+)(?:, (\d+))?(?:, (\d+))?", ptx) if ptx.count(".entry") > 1 else ()
+    shapes = {(1, 1, 1), *(tuple(int(size or 1) for size in sizes) for sizes in clusters)}
+    met = {tiles + (more > 0) for tiles, more in TRIPS}
+    for trips in range(2 * ring_depth(ptx) + 1) if any(each.counts_trips for each in facts.parameters) else ():
+        for shape in sorted(shapes) if trips not in met else ():
+            yield _shaped(facts, shape, (max(shape), 0), trips)
+    for shape in ((3, 1, 1), (1, 3, 1)) if clusters else ():
+        yield _shaped(facts, shape, (2, 1), 2)
+
+
+def _shaped(facts: Facts, shape: tuple[int, ...], size: tuple[int, int], trips: int) -> Plan:
+    """A grid of a shape where sizes permit it; sizes that the grid runs along are (tiles, further elements)."""
+    plan = _plan(facts, 0, trips, size)
+    plan.blocks, plan.is_edge, plan.kind = shape, True, "normal"  # type: ignore[assignment]
+    plan.seed += 300 + trips
+    return plan
 
 
 def roomy_plans(facts: Facts) -> Iterator[Plan]:
     """One tile block, and views that extend a tile beyond those that the program counts: a trip too many writes there,
     where it is otherwise masked, and a grid of one block comes to the end of each loop over tiles exactly."""
     for turn in range(ROOMY_LAUNCHES) if facts.groups and facts.reads_grid else ():
-        plan = _plan(facts, 3 * turn, False)
+        plan = _plan(facts, 3 * turn)
         for group in facts.groups:
             members = [facts.parameters[position] for position in group]
             tile = max(each.tile for each in members)
@@ -79,6 +118,27 @@ def roomy_plans(facts: Facts) -> Iterator[Plan]:
         yield plan
 
 
+def negative_plans(facts: Facts) -> Iterator[Plan]:
+    """Negative numbers where a parameter may be one, which unsigned comparisons and extensions take for large ones:
+    all such parameters, and one after the other."""
+    extents = {each[1] for view in facts.views for each in view.shape if each is not None and each[0] == "parameter"}
+    columns = {position for table in facts.tables for position in table.columns.values()}
+    signed = [
+        each for each in facts.parameters
+        if each.kind in ("size", "scalar") and each.position not in extents | columns
+        and isinstance(each.element, IntegerType) and each.element.width >= 32
+        and (each.low is None or each.low <= -each.divisor)
+    ]  # fmt: skip
+    chosen = [signed, *([each] for each in signed[:NEGATIVE_LAUNCHES] if len(signed) > 1)]
+    for number, members in enumerate(chosen if signed else ()):
+        plan = _plan(facts, 0)
+        for each in members:
+            plan.numbers[each.position] = -each.divisor
+        plan.is_edge, plan.kind = True, "normal"
+        plan.seed += 400 + number
+        yield plan
+
+
 def edge_plans(facts: Facts, boundaries: Boundaries) -> Iterator[Plan]:
     """Further sizes, for the bounds of masks: each lane and register compares its own element position, and only a size
     that ends there exposes a wrong bound.  Sizes are those that meet the most bounds; without any, random ones."""
@@ -87,7 +147,7 @@ def edge_plans(facts: Facts, boundaries: Boundaries) -> Iterator[Plan]:
     draw = random.Random(len(facts.parameters))
     met: Counter[tuple[int, str, int]] = Counter()
     for number in range(EDGE_LAUNCHES):
-        plan = _plan(facts, 1 + number % 6, False)
+        plan = _plan(facts, 1 + number % 6)
         groups = [[facts.parameters[position] for position in group] for group in facts.groups]
         directed = boundaries.choose(groups, one=number % 3 == 2)
         if not directed and number >= (RANDOM_LAUNCHES if boundaries.is_open else FEW_LAUNCHES):
@@ -139,14 +199,33 @@ def _parts(group: int, size: int, tile: int) -> list[tuple[int, str, int]]:
     return [(group, "low", size % 16), (group, "high", (size - 1) % tile * 8 // tile)]
 
 
-def _plan(facts: Facts, number: int, all_zero: bool, trips: int = 0) -> Plan:
+def _plan(facts: Facts, number: int, trips: int = 0, edge: tuple[int, int] = EDGES[-1]) -> Plan:
+    """The launch of a number, or one whose loops have `trips` trips along sizes of `edge`, as (tiles, further
+    elements)."""
+    numbers = _numbers(facts, number, trips, edge)
+    # The longest takes its turn in the last launch only.
+    longest = (trips or TRIPS[-1][0], TRIPS[-1][1])
+    lengths = (longest, *TRIPS[:-1]) if trips else (*TRIPS[number:-1], *TRIPS[:number])
+    later = [_numbers(facts, 1 + (number + row) % (len(TRIPS) - 2)) for row in range(ROWS)]
+    columns = {position for table in facts.tables for position in table.columns.values()}
+    return Plan(
+        numbers, VALUES[number], PADDINGS[number], BLOCKS[number % len(BLOCKS)], number + 1, number == 5,
+        lengths=lengths, later=tuple({at: each[at] for at in columns} for each in later if columns),
+    )  # fmt: skip
+
+
+def _numbers(facts: Facts, number: int, trips: int = 0, edge: tuple[int, int] = EDGES[-1]) -> dict[int, int]:
     numbers: dict[int, int] = {}
     for order, group in enumerate(facts.groups):
         members = [facts.parameters[position] for position in group]
-        # Groups take different cases in one launch, except for the first launch, where all have whole tiles, and the
-        # last, where all are empty.
-        turn = number if number == 0 or all_zero else 1 + (number - 1 + order * 3) % (len(TRIPS) - 2)
-        size = _size(members, turn, trips)
+        # Groups take different cases in one launch, except for the first launch, where all have whole tiles, and those
+        # of a given number of trips.
+        turn = number if number == 0 else 1 + (number - 1 + order * 3) % (len(TRIPS) - 2)
+        along = any(each.counts_trips for each in members)
+        case = (TRIPS if along else EDGES)[turn]
+        if trips:
+            case = (trips, 0) if along and number == 0 else (trips, 1) if along else edge
+        size = _size(members, *case)
         for position in group:
             numbers[position] = _within(facts.parameters[position], size)
     for parameter in facts.parameters:
@@ -154,13 +233,9 @@ def _plan(facts: Facts, number: int, all_zero: bool, trips: int = 0) -> Plan:
             numbers[parameter.position] = _within(parameter, _threshold(parameter, number))
         elif parameter.kind in ("scalar", "stride"):
             numbers.setdefault(parameter.position, _within(parameter, SCALARS[(number + parameter.position) % 8]))
-    # The longest takes its turn in the last launch only.
-    longest = (max(TRIPS[-1][0], trips), TRIPS[-1][1])
-    lengths = (longest, *TRIPS[:-1]) if all_zero else (*TRIPS[number:-1], *TRIPS[:number])
-    return Plan(
-        numbers, VALUES[number], PADDINGS[number], BLOCKS[number % len(BLOCKS)], number + 1, number == 5,
-        lengths=lengths,
-    )  # fmt: skip
+        elif parameter.kind == "address":
+            numbers[parameter.position] = 0
+    return numbers
 
 
 def _threshold(parameter: Parameter, number: int) -> int:
@@ -170,15 +245,9 @@ def _threshold(parameter: Parameter, number: int) -> int:
     return quarters - (1 << width if quarters >> width - 1 else 0)
 
 
-def _size(members: Sequence[Parameter], turn: int, trips: int) -> int:
-    tile = max(each.tile for each in members)
-    along = any(each.counts_trips for each in members)
-    tiles, more = (TRIPS if along else EDGES)[turn]
-    if along and turn == len(TRIPS) - 1:
-        tiles = max(tiles, trips)
-    divisor = max(each.divisor for each in members)
-    size = tiles * tile + more * divisor
-    return max(0, -(-size // divisor) * divisor)
+def _size(members: Sequence[Parameter], tiles: int, more: int) -> int:
+    tile, divisor = (max(getattr(each, name) for each in members) for name in ("tile", "divisor"))
+    return max(0, -(-(tiles * tile + more * divisor) // divisor) * divisor)
 
 
 def _within(parameter: Parameter, number: int) -> int:

@@ -120,10 +120,11 @@ def _differing(launch: Fitted, images: Sequence[Image]) -> set[int]:
     for seed in SEEDS:
         for image in images:
             arguments = launch.copies()
-            emulate(
-                image.ptx, image.entry, launch.grid, arguments, metadata=image.metadata, seed=seed,
-                step_limit=STEP_LIMIT, leader=0 if seed is None else LEADER, hidden=image.hidden,
-            )  # fmt: skip
-            arrays = enumerate(arguments)
+            with launch.reachable():
+                emulate(
+                    image.ptx, image.entry, launch.grid, arguments, metadata=image.metadata, seed=seed,
+                    step_limit=STEP_LIMIT, leader=0 if seed is None else LEADER, hidden=image.hidden,
+                )  # fmt: skip
+            arrays = enumerate(launch.results(arguments))
             results.append({n: bytes(_raw_bytes(a)[0]) for n, a in arrays if isinstance(a, np.ndarray)})
     return {number for number in results[0] if len({result[number] for result in results}) > 1}

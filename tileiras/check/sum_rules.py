@@ -30,7 +30,7 @@ from .bounds import (
 if TYPE_CHECKING:
     from .tracking import TrackingMachine
 
-# -- matrix products -------------------------------------------------------------------------------------------------
+# -- matrix multiplications -------------------------------------------------------------------------------------------
 
 
 def _wide(op: Operation, position: int, values: np.ndarray) -> np.ndarray:
@@ -40,25 +40,29 @@ def _wide(op: Operation, position: int, values: np.ndarray) -> np.ndarray:
 
 def _product(left: Bounds, right: Bounds, start: Bounds, keyword: str, result: np.ndarray) -> Bounds | None:
     """The bounds of `left @ right + start`.  Tensor cores may truncate sums: the error is a whole unit, not a half."""
-    middles, radii = zip(*((each.low / 2 + each.high / 2, each.high / 2 - each.low / 2) for each in (left, right)))
-    sizes = [np.abs(middle) for middle in middles]
-    with np.errstate(all="ignore"):
-        middle = middles[0] @ middles[1]
-        radius = (sizes[0] + radii[0]) @ radii[1] + radii[0] @ sizes[1]
-        reach = np.maximum(np.abs(start.low), np.abs(start.high))
-        magnitude = (sizes[0] + radii[0]) @ (sizes[1] + radii[1]) + reach
-        sums = Bounds(middle - radius + start.low, middle + radius + start.high)
-    low, high = sum_bounds(sums, magnitude, middles[0].shape[-1] + 1, keyword, 2.0 ** (1 - precision(keyword)))
     exact = is_point(start)
     for end, axis in ((left, -1), (right, -2)):
         exact = exact & np.expand_dims(is_point(end).all(axis), axis)
+    middles, radii = zip(*((each.low / 2 + each.high / 2, each.high / 2 - each.low / 2) for each in (left, right)))
+    sizes = [np.abs(middle) for middle in middles]
+    with np.errstate(all="ignore"):
+        reach = np.maximum(np.abs(start.low), np.abs(start.high))
+        magnitude = (sizes[0] + radii[0]) @ (sizes[1] + radii[1]) + reach
     lowest = lowest_bit(left.low).min(-1)[..., :, None] + lowest_bit(right.low).min(-2)[..., None, :]
     fits = is_exact_sum(magnitude, np.minimum(lowest, lowest_bit(start.low)), precision(keyword))
     wide = np.asarray(result).astype(np.float64)
-    # A sum of infinities or NaNs is one in any order; zeros may have either sign.
-    special = ~np.isfinite(magnitude) & ~(np.isinf(wide) & np.isfinite(start.low) & _all_finite(left, right))
     smallest = 2.0 ** (1 - FLOAT_SEMANTICS[keyword].bias - FLOAT_SEMANTICS[keyword].mantissa_bits)
     zero = exact & fits & (wide == 0)
+    if (exact & fits & np.isfinite(magnitude)).all():
+        # Whole numbers: the general case gives the same, with more products.
+        return settle(np.where(zero, -smallest / 2, wide), np.where(zero, smallest / 2, wide), result, ~zero)
+    with np.errstate(all="ignore"):
+        middle = middles[0] @ middles[1]
+        radius = (sizes[0] + radii[0]) @ radii[1] + radii[0] @ sizes[1] if any(map(np.any, radii)) else 0.0
+        sums = Bounds(middle - radius + start.low, middle + radius + start.high)
+    low, high = sum_bounds(sums, magnitude, middles[0].shape[-1] + 1, keyword, 2.0 ** (1 - precision(keyword)))
+    # A sum of infinities or NaNs is one in any order; zeros may have either sign.
+    special = ~np.isfinite(magnitude) & ~(np.isinf(wide) & np.isfinite(start.low) & _all_finite(left, right))
     low, high = rounded(low, keyword), rounded(high, keyword)
     low = np.where(zero, -smallest / 2, np.where(exact & fits, wide, np.minimum(low, wide)))
     high = np.where(zero, smallest / 2, np.where(exact & fits, wide, np.maximum(high, wide)))

@@ -68,7 +68,7 @@ def _places(stem: str) -> tuple[str, Callable[[str], Locatable | None]]:
         return os.curdir, lambda place: None
     from tileiras.check.places import places_in
 
-    entry = tileiras.build.history.History(build, noting=False).entry(stem, "check")
+    entry = tileiras.build.ledger.history.History(build, noting=False).entry(stem, "check")
     if entry is None:
         return os.curdir, lambda place: None
     own = tileiras.ir.parse_module(module.decode(), os.path.basename(stem) + ".cuda_tile.mlir")

@@ -24,7 +24,7 @@ ALIASES = {
 }  # fmt: skip
 
 SERVICE = ("auto", "off")
-"""Values of `--server` and TILEIRAS_SERVER; `tileiras.server.client` reads them before this program is loaded."""
+"""Values of `--server` and TILEIRAS_SERVER; `processes.service.client` reads them before this program is loaded."""
 
 _CATEGORIES = ("none", "all", *CATEGORIES)
 
@@ -57,19 +57,19 @@ VENDOR = (
 OWN = (
     Spec("emit", tuple({**EMIT, **EMIT_CPU}), "The product; cubin when absent, obj for a CPU", "stage", lists=True),
     Spec("entry", str, "Compile only this entry", "name"),
-    Spec("depfile", str, "Write what the product is made from, as a rule for make", "file"),
+    Spec("depfile", str, "Write the inputs of the product as a rule for make", "file"),
     Spec("cache", str, "Folder of the artifact store for this run, or off", "folder"),
     Spec("server", SERVICE, "Whether the compile service may answer; TILEIRAS_SERVER says when absent", lists=True),
-    Spec("diagnostics", ("text", "json"), "Form of what is said; JSON has one object a line"),
+    Spec("diagnostics", ("text", "json"), "Format of diagnostics; JSON has one object per line"),
     Spec("sarif", str, "Write diagnostics and the requested remarks as SARIF 2.1.0 as well", "file"),
-    Spec("save-temps", FLAG, "Write what every stage makes beside the output"),
-    Spec("pass-pipeline", str, "tileir{key=value ...}: options of the documented pipeline", "pipeline"),
+    Spec("save-temps", FLAG, "Write the artifacts of every stage beside the output"),
+    Spec("pass-pipeline", str, "Options of the documented pipeline, as tileir{key=value ...}", "pipeline"),
     *(Spec(name, FLAG, doc) for name, doc in instrumentation.FLAGS.items()),
-    *(Spec(name, str, doc, "passes") for name, doc in instrumentation.WORDS.items()),
+    *(Spec(name, str, doc, placeholder) for name, (placeholder, doc) in instrumentation.WORDS.items()),
     Spec("cmakedir", STOP, "Print the folder of the CMake package, for -Dtileiras_DIR=, and exit"),
     Spec("pkgconfigdir", STOP, "Print the folder of tileiras.pc, for PKG_CONFIG_PATH, and exit"),
     Spec("write-if-changed", FLAG, "Leave an output alone, with its times, that has the same bytes already"),
-    Spec("print-pipeline", STOP, "Print the stages, what they make and what they read, and exit"),
+    Spec("print-pipeline", FLAG, "Print the stages, and the passes that run at this level, and exit"),
 )
 """Options of our driver that are not options of the compiler."""
 
@@ -96,7 +96,7 @@ GROUPS: dict[str, str] = {
     "Target": "gpu-name opt-level ptx-version legalize-types tile-launch host-arch host-os",
     "Code": (
         "num-warps num-ctas pipeline-strategy unspecialized-pipeline-num-stages v2-opt-level max-constraint-iterations"
-        " rrt-size-threshold tensor-maps deterministic ftz approx pass-pipeline"
+        " rrt-size-threshold tensor-maps deterministic ftz approx parameter-ceiling pass-pipeline"
     ),
     "Debugging of kernels": "lineinfo device-debug sanitize enable-random-delay",
     "Libraries": "l preview libdevice blob-linked-lib",
@@ -117,6 +117,8 @@ VERBS = {
     "doctor": "A table of installed and missing parts, and the cost of each missing one",
     "completion SHELL": "Print the completion of all commands for bash, zsh or fish",
     "man [COMMAND]": "Print the man page of a command; --all FOLDER writes those of all",
+    "libtileiras FOLDER": "Build the library for hosts in C, C++ and Rust, with header, pkg-config file and manual",
+    "operators FILE": "Operators of PyTorch or JAX from a declaration in TOML, as source; see `operators --help`",
 }
 """Words instead of a file (`cli.verbs`)."""
 

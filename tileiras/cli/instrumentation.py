@@ -20,21 +20,22 @@ FLAGS = {
     "mlir-print-ir-before-all": "Print the module to standard error before every pass",
     "mlir-print-ir-after-all": "Print the module to standard error after every pass",
     "mlir-print-ir-after-change": "Print it after the passes that change it",
-    "mlir-print-ir-after-failure": "Print what a pass that fails leaves behind",
+    "mlir-print-ir-after-failure": "Print the module after a pass that fails",
     "mlir-timing": "Print the time of every pass to standard error",
     "verify-each": "Verify the module after every pass",
-    "mlir-print-stacktrace-on-diagnostic": "Say in a note where in the compiler a diagnostic was made",
+    "mlir-print-stacktrace-on-diagnostic": "Attach the compiler's stack trace to diagnostics as a note",
 }
 
 WORDS = {
-    "mlir-print-ir-before": "Passes, with commas, before which the module is printed",
-    "mlir-print-ir-after": "Passes, with commas, after which the module is printed",
-    "mlir-pass-pipeline-crash-reproducer": "File for what a pass that fails was given",
+    "mlir-print-ir-before": ("passes", "Comma-separated passes; print the module before them"),
+    "mlir-print-ir-after": ("passes", "Comma-separated passes; print the module after them"),
+    "mlir-pass-pipeline-crash-reproducer": ("file", "File for the input of a pass that fails"),
 }
+"""Option -> the placeholder of its value, and its text."""
 
 SNAPSHOTS = {
     "frontend": {"after": frozenset({"convert-cudatile-to-tileaa"})},
-    "tileas": {"before": frozenset({"convert-tileas-to-llvm"})},
+    "tileas": {"before": frozenset({"convert-tileas-to-nvgpu"})},
 }
 """Value of `emit-line-info` -> the snapshot, with locations, that it stands for."""
 
@@ -71,9 +72,9 @@ class Records:
                 self._outputs.publish([(self._trace_file, self.trace.text().encode("utf-8", "surrogateescape"))])
 
 
-def _placement(module: Operation) -> list[dict[str, Any]]:
-    """Events for the loops whose operations have stages."""
-    return schedule.schedule_trace.placement_events(module)
+def _placement(module: Operation, before: int) -> list[dict[str, Any]]:
+    """Events for the loops whose operations have stages, in processes behind the first `before`."""
+    return schedule.schedule_trace.placement_events(module, before)
 
 
 def _check_passes(words: Mapping[str, Any]) -> None:

@@ -24,7 +24,7 @@ PROGRAMS = {
     "tileiras-opt": "tileiras.cli.tileiras_opt",
     "tileiras-report": "tileiras.cli.tileiras_report",
     "tileiras-run": "tileiras.cli.tileiras_run",
-    "tileiras-server": "tileiras.server.command",
+    "tileiras-server": "tileiras.processes.service.command",
     "tileiras-sweep": "tileiras.cli.tileiras_sweep",
     "tileiras-translate": "tileiras.cli.tileiras_translate",
     "tileiras-watch": "tileiras.cli.tileiras_watch",

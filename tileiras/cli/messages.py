@@ -72,7 +72,9 @@ class Report:
             closing = (UNCOMPILED,)
         elif error.code == ExitCode.INVALID_INPUT and self.bytecode is not None:
             closing = (NO_BYTECODE,) if damaged else (UNVERIFIED, NO_BYTECODE)
-        self._print([*error.diagnostics, *(Diagnostic(Severity.ERROR, None, line) for line in closing)], damaged)
+        word = ExitCode(error.code).word
+        closing_lines = [Diagnostic(Severity.ERROR, None, line, word=word) for line in closing]
+        self._print([*error.diagnostics, *closing_lines], damaged)
         if error.code == ExitCode.COMPILE_FAILURE:
             try:
                 self.without_remarks()
@@ -106,8 +108,8 @@ class Report:
             process.complain(render_command_line(remarks).removesuffix("\n"))
 
     def remark(self, remark: Remark | None) -> None:
-        """Print a remark about the command line, whether or not remarks about the kernel are requested."""
-        if remark is not None:
+        """Print a remark about the command line, if remarks are requested."""
+        if remark is not None and self.remarks.any:
             self._print([remark])
 
     def _write_remarks(self, remarks: Iterable[Remark]) -> None:

@@ -134,7 +134,7 @@ def _filled(shape: tuple[int, ...], type_name: str, how: str) -> np.ndarray:
         if low >= high:
             raise UsageError(f"'{how}' leaves no integer: LOW is less than HIGH")
         return _converted(_seeded(seed).integers(low, high, shape), dtype, type_name)
-    raise UsageError(f"unknown contents '{how}'; see --help for what an array can hold")
+    raise UsageError(f"unknown contents '{how}'; see --help for the contents of arrays")
 
 
 def _scalar(value: float, dtype: np.dtype, type_name: str) -> Any:

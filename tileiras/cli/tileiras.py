@@ -102,6 +102,9 @@ def _run(inputs: Sequence[str], values: Mapping[str, Any], files: Sequence[str])
 
     `files` are those that the command line was read from.
     """
+    if values.get("print-pipeline"):
+        print(_pipeline(values), end="")
+        return ExitCode.SUCCESS
     if not inputs or not inputs[0]:
         print(driver_options.help_text(), end="")
         raise CommandLineError("error: no input file provided")
@@ -130,7 +133,7 @@ def _run(inputs: Sequence[str], values: Mapping[str, Any], files: Sequence[str])
     _check_controls(options)
     if "cache" in values:
         os.environ["TILEIRAS_CACHE_DIR"] = values["cache"]
-    if not tileiras.codegen.isolation.llvm_is_loaded:
+    if not tileiras.processes.helper.llvm_is_loaded:
         # Before the compiler is loaded: loading LLVM takes as long as loading it and lowering a small kernel.
         pipeline.start_ahead(last)
     if report.remarks.any:
@@ -296,7 +299,7 @@ class Intermediates:
         """The path of the artifact.  One at the path of the product is not written, only compared with the product;
         raises UsageError if the path is that of another file."""
         path = os.path.join(self._folder, file_stem(unit) + suffix)
-        what = f"what --save-temps keeps of '{unit}'"
+        what = f"the files of --save-temps for '{unit}'"
         if suffix == self._suffix and self._product.is_same_file(Output(path, what)):
             self._held.append((what, data))
         else:
@@ -353,8 +356,11 @@ def _bytecode_versions() -> str:
     return "".join(f"{version}\n" for version in SUPPORTED)
 
 
-def _pipeline() -> str:
-    return f"{tileiras.driver.pipeline_text.describe()}\n{tileiras.driver.tileir_pipeline.describe()}"
+def _pipeline(values: Mapping[str, Any]) -> str:
+    """The passes that a compilation with these options runs; for sm_90 without a GPU."""
+    given = {option: _of_compiler(option, value) for option, value in values.items() if option in OPTIONS}
+    _pipeline_options(values, given)
+    return tileiras.driver.pipeline_text.describe(CompileOptions({"gpu-name": "sm_90", **given}))
 
 
 _ALONE: dict[str, Callable[[], str]] = {
@@ -364,7 +370,6 @@ _ALONE: dict[str, Callable[[], str]] = {
     "help-list-hidden": lambda: driver_options.help_text(hidden=True),
     "version": _version,
     "list-versions": _bytecode_versions,
-    "print-pipeline": _pipeline,
     "cmakedir": lambda: cmake_folder() + "\n",
     "pkgconfigdir": lambda: pkgconfig_folder() + "\n",
 }

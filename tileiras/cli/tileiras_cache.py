@@ -30,25 +30,25 @@ DAMAGE = 3
 def build_parser() -> argparse.ArgumentParser:
     parser = cli.parsers.Parser("tileiras-cache", "Looks after the artifact store of builds.")
     common = cli.parsers.SubParser(add_help=False)
-    common.add_argument("--store", metavar="DIR", help="the store; default: the one that a build here would use")
+    common.add_argument("--store", metavar="DIR", help="the store; default: the one of builds in this folder")
     common.add_argument("--json", action="store_true", help="answer in JSON")
     commands = parser.add_subparsers(
         dest="command", required=True, metavar="COMMAND", parser_class=cli.parsers.SubParser
     )
     commands.add_parser("stats", parents=[common], help="entries and bytes, by stage")
-    commands.add_parser("verify", parents=[common], help="read every entry, remove what is damaged or unsound")
-    trim = commands.add_parser("trim", parents=[common], help="remove what was used longest ago")
-    trim.add_argument("--size", help="what may be left: bytes, or a number with K, M, G or T; default: the limit")
+    commands.add_parser("verify", parents=[common], help="read every entry and remove damaged ones")
+    trim = commands.add_parser("trim", parents=[common], help="remove the least recently used entries")
+    trim.add_argument("--size", help="size limit: bytes, or a number with K, M, G or T; default: the configured limit")
     commands.add_parser("clear", parents=[common], help="remove every entry")
     commands.add_parser("path", parents=[common], help="print the store's directory")
-    why = commands.add_parser("why", parents=[common], help="what differed when the stages of a kernel last ran")
+    why = commands.add_parser("why", parents=[common], help="changed inputs of the last run of a kernel's stages")
     why.add_argument("kernel", help="a source file, an entry, or an artifact's path without its suffix")
-    prepare = commands.add_parser("prepare", help="for processes without a store: modules and libdevice")
-    prepare.add_argument("--libdevice", metavar="FILE", help="the library, or a toolkit root; default: the one found")
+    prepare = commands.add_parser("prepare", help="compile modules and split libdevice, for processes without a store")
+    prepare.add_argument("--libdevice", metavar="FILE", help="the library, or a toolkit's root; default: the one found")
     prepare.add_argument("--json", action="store_true", help="answer in JSON")
-    keygen = commands.add_parser("keygen", help="a key that signs what a build uploads, and its public key in FILE.pub")
-    keygen.add_argument("file", metavar="FILE", help="the private key; what is there is not written over")
-    keygen.add_argument("--comment", default="", help="whose it is, for the line of the public key")
+    keygen = commands.add_parser("keygen", help="create a key that signs uploads, and its public key FILE.pub")
+    keygen.add_argument("file", metavar="FILE", help="the private key; an existing file is not overwritten")
+    keygen.add_argument("--comment", default="", help="the owner, as a comment on the public key")
     keygen.add_argument("--json", action="store_true", help="answer in JSON")
     why.add_argument("--build", metavar="DIR", default="build", help="the build directory; default build")
     return parser
@@ -69,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _prepare(given.libdevice, given.json)
     if given.command == "keygen":
         return _keygen(given.file, given.comment, given.json)
-    directory = given.store or tileiras.build.store.directory_for(os.getcwd())
+    directory = given.store or tileiras.build.store.local.directory_for(os.getcwd())
     try:
         if given.command == "path":
             answer: dict[str, Any] = {"directory": directory}
@@ -77,7 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return 0
         if given.command == "why":
             return _why(given.kernel, given.build, given.json)
-        size = tileiras.build.store.parse_size(given.size) if given.command == "trim" and given.size else None
+        size = tileiras.build.store.local.parse_size(given.size) if given.command == "trim" and given.size else None
         return _maintain(given.command, directory, size, given.json)
     except ValueError as error:
         process.complain(f"error: {error}")
@@ -89,7 +89,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _maintain(command: str, directory: str, size: int | None, json: bool) -> int:
     if command == "stats":
-        answer = tileiras.build.maintenance.statistics(directory)
+        answer = tileiras.build.store.maintenance.statistics(directory)
         lines = [
             f"{directory}: {answer['entries']} entries, {_size(answer['bytes'])}"
             + (f" of at most {_size(answer['limit'])}" if answer["limit"] else "")
@@ -97,16 +97,18 @@ def _maintain(command: str, directory: str, size: int | None, json: bool) -> int
         for stage, row in answer["stages"].items():
             lines.append(f"  {stage:<8}{row['entries']:>8} entries{_size(row['bytes']):>12}")
     elif command == "verify":
-        answer = tileiras.build.maintenance.verify(directory)
+        answer = tileiras.build.store.maintenance.verify(directory)
         lines = [f"{answer['checked']} entries read, {len(answer['damaged'])} damaged and removed"]
         lines += [f"  {key}" for key in answer["damaged"]]
         if answer["repaired"]:
             lines.append(f"{answer['repaired']} left-overs of interrupted writes removed")
     elif command == "trim":
-        answer = tileiras.build.maintenance.trim(directory, tileiras.build.store.size_limit() if size is None else size)
+        answer = tileiras.build.store.maintenance.trim(
+            directory, tileiras.build.store.local.size_limit() if size is None else size
+        )
         lines = [f"{answer['removed']} entries removed, {_size(answer['bytes'])} left"]
     else:
-        answer = tileiras.build.maintenance.clear(directory)
+        answer = tileiras.build.store.maintenance.clear(directory)
         lines = [f"{answer['removed']} entries removed"]
     _print(answer, json, "\n".join(lines))
     return DAMAGE if answer.get("damaged") else 0
@@ -133,7 +135,7 @@ def _prepare(option: str | None, json: bool) -> int:
 
 def _keygen(path: str, comment: str, json: bool) -> int:
     try:
-        line = tileiras.build.signing.make_key(path, " ".join(comment.split()))
+        line = tileiras.build.store.signing.make_key(path, " ".join(comment.split()))
     except OSError as error:
         process.complain(f"error: unable to write '{error.filename}': {error.strerror}")
         return USAGE
@@ -146,7 +148,7 @@ def _keygen(path: str, comment: str, json: bool) -> int:
 
 def _why(kernel: str, build: str, json: bool) -> int:
     """Print, per stage of a kernel, the parts of its key that differed when it last ran."""
-    history = tileiras.build.history.History(build)
+    history = tileiras.build.ledger.history.History(build)
     order = list(tileiras.pipeline.BY_NAME)
     wanted = kernel.replace(os.sep, "/").removeprefix("./")
     prefix = os.path.basename(os.path.abspath(build)) + "/"
@@ -165,7 +167,7 @@ def _why(kernel: str, build: str, json: bool) -> int:
         differences = history.differences(entry)
         rows.append({"artifact": entry.stem, "stage": entry.stage, "outcome": entry.outcome, "differs": differences})
         lines.append(f"{entry.stem}: {entry.stage} {entry.outcome}")
-        lines += [f"  {line}" for line in differences or [tileiras.build.history.SAME_KEY]]
+        lines += [f"  {line}" for line in differences or [tileiras.build.ledger.history.SAME_KEY]]
     _print(rows, json, "\n".join(lines))
     return 0
 

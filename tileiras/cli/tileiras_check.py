@@ -64,13 +64,13 @@ def build_parser() -> argparse.ArgumentParser:
     parser = cli.parsers.Parser(PROGRAM, __doc__)
     parser.add_argument("source", metavar="SOURCE", nargs="?")
     parser.add_argument("--from", dest="stored", metavar="PATH", nargs="+", help="verdicts, and folders of builds")
-    parser.add_argument("--gpu-name", help="what to compile for; an image's own unless given")
+    parser.add_argument("--gpu-name", help="target of the compilation; default: the image's own")
     parser.add_argument("-O", "--opt-level", type=int, default=3, choices=range(4), help="optimization level")
-    parser.add_argument("--entry", help="the kernel; all of the source unless given")
-    parser.add_argument("--image", metavar="FILE", help="PTX, an override, or a cubin with its PTX, to judge")
-    parser.add_argument("--waive", metavar="RULE", action="append", default=[], help="a rule the image need not keep")
+    parser.add_argument("--entry", help="the kernel; default: all kernels of the source")
+    parser.add_argument("--image", metavar="FILE", help="PTX, an override, or a cubin with its PTX, to check")
+    parser.add_argument("--waive", metavar="RULE", action="append", default=[], help="a rule that the image may break")
     parser.add_argument("--launch", metavar="FILE", action="append", default=[], help="a launch to add")
-    parser.add_argument("--blame", action="store_true", help="name the pass that is at fault for wrong code")
+    parser.add_argument("--blame", action="store_true", help="name the first pass after which the code is wrong")
     parser.add_argument("--budget", metavar="SECONDS", type=float, default=120.0, help="for each kernel (default 120)")
     parser.add_argument("--json", action="store_true", help="print the verdicts as data")
     parser.add_argument("-o", dest="output", metavar="FILE", help="write the verdicts as data")
@@ -174,13 +174,13 @@ def _check_arguments(given: argparse.Namespace) -> None:
     if given.stored is not None and (given.image or given.launch or given.ptxas_versions or given.same_order):
         raise UsageError("--from reads verdicts, and takes no image, launch, assembler or other options")
     if given.stored is None and given.gpu_name is None and given.image is None:
-        raise UsageError("--gpu-name says what to compile for")
+        raise UsageError("--gpu-name names the target")
     if given.ptxas_versions is not None and (given.junit or given.sarif or given.output):
-        raise UsageError("--ptxas-versions makes no verdict; --json prints what it finds as data")
+        raise UsageError("--ptxas-versions makes no verdict; --json prints its result as data")
     if given.blame and (given.image is not None or given.stored is not None):
         raise UsageError("--blame follows the compiler's passes, which did not make the image")
     if given.same_order is not None and (given.image or given.junit or given.sarif or given.output):
-        raise UsageError("--same-order makes no verdict; --json prints what it finds as data")
+        raise UsageError("--same-order makes no verdict; --json prints its result as data")
     if given.waive and given.image is None:
         raise UsageError("--waive is for an --image: code of this compiler keeps all rules")
     from tileiras.sim.emulator.rules import RULES

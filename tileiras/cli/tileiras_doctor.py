@@ -51,7 +51,7 @@ def advice(part: Part) -> str:
 
 def _store() -> dict[str, Any]:
     """The artifact store of this folder."""
-    directory = tileiras.build.store.directory_for(os.getcwd())
+    directory = tileiras.build.store.local.directory_for(os.getcwd())
     at = directory
     while at and not os.path.exists(at) and os.path.dirname(at) != at:
         at = os.path.dirname(at)

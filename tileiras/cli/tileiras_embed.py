@@ -37,13 +37,13 @@ ALIASES = {"O": "opt-level", "arch": "gpu-name", "h": "help"}
 
 OWN = (
     Spec("gpu-name", str, "GPUs to generate code for", "gpu[,gpu...]"),
-    Spec("emit", str, "Forms of the images, ptx, cubin or both; ptx when absent", "form[,form]"),
+    Spec("emit", str, "Forms of the images, ptx, cubin or both; default: ptx", "form[,form]"),
     Spec("namespace", str, "C++ name space; by default the header's name", "name"),
     Spec("header", str, "The header to write", "file"),
     Spec("source", str, "The C++ source to write", "file"),
-    Spec("depfile", str, "Write what both are made from, as a rule for make", "file"),
+    Spec("depfile", str, "Write the inputs of both as a rule for make", "file"),
     Spec("stamp", str, "An empty file to write anew in every run", "file"),
-    Spec("diagnostics", ("text", "json"), "Form of what is said; JSON has one object a line"),
+    Spec("diagnostics", ("text", "json"), "Format of diagnostics; JSON has one object per line"),
     Spec("help", STOP, "Display available options"),
     Spec("version", STOP, "Display the version of this program"),
 )

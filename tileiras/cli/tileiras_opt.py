@@ -20,6 +20,8 @@ from tileiras.cli import instrumentation, process
 from tileiras.cli.outputs import Outputs
 from tileiras.cli.process import UsageError, complain, read_input
 from tileiras.diagnostics import CompileError, Diagnostic, DiagnosticEngine, ExitCode, render, to_json
+from tileiras.diagnostics.remarks import Remark
+from tileiras.targets.sm import CEILINGS
 
 if TYPE_CHECKING:
     from tileiras.cli.manual import Manual
@@ -35,34 +37,35 @@ _TABLE: dict[str, tuple[str, str]] = {
         "`tileir{...}`, all passes of the compiler, and `tileas{compute-capability=sm_90 from=PASS "
         "to=PASS}`, those of the stage tileas",
     ),
-    "split-input-file": ("", "handle the parts between `// -----` lines one by one"),
+    "split-input-file": ("", "process the parts between `// -----` lines separately"),
     "verify-diagnostics": ("", "compare diagnostics with `// expected-error {{...}}` comments instead of printing"),
     "verify-roundtrip": ("", "check that the printed forms read back as the same module"),
-    "no-verify": ("", "do not verify what was read or what passes made; prints what is invalid generically"),
+    "no-verify": ("", "verify neither the input nor the output of passes; invalid modules print generically"),
     "verify-each": ("", "verify between passes, the default; =false does not"),
     "allow-unregistered-dialect": ("", "accept operations that no dialect declares (generic form only)"),
-    "testing-ops": ("", "know the operations of test modules of the language (cuda_tile.testing$...)"),
-    "Wunsupported-hints": ("", "warn of optimization hints that make no sense; they are passed over otherwise"),
+    "testing-ops": ("", "register the operations of the language's test modules (cuda_tile.testing$...)"),
+    "Wunsupported-hints": ("", "warn of invalid optimization hints, which are ignored otherwise"),
     "Werr-hints": ("", "with --Wunsupported-hints: they are errors"),
     "no-implicit-module": ("", "accepted; a module is wrapped only for passes that work on a builtin.module"),
     "mlir-print-op-generic": ("", "print in the generic form"),
     "mlir-print-debuginfo": ("", "print locations"),
-    "mlir-print-local-scope": ("", "print without aliases: each line says all"),
+    "mlir-print-local-scope": ("", "print without aliases"),
     "mlir-print-ir-before-all": ("", "print the module to standard error before every pass"),
     "mlir-print-ir-before": ("PASS,PASS", "print the module to standard error before these passes"),
     "mlir-print-ir-after-all": ("", "print the module to standard error after every pass"),
     "mlir-print-ir-after": ("PASS,PASS", "print the module to standard error after these passes"),
-    "mlir-print-ir-after-change": ("", "leave out what a pass left as it was"),
-    "mlir-print-ir-after-failure": ("", "print what a pass that fails leaves behind"),
+    "mlir-print-ir-after-change": ("", "print only after passes that change the module"),
+    "mlir-print-ir-after-failure": ("", "print the module after a pass that fails"),
     "mlir-pass-pipeline-crash-reproducer": (
         "FILE",
-        "write what a pass that fails was given, and how to run it again",
+        "write the input of a pass that fails, with the command that reruns it",
     ),
     "mlir-timing": ("", "print the time of every pass to standard error"),
-    "mlir-print-stacktrace-on-diagnostic": ("", "say in a note where in the compiler a diagnostic was made"),
-    "opt-bisect-limit": ("N", "leave out the passes that can be left out behind the first N; say which run"),
-    "diagnostics": ("FORMAT", "text, the default, or json: one object a line"),
-    "remarks": ("", "say what passes chose, and why"),
+    "mlir-print-stacktrace-on-diagnostic": ("", "attach the compiler's stack trace to diagnostics as a note"),
+    "opt-bisect-limit": ("N", "skip optional passes after the first N, and list the passes"),
+    "parameter-ceiling": ("LIMIT", "of nvvm-ir-verifier: documented, the default, or ptx, that of the PTX version"),
+    "diagnostics": ("FORMAT", "text, the default, or json: one object per line"),
+    "remarks": ("", "emit remarks on the choices of passes, with reasons"),
     "list-passes": ("", "list the passes and stop"),
     "help": ("", "print this text and stop"),
     "version": ("", "print the version, and the toolkits found, and stop"),
@@ -104,6 +107,9 @@ def parse_arguments(argv: list[str]) -> Options:
     def tileas(braces: str) -> list[Any]:
         return tileiras.driver.tileir_pipeline.tileas_passes(braces)
 
+    def llvm(braces: str) -> list[Any]:
+        return tileiras.driver.tileir_pipeline.llvm_passes(braces)
+
     seen_input = False
     arguments = iter(argv)
     for argument in arguments:
@@ -127,6 +133,8 @@ def parse_arguments(argv: list[str]) -> Options:
                 raise UsageError(f"--{name} requires a value, as in --{name}=VALUE")
             if name == "diagnostics" and value not in ("text", "json"):
                 raise UsageError(f"--diagnostics takes text or json, got '{value}'")
+            if name == "parameter-ceiling" and value not in CEILINGS:
+                raise UsageError(f"--{name} takes {' or '.join(CEILINGS)}, got '{value}'")
             if name == "opt-bisect-limit":
                 tileiras.options.parse_value(tileiras.options.lookup(name), value)
             options.words[name] = value
@@ -135,10 +143,14 @@ def parse_arguments(argv: list[str]) -> Options:
         else:
             whole = name == "pass-pipeline"
             text = value if whole else name + ("{" + value + "}" if value else "")
-            known = {"tileir": tileir, "tileas": tileas}
+            known = {"tileir": tileir, "tileas": tileas, "llvm": llvm}
             options.passes += tileiras.ir.pass_manager.parse_pipeline(
                 text, tileiras.passes.lookup_pass, known, "<pass-pipeline>" if whole else ""
             )
+    if "parameter-ceiling" in options.words:
+        for item in options.passes:
+            if item.name == "nvvm-ir-verifier":
+                item.parameter_ceiling = options.words["parameter-ceiling"]
     return options
 
 
@@ -294,6 +306,8 @@ def _run(options: Options) -> int:
             for failure in failures:
                 process.complain(failure.render({filename: text}))
         else:
+            if "remarks" not in options.flags:
+                diagnostics = [d for d in diagnostics if not isinstance(d, Remark)]
             if diagnostics and options.words.get("diagnostics") == "json":
                 print(to_json(diagnostics), file=sys.stderr, end="")
             elif diagnostics:

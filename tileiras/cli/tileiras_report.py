@@ -31,8 +31,8 @@ from tileiras.options import CompileOptions
 
 if TYPE_CHECKING:
     from tileiras.report.model import Report
+    from tileiras.report.selection import Progress
     from tileiras.report.timing import Launch
-    from tileiras.report.units import Progress
 
 PROGRAM = "tileiras-report"
 FORMATS = {".html": "html", ".htm": "html", ".md": "markdown", ".json": "json"}
@@ -44,17 +44,17 @@ _OWN = ("gpu-name", "opt-level", "lineinfo", "emit-remarks", "bytecode-version")
 def build_parser() -> argparse.ArgumentParser:
     parser = cli.parsers.Parser(PROGRAM, __doc__)
     parser.add_argument("input", metavar="IN", help="a source or a build directory")
-    parser.add_argument("arguments", metavar="ARG", nargs="*", help="arguments of the launch that is estimated")
+    parser.add_argument("arguments", metavar="ARG", nargs="*", help="arguments of the estimated launch")
     parser.add_argument("-o", "--output", metavar="FILE", required=True, help="the report; - for standard output")
-    parser.add_argument("--open", action="store_true", help="show the report in the browser once it is written")
-    parser.add_argument("--format", choices=sorted(set(FORMATS.values())), help="html unless the name says otherwise")
+    parser.add_argument("--open", action="store_true", help="open the report in the browser")
+    parser.add_argument("--format", choices=sorted(set(FORMATS.values())), help="default: by FILE's suffix, or html")
     parser.add_argument("--against", metavar="OTHER", help="another source or build directory to compare with")
-    parser.add_argument("--artifacts", metavar="FILE", help="of a build directory IN only the kernels whose artifacts "
-                        "the lines of this file name")  # fmt: skip
-    parser.add_argument("--entry", action="append", help="only this kernel; may be given again")
-    parser.add_argument("--grid", metavar="X[,Y[,Z]]", help="number of tile blocks of the launch that is estimated")
-    parser.add_argument("--gpu", metavar="NAME", help=f"which GPU to estimate for (default {DEFAULT_GPU})")
-    parser.add_argument("--gpu-name", help="what to compile for; the estimated GPU's own, or sm_90, unless given")
+    parser.add_argument("--artifacts", metavar="FILE", help="for a build directory IN: only kernels whose artifacts "
+                        "this file lists, one per line")  # fmt: skip
+    parser.add_argument("--entry", action="append", help="only this kernel; may be repeated")
+    parser.add_argument("--grid", metavar="X[,Y[,Z]]", help="number of tile blocks of the estimated launch")
+    parser.add_argument("--gpu", metavar="NAME", help=f"GPU of the estimate (default {DEFAULT_GPU})")
+    parser.add_argument("--gpu-name", help="target of the compilation; default: the estimated GPU's, or sm_90")
     parser.add_argument("-O", "--opt-level", type=int, default=3, choices=range(4), help="optimization level")
     compile_options.add(parser, _OWN)
     parser.epilog = "Options of the compiler are taken as `tileiras` has them: --num-warps 8, --pipeline-strategy none."
@@ -96,7 +96,7 @@ def _format_of(output: Output) -> str:
     if output.path == STANDARD:
         return "html"
     if suffix not in FORMATS:
-        raise UsageError(f"'{output.path}' ends in none of {', '.join(FORMATS)}: say --format")
+        raise UsageError(f"unknown suffix of '{output.path}'; known: {', '.join(FORMATS)}; or use --format")
     return FORMATS[suffix]
 
 

@@ -46,6 +46,7 @@ from tileiras.options import lookup
 from tileiras.sim.errors import ArgumentMismatch, SimulationError
 from tileiras.stages.units import Source, entries_of, entry_name
 from tileiras.support.named_tuple import NamedTuple
+from tileiras.targets.cpu import cpu_target, is_cpu, runs_here
 
 if TYPE_CHECKING:
     import argparse
@@ -146,7 +147,7 @@ def _missing(count: int, arguments: list[Argument]) -> str:
     if given >= count or all(each.array is None or len(each.parameters) > 1 for each in arguments):
         return ""
     described = sum(1 if each.array is None else 1 + 2 * each.array.ndim for each in arguments)
-    advice = "say array: in front of each, as in" if described == count else "such an argument is"
+    advice = "prefix each with array:, as in" if described == count else "such an argument is"
     return f"\nnote: an array of cuTile Python fills a pointer, its sizes and its strides: {advice} array:f32[64]=zeros"
 
 
@@ -314,9 +315,13 @@ def _cpu(kernel: KernelRun) -> None:
     options, runtime = kernel.options, tileiras.runtime
     _check_arguments(kernel)
     name = options.gpu_name or "cpu"
+    row = cpu_target(name) if is_cpu(name) else None
+    if row is not None and not runs_here(row):
+        message = f"this machine lacks instructions of {name}; use --gpu-name cpu, or --backend interpret"
+        raise CompileError.at(None, message, ExitCode.CONFIGURATION)
     artifact = tileiras.compile(options.input, gpu_name=name, opt_level=options.opt_level, entry=kernel.entry)
     try:
-        runtime.launch(artifact, kernel.entry, options.grid, kernel.parameters)
+        runtime.launch(artifact, kernel.entry, options.grid, kernel.parameters, threads=options.threads)
     except runtime.ArgumentError as error:
         raise UsageError(f"{error}{kernel.advice}") from None
     except runtime.cpu.KernelFailure as error:
@@ -333,26 +338,27 @@ def build_parser() -> argparse.ArgumentParser:
     parser = cli.parsers.Parser("tileiras-run", __doc__)
     parser.add_argument("input", metavar="IN")
     parser.add_argument("arguments", metavar="ARG", nargs="*")
-    parser.add_argument("--entry", help="the kernel to run; may be left out when there is only one")
+    parser.add_argument("--entry", help="the kernel to run; optional if there is only one")
     parser.add_argument("--grid", default="1", metavar="X[,Y[,Z]]", help="number of tile blocks (default 1)")
     parser.add_argument("--backend", choices=BACKENDS, help="default interpret, estimate with --profile")
+    parser.add_argument("--threads", type=int, metavar="N", help="of a launch on the cpu (default the processors)")
     parser.add_argument(
         "--gpu-name",
-        help="what to compile for: emulate sm_80, estimate and cuda their GPU unless given",
+        help="target of the compilation; default: sm_80 to emulate, else the GPU's",
     )
-    parser.add_argument("--gpu", default=None, metavar="NAME", help="which GPU to estimate for (default H200)")
+    parser.add_argument("--gpu", default=None, metavar="NAME", help="GPU of the estimate (default H200)")
     parser.add_argument("-O", "--opt-level", type=int, default=3, choices=range(4), help="optimization level")
     parser.add_argument(
         "--tensor-maps", choices=lookup("tensor-maps").choices, default=lookup("tensor-maps").default,
-        help="who makes the tensor maps that tiles are copied by; host: they are made for the launch (default "
+        help="creator of the tensor maps of copies; host: created for the launch (default "
         "%(default)s, as in every command)",
     )
     parser.add_argument("--print", dest="shown", type=int, action="append", default=[], metavar="N",
-                        help="print the array that argument N, from 0, left behind")  # fmt: skip
+                        help="print argument N, from 0, after the launch")  # fmt: skip
     parser.add_argument("--save", action="append", default=[], metavar="N=FILE", help="write it to FILE.npy")
     parser.add_argument("--trace", metavar="FILE", help="write an estimate's trace")
     parser.add_argument("--json", metavar="FILE", help="write an estimate, or a profile, as data")
-    parser.add_argument("--profile", action="store_true", help="say by line of the source what the launch does")
+    parser.add_argument("--profile", action="store_true", help="print a profile of the launch by source line")
     return parser
 
 
@@ -419,6 +425,8 @@ def _check_backend(options: Any) -> None:
         raise UsageError("--profile takes a source or PTX")
     if options.profile and options.backend not in ("estimate", "emulate"):
         raise UsageError("--profile is for --backend emulate and estimate")
+    if options.threads is not None and options.backend != "cpu":
+        raise UsageError("--threads is for --backend cpu")
     if options.backend == "estimate":
         if options.shown or options.save:
             raise UsageError("--backend estimate leaves arrays as they are: nothing to print or save")

@@ -56,18 +56,18 @@ def build_parser() -> argparse.ArgumentParser:
     parser = cli.parsers.Parser(PROGRAM, __doc__)
     parser.add_argument("input", metavar="IN")
     parser.add_argument("arguments", metavar="ARG", nargs="*")
-    parser.add_argument("--entry", help="the kernel; may be left out when there is only one")
-    parser.add_argument("--grid", default="1", metavar="X[,Y[,Z]]", help="tile blocks (default 1), or how they follow")
+    parser.add_argument("--entry", help="the kernel; optional if there is only one")
+    parser.add_argument("--grid", default="1", metavar="X[,Y[,Z]]", help="tile blocks (default 1), or expressions")
     parser.add_argument("--const", action="append", default=[], metavar="NAME=VALUES", help="a constant of the kernel")
-    parser.add_argument("--check-grid", metavar="X[,Y[,Z]]", help="of the launch on which results are compared")
-    parser.add_argument("--backend", choices=BACKENDS, default=ESTIMATE, help="what judges; cuda: this machine's GPU")
-    parser.add_argument("--gpu", metavar="NAME", help=f"which GPU to estimate for (default {DEFAULT_GPU})")
-    parser.add_argument("--gpu-name", help="what to compile for; the GPU's own unless given")
+    parser.add_argument("--check-grid", metavar="X[,Y[,Z]]", help="tile blocks of the launch for comparing results")
+    parser.add_argument("--backend", choices=BACKENDS, default=ESTIMATE, help="cuda: measured on this machine's GPU")
+    parser.add_argument("--gpu", metavar="NAME", help=f"GPU of the estimate (default {DEFAULT_GPU})")
+    parser.add_argument("--gpu-name", help="target of the compilation; default: the GPU's own")
     parser.add_argument("-O", "--opt-level", metavar="LEVELS", help="0 to 3, or several of them")
-    parser.add_argument("-j", "--jobs", type=int, default=os.cpu_count() or 1, help="candidates judged at once")
+    parser.add_argument("-j", "--jobs", type=int, default=os.cpu_count() or 1, help="candidates that run in parallel")
     parser.add_argument("--write", action="store_true", help="write the winner to KERNEL.tune.json")
-    parser.add_argument("--json", metavar="FILE", help="write what was found as data")
-    parser.add_argument("--plot", metavar="FILE", help="write what was found as bars, in SVG")
+    parser.add_argument("--json", metavar="FILE", help="write the results as data")
+    parser.add_argument("--plot", metavar="FILE", help="write the results as bars, in SVG")
     for name, option in OPTIONS.items():
         if name not in _NOT_SWEPT:
             names = [f"--{name}", *([SHORT[name]] if name in SHORT else [])]
@@ -182,7 +182,7 @@ def _swept(
 ) -> Sweep:  # fmt: skip
     if given.backend == CUDA:
         if given.gpu is not None:
-            raise UsageError("--gpu names what --backend estimate is for; --backend cuda takes this machine's")
+            raise UsageError("--gpu is for --backend estimate; --backend cuda uses this machine's")
         gpu, target = device()
     else:
         chosen_gpu = tileiras.targets.rates.gpu(given.gpu or DEFAULT_GPU)

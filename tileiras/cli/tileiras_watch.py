@@ -29,9 +29,9 @@ def build_parser() -> argparse.ArgumentParser:
     parser = cli.parsers.Parser(PROGRAM, "Builds kernels whenever they are saved.")
     parser.epilog = "NAME=VALUE are the variables of scons: sm, opt, emit and every option of the compiler."
     parser.add_argument("arguments", nargs="*", metavar="DIR|NAME=VALUE", help="folders of kernels; default: this one")
-    parser.add_argument("--build", metavar="DIR", default="build", help="where artifacts go; default build")
+    parser.add_argument("--build", metavar="DIR", default="build", help="folder of artifacts; default build")
     parser.add_argument("-j", "--jobs", type=int, default=os.cpu_count() or 1, help="worker processes")
-    parser.add_argument("--poll", action="store_true", help="look at the files again and again; for network drives")
+    parser.add_argument("--poll", action="store_true", help="poll the files; for network drives")
     return parser
 
 
@@ -57,18 +57,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         process.complain(f"error: --build {given.build} is no folder")
         return ExitCode.USAGE
     try:
-        variables = tileiras.build.variables.construction_variables(settings)
+        variables = tileiras.build.scons.variables.construction_variables(settings)
         if variables["TILE_OVERRIDES"]:
-            raise tileiras.build.variables.BadVariable("overrides: a watch takes none: they are for builds")
+            raise tileiras.build.scons.variables.BadVariable("overrides: a watch takes none: they are for builds")
         watch = _watch(folders, variables, given.build, given.jobs)
-    except (tileiras.build.variables.BadVariable, ImportError, ValueError) as error:
+    except (tileiras.build.scons.variables.BadVariable, ImportError, ValueError) as error:
         process.complain(f"error: {error}")
         return ExitCode.CONFIGURATION
     except CompileError as error:
         process.complain(error.render())
         return error.code
     command = [sys.executable, *sys.orig_argv[1:]]
-    return tileiras.build.watch.forever(watch, os.getcwd(), command, given.poll)
+    return tileiras.build.watch.loop.forever(watch, os.getcwd(), command, given.poll)
 
 
 def _watch(folders: Sequence[str], variables: dict, build: str, jobs: int):
@@ -83,17 +83,19 @@ def _watch(folders: Sequence[str], variables: dict, build: str, jobs: int):
     for folder in folders:
         prefix = os.path.relpath(folder)
         prefix = "" if prefix == os.curdir else os.path.basename(prefix) if prefix.startswith("..") else prefix
-        trees.append(tileiras.build.watch.Tree(os.path.abspath(folder), prefix, variants, build))
-    store = tileiras.build.store.ArtifactStore(
-        tileiras.build.store.directory_for(os.getcwd()),
+        trees.append(tileiras.build.watch.loop.Tree(os.path.abspath(folder), prefix, variants, build))
+    store = tileiras.build.store.local.ArtifactStore(
+        tileiras.build.store.local.directory_for(os.getcwd()),
         tileiras.build.step.warn_on_stderr,
-        tileiras.build.store.default_mode(),
-        tileiras.build.store.size_limit(),
+        tileiras.build.store.local.default_mode(),
+        tileiras.build.store.local.size_limit(),
     )
-    session = tileiras.build.execute.Session(store, history=tileiras.build.history.History(build))
+    session = tileiras.build.run.execute.Session(store, history=tileiras.build.ledger.history.History(build))
     if variables["TILE_EXECUTOR"]:
-        session.cluster = tileiras.build.cluster.Cluster(variables["TILE_EXECUTOR"], tileiras.build.step.warn_on_stderr)
-    return tileiras.build.watch.Watch(trees, session, jobs=jobs)
+        session.cluster = tileiras.build.run.cluster.Cluster(
+            variables["TILE_EXECUTOR"], tileiras.build.step.warn_on_stderr
+        )
+    return tileiras.build.watch.loop.Watch(trees, session, jobs=jobs)
 
 
 def program() -> int:

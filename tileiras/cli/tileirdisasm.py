@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 PROGRAM = "tileirdisasm"
 ALIASES = {"g": "print-debug-info", "h": "help"}
 SPECS = (
-    Spec("print-debug-info", FLAG, "Annotate the text with debugging information, where there is any"),
-    Spec("preview", str, "Named preview features, which bytecode with them needs elsewhere", "feature[,feature...]",
+    Spec("print-debug-info", FLAG, "Annotate the text with its debug information"),
+    Spec("preview", str, "Named preview features; accepted for compatibility", "feature[,feature...]",
          features=("simt",), repeated=True),
     Spec("help", STOP, "Display available options; --help-hidden for more"),
     Spec("help-hidden", STOP, "Display all available options", hidden=True),
@@ -60,7 +60,10 @@ def disassemble(path: str, locations: bool = False) -> str:
         raise CompileError.at(None, message, ExitCode.INVALID_INPUT)
     module = tileiras.bytecode.read_module(data, path)
     tileiras.ir.verify(module)
-    return tileiras.ir.text.printer.print_body(module, locations=locations)
+    producer = module.attributes.get("producer")
+    # As the vendor's program prints it, line breaks included.
+    head = f"// Producer: {producer.value}\n" if producer is not None else ""
+    return head + tileiras.ir.text.printer.print_body(module, locations=locations)
 
 
 def _stopped(name: str) -> str:

@@ -114,6 +114,13 @@ PARTS = (
 )  # fmt: skip
 """In the order in which `doctor` lists them."""
 
+TOOLKIT_RELEASE = "Cuda compilation tools, release 13.5, V13.5.37"
+"""The release whose command line `tileiras` and `tileirdisasm` have, in the words of its own `--version`.  cuTile.jl
+and XLA search the output for `V<major>.<minor>.<patch>` and compare it with the release that they need."""
+
+_REPLACEMENTS = ("tileiras", "tileirdisasm")
+"""The commands that take the place of NVIDIA's programs of the same name."""
+
 _TOLD = ("ptxas", "libdevice", "nvdisasm")
 """Parts that `--version` names: those whose release changes artifacts."""
 
@@ -143,4 +150,5 @@ def toolkit_lines() -> str:
 
 def version_text(program: str) -> str:
     """The text of `--version` of every command."""
-    return f"{program} {tileiras.__version__}\nTile IR bytecode {versions()}\n{toolkit_lines()}"
+    replaced = f"Command line of {TOOLKIT_RELEASE}\n" if program in _REPLACEMENTS else ""
+    return f"{program} {tileiras.__version__}\n{replaced}Tile IR bytecode {versions()}\n{toolkit_lines()}"

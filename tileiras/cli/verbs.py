@@ -1,4 +1,4 @@
-"""Words that `tileiras` takes instead of a file: doctor, completion, man.
+"""Words that `tileiras` takes instead of a file: doctor, completion, man, libtileiras, operators.
 
 A file of such a name in the current folder is the input, as for the vendor's tool.
 """
@@ -8,10 +8,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 
+import tileiras
 from tileiras import cli
 from tileiras.cli import process
 from tileiras.cli.process import UsageError
-from tileiras.diagnostics import ExitCode
+from tileiras.diagnostics import CompileError, ExitCode
 
 
 def run(words: Sequence[str]) -> int:
@@ -52,4 +53,24 @@ def _man(words: list[str]) -> int:
     return ExitCode.SUCCESS
 
 
-_RUN: dict[str, Callable[[list[str]], int]] = {"doctor": _doctor, "completion": _completion, "man": _man}
+def _libtileiras(words: list[str]) -> int:
+    if len(words) != 1 or words[0].startswith("-"):
+        raise UsageError("a folder is expected, below which lib/ and include/ are written")
+    try:
+        print("\n".join(tileiras.build.compiler_library.install(words[0])))
+    except CompileError as error:
+        process.complain(error.render())
+        return error.code
+    except OSError as error:
+        print(f"error: unable to write '{error.filename}': {error.strerror}", file=sys.stderr)
+        return ExitCode.CONFIGURATION
+    return ExitCode.SUCCESS
+
+
+def _operators(words: list[str]) -> int:
+    return cli.tileiras_operators.main(words)
+
+
+_RUN: dict[str, Callable[[list[str]], int]] = {
+    "doctor": _doctor, "completion": _completion, "man": _man, "libtileiras": _libtileiras, "operators": _operators,
+}  # fmt: skip

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 import tileiras
-from tileiras import codegen
+from tileiras import processes
 from tileiras.codegen.llvm_identity import llvm_identity
 from tileiras.diagnostics import CompileError, Locatable
 from tileiras.support.files import read_if_there, write_atomically
@@ -128,7 +128,7 @@ class BitcodeLibrary:
                     f"taking {os.path.basename(self.path or 'a library')} apart, once"
                 ) as progress:
                     progress.step()
-                    text, _ = codegen.isolation.call("disassemble", bitcode=self._read())
+                    text, _ = processes.helper.call("disassemble", bitcode=self._read())
                     entries = split(text)
                 self._store.put(self._key, pack(entries))
             else:

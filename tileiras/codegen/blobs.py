@@ -12,10 +12,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from tileiras.codegen.bitcode_library import REFLECT_VALUES, ArtifactStore, BitcodeLibrary
 from tileiras.codegen.ir_text import named_metadata, node
-from tileiras.codegen.isolation import HelperDied
 from tileiras.codegen.kernel_metadata import STRING_OPERAND, unescaped_bytes
 from tileiras.codegen.llvm_pipeline import external_functions
 from tileiras.diagnostics import CompileError, ExitCode, Locatable
+from tileiras.processes.helper import HelperDied
 from tileiras.targets.nvptx import BLOBS_METADATA
 
 MISSING = "blobLinkedLib: bitcode path does not exist or is not a file"

@@ -1,14 +1,15 @@
-"""LLVM IR text to object code of a CPU; LLVM runs in the helper process (`isolation`)."""
+"""LLVM IR text to object code of a CPU; LLVM runs in the helper process (`processes.helper`)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from tileiras.codegen import isolation, llvm_identity
+from tileiras.codegen import llvm_identity
 from tileiras.codegen.llvm_pipeline import first_line
 from tileiras.codegen.target_machine import initialize
 from tileiras.diagnostics import CompileError, Diagnostic, ExitCode, Locatable
+from tileiras.processes import helper
 from tileiras.targets.cpu import CpuTarget, cpu_target
 
 if TYPE_CHECKING:
@@ -45,11 +46,11 @@ def compile_object(
 ) -> bytes:
     """The object file of a module; raises CompileError if LLVM refuses it."""
     try:
-        made, _ = isolation.call(
+        made, _ = helper.call(
             "object", meanwhile=meanwhile, ir=ir, triple=target.triple, processor=target.processor,
             opt_level=OPTIMIZATION[opt_level],
         )  # fmt: skip
-    except isolation.HelperDied as death:
+    except helper.HelperDied as death:
         said = first_line(death.text) or death.reason
         notes = [Diagnostic.note(None, f"LLVM ended with {death.reason}")]
         raise CompileError.at(

@@ -1,6 +1,6 @@
 """The host's part of a cubin for tile launches: the object file in section `.nv.host`, which ptxas puts there.
 
-The vendor's cubins (13.5) have one, with a table of callbacks that tell the CUDA driver what to do
+The vendor's cubins (13.5) have one, with a table of callbacks that prepare the CUDA driver
 before a launch of each kernel: fill the tensor maps of hidden parameters.  It is not proven that a driver needs the
 table for kernels without tensor maps, nor that it accepts ours.  The format was read off the vendor's objects:
 

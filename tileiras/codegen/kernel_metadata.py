@@ -103,9 +103,9 @@ def describe(module: PtxModule, kernels: Mapping[str, KernelInfo], location: Loc
     pairs: dict[str, dict[str, Any]] = {}
     for entry in module.entries:
         info = kernels.get(entry.name, KernelInfo())
-        limit = parameter_bytes(module.version)
-        if entry.parameter_bytes > limit:
-            raise CompileError.at(location, parameter_overflow(entry.parameter_bytes, limit, entry.name))
+        overflow = parameter_overflow(entry.parameter_bytes, parameter_bytes(module.version), entry.name)
+        if overflow is not None:
+            raise CompileError.at(location, overflow[0])
         row = _row(entry, info)
         if info.pairs_of:
             pairs[info.pairs_of] = {name: row[name] for name in _OF_PAIRS if name in row}

@@ -4,7 +4,7 @@ The IR optimisations are LLVM's own pipeline of level 1, or of level 0 on reques
 LLVM's function pipeline.  Loop unrolling, interleaving and vectorisation are off: loops that this compiler has
 scheduled must not be rotated or unrolled again, and fragments are vectors already.
 
-All calls of LLVM run in a helper process (`isolation`).  An error or an abort of LLVM becomes a
+All calls of LLVM run in a helper process (`processes.helper`).  An error or an abort of LLVM becomes a
 diagnostic with LLVM's own text.
 """
 
@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from tileiras import codegen
-from tileiras.codegen import isolation
 from tileiras.codegen.ir_text import declarations_start, line_of_file, named_metadata, node
 from tileiras.codegen.target_machine import (
     Processor,
@@ -27,6 +26,7 @@ from tileiras.codegen.target_machine import (
     target_machine,
 )
 from tileiras.diagnostics import CompileError, Diagnostic, DiagnosticEngine, ExitCode, Locatable
+from tileiras.processes import helper
 from tileiras.support.named_tuple import NamedTuple
 from tileiras.targets.nvptx import MIN_PTX_METADATA, MODULE_HEADER, OPT_LEVEL_METADATA
 
@@ -37,7 +37,7 @@ CODE_GENERATION_LEVEL = 2
 the time of code generation, for as many machine instructions or more in all kernels of `examples/`."""
 
 OPTIMIZATION_LEVEL = 1
-"""Levels 2 and 3 simplify a function twice as often, for as many machine instructions (docs/costs.md)."""
+"""Levels 2 and 3 simplify a function twice as often, for as many machine instructions (docs/reports/costs.md)."""
 
 
 class Ptx(NamedTuple):
@@ -97,7 +97,7 @@ def compile_to_ptx(
         raise CompileError.at(location, f"invalid LLVM optimization level: {opt_level}", ExitCode.CONFIGURATION)
     version = ptx_version(row, [*required_ptx, *inline_assembly_ptx(ir)], requested_ptx, location)
     try:
-        result, stderr = isolation.call(
+        result, stderr = helper.call(
             "compile",
             meanwhile=meanwhile,
             ir=ir,
@@ -107,7 +107,7 @@ def compile_to_ptx(
             libraries=tuple(libraries),
             bitcode=tuple(bitcode),
         )
-    except isolation.HelperDied as death:
+    except helper.HelperDied as death:
         raise CompileError.at(
             location,
             f"LLVM could not generate code for {row.chip}: {first_line(death.text) or death.reason}",
@@ -126,8 +126,8 @@ def compile_to_ptx(
 def verify_module(ir: str, location: Locatable | None = None) -> None:
     """Parse and verify LLVM IR text; raises CompileError with LLVM's words when it is not well formed."""
     try:
-        isolation.call("verify", ir=ir)
-    except isolation.HelperDied as death:
+        helper.call("verify", ir=ir)
+    except helper.HelperDied as death:
         raise CompileError.at(
             location, f"LLVM ended on the module: {first_line(death.text) or death.reason}", notes=_quoted(death.text)
         ) from None
@@ -305,7 +305,8 @@ _WARM_UP = (
 
 
 def _warm_up() -> None:
-    """Run LLVM's one-time initialisation (20 ms) before the first request arrives."""
+    """Run LLVM's one-time initialisation (20 ms) before the first request arrives; load it in the fast way."""
+    codegen.llvmlite_import.load()
     _compile(_WARM_UP, "sm_90", llvm_ptx_feature((7, 8)), 3, (), ())
 
 

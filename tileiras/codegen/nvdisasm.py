@@ -6,8 +6,9 @@ import os
 import shlex
 
 from tileiras import codegen
-from tileiras.codegen import child_process, toolkit
+from tileiras.codegen import toolkit
 from tileiras.diagnostics import CompileError, Diagnostic, ExitCode, Locatable
+from tileiras.processes import programs
 
 PROGRAM = "nvdisasm"
 INPUT_NAME = "kernel.cubin"
@@ -58,10 +59,10 @@ def disassemble(
     """The output of the command, whose last argument is a file with the cubin.  Raises CompileError."""
     words = words_of(command, location)
     path = find(words[0], location)
-    with child_process.working_folder() as folder:
+    with programs.working_folder() as folder:
         with open(os.path.join(folder, INPUT_NAME), "wb") as file:
             file.write(cubin)
-        return child_process.run(
+        return programs.run(
             os.path.basename(words[0]), path, [*words[1:], INPUT_NAME], folder,
             timeout=timeout, location=location, keep=" with the cubin (--emit cubin)",
         ) + "\n"  # fmt: skip

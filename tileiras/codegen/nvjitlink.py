@@ -4,7 +4,7 @@ process.
 nvJitLink assembles PTX for a link and then links it, as `ptxas --compile-only` and nvlink would: shared memory and
 division are reached through the link, and allocation of registers differs from that of a whole program.  Over the
 examples its kernels take up to 1.8 times the registers of ptxas', and only kernels spill that spill with ptxas too.  It
-runs in LLVM's helper process (`isolation`), so that its crash does not end the compilation.
+runs in LLVM's helper process (`processes.helper`), so that its crash does not end the compilation.
 
 `check` rejects options that only ptxas supports: no option changes the tool silently.
 """
@@ -14,11 +14,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from tileiras.codegen import isolation, ptxas, toolkit
-from tileiras.codegen.helper_pipes import TimedOut
+from tileiras.codegen import ptxas, toolkit
 from tileiras.codegen.object_file import with_section
 from tileiras.codegen.ptxas import Assembled
 from tileiras.diagnostics import CompileError, Diagnostic, DiagnosticEngine, ExitCode, Locatable
+from tileiras.processes import helper
+from tileiras.processes.helper_pipes import TimedOut
 
 LIBRARIES = ("lib/libnvJitLink.so.13", "lib64/libnvJitLink.so.13", "lib/libnvJitLink.so.12", "lib64/libnvJitLink.so.12")
 """Its places below the root of a toolkit, in a wheel and elsewhere."""
@@ -72,8 +73,8 @@ def version(path: str) -> str:
 
 def _ask_version(path: str) -> str:
     try:
-        found, _ = isolation.call("nvjitlink_version", library=path)
-    except (RuntimeError, isolation.HelperDied):
+        found, _ = helper.call("nvjitlink_version", library=path)
+    except (RuntimeError, helper.HelperDied):
         return "unknown"  # the error is reported when it has to assemble
     return ".".join(map(str, found))
 
@@ -105,13 +106,13 @@ def assemble(
     words += ["--enable-extended-smem=true"] if extended_shared else []
     words += [f"-Xptxas={option}" for option in options]
     try:
-        (cubin, said, errors), _ = isolation.call(
+        (cubin, said, errors), _ = helper.call(
             "nvjitlink", meanwhile=meanwhile, timeout=timeout, library=find(location), ptx=ptx,
             name=ptxas.INPUT_NAME, options=tuple(words),
         )  # fmt: skip
     except TimedOut:
         raise CompileError.at(location, f"Child timed out: nvjitlink after {timeout:g} s") from None
-    except (RuntimeError, isolation.HelperDied) as error:
+    except (RuntimeError, helper.HelperDied) as error:
         raise CompileError.at(location, f"nvjitlink failed: {error}") from None
     if not cubin:
         raise CompileError.at(location, f"nvjitlink failed\n{_messages(errors) or _messages(said)}")

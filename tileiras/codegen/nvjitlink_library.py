@@ -1,4 +1,4 @@
-"""The calls of nvJitLink, in the helper process that makes them (`isolation`).
+"""The calls of nvJitLink, in the helper process that makes them (`processes.helper`).
 
 The library names its functions by its release (`__nvJitLinkCreate_13_5`, nvJitLink.h) and tells that release itself.
 

@@ -11,14 +11,14 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from tileiras import codegen
+from tileiras import codegen, processes
 from tileiras.codegen import toolkit
 from tileiras.diagnostics import CompileError, Diagnostic, DiagnosticEngine, ExitCode, Locatable
 from tileiras.support.files import file_identity
 from tileiras.support.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
-    from tileiras.codegen import child_process
+    from tileiras.processes import programs
     from tileiras.stages import StageOptions
 
 INPUT_NAME = "kernel.ptx"
@@ -124,7 +124,7 @@ def tool_identity(options: StageOptions) -> str:
     more = ""
     if options.apply_controls is not None:
         more = f" controls-{file_identity(options.apply_controls)}"
-    more += host_identity(options)
+    more += host_identity(options) + codegen.device_runtime.identity()
     try:
         return f"ptxas-{version(find(options.ptxas), options.child_timeout or None)}{more}"
     except CompileError:
@@ -162,7 +162,7 @@ def prepare() -> None:
         re.compile(pattern)
 
 
-def start() -> child_process.WaitingProgram | None:
+def start() -> programs.WaitingProgram | None:
     """Start ptxas ahead of its work, to load while PTX is generated; None if it needs its arguments at the start.
 
     Only the ptxas of a wheel is started ahead: any other may be a wrapper, which expects arguments.
@@ -171,10 +171,10 @@ def start() -> child_process.WaitingProgram | None:
 
     path = toolkit.find_program("ptxas")
     roots = [os.path.join(root, "") for root in toolkit.wheel_roots()]
-    if path is None or not path.startswith(tuple(roots)) or not os.path.exists(codegen.child_process.STANDARD_INPUT):
+    if path is None or not path.startswith(tuple(roots)) or not os.path.exists(processes.programs.STANDARD_INPUT):
         return None
     try:
-        return codegen.child_process.WaitingProgram(path, "--options-file")
+        return processes.programs.WaitingProgram(path, "--options-file")
     except OSError:
         return None  # `assemble` reports why it cannot be started
 
@@ -189,7 +189,7 @@ def assemble(
     host: bytes | None = None,
     kept: str | None = None,
     ptxas: str | None = None,
-    waiting: child_process.WaitingProgram | None = None,
+    waiting: programs.WaitingProgram | None = None,
     timeout: float | None = None,
     engine: DiagnosticEngine | None = None,
     location: Locatable | None = None,
@@ -220,14 +220,16 @@ def assemble(
         arguments += ["--nv-host", HOST_NAME]
     if waiting is not None and waiting.path != path:
         waiting = None
-    place = contextlib.nullcontext(waiting.folder) if waiting is not None else codegen.child_process.working_folder()
+    place = contextlib.nullcontext(waiting.folder) if waiting is not None else processes.programs.working_folder()
+    # The time that the query of its release took without an answer counts.
+    spent = toolkit.silent.get(toolkit.state_of(path), 0.0) if timeout is not None else 0.0
     with place as folder:
         for name, data in files.items():
             with open(os.path.join(folder, name), "wb") as file:
                 file.write(data)
-        output = codegen.child_process.run(
+        output = processes.programs.run(
             "ptxas", path, [*arguments, *IN_AND_OUT], folder,
-            waiting=waiting, timeout=timeout, location=location, complaint=messages, meanwhile=meanwhile,
+            waiting=waiting, timeout=timeout, spent=spent, location=location, complaint=messages, meanwhile=meanwhile,
             shown=[*shown, kept or INPUT_NAME, *IN_AND_OUT[1:]],
             keep="" if kept else " with the PTX (--emit ptx, --save-temps)",
         )  # fmt: skip
@@ -238,7 +240,7 @@ def assemble(
             cubin = b""
         # On a disk that is full, ptxas may end as if all were well.
         if not _is_whole(cubin):
-            full = codegen.child_process.disk_full(folder)
+            full = processes.programs.disk_full(folder)
             if full is not None:
                 raise CompileError.at(None, full, ExitCode.USAGE)
     if not cubin.startswith(b"\x7fELF"):

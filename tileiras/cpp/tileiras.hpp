@@ -1,15 +1,18 @@
 // Loads and launches kernels that tileiras has compiled: the run-time side of the headers that it generates.
 //
 // C++17, header only.  The CUDA driver (libcuda.so.1, nvcuda.dll; CUDA 12 or newer) is opened when it is first needed,
-// so that a program neither builds against a toolkit nor fails to start without a GPU.  Nothing throws: what can fail
+// so that a program neither builds against a toolkit nor fails to start without a GPU.  With `run_on`, kernels that are
+// compiled for the processor as well run there, on memory of the host.  Nothing throws: what can fail
 // returns an Error, which is true when there is one.  Functions may be called from several threads.
 #ifndef TILEIRAS_HPP
 #define TILEIRAS_HPP
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <mutex>
+#include <new>
 #include <string>
 #include <utility>
 #include <vector>
@@ -51,6 +54,19 @@ struct Term {
     Operand value;
 };
 
+struct Image;
+
+/// The code of a kernel for the processor, which the program is linked with.
+struct CpuCode {
+    std::int32_t (*entry)(const void *parameters, const std::int32_t *grid, std::int64_t first, std::int64_t count,
+                          void *scratch);
+    Error (*run)(const Image &, Grid, const void *parameters);
+    std::size_t scratch;             ///< bytes of memory of a thread
+    int level;                       ///< of x86-64: 3 with AVX2, 4 with AVX-512; 0 for other processors
+    bool in_order;                   ///< tile blocks run one after the other, since they print
+    const char *const *messages;     ///< of assertions
+};
+
 /// One compiled form of a kernel and how it has to be launched.
 struct Image {
     const char *target;              ///< "sm_90", "sm_90a"
@@ -70,6 +86,7 @@ struct Image {
     const Image *pairs;              ///< launched in its place where the grid is a multiple of its `cluster_blocks`
     const Term *where;               ///< and these facts hold, each of which ends in a word for what must hold
     std::size_t where_count;
+    const CpuCode *cpu;              ///< for the processor; null for a GPU's image
 };
 
 /// What a launch of a kernel takes on one target: threads of a CTA, CTAs of a tile block, bytes of shared memory.
@@ -125,6 +142,7 @@ inline Error choose(const Kernel &kernel, const Image **chosen) {
     if (Error error = capability(&device)) return error;
     int best = -1;
     for (std::size_t n = 0; n < kernel.image_count; n++) {
+        if (kernel.images[n].cpu) continue;
         const int found = suitability(kernel.images[n], device);
         if (found > best) {
             best = found;
@@ -274,16 +292,47 @@ inline Error fill(const TensorMap &map, unsigned char *parameters) {
 
 }  // namespace detail
 
+/// Where kernels run.
+enum class Place { gpu, cpu, gpu_or_cpu };
+
+namespace detail {
+
+inline std::atomic<Place> &chosen_place() {
+    static std::atomic<Place> place{Place::gpu};
+    return place;
+}
+
+inline bool is_on_cpu() {
+    const Place place = chosen_place();
+    return place == Place::cpu || (place == Place::gpu_or_cpu && driver().error);
+}
+
+/// Runs a kernel on the processor, and waits for it.
+inline Error launch_on_cpu(const Kernel &kernel, Grid grid, const void *parameters) {
+    for (std::size_t n = 0; n < kernel.image_count; n++)
+        if (kernel.images[n].cpu) return kernel.images[n].cpu->run(kernel.images[n], grid, parameters);
+    return {no_image, std::string(kernel.name) + " has no code for the processor"};
+}
+
+}  // namespace detail
+
+/// Has kernels run on the processor, or there where no GPU is (`Place::gpu_or_cpu`), if they are compiled for it; by
+/// default they run on the GPU.  To be called before memory is allocated.
+inline void run_on(Place place) { detail::chosen_place() = place; }
+
 /// Nothing when kernels can be launched here, else why not.
-inline Error available() { return detail::driver().error; }
+inline Error available() { return detail::is_on_cpu() ? Error{} : detail::driver().error; }
 
 /// Launches a kernel with its parameters packed; what the generated functions call.
 inline Error launch(const Kernel &kernel, Grid grid, Stream stream, const void *parameters) {
+    const bool is_empty = !grid.x || !grid.y || !grid.z;
+    if (!is_empty && detail::is_on_cpu()) return detail::launch_on_cpu(kernel, grid, parameters);
+    if (Error error = available()) return error;
+    if (is_empty)
+        return {bad_argument, std::string(kernel.name) + ": a grid has at least one tile block in each direction"};
     detail::Driver &cuda = detail::driver();
     detail::Context context;
     if (context.error) return context.error;
-    if (!grid.x || !grid.y || !grid.z)
-        return {bad_argument, std::string(kernel.name) + ": a grid has at least one tile block in each direction"};
     const Image *image = nullptr;
     if (Error error = detail::choose(kernel, &image)) return error;
     const unsigned blocks[3] = {grid.x, grid.y, grid.z};
@@ -334,16 +383,23 @@ inline Error launch(const Kernel &kernel, Grid grid, Stream stream, const void *
 
 /// Waits for a stream; what failed while kernels ran is said here.
 inline Error synchronize(Stream stream = nullptr) {
+    if (detail::is_on_cpu()) return {};
     detail::Context context;
     if (context.error) return context.error;
     return detail::driver().check("cuStreamSynchronize", detail::driver().cuStreamSynchronize(stream));
 }
 
-/// Device memory for `count` values, for programs that have no other way to get any.
+/// Memory for `count` values where kernels run, for programs that have no other way to get any.
 template <class T> class Buffer {
 public:
     /// `count` elements that nobody has written yet; `error` says why there are none.
-    explicit Buffer(std::size_t count) : count_(count) {
+    explicit Buffer(std::size_t count) : count_(count), on_host_(detail::is_on_cpu()) {
+        if (on_host_) {
+            void *made = ::operator new((count ? count : 1) * sizeof(T), std::align_val_t(64), std::nothrow);
+            if (!made) error = {bad_argument, "there is no memory for " + std::to_string(count) + " values"};
+            address_ = reinterpret_cast<std::uintptr_t>(made);
+            return;
+        }
         detail::Context context;
         error = context.error;
         if (error) return;
@@ -354,19 +410,25 @@ public:
     Buffer(const Buffer &) = delete;
     Buffer &operator=(const Buffer &) = delete;
     ~Buffer() {
+        if (on_host_) {
+            ::operator delete(reinterpret_cast<void *>(static_cast<std::uintptr_t>(address_)), std::align_val_t(64));
+            return;
+        }
         detail::Context context;
         if (address_ && !context.error) detail::driver().cuMemFree_v2(address_);
     }
-    /// What the generated functions take; not to be read or written here.
+    /// What the generated functions take; not to be read or written here, unless kernels run on the processor.
     T *device() const { return reinterpret_cast<T *>(static_cast<std::uintptr_t>(address_)); }
     /// Copies `count` elements from memory of the host; returns when they are there.
     Error from_host(const T *values) {
+        if (on_host_) return copied(device(), values);
         return copy([&](detail::Driver &cuda) {
             return cuda.check("cuMemcpyHtoD", cuda.cuMemcpyHtoD_v2(address_, values, count_ * sizeof(T)));
         });
     }
     /// Copies `count` elements to memory of the host, behind what the default stream does.
     Error to_host(T *values) const {
+        if (on_host_) return copied(values, device());
         return copy([&](detail::Driver &cuda) {
             return cuda.check("cuMemcpyDtoH", cuda.cuMemcpyDtoH_v2(values, address_, count_ * sizeof(T)));
         });
@@ -374,12 +436,17 @@ public:
     Error error;  ///< why there is no memory
 
 private:
+    Error copied(T *to, const T *from) const {
+        if (!error && count_) std::memcpy(to, from, count_ * sizeof(T));
+        return error;
+    }
     template <class Function> Error copy(Function function) const {
         if (error) return error;
         detail::Context context;
         return context.error ? context.error : function(detail::driver());
     }
     std::size_t count_;
+    bool on_host_;
     std::uint64_t address_ = 0;
 };
 

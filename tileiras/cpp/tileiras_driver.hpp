@@ -23,7 +23,7 @@ namespace tileiras {
 struct Image;
 
 /// Numbers of errors that are not the driver's: those are positive, as cuda.h has them.
-enum ErrorCode : int { success = 0, no_driver = -1, no_device = -2, no_image = -3, bad_argument = -4 };
+enum ErrorCode : int { success = 0, no_driver = -1, no_device = -2, no_image = -3, bad_argument = -4, kernel_failed = -5 };
 
 /// What went wrong: `code` is an ErrorCode or the driver's CUresult, `text` says which call and why.
 struct Error {

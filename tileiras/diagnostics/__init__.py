@@ -58,10 +58,10 @@ class Severity(enum.Enum):
 _CLASSES = {Severity.NOTE: 1, Severity.WARNING: 2, Severity.ERROR: 3, Severity.REMARK: 4}
 
 OPERATION_PREFIX = 0x100
-"""Bit of a severity word: the message starts with the operation's name, `'cuda_tile.addf' op `."""
+"""Bit of a severity word: the diagnostic is about an operation, or the note of another one."""
 
 CHILD = 0x200
-"""Bit of a severity word: the diagnostic is a child of another one."""
+"""Bit of a severity word: the diagnostic has a child with a trace."""
 
 REJECTION = 0x400
 """Bit of a severity word: the request is rejected before a program exists, or without one."""
@@ -73,6 +73,12 @@ _WORDS = {
     ExitCode.HANDLE: REJECTION | 0x103,
     ExitCode.COMPILE_FAILURE: 0x103,
 }
+
+OPERATION_ERROR = 0x103
+"""The severity word of an error about an operation (`emitOpError`)."""
+
+TRACE_WORD = 0x104
+"""The severity word of the child with a trace, as documented."""
 
 TRACE = "diagnostic emitted with trace:\n"
 """Prefix of the child that gives the place in the compiler where a diagnostic was created."""
@@ -89,6 +95,16 @@ class FilePosition(NamedTuple):
 
 class Locatable(Protocol):
     def resolve(self) -> FilePosition | None: ...
+
+
+class NamedOperation(Protocol):
+    """An operation of any IR."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def location(self) -> Any: ...
 
 
 class KnownPlace:
@@ -110,23 +126,39 @@ class KnownPlace:
 class Diagnostic:
     """One message to the user about one location."""
 
-    __slots__ = ("severity", "location", "message", "notes")
+    __slots__ = ("severity", "location", "fragments", "notes", "_word")
 
     def __init__(
         self,
         severity: Severity,
         location: Locatable | None,
-        message: str,
+        message: str | Iterable[str | int],
         notes: Iterable["Diagnostic"] = (),
+        word: int = 0,
     ) -> None:
+        """`message` is the text, or the fragments that it consists of; `word` is the severity word of the site that
+        emits it, by default the class of the severity alone."""
         self.severity = severity
         self.location = location
-        self.message = message
+        self.fragments: Sequence[str | int] = [message] if isinstance(message, str) else list(message)
         self.notes = list(notes)
+        self._word = word
 
     @classmethod
     def note(cls, location: Locatable | None, message: str) -> "Diagnostic":
-        return cls(Severity.NOTE, location, message)
+        return cls(Severity.NOTE, location, message, word=OPERATION_PREFIX | 1)
+
+    @classmethod
+    def of_operation(
+        cls, op: "NamedOperation", message: str, notes: Iterable["Diagnostic"] = (), location: Locatable | None = None
+    ) -> "Diagnostic":
+        """An error about an operation, whose text begins with `'dialect.operation' op `."""
+        fragments = ("'", op.name, "' op ", message)
+        return cls(Severity.ERROR, location or op.location, fragments, notes, OPERATION_ERROR)
+
+    @property
+    def message(self) -> str:
+        return "".join(map(str, self.fragments))
 
     @property
     def position(self) -> FilePosition | None:
@@ -137,16 +169,16 @@ class Diagnostic:
         """The key by which diagnostics are deduplicated, besides their notes."""
         return (self._headline(),)
 
-    def word(self, child: bool = False) -> int:
-        """The severity word of 16 bits: the class in the low byte, bit 8 if the message starts with an operation's
-        name, bit 9 for a child of another diagnostic."""
-        name, quote, _ = self.message[1:].partition("' op ") if self.message.startswith("'") else ("", "", "")
-        prefixed = bool(quote) and "'" not in name
-        return self.severity.number | (OPERATION_PREFIX if prefixed else 0) | (CHILD if child else 0)
+    @property
+    def word(self) -> int:
+        """The severity word of 16 bits that the emitting site gave it: the class in the low byte, bit 8 for an error
+        about an operation; bit 9 if a child has the trace."""
+        traced = any(note.word == TRACE_WORD for note in self.notes)
+        return (self._word or self.severity.number) | (CHILD if traced else 0)
 
     def moved(self, location: Locatable | None, notes: Iterable["Diagnostic"]) -> "Diagnostic":
         """The same diagnostic with another location and other notes."""
-        return Diagnostic(self.severity, location, self.message, notes)
+        return Diagnostic(self.severity, location, self.fragments, notes, self._word)
 
     def fields(self) -> dict[str, Any]:
         """Plain values for structured output; file, line and column only if known."""
@@ -281,7 +313,14 @@ class CompileError(Exception):
         code: int = ExitCode.COMPILE_FAILURE,
         notes: Iterable[Diagnostic] = (),
     ) -> "CompileError":
-        return cls([Diagnostic(Severity.ERROR, location, message, notes)], code)
+        return cls([Diagnostic(Severity.ERROR, location, message, notes, ExitCode(code).word)], code)
+
+    @classmethod
+    def at_operation(
+        cls, op: "NamedOperation", message: str, code: int = ExitCode.COMPILE_FAILURE, notes: Iterable[Diagnostic] = ()
+    ) -> "CompileError":
+        """An error about an operation, whose text begins with `'dialect.operation' op `."""
+        return cls([Diagnostic.of_operation(op, message, notes)], code)
 
     @property
     def word(self) -> int:
@@ -298,7 +337,7 @@ class CompileError(Exception):
         text = TRACE + "".join(traceback.format_tb(self.__traceback__)).rstrip()
         for diagnostic in self.diagnostics:
             if not any(note.message.startswith(TRACE) for note in diagnostic.notes):
-                diagnostic.notes.append(Diagnostic.note(None, text))
+                diagnostic.notes.append(Diagnostic(Severity.NOTE, None, text, word=TRACE_WORD))
 
 
 Handler = Callable[[Diagnostic], Any]
@@ -337,8 +376,8 @@ class InFlightDiagnostic:
         else:
             self.abandon()
 
-    def append(self, text: str) -> "InFlightDiagnostic":
-        self._diagnostic.message += text
+    def append(self, *fragments: str | int) -> "InFlightDiagnostic":
+        self._diagnostic.fragments = [*self._diagnostic.fragments, *fragments]
         return self
 
     def attach_note(self, location: Locatable | None, message: str) -> Diagnostic:
@@ -365,7 +404,8 @@ class DiagnosticEngine:
     Threads may share an engine: it handles one diagnostic at a time.  Changes of the handlers apply to the next one.
     """
 
-    __slots__ = ("diagnostics", "remarks", "trace", "_handlers", "_lock", "_handling", "_accepted_errors")
+    __slots__ = ("diagnostics", "remarks", "trace", "_handlers", "_lock", "_handling", "_accepted_errors",
+                 "_accepted")  # fmt: skip
 
     def __init__(self, handlers: Iterable[Handler] = ()) -> None:
         self.diagnostics: list[Diagnostic] = []
@@ -379,6 +419,7 @@ class DiagnosticEngine:
         self._handling: int | None = None
         """The thread whose diagnostic is being handled."""
         self._accepted_errors = False
+        self._accepted: list[Diagnostic] = []
 
     def register_handler(self, handler: Handler) -> Handler:
         with self._lock:
@@ -399,7 +440,7 @@ class DiagnosticEngine:
             import traceback
 
             stack = "".join(traceback.format_stack()[:-1]).rstrip()
-            diagnostic.notes.append(Diagnostic.note(None, TRACE + stack))
+            diagnostic.notes.append(Diagnostic(Severity.NOTE, None, TRACE + stack, word=TRACE_WORD))
         with self._lock:
             self._handling = _thread.get_ident()
             try:
@@ -408,8 +449,9 @@ class DiagnosticEngine:
                 self._handling = None
             if not accepted:
                 self.diagnostics.append(diagnostic)
-            elif diagnostic.severity is Severity.ERROR:
-                self._accepted_errors = True
+            else:
+                self._accepted.append(diagnostic)
+                self._accepted_errors |= diagnostic.severity is Severity.ERROR
         return diagnostic
 
     def error(self, location: Locatable | None, message: str, notes: Iterable[Diagnostic] = ()) -> Diagnostic:
@@ -418,8 +460,16 @@ class DiagnosticEngine:
     def warning(self, location: Locatable | None, message: str, notes: Iterable[Diagnostic] = ()) -> Diagnostic:
         return self.emit(Diagnostic(Severity.WARNING, location, message, notes))
 
+    def op_error(self, op: "NamedOperation", message: str, notes: Iterable[Diagnostic] = ()) -> Diagnostic:
+        """Emit an error about an operation, whose text begins with `'dialect.operation' op `."""
+        return self.emit(Diagnostic.of_operation(op, message, notes))
+
     def emit_error(self, location: Locatable | None, message: str) -> InFlightDiagnostic:
         return InFlightDiagnostic(self, Diagnostic(Severity.ERROR, location, message))
+
+    def has_emitted(self, diagnostic: Diagnostic) -> bool:
+        """Whether a diagnostic was emitted; one that a handler has accepted counts."""
+        return any(each is diagnostic for each in (*self.diagnostics, *self._accepted))
 
     @property
     def has_errors(self) -> bool:

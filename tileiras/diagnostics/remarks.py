@@ -91,6 +91,7 @@ class Remark(Diagnostic):
         self.severity = Severity.REMARK
         self.location = location
         self.notes = list(notes)
+        self._word = 0
 
     @property
     def code(self) -> str:
@@ -128,12 +129,14 @@ class Remark(Diagnostic):
         return "" if self.said.cause is None else str(self.said.cause)
 
     @property
-    def message(self) -> str:  # type: ignore[override]
+    def fragments(self) -> list[str]:  # type: ignore[override]
         """One line with everything: `[kind] text (arguments): reason [codes]`."""
-        arguments = ", ".join(f"{key} = {value}" for key, value in self.arguments.items())
-        reason = f": {self.reason}" if self.reason else ""
-        text = f"{self.text} ({arguments})" if arguments else self.text
-        return f"[{self.kind}] {text}{reason} [{self.said.spelled()}]"
+        found = ["[", self.kind, "] ", self.text]
+        for number, (key, value) in enumerate(self.arguments.items()):
+            found += [", " if number else " (", key, " = ", value]
+        found += [")"] if self.arguments else []
+        found += [": ", self.reason] if self.reason else []
+        return [*found, " [", self.said.spelled(), "]"]
 
     @property
     def category(self) -> str:

@@ -28,21 +28,22 @@ class Kernel:
     For a cubin, the outputs of the last two stages are included.
     """
 
-    __slots__ = ("name", "artifacts")
+    __slots__ = ("name", "artifacts", "_metadata")
 
     def __init__(self, name: str, artifacts: dict[str, bytes]) -> None:
         self.name = name
         self.artifacts = artifacts
+        self._metadata: dict[str, Any] | None = None
 
     @property
     def metadata(self) -> dict[str, Any] | None:
         """The launch description of this entry from `NAME.json`; None if compilation ended before PTX."""
         text = self.artifacts.get(".json")
-        if text is None:
-            return None
-        import json
+        if text is not None and self._metadata is None:
+            import json
 
-        return next((k for k in json.loads(text)["kernels"] if k["name"] == self.name), None)
+            self._metadata = next((k for k in json.loads(text)["kernels"] if k["name"] == self.name), None)
+        return self._metadata
 
     def __repr__(self) -> str:
         return f"Kernel({self.name!r}, {sorted(self.artifacts)})"

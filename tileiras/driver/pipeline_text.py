@@ -1,32 +1,39 @@
-"""The output of `tileiras --print-pipeline`: the stages, their artifacts and options, and their passes."""
+"""The output of `tileiras --print-pipeline`: the stages, their artifacts and options, and the passes that they run at
+a level of optimization."""
 
 from __future__ import annotations
 
 from tileiras import pipeline
+from tileiras.driver import tileir_pipeline
 from tileiras.options import CompileOptions
 
 
-def _passes(row: pipeline.Stage) -> list[tuple[str, str]]:
-    """The passes of a stage for sm_90 with default options, and the reason for each one's position."""
+def _passes(row: pipeline.Stage, options: CompileOptions) -> list[tuple[str, str]]:
+    """The passes of a stage, and the reason for each one's position."""
     import importlib
 
     module = importlib.import_module(row.module_name)
-    options = row.select(CompileOptions({"gpu-name": "sm_90"}))
+    selected = row.select(options)
     if hasattr(module, "explained"):
-        return module.explained(options)
-    return [(item.name, "") for item in module.passes(options)] if hasattr(module, "passes") else []
+        return module.explained(selected)
+    return [(item.name, "") for item in module.passes(selected)] if hasattr(module, "passes") else []
 
 
-def describe() -> str:
-    """The output of `--print-pipeline`: the stages, their artifacts and options, and their passes."""
-    lines = []
+def describe(options: CompileOptions) -> str:
+    """The output of `--print-pipeline` for a compilation: the stages, their artifacts and options, their passes; then
+    the documented passes of the level with those of this compiler."""
+    level = options["opt-level"]
+    lines = [f"tileiras -O{level} --gpu-name {options['gpu-name']}: the stages up to a cubin, and their passes", ""]
+    runs = {"verifier", "snapshot printer"}
     for number, row in enumerate(pipeline.STAGES, 1):
         made = ", ".join("NAME" + suffix for suffix in (row.suffix, *row.side_suffixes))
         lines.append(f"{number}. {row.name:<7} {row.doc}")
         lines.append(f"           one {row.unit} -> {made}")
         if row.options:
             lines.append(f"           reads {', '.join(row.options)}")
-        lines += [f"           {name:<50} {why}".rstrip() for name, why in _passes(row)]
+        passes = _passes(row, options)
+        runs.update(name.partition("{")[0] for name, _ in passes)
+        lines += [f"           {name:<50} {why}".rstrip() for name, why in passes]
     for row in pipeline.CPU:
         lines.append(f"   {row.name:<8} {row.doc}, for a CPU")
         lines.append(f"           one {row.unit} -> " + ", ".join("NAME" + s for s in (row.suffix, *row.side_suffixes)))
@@ -36,4 +43,4 @@ def describe() -> str:
         beside = ", ".join("NAME" + suffix for suffix in row.reads_beside)
         made = ", ".join("NAME" + suffix for suffix in (row.suffix, *row.side_suffixes))
         lines.append(f"           one {row.unit}, {beside} -> {made}")
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines) + f"\n\n{tileir_pipeline.describe(level, runs)}"

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import tileiras
-from tileiras.diagnostics import CompileError, Diagnostic, ExitCode, Severity, render
+from tileiras.diagnostics import CompileError, Diagnostic, ExitCode, Severity, render, unique
 from tileiras.support.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ class Program:
             artifact = tileiras.driver.compilation.compile_with(self._source, self._options, "cubin")
         except CompileError as error:
             if error.code == ExitCode.COMPILE_FAILURE:
-                closing = Diagnostic(Severity.ERROR, None, "failed to compile Tile IR program")
+                closing = CompileError.at(None, "failed to compile Tile IR program").diagnostics[0]
                 raise CompileError([*error.diagnostics, closing], error.code) from None
             raise
         self._output = artifact.data
@@ -177,36 +177,48 @@ def _toolkit(root: str | None) -> dict[str, str]:
 
 # ---- functions for the C library -------------------------------------------------------------------------------------
 #
-# Each function returns (code, result, messages); it raises no exception and does not end the process.
+# Each function returns (code, result, messages, bodies); it raises no exception and does not end the process.  The
+# bodies are those of the diagnostics, for a handler: address and text of each, with the memory that it points to.
+
+Answer = tuple[int, Any, str, list[tuple[int, str, Any]]]
 
 
-def c_create(*fields: bytes | int) -> tuple[int, Program | None, str]:
+def c_create(*fields: bytes | int) -> Answer:
     """`fields` are those of `Configuration`."""
     return _guarded(lambda: Program.create(Configuration(*fields)))
 
 
-def c_compile(program: Program) -> tuple[int, None, str]:
-    code, _, messages = _guarded(program.compile)
+def c_compile(program: Program) -> Answer:
+    code, result, messages, bodies = _guarded(program.compile)
     if code == ExitCode.SUCCESS:
-        messages = render(d for d in program.diagnostics if d.severity is not Severity.REMARK)
-    return code, None, messages
+        return _said(code, result, [d for d in program.diagnostics if d.severity is not Severity.REMARK])
+    return code, result, messages, bodies
 
 
-def c_output(program: Program) -> tuple[int, bytes | None, str]:
+def c_output(program: Program) -> Answer:
     return _guarded(program.get_output)
 
 
-def c_release(program: Program) -> tuple[int, None, str]:
+def c_release(program: Program) -> Answer:
     return _guarded(program.release)
 
 
-def _guarded(call: Callable[[], Any]) -> tuple[int, Any, str]:
+def _guarded(call: Callable[[], Any]) -> Answer:
     try:
-        return int(ExitCode.SUCCESS), call(), ""
+        return _said(ExitCode.SUCCESS, call(), [])
     except CompileError as error:
-        return error.code, None, error.render()
+        return _said(error.code, None, error.diagnostics)
     except MemoryError:
-        return int(ExitCode.USAGE), None, "error: failed to allocate memory for program"
+        return int(ExitCode.USAGE), None, "error: failed to allocate memory for program", []
     # Any exception: the caller is a C program, which cannot catch it.
     except Exception as error:
-        return int(ExitCode.COMPILE_FAILURE), None, f"error: internal error: {type(error).__name__}: {error}"
+        message = f"internal error: {type(error).__name__}: {error}"
+        return _said(ExitCode.COMPILE_FAILURE, None, CompileError.at(None, message).diagnostics)
+
+
+def _said(code: int, result: Any, diagnostics: list[Diagnostic]) -> Answer:
+    bodies = []
+    for diagnostic in unique(diagnostics):
+        made, held = tileiras.diagnostics.body.body_of(diagnostic)
+        bodies.append((tileiras.diagnostics.body.ctypes.addressof(made), diagnostic.render(), (made, held)))
+    return int(code), result, render(diagnostics), bodies

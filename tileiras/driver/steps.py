@@ -15,9 +15,9 @@ from tileiras.stages import ByteStore, StageContext, StageResult, units
 from tileiras.support.files import stem
 
 if TYPE_CHECKING:
-    from tileiras.codegen.child_process import WaitingProgram
     from tileiras.ir import Operation
     from tileiras.ir.pass_instrumentation import PassInstrumentation
+    from tileiras.processes.programs import WaitingProgram
 
 LINKED = ".linked.ptx"
 """Suffix of the PTX of several kernels, linked to one module for ptxas."""

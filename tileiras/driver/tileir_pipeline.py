@@ -15,12 +15,13 @@ ignored silently.  An option without a consumer in this compiler causes a warnin
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import tileiras
 from tileiras.diagnostics import CompileError, Diagnostic, ExitCode, Severity
 from tileiras.diagnostics.remarks import Remark
+from tileiras.passes.synthesize_debug_info_scopes import SynthesizeDebugInfoScopes
 from tileiras.reasons import Reason
 from tileiras.support.named_tuple import NamedTuple
 
@@ -78,13 +79,16 @@ OPTIONS: dict[str, PipelineOption] = {
                        "`tileas-insert-delays`: warps sleep before points at which they wait for each other",
                        "enable-random-delay"),
         PipelineOption("rrt-size-threshold", "unsigned", 4096, "pipeline builder, resource constraint builder",
-                       "`tileas`: 0 selects the light variant of warp-specialize", "rrt-size-threshold"),
+                       "`tileas-generate-schedule`: the heavy variant of warp-specialize places loops with no larger "
+                       "reservation table; 0 selects the light one", "rrt-size-threshold"),
         PipelineOption("max-constraint-iterations", "unsigned", 10, "tileas-generate-schedule-constraints",
                        "`tileas-generate-schedule`, with v2-opt-level: placements of a loop that are tried",
                        "max-constraint-iterations"),
-        PipelineOption("enable-debug-logging", "bool", False, "tileir-emit-host-wrapper", "nothing: none is made"),
-        PipelineOption("host-triple", "string", "native", "tileir-emit-host-wrapper", "nothing: none is made"),
-        PipelineOption("dump-host", "string", "", "tileir-emit-host-wrapper", "nothing: none is made"),
+        PipelineOption("enable-debug-logging", "bool", False, "tileir-emit-host-wrapper",
+                       "`tileir-emit-host-wrapper`: notes with the arguments of kernels"),
+        PipelineOption("host-triple", "string", "native", "tileir-emit-host-wrapper", "`tileir-emit-host-wrapper`"),
+        PipelineOption("dump-host", "string", "", "tileir-emit-host-wrapper",
+                       "`tileir-emit-host-wrapper`: the file of the host's object"),
     )
 }  # fmt: skip
 
@@ -106,7 +110,7 @@ ROWS: tuple[Row, ...] = (
     Row(0, "verifier slots", ("verifier",), "every operation is checked when a module is read"),
     Row(1, "convert-cudatile-to-tileaa", ("convert-cudatile-to-tileaa",)),
     Row(1, "snapshot printer", ("snapshot printer",), "with emit-line-info=frontend"),
-    Row(1, "tileir-insert-debug-scope", ("tileir-insert-debug-scope",), "with line or debug information"),
+    Row(1, "tileir-insert-debug-scope", ("tileir-insert-debug-scope",), "in a command, with line or debug information"),
     Row(1, "canonicalize", ("canonicalize", "cse")),
     Row(2, "convert-tileaa-to-tileas", (
         "tileas-pair-tile-blocks", "tileas-cluster-tile-blocks", "tileas-order-tile-blocks", "tileas-plan-cta",
@@ -120,17 +124,18 @@ ROWS: tuple[Row, ...] = (
         "tileas-attach-tma-desc-args", "tileas-materialize-convert-layout", "tileas-optimize-alloc-tensor",
         "tileas-split-addresses", "tileas-insert-barriers", "tileas-assign-launch-bounds", "tileas-insert-delays"),
         "what TileAS decides is listed in `stages/tileas.py`"),
-    Row(2, "tileir-emit-host-wrapper", (), "launchers read NAME.json; the stage cubin adds callbacks"),
+    Row(2, "tileir-emit-host-wrapper", ("tileir-emit-host-wrapper",),
+        "the stage cubin puts such an object into cubins for tile launches"),
     Row(2, "convert-tileas-to-llvm", ("convert-tileas-to-llvm",), "after the passes of its input below"),
-    Row(2, "cse", (), "LLVM does that to its own IR"),
-    Row(2, "snapshot printer", ("snapshot printer",), "with emit-line-info=tileas, before convert-tileas-to-llvm"),
-    Row(2, "convert-tileas-to-nvgpu", (), "accesses and products become nvvm operations without a level between"),
+    Row(2, "cse", ("cse",)),
+    Row(2, "snapshot printer", ("snapshot printer",), "with emit-line-info=tileas: llvm beside nv_tileas"),
+    Row(2, "convert-tileas-to-nvgpu", ("convert-tileas-to-nvgpu",)),
     Row(3, "tileir-verify-ops-analysis", ("tileir-verify-ops-analysis",), "before convert-tileas-to-llvm"),
-    Row(3, "host-device-assert-enable", (), "assert is lowered by convert-tileas-to-llvm at every level"),
+    Row(3, "host-device-assert-enable", ("host-device-assert-enable",)),
     Row(3, "tileir-insert-debug-scope", ("tileir-insert-debug-scope",), "as above, before convert-tileas-to-llvm"),
-    Row(3, "tileir-gpu-module-prepare", (), "cluster and occupancy stand in kernel_spec; one entry is one module"),
+    Row(3, "tileir-gpu-module-prepare", ("tileir-gpu-module-prepare",)),
     Row(3, "canonicalize", (), "the conversion folds what it emits"),
-    Row(3, "cse", (), "LLVM does that to its own IR"),
+    Row(3, "cse", (), "the one of level 2 has merged what is equal"),
     Row(3, "unspecialized-pipeline", (
         "tileas-reuse-loads", "tileas-lower-occupancy", "tileas-sink-loads", "tileas-mark-short-loops",
         "tileas-smem-operands", "tileas-generate-schedule", "tileas-materialize-schedule",
@@ -138,23 +143,25 @@ ROWS: tuple[Row, ...] = (
         "tileas-roll-mma-dot", "tileas-legalize-fma-dot", "lower-tma-load-store-to-async",
         "tileas-materialize-async", "tileas-specialize-mma", "tileas-specialize-stores",
         "tileas-specialize-correction", "tileas-ping-pong", "tileas-rematerialize", "tileas-order-warpgroups"),
-        "on nv_tileas, from level 2 on"),
-    Row(3, "test-convert-to-llvm", (), "a test pass"),
-    Row(3, "tileir-legalize-llvm-kernel", (), "convert-tileas-to-llvm makes entries with their final parameters"),
-    Row(3, "tileir-finalize-llvm-kernel", (), "as the row before"),
-    Row(3, "convert-to-llvm", (), "convert-tileas-to-llvm has the rules for arith, math and scf as well"),
+        "on nv_tileas, from level 2 on; `unspecialized-pipeline` is `tileas-unspecialized-pipeline`"),
+    Row(3, "test-convert-to-llvm", ("test-convert-to-llvm",), "arith"),
+    Row(3, "tileir-legalize-llvm-kernel", ("tileir-legalize-llvm-kernel",)),
+    Row(3, "tileir-finalize-llvm-kernel", ("tileir-finalize-llvm-kernel",)),
+    Row(3, "convert-to-llvm", ("convert-to-llvm",), "arith and math; convert-tileas-to-llvm makes blocks of scf"),
     Row(3, "canonicalize", (), "as above"),
-    Row(3, "convert-nvgpu-to-nvvm", (), "there is no nvgpu"),
-    Row(3, "convert-vector-to-llvm", (), "what a thread holds of a tile is an LLVM vector from the start"),
-    Row(3, "convert-math-to-funcs", (), "math becomes instructions or libdevice calls in convert-tileas-to-llvm"),
-    Row(3, "arith-expand", (), "convert-tileas-to-llvm expands where a target has no instruction"),
-    Row(3, "convert-memref-to-llvm", (), "views are pointers, sizes and strides since nv_tileaa"),
+    Row(3, "convert-nvgpu-to-nvvm", ("convert-nvgpu-to-nvvm",)),
+    Row(3, "convert-vector-to-llvm", ("convert-vector-to-llvm",)),
+    Row(3, "convert-math-to-funcs", ("convert-math-to-funcs",)),
+    Row(3, "arith-expand", ("arith-expand",)),
+    Row(3, "convert-memref-to-llvm", ("convert-memref-to-llvm",),
+        "variables of the module; views are pointers, sizes and strides since nv_tileaa"),
     Row(3, "synthesize-debug-info-scopes", ("synthesize-debug-info-scopes",),
-        "on cuda_tile, before the first conversion, with line or debug information"),
+        "on cuda_tile, before the first conversion; by the command with line or debug information"),
     Row(3, "convert-target-to-nvvm", ("convert-target-to-nvvm",)),
     Row(3, "canonicalize", (), "LLVM does that to its own IR"),
     Row(3, "cse", (), "as the row before"),
-    Row(3, "tileir-post-nvvm-finalize", ("nvvm-ir-verifier",), "launch bounds are written with the PTX headers"),
+    Row(3, "tileir-post-nvvm-finalize", ("tileir-post-nvvm-finalize", "nvvm-ir-verifier"),
+        "launch bounds are written with the PTX headers"),
 )
 """The documented pass list; each level includes the lower ones."""
 
@@ -268,20 +275,30 @@ def _bad(message: str) -> CompileError:
 
 
 def build(options: TileIRPipelineOptions) -> list[Pass]:
-    """The passes of this compiler at the requested level; raises CompileError (code 2) for values out of range."""
+    """The passes of this compiler at the requested level; raises CompileError (code 2) for values out of range.
+
+    Scopes of debug information are always inserted; at level 3, kernels without any get one, for line tables.
+    """
     level = options["opt-level"]
-    values = tileiras.options.CompileOptions({**options.compiler_options(), "opt-level": max(0, min(level, 3))})
+    given = {**options.compiler_options(), "opt-level": max(0, min(level, 3)), "lineinfo": True}
+    values = tileiras.options.CompileOptions(given)
     if level not in (0, 1, 2, 3):
         raise _bad(f"invalid optimization level: {level}")
     passes: list[Pass] = []
     if level >= 1:
-        passes += tileiras.stages.tileaa.passes(tileiras.pipeline.stage("tileaa").select(values))
+        scopes = SynthesizeDebugInfoScopes.name
+        front = tileiras.stages.tileaa.passes(tileiras.pipeline.stage("tileaa").select(values))
+        passes += [item for item in front if level >= 3 or item.name != scopes]
     if level >= 2:
         passes += tileiras.stages.tileas.passes(tileiras.pipeline.stage("tileas").select(values))
-        passes += tileiras.stages.llvm.passes(tileiras.pipeline.stage("llvm").select(values))
-    if level >= 3:
-        selected = tileiras.pipeline.stage("llvm").select(values)
-        passes += tileiras.stages.llvm.closing_passes(selected, options["use-nvgpucomp-libnvvm"])
+        passes.append(tileiras.passes.tileir_emit_host_wrapper.EmitHostWrapper(
+            compute_capability=values["gpu-name"], dump_host=options["dump-host"],
+            host_triple=options["host-triple"], enable_debug_logging=options["enable-debug-logging"],
+        ))  # fmt: skip
+        lowering = tileiras.stages.llvm.passes(
+            tileiras.pipeline.stage("llvm").select(values), options["use-nvgpucomp-libnvvm"], ceiling="documented"
+        )
+        passes += lowering if level >= 3 else tileiras.stages.llvm.to_nvgpu(lowering)
     return passes
 
 
@@ -289,24 +306,35 @@ STAGE_KEYS = {"compute-capability": "gpu-name", "num-stages": "unspecialized-pip
 
 
 def tileas_passes(braces: str) -> list[Pass]:
-    """The passes of `tileas{key=value ...}`: the rows of the stage `tileas` from `from` to `to`, both included.
+    """The passes of `tileas{key=value ...}`: the rows of the stage `tileas` (`stage_passes`)."""
+    return stage_passes("tileas", braces)
+
+
+def llvm_passes(braces: str) -> list[Pass]:
+    """The passes of `llvm{key=value ...}`: the rows of the stage `llvm` (`stage_passes`)."""
+    return stage_passes("llvm", braces)
+
+
+def stage_passes(stage: str, braces: str) -> list[Pass]:
+    """The rows of a stage from `from` to `to`, both included.
 
     The defaults are the first and the last row; other keys are options of the stage.  Raises CompileError (code 2) for
     an unknown option or row.
     """
-    row = tileiras.pipeline.stage("tileas")
+    row = tileiras.pipeline.stage(stage)
     given = dict(item.partition("=")[::2] for item in re.split(r"[\s,]+", braces.strip()) if item)
     first_name, last_name = given.pop("from", ""), given.pop("to", "")
     values: dict[str, Any] = {"gpu-name": "sm_90"}
     for key, text in given.items():
         name = STAGE_KEYS.get(key, key)
         if name not in row.options:
-            raise _bad(f"'tileas' has no option '{key}'")
+            raise _bad(f"'{stage}' has no option '{key}'")
         values[name] = tileiras.options.parse_value(tileiras.options.lookup(name), text)
-    found = tileiras.stages.tileas.passes(row.select(tileiras.options.CompileOptions(values)))
+    rows = tileiras.stages.llvm.passes if stage == "llvm" else tileiras.stages.tileas.passes
+    found = rows(row.select(tileiras.options.CompileOptions(values)))
     for name in (first_name, last_name):
         if name and all(item.name != name for item in found):
-            raise _bad(f"'tileas' has no row '{name}'; it has: {', '.join(dict.fromkeys(p.name for p in found))}")
+            raise _bad(f"'{stage}' has no row '{name}'; it has: {', '.join(dict.fromkeys(p.name for p in found))}")
     first = next(number for number, item in enumerate(found) if first_name in ("", item.name))
     last = next((number for number, item in enumerate(found) if number >= first and item.name == last_name), len(found))
     return found[first : last + 1]
@@ -316,15 +344,17 @@ OURS_WIDTH = 66
 """Width of the column of this compiler's passes, in characters; their names are wrapped."""
 
 
-def describe(level: int = 3) -> str:
-    """The documented pass list up to a level and this compiler's passes, as `--print-pipeline` prints them."""
+def describe(level: int = 3, runs: Collection[str] | None = None) -> str:
+    """The documented pass list up to a level and this compiler's passes, as `--print-pipeline` prints them; with
+    `runs`, only passes of these names."""
     import textwrap
 
     rows = [row for row in ROWS if row.level <= level]
     left = max(len(row.documented) for row in rows)
-    lines = ["tileir: the documented passes, ours, and what there is to say", ""]
+    lines = [f"tileir{{opt-level={level}}}: the documented passes, ours, and remarks", ""]
     for row in rows:
-        ours = textwrap.wrap(", ".join(row.ours) or "-", OURS_WIDTH, break_on_hyphens=False)
+        names = [name for name in row.ours if runs is None or name in runs]
+        ours = textwrap.wrap(", ".join(names) or "-", OURS_WIDTH, break_on_hyphens=False)
         lines.append(f"O{row.level}  {row.documented:<{left}}  {ours[0]:<{OURS_WIDTH}}  {row.remark}".rstrip())
         lines += [f"{'':<{left + 6}}{more}" for more in ours[1:]]
     return "\n".join(lines) + "\n"

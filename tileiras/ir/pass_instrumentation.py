@@ -216,8 +216,11 @@ class PassTrace(PassInstrumentation):
     `follow` sets the source of remarks, `text` is the whole document.
     """
 
-    def __init__(self, children: Mapping[str, Callable[[Operation], Iterable[dict[str, Any]]]] | None = None) -> None:
-        """`children`: name of a pass -> function that creates further events from its output."""
+    def __init__(
+        self, children: Mapping[str, Callable[[Operation, int], Iterable[dict[str, Any]]]] | None = None
+    ) -> None:
+        """`children`: name of a pass -> function that creates further events from its output, in processes behind those
+        of the given number: each entry of a source is a module of its own."""
         self._children = children or {}
         self._remarks: Callable[[], Sequence[Any]] = tuple
         self._events: list[dict[str, Any]] = []
@@ -247,7 +250,7 @@ class PassTrace(PassInstrumentation):
             self._events.append(event)
         self._seen = len(said)
         if name in self._children:
-            self._events += self._children[name](op)
+            self._events += self._children[name](op, max((event["pid"] for event in self._events), default=0))
 
     def after_failure(self, name: str, op: Operation) -> None:
         if name in self._children:

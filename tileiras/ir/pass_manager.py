@@ -15,8 +15,9 @@ ValueError with the accepted text, and `str` as its inverse.
 The table `PASSES` of `tileiras/passes/__init__.py` has the module of each pass.
 
 A pass that cannot do its work, although the program is correct, fails softly: it emits a remark with the reason, sets
-its bit and returns (`signal_soft_failure`).  The manager clears the bits before a run and records them after every
-pass; a pass added `after` another is skipped if that one has failed softly.  Soft failures do not affect the exit code.
+the bit of its status word and returns (`signal_soft_failure`).  The manager clears the words before a run and records
+them after every pass; a pass added `after` another is skipped if that one has failed softly.  Soft failures do not
+affect the exit code.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from tileiras.support.named_tuple import NamedTuple
 
 from .attributes import VerifyError
 from .operation import Operation
+from .pass_anchors import MODULE, collect_names, restore, targets
 from .pass_instrumentation import PassInstrumentation, VerifyEach, instrumented
 from .registry import lookup_operation
 from .traits import IsolatedFromAbove, SymbolTable
@@ -65,11 +67,18 @@ class Pass:
     adds_operations: ClassVar[bool] = True
     """Whether the pass may introduce operations or attributes with names that were not in the IR."""
 
+    introduces: ClassVar[tuple[str, ...] | None] = None
+    """Among the names by which passes are found, those that the pass may introduce; None: any."""
+
     SOFT_FAILURE = 4
-    """Bit of `state`: the pass has not done its work."""
+    """Bit of the status word: the pass has not done its work."""
+
+    STATUS_OFFSET = 40
+    """Place of the status word, of 32 bits, in the documented object of a pass."""
 
     def __init__(self, **options: Any) -> None:
-        self.state = 0
+        self.object = bytearray(Pass.STATUS_OFFSET + 8)
+        """The memory of the documented object: the status word is at `STATUS_OFFSET`, the bytes before it are free."""
         self.path: tuple[str, ...] = ()
         """The anchors that a textual pipeline nests the pass in, outermost first."""
         self._after = ""
@@ -124,11 +133,19 @@ class Pass:
         self._after = name
         return self
 
-    def signal_soft_failure(self, context: "PassContext", remark: Diagnostic | None = None) -> None:
-        """Emits the remark with the reason, unless that has been reported, then sets the bit."""
-        if remark is not None:
-            context.engine.emit(remark)
-        self.state |= self.SOFT_FAILURE
+    @property
+    def state(self) -> int:
+        """The status word: cleared before a run; bits only accumulate in it."""
+        return int.from_bytes(self.object[self.STATUS_OFFSET : self.STATUS_OFFSET + 4], "little")
+
+    def clear_state(self) -> None:
+        self.object[self.STATUS_OFFSET : self.STATUS_OFFSET + 4] = bytes(4)
+
+    def signal_soft_failure(self, context: "PassContext", reason: Diagnostic) -> None:
+        """Emits the diagnostic with the reason, unless the pass has emitted it before, then sets the bit."""
+        if not context.engine.has_emitted(reason):
+            context.engine.emit(reason)
+        self.object[self.STATUS_OFFSET] |= self.SOFT_FAILURE
 
 
 def _fitting(name: str, key: str, value: Any, default: Any, accepted: range | None) -> Any:
@@ -179,15 +196,22 @@ class PassWhereFound(NamedTuple):
     made: Callable[[], Pass | None]
     """Constructs the pass; None if it is omitted."""
     names: tuple[str, ...]
-    """The pass has no effect if no operation has one of these names, or an attribute of such a name.  Empty: it is
-    constructed for all IR."""
+    """The pass has no effect if no operation has one of these names, or an attribute of such a name; one that ends in a
+    point stands for all names of a dialect.  Empty: it is constructed for all IR."""
+
+    def is_among(self, found: set[str]) -> bool:
+        """Whether one of the names is among those that were found."""
+        if not found.isdisjoint(self.names):
+            return True
+        dialects = tuple([name for name in self.names if name.endswith(".")])
+        return bool(dialects) and any(name.startswith(dialects) for name in found)
 
 
 class PassManager:
     """Runs passes in order on an operation.
 
-    `verify_each` checks the IR after every pass; `instrumentation` watches, and sees passes that have nothing to do as
-    well.
+    `verify_each` checks the IR after every pass, and a pass that fails leaves its input unchanged: the manager keeps a
+    copy.  `instrumentation` watches, and sees passes that have nothing to do as well.
     """
 
     def __init__(
@@ -217,13 +241,13 @@ class PassManager:
             else:
                 if each.names:
                     if not found:
-                        _collect_names(op, found)
-                    if found.isdisjoint(each.names):
+                        collect_names(op, found)
+                    if not each.is_among(found):
                         continue
                 item = each.made()
                 if item is None:
                     continue
-            item.state = 0
+            item.clear_state()
             if item._after in context.soft_failures:
                 continue
             if self.instrumentation:
@@ -231,15 +255,28 @@ class PassManager:
                     self._run_pass(item, op, context)
             else:
                 self._run_pass(item, op, context)
-            if item.adds_operations:
+            if item.introduces is None and item.adds_operations:
                 found.clear()
+            elif item.introduces and found:
+                found.update(item.introduces)
             if not item.preserves_analyses:
                 context.forget_analyses()
             if item.state & Pass.SOFT_FAILURE:
                 context.soft_failures.add(item.name)
 
     def _run_pass(self, item: Pass, op: Operation, context: PassContext) -> None:
-        for target in _targets(item, op):
+        if not self.verify_each:
+            self._run_on_targets(item, op, context)
+            return
+        before = op.clone()
+        try:
+            self._run_on_targets(item, op, context)
+        except CompileError:
+            restore(op, before)
+            raise
+
+    def _run_on_targets(self, item: Pass, op: Operation, context: PassContext) -> None:
+        for target in targets(item, op):
             if self.verify_each:
                 item.verify_input(target, context)
                 context.engine.raise_if_errors(ExitCode.COMPILE_FAILURE)
@@ -257,54 +294,6 @@ class PassManager:
                 raise
         context.engine.raise_if_errors(ExitCode.COMPILE_FAILURE)
 
-
-def _collect_names(op: Operation, found: set[str]) -> None:
-    """Adds the names of an operation and all inside it, and of their attributes."""
-    found.add(op.name)
-    found.update(op.attributes)
-    for region in op.regions:
-        for block in region.blocks:
-            inner = block.first
-            while inner is not None:
-                if inner.regions:
-                    _collect_names(inner, found)
-                else:
-                    found.add(inner.name)
-                    if inner.attributes:
-                        found.update(inner.attributes)
-                inner = inner.next
-
-
-def _targets(item: Pass, op: Operation) -> list[Operation]:
-    """The operations that a pass works on.
-
-    Without a textual pipeline these are all of its anchor below `op`.  A pipeline nests: the operations of an anchor
-    that stand directly in one of the anchor around it.  The builtin.module around `op` may be left out by either of
-    the two.  Raises CompileError (code 2) for a pipeline of another operation.
-    """
-    if not item.path:
-        if not item.anchor or op.name == item.anchor:
-            return [op]
-        return [inner for inner in op.walk() if inner.name == item.anchor]
-    first, *rest = item.path
-    found = [op]
-    if first != op.name:
-        if op.name == MODULE:
-            rest.insert(0, first)
-        elif first != MODULE:
-            message = f"can't run '{first}' pass manager on '{op.name}' op"
-            raise CompileError.at(op.location, message, ExitCode.CONFIGURATION)
-        elif rest and rest.pop(0) != op.name:
-            return []
-    for anchor in rest:
-        found = [
-            inner for each in found for region in each.regions for block in region.blocks for inner in block.operations
-            if inner.name == anchor
-        ]  # fmt: skip
-    return [each for each in found if item.anchor in ("", each.name)]
-
-
-MODULE = "builtin.module"
 
 Pipelines = Mapping[str, Callable[[str], list[Pass]]]
 """Name of a pipeline -> function that builds its passes from the text between its braces."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from operator import attrgetter
 
-from tileiras.diagnostics import Diagnostic, DiagnosticEngine, ExitCode, Severity
+from tileiras.diagnostics import OPERATION_ERROR, Diagnostic, DiagnosticEngine, ExitCode, Severity
 
 from .attributes import VerifyError
 from .blocks import Block, Region
@@ -39,10 +39,11 @@ def verify(op: Operation, engine: DiagnosticEngine | None = None, code: int = Ex
 
 def diagnose(op: Operation, error: VerifyError) -> Diagnostic:
     """The diagnostic for a VerifyError about `op`."""
-    message = f"'{op.name}' op {error.message}" if error.prefix else error.message
     location: Location = error.location if error.location is not None else op.location
     notes = [Diagnostic.note(at, text) for at, text in error.notes]
-    return Diagnostic(Severity.ERROR, location, message, notes)
+    if error.prefix:
+        return Diagnostic.of_operation(op, error.message, notes, location)
+    return Diagnostic(Severity.ERROR, location, error.message, notes, OPERATION_ERROR)
 
 
 class _Rules:
@@ -117,7 +118,7 @@ class _Verification:
             self.leaks = True
             self.engine.emit(diagnose(op, error))
             for message in error.also:
-                self.engine.error(op.location, f"'{op.name}' op {message}")
+                self.engine.op_error(op, message)
             return
         if built is not None and accepted is not None:
             if len(accepted) >= MAX_ACCEPTED:
@@ -280,9 +281,9 @@ def _verify_isolation(op: Operation, engine: DiagnosticEngine) -> None:
         for value in inner.operands:
             definition = value.defining_op
             if (value.owner if definition is None else definition.parent) not in own:
-                engine.error(
-                    inner.location,
-                    f"'{inner.name}' op using value defined outside the region",
+                engine.op_error(
+                    inner,
+                    "using value defined outside the region",
                     [Diagnostic.note(op.location, "required by region isolation constraints")],
                 )
                 break

@@ -30,7 +30,7 @@ selects the data that are read (`reads`), or selects between two codes that may 
 
 
 class Sum(NamedTuple):
-    """A reduction, scan, matrix product, loop-carried float, or atomic float addition."""
+    """A reduction, scan, matrix multiplication, loop-carried float, or atomic float addition."""
 
     op: int
     kind: str

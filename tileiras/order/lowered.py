@@ -189,7 +189,7 @@ def _of_dot(op: Any) -> Order:
 
 
 def _overwrites(op: Any) -> bool:
-    """Whether the first product of a chain overwrites the accumulator."""
+    """Whether the first dot of a chain overwrites the accumulator."""
     if isinstance(op, tileas.TensorDotOp):
         return constant_integer(op.adds) in (None, 0)
     return getattr(op, "overwrites", None) is not None

@@ -16,10 +16,10 @@ class Place(NamedTuple):
     """The module and the triggers of a pass, readable without loading its code."""
 
     module: str
-    """Module of the package `tileiras`; must be a literal: `build/fingerprint.py` reads it from the source."""
+    """Module of the package `tileiras`; must be a literal: `build/store/fingerprint.py` reads it from the source."""
     triggers: tuple[str, ...] = ()
-    """Names of operations and attributes; the pass has no effect on a module without any of them, and a stage does not
-    load it.  Empty: the pass always runs."""
+    """Names of operations and attributes, or of a dialect with a point at the end; the pass has no effect on a module
+    without any of them, and a stage does not load it.  Empty: the pass always runs."""
 
 
 LOOPS = ("scf.for",)
@@ -27,24 +27,37 @@ TILEAA_DOTS = ("nv_tileaa.dot", "nv_tileaa.block_scaled_mma")
 DOTS = ("nv_tileas.dot", "nv_tileas.block_scaled_mma")
 LOOP_SCHEDULES, SHORT_LOOPS = ("nv_tileas.loop_schedule", "nv_tileas.runs_ahead"), ("nv_tileas.short_of_registers",)
 AGENTS = ("nv_tileas.async.pipeline.agent_switch",)
+EXPANDED = (
+    "arith.ceildivsi", "arith.ceildivui", "arith.floordivsi", "arith.mulsi_extended", "arith.mului_extended",
+)  # fmt: skip
+LOWERED_KERNEL = ("nv_tileas.kernel_spec",)
 
 PASSES: Mapping[str, Place] = {
+    "arith-expand": Place("passes.arith_expand", EXPANDED),
     "canonicalize": Place("passes.canonicalize"),
     "convert-cudatile-to-tileaa": Place("passes.convert_cudatile_to_tileaa"),
     "convert-debuginfo-to-llvm": Place("passes.convert_debuginfo_to_llvm"),
+    "convert-math-to-funcs": Place("passes.convert_math_to_funcs", ("math.", "arith.remf")),
+    "convert-memref-to-llvm": Place("passes.convert_memref_to_llvm", ("memref.",)),
+    "convert-nvgpu-to-nvvm": Place("passes.convert_nvgpu_to_nvvm", ("nvgpu.",)),
     "convert-target-to-nvvm": Place("passes.convert_target_to_nvvm"),
     "convert-tileaa-to-tileas": Place("passes.convert_tileaa_to_tileas"),
     "convert-tileas-to-llvm": Place("passes.convert_tileas_to_llvm"),
+    "convert-tileas-to-nvgpu": Place("passes.convert_tileas_to_nvgpu", ("nv_tileas.thread.",)),
+    "convert-to-llvm": Place("passes.convert_to_llvm", ("arith.", "math.")),
+    "convert-vector-to-llvm": Place("passes.convert_vector_to_llvm", ("vector.",)),
     "cse": Place("passes.cse"),
     "dce": Place("passes.dce"),
     "debuginfo-describe-parameters": Place("passes.debuginfo_describe_parameters"),
     "debuginfo-update-symbol-name": Place("passes.debuginfo_update_symbol_name"),
     "fuse-fma": Place("passes.fuse_fma"),
+    "host-device-assert-enable": Place("passes.host_device_assert_enable", ("cf.assert",)),
     "instrument-memcheck": Place("passes.instrument_memcheck"),
     "loop-split": Place("passes.loop_split"),
     "lower-tma-load-store-to-async": Place("tensor_maps.stores", ("nv_tileas.ahead_atom",)),
     "nvvm-ir-verifier": Place("passes.nvvm_ir_verifier"),
     "synthesize-debug-info-scopes": Place("passes.synthesize_debug_info_scopes"),
+    "test-convert-to-llvm": Place("passes.convert_to_llvm", ("arith.",)),
     "tileaa-agent-verifier": Place(
         "passes.tileaa_agent_verifier", (*AGENTS, "nv_tileas.async.pipeline.create_pipeline")
     ),  # fmt: skip
@@ -94,8 +107,14 @@ PASSES: Mapping[str, Place] = {
     "tileas-split-addresses": Place("registers.split_addresses", ("nv_tileas.load", "nv_tileas.store")),
     "tileas-split-loop-steps": Place("slicing.decisions", TILEAA_DOTS),
     "tileas-unspecialized-pipeline": Place("schedule.materialize.loops", LOOP_SCHEDULES),
+    "tileir-emit-host-wrapper": Place("passes.tileir_emit_host_wrapper"),
+    "tileir-finalize-llvm-kernel": Place("passes.tileir_finalize_llvm_kernel", LOWERED_KERNEL),
+    "tileir-gpu-module-prepare": Place("passes.tileir_gpu_module_prepare", ("llvm.func",)),
     "tileir-insert-debug-scope": Place("passes.tileir_insert_debug_scope"),
+    "tileir-legalize-llvm-kernel": Place("passes.tileir_legalize_llvm_kernel", LOWERED_KERNEL),
+    "tileir-post-nvvm-finalize": Place("passes.tileir_post_nvvm_finalize", ("llvm.func",)),
     "tileir-verify-ops-analysis": Place("passes.tileir_verify_ops_analysis"),
+    "unspecialized-pipeline": Place("passes.unspecialized_pipeline", LOOP_SCHEDULES),
     "verify-deterministic": Place("order.verify_deterministic"),
 }
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from tileiras.analysis.module_attributes import module_chip
 from tileiras.diagnostics import CompileError, Diagnostic
 from tileiras.ir import Operation, Pass, Symbol
 from tileiras.ir.pass_manager import PassContext
 from tileiras.lowering.cuda_tile_to_tileaa import TargetSpec, convert_to_tileaa
+from tileiras.targets import TARGETS
+from tileiras.targets.cpu import is_cpu
 
 
 class ConvertCudaTileToTileAA(Pass):
@@ -15,7 +18,8 @@ class ConvertCudaTileToTileAA(Pass):
     establishes = "`nv_tileaa`, arith, math, scf; no `cuda_tile`; tiles are tensors, views pointers with sizes"
     keeps = "locations, names of kernels"
 
-    compute_capability: str = "sm_90"
+    compute_capability: str = ""
+    """The GPU, or the CPU; empty for that of the module's attributes."""
     num_warps: int = 0
     num_ctas: int = 0
 
@@ -25,12 +29,15 @@ class ConvertCudaTileToTileAA(Pass):
 
     def run(self, op: Operation, context: PassContext) -> None:
         block = op.regions[0].block
+        target = self.target._replace(gpu_name=self.compute_capability or module_chip(op))
+        if target.gpu_name not in TARGETS and not is_cpu(target.gpu_name):
+            raise CompileError.at(op.location, "invalid or missing --compute-capability option")
         # The names of the modules are dropped.
         kept = [inner for inner in block.operations if inner.name != "cuda_tile.module"]
         names = {symbol.attributes.get("sym_name"): symbol for symbol in kept if symbol.has_trait(Symbol)}
         for inner in block.operations:
             if inner.name == "cuda_tile.module":
-                converted = convert_to_tileaa(inner, self.target, context.engine)
+                converted = convert_to_tileaa(inner, target, context.engine)
                 op.attributes.update(converted.attributes)
                 for symbol in list(converted.regions[0].block.operations):
                     if not symbol.has_trait(Symbol):

@@ -11,8 +11,8 @@ fragment of the variable that it fills.  The only added instructions are pins an
 
 A variable without a type gets the type of its value (`dialects/debuginfo/value_types.py`).
 
-A value without a type gets a placeholder and a warning, as does a variable of a function other than that of its value;
-if the function has no scope, the operation is removed with a warning.
+A value of a type that no debugger can show is an error, as documented.  A variable of a function other than that of its
+value is shown there, with a warning; if the function has no scope, the operation is removed with a warning.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from tileiras.diagnostics import Diagnostic
 from tileiras.dialects import debuginfo, llvm, nvvm
 from tileiras.dialects.cuda_tile.debug_info import subprogram_of
 from tileiras.dialects.debuginfo import (
     DIExpressionAttr,
     DILocalVariableAttr,
     DIStructTypeAttr,
-    DIUnspecifiedTypeAttr,
 )
 from tileiras.dialects.debuginfo.value_types import BYTE, debug_type
 from tileiras.ir import (
@@ -85,10 +85,8 @@ def _convert(
     else:
         found = debug_type(op.value.type)
         if found is None:
-            context.engine.warning(op.location, f"no debug information for values of type '{op.value.type}'")
-            placeholder = _typed(variable, DIUnspecifiedTypeAttr(str(op.value.type)), shown)
-            unknown = _before(op, llvm.PoisonOp(res=i32)).results[0]
-            _before(op, llvm.DbgValueOp(unknown, var_info=placeholder))
+            note = Diagnostic.note(op.location, f"of the variable '{variable.variable_name}'")
+            context.engine.error(op.location, f"unsupported debug type '{op.value.type}'", [note])
             return
         _value(op, _typed(variable, found, shown), found, context)
 

@@ -9,16 +9,14 @@ LLVM IR, by the verifier and by the later stages.
 
 from __future__ import annotations
 
+from tileiras.analysis.module_attributes import NVGPUCOMP, module_chip
 from tileiras.diagnostics import CompileError, ExitCode
-from tileiras.dialects import llvm
 from tileiras.dialects.gpu import GPUModuleOp
-from tileiras.dialects.nv_tileaa.module_attributes import NVGPUCOMP, module_chip
 from tileiras.dialects.nvvm import NVVMTargetAttr
-from tileiras.ir import ArrayAttr, Block, IntegerAttr, Operation, Pass, Region, StringAttr, i1
+from tileiras.ir import ArrayAttr, IntegerAttr, Operation, Pass, StringAttr, i1
 from tileiras.ir.pass_manager import PassContext
+from tileiras.passes.tileir_gpu_module_prepare import lift
 from tileiras.targets import TARGETS
-
-MODULE_NAME = "kernels"
 
 
 class ConvertTargetToNVVM(Pass):
@@ -27,6 +25,7 @@ class ConvertTargetToNVVM(Pass):
     needs = "kernels in `llvm`; a GPU from the option, `nv_tileaa.compute_capability` or `nv_tileaa.target_spec`"
     establishes = "a gpu.module with one `#nvvm.target`; the same when run again"
     keeps = "functions"
+    introduces = ("gpu.module",)
     accepts = {"opt_level": range(4)}
 
     compute_capability: str = ""
@@ -35,7 +34,7 @@ class ConvertTargetToNVVM(Pass):
     use_nvgpucomp_libnvvm: bool = False
 
     def run(self, op: Operation, context: PassContext) -> None:
-        _lift(op)
+        lift(op)
         for module in op.regions[0].operations:
             if isinstance(module, GPUModuleOp):
                 self._attach(module, op)
@@ -63,25 +62,3 @@ def _target_spec(module: Operation) -> str:
         if isinstance(value, StringAttr):
             return value.value
     return ""
-
-
-def _lift(op: Operation) -> None:
-    """Move kernels and the symbols that they use into a gpu.module; raises CompileError if a gpu.module with the same
-    name already has a target."""
-    loose = [inner for inner in op.regions[0].operations if isinstance(inner, (llvm.LLVMFuncOp, llvm.GlobalOp))]
-    if not loose:
-        return
-    given = op.attributes.get("sym_name")
-    name = given.value if isinstance(given, StringAttr) else MODULE_NAME
-    for inner in op.regions[0].operations:
-        if isinstance(inner, GPUModuleOp) and inner.sym_name.value == name:
-            raise CompileError.at(inner.location, "gpu.module already carries a conflicting target")
-    block = Block()
-    first = loose[0]
-    module = GPUModuleOp(sym_name=StringAttr(name), bodyRegion=Region([block]), location=op.location)
-    op.regions[0].block.insert_before(module, first)
-    for inner in loose:
-        block.append(inner.detach())
-    # Attributes of the module that the translation reads move with its functions.
-    for key in [key for key in op.attributes if key.startswith(("nvvm.", "nv_tileaa.")) or key == "blobLinkedLib"]:
-        module.attributes[key] = op.attributes.pop(key)

@@ -1,4 +1,7 @@
-"""`convert-tileas-to-llvm`: lowers tiles to the program of each thread, in the llvm and nvvm dialects."""
+"""`convert-tileas-to-llvm`: lowers tiles to the program of each thread: control flow, memory, and values as vectors.
+
+Instructions of the machine are `nv_tileas.thread` operations for `convert-tileas-to-nvgpu` to choose.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,9 @@ class ConvertTileASToLLVM(Pass):
     name = "convert-tileas-to-llvm"
     anchor = "builtin.module"
     needs = "what `tileir-verify-ops-analysis` has accepted"
-    establishes = "`llvm` and `nvvm` only, kernels with their final parameters and launch attributes"
+    establishes = (
+        "functions of `llvm` with `arith`, `math`, `vector` and `memref` of threads, `nv_tileas.thread` and `nvvm`"
+    )
     keeps = "locations"
 
     compute_capability: str = "sm_90"

@@ -42,14 +42,18 @@ def _computes(cls: type[Operation]) -> bool:
 def _merge(block: Block, known: list[dict]) -> None:
     scope = known[-1]
     for op in block.operations:
-        regions, results = op.regions, op.results
+        regions, results = op._regions, op._results
         for region in regions:
             outer = [{}] if op.has_trait(IsolatedFromAbove) else known
             for inner in region.blocks:
                 _merge(inner, [*outer, {}])
         if regions or not results or not _computes(type(op)):
             continue
-        key = (type(op), op.operands, frozenset(op.attributes.items()), tuple(map(_TYPE, results)))
+        attributes = op.attributes
+        key = (
+            type(op), op._operands, frozenset(attributes.items()) if attributes else None,
+            results[0].type if len(results) == 1 else tuple(map(_TYPE, results)),
+        )  # fmt: skip
         first = None
         for table in known:
             first = table.get(key)

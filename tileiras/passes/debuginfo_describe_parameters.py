@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from tileiras.dialects.cuda_tile.debug_info import subprogram_of
 from tileiras.dialects.debuginfo import DILocalVariableAttr, ValueOp
-from tileiras.ir import Operation, Pass
+from tileiras.ir import FloatType, IntegerType, Operation, Pass, i1
 
 
 class DescribeParameters(Pass):
@@ -27,5 +27,7 @@ class DescribeParameters(Pass):
         entry = op.regions[0].blocks[0]
         first = entry.first
         for number, argument in enumerate(entry.arguments):
+            if isinstance(argument.type, (IntegerType, FloatType)) and argument.type.width % 8 and argument.type != i1:
+                continue  # no debugger shows parts of bytes
             variable = DILocalVariableAttr(f"arg{number}", scope, scope.line, number + 1, None)
             entry.insert_before(ValueOp(argument, variable=variable, location=op.location), first)

@@ -12,11 +12,20 @@ from collections.abc import Iterator
 from typing import Any
 
 from tileiras.analysis.function_pass import gpu_of
-from tileiras.diagnostics import CompileError, DiagnosticEngine, ExitCode, Locatable
+from tileiras.diagnostics import (
+    OPERATION_ERROR,
+    CompileError,
+    Diagnostic,
+    DiagnosticEngine,
+    ExitCode,
+    Locatable,
+    Severity,
+)
 from tileiras.dialects import llvm
 from tileiras.dialects.gpu import GPUModuleOp
 from tileiras.dialects.llvm.layout import parameter_space_bytes
 from tileiras.dialects.nvvm import NVVMTargetAttr
+from tileiras.dialects.nvvm.attributes import NVGPUCOMP_FLAG, UNROLL_THRESHOLD
 from tileiras.ir import (
     Attribute,
     BlockArgument,
@@ -34,10 +43,20 @@ from tileiras.ir.pass_manager import PassContext
 from tileiras.targets import TARGETS, Target
 from tileiras.targets.launch import LAUNCH_ATTRIBUTES, MAX_NUMBER, LaunchValue, check_launch_attributes
 from tileiras.targets.nvptx import LLVM_PTX_VERSIONS, triple_error
-from tileiras.targets.sm import MORE_PARAMETERS_PTX, parameter_bytes, parameter_overflow
+from tileiras.targets.sm import (
+    CEILINGS,
+    MORE_PARAMETERS_PTX,
+    documented_parameter_bytes,
+    parameter_bytes,
+    parameter_overflow,
+)
 
-LAUNCH_FUNCTIONS = ("cudaLaunchDevice", "cudaLaunchDeviceV2")
-"""Functions with which a kernel launches another one; operands: the kernel, the buffer of its parameters."""
+LAUNCHED_BY = {"cudaGetParameterBufferV2": 0, "cudaLaunchDevice": 0, "cudaLaunchDevice_ptsz": 0}
+"""Functions of the device runtime that take the launched kernel -> its operand (cuda_device_runtime_api.h).
+`cudaLaunchDeviceV2` takes the buffer that `cudaGetParameterBufferV2` has made for the kernel, and a stream."""
+
+BUFFERS = ("cudaGetParameterBuffer", "cudaGetParameterBufferV2")
+"""Functions that return the memory to which the launching kernel writes the arguments of the launch."""
 
 PRINT_FUNCTION = "vprintf"
 """The driver's print function; the first operand is the format."""
@@ -52,10 +71,13 @@ class NVVMIRVerifier(Pass):
     needs = "kernels in `llvm`"
     establishes = "that parameters fit and launch attributes, formats and launches obey their rules"
     keeps = "the module"
+    introduces = ()
 
     compute_capability: str = "sm_90"
     ptx_version: str = ""
     """Version of the PTX that will be written; empty for the version that the parameters need."""
+    parameter_ceiling: str = CEILINGS[0]
+    """The limit on the bytes of parameters: `documented`, or `ptx` for that of the PTX version."""
 
     def run(self, op: Operation, context: PassContext) -> None:
         for inner in op.regions[0].operations:
@@ -65,6 +87,8 @@ class NVVMIRVerifier(Pass):
                 for target in own:
                     for said in _target_errors(target):
                         context.engine.error(inner.location, said)
+                    if target.flags.get(NVGPUCOMP_FLAG) == IntegerAttr(1, i1):
+                        context.engine.warning(inner.location, f"target flag '{NVGPUCOMP_FLAG}': {NO_COMPRESSION}")
                 if chip in TARGETS:
                     self._verify(inner, TARGETS[chip], context.engine)
                 else:
@@ -73,16 +97,28 @@ class NVVMIRVerifier(Pass):
 
     def _verify(self, module: Operation, gpu: Target, engine: DiagnosticEngine) -> None:
         symbols = {op.sym_name.value: op for op in module.regions[0].operations if isinstance(op, _SYMBOLS)}
-        calls = any(name in symbols for name in (PRINT_FUNCTION, *LAUNCH_FUNCTIONS))
+        calls = any(name in symbols for name in (PRINT_FUNCTION, *LAUNCHED_BY, *BUFFERS))
         for function in symbols.values():
             if not isinstance(function, llvm.LLVMFuncOp) or function.is_declaration:
                 continue
             if function.is_kernel:
-                _check_parameters(function, _ceiling(self.ptx_version), engine)
+                self._check_parameters(function, gpu, engine)
                 _check_launch_attributes(function, gpu.number, engine)
             for op in function.walk() if calls else ():
                 if isinstance(op, llvm.CallOp):
                     _check_call(op, symbols, engine)
+
+    def _check_parameters(self, function: llvm.LLVMFuncOp, gpu: Target, engine: DiagnosticEngine) -> None:
+        if self.parameter_ceiling not in CEILINGS:
+            message = f"'{self.parameter_ceiling}' value invalid for option 'parameter-ceiling' of pass '{self.name}'"
+            raise CompileError.at(None, f"{message}; expected {' or '.join(CEILINGS)}", ExitCode.CONFIGURATION)
+        attributes = map(function.argument_attributes, range(len(function.function_type.inputs)))
+        size = parameter_space_bytes(function.function_type.inputs, [a.get("llvm.byval") for a in attributes])
+        limits = _ceiling(self.ptx_version), documented_parameter_bytes(gpu.name)
+        found = parameter_overflow(size, limits[0], function.sym_name.value, limits[1], self.parameter_ceiling)
+        if found is not None:
+            notes = [Diagnostic.note(function.location, found[1])] if found[1] else []
+            engine.emit(Diagnostic(Severity.ERROR, function.location, found[0], notes, OPERATION_ERROR))
 
 
 _SYMBOLS = (llvm.LLVMFuncOp, llvm.GlobalOp)
@@ -98,8 +134,27 @@ def _target_errors(target: NVVMTargetAttr) -> Iterator[str]:
             yield f"target feature '{feature}' is not that of chip '{target.chip}'"
     if target.ptx_version != (0, 0) and target.ptx_version not in LLVM_PTX_VERSIONS:
         yield "target has no feature '+ptx{}{}'".format(*target.ptx_version)
+    for name, _ in target.flags.items:
+        wrong = _flag_error(name)
+        if wrong:
+            yield f"target flag '{name}' {wrong}"
     if target.link:
         yield "target asks for a module that is linked later, which nothing here does; blobLinkedLib names libraries"
+
+
+NO_COMPRESSION = "it has no effect, code is not made by libNVVM and not compressed"
+
+
+def _flag_error(name: str) -> str:
+    """The error of a flag for libNVVM that asks for other code than is made here; empty for one that holds."""
+    flag, _, number = name.partition("=")
+    if flag == "-pragma-unroll-threshold":
+        # The schedule has unrolled loops; LLVM unrolls none, as under a threshold above the size of each.
+        known = number.isdecimal() and int(number) >= UNROLL_THRESHOLD
+        return "" if known else f"asks for unrolling, which is the schedule's: expected {UNROLL_THRESHOLD} or more"
+    if flag == "-fma":
+        return "" if number == "0" else "asks for contraction, which is part of an operation here: expected 0"
+    return "" if name in ("-Xopt", "-g", NVGPUCOMP_FLAG) else "is not known"
 
 
 def _ceiling(version: str) -> int:
@@ -111,13 +166,6 @@ def _ceiling(version: str) -> int:
         message = f"'{version}' value invalid for option 'ptx-version' of pass 'nvvm-ir-verifier'"
         raise CompileError.at(None, f"{message}; expected a version such as 8.7", ExitCode.CONFIGURATION)
     return parameter_bytes((int(major), int(minor)))
-
-
-def _check_parameters(function: llvm.LLVMFuncOp, limit: int, engine: DiagnosticEngine) -> None:
-    attributes = map(function.argument_attributes, range(len(function.function_type.inputs)))
-    size = parameter_space_bytes(function.function_type.inputs, [a.get("llvm.byval") for a in attributes])
-    if size > limit:
-        engine.error(function.location, parameter_overflow(size, limit, function.sym_name.value))
 
 
 def _check_launch_attributes(function: llvm.LLVMFuncOp, sm: int, engine: DiagnosticEngine) -> None:
@@ -152,13 +200,24 @@ def _check_call(op: llvm.CallOp, symbols: dict[str, Any], engine: DiagnosticEngi
     callee = op.callee.root
     if callee == PRINT_FUNCTION and op.operands:
         _check_format(_origin(op.operands[0]), symbols, op.location, engine)
-    elif callee in LAUNCH_FUNCTIONS and op.operands:
-        launched = symbols.get(_symbol(_origin(op.operands[0])))
-        if isinstance(launched, llvm.LLVMFuncOp) and not launched.is_kernel:
+    elif (position := LAUNCHED_BY.get(callee)) is not None and position < len(op.operands):
+        launched = symbols.get(_symbol(_origin(op.operands[position])))
+        if launched is not None and not (isinstance(launched, llvm.LLVMFuncOp) and launched.is_kernel):
             engine.error(op.location, "a function that is not __global__ cannot be launched")
-        for value in op.operands[1:]:
+    if callee in BUFFERS:
+        for store, value in _stored_arguments(op.results[0]) if op.results else ():
             if _is_local(value):
-                engine.warning(op.location, LOCAL_LAUNCH_ARGUMENT)
+                engine.warning(store.location, LOCAL_LAUNCH_ARGUMENT)
+
+
+def _stored_arguments(buffer: Value) -> Iterator[tuple[Operation, Value]]:
+    """The stores to a buffer of arguments, through casts and offsets, and their values."""
+    for user in buffer.users:
+        if isinstance(user, llvm.StoreOp):
+            if user.operands[1] is buffer:
+                yield user, user.operands[0]
+        elif isinstance(user, (llvm.AddrSpaceCastOp, llvm.GEPOp)):
+            yield from _stored_arguments(user.results[0])
 
 
 LOCAL_LAUNCH_ARGUMENT = (

@@ -35,4 +35,4 @@ class AgentVerifier(Pass):
             return
         for func in functions:
             for place, wrong in analysis.agents.agent_errors(func, gpu, unchecked):
-                context.engine.error(place.location, f"'{place.name}' op {wrong}")
+                context.engine.op_error(place, wrong)

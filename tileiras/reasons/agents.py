@@ -25,6 +25,7 @@ ROWS: dict[str, Row] = {
         "warp-specialize ({variant}): the warps of this kernel are not specialized, its loops get the unspecialized "
         "pipeline"
     ),
+    "agents.heavy-as-light": choice("warp-specialize (heavy): loops keep their order and stages, as under light"),
     "agents.not-split": choice("Failed to specialize warps"),
     "agents.pipe-stages": choice("the pipe of the load has {stages:stage}"),
     "agents.warps": choice("warps by agent: {compute} compute, {load} load through {pipes:pipe}"),

@@ -39,6 +39,10 @@ ROWS: dict[str, Row] = {
     "loops.stages-do-not-fit": Row("{wanted} stages do not fit into shared memory", _MEMORY),
     "loops.no-async-copy": Row("{target} has no asynchronous copy", "compile for sm_80 or newer"),
     "loops.inner-loop": Row("it contains a loop", "unroll the inner loop, or pipeline that one"),
+    "loops.table-too-large": Row(
+        "its reservation table has {rows} entries, more than the {most} of rrt-size-threshold",
+        "a larger --rrt-size-threshold places it",
+    ),
     "loops.latency-unknown": Row("the latency of an operation is not known"),
     "loops.schedule-not-met": Row("its loads cannot run ahead as its schedule requires"),
     "loops.schedule-without-loads": Row("its schedule is '{schedule}', and none of its loads runs ahead"),

@@ -30,7 +30,7 @@ def sink_conversions(func: Operation) -> None:
     """Moves conversions of layout down to their first user.
 
     Conversions for the operands of one operation then stand together and share a barrier, and loads from global memory
-    that stand between them are under way before it.
+    that stand between them are in flight before it.
     """
     for op in [op for op in func.walk() if isinstance(op, tileas.ConvertLayoutOp)]:
         block = op.parent

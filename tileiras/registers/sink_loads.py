@@ -69,7 +69,7 @@ def sink_loads(func: aa.FuncOp, engine: DiagnosticEngine | None = None) -> None:
 
 
 def sink_into_slices(func: aa.FuncOp, engine: DiagnosticEngine | None = None) -> None:
-    """Moves loads from before a loop over a few slices into it, after its products, in place, where a thread lacks
+    """Moves loads from before a loop over a few slices into it, after its dots, in place, where a thread lacks
     registers for accumulators and loaded tiles together: tiles that only the epilogue of a slice reads are then loaded
     once for each slice.  Operations that extract or rename parts of a tile move with its load.
 
@@ -100,7 +100,7 @@ def _sink_into(loop: scf.ForOp) -> int:
 
 
 def _multiplies(op: Operation) -> bool:
-    """Whether an operation is a loop with products."""
+    """Whether an operation is a loop with dots."""
     return isinstance(op, scf.ForOp) and any(isinstance(inner, tileas.DOTS) for inner in op.walk())
 
 

@@ -205,7 +205,7 @@ def stalls(rows: Sequence[StallAt], most: int = 20) -> str:
     shown = rows[:most]
     kinds = _kinds(reason for each in shown for reason in each.reasons)
     height = row * len(shown) + 8 + LEGEND_ROW * (len(kinds) // LEGEND + 1)
-    drawing = Drawing(WIDTH, height, "Waiting by line of the source")
+    drawing = Drawing(WIDTH, height, "Stalls by source line")
     largest = max((each.share for each in shown), default=1.0)
     for number, each in enumerate(shown):
         x, y = left, number * row

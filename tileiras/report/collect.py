@@ -6,17 +6,17 @@ import os
 from collections.abc import Sequence
 
 import tileiras
-from tileiras.build.produce import location_table
-from tileiras.codegen import child_process, isolation
+from tileiras.build.run.produce import location_table
 from tileiras.diagnostics import CompileError
 from tileiras.diagnostics.remarks import Remark, read_remarks
 from tileiras.ir import Operation, parse_module
 from tileiras.options import CompileOptions
+from tileiras.processes import helper, programs
 from tileiras.report import alignment, decisions, layouts, machine, memory, timing, verdicts
 from tileiras.report.alignment import Lines, Places
 from tileiras.report.model import Kernel, Level, Memory, PassChange, Report, Verdict
+from tileiras.report.selection import Progress, Unit, build_source, units_of_artifacts, units_of_build
 from tileiras.report.timing import Launch
-from tileiras.report.units import Progress, Unit, build_source, units_of_artifacts, units_of_build
 from tileiras.stages import units as compiler_units
 from tileiras.stages.locations import LocationTable
 from tileiras.support.files import read_if_there
@@ -52,8 +52,8 @@ def of_source(
     if name.startswith("../"):
         name = os.path.basename(path)
     options = options.replace(**{"lineinfo": not options["device-debug"], "emit-remarks": True})
-    isolation.start()  # loads LLVM in a helper process meanwhile
-    with child_process.working_folder() as folder:
+    helper.start()  # loads LLVM in a helper process meanwhile
+    with programs.working_folder() as folder:
         found = build_source(path, name, options, folder, entries, progress)
         kernels = [_as_asked(collected(unit, launch, progress)) for unit in found]
     return Report(name, tileiras.__version__, tuple(kernels), ())
@@ -213,7 +213,7 @@ class _Collector:
             self.missing.append(f"sass: {error.diagnostics[0].message}")
             return
         if cubin is None:
-            self.missing.append("sass: there is no cubin; shown is what ptxas makes of the PTX here (emit=cubin)")
+            self.missing.append("sass: no cubin; the PTX was assembled by the ptxas of this machine (emit=cubin)")
         lines = alignment.of_machine_code(self.machine.ptx_lines, ptx.places)
         name = os.path.basename(self.unit.stem) + ".sass"
         self.levels["sass"] = Level("sass", name, self.machine.text, lines, self.machine.ptx_lines)
@@ -247,7 +247,7 @@ class _Collector:
                 self.missing.append(f"source: {file} is not there")
                 continue
             if compiler_units.is_bytecode(data):
-                self.missing.append(f"source: {file} is bytecode; cuda_tile shows what it says")
+                self.missing.append(f"source: {file} is bytecode; cuda_tile shows its text")
                 continue
             shown.append(file)
             lines = data.decode(errors="replace").rstrip("\n").split("\n")

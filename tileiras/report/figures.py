@@ -114,7 +114,7 @@ def _waiting(kernel: Kernel, reasons: Sequence[str], question: str) -> Answer:
         if share > most:
             most, best = share, each
     if best is None:
-        return Answer(question, "None of the lines of the source has any.")
+        return Answer(question, "No source line has any.")
     of = f" ({max(best.reasons, key=lambda reason: best.reasons[reason])})" if not reasons else ""
     return Answer(question, f"{best.file}:{best.line}: {most:.1%} of the warps' time{of}.", best.places)
 

@@ -28,7 +28,7 @@ def _kernel(kernel: Kernel) -> list[str]:
         parts += [f"- **{each.question}** {_where(kernel, each.places)}{_plain(each.answer)}" for each in found] + [""]
     if kernel.obstacles:
         rows = [(_where(kernel, each.places), each.what, each.why, each.remedy) for each in kernel.obstacles]
-        parts += ["### Obstacles", "", *_table(("where", "what", "why", "what would change it"), rows)]
+        parts += ["### Obstacles", "", *_table(("location", "choice", "reason", "remedy"), rows)]
     if kernel.options:
         rows = [(name, str(value)) for name, value in kernel.options.items()]
         parts += ["### Options", "", *_table(("option", "value"), rows)]
@@ -38,9 +38,9 @@ def _kernel(kernel: Kernel) -> list[str]:
     if kernel.verdict is not None:
         parts += _verdict(kernel, kernel.verdict)
     rows = [(each.name, each.outcome, _seconds(each.seconds), "; ".join(each.why)) for each in kernel.stages]
-    parts += ["### Stages", "", *_table(("stage", "outcome", "takes", "why"), rows)]
+    parts += ["### Stages", "", *_table(("stage", "outcome", "time", "reason"), rows)]
     if kernel.missing:
-        parts += ["### Not here", "", *(f"- {_plain(each)}" for each in kernel.missing), ""]
+        parts += ["### Not available", "", *(f"- {_plain(each)}" for each in kernel.missing), ""]
     return parts
 
 

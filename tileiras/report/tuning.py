@@ -15,6 +15,7 @@ import numpy as np
 import tileiras
 from tileiras.diagnostics import CompileError, Diagnostic, ExitCode
 from tileiras.support.named_tuple import NamedTuple
+from tileiras.targets.cpu import HOST, host
 
 if TYPE_CHECKING:
     from tileiras.api import Artifact
@@ -112,7 +113,8 @@ def tune(
         callable grid receives the constants of a kernel of a cuTile Python file and its scalar arguments by name
         (`A_size0`, `A_stride0`).
     candidates: options of `tileiras.compile`, one mapping per candidate; `gpu_name` defaults to the GPU's target.
-    check: a smaller launch on which results are compared with the interpreter's; the default is the launch itself.
+    check: a smaller launch on which results are compared with the interpreter's, or for large arrays with those of the
+        kernel compiled for the CPU; the default is the launch itself.
     constants: values of `ct.Constant` parameters of a kernel of a cuTile Python file, one mapping per variant; each is
         combined with each of ``candidates``.  The reference results are those of the constants in the file.
     backend: with `"cuda"`, candidates run on this machine's GPU: its results are compared, and times are medians of
@@ -139,7 +141,7 @@ def tune(
     else:
         own = Variant({}, exported.data, "", grid, small[0])
         variants = (own,)
-    expected = _interpreted(exported.data, entry, (own.small, small[1]))
+    expected = _expected(exported.data, entry, (own.small, small[1]))
     judge = Judge(variants, entry, common, args, small[1], expected, gpu, backend)
     pairs = [(number, each) for number in range(len(variants)) for each in candidates]
     rows = _judged(judge, pairs, jobs, progress or (lambda options: None))
@@ -381,6 +383,27 @@ def _unpacked(given: tuple[Judge, list[np.ndarray]]) -> Judge:
 
     args, small = ([whole(each) for each in packed] for packed in (judge.args, judge.small))
     return judge._replace(args=args, small=small)
+
+
+_LARGE = 1 << 20
+"""Bytes of arrays from which on the right results are computed by compiled code, where the machine has a target."""
+
+
+def _expected(source: bytes, entry: str, launch: Launch) -> list[np.ndarray]:
+    """Contents of the arrays after the launch: on the processor if they are large, else in the interpreter."""
+    from tileiras import runtime
+    from tileiras.sim.estimate.arguments import preserved, roots
+
+    grid, args = launch
+    if host() is None or sum(array.nbytes for array in roots(args)) < _LARGE:
+        return _interpreted(source, entry, launch)
+    try:
+        artifact = tileiras.compile(source, gpu_name=HOST, entry=entry, sanitize="memcheck")
+        with preserved(args):
+            runtime.launch(artifact, entry, grid, args)
+            return [array.copy() for array in roots(args)]
+    except (CompileError, runtime.ArgumentError, runtime.cpu.KernelFailure):
+        return _interpreted(source, entry, launch)  # which says why, where the launch itself is wrong
 
 
 def _interpreted(source: bytes, entry: str, launch: Launch) -> list[np.ndarray]:

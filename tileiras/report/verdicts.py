@@ -21,7 +21,7 @@ def of_artifact(stem: str, ptx: str, places: Callable[[str], tuple[int, ...]]) -
     """
     data = read_if_there(stem + ".check.json")
     if data is None:
-        raise ValueError("there is none: build with check=1")
+        raise ValueError("not available: build with check=1")
     try:
         (found,) = (checked.Verdict.from_json(each) for each in json.loads(data))
     except (ValueError, TypeError):

@@ -16,7 +16,7 @@ estimate of a computing thread does not reduce the number: for 128x64 gathered f
 with 56 registers and 80 with 168 (ptxas 13.5)."""
 
 BESIDE_TILES = 56
-"""Registers of a thread that computes beside its tiles, where others can spare them: with 128 accumulators, a product
+"""Registers of a thread that computes beside its tiles, where others can spare them: with 128 accumulators, a dot
 in a loop over tiles takes 186 in all, and spills 72 bytes at 168 (ptxas 13.5)."""
 
 MOST = 240

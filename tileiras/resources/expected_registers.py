@@ -55,7 +55,7 @@ WEIGHTS: dict[str, float] = {
     "words": 1.0,
     "packed": 1.0,
     "unpacked": 1.0,
-    "narrow_loads": 0.75,  # packing begins while the last are under way
+    "narrow_loads": 0.75,  # packing begins while the last are in flight
     "pointers": 0.5,  # 64-bit numbers; LLVM keeps 32-bit offsets
     "rematerialized": 0.45,
     "broadcast_results": 0.65,
@@ -65,7 +65,7 @@ WEIGHTS: dict[str, float] = {
     "unary_words": 0.8,
     "combined_words": 0.45,
     "function": 1.0,
-    # Accesses: the address, rows along strides that the kernel is given, and those under way beside them.
+    # Accesses: the address, rows along strides that the kernel is given, and those in flight beside them.
     "load": 0.9,
     "load_pointers": 0.7,
     "load_rows": 0.4,

@@ -117,7 +117,7 @@ def scratch_beside(loop: scf.ForOp, gone: Collection[Operation]) -> int:
 
 def scratch_before(loop: scf.ForOp, budget: int) -> int:
     """Scratch bytes of conversions before a loop whose results only the loop uses, the most of any: they are made just
-    before it, when the loads that run ahead for its first iterations are under way
+    before it, when the loads that run ahead for its first iterations are in flight
     (`tileas-materialize-convert-layout`).  `budget`: bytes of shared memory that the kernel has in all."""
     return max((scratch_bytes(op, budget) for op in loop.parent.operations if _is_for(op, loop)), default=0)
 

@@ -10,6 +10,7 @@ modules of this package import only the standard library, so that a test package
 
 from __future__ import annotations
 
+import functools
 import operator
 import statistics
 from collections.abc import Mapping, Sequence
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import cpu
 from .arguments import ArgumentError, HostMemory, pack, scalar_bytes
+from .bound import BoundKernel
 from .driver import MAX_DYNAMIC_SHARED_SIZE_BYTES, NON_PORTABLE_CLUSTER_SIZE_ALLOWED, Driver, DriverError, load_driver
 
 if TYPE_CHECKING:
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
 
     from tileiras.api import Artifact
 
-__all__ = ["ArgumentError", "DriverError", "Module", "available", "launch", "measure"]
+__all__ = ["ArgumentError", "DriverError", "BoundKernel", "Module", "available", "bind", "launch", "measure"]
 
 SHARED_WITHOUT_ASKING = 48 * 1024
 """Bytes of dynamic shared memory above which a kernel needs an opt-in (CUDA programming guide, "Shared Memory" of
@@ -109,24 +111,31 @@ class Module:
         return statistics.median(times)
 
     def _queue(self, kernel: Mapping[str, Any], grid: Sequence[int], packed: bytes, stream: int) -> None:
-        blocks = dimensions(grid)
-        block: Sequence[int] = kernel["block"]
-        shared, cluster = kernel["shared_memory"], None
-        if kernel.get("tile_launch"):
-            # The driver's tile launch: a block of one thread represents a tile block; its memory is static.
-            block, shared = (1, 1, 1), 0
-            if self._cuda.version() < TILE_LAUNCH_SINCE:
-                wanted = "a tile launch needs a driver of CUDA 13.0 or newer"
-                raise DriverError(f"{wanted}; compile with --tile-launch=false")
-        elif tuple(kernel["cluster"]) != (1, 1, 1):
-            # A tile block is a cluster; with `.blocksareclusters` the driver scales the grid, else it is scaled here.
-            if not kernel.get("blocks_are_clusters"):
-                cluster = dimensions(kernel["cluster"])
-                x, y, z = (tiles * ctas for tiles, ctas in zip(blocks, cluster))
-                blocks = (x, y, z)
-        elif _is_made_of_clusters(blocks, kernel):
-            cluster = dimensions(kernel["cluster_blocks"])
-        self._cuda.launch(self.function(kernel), blocks, tuple(block), shared, stream, cluster, packed)
+        blocks, block, shared, cluster = geometry(self._cuda, kernel, grid)
+        self._cuda.launch(self.function(kernel), blocks, block, shared, stream, cluster, packed)
+
+
+def geometry(
+    cuda: Driver, kernel: Mapping[str, Any], grid: int | Sequence[int]
+) -> tuple[tuple[int, int, int], tuple[int, int, int], int, tuple[int, int, int] | None]:
+    """The blocks of a grid, the threads of a block, bytes of dynamic shared memory, and the cluster to request."""
+    blocks = dimensions(grid)
+    if kernel.get("tile_launch"):
+        # The driver's tile launch: a block of one thread represents a tile block; its memory is static.
+        if cuda.version() < TILE_LAUNCH_SINCE:
+            wanted = "a tile launch needs a driver of CUDA 13.0 or newer"
+            raise DriverError(f"{wanted}; compile with --tile-launch=false")
+        return blocks, (1, 1, 1), 0, None
+    cluster = None
+    if tuple(kernel["cluster"]) != (1, 1, 1):
+        # A tile block is a cluster; with `.blocksareclusters` the driver scales the grid, else it is scaled here.
+        if not kernel.get("blocks_are_clusters"):
+            cluster = dimensions(kernel["cluster"])
+            x, y, z = (tiles * ctas for tiles, ctas in zip(blocks, cluster))
+            blocks = (x, y, z)
+    elif _is_made_of_clusters(blocks, kernel):
+        cluster = dimensions(kernel["cluster_blocks"])
+    return blocks, dimensions(kernel["block"]), kernel["shared_memory"], cluster
 
 
 def launched(kernel: Mapping[str, Any], grid: Sequence[int], arguments: Sequence[Any]) -> Mapping[str, Any]:
@@ -298,10 +307,27 @@ def launch(
         module.launch(entry, dimensions(grid), args, stream_handle(stream))
 
 
+def bind(
+    image: Artifact | bytes | bytearray | memoryview | str,
+    entry: str,
+    *,
+    metadata: Mapping[str, Any] | None = None,
+) -> BoundKernel:
+    """Load a kernel once for many launches, whose cost is a few microseconds.
+
+    image, entry, metadata: as for `launch`.  The kernel is bound to the thread's current context, or to the primary one
+    of device 0, which then has to be current in launches.  Raises the errors of `launch`.
+    """
+    cuda = load_driver()
+    with _Context(cuda) as context:
+        module = _loaded(cuda, context, image_bytes(image), image, entry, metadata)
+        return BoundKernel(cuda, module, module.kernels[entry], functools.partial(geometry, cuda))
+
+
 def _for_cpu(image: Any, entry: str, metadata: Mapping[str, Any] | None) -> tuple[bytes, Mapping[str, Any]] | None:
     """The object of a CPU with a kernel, and its description; None for images of a GPU."""
     if hasattr(image, "kernels"):
-        if image.suffix != cpu.SUFFIX:
+        if image.suffix not in cpu.SUFFIXES:
             return None
         kernel = _described(descriptions(image), entry)
         return next(each.artifacts[cpu.SUFFIX] for each in image.kernels if each.name == entry), kernel
@@ -324,7 +350,12 @@ def measure(
 
     image, entry, grid, args, metadata: as for `launch`. Memory of the host is copied to the device once and not copied
     back; all launches work on the same memory, one after the other. Raises the errors of `launch`.
+
+    A kernel for the CPU is measured in this process, with the caches as the launch before it left them.
     """
+    compiled = _for_cpu(image, entry, metadata)
+    if compiled is not None:
+        return cpu.measure(*compiled, dimensions(grid), args, runs)
     data = image_bytes(image)
     cuda = load_driver()
     with _Context(cuda) as context:

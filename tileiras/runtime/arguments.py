@@ -103,6 +103,48 @@ class _DLTensor(ctypes.Structure):
 
 
 DL_CPU, DL_CUDA, DL_CUDA_MANAGED = 1, 2, 13
+VERSIONED, READ_ONLY = b"dltensor_versioned", 1
+"""Name of a capsule with a DLManagedTensorVersioned, and the bit of its flags for memory that may not be written."""
+_FLAGS, _TENSOR = 24, 32
+"""Offsets in a DLManagedTensorVersioned: its flags, behind version, context and deleter, and its DLTensor."""
+
+
+def _capsule_pointer(capsule: object, name: bytes) -> int:
+    get = ctypes.pythonapi.PyCapsule_GetPointer
+    get.restype, get.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
+    return get(capsule, name)
+
+
+def _dlpack_host_memory(value: Any) -> HostMemory:
+    """The memory of a tensor of the host, by DLPack alone; the capsule keeps it alive."""
+    try:
+        capsule = value.__dlpack__(max_version=(1, 0))
+    except TypeError:  # of producers before DLPack 1.0
+        capsule = value.__dlpack__()
+    is_named = ctypes.pythonapi.PyCapsule_IsValid
+    is_named.restype, is_named.argtypes = ctypes.c_int, (ctypes.py_object, ctypes.c_char_p)
+    writable = True
+    if is_named(capsule, VERSIONED):
+        start = _capsule_pointer(capsule, VERSIONED)
+        writable = not ctypes.c_uint64.from_address(start + _FLAGS).value & READ_ONLY
+        tensor = _DLTensor.from_address(start + _TENSOR)
+    else:
+        tensor = _DLTensor.from_address(_capsule_pointer(capsule, b"dltensor"))
+    sizes = (ctypes.c_int64 * tensor.ndim).from_address(tensor.shape) if tensor.ndim else ()
+    steps: list[int] = []
+    if tensor.strides and tensor.ndim:
+        steps = list((ctypes.c_int64 * tensor.ndim).from_address(tensor.strides))
+    else:
+        step = 1
+        for size in reversed(sizes):
+            steps.insert(0, step)
+            step *= size
+    bits = tensor.dtype[1] * int.from_bytes(bytes(tensor.dtype)[2:], "little")
+    reach = [(size - 1) * step for size, step in zip(sizes, steps)]
+    low, high = (-sum(-r for r in reach if r < 0), sum(r for r in reach if r > 0)) if 0 not in sizes else (0, -1)
+    address = (tensor.data or 0) + tensor.byte_offset
+    start, end = address + low * bits // 8, address + -(-(high + 1) * bits // 8)
+    return HostMemory(start, end - start, address - start, writable, (value, capsule))
 
 
 def _dlpack_address(value: Any, stream: int) -> int:
@@ -111,10 +153,8 @@ def _dlpack_address(value: Any, stream: int) -> int:
     `stream` is the consumer's, in DLPack's numbers for CUDA: 1 is the legacy default stream.
     """
     capsule = value.__dlpack__(stream=stream or 1)
-    get = ctypes.pythonapi.PyCapsule_GetPointer
-    get.restype, get.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
     # An unconsumed (not renamed) capsule frees its DLManagedTensor; the tensor itself stays the caller's.
-    tensor = _DLTensor.from_address(get(capsule, b"dltensor"))
+    tensor = _DLTensor.from_address(_capsule_pointer(capsule, b"dltensor"))
     return (tensor.data or 0) + tensor.byte_offset
 
 
@@ -131,14 +171,14 @@ def device_address(value: Any, placement: Placement) -> int:
     else:
         try:
             address = _exported_address(value, placement)
+            if address is None:
+                address = _number(value)
+            if address is not None:
+                return address
+            scalar = numpy is not None and isinstance(value, numpy.generic)
+            memory = None if scalar else _tensor_memory(value)
         except (BufferError, RuntimeError) as error:  # of a tensor that cannot be exported in its state
             raise ArgumentError(f"memory of a {type(value).__name__} is not to be had: {error}") from None
-        if address is None:
-            address = _number(value)
-        if address is not None:
-            return address
-        scalar = numpy is not None and isinstance(value, numpy.generic)
-        memory = None if scalar else host_memory(_on_host(value))
     if memory is None:
         raise ArgumentError(
             "a pointer is wanted: a NumPy array, an object with __cuda_array_interface__ or DLPack, a buffer, or an "
@@ -182,9 +222,16 @@ def _number(value: Any) -> int | None:
     return number
 
 
-def _on_host(value: Any) -> Any:
-    """The NumPy view of a host tensor, which shares its memory; other values unchanged."""
-    return value.numpy() if hasattr(value, "__dlpack_device__") and hasattr(value, "numpy") else value
+def _tensor_memory(value: Any) -> HostMemory | None:
+    """The memory of a tensor of the host: of its NumPy view, whose base other views share, or by DLPack."""
+    if not hasattr(value, "__dlpack_device__"):
+        return host_memory(value)
+    if hasattr(value, "numpy"):
+        try:
+            return host_memory(value.numpy())
+        except TypeError:  # of PyTorch for types that NumPy lacks, as bf16
+            pass
+    return _dlpack_host_memory(value)
 
 
 # ---- scalars ---------------------------------------------------------------------------------------------------------
@@ -206,6 +253,8 @@ def scalar_bytes(value: Any, type: str, size: int) -> bytes:
     `type` is the source's (`i32`, `f16`, `bf16`) or, if only PTX is available, PTX's (`u32`, `b64`). Types without a
     Python number (f8) take a NumPy scalar of that width or the bits as an int.
     """
+    if value.__class__ is int and type[0] == "i" and 0 <= value < 1 << (8 * size - 1) and type != "i1":
+        return value.to_bytes(size, "little")  # sizes and strides: most arguments
     try:
         if type in _FLOATS:
             return struct.pack(_FLOATS[type], float(value))

@@ -9,8 +9,10 @@ from __future__ import annotations
 import ctypes
 import operator
 import os
+import statistics
 import sys
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -23,6 +25,8 @@ ALIGNMENT = 64
 """Bytes that the scratch memory of a thread is aligned to."""
 
 SUFFIX = ".cpu.o"
+SUFFIXES = (SUFFIX, ".cpu.so")
+"""Products with an object for each kernel."""
 
 _ENTRY = ctypes.CFUNCTYPE(
     ctypes.c_int32, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p
@@ -58,6 +62,8 @@ class _InPlace:
 
 def _is_on_device(value: Any) -> bool:
     """Whether an argument is memory that the processor does not reach."""
+    if value.__class__ is int:
+        return False
     if hasattr(value, "__dlpack_device__") and value.__dlpack_device__()[0] != DL_CPU:
         return True
     return hasattr(value, "__cuda_array_interface__")
@@ -125,6 +131,12 @@ def launch(
     kernel: its part of NAME.json.  Raises ArgumentError for arguments that do not fit, KernelFailure for an assertion
     that does not hold: tile blocks that have begun are then finished, others may not have run.
     """
+    # Not above: a test package for GPUs carries this module along without the targets.
+    from tileiras.targets.cpu import TARGETS, runs_here
+
+    target = TARGETS.get(kernel.get("target", ""))
+    if target is not None and not runs_here(target):
+        raise ArgumentError(f"kernel '{kernel['name']}' is compiled for {target.name}: this machine lacks instructions")
     for number, value in enumerate(arguments):
         if _is_on_device(value):
             raise ArgumentError(f"argument {number} of kernel '{kernel['name']}' is memory of a GPU")
@@ -144,6 +156,18 @@ def launch(
     if failed:
         message = kernel["messages"][failed - 1]
         raise KernelFailure(f"kernel '{kernel['name']}': assertion failed: {message['assert']}")
+
+
+def measure(
+    data: bytes, kernel: Mapping[str, Any], grid: tuple[int, int, int], arguments: Sequence[Any], runs: int
+) -> float:
+    """The median of several launches in microseconds, after one that is not counted; raises the errors of `launch`."""
+    times = []
+    for _ in range(runs + 1):
+        begin = time.perf_counter()
+        launch(data, kernel, grid, arguments)
+        times.append(1e6 * (time.perf_counter() - begin))
+    return statistics.median(times[1:])
 
 
 class _Run:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 import sys
 from ctypes import POINTER, c_char_p, c_float, c_int, c_size_t, c_ubyte, c_uint, c_uint64, c_void_p
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
     from tileiras.codegen.tensor_map import TensorMap
@@ -135,7 +135,17 @@ class Driver:
             raise DriverError(f"the CUDA driver has no {name}")
         code = function(*arguments)
         if code:
-            raise DriverError(f"{name}: {self.error_text(code)}", code)
+            self.fail(name, code)
+
+    def fail(self, name: str, code: int) -> NoReturn:
+        """Raise the DriverError of a call."""
+        raise DriverError(f"{name}: {self.error_text(code)}", code)
+
+    def raw_launch(self) -> Any:
+        """cuLaunchKernelEx with addresses as arguments; returns the code."""
+        function = self._library["cuLaunchKernelEx"]  # an object of its own, whose types are not those of `call`
+        function.argtypes, function.restype = (c_void_p,) * 4, c_int
+        return function
 
     def error_text(self, code: int) -> str:
         """`CUDA_ERROR_INVALID_VALUE (1): invalid argument`."""

@@ -79,4 +79,4 @@ def _is_set(op: Operation) -> bool:
 
 
 def _wrong(op: Operation, message: str) -> CompileError:
-    return CompileError.at(op.location, f"'{op.name}' op {message}", ExitCode.INVALID_INPUT)
+    return CompileError.at_operation(op, message, ExitCode.INVALID_INPUT)

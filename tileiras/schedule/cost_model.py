@@ -1,7 +1,7 @@
 """How long an iteration of a loop of nv_tileas occupies the units of an SM: a static model for the choice of schedules.
 
     cost = loop_cost(loop, target, warps)
-    cost.busy[Unit.TENSOR]            cycles of an iteration's products
+    cost.busy[Unit.TENSOR]            cycles of an iteration's dots
     cost.mii                          the minimum initiation interval: a unit's or a recurrence's
 
 A function of the operations, their layouts and the target alone, for one CTA on an SM. An operation has *reservations*
@@ -74,7 +74,7 @@ class OperationCost(NamedTuple):
     """Cycles from its first instruction until its whole result is available."""
     carried: float
     """The same between consecutive operations that only add to an accumulator: tensor cores of warpgroups and of tensor
-    memory start the next product when they have finished this one."""
+    memory start the next dot when they have finished this one."""
 
 
 class LoopCost(NamedTuple):

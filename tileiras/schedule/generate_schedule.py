@@ -33,6 +33,7 @@ from tileiras.dialects import scf
 from tileiras.schedule.strategy import Loads, Overlap, Strategy
 
 if TYPE_CHECKING:
+    from tileiras.diagnostics import Diagnostic
     from tileiras.dialects import nv_tileaa as aa
     from tileiras.ir import Operation
     from tileiras.ir.pass_manager import PassContext
@@ -50,10 +51,11 @@ class GenerateSchedule(FunctionPass):
     strategy: Strategy = Strategy()
 
     def run(self, op: Operation, context: PassContext) -> None:
-        self._pipelined = self._refused = 0
+        self._pipelined = 0
+        self._refusal: Diagnostic | None = None
         super().run(op, context)
-        if self._refused and not self._pipelined:
-            self.signal_soft_failure(context)
+        if self._refusal is not None and not self._pipelined:
+            self.signal_soft_failure(context, self._refusal)
 
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
         strategy = self.strategy
@@ -66,7 +68,7 @@ class GenerateSchedule(FunctionPass):
                 return
             done = schedule.plain.generate_schedule(func, gpu, strategy, context.engine)
             self._pipelined += done.pipelined
-            self._refused += done.refused
+            self._refusal = done.reason or self._refusal
             specializes |= strategy.is_by_rule and done.pipelined > 0
             if strategy.overlap is not Overlap.OFF and done.pipelined and not strategy.may_have_agents:
                 schedule.overlap.overlap_loops(func, gpu, strategy, context.engine)

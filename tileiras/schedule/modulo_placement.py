@@ -58,6 +58,11 @@ class Graph(NamedTuple):
         return max([1, *total.values()])
 
     @property
+    def table_size(self) -> int:
+        """The entries of the reservation table at the least interval: one for each unit and cycle."""
+        return self.mii * len({unit for node in self.nodes for unit, cycles in node.busy.items() if cycles})
+
+    @property
     def recurrence_mii(self) -> int:
         """The least interval that every recurrence allows; at least 1.
 

@@ -49,7 +49,7 @@ from .strategy import Overlap, Strategy
 from .tensor_boxes import comes_in_boxes, consumer_kind
 
 OVERLAPPING = 2
-"""The most stages: with each, a thread holds a further tile between products, and the code has another copy of the
+"""The most stages: with each, a thread holds a further tile between dots, and the code has another copy of the
 loop's parts."""
 
 GAIN = 1.05
@@ -62,7 +62,7 @@ loops slower than without overlap: attention on A10, 128x64, d 64, 482 us instea
 (docs/scheduling.md)."""
 
 _MOST_PRODUCTS = 3
-"""The most products whose orders are all examined."""
+"""The most dots whose orders are all examined."""
 
 MOST_AHEAD = 7
 """The most iterations by which loads run ahead."""
@@ -98,7 +98,7 @@ def overlap_loops(func: aa.FuncOp, target: Target, strategy: Strategy, engine: D
 
 class Computing(NamedTuple):
     """For an agent that computes beside one that loads: the CTAs of an SM, the registers of a thread for tiles, and
-    whether iterations overlap only where no other CTA computes under the products of this one."""
+    whether iterations overlap only where no other CTA computes under the dots of this one."""
 
     ctas: int
     registers: int
@@ -141,6 +141,9 @@ class LoopOverlap:
         graph = loop_graph(loop, self._target, self._warps, self._staged)
         if graph is None:
             self._stays(Reason("loops.latency-unknown"))
+            return None
+        if self._computing is not None and graph.graph.table_size > self._strategy.table:
+            self._stays(Reason("loops.table-too-large", rows=graph.graph.table_size, most=self._strategy.table))
             return None
         choice = self._serial(graph)
         if self._may_overlap():
@@ -202,7 +205,7 @@ class LoopOverlap:
 
     def _may_overlap(self) -> bool:
         """Whether operations of several iterations may overlap: not where other warps of the SM compute under the
-        products of each, nor where threads read boxes, which gains nothing by `sim.estimate` (docs/scheduling.md).
+        dots of each, nor where threads read boxes, which gains nothing by `sim.estimate` (docs/scheduling.md).
         Beside an agent that loads, they do for one warpgroup; several take turns (`warpgroup_turns.py`)."""
         if self._constraints.serial or trip_count(self._loop) == 1:
             return False
@@ -277,7 +280,7 @@ class LoopOverlap:
     def _can_be(self, graph: LoopGraph, slots: Sequence[tuple[int, int]]) -> bool:
         """Whether the schedule respects constraints that the graph of nodes does not show: the order inside nodes, that
         tiles in shared memory are used in their stage, and that accumulators of warpgroups are read in place: ptxas
-        serializes products (C7514) where these are copied while another product is in flight."""
+        serializes dots (C7514) where these are copied while another dot is in flight."""
         if not self._constraints.keeps(slots):
             return False
         crossing = (wait for wait in graph.waits if wait.value is not None and is_in_shared(wait.value.type))

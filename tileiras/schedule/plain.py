@@ -16,7 +16,7 @@ from typing import Any
 from tileiras import schedule
 from tileiras.analysis.copied_loads import loads_of, rounds
 from tileiras.analysis.dots_in_flight import carried_in_flight, is_of_warpgroups
-from tileiras.diagnostics import DiagnosticEngine
+from tileiras.diagnostics import Diagnostic, DiagnosticEngine
 from tileiras.diagnostics.remarks import Remark
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
@@ -63,6 +63,8 @@ class Outcome(NamedTuple):
 
     pipelined: int = 0
     refused: int = 0
+    reason: Diagnostic | None = None
+    """The remark about the last loop without room."""
 
 
 def generate_schedule(
@@ -168,6 +170,7 @@ class _Scheduler:
         self._engine = engine
         self._remarks = ScheduleRemarks(engine, func.sym_name.value) if engine is not None and engine.remarks else None
         self._atom: CopyAtom | None = find_copy_atom(target, "global", "shared", asynchronous=True)
+        self._refusal: Diagnostic | None = None
         self._rings: dict[Operation, int] = {}
         """Bytes of the ring of each loop that gets one."""
         self._has_dots = any(isinstance(op, tileas.DOTS) for op in func.walk())
@@ -177,15 +180,15 @@ class _Scheduler:
         for loop in [op for op in self._func.walk() if isinstance(op, scf.ForOp)]:
             loop.attributes[tileas.LOOP_SCHEDULE] = tileas.LoopScheduleAttr(tileas.SERIAL, 1)
             outcomes.append(self._prefetch(loop) if self._atom is None else self._stage(loop, self._atom))
-        return Outcome(outcomes.count(True), outcomes.count(False))
+        return Outcome(outcomes.count(True), outcomes.count(False), self._refusal)
 
     def _as_written(self, loop: scf.ForOp, reason: Reason) -> None:
         if self._remarks is not None:
             self._remarks.as_written(loop, reason)
 
-    def _say(self, loop: scf.ForOp, said: Reason) -> None:
-        if self._engine is not None:
-            self._engine.emit(Remark(said, loop.location))
+    def _say(self, loop: scf.ForOp, said: Reason) -> Diagnostic:
+        remark = Remark(said, loop.location)
+        return remark if self._engine is None else self._engine.emit(remark)
 
     def _prefetch(self, loop: scf.ForOp) -> bool | None:
         """Whether loads of a loop run ahead in registers, by one iteration, as they can on every target; None when none
@@ -320,7 +323,7 @@ class _Scheduler:
         if others:
             self._say(loop, Reason("loops.loads-without-room", loads=len(others), all=len(found), cause=no_room))
         if not staged:
-            self._say(loop, Reason("loops.not-pipelined", cause=no_room))
+            self._refusal = self._say(loop, Reason("loops.not-pipelined", cause=no_room))
             self._as_written(loop, no_room)
             return False
         # A dot in flight reads its tiles for an iteration longer: a stage more keeps as many copies ahead of it.

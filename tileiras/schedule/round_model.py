@@ -2,10 +2,10 @@
 
 A placement says when operations could begin; this model says when they do.  Groups of four warps, one for each
 scheduler of an SM, issue one operation after the other: a group waits for the operands of an operation, and for the
-units that execute it.  Products go to the tensor cores, which execute them in the order of issue while the group
-continues; the users of a result wait for it.  At the end of a round asynchronous products are waited for, except those
+units that execute it.  Dots go to the tensor cores, which execute them in the order of issue while the group
+continues; the users of a result wait for it.  At the end of a round asynchronous dots are waited for, except those
 to which another one only adds, and all groups wait for each other, as for the tiles of the next round: within one, a
-group may compute under the products of another.  Rounds are simulated until they repeat.
+group may compute under the dots of another.  Rounds are simulated until they repeat.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _MOST_GROUPS = 4
 
 class Span(NamedTuple):
     """When a group executes an operation, given by its number, in a round: cycles from the beginning of the first
-    round.  Products occupy the tensor cores, and the group does not wait for them."""
+    round.  Dots occupy the tensor cores, and the group does not wait for them."""
 
     round: int
     group: int
@@ -124,6 +124,6 @@ class _Walk:
 
 
 def _is_waited_for(op: Operation) -> bool:
-    """Whether a dot is asynchronous and complete at the end of its round: something other than the next product uses
+    """Whether a dot is asynchronous and complete at the end of its round: something other than the next dot uses
     it."""
     return is_asynchronous(op) and not is_only_added_to(op)

@@ -136,4 +136,4 @@ def _slot(op: Operation) -> tuple[int, int]:
 
 
 def _wrong(op: Operation, message: str) -> CompileError:
-    return CompileError.at(op.location, f"'{op.name}' op {message}", ExitCode.INVALID_INPUT)
+    return CompileError.at_operation(op, message, ExitCode.INVALID_INPUT)

@@ -3,7 +3,7 @@
     strategy={loads=agent variant=light stages=3}
 
 Passes take it as one option, spelled as above: fields that are left out have their defaults.  `Strategy.of` builds it
-from the documented options (`pipeline-strategy`, `v2-opt-level`, `rrt-size-threshold`,
+from the documented options (`opt-level`, `pipeline-strategy`, `v2-opt-level`, `rrt-size-threshold`,
 `unspecialized-pipeline-num-stages`, `max-constraint-iterations`), `parse` from text; `str` and `options` are their
 inverses.  No other module reads these options.
 """
@@ -66,26 +66,36 @@ class Strategy(NamedTuple):
     """Iterations whose tiles are live at a time; None if chosen for each loop."""
     placements: int = 10
     """Placements of a loop that are tried until one fits into registers."""
+    table: int = 4096
+    """Entries of the reservation table with which the heavy variant places a loop; a loop with a larger one keeps the
+    order of its operations, as under the light one."""
 
     @classmethod
     def of(cls, options: _Options) -> Strategy:
         level, stages = options["v2-opt-level"], options["unspecialized-pipeline-num-stages"]
-        loads = _REQUESTS[options["pipeline-strategy"]] if options["opt-level"] > 0 else Loads.NONE
+        loads = _REQUESTS[options["pipeline-strategy"]] if options["opt-level"] >= SCHEDULED else Loads.NONE
         if loads is Loads.BY_RULE and (level > 0 or stages is not None):
             loads = Loads.ALL_WARPS  # the two options belong to the unspecialized pipeline
         variant = Variant.LIGHT if options["rrt-size-threshold"] == 0 else Variant.HEAVY
         overlap = _LEVELS[min(level, len(_LEVELS) - 1)]
         if loads is Loads.BY_RULE and variant is Variant.HEAVY:
             overlap = Overlap.BY_RULE
-        return cls(loads, variant, overlap, stages, options["max-constraint-iterations"])
+        if loads is Loads.BY_RULE and options["opt-level"] < AGENTS_BY_RULE:
+            loads = Loads.ALL_WARPS
+        table = options["rrt-size-threshold"] or cls._field_defaults["table"]
+        return cls(loads, variant, overlap, stages, options["max-constraint-iterations"], table)
 
     def options(self) -> dict[str, str | int]:
         """Keyword arguments of `tileiras.compile` that request it."""
         found: dict[str, str | int] = {"pipeline_strategy": _NAMES[self.loads]}
+        if self.loads is Loads.ALL_WARPS and self.overlap is Overlap.BY_RULE:
+            found = {"pipeline_strategy": _NAMES[Loads.BY_RULE], "opt_level": SCHEDULED}
         if self.overlap in _LEVELS[1:]:
             found["v2_opt_level"] = _LEVELS.index(self.overlap)
         if self.variant is Variant.LIGHT:
             found["rrt_size_threshold"] = 0
+        elif self.table != Strategy().table:
+            found["rrt_size_threshold"] = self.table
         if self.stages is not None:
             found["unspecialized_pipeline_num_stages"] = self.stages
         if self.placements != Strategy().placements:
@@ -138,6 +148,12 @@ _REQUESTS = {name: loads for loads, name in _NAMES.items()}
 _LEVELS = (Overlap.OFF, Overlap.MODEL, Overlap.SEARCH)
 """The overlap of each `v2-opt-level`; higher levels are as the last one."""
 
+SCHEDULED = 2
+"""The lowest optimization level at which loads run ahead of their loop; below, all loops are serial."""
+
+AGENTS_BY_RULE = 3
+"""The lowest optimization level at which a rule may choose agents; below, they are made only on request."""
+
 MAX_STAGES = 8
 """The most stages that can be requested."""
 
@@ -167,5 +183,6 @@ _FIELDS: Mapping[str, Callable[[str, str], Any]] = {
     "overlap": _member(Overlap),
     "stages": _number(range(1, MAX_STAGES + 1)),
     "placements": _number(range(10**9)),
+    "table": _number(range(1, 10**9)),
 }
 """Field -> parser of its text."""

@@ -9,6 +9,7 @@ allocation by any offset that a 32-bit index can express points to a hole instea
 from __future__ import annotations
 
 import bisect
+import contextlib
 import ctypes
 import weakref
 from collections.abc import Iterator
@@ -146,6 +147,24 @@ class Memory:
         Memory._live.pop()
         memory._private_cursor = LOWEST_ADDRESS
         return memory
+
+    @classmethod
+    def detached(cls) -> Memory:
+        """A memory that is numbered from a fixed address, apart from that of `scratch`; others only reach it within
+        `attached`."""
+        memory = cls.scratch()
+        memory._private_cursor = LOWEST_ADDRESS << 6
+        return memory
+
+    @contextlib.contextmanager
+    def attached(self) -> Iterator[None]:
+        """Pointers into this memory are valid in the runs of the block."""
+        entry = weakref.ref(self)
+        Memory._live.append(entry)
+        try:
+            yield
+        finally:
+            Memory._live = [each for each in Memory._live if each is not entry]
 
     @classmethod
     def _others(cls) -> Iterator[Memory]:

@@ -61,7 +61,7 @@ class SplitLoopSteps(FunctionPass):
     schedules = True
     of_nv_tileaa = True
     needs = "a number of warps"
-    establishes = "loops of products whose stages fit into shared memory"
+    establishes = "loops of dots whose stages fit into shared memory"
     keeps = "values, the order of additions"
 
     strategy: Strategy = Strategy()

@@ -21,10 +21,10 @@ from tileiras.diagnostics import DiagnosticEngine, Locatable
 from tileiras.support.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from tileiras.codegen.child_process import WaitingProgram
     from tileiras.inputs import Input
     from tileiras.ir import Operation
     from tileiras.ir.pass_instrumentation import PassInstrumentation
+    from tileiras.processes.programs import WaitingProgram
 
 
 class UndeclaredOption(Exception):

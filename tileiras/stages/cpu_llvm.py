@@ -22,4 +22,5 @@ def run(source: Operation, options: StageOptions, context: StageContext) -> Stag
         target.lanes, target.registers, target.long_double, target.processor == "x86-64-v4"
     )
     text, description = tileaa_to_cpu.lower(source, features)
+    description["target"] = target.name
     return StageResult(tileaa_to_cpu.described(f'target triple = "{target.triple}"\n{text}', description).encode())

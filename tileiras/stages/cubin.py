@@ -15,11 +15,12 @@ from tileiras.codegen.assembler import NVJITLINK
 from tileiras.codegen.kernel_resources import kernel_resources, resources_json
 from tileiras.codegen.tile_launch import TILE_LANGUAGE
 from tileiras.diagnostics import CompileError, Diagnostic, ExitCode
+from tileiras.options import SEPARATELY
 from tileiras.stages import StageContext, StageOptions, StageResult
 from tileiras.targets.sm import target
 
 if TYPE_CHECKING:
-    from tileiras.codegen import child_process
+    from tileiras.processes import programs
 
 
 def run(source: bytes, options: StageOptions, context: StageContext) -> StageResult:
@@ -67,6 +68,9 @@ def _by_library(
     text: str, module: ptx.PtxModule, host: bytes | None, options: StageOptions, context: StageContext
 ) -> ptxas.Assembled:
     codegen.nvjitlink.check(options, context.location)
+    if ".extern .func" in text and codegen.device_runtime.is_called(text):
+        message = "--assembler=nvjitlink does not link the device runtime: --assembler=ptxas does"
+        raise CompileError.at(context.location, message, ExitCode.CONFIGURATION)
     return codegen.nvjitlink.assemble(
         text, module.target,
         opt_level=options.opt_level, line_info=options.lineinfo, extended_shared=_is_tile_launch(text),
@@ -87,8 +91,12 @@ def _by_program(
     tile_launch = _is_tile_launch(text)
     if tile_launch:
         flags += ["--enable-extended-smem", "true"]
+    launches = ".extern .func" in text and codegen.device_runtime.is_called(text)
+    if launches:
+        flags.append(codegen.device_runtime.LINKED_LATER)
+        host = None  # ptxas adds no host code to a module that is linked later
     try:
-        return ptxas.assemble(
+        assembled = ptxas.assemble(
             text,
             # The requested GPU, with the suffix that the kernel's instructions require.
             module.target,
@@ -110,9 +118,15 @@ def _by_program(
         if spoke and error.code == ExitCode.COMPILE_FAILURE:
             _blame_release(error, ptxas.version(ptxas.find(options.ptxas)))
         raise
+    if not launches or not SEPARATELY.isdisjoint(options.ptxas_options):
+        return assembled
+    linked = codegen.device_runtime.link(
+        assembled.cubin, module.target, debug=full, timeout=options.child_timeout or None, location=context.location,
+    )  # fmt: skip
+    return assembled._replace(cubin=linked)
 
 
-def start(options: StageOptions) -> child_process.WaitingProgram | None:
+def start(options: StageOptions) -> programs.WaitingProgram | None:
     """Start the assembler early, so that it loads while LLVM works; None if it must not be started in advance.
 
     With full debug information, ptxas records in the cubin that it has read an options file; its behavior with the

@@ -41,6 +41,12 @@ _KEYWORDS = frozenset(
 """Words of C++17, and the names of a launch function's last parameters."""
 
 
+CPU_HEADER = "tileiras_cpu.hpp"
+
+_LEVELS = {"cpu-x86-64-v3": 3, "cpu-x86-64-v4": 4}
+"""Targets whose instructions a processor of their kind may lack -> the level that the loader asks it for."""
+
+
 class Image(NamedTuple):
     """One image with one entry; `description` is the entry's in NAME.json."""
 
@@ -58,9 +64,16 @@ class Image(NamedTuple):
         whole = json.loads(document)
         (kernel,) = whole["kernels"]
         made = cls(whole["target"], not data.startswith(b"\x7fELF"), data, kernel)
+        if made.is_linked:
+            return made
         made.tensor_maps()
         made.pairs()
         return made
+
+    @property
+    def is_linked(self) -> bool:
+        """Whether the image is code for a CPU, which the program is linked with: its bytes are not in the source."""
+        return "scratch" in self.description
 
     def pairs(self) -> Image | None:
         """The image as it is launched for pairs of tile blocks, where there is a kernel for them.
@@ -107,10 +120,10 @@ def named(images: Sequence[Image], documents: Sequence[bytes]) -> list[Image]:
     names: dict[str, list[str]] = {}
     for document in documents:
         names.update(json.loads(document))
-    return [_with_names(image, names.get(image.description["name"], ())) for image in images]
+    return [with_names(image, names.get(image.description["name"], ())) for image in images]
 
 
-def _with_names(image: Image, names: Sequence[str]) -> Image:
+def with_names(image: Image, names: Sequence[str]) -> Image:
     parameters = image.description["parameters"]
     if len(names) != len(parameters):
         return image
@@ -156,14 +169,14 @@ def _kernels(images: Sequence[Image]) -> list[_Kernel]:
             if re.fullmatch(re.escape(name) + r"_param_\d+", spelled):
                 spelled = f"p{index}"
             spelled = identifier(spelled, [known for _, known, _ in described])
-            described.append((_type(parameter), spelled, parameter["offset"]))
+            described.append((cpp_type(parameter), spelled, parameter["offset"]))
         size = max((p["offset"] + p["size"] for p in parameters), default=0)
         function = identifier(name, [kernel.function for kernel in found])
         found.append(_Kernel(name, function, own, described, size))
     return found
 
 
-def _type(parameter: Mapping[str, Any]) -> str:
+def cpp_type(parameter: Mapping[str, Any]) -> str:
     pointer = re.fullmatch(r"ptr<(.*)>", parameter["type"])
     if pointer is not None:
         return _POINTEES.get(pointer.group(1), "void") + " *"
@@ -237,10 +250,14 @@ def _meanings(kernel: _Kernel) -> list[str]:
 
 def source(images: Sequence[Image], namespace: str) -> bytes:
     """The text of a C++ source that holds the images."""
-    lines = ["// Made by tileiras: do not edit.", f"#include <{RUNTIME_HEADER}>", "", f"namespace {namespace} {{", ""]
+    included = CPU_HEADER if any(image.is_linked for image in images) else RUNTIME_HEADER
+    lines = ["// Made by tileiras: do not edit.", f"#include <{included}>", "", f"namespace {namespace} {{", ""]
     for kernel in _kernels(images):
         rows = []
         for number, image in enumerate(kernel.images):
+            if image.is_linked:
+                rows.append(f"    {_linked_row(kernel, image, lines)},")
+                continue
             data = image.data + b"\0" if image.ptx else image.data
             name = f"{kernel.function}_image_{number}"
             # The driver wants ELF aligned as its header's widest field.
@@ -283,7 +300,26 @@ def _row(image: Image, data: str, maps_name: str, pairs: str, lines: list[str]) 
         f"{_braced(d['cluster'])}, {_bool(d['blocks_are_clusters'])}, "
         f"{_braced(d.get('cluster_blocks', (1, 1, 1)))}, {d['shared_memory']}, "
         f"{_bool(d['tile_launch'])}, {maps_name if maps else 'nullptr'}, {len(maps)}, {size}, {pairs}, "
-        f"{where if terms else 'nullptr'}, {len(terms)}}}"
+        f"{where if terms else 'nullptr'}, {len(terms)}, nullptr}}"
+    )
+
+
+def _linked_row(kernel: _Kernel, image: Image, lines: list[str]) -> str:
+    """The initializer of a `tileiras::Image` for a CPU; `lines` get the declaration of its entry."""
+    d, name = image.description, f"{kernel.function}_cpu"
+    messages = [json.dumps(message["assert"]) for message in d["messages"]]
+    if messages:
+        lines += [f"static const char *const {name}_messages[] = {{", *(f"    {text}," for text in messages), "};"]
+    lines += [
+        f'extern "C" std::int32_t {name}_entry(const void *, const std::int32_t *, std::int64_t, std::int64_t, void *)'
+        f" __asm__({json.dumps(d['name'])});",
+        f"static const tileiras::CpuCode {name} = {{{name}_entry, tileiras::detail::run_on_cpu, {d['scratch']}, "
+        f"{_LEVELS.get(image.target, 0)}, {_bool(d['prints'])}, {f'{name}_messages' if messages else 'nullptr'}}};",
+        "",
+    ]
+    return (
+        f'{{"{image.target}", "{d["name"]}", false, nullptr, {len(image.data)}, {{1, 1, 1}}, {{1, 1, 1}}, false, '
+        f"{{1, 1, 1}}, 0, false, nullptr, 0, {kernel.size}, nullptr, nullptr, 0, &{name}}}"
     )
 
 

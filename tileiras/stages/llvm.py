@@ -14,41 +14,105 @@ With line or debug information, the LLVM IR has the locations of its instruction
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
 import tileiras
 from tileiras import lowering
 from tileiras.dialects.gpu import GPUModuleOp
 from tileiras.ir import Operation, Pass, verify
-from tileiras.ir.pass_manager import PassContext, PassManager
+from tileiras.ir.pass_manager import PassContext, PassManager, PassWhereFound
 from tileiras.lowering.llvm_to_ir import translate_module
-from tileiras.passes.convert_target_to_nvvm import ConvertTargetToNVVM
-from tileiras.passes.convert_tileas_to_llvm import ConvertTileASToLLVM
-from tileiras.passes.nvvm_ir_verifier import NVVMIRVerifier
-from tileiras.passes.tileir_verify_ops_analysis import VerifyOpsAnalysis
+from tileiras.passes import PASSES, lookup_pass
 from tileiras.stages import StageContext, StageOptions, StageResult, units
+from tileiras.support.named_tuple import NamedTuple
 
 
-def passes(options: StageOptions) -> list[Pass]:
-    gpu, variables = options.gpu_name, options.device_debug
-    found: list[Pass] = [
-        VerifyOpsAnalysis(compute_capability=gpu),
-        ConvertTileASToLLVM(compute_capability=gpu, ftz=options.ftz, approx=options.approx, variables=variables),
-    ]
-    # Passes for debug information are loaded only if it is requested.
-    if options.lineinfo or options.device_debug:
-        found.insert(0, tileiras.passes.tileir_insert_debug_scope.InsertDebugScope())
-    if options.device_debug:
-        found.append(tileiras.passes.convert_debuginfo_to_llvm.ConvertDebugInfoToLLVM())
-    return found
+class Lowering(NamedTuple):
+    """A pass, and the reason for its position."""
+
+    name: str
+    """A name of the table `PASSES`.  Must be a literal: `build.store.fingerprint` reads it in the source to find the
+    code of the stage."""
+    why: str
+    asked_by: tuple[str, ...] = ()
+    """Any of these options enables the pass; without any it always runs."""
+    attaches: bool = False
+    """Whether the pass belongs to the target's module: it is omitted for code that is in one already."""
 
 
-def closing_passes(options: StageOptions, nvgpucomp: bool = False, ptx_version: str = "") -> tuple[Pass, Pass]:
-    """The pass that attaches the target to a module of `llvm`, and its verifier for the requested PTX version."""
-    gpu = options.gpu_name
-    attach = ConvertTargetToNVVM(
-        compute_capability=gpu, opt_level=options.opt_level, device_debug=options.device_debug,
-        use_nvgpucomp_libnvvm=nvgpucomp,
-    )  # fmt: skip
-    return attach, NVVMIRVerifier(compute_capability=gpu, ptx_version=ptx_version)
+DECISIONS: tuple[Lowering, ...] = (
+    Lowering("tileir-insert-debug-scope", "while loops and branches have regions", ("lineinfo", "device-debug")),
+    Lowering("tileir-verify-ops-analysis", "the last place where tiles and their layouts are visible"),
+    Lowering("convert-tileas-to-llvm", "every thread's share of the tiles"),
+    Lowering("cse", "fewer operations for every pass behind it"),
+    Lowering("convert-tileas-to-nvgpu", "instructions, before anything else looks at them"),
+    Lowering("host-device-assert-enable", "while the module of its declaration is the one around the kernel"),
+    Lowering("tileir-gpu-module-prepare", "the sizes of clusters, while nv_tileas has them", attaches=True),
+    Lowering("test-convert-to-llvm", "arithmetic, before kernels get their ABI"),
+    Lowering("tileir-legalize-llvm-kernel", "while the marks of nv_tileas say which functions are kernels"),
+    Lowering("tileir-finalize-llvm-kernel", "behind the last reader of these marks"),
+    Lowering("convert-to-llvm", "what is one operation of llvm, before the rest is expanded"),
+    Lowering("convert-nvgpu-to-nvvm", "intrinsics and assembly, with the registers that are there now"),
+    Lowering("convert-vector-to-llvm", "before memory, whose addresses may be elements"),
+    Lowering("convert-math-to-funcs", "approximations are instructions of nvvm"),
+    Lowering("arith-expand", "the last operations of arith"),
+    Lowering("convert-memref-to-llvm", "the last of the dialects that threads compute in"),
+    Lowering("convert-debuginfo-to-llvm", "values have their registers", ("device-debug",)),
+    Lowering("convert-target-to-nvvm", "the last conversion: the target is that of finished code", attaches=True),
+    Lowering("tileir-post-nvvm-finalize", "nothing is lowered behind it"),
+    Lowering("nvvm-ir-verifier", "what is translated is what was checked"),
+)
+"""The passes of the stage, in order."""
+
+CLOSING = ("convert-target-to-nvvm", "tileir-post-nvvm-finalize", "nvvm-ir-verifier")
+"""The last passes: those of the target."""
+
+NVGPU = "convert-tileas-to-nvgpu"
+"""After this pass the module contains llvm and nvgpu, and no nv_tileas."""
+
+
+def passes(options: StageOptions, nvgpucomp: bool = False, ceiling: str = "") -> list[Pass]:
+    """The passes of the stage, with a ceiling of parameters, by default the option's."""
+    return [item.made() for item in _items(options, _values(options, nvgpucomp, ceiling=ceiling))]
+
+
+def to_nvgpu(passes: Sequence[Pass]) -> list[Pass]:
+    """The first of the stage's passes, up to those that give llvm and nvgpu."""
+    return list(passes[: next(number for number, item in enumerate(passes) if item.name == NVGPU) + 1])
+
+
+class _Item(NamedTuple):
+    name: str
+    made: Any
+    names: tuple[str, ...]
+    attaches: bool
+
+
+def _items(options: StageOptions, values: Mapping[str, Any]) -> list[_Item]:
+    enabled = (row for row in DECISIONS if not row.asked_by or any(options[name] for name in row.asked_by))
+    return [_Item(row.name, partial(create, row.name, values), PASSES[row.name].triggers, row.attaches)
+            for row in enabled]  # fmt: skip
+
+
+def _values(
+    options: StageOptions, nvgpucomp: bool = False, ptx_version: str = "", ceiling: str = ""
+) -> dict[str, Any]:
+    """Option of passes -> its value, for all passes that have it."""
+    return {
+        "compute_capability": options.gpu_name, "ftz": options.ftz, "approx": options.approx,
+        "variables": options.device_debug, "device_debug": options.device_debug, "opt_level": options.opt_level,
+        "use_nvgpucomp_libnvvm": nvgpucomp, "ptx_version": ptx_version,
+        "parameter_ceiling": ceiling or options.parameter_ceiling,
+    }  # fmt: skip
+
+
+def create(name: str, values: Mapping[str, Any]) -> Pass:
+    """A pass with those of the values that are options of it."""
+    found = lookup_pass(name)
+    known = found.options()
+    return found(**{option: value for option, value in values.items() if option in known})
 
 
 def run(source: Operation, options: StageOptions, context: StageContext) -> StageResult:
@@ -62,10 +126,10 @@ def run(source: Operation, options: StageOptions, context: StageContext) -> Stag
             optimized=options.opt_level > 0,
         )
         tileiras.stages.locations.settle(source, context.source_name)
-    attach, check = closing_passes(options, ptx_version=context.ptx_version)
     # A source with a gpu.module is compiled for the target that the gpu.module names, or cannot be translated.
     targeted = any(isinstance(op, GPUModuleOp) for op in source.regions[0].operations)
-    whole = [*passes(options), *([] if targeted else [attach]), check]
+    items = _items(options, _values(options, ptx_version=context.ptx_version))
+    whole = [PassWhereFound(item.made, item.names) for item in items if not (targeted and item.attaches)]
     manager = PassManager(whole, verify_each=False, instrumentation=context.instrumentation)
     manager.run(source, PassContext(context.engine))
     context.check(lambda: verify(source))

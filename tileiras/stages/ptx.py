@@ -28,7 +28,7 @@ from tileiras.targets.sm import MORE_PARAMETERS_PTX, PARAMETER_BYTES
 
 RUNTIME_FUNCTIONS = ("vprintf", "__assertfail", "malloc", "free", "__nvvm_reflect")
 """External functions that need no library: functions of the driver (CUDA programming guide, "Formatted Output",
-"Assertion"), and `__nvvm_reflect`, which LLVM evaluates."""
+"Assertion"), and `__nvvm_reflect`, which LLVM evaluates.  The cubin stage links the device runtime."""
 
 
 def run(source: bytes, options: StageOptions, context: StageContext) -> StageResult:
@@ -39,11 +39,11 @@ def run(source: bytes, options: StageOptions, context: StageContext) -> StageRes
         ir = tile_launch.prepare(ir, shared_memory, processor(options.gpu_name, context.location).number)
     needs = admission.check(ir, processor(options.gpu_name, context.location), context.location)
     row = processor(options.gpu_name + needs.letter, context.location)
-    externals = [name for name in llvm_pipeline.external_functions(ir) if name not in RUNTIME_FUNCTIONS]
+    externals = _without_library(llvm_pipeline.external_functions(ir))
     brought = blobs.libraries(ir, options.blob_linked_lib, context.store, context.location)
     reflection = bitcode_library.reflection(ir)
     libraries, externals = blobs.closures(brought, externals, context.location, reflection)
-    externals = [name for name in externals if name not in RUNTIME_FUNCTIONS]
+    externals = _without_library(externals)
     explicit = options.libdevice == EXPLICIT
     wanted = list(dict.fromkeys(name for name in externals if name.startswith(libdevice.PREFIX) and not explicit))
     unknown = [name for name in externals if name not in wanted]
@@ -88,6 +88,12 @@ def run(source: bytes, options: StageOptions, context: StageContext) -> StageRes
         tile_launch.mark(module, kernels)
     document = kernel_metadata.describe(module, kernels, context.location)
     return StageResult(str(module).encode(), {".json": kernel_metadata.to_json(document).encode()})
+
+
+def _without_library(names: list[str]) -> list[str]:
+    """The functions that a library linked here defines: all but those of the driver and of the device runtime."""
+    known = (RUNTIME_FUNCTIONS, codegen.device_runtime.FUNCTIONS) if any(n.startswith("cuda") for n in names) else ()
+    return [name for name in names if not any(name in each for each in known or (RUNTIME_FUNCTIONS,))]
 
 
 def _unresolved(name: str, explicit: bool, context: StageContext) -> CompileError:

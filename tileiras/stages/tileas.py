@@ -20,7 +20,7 @@ from tileiras.ir import Operation, Pass, verify
 from tileiras.ir.pass_manager import PassContext, PassManager, PassWhereFound
 from tileiras.order.tracing import attach, trace
 from tileiras.passes import PASSES, lookup_pass
-from tileiras.schedule.strategy import Loads, Strategy
+from tileiras.schedule.strategy import SCHEDULED, Loads, Strategy
 from tileiras.stages import StageContext, StageOptions, StageResult
 from tileiras.support.named_tuple import NamedTuple
 
@@ -31,7 +31,7 @@ class Decision(NamedTuple):
     """A pass, the reason for its position, and options of the pass that are its own here."""
 
     name: str
-    """A name of the table `PASSES`.  Must be a literal: `build/fingerprint.py` reads it from the source to find the
+    """A name of the table `PASSES`.  Must be a literal: `build.store.fingerprint` reads it in the source to find the
     code of the stage."""
     why: str
     options: Mapping[str, str] = {}
@@ -42,6 +42,10 @@ class Decision(NamedTuple):
     """With loads issued in this way the pass runs, and reports, without operations that trigger it."""
     asked_by: str = ""
     """The option that enables the pass; empty for always."""
+    level: int = 0
+    """The lowest optimization level at which the pass runs: each level has the rows of the level below."""
+    agents: bool = False
+    """Whether the pass also runs below its level if agents are requested (`pipeline-strategy=warp-specialize`)."""
 
     @property
     def pass_class(self) -> type[Pass]:
@@ -59,75 +63,102 @@ class Decision(NamedTuple):
 
 DECISIONS: tuple[Decision, ...] = (
     # Tile blocks, and their division among CTAs.
-    Decision("tileas-pair-tile-blocks", "First: duplicates the kernel; every later pass runs on both."),
+    Decision(
+        "tileas-pair-tile-blocks", "First: duplicates the kernel; every later pass runs on both.", level=3, agents=True,
+    ),  # fmt: skip
     Decision(
         "tileas-cluster-tile-blocks", "Before tileas-order-tile-blocks, which keeps the blocks of a cluster adjacent.",
+        level=3, agents=True,
     ),  # fmt: skip
-    Decision("tileas-order-tile-blocks", "Compares loop bounds as the program wrote them."),
-    Decision("tileas-plan-cta", "Before slicing and layouts, which see the share of one CTA."),
-    Decision("tileas-join-mask-bounds", "Masks still cover whole tiles; slicing cuts joined masks alike."),
+    Decision("tileas-order-tile-blocks", "Compares loop bounds as the program wrote them.", level=2),
+    Decision("tileas-plan-cta", "Before slicing and layouts, which see the share of one CTA.", level=2),
+    Decision("tileas-join-mask-bounds", "Masks still cover whole tiles; slicing cuts joined masks alike.", level=2),
     # Slices, and the number of warps.
-    Decision("tileas-slice-batches", "Creates batches of one, which tileas-fold-unit-batches removes."),
-    Decision("tileas-fold-unit-batches", "Dots must be two-dimensional before atoms are chosen."),
+    Decision("tileas-slice-batches", "Creates batches of one, which tileas-fold-unit-batches removes.", level=2),
+    Decision("tileas-fold-unit-batches", "Dots must be two-dimensional before atoms are chosen.", level=2),
     Decision("tileas-legalize-scaled-dot", "Expands unsupported scaled dots before dots are counted and get atoms."),
     Decision("tileas-assign-num-warps", "Before slicing, whose sizes depend on the number of threads."),
-    Decision("tileas-fit-tensor-memory", "Decides which accumulators go to tensor memory; those are not sliced."),
-    Decision("tileas-split-loop-steps", "Before tileas-slice-dots, which nests loops over K into the step."),
+    Decision(
+        "tileas-fit-tensor-memory", "Decides which accumulators go to tensor memory; those are not sliced.", level=2,
+    ),  # fmt: skip
+    Decision("tileas-split-loop-steps", "Before tileas-slice-dots, which nests loops over K into the step.", level=2),
     Decision("tileas-slice-dots", "Loops over K shrink operand tiles, which tileas-slicing counts."),
     Decision("tileas-slicing", "Before layouts, which are chosen for tiles that fit registers."),
     # Atoms and layouts.
     Decision("convert-tileaa-to-tileas", "Changes the dialect, one operation for one."),
-    Decision("tileas-round-in-boxes", "Before dot layouts: rounded operands move from boxes through shared memory."),
+    Decision(
+        "tileas-round-in-boxes", "Before dot layouts: rounded operands move from boxes through shared memory.", level=2,
+    ),  # fmt: skip
     Decision("tileas-assign-dot-layouts", "Dot layouts are anchors; all other layouts are propagated from them."),
-    Decision("tileas-pair-dots", "After atoms; before load layouts, since each CTA loads half of B."),
+    Decision(
+        "tileas-pair-dots", "After atoms; before load layouts, since each CTA loads half of B.", level=3, agents=True,
+    ),  # fmt: skip
     Decision("tileas-assign-load-store-layouts", "After dots: a store may keep the layout of a dot's result."),
     Decision("tileas-remove-layout-conversions", "Propagates the anchors of the two passes before."),
     Decision("cse", "Merges values that were rematerialized once per user."),
     Decision("dce", "Removes originals whose users all rematerialized them."),
-    Decision("tileas-reuse-loads", "Needs the elements of each thread (layouts) and unique addresses (cse)."),
+    Decision("tileas-reuse-loads", "Needs the elements of each thread (layouts) and unique addresses (cse).", level=2),
     # Registers and shared memory available to schedules.
-    Decision("tileas-lower-occupancy", "First: fixes the registers of a thread.", options={"resource": "registers"}),
-    Decision("tileas-sink-loads", "Frees registers before they are counted."),
+    Decision(
+        "tileas-lower-occupancy", "First: fixes the registers of a thread.", options={"resource": "registers"}, level=2,
+    ),  # fmt: skip
+    Decision("tileas-sink-loads", "Frees registers before they are counted.", level=2),
     Decision(
         "tileas-lower-occupancy", "Before shared memory is allocated; rings have at least two stages.",
-        options={"resource": "shared-memory"},
+        options={"resource": "shared-memory"}, level=2,
     ),  # fmt: skip
-    Decision("tileas-mark-short-loops", "Counts live tiles before operands move to shared memory."),
+    Decision("tileas-mark-short-loops", "Counts live tiles before operands move to shared memory.", level=2),
     Decision(
         "tileas-smem-operands", "Loop-invariant operands get shared memory before rings do.",
-        options={"where": "loop-invariant"},
+        options={"where": "loop-invariant"}, level=2,
     ),  # fmt: skip
     # Schedules and agents.
     Decision("tileas-generate-schedule", "Distributes the remaining registers and shared memory.", reports=Loads.AGENT),
-    Decision("tileas-materialize-schedule", "Creates agents; each remaining loop belongs to one of them."),
-    Decision("tileas-resolve-agent-boundary", "Assigns warps to agents before threads are counted."),
-    Decision("tileas-unspecialized-pipeline", "Materializes the schedule of each loop."),
+    Decision("tileas-materialize-schedule", "Creates agents; each remaining loop belongs to one of them.", level=2),
+    Decision("tileas-resolve-agent-boundary", "Assigns warps to agents before threads are counted.", level=2),
+    Decision("tileas-unspecialized-pipeline", "Materializes the schedule of each loop.", level=2),
     # Resources that schedules leave free.
-    Decision("tileas-smem-operands", "Operands in loops whose loads have no ring.", options={"where": "in-loops"}),
+    Decision(
+        "tileas-smem-operands", "Operands in loops whose loads have no ring.", options={"where": "in-loops"}, level=2,
+    ),  # fmt: skip
     Decision(
         "tileas-materialize-async", "Waits depend on dots in flight around loops; its buffers precede optional ones.",
     ),  # fmt: skip
-    Decision("tileas-specialize-mma", "After commit groups exist; before remaining shared memory is distributed."),
-    Decision("tileas-specialize-stores", "Its buffer precedes optional ones in shared memory."),
-    Decision("tileas-specialize-correction", "After one-warp agents: its warps precede theirs."),
-    Decision("tileas-ping-pong", "After the store agent exists, which receives tiles from both compute agents."),
-    Decision("tileas-spill-loop-carried", "Counts registers once the places of operands are final."),
+    Decision(
+        "tileas-specialize-mma", "After commit groups exist; before remaining shared memory is distributed.",
+        level=3, agents=True,
+    ),  # fmt: skip
+    Decision("tileas-specialize-stores", "Its buffer precedes optional ones in shared memory.", level=3, agents=True),
+    Decision(
+        "tileas-specialize-correction", "After one-warp agents: its warps precede theirs.", level=3, agents=True,
+    ),  # fmt: skip
+    Decision(
+        "tileas-ping-pong", "After the store agent exists, which receives tiles from both compute agents.",
+        level=3, agents=True,
+    ),  # fmt: skip
+    Decision("tileas-spill-loop-carried", "Counts registers once the places of operands are final.", level=2),
     Decision(
         "tileas-smem-operands", "Operands after loops, where the rings' memory is free again.",
-        options={"where": "outside-loops"},
+        options={"where": "outside-loops"}, level=2,
     ),  # fmt: skip
-    Decision("cse", "Merges the addresses that copies of loop bodies duplicated.", after="tileas-generate-schedule"),
+    Decision(
+        "cse", "Merges the addresses that copies of loop bodies duplicated.", after="tileas-generate-schedule", level=2,
+    ),  # fmt: skip
     Decision("tileas-roll-mma-dot", "Reads operands from existing buffers; needs no memory."),
     Decision("tileas-legalize-fma-dot", "Reads operands from existing buffers, slice by slice."),
-    Decision("lower-tma-load-store-to-async", "After all other users of shared memory, of which it takes the rest."),
+    Decision(
+        "lower-tma-load-store-to-async", "After all other users of shared memory, of which it takes the rest.", level=2,
+    ),  # fmt: skip
     Decision("tileas-attach-tma-desc-args", "After the last descriptor is created; before parameters are counted."),
     # Order of operations, allocation, barriers and launch bounds, once the operations are final.
-    Decision("tileas-materialize-convert-layout", "Issues loads between conversions before the barrier."),
+    Decision("tileas-materialize-convert-layout", "Issues loads between conversions before the barrier.", level=2),
     Decision("tileas-optimize-alloc-tensor", "After the last buffer or conversion that needs scratch memory."),
-    Decision("tileas-rematerialize", "Runs on the final operations of loops short of registers."),
-    Decision("tileas-split-addresses", "Address computations are final, and the registers beside them are known."),
+    Decision("tileas-rematerialize", "Runs on the final operations of loops short of registers.", level=2),
+    Decision(
+        "tileas-split-addresses", "Address computations are final, and the registers beside them are known.", level=2,
+    ),  # fmt: skip
     Decision("tileas-insert-barriers", "Reuse of shared memory determines the barriers."),
-    Decision("tileas-order-warpgroups", "Barriers in a loop exclude turns at the tensor cores."),
+    Decision("tileas-order-warpgroups", "Barriers in a loop exclude turns at the tensor cores.", level=3, agents=True),
     Decision("tileas-assign-launch-bounds", "After the last change of registers and shared memory."),
     Decision(
         "tileas-insert-delays", "After the last pass that creates waits or matches their neighbours.",
@@ -146,11 +177,16 @@ def decisions(options: StageOptions) -> list[Decision]:
 def _rows(options: StageOptions) -> list[Decision]:
     """The rows that run without `opt-bisect-limit`."""
     strategy = Strategy.of(options)
-    return [row for row in _enabled(options) if _applies(row, strategy)]
+    return [row for row in _enabled(options, strategy) if _applies(row, strategy)]
 
 
-def _enabled(options: StageOptions) -> list[Decision]:
-    return [row for row in DECISIONS if not row.asked_by or options[row.asked_by]]
+def _enabled(options: StageOptions, strategy: Strategy) -> list[Decision]:
+    """The rows of the level whose options are set."""
+    level, agents = options.opt_level, strategy.may_have_agents
+    return [
+        row for row in DECISIONS
+        if (row.level <= level or row.agents and agents) and (not row.asked_by or options[row.asked_by])
+    ]  # fmt: skip
 
 
 def _applies(row: Decision, strategy: Strategy) -> bool:
@@ -201,7 +237,7 @@ def _items(options: StageOptions) -> list[Pass | PassWhereFound]:
         items.append(tileiras.order.verify_deterministic.VerifyDeterministic())
     strategy, left_out = Strategy.of(options), _left_out(options)
     values = _option_values(options, strategy)
-    for row in _enabled(options):
+    for row in _enabled(options, strategy):
         if id(row) not in left_out:
             triggers = () if row.reports is strategy.loads else PASSES[row.name].triggers
             items.append(PassWhereFound(partial(_created, row, strategy, values), triggers))
@@ -222,7 +258,7 @@ def _option_values(options: StageOptions, strategy: Strategy) -> dict[str, Any]:
     """Option of passes -> its value, for all passes that have it."""
     values = {
         "compute_capability": options.gpu_name, "num_warps": options.num_warps, "tensor_maps": options.tensor_maps,
-        "strategy": strategy, "warpgroups": options.opt_level > 0,
+        "strategy": strategy, "warpgroups": options.opt_level >= SCHEDULED,
     }  # fmt: skip
     return {name: value for name, value in values.items() if value is not None}
 

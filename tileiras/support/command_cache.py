@@ -1,7 +1,7 @@
 """Caches of files and environment variables that are cleared between commands.
 
 A command is a process of its own, or one of several requests that a child of the compile service answers in turn
-(`server.worker`).  Between two commands, files and environment variables may change, so each such cache registers a
+(`service.worker`).  Between two commands, files and environment variables may change, so each such cache registers a
 function here that clears it.
 """
 

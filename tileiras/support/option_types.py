@@ -31,6 +31,7 @@ class CompileKeywords(TypedDict, total=False):
     ftz: bool | str
     approx: bool | str
     ptx_version: str | None
+    parameter_ceiling: str
     tile_launch: bool | str
     host_arch: str | None
     host_os: str | None

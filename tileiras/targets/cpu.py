@@ -59,9 +59,7 @@ def cpu_target(name: str) -> CpuTarget | None:
 @functools.cache
 def host() -> CpuTarget | None:
     """The highest level that this machine has; None without any."""
-    import platform  # compilations for a GPU do not load it
-
-    machine = {"AMD64": "x86_64", "arm64": "aarch64"}.get(platform.machine(), platform.machine())
+    machine = _machine()
     if machine == "aarch64":
         return TARGETS["cpu-aarch64"]
     if machine != "x86_64":
@@ -69,6 +67,12 @@ def host() -> CpuTarget | None:
     found = _flags()
     levels = (("cpu-x86-64-v4", V4), ("cpu-x86-64-v3", V3))
     return next((TARGETS[name] for name, needs in levels if found.issuperset(needs)), None)
+
+
+def _machine() -> str:
+    import platform  # compilations for a GPU do not load it
+
+    return {"AMD64": "x86_64", "arm64": "aarch64"}.get(platform.machine(), platform.machine())
 
 
 def _flags() -> frozenset[str]:
@@ -82,6 +86,11 @@ def _flags() -> frozenset[str]:
 
         spelled = {"bmi": "bmi1"}
         return frozenset(spelled.get(name, name) for name, has in llvm.get_host_cpu_features().items() if has)
+
+
+def is_machine(target: CpuTarget) -> bool:
+    """Whether this machine has the instruction set of a target, at any level."""
+    return _machine() == target.machine
 
 
 def runs_here(target: CpuTarget) -> bool:

@@ -46,12 +46,12 @@ class PipeProtocol(NamedTuple):
 
     @property
     def frees_by_commit(self) -> bool:
-        """Whether a stage may be released while the products that read it are under way."""
+        """Whether a stage may be released while the dots that read it are in flight."""
         return self.empty_signal == COMMIT
 
     @property
     def fills_by_commit(self) -> bool:
-        """Whether a stage is full once the products that write it are complete: it lies in tensor memory."""
+        """Whether a stage is full once the dots that write it are complete: it lies in tensor memory."""
         return self.full_signal == COMMIT
 
     @property
@@ -61,7 +61,7 @@ class PipeProtocol(NamedTuple):
 
     @property
     def is_stored(self) -> bool:
-        """Whether threads store to stages in tensor memory, which products read."""
+        """Whether threads store to stages in tensor memory, which dots read."""
         return self.producer == OPERAND_STORES
 
     @property
@@ -81,7 +81,7 @@ class PipeProtocol(NamedTuple):
 
     @property
     def is_of_pair(self) -> bool:
-        """Whether the products that read stages, or write them, are those of two CTAs."""
+        """Whether the dots that read stages, or write them, are those of two CTAs."""
         return PAIR in (self.producer, self.consumer)
 
     @property
@@ -112,8 +112,8 @@ RUNS, BOXES = "cp_async", "bulk_load"
 a tensor map."""
 
 THREADS, WARPGROUPS, TENSOR_MEMORY, PAIR = "ld_shared", "wgmma", "tcgen05", "tcgen05_pair"
-"""Consumers: threads that load from a stage, products of warpgroups or into tensor memory that read it in place, and
-products of a pair of CTAs, which read it in both: one `full` mbarrier, of the CTA of even rank, counts the bytes of
+"""Consumers: threads that load from a stage, dots of warpgroups or into tensor memory that read it in place, and
+dots of a pair of CTAs, which read it in both: one `full` mbarrier, of the CTA of even rank, counts the bytes of
 both stages, and a commit arrives at the `empty` mbarriers of both (PTX ISA, ".cta_group" of cp.async.bulk.tensor and
 "tcgen05.commit")."""
 BY_DOTS = TENSOR_MEMORY, PAIR
@@ -124,13 +124,13 @@ STORES, BOX_STORES = "st_shared", "bulk_store"
 """Producer and consumer of a pipe of tiles that threads write and one thread copies to global memory, in boxes."""
 
 PRODUCTS, PAIR_PRODUCTS, ACCUMULATOR_LOADS = "tcgen05", PAIR, "tcgen05_ld"
-"""Producers and consumer of a pipe whose stages are accumulators in tensor memory: products, of one CTA or of a pair,
+"""Producers and consumer of a pipe whose stages are accumulators in tensor memory: dots, of one CTA or of a pair,
 whose commit arrives at the `full` mbarriers of both, and threads that load; those of both CTAs arrive at the `empty`
 mbarrier of the CTA of even rank."""
 
 OPERAND_STORES = "tcgen05_st"
-"""Producer of a pipe of operands in tensor memory, with the accumulators that products of them add to: threads store
-and rescale them, products of another agent read and write them."""
+"""Producer of a pipe of operands in tensor memory, with the accumulators that dots of them add to: threads store
+and rescale them, dots of another agent read and write them."""
 
 _TCGEN05 = "=100f,110f"
 """PTX ISA, "Target ISA Notes" of tcgen05.mma."""

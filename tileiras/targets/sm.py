@@ -160,6 +160,12 @@ PARAMETER_BYTES = 4352  # of a kernel's parameters that ptxas takes below PTX 8.
 PARAMETER_BYTES_PTX81 = 32764
 MORE_PARAMETERS_PTX = (8, 1)
 
+DOCUMENTED_PARAMETER_BYTES = ((80, 32760), (0, 1024))
+"""Lowest chip -> the documented limit on the bytes of kernel parameters, which is below the one of PTX 8.1."""
+
+CEILINGS = ("documented", "ptx")
+"""Values of `parameter-ceiling`: the documented limit, or the one of the PTX version, which ptxas enforces."""
+
 _KB = 1024
 
 
@@ -229,11 +235,30 @@ def parameter_bytes(ptx: tuple[int, int]) -> int:
     return PARAMETER_BYTES_PTX81 if ptx >= MORE_PARAMETERS_PTX else PARAMETER_BYTES
 
 
-def parameter_overflow(size: int, limit: int, function: str) -> str:
-    """The reference compiler's message for a kernel whose parameters exceed the limit."""
-    return (
+def documented_parameter_bytes(gpu: str) -> int:
+    """The documented limit on the bytes of kernel parameters of a GPU code."""
+    return next(limit for code, limit in DOCUMENTED_PARAMETER_BYTES if TARGETS[gpu].number >= code)
+
+
+def parameter_overflow(
+    size: int, ptx: int, function: str, documented: int | None = None, ceiling: str = "ptx"
+) -> tuple[str, str] | None:
+    """The reference compiler's message for a kernel whose parameters exceed the limit, and a note; None if they fit.
+
+    `ptx` is the limit of the PTX version, `documented` that of the documentation, and `ceiling` decides which one a
+    kernel must not exceed.  The message of a kernel above both has the documented one, the note the other.
+    """
+    above = documented is not None and size > documented
+    if size <= ptx and not (above and ceiling == "documented"):
+        return None
+    limit = documented if above else ptx
+    message = (
         f"Formal parameter space overflowed ({size} bytes required, max {limit} bytes allowed) in function {function}"
     )
+    if not above:
+        return message, ""
+    admits = "which --parameter-ceiling=ptx admits" if size <= ptx else "which this kernel exceeds as well"
+    return message, f"the PTX version has a limit of {ptx} bytes, {admits}"
 
 
 def target(name: str) -> Target:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tileiras.analysis.function_pass import FunctionPass
+from tileiras.analysis.function_pass import FunctionPass, functions_of
 from tileiras.analysis.pipes import agent_of
 from tileiras.analysis.ranges import RangeAnalysis
 from tileiras.analysis.tensor_map_rules import follows_strong, needs_fence
@@ -45,6 +45,7 @@ from tileiras.schedule.stored_tiles import (
 from tileiras.targets import Target
 
 if TYPE_CHECKING:
+    from tileiras.ir import Operation
     from tileiras.ir.pass_manager import PassContext
 
 MOST_STAGES = 4
@@ -63,6 +64,15 @@ class LowerTmaLoadStoreToAsync(FunctionPass):
     keeps = "values, token order"
 
     tensor_maps: str = "none"
+
+    def run(self, op: Operation, context: PassContext) -> None:
+        specs = {func: func.attributes.get("kernel_spec") for func in functions_of(op)}
+        wrong = [func for func, spec in specs.items() if not isinstance(spec, aa.KernelSpecAttr)]
+        for func in wrong:
+            message = "LowerTMALoadStoreToAsync: missing or invalid KernelSpecAttr on function"
+            context.engine.error(func.location, message)
+        if not wrong:
+            super().run(op, context)
 
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
         if any(tileas.AHEAD_ATOM in op.attributes for op in func.walk()):

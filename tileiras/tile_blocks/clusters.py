@@ -1,6 +1,6 @@
 """Tile blocks that load the same tiles share their copies if a launch puts them in one cluster.
 
-Of a product each row of the grid of tile blocks reads the same columns of B, and the blocks of queries of one head of
+In a matrix multiplication each row of the grid reads the same columns of B, and the blocks of queries of one head of
 attention the same keys and values.  Where two of them, neighbours along x, are a cluster, each copies half of such a
 tile, and the boxes come to both: L2 delivers it once instead of twice.
 
@@ -57,7 +57,7 @@ def cluster_tile_blocks(func: aa.FuncOp, engine: DiagnosticEngine) -> None:
     loops of dots bring the same tiles to neighbours along x.
 
     Tile blocks that may wait for each other by other means stay apart: one of a cluster that waits for a lock would
-    keep the other one, which may hold it, from its tiles.  So do those whose loops have several products and whose SM
+    keep the other one, which may hold it, from its tiles.  So do those whose loops have several dots and whose SM
     has one of them: there iterations overlap instead (`schedule/agents/load_stages.py`), which agents of a cluster's
     CTAs do not.  Decoding with tiles of 64x128 takes 11.5 us on H200 by the model, and 12.8 where it could share
     copies.

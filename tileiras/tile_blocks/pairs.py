@@ -36,7 +36,7 @@ SUFFIX = "$pairs"
 """The suffix of the second kernel's name; `$` may occur in identifiers of PTX, LLVM and MLIR."""
 
 MOST_PRODUCTS = 256 * 256
-"""Elements of a tile from which on pairs gain nothing, with which the tensor cores bound a product and not the port of
+"""Elements of a tile from which on pairs gain nothing, with which the tensor cores bound a dot and not the port of
 shared memory.  By the model of a B200, 4096 cubed, microseconds without pairs and with them: f16, 128x128x64 141.8 and
 106.2, 128x256x64 121.9 and 99.3, 256x256x64 99.3 and 99.3; f8, 256x256x128 50.6 and 51.0."""
 
@@ -122,7 +122,7 @@ def _refusal(func: aa.FuncOp) -> Reason | None:
 
 
 def dots_of(func: aa.FuncOp) -> list[Any]:
-    """The products of a function of nv_tileaa."""
+    """The dots of a function of nv_tileaa."""
     return [op for op in func.walk() if isinstance(op, (aa.DotOp, aa.BlockScaledMmaOp))]
 
 

@@ -1,6 +1,6 @@
 // Two kernels in a C++ program: y = a * x + y, and max(x + y, 0) over a matrix with ragged edges.
 //
-// On a machine with a GPU both are run and checked; on one without, the program says so and ends with 0.
+// Both are run and checked: on the GPU, on a machine without one on the processor (`run_on`).
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -63,7 +63,7 @@ int relu_add() {
 template <std::size_t count> void list(const tileiras::Kernel &kernel, const tileiras::Needs (&needs)[count]) {
     for (std::size_t n = 0; n < kernel.image_count; n++) {
         const tileiras::Image &image = kernel.images[n];
-        std::printf("%s: %s %s, %zu bytes\n", kernel.name, image.target, image.ptx ? "PTX" : "cubin", image.size);
+        std::printf("%s: %s %s, %zu bytes\n", kernel.name, image.target, image.cpu ? "object" : image.ptx ? "PTX" : "cubin", image.size);
     }
     for (const tileiras::Needs &need : needs)
         std::printf("  on %s: %u threads, %u bytes of shared memory\n", need.target, need.block[0], need.shared_memory);
@@ -77,6 +77,7 @@ int main(int count, char **arguments) {
         list(kernels::relu_add_2d_kernel, kernels::relu_add_2d_needs);
         return 0;
     }
+    tileiras::run_on(tileiras::Place::gpu_or_cpu);
     if (const tileiras::Error error = tileiras::available()) {
         std::printf("nothing is computed here: %s\n", error.text.c_str());
         return 0;

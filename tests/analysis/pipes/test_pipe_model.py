@@ -85,7 +85,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_what_is_wrong_is_named(name):
+def test_mistakes_are_named(name):
     text, said = WRONG[name]
     with pytest.raises(CompileError, match=said) as info:
         verify(text)
@@ -145,7 +145,7 @@ STEPS = "%big = arith.constant 64 : i32"
     ],
     ids=["plain", "guarded", "shifted", "strided", "deep", "held", "persistent", "two consumers"],
 )  # fmt: skip
-def test_what_is_right_passes(text):
+def test_right_code_passes(text):
     verify(text)
 
 
@@ -154,7 +154,7 @@ def test_a_stage_held_through_a_ring_of_one_waits_for_ever():
         verify(kernels.held_stage("sm_90", 1))
 
 
-def test_what_is_beyond_the_bounds_the_emulator_names():
+def test_accesses_out_of_bounds_are_named_by_the_emulator():
     """Nine rows are as many as the check looks at: from the 21st on, the producer loads none."""
     rows = "%most = arith.constant 20 : i32 \n %rows = arith.minsi %n, %most : i32"
     loads = kernels.producer("cp_async", 1, 4).replace("%n step", "%rows step")

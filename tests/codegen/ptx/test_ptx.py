@@ -99,7 +99,7 @@ def test_metadata_describes_parameters_and_launch_shape():
     assert kernel_metadata.to_json(document).endswith("}\n")
 
 
-def test_parameters_beyond_the_limit_of_the_ptx_version_are_refused():
+def test_parameters_beyond_the_ptx_limit_are_refused():
     wide = TEXT.replace("add_param_2[128]", "add_param_2[5000]")
     with pytest.raises(CompileError, match=r"Formal parameter space overflowed \(5072 bytes required, max 4352 bytes"):
         kernel_metadata.describe(ptx.parse(wide), {})

@@ -1,7 +1,7 @@
-"""One launch on the interpreter and on the emulator, on the same memory, and what came out.
+"""One launch on the interpreter and on the emulator, on the same memory, and the comparison of both.
 
-Floats may differ by what another order of sums does: by `ALLOWED` units of their type's precision, relative to the
-largest number of the array.  Elements that the interpreter finds undefined may be anything.
+Floats may differ by the effect of another order of sums: by `ALLOWED` units of their type's precision, relative to the
+largest number of the array.  Elements that are undefined in the interpreter may have any value.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from tileiras.sim.interpreter.values import dtype_of
 from tileiras.sim.memory import Memory
 
 ALLOWED = {torch.float16: 16, torch.bfloat16: 16, torch.float32: 4096, torch.float64: 4096}
-"""Units of precision; narrower types as f16.  f32 results include those of f16 and tf32 factors that cancel."""
+"""Units of precision; narrower types use f16's.  f32 results include those of f16 and tf32 factors that cancel."""
 
 
 @dataclass
 class Launch:
-    """What became of one kernel, launched once, on one target."""
+    """The result of one kernel, launched once, on one target."""
 
     origin: str
     kernel: str
@@ -47,9 +47,9 @@ def restore(memory: Memory, before: list[np.ndarray]) -> None:
 def undefined_bytes(
     run: Callable[[list[Any]], dict[int, np.ndarray]], types: Sequence[Any], arguments: list[Any], memory: Memory
 ) -> list[np.ndarray]:
-    """Where interpreting leaves undefined elements, a bool per byte of every allocation.
+    """The undefined elements after interpretation, a bool per byte of every allocation.
 
-    ``run(arguments)`` interprets, with arrays in the place of addresses: `interpret` tells about arrays only.
+    ``run(arguments)`` interprets with arrays instead of addresses, because `interpret` reports arrays only.
     """
     marks = [np.zeros(allocation.data.nbytes, np.bool_) for allocation in memory.allocations]
     given, places = list(arguments), {}
@@ -73,11 +73,11 @@ def compare(
     tensors: Sequence[torch.Tensor], memory: Memory, expected: list[np.ndarray], actual: list[np.ndarray],
     undefined: list[np.ndarray] | None = None,
 ) -> tuple[str, str]:
-    """(result, what to say about it) of two states of memory.  Bytes that no tensor covers have to be equal."""
+    """(result, message) of two states of memory.  Bytes outside of all tensors have to be equal."""
     if all(np.array_equal(*pair) for pair in zip(expected, actual)):
         return "same", ""
     worst, covered = 0.0, [np.zeros(len(data), np.bool_) for data in actual]
-    # A tensor of whole storage says what the bytes are; one storage seen as two types is compared as the first.
+    # A tensor of a whole storage gives the type of its bytes; a storage with two types is compared as the first.
     for tensor in tensors:
         storage = tensor.untyped_storage()
         allocation = memory.find(storage.data_ptr()) if storage.nbytes() else None
@@ -105,7 +105,7 @@ def compare(
 def _distance(
     dtype: torch.dtype, expected: np.ndarray, actual: np.ndarray, differs: np.ndarray
 ) -> tuple[str, float]:
-    """(a mistake, or nothing; units of precision relative to the largest element)."""
+    """(a mistake, or ""; the distance in units of precision relative to the largest element)."""
     size = dtype.itemsize
     count = len(expected) // size
     numbers = [torch.from_numpy(data[: count * size].copy()).view(dtype) for data in (expected, actual)]

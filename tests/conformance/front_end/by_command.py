@@ -1,9 +1,9 @@
-"""The cuTile Python front end with our command in the place of the vendor's: cubins of its samples, no GPU needed.
+"""The cuTile Python front end with our command instead of the vendor's: cubins of its samples, without a GPU.
 
     by_command.py CHECKOUT [--targets sm_80,sm_90,...] [--samples MatMul,...]
 
-The front end looks for the vendor's package, which is hidden from it, then for `tileiras` on PATH, where ours is first;
-it tries bytecode versions with it, compiles, and reads the cubin.  Prints a line per sample and target.
+The front end searches for the vendor's package, which is hidden from it, then for `tileiras` on PATH, where ours is
+first; it probes bytecode versions, compiles, and reads the cubin.  Prints a line per sample and target.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from run_samples import run_script  # noqa: E402
 
 
 def hide_vendor(folder: Path) -> None:
-    """Makes the front end find our command, put into `folder`, first and only."""
+    """Put our command into `folder` and make it the only one that the front end finds."""
     from cuda.tile import _compile
 
     program = folder / "tileiras"
@@ -38,14 +38,14 @@ def hide_vendor(folder: Path) -> None:
 
 
 class CommandDevice(Device):
-    """Kernels are compiled by the command, and launched nowhere."""
+    """Kernels are compiled by the command and not launched."""
 
     def __init__(self, target: str, folder: Path) -> None:
         super().__init__(target, "compile")
         self.folder = folder
 
     def install(self) -> None:
-        # Read when the front end is imported: cubins must be made, not found.
+        # Read when the front end is imported: cubins must be compiled, not loaded from its cache.
         os.environ["CUDA_TILE_CACHE_DIR"] = "off"
         from cuda.tile import _compile
 
@@ -65,13 +65,13 @@ class CommandDevice(Device):
         except Exception as error:  # one kernel's failure is a row of the table
             record.error = f"{type(error).__name__}: {error}".split("\n")[0]
             cubin = Path(path).with_suffix(".cubin")
-        # The driver that stands in for libcuda interprets bytecode.
+        # The replacement of libcuda interprets bytecode.
         Path(cubin).write_bytes(library(Path(path).read_bytes()))
         return cubin
 
 
 def one(checkout: Path, name: str, target: str) -> int:
-    """One sample in this process; prints its line."""
+    """Run one sample in this process and print its line."""
     import small_samples
 
     sys.modules.update(small_samples.stand_ins())
@@ -105,7 +105,7 @@ def main() -> int:
     command = [sys.executable, __file__, str(given.checkout)]
     codes = [
         subprocess.run(
-            # The driver that stands in for libcuda has no events, which a tuner complains of.
+            # The replacement of libcuda has no events; the tuner reports that.
             [*command, "--samples", name, "--targets", target], stderr=subprocess.DEVNULL, check=False
         ).returncode
         for target in targets

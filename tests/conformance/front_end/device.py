@@ -1,10 +1,10 @@
 """Launches of the front end without a GPU: kernels are interpreted, or compiled and emulated, on the host's memory.
 
     device = Device("sm_100", backend="emulate")
-    device.install()          # before anything launches; torch tensors "on cuda" are on the CPU from here on
-    cuda.tile.launch(...)     # as ever
+    device.install()          # before any launch; torch tensors "on cuda" are on the CPU from here on
+    cuda.tile.launch(...)     # as usual
 
-Every kernel that comes by is compiled for `targets` and assembled besides; `Device.records` says how that went.
+Every launched kernel is also compiled for `targets` and assembled; `Device.records` lists the results.
 """
 
 from __future__ import annotations
@@ -41,20 +41,20 @@ sys.path.append(str(Path(__file__).resolve().parents[1]))
 
 from vendor_ptx import WAIVED, Compiled, Refused, vendor_compile  # noqa: E402
 
-# Kernels of another run would come from the front end's own cache, and never get here.  It asks when it is imported.
+# The front end's cache would return kernels of another run without a call to us.  It is configured at import.
 os.environ["CUDA_TILE_CACHE_DIR"] = "off"
 
 COMPARED = 1 << 28
-"""Bytes that a launch may reach when its results are compared, which takes three copies."""
+"""Largest number of bytes that a compared launch may access; the comparison takes three copies."""
 
 
 class TooLarge(Exception):
-    """A launch that took longer than it may, or reaches too much memory."""
+    """A launch exceeded the time limit or accesses too much memory."""
 
 
 @dataclass
 class Record:
-    """What became of one kernel's bytecode on one target."""
+    """The result of compiling one kernel's bytecode for one target."""
 
     origin: str
     digest: str
@@ -85,12 +85,12 @@ class HostMemory(Memory):
 
 
 class Device:
-    """``backend``: "interpret", "emulate", "both", which compares them and leaves what was emulated last, or "compile",
-    which runs nothing and leaves memory as it is.  ``target`` is what the front end compiles for, and what is emulated;
-    "both" emulates ``emulated`` where they are given.  With ``vendor`` it is the vendor's code that is emulated.  With
-    ``one_target`` every kernel is compiled and emulated for one of the targets only; its bytecode decides for which.
+    """``backend``: "interpret", "emulate", "both" (compares; memory is the last emulation's) or "compile" (executes
+    nothing and leaves memory unchanged).  ``target`` is compiled for by the front end and emulated; "both" emulates
+    ``emulated`` if they are given.  With ``vendor`` the vendor's code is emulated.  With ``one_target`` every kernel is
+    compiled and emulated for one of the targets only, selected by its bytecode.
 
-    ``limit`` is in seconds per launch; one that takes longer raises TooLarge out of `cuda.tile.launch`.
+    ``limit``: seconds per launch; a longer one raises TooLarge out of `cuda.tile.launch`.
     """
 
     def __init__(
@@ -109,9 +109,9 @@ class Device:
         self.version = version
         self.vendor = vendor
         self.folder = folder
-        """Where the bytecode of every kernel is left, if anywhere."""
+        """Folder that keeps the bytecode of every kernel, or None."""
         self.origin = ""
-        """What records name as the source of kernels: the test that runs."""
+        """The source of kernels in records: the running test."""
         self.records: list[Record] = []
         self.compared: list[Launch] = []
         self.launches = 0
@@ -120,10 +120,10 @@ class Device:
         self._tensors: list[Any] = []
         self._seen: set[tuple[str, str]] = set()
 
-    # ---- standing in for the GPU -----------------------------------------------------------------------------------
+    # ---- replacement of the GPU --------------------------------------------------------------------------------------
 
     def install(self) -> None:
-        """Put the driver, the compiler and torch's devices in place."""
+        """Install the driver, the compiler and torch's devices."""
         self.driver.install()
         import cuda.tile
         import torch
@@ -156,7 +156,7 @@ class Device:
         cuda.tile.launch = _cext.launch = launch_here
 
         def tried(stream: Any, grid: Any, kernel: Any, arguments: Any, *_: Any) -> float:
-            """What the tuner times is compiled; the first configuration is as good as any."""
+            """Compile the tuner's candidates and return the first configuration."""
             backend, self.backend = self.backend, "compile"
             try:
                 launch_here(stream, grid, kernel, arguments)
@@ -200,7 +200,7 @@ class Device:
                     record.assembled = ptxas.assemble(text, target).cubin.startswith(b"\x7fELF")
             except CompileError as error:
                 record.error = error.diagnostics[0].message if error.diagnostics else str(error)
-            except Exception as error:  # the point is to find these, and to go on
+            except Exception as error:  # every failure is a result, and the run continues
                 record.error = f"{type(error).__name__}: {error}"
 
     # ---- launching -------------------------------------------------------------------------------------------------
@@ -243,9 +243,9 @@ class Device:
         self, bytecode: bytes, name: str, grid: tuple[int, int, int], types: list[Any], arguments: list[Any],
         memory: HostMemory,
     ) -> None:  # fmt: skip
-        """Interpret, emulate for every target, and note what differs; equal code is emulated once.
+        """Interpret, emulate for every target, and record differences; equal code is emulated once.
 
-        Raises what the interpreter or the last emulation raises, and TooLarge.
+        Raises the exceptions of the interpreter and of the last emulation, and TooLarge.
         """
         digest = hashlib.sha256(bytecode).hexdigest()[:16]
         if sum(allocation.data.nbytes for allocation in memory.allocations) > COMPARED:
@@ -258,7 +258,7 @@ class Device:
                 interpret(bytecode, name, grid, arguments, memory=memory)
             expected = contents(memory)
         except InterpreterError as error:
-            # Compiled code reads some of what has no meaning, and the test may want that.
+            # Compiled code may read undefined elements, and the test may rely on that.
             refused = error
         undefined, results = None, {}
         for target in self._chosen(self.emulated, digest):
@@ -344,10 +344,10 @@ _DLPACK_CUDA = 2
 
 
 def _adapt(capsule: Any) -> None:
-    """Say that an array is on the GPU, and keep a promise.
+    """Mark an array as on the GPU, and make an assumption of the front end hold.
 
-    cuTile Python 1.7 has the kernel assume that the stride of a dimension of size 1 is a multiple of 16 bytes, whatever
-    it is.  Nothing depends on that stride, but the interpreter checks assumptions; those that hold stay.
+    cuTile Python 1.7 assumes in the kernel that the stride of a dimension of size 1 is a multiple of 16 bytes in any
+    case.  Nothing depends on that stride, but the interpreter checks assumptions; strides that satisfy it are kept.
     """
     tensor = _DLTensor.from_address(_capsule_pointer(capsule, b"dltensor"))
     tensor.device = _DLPACK_CUDA

@@ -1,9 +1,10 @@
-"""A CUDA driver without a GPU: what the cuTile Python front end asks of libcuda, answered by ctypes callbacks.
+"""A CUDA driver without a GPU: libcuda's functions that the cuTile Python front end calls, as ctypes callbacks.
 
-The front end loads the driver through one pointer, that of cuGetProcAddress.  Here it finds functions of this module:
-one device with one context, memory that is the host's, streams and events that have always finished, and libraries
-that are bytecode (see `library`), whose kernels a Python function runs.  A function that the front end does not need
-for a launch says CUDA_ERROR_NOT_SUPPORTED.
+The front end loads the driver through one pointer, that of cuGetProcAddress.  Here that returns functions of this
+module: one device with one context, host memory, streams and events that are always complete, and libraries that are
+bytecode (see `library`) or cubins, whose kernels a Python function executes.  Graphs, in which the tuner measures,
+execute nothing, and a millisecond lies between any two events.  Functions that the front end does not need return
+CUDA_ERROR_NOT_SUPPORTED.
 """
 
 from __future__ import annotations
@@ -26,18 +27,18 @@ MAX_SHARED_MEMORY_PER_BLOCK_OPTIN = 97
 _MAGIC = b"bytecode"
 _DRIVER_VERSION = 13050
 _HANDLE = 0x7EED
-"""The one context, stream and event."""
+"""The handle of the only context, stream and event."""
 
 _pointer, _integer, _size = ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t
 
 
 def library(bytecode: bytes) -> bytes:
-    """What stands for a cubin: the bytecode, with its length before it."""
+    """The replacement of a cubin: the bytecode, preceded by its length."""
     return _MAGIC + len(bytecode).to_bytes(8, "little") + bytecode
 
 
 class LaunchConfig(ctypes.Structure):
-    """CUlaunchConfig, as far as it is read."""
+    """The fields of CUlaunchConfig that are read."""
 
     _fields_ = [(name, ctypes.c_uint) for name in ("x", "y", "z", "block_x", "block_y", "block_z", "shared")]
 
@@ -45,10 +46,10 @@ class LaunchConfig(ctypes.Structure):
 class Driver:
     """The driver of a device with ``capability`` (major, minor).
 
-    ``launch(bytecode, name, grid, parameters)`` runs a kernel; ``parameters(sizes)`` gives the bytes of the
-    parameters, whose sizes only the kernel's own description tells.  An exception that it raises is kept in
-    ``failure``, as launches are asynchronous: behind one that fails, the front end's C code calls the driver with an
-    exception set, which functions of Python do not survive.
+    ``launch(bytecode, name, grid, parameters)`` executes a kernel; ``parameters(sizes)`` gives the bytes of the
+    parameters, whose sizes only the kernel's own description has.  An exception that it raises is kept in ``failure``,
+    as launches are asynchronous: after a failed one, the front end's C code calls the driver with an exception set,
+    which Python functions cannot be called with.
     """
 
     def __init__(self, capability: tuple[int, int], launch: Callable[..., None]) -> None:
@@ -64,7 +65,7 @@ class Driver:
         self._getter_address = ctypes.c_void_p(ctypes.cast(self._getter, _pointer).value)
 
     def install(self) -> None:
-        """Stand in for the module with which the front end loads libcuda; before its first launch."""
+        """Replace the module that loads libcuda for the front end; before its first launch."""
         module = types.ModuleType("cuda.tile._load_libcuda")
         module.cuGetProcAddress_v2_ptrptr = ctypes.addressof(self._getter_address)
         sys.modules[module.__name__] = module
@@ -160,6 +161,42 @@ class Driver:
     def cuEventDestroy(self, event: int | None) -> int:
         return SUCCESS
 
+    def cuEventElapsedTime(self, out: int, start: int | None, end: int | None) -> int:
+        return _store(out, 1.0, ctypes.c_float)
+
+    def cuGraphCreate(self, out: int, flags: int) -> int:
+        return _store(out, _HANDLE)
+
+    def cuGraphDestroy(self, graph: int | None) -> int:
+        return SUCCESS
+
+    def cuGraphAddEventRecordNode(self, out: int, graph: int, before: int | None, count: int, event: int) -> int:
+        return _store(out, _HANDLE)
+
+    def cuGraphAddKernelNode(self, out: int, graph: int, before: int | None, count: int, parameters: int) -> int:
+        return _store(out, _HANDLE)
+
+    def cuGraphInstantiateWithFlags(self, out: int, graph: int, flags: int) -> int:
+        return _store(out, _HANDLE)
+
+    def cuGraphLaunch(self, graph: int | None, stream: int | None) -> int:
+        return SUCCESS
+
+    def cuGraphExecDestroy(self, graph: int | None) -> int:
+        return SUCCESS
+
+    def cuStreamCreate(self, out: int, flags: int) -> int:
+        return _store(out, _HANDLE)
+
+    def cuStreamDestroy(self, stream: int | None) -> int:
+        return SUCCESS
+
+    def cuStreamWaitEvent(self, stream: int | None, event: int | None, flags: int) -> int:
+        return SUCCESS
+
+    def cuKernelGetFunction(self, out: int, kernel: int) -> int:
+        return _store(out, kernel)
+
     def cuMemAlloc(self, out: int, size: int) -> int:
         block = np.zeros(size, np.uint8)
         self.blocks[block.ctypes.data] = block
@@ -180,6 +217,9 @@ class Driver:
 
     def cuLibraryLoadData(self, out: int, code: int, *options: Any) -> int:
         head = ctypes.string_at(code, len(_MAGIC) + 8)
+        if head.startswith(b"\x7fELF"):
+            self.libraries.append(ctypes.string_at(code, _elf_size(ctypes.string_at(code, 64))))
+            return _store(out, len(self.libraries))
         if not head.startswith(_MAGIC):
             return INVALID_VALUE
         self.libraries.append(ctypes.string_at(code + len(head), int.from_bytes(head[len(_MAGIC) :], "little")))
@@ -208,7 +248,7 @@ class Driver:
 
         try:
             self.launch(self.libraries[number], name, (launch.x, launch.y, launch.z), read)
-        except BaseException as error:  # everything has to pass through the front end's C code, interrupts too
+        except BaseException as error:  # must not propagate into the front end's C code, not even KeyboardInterrupt
             self.failure = error
         return SUCCESS
 
@@ -216,7 +256,14 @@ class Driver:
 _TEXTS: dict[int, Any] = {}
 
 
-def _store(out: int, value: int, type_: Any = ctypes.c_void_p) -> int:
+def _elf_size(header: bytes) -> int:
+    """The size of an ELF file, by its header (64 bytes): the end of the later of its two tables."""
+    program_at, section_at = (int.from_bytes(header[at : at + 8], "little") for at in (32, 40))
+    sizes = [int.from_bytes(header[at : at + 2], "little") for at in (54, 56, 58, 60)]
+    return max(program_at + sizes[0] * sizes[1], section_at + sizes[2] * sizes[3])
+
+
+def _store(out: int, value: float, type_: Any = ctypes.c_void_p) -> int:
     type_.from_address(out).value = value
     return SUCCESS
 
@@ -244,6 +291,18 @@ _SIGNATURES: dict[str, tuple] = {
     "cuEventQuery": (_pointer,),
     "cuEventRecord": (_pointer, _pointer),
     "cuEventDestroy": (_pointer,),
+    "cuEventElapsedTime": (_pointer, _pointer, _pointer),
+    "cuGraphCreate": (_pointer, _integer),
+    "cuGraphDestroy": (_pointer,),
+    "cuGraphAddEventRecordNode": (_pointer, _pointer, _pointer, _size, _pointer),
+    "cuGraphAddKernelNode": (_pointer, _pointer, _pointer, _size, _pointer),
+    "cuGraphInstantiateWithFlags": (_pointer, _pointer, ctypes.c_uint64),
+    "cuGraphLaunch": (_pointer, _pointer),
+    "cuGraphExecDestroy": (_pointer,),
+    "cuStreamCreate": (_pointer, _integer),
+    "cuStreamDestroy": (_pointer,),
+    "cuStreamWaitEvent": (_pointer, _pointer, _integer),
+    "cuKernelGetFunction": (_pointer, _size),
     "cuMemAlloc": (_pointer, _size),
     "cuMemAllocHost": (_pointer, _size),
     "cuMemFree": (_size,),

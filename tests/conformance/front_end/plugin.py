@@ -2,8 +2,8 @@
 
     pytest -p plugin --device-backend emulate --device-target sm_100 --device-targets sm_80,sm_90 ...
 
-Tests whose launches take too long, or which need too much memory, are skipped.  `--device-report FILE` writes what
-became of every kernel that was compiled, `--device-outcomes FILE` what became of every test.
+Tests are skipped if a launch exceeds the time limit or needs too much memory.  `--device-report FILE` writes the result
+of every compiled kernel, `--device-outcomes FILE` the outcome of every test.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 class _BenchmarkHooks:
-    """What pytest-benchmark would call; the suite's conftest implements them."""
+    """The hooks of pytest-benchmark that the suite's conftest implements."""
 
     def pytest_benchmark_update_machine_info(self, config: Any, machine_info: Any) -> None: ...
 
@@ -67,7 +67,7 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
-    """Before the suite's conftest, which asks for the device, is imported."""
+    """Runs before the suite's conftest, which queries the device, is imported."""
     given = early_config.known_args_namespace
     targets = [name for name in given.device_targets.split(",") if name]
     device = Device(
@@ -77,13 +77,13 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     )  # fmt: skip
     device.install()
     if device.backend != "compile":
-        # Arrays of benchmarks are large, but nobody writes to them.
+        # Arrays of benchmarks are large, but never written.
         resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, resource.RLIM_INFINITY))
     globals()["DEVICE"] = device
 
 
 def covering(items: list[pytest.Item], strength: int) -> list[pytest.Item]:
-    """Few of the tests, among them every test function with every combination of values of ``strength`` parameters."""
+    """A subset of the tests with every combination of values of ``strength`` parameters of each test function."""
     functions: dict[str, list[tuple[pytest.Item, set[tuple]]]] = {}
     for item in items:
         call = getattr(item, "callspec", None)
@@ -112,7 +112,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 class _Measured(Exception):
-    """A benchmark has launched, compared, and would now repeat that for a time."""
+    """Raised after a benchmark has launched and compared, instead of the timed repetitions."""
 
 
 def _measure(*_: Any, **__: Any) -> Any:
@@ -120,7 +120,7 @@ def _measure(*_: Any, **__: Any) -> Any:
 
 
 def _tuned_for_any_shape(gpu_entry: dict, name: str, params: dict[str, Any]) -> dict[str, Any] | None:
-    """The first of the suite's configurations that was found for other sizes only."""
+    """The first of the suite's configurations, which were tuned for other sizes."""
     given = {key: value for key, value in params.items() if key != "shape"}
     return next((entry for entry in gpu_entry.get(name, ()) if given.items() <= entry["params"].items()), None)
 
@@ -163,7 +163,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Any:
         outcome.force_result(True)
         return
     known = isinstance(error, TooLarge | NoResults) or isinstance(error, RuntimeError) and _NO_MEMORY in str(error)
-    # Where launches only compile, nothing behind the first one has numbers to go on.
+    # In compile-only runs, statements after the first launch have no numbers to work on.
     if error is not None and (known or DEVICE.backend == "compile" and DEVICE.launches):
         outcome.force_exception(pytest.skip.Exception(f"{type(error).__name__}: {error}"))
 
@@ -188,7 +188,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 class _Benchmark:
-    """Enough of pytest-benchmark to run what is benchmarked once."""
+    """The part of pytest-benchmark that runs a benchmark once."""
 
     def __init__(self) -> None:
         self.extra_info: dict[str, Any] = {}

@@ -1,8 +1,8 @@
 """One process's part of front_end_samples: samples on one device.  Writes a JSON object per sample.
 
     run_samples.py CHECKOUT OUT --target sm_100 --backend emulate       small sizes, compared with torch
-    run_samples.py CHECKOUT OUT --backend compile --targets sm_75,...   every sample as it is run, compiled only
-    run_samples.py CHECKOUT OUT --source samples/templates ...          what the samples are made from
+    run_samples.py CHECKOUT OUT --backend compile --targets sm_75,...   every sample as a script, compiled only
+    run_samples.py CHECKOUT OUT --source samples/templates ...          the templates of the samples
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from device import Device  # noqa: E402
 
 
 def load(path: Path, name: str) -> Any:
-    """The module of a file; with the name "__main__" it runs as a script would."""
+    """Import a file as a module; the name "__main__" executes it as a script."""
     spec = importlib.util.spec_from_file_location(name, path)
     module = importlib.util.module_from_spec(spec)
     sys.modules.setdefault(name, module)
@@ -49,13 +49,13 @@ def run_small(device: Device, path: Path, name: str) -> dict[str, Any]:
             if not difference <= tolerance:
                 said = f"result {compared} is off by {difference:.3g}"
                 break
-    except Exception as error:  # whatever goes wrong is this sample's result
+    except Exception as error:  # any failure is this sample's result
         said = f"{type(error).__name__}: {error}"[:800]
     return {"compared": compared, "worst": worst, "said": said, "seconds": time.perf_counter() - started}
 
 
 def run_script(path: Path) -> dict[str, Any]:
-    """Launches compute nothing, so a script's own checks are not asked for; what stops it is no result either."""
+    """Run a script without its own checks, since launches compute nothing; its exit is not a failure."""
     sys.argv = [str(path)]
     output = io.StringIO()
     try:
@@ -63,7 +63,7 @@ def run_script(path: Path) -> dict[str, Any]:
             load(path, "__main__")
     except SystemExit:
         pass
-    except Exception:  # after the launches, scripts look at results that are not there
+    except Exception:  # after the launches, scripts check results that were not computed
         return {"said": traceback.format_exc(limit=-1).strip().rpartition("\n")[2][:300]}
     return {"said": ""}
 
@@ -90,7 +90,7 @@ def main() -> None:
     folder = given.checkout / given.source
     sys.path[:0] = [str(folder), str(given.checkout / "samples")]
     sys.path.append(str(given.checkout / "test"))
-    # The templates take kernels from the tests, a folder with the name of a package of Python's own.
+    # The templates import kernels from the folder `test`, which is also a package of Python's own.
     sys.modules["test"] = types.ModuleType("test")
     sys.modules["test"].__path__ = [str(given.checkout / "test")]
     names = given.samples.split(",") if given.samples else small_samples.NAMES

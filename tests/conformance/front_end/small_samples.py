@@ -1,7 +1,7 @@
 """The front end's samples and benchmarks at sizes that can be emulated, against torch.
 
-A function per sample file, named as the file is; it gets the sample's module, launches its kernels through the sample's
-own functions where they take small sizes, and yields pairs of a result and what it must be, with the tolerance.
+One function per sample file, with the file's name; it takes the sample's module, launches its kernels through the
+sample's own functions if they accept small sizes, and yields pairs of result and expected value, with the tolerance.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def MoE(sample: Any) -> Iterator[Pair]:
 
 
 def stand_ins() -> dict[str, types.ModuleType]:
-    """Modules that a sample imports and only its main function needs: enough of cupy, made of torch's CPU."""
+    """Modules that a sample imports for its main function only: the part of cupy that torch on the CPU can replace."""
     cupy = types.ModuleType("cupy")
     doubles = types.SimpleNamespace(random=lambda size: torch.rand(size, dtype=torch.float64))
     cupy.random = types.SimpleNamespace(default_rng=lambda: doubles)
@@ -141,4 +141,4 @@ BENCHMARKS: dict[tuple[str, str], list[tuple]] = {
     ("bench_transpose.py", "shape"): [(70, 100), (64, 48)],
     ("bench_vec_add.py", "shape"): [(1000,), (24, 40)],
 }  # fmt: skip
-"""What takes the place of the values of a fixture that benchmarks of a file are made with."""
+"""File of benchmarks -> replacement values of one of its fixtures."""

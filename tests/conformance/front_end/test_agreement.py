@@ -1,4 +1,4 @@
-"""When two states of memory count as the same launch."""
+"""Comparison of two states of memory after a launch."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_floats_may_differ_by_the_order_of_sums():
     assert compared(numbers.half(), numbers.half() + 2**-8) == "close"
 
 
-def test_a_nan_is_a_nan_and_an_infinity_is_none():
+def test_a_nan_is_a_nan_and_an_infinity_is_not():
     numbers = torch.tensor([1.0, float("nan"), 2.0])
     other = numbers.clone()
     other.view(torch.int32)[1] ^= 1

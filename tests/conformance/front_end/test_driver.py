@@ -1,4 +1,4 @@
-"""The driver that is made of Python functions, as the front end sees it."""
+"""The driver of Python functions, as the front end calls it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ ct = pytest.importorskip("cuda.tile")
 
 
 class OnDevice:
-    """An array of the host that says it is on the GPU."""
+    """A host array that claims to be on the GPU."""
 
     def __init__(self, array: np.ndarray) -> None:
         self.__cuda_array_interface__ = {**array.__array_interface__, "version": 3}

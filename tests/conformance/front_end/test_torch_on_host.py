@@ -1,4 +1,4 @@
-"""What torch's functions give where they stand for those of a GPU.  Run in a process: `install` is for good."""
+"""Results of torch's functions after `install`, in a process of their own because `install` cannot be undone."""
 
 import subprocess
 import sys

@@ -12,7 +12,7 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 
 
 class Stream:
-    """Work on it is done when it is asked for."""
+    """Work on it is complete when the call returns."""
 
     cuda_stream = 0
 
@@ -47,14 +47,14 @@ class Event:
 
 
 class NoResults(Exception):
-    """Something wants numbers where launches only compile."""
+    """A function needs numbers in a compile-only run."""
 
 
-# What takes long at the sizes of benchmarks.  Nobody reads the numbers, so fillings leave memory as it is, and what
-# computes is asked for the shape and type of its result only.
+# Functions that take long at the sizes of benchmarks.  In a compile-only run their numbers are not read: fillings leave
+# memory unchanged, and computations return the shape and type of their result only.
 _FILLINGS = {"rand": torch.empty, "randn": torch.empty, "rand_like": torch.empty_like, "randn_like": torch.empty_like}
 _LARGE = 1 << 18
-"""Elements above which a computation is left out."""
+"""Number of elements above which a computation is skipped."""
 
 
 # torch's f32 functions on the CPU are some units off, square roots included.
@@ -62,13 +62,13 @@ _ROUNDED_ONCE = {"sqrt", "rsqrt", "log", "log2", "exp", "exp2", "sin", "cos", "t
 
 
 def _without_computing(function: Any, args: tuple, kwargs: dict) -> Any:
-    """An array such as the function returns.  What gives no new array, as views do, is called."""
+    """An uninitialized array of the result's shape and type.  Functions that return views are called."""
     with torch.no_grad():
         inputs = tree_map_only(torch.Tensor, lambda value: value.to("meta"), (args, kwargs))
         known = {value.untyped_storage()._cdata for value in tree_leaves(inputs) if isinstance(value, torch.Tensor)}
         try:
             result = function(*inputs[0], **inputs[1])
-        except (RuntimeError, NotImplementedError):  # its shape depends on numbers
+        except (RuntimeError, NotImplementedError):  # the result's shape depends on values
             result = None
         if isinstance(result, torch.Tensor) and result.untyped_storage()._cdata not in known:
             return torch.empty_strided(result.shape, result.stride(), dtype=result.dtype)
@@ -97,7 +97,7 @@ class _OnHost(TorchFunctionMode):
             if any(isinstance(arg, torch.Tensor) and arg.numel() > _LARGE for arg in tree_leaves((args, kwargs))):
                 return _without_computing(function, args, kwargs)
         if name in ("mm", "bmm") and "out_dtype" in kwargs:
-            # Only CUDA has products of narrow types with wide results.
+            # Only CUDA multiplies matrices of narrow types with a wide result.
             wide = kwargs.pop("out_dtype")
             return function(*(matrix.to(wide) for matrix in args), **kwargs)
         if name in _ROUNDED_ONCE and len(args) == 1 and not kwargs and not args[0].is_complex():
@@ -117,7 +117,8 @@ def _host(value: Any) -> Any:
 
 
 def install(capability: tuple[int, int], results: bool = True) -> None:
-    """For the rest of the process.  Without ``results`` nobody computes, and what would check raises NoResults."""
+    """Replace torch's functions for the rest of the process.  Without ``results``, computations are skipped, and checks
+    raise NoResults."""
     stream = Stream()
     properties = types.SimpleNamespace(
         multi_processor_count=4, L2_cache_size=1 << 20, major=capability[0], minor=capability[1], name="host",

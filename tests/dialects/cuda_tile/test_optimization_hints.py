@@ -22,7 +22,7 @@ def test_switch_is_a_bool():
     assert hints("sm_90 = {allow_tma = false}").hint("sm_90", "allow_tma") is False
 
 
-def test_clusters_count_as_absent_where_there_are_none():
+def test_clusters_count_as_absent_where_unsupported():
     found = hints("default = {num_cta_in_cga = 2}")
     assert found.hint("sm_80", "num_cta_in_cga") is None
     assert found.hint("sm_90", "num_cta_in_cga") == 2

@@ -60,7 +60,7 @@ def test_locations(text, location):
     assert location_of(text) == location
 
 
-def test_an_operation_without_location_gets_its_place_in_the_text():
+def test_an_operation_without_location_has_its_text_position():
     (op,) = Parser(SourceText("t.mlir", '\n  "toy.plain"() : () -> ()')).parse_top_level()
     assert op.location.resolve()[:3] == ("t.mlir", 2, 3)
 
@@ -101,7 +101,7 @@ def test_aliases_are_numbered_by_depth_as_mlir_does():
     )
 
 
-def test_attribute_aliases_stand_before_the_operation_that_uses_them():
+def test_attribute_aliases_precede_the_operation_with_them():
     text = '"toy.plain"() {a = #toy.file<"x", 1>, b = [#toy.file<"y", 2>, #toy.file<"x", 1>]} : () -> ()'
     printed = print_op(parse_module(text))
     assert printed.startswith('#file = #toy.file<"x", 1>\n#file1 = #toy.file<"y", 2>\n')
@@ -109,7 +109,7 @@ def test_attribute_aliases_stand_before_the_operation_that_uses_them():
     assert print_op(parse_module(printed)) == printed
 
 
-def test_a_name_may_be_used_before_its_definition_in_another_block():
+def test_a_name_may_be_used_before_its_block_defines_it():
     text = """toy.func @f(%a: i32) {
   br ^bb1
 ^bb1:
@@ -278,12 +278,12 @@ def test_the_caret_stands_under_the_use():
     )
 
 
-def test_an_operation_can_be_printed_as_if_in_a_module_of_its_dialect():
+def test_an_operation_prints_as_in_a_module_of_its_dialect():
     module = parse_module("toy.module @m {\n  func @f() {\n    return\n  }\n}")
     assert print_op(module.body.block.first, default_dialect="toy").startswith("func @f() {\n  return\n}")
 
 
-def test_an_operation_inside_a_function_is_printed_with_the_names_of_the_function():
+def test_printing_an_operation_uses_the_names_of_its_function():
     module = parse_module(
         "toy.func @f(%x: i32) {\n  %0 = add %x, %x : i32\n  %1 = add %0, %x : i32\n  return\n}"
     )
@@ -324,7 +324,7 @@ def test_symbols_that_are_not_ascii_are_quoted_bytes():
     assert print_op(parse_module(print_op(module))) == print_op(module)
 
 
-def test_a_name_defined_inside_of_a_region_is_no_definition_for_the_operation_around_it():
+def test_a_name_of_a_region_is_not_visible_outside_of_it():
     text = """
 "builtin.module"() ({
   %n = "test.bound"() : () -> i32
@@ -339,7 +339,7 @@ def test_a_name_defined_inside_of_a_region_is_no_definition_for_the_operation_ar
         verify(module)
 
 
-def test_a_location_of_the_programs_own_is_written_as_its_fallback():
+def test_an_opaque_location_is_written_as_its_fallback():
     module = parse_module('toy.module @m {\n  "toy.plain"() : () -> ()\n}')
     op = module.regions[0].block.first
     op.location = OpaqueLoc(object(), CallSiteLoc(OpaqueLoc(1, FileLineColLoc("f", 1, 2)), OpaqueLoc(2)))

@@ -1,4 +1,4 @@
-// RUN: tileiras-opt %s --convert-cudatile-to-tileaa | FileCheck %s
+// RUN: tileiras-opt %s --convert-cudatile-to-tileaa=compute-capability=sm_90 | FileCheck %s
 
 // CHECK-LABEL: nv_tileaa.func @integers(%arg0: i32, %arg1: i64)
 // CHECK-SAME: target_spec = "sm_90"

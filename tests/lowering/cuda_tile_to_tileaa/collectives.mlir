@@ -1,4 +1,4 @@
-// RUN: tileiras-opt %s --convert-cudatile-to-tileaa | FileCheck %s
+// RUN: tileiras-opt %s --convert-cudatile-to-tileaa=compute-capability=sm_90 | FileCheck %s
 
 // CHECK-LABEL: nv_tileaa.func @collectives
 builtin.module {

@@ -1,4 +1,4 @@
-// RUN: tileiras-opt %s --convert-cudatile-to-tileaa --split-input-file | FileCheck %s
+// RUN: tileiras-opt %s --convert-cudatile-to-tileaa=compute-capability=sm_90 --split-input-file | FileCheck %s
 
 // CHECK-LABEL: nv_tileaa.func @structured
 builtin.module {

@@ -1,4 +1,4 @@
-// RUN: tileiras-opt %s --convert-cudatile-to-tileaa | FileCheck %s
+// RUN: tileiras-opt %s --convert-cudatile-to-tileaa=compute-capability=sm_90 | FileCheck %s
 
 // CHECK: nv_tileaa.global @table
 // CHECK-SAME: dense<[1.000000e+00, 2.000000e+00]> : tensor<2xf32>

@@ -1,4 +1,4 @@
-// RUN: tileiras-opt %s --convert-cudatile-to-tileaa | FileCheck %s
+// RUN: tileiras-opt %s --convert-cudatile-to-tileaa=compute-capability=sm_90 | FileCheck %s
 
 // What stands in a module outside of its functions runs nowhere.
 // CHECK-NOT: make_range

@@ -1,4 +1,4 @@
-// RUN: not tileiras-opt %s --split-input-file --convert-cudatile-to-tileaa 2>&1 | FileCheck %s
+// RUN: not tileiras-opt %s --split-input-file --convert-cudatile-to-tileaa=compute-capability=sm_90 2>&1 | FileCheck %s
 
 builtin.module {
 cuda_tile.module @kernels {

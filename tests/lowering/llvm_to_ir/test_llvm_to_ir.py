@@ -111,7 +111,7 @@ module attributes {nvvm.reflect_ftz} {
 """
 
 
-def test_a_kernel_with_a_loop_shared_memory_and_libdevice_assembles_everywhere():
+def test_a_loop_with_shared_memory_and_libdevice_assembles():
     ir = translate(KERNEL, "sm_80")
     assert ir.startswith(MODULE_HEADER)
     assert "@smem = external addrspace(3) global [0 x i8], align 1024" in ir
@@ -130,7 +130,7 @@ def test_a_kernel_with_a_loop_shared_memory_and_libdevice_assembles_everywhere()
         assert ".ptr .global .align 16 scale_param_0" in text
 
 
-def test_loops_that_may_not_be_unrolled_have_metadata_of_their_own():
+def test_loops_without_unrolling_have_their_own_metadata():
     annotation = "{loop_annotation = #llvm.loop_annotation<unroll = <disable = true>>}"
     back = "llvm.br ^loop(%next, %w : i32, vector<4xf32>)"
     ir = translate(KERNEL.replace(back, f"{back} {annotation}"), "sm_80")
@@ -173,7 +173,7 @@ def test_an_aggregate_by_value_stays_where_the_launch_put_it():
         ("nvvm.kernel, ", "", "must be present only on kernel arguments"),
     ],
 )
-def test_what_nobody_passes_by_value_is_no_grid_constant(given, taken, message):
+def test_parameters_never_passed_by_value_are_no_grid_constants(given, taken, message):
     with pytest.raises(CompileError, match=message):
         translate(BY_VALUE.replace(given, taken))
 

@@ -19,7 +19,7 @@ def test_an_operation_has_the_rule_of_its_file(file, name):
     assert [file] == [other for other, operation in ROWS if operation == name]
 
 
-def test_an_operation_without_a_rule_has_none():
+def test_an_operation_without_a_rule_has_no_pattern():
     assert tileas_to_llvm.pattern(lookup_operation("cuda_tile.addi")) is None
 
 

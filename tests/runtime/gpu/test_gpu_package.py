@@ -115,7 +115,7 @@ def test_each_kernel_is_compared_and_a_crash_costs_one(archive, stand_in_library
     assert re.search(r"FAILED .*test_crash crash: the process ended with -6", done.stdout)
 
 
-def test_what_is_undefined_is_not_compared(archive, stand_in_library):
+def test_undefined_elements_are_not_compared(archive, stand_in_library):
     """A division by zero, whose element has the value of the stand-in, not of the emulator."""
     assert run(archive, "--driver", stand_in_library, "--only", "divide").returncode == 0
     with zipfile.ZipFile(archive) as opened:
@@ -150,7 +150,7 @@ def test_figures_and_a_wrong_product(archive, stand_in_library):
 
 
 @pytest.mark.skipif(toolkit.find_program("nvdisasm") is None, reason="no nvdisasm")
-def test_what_was_measured_is_put_beside_its_estimate(archive, stand_in_library, tmp_path, capsys):
+def test_measurements_are_beside_their_estimates(archive, stand_in_library, tmp_path, capsys):
     results, data = tmp_path / "results.json", tmp_path / "rows.json"
     assert estimated.main([str(archive), str(results)]) == 0
     assert "nothing was measured" in capsys.readouterr().out
@@ -209,7 +209,7 @@ def test_kernels_of_benchmarks_are_measured_on_their_own_target(front_end_archiv
 
 
 @pytest.mark.skipif(toolkit.find_program("nvdisasm") is None, reason="no nvdisasm")
-def test_they_are_estimated_with_what_their_arrays_hold(front_end_archive, stand_in_library, tmp_path, capsys):
+def test_they_are_estimated_with_the_contents_of_arrays(front_end_archive, stand_in_library, tmp_path, capsys):
     results = tmp_path / "results.json"
     run(front_end_archive, "--driver", stand_in_library, "--results", str(results))
     results.write_text(results.read_text().replace("Stand-in 0", "NVIDIA L4"))
@@ -286,7 +286,7 @@ F8_MMA = "mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32"
         ("add.rn.f32", 90, "f8E4M3FN", b"\x31", b"\x30", False),
     ],
 )
-def test_what_a_device_may_differ_by(ptx, device, element, got, want, agrees):
+def test_permitted_differences_of_a_device(ptx, device, element, got, want, agrees):
     found = got if isinstance(got, bytes) else struct.pack("<4f", *got)
     apart, place = comparison.distance(found, want or F32, element, comparison.tolerance(ptx, device))
     assert (apart <= 1) is agrees and (agrees or "expected" in place)

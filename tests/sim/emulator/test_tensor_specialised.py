@@ -42,7 +42,7 @@ BROKEN = {
 @pytest.mark.parametrize("name", BROKEN)
 @pytest.mark.parametrize("blocks", [1, 2])
 @pytest.mark.parametrize("seed", SEEDS)
-def test_what_holds_it_together(name, blocks, seed):
+def test_broken_synchronization_is_detected(name, blocks, seed):
     pattern, instead, said = BROKEN[name]
     broken, count = re.subn(pattern, instead, PTX[blocks])
     assert count
@@ -61,7 +61,7 @@ PAIRED = {
 
 @pytest.mark.parametrize("name", PAIRED)
 @pytest.mark.parametrize("seed", SEEDS)
-def test_what_holds_a_pair_together(name, seed):
+def test_broken_synchronization_of_a_pair_is_detected(name, seed):
     pattern, instead, said = PAIRED[name]
     broken, count = re.subn(pattern, instead, PTX[2])
     assert count

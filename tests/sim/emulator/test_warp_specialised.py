@@ -49,7 +49,7 @@ BROKEN = {
 
 @pytest.mark.parametrize("name", BROKEN)
 @pytest.mark.parametrize("seed", [None, 0, 1])
-def test_what_holds_it_together(name, seed):
+def test_broken_synchronization_is_detected(name, seed):
     pattern, instead, said = BROKEN[name]
     broken, count = re.subn(pattern, instead, PTX)
     assert count

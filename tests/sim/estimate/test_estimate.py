@@ -22,7 +22,7 @@ def test_it_is_called_by_the_name_of_its_package():
 
 
 @needs_tools
-def test_its_text_says_what_it_found():
+def test_its_text_names_bound_and_stalls():
     text = str(tileiras.sim.estimate(fma_chain(16, 60), "k", 1, [OUT]))
     assert text.startswith("k on H200: ") and "bound by latency" in text and "fixed latency" in text
     assert "iterations" in text
@@ -36,6 +36,6 @@ def test_an_unknown_gpu_is_refused():
 
 @needs_tools
 @pytest.mark.parametrize("grid, args", [(0, [OUT]), (1, []), ((1, 2, 3, 4), [OUT])])
-def test_launches_that_do_not_fit_are_refused_as_the_emulator_does(grid, args):
+def test_oversized_launches_are_refused_as_in_the_emulator(grid, args):
     with pytest.raises(ArgumentMismatch):
         tileiras.sim.estimate(fma_chain(4, 4), "k", grid, args)

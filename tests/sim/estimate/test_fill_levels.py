@@ -126,5 +126,5 @@ def test_barriers_at_which_warps_meet_are_no_pipe(arrivals):
     assert found.pipes == () and "mbarrier" in {stall.reason for stall in found.stalls}
 
 
-def test_a_kernel_without_mbarriers_has_none():
+def test_a_kernel_without_mbarriers_has_no_pipes():
     assert estimate(fma_chain(16), [OUT]).pipes == ()

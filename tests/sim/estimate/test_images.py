@@ -85,7 +85,7 @@ def test_images_of_another_target_are_refused(artifact, ptx):
     assert "PTX for sm_90a does not run on B200, which is sm_100" in said(refusal(only, ENTRY, gpu("B200")))
 
 
-def test_a_cubin_without_its_ptx_is_refused_with_what_to_add(artifact):
+def test_a_cubin_without_ptx_is_refused_with_the_option_to_add(artifact):
     error = refusal(artifact.data, ENTRY, gpu("A100"))
     assert "does not have its PTX" in said(error)
     assert "--lineinfo" in said(error) and ".ptx beside the .cubin" in said(error)
@@ -134,6 +134,6 @@ def test_hidden_parameters_need_the_cubin(ptx):
     assert "hidden parameters" in said(refusal(text, ENTRY, gpu("A100"), {"shared_memory": 0}))
 
 
-def test_line_information_is_read_from_what_ptxas_writes(ptx):
+def test_line_information_is_read_from_ptxas_output(ptx):
     assert Cubin(images.assemble(ptx, "sm_80")).has_ptx_lines
     assert not Cubin(ptxas.assemble(ptx, "sm_80").cubin).has_ptx_lines

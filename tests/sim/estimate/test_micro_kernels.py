@@ -143,7 +143,7 @@ def test_a_ring_runs_at_the_pace_of_its_slower_end(work, slow):
 
 
 @pytest.mark.parametrize("make", [fma_chain, functools.partial(chained_wgmma, 64)])
-def test_an_extrapolated_loop_takes_what_the_whole_one_takes(make, monkeypatch):
+def test_an_extrapolated_loop_takes_the_time_of_the_whole_one(make, monkeypatch):
     found = estimate(make(trips=100), [OUT])
     assert found.steady is not None and found.steady.simulated < 100
     monkeypatch.setattr("tileiras.sim.estimate.steady_state.LEAST_ITERATIONS", 1 << 30)
@@ -165,7 +165,7 @@ def test_ctas_of_a_last_wave_have_more_of_the_memories():
     assert few < all_of_them
 
 
-def test_what_was_left_out_is_said():
+def test_skipped_parts_are_reported():
     found = estimate(fma_chain(16, trips=100), [OUT])
     note = found.notes[0]
     assert "of 100 iterations" in note and f"{found.steady.simulated} were simulated" in note

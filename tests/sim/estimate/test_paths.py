@@ -109,7 +109,7 @@ def test_waits_and_arrivals(ptx, on):
     assert everything_is_given_once_and_in_order(*walked(ptx, [OUT], on))
 
 
-def test_an_unrolled_loop_is_gone_through_as_often_as_the_machine_code_does():
+def test_an_unrolled_loop_is_traversed_as_in_the_machine_code():
     _, walker, (path,) = walked(UNROLLED, [OUT])
     assert executed(walker, path)["FFMA"] == 40
 
@@ -171,7 +171,18 @@ def test_a_loop_that_no_warp_enters_is_passed_by():
     assert functions == {"LG2": 3}
 
 
-def test_lines_that_are_several_instructions_do_not_make_an_unrolled_loop():
+@pytest.mark.parametrize("divisions", [1, 8])
+def test_a_path_passes_the_slow_paths_of_divisions(divisions):
+    """Their subroutine has the line of the kernel's end; a loop of several of them is many blocks long."""
+    body = "mad.wide.u32 %q2, %r100, 128, %q1;\nsetp.lt.u32 %p1, %r100, 100;\n@%p1 ld.global.f32 %f1, [%q2];\n"
+    body += "div.rn.f32 %f0, %f1, %f0;\n" * divisions + "@%p1 st.global.f32 [%q2], %f0;\n"
+    start = "mad.wide.u32 %q1, %r1, 4, %a0;\nmov.f32 %f0, 0f40400000;\nmov.f32 %f1, 0f40000000;\n"
+    recording, walker, paths = walked(kernel(f"{start}{loop(body, 6)}{STORE}"), [OUT])
+    assert executed(walker, paths[0])["CALL"] == 0 and walker.doubtful == 0
+    assert everything_is_given_once_and_in_order(recording, walker, paths)
+
+
+def test_lines_with_several_instructions_are_no_unrolled_loop():
     wide = "mul.lo.u64 %q1, %q1, %q2;\nadd.u64 %q1, %q1, %q3;\n" * 4
     ptx = kernel(
         f"mov.u64 %q1, %a0;\nmov.u64 %q2, %a0;\nmov.u64 %q3, %a0;\n{loop(wide + 'bar.sync 0;', 12)}"
@@ -217,7 +228,7 @@ def test_a_branch_behind_a_wait_does_not_lead_into_its_next_turn():
     assert [executed(walker, path)["STS"] for path in paths] == [6, 6]
 
 
-def test_a_branch_does_not_lead_to_its_target_through_what_is_not_executed():
+def test_a_branch_path_contains_executed_instructions_only():
     """A stage that is not filled any more: behind what fills it comes, in the same code, what goes on with the next."""
     fill = """
         mbarrier.try_wait.parity.shared.b64 %p8, [{at}], %r13;

@@ -131,7 +131,7 @@ def operations(recording) -> dict[int, Counter]:
     }
 
 
-def test_asynchronous_operations_are_told():
+def test_asynchronous_operations_are_reported():
     ptx = warp_specialised.matmul_ptx()
     given, _, _memory = warp_specialised.arguments()
     recording = record(ptx, "k", 1, given, blocks=[0])
@@ -200,7 +200,7 @@ def test_blocks_that_the_grid_does_not_have(blocks):
         " cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;",
     ],
 )
-def test_what_a_launch_overwrites_is_brought_back(store):
+def test_memory_overwritten_by_a_launch_is_restored(store):
     ptx = HEADER + f"""
 .visible .entry k(.param .u64 out)
 .reqntid 64

@@ -35,7 +35,7 @@ def reader(times: int) -> str:
 
 
 @pytest.mark.parametrize("times", [1, 3])
-def test_what_a_cluster_reads_again_is_in_l2(times):
+def test_rereads_of_a_cluster_hit_l2(times):
     ctas = 32
     array = np.zeros(ctas * BLOCK, np.uint8)
     recording = record(reader(times), "k", ctas, [array, OUT], blocks=[0, ctas - 1])
@@ -49,7 +49,7 @@ def test_what_a_cluster_reads_again_is_in_l2(times):
     assert given == [[512.0] + [0.0] * (times - 1)] * 8
 
 
-def test_what_clusters_share_is_shared_out():
+def test_shared_work_of_clusters_is_distributed():
     """All CTAs read the same part: each is the first for an equal share of it."""
     ctas = 32
     array = np.zeros(BLOCK, np.uint8)
@@ -85,12 +85,12 @@ def gone_through(cache: Cache):
     return traffic(recording, ALONG * TIMES, sampling.sampled(shape, places, visits), places, cache).allocations[0]
 
 
-def test_what_l2_holds_until_it_is_asked_for_again_comes_once():
+def test_data_held_by_l2_is_fetched_once():
     found = gone_through(Cache(ALONG * BLOCK, resident=132))
     assert found.again == 0 and found.miss == pytest.approx(1 / TIMES)
 
 
-def test_what_l2_cannot_hold_comes_again():
+def test_data_larger_than_l2_is_fetched_again():
     """Of data twice its size, a cache with random replacement hits a fifth: h = exp(-2 (1 - h))."""
     half = gone_through(Cache(ALONG * BLOCK / 2, resident=132))
     assert half.again == pytest.approx((TIMES - 1) * ALONG * BLOCK * (1 - 0.2032), rel=1e-3)
@@ -99,7 +99,7 @@ def test_what_l2_cannot_hold_comes_again():
     assert tenth.miss == pytest.approx(1, rel=1e-3)
 
 
-def test_what_clusters_use_at_the_same_time_comes_once():
+def test_simultaneous_accesses_of_clusters_count_once():
     assert gone_through(Cache(1024, resident=ALONG + 1)).again == 0
 
 
@@ -124,7 +124,7 @@ def copied(size: int, cache: Cache):
     return traffic(recording, ctas, sampling.sampled((ctas, 1, 1), places, visits), places, cache)
 
 
-def test_what_an_l2_full_of_others_stores_has_to_be_written_first():
+def test_dirty_lines_of_a_full_l2_are_written_back_first():
     size = 1 << 24
     assert copied(size, Cache(1 << 30, 132)).displacing == 1
     # All that is read and written displaces something: once more than is read.
@@ -181,7 +181,7 @@ def crossing(late: int) -> str:
 
 @needs_tools
 @pytest.mark.parametrize("late", [0, 1])
-def test_whichever_warp_comes_first_brings_what_both_read(late):
+def test_the_first_warp_fetches_lines_that_both_read(late):
     ctas = 1 << 16
     array = np.zeros(ctas * 64, np.float32)
     found = estimate(crossing(late), [array, OUT], ctas)

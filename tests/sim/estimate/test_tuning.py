@@ -44,7 +44,7 @@ def test_equal_candidates_stay_in_the_order_given():
     assert found.options == {"num_warps": 4, "opt_level": 3}
 
 
-def test_candidates_that_do_not_compile_are_left_out_with_the_reason():
+def test_candidates_with_errors_are_skipped_with_the_reason():
     found = tileiras.tune(SAXPY, 4, ARGS, [{"num_warps": 3}, {"num_warps": 4}], "A100")
     assert found.options == {"num_warps": 4}
     (left_out,) = [each for each in found.candidates if each.estimate is None]

@@ -27,7 +27,7 @@ def test_a_unit_that_is_known_has_the_model_s_own_deviation_only():
 
 
 @pytest.mark.parametrize("part", ["l2", "dram", "rest"])
-def test_what_is_not_known_widens_the_interval(part):
+def test_unknown_values_widen_the_interval(part):
     low, high = uncertainty.interval(needs(**{part: 100.0}), H200)
     assert low < 100 / (1 + uncertainty.RESIDUAL) and high > 100 * (1 + uncertainty.RESIDUAL)
 
@@ -38,7 +38,7 @@ def test_no_corner_exceeds_the_peak_of_the_tensor_cores():
         assert all(factors["tensor"] * chosen.tensor_reach <= 1.0001 for factors in uncertainty.corners(chosen))
 
 
-def test_launches_that_depend_on_one_parameter_are_compared_under_it():
+def test_launches_with_one_parameter_are_compared_under_it():
     """Twice the traffic takes longer at any bandwidth, though the intervals of the times overlap."""
     one, other = needs(l2=100.0), needs(l2=110.0)
     assert uncertainty.interval(one, H200)[1] > uncertainty.interval(other, H200)[0]
@@ -46,7 +46,7 @@ def test_launches_that_depend_on_one_parameter_are_compared_under_it():
     assert uncertainty.ratios(one, other, H200) == pytest.approx((1 / 1.1, 1 / 1.1))
 
 
-def test_launches_with_different_bounds_are_not_ranked_within_the_uncertainty():
+def test_overlapping_bounds_leave_launches_unranked():
     one, other = needs(l2=100.0), needs(other=104.0)
     assert not uncertainty.faster(one, other, H200) and not uncertainty.faster(other, one, H200)
 

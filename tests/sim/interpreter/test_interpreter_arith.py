@@ -130,7 +130,7 @@ def test_half_precision_is_rounded_once(evaluate):
     assert out.tolist() == [2048, 1]
 
 
-def test_float_to_integer_truncates_and_marks_what_does_not_fit(evaluate):
+def test_float_to_integer_truncates_and_marks_overflow(evaluate):
     out = i32(0, 0, 0, 0)
     evaluate("%r = ftoi %a signed : tile<4xf32> -> tile<4xi32>", ("f32", f32(-2.7, 2.7, 3e9, np.nan)),
              result=("i32", out))  # fmt: skip

@@ -119,7 +119,7 @@ def test_scale_format_rounds_to_powers_of_two():
     assert round_to(values, "f8E8M0FNU", "positive_inf").astype(np.float64).tolist() == [2, 4, 2.0**-127, 4]
 
 
-def test_exact_cancellation_is_negative_zero_only_when_rounding_down():
+def test_exact_cancellation_is_negative_zero_if_rounding_down():
     one = np.ones(1, np.float32)
     for mode in INTEGRAL:
         assert np.signbit(compute("sub", [one, one], "f32", mode))[0] == (mode == "negative_inf")

@@ -76,7 +76,7 @@ def assert_all_are_right(source: str, gpu_name: str, options: dict, plan: int = 
 
 
 @pytest.mark.parametrize(("source", "gpu_name", "options"), QUICK)
-def test_what_each_pass_leaves_means_the_same(source, gpu_name, options):
+def test_the_module_after_each_pass_means_the_same(source, gpu_name, options):
     assert_all_are_right(source, gpu_name, options)
 
 

@@ -38,12 +38,12 @@ def test_elements_that_a_mask_leaves_out():
     assert r[:5].tolist() == [1, 3, 5, 7, 9]
 
 
-def test_elements_that_are_selected_away_are_no_part_of_the_result():
+def test_deselected_elements_are_not_part_of_the_result():
     undefined, r = run("%y = select %mask, %x, %lane : tile<8xi1>, tile<8xi32>\n" + STORE)
     assert undefined == {} and r.tolist() == [1, 2, 3, 4, 5, 5, 6, 7]
 
 
-def test_integer_products_whose_terms_may_leave_their_range_in_some_order():
+def test_integer_products_with_terms_that_may_overflow():
     """Of the first sum the whole is in range and its first half is not."""
     body = """%f = constant <i8: [[127, -127], [1, 1]]> : tile<2x2xi8>
     %g = constant <i8: [[127, 1], [127, 1]]> : tile<2x2xi8>
@@ -57,7 +57,7 @@ def test_integer_products_whose_terms_may_leave_their_range_in_some_order():
     assert r[[1, 2, 5, 6]].tolist() == [5, 2147483647] * 2
 
 
-def test_what_a_reduction_makes_of_them():
+def test_reductions_of_undefined_elements():
     body = """%sum = reduce %x dim=0 identities=[0 : i32] : tile<8xi32> -> tile<i32> (%p: tile<i32>, %q: tile<i32>) {
       %z = addi %p, %q : tile<i32>
       yield %z : tile<i32>
@@ -136,7 +136,7 @@ USES = {
 
 
 @pytest.mark.parametrize("use", USES)
-def test_what_decides_must_be_defined(use):
+def test_addresses_and_conditions_must_be_defined(use):
     bound = "%v = andi %u, %seven : tile<i32>\n"
     with pytest.raises(InterpreterError, match=f"uses an undefined value as {use}"):
         run(SCALAR + bound + USES[use])
@@ -178,7 +178,7 @@ def test_arguments_without_elements_or_dimensions():
     assert list(undefined) == [1] and undefined[1].sum() == 3
 
 
-def test_what_only_the_wrapped_result_shows_is_undefined():
+def test_results_that_show_wrapping_only_are_undefined():
     """The sum of two of the greatest numbers is -2 on machines, which no bytes that stand in for it happen to be."""
     body = """%large = constant <i32: 2147483647> : tile<8xi32>
     %sum = addi %large, %large overflow<no_signed_wrap> : tile<8xi32>

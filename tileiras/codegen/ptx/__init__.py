@@ -145,7 +145,7 @@ _HEADER = re.compile(
     r"(?:(?:[ \t]*(?://[^\n]*)?\n)*\.address_size[ \t]+(\d+)[ \t]*\n)?"
 )
 _ENTRY = re.compile(r"^((?:\.visible|\.weak|\.extern)?)[ \t]*\.entry[ \t]+([A-Za-z_$%][\w$]*)[ \t]*", re.MULTILINE)
-# Each alternative begins with a literal character: `re` skips text that begins with none of these.
+# Each alternative begins with a literal character: `re` skips text that begins with another character.
 _SKIP = re.compile(r'\{|\}|//[^\n]*|/\*.*?\*/|"(?:[^"\\]|\\.)*"', re.DOTALL)
 _PARAMETER = re.compile(
     r"(\.hidden\s+)?\.param\s+(?:\.align\s+(\d+)\s+)?\.(\w+)\s+(?:\.ptr(?:\s+\.(\w+))?(?:\s+\.align\s+(\d+))?\s+)?"

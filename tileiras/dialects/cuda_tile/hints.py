@@ -18,4 +18,4 @@ def check_hints(module: ModuleOp, engine: DiagnosticEngine, *, as_errors: bool =
         for text in found:
             engine.warning(op.location, text)
         if found and as_errors:
-            engine.error(op.location, f"'{op.name}' op Optimization hints verification failed")
+            engine.op_error(op, "Optimization hints verification failed")

@@ -1,4 +1,4 @@
-"""Matrix products: `acc + lhs x rhs` over the last two dimensions, with an optional batch dimension in front."""
+"""Matrix multiplications: `acc + lhs x rhs` over the last two dimensions, with an optional batch dimension in front."""
 
 from __future__ import annotations
 

@@ -35,9 +35,11 @@ aggregate = Constraint(lambda t: isinstance(t, (LLVMStructType, LLVMArrayType)),
 
 
 class LLVMOp(Operation):
-    """Base of the dialect's operations, with its custom directives."""
+    """Base of the dialect's operations, with its custom directives.
 
-    __slots__ = ()
+    Without slots, as the operations of other dialects that become operations of this one: Python has the class of an
+    object changed between layouts that are alike only.
+    """
 
     verifies_locally = True
 

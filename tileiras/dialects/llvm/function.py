@@ -14,6 +14,7 @@ from tileiras.ir import (
     HasParent,
     IntegerAttr,
     IsolatedFromAbove,
+    Location,
     Region,
     ReturnLike,
     StringAttr,
@@ -24,6 +25,7 @@ from tileiras.ir import (
     VerifyError,
     attribute,
     i1,
+    i8,
     i32,
     optional_operand,
     optional_result,
@@ -33,7 +35,7 @@ from tileiras.ir import (
 
 from .attributes import FastmathFlagsAttr, LinkageAttr
 from .base import LLVMOp, alignment_attribute, check_alignment, llvm_type
-from .types import LLVMFunctionType, LLVMVoidType, is_llvm_type, void
+from .types import LLVMArrayType, LLVMFunctionType, LLVMVoidType, is_llvm_type, void
 
 if TYPE_CHECKING:
     from tileiras.ir import Parser, Printer
@@ -382,3 +384,18 @@ class InlineAsmOp(LLVMOp, name="llvm.inline_asm", traits=()):
 
 _PTX_VERSION = r"(?a:\d{1,2}\.\d{1,2})"
 _ASM_LETTERS = frozenset("hrlqfdbnci")
+
+
+def string_constant(name: str, text: str, location: Location) -> GlobalOp:
+    """A zero-terminated string of the module in global memory."""
+    data = text + "\0"
+    return GlobalOp(
+        sym_name=StringAttr(name),
+        global_type=LLVMArrayType(len(data.encode("utf-8", "surrogateescape")), i8),
+        linkage=LinkageAttr("internal"),
+        constant=UnitAttr(),
+        value=StringAttr(data),
+        addr_space=1,
+        alignment=1,
+        location=location,
+    )

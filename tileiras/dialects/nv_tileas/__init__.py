@@ -13,6 +13,7 @@ from .discardable_attributes import *  # noqa: F403
 from .ops import *  # noqa: F403
 
 _LAZY = {
+    "THREAD": "thread",
     "AgentSwitchOp": "agents",
     "AsyncDotOp": "async_dots",
     "BulkLoadOp": "bulk_copies",

@@ -82,6 +82,9 @@ PAIRS_OF = "nv_tileas.pairs_of"
 """Discardable attribute of a function whose tile block is one CTA: the name of the kernel that it replaces in launches
 where two tile blocks, neighbours along x, form a cluster.  It is never launched without clusters."""
 
+CTAS_OF_PAIR = 2
+"""CTAs of the cluster of two tile blocks."""
+
 PAIRS_WHERE = "nv_tileas.pairs_where"
 """Discardable attribute of a function that has `PAIRS_OF`: facts that each of its launches has, texts in the words of
 `targets/launch_facts.py`."""
@@ -118,6 +121,15 @@ NAMED_BARRIERS = "nv_tileas.named_barriers"
 NO_UNROLL = "nv_tileas.no_unroll"
 """Discardable unit attribute of a loop whose body later stages are not to unroll."""
 
+KERNEL_SPEC = "nv_tileas.kernel_spec"
+"""Discardable attribute of an `llvm.func`, until the kernel is finalized: the `kernel_spec` of the function that was
+lowered to it."""
+
+LAUNCH_FACTS = (
+    BLOCK_WARPS, CLUSTER_CTAS, MIN_CTAS, BLOCK_GROUP, CLUSTER_BLOCKS, PAIRS_OF, PAIRS_WHERE, ORDER, SHARED_MEMORY,
+)  # fmt: skip
+"""Discardable attributes of functions that an `llvm.func` keeps until the kernel is finalized."""
+
 
 def scratch_areas(op: Operation) -> tuple[ScratchAttr, ...]:
     """The scratch areas of an operation, in the order of their use."""
@@ -141,14 +153,17 @@ def facts_of_pairs(func: Operation) -> tuple[str, ...]:
     return tuple(each.value for each in found if isinstance(each, StringAttr))
 
 
-def block_warps(func: aa.FuncOp) -> int:
-    """The number of warps of a CTA of a function whose number of warps is known."""
+def block_warps(func: Operation) -> int:
+    """The number of warps of a CTA of a function, lowered or not, whose number of warps is known."""
     given = func.attributes.get(BLOCK_WARPS)
-    return func.kernel_spec.num_warps if given is None else given.value  # type: ignore[attr-defined]
+    if given is not None:
+        return given.value  # type: ignore[attr-defined]
+    spec = func.attributes.get("kernel_spec") or func.attributes[KERNEL_SPEC]
+    return spec.num_warps  # type: ignore[attr-defined]
 
 
 def cluster_size(func: aa.FuncOp) -> int:
     """The number of CTAs that may copy for each other: those of a tile block, or tile blocks of one CTA each."""
     if PAIRS_OF in func.attributes:
-        return 2
+        return CTAS_OF_PAIR
     return number_of(func, CLUSTER_BLOCKS) or func.kernel_spec.num_ctas or 1

@@ -15,8 +15,8 @@ One agent fills the stages in turn, and one or more agents drain them.  Each con
 and likewise `consumer_wait`, `consumer_read`, `consumer_release`. `producer_kind` and `consumer_kind` give the
 instructions by which stages are filled and drained, from which `tileiras/targets/pipe_protocol.py` derives the
 synchronization.  A pipe without buffers passes no tiles: it is a mutex, or an order, between agents.  Stages of buffers
-in tensor memory lie side by side in its columns: products of one agent fill them and threads of another load from them;
-or threads store operands there, and rescale accumulators, of products of another agent.
+in tensor memory lie side by side in its columns: dots of one agent fill them and threads of another load from them;
+or threads store operands there, and rescale accumulators, of dots of another agent.
 
 The token that `producer_acquire` or `consumer_wait` returns stands for one stage, also when a loop carries it on; the
 tokens that `create_pipeline` returns stand for an end of the pipe and for no stage.
@@ -76,7 +76,7 @@ class PipelineIteratorType(Type, name="nv_tileas.pipeline_iterator"):
 
 
 class ProducerKindAttr(EnumAttr, name="nv_tileas.producer_kind"):
-    """The producer of stages: a copy atom, products into tensor memory (of one CTA or of a pair), whose accumulators
+    """The producer of stages: a copy atom, dots into tensor memory (of one CTA or of a pair), whose accumulators
     are the stages, or stores of threads to tensor memory."""
 
     keyword_only = True
@@ -84,8 +84,8 @@ class ProducerKindAttr(EnumAttr, name="nv_tileas.producer_kind"):
 
 
 class ConsumerKindAttr(EnumAttr, name="nv_tileas.consumer_kind"):
-    """The reader of stages: loads by threads, products of warpgroups, products into tensor memory, bulk copies, loads
-    of accumulators from tensor memory, or products of a pair of CTAs, each of which fills stages of its own."""
+    """The reader of stages: loads by threads, dots of warpgroups, dots into tensor memory, bulk copies, loads
+    of accumulators from tensor memory, or dots of a pair of CTAs, each of which fills stages of its own."""
 
     keyword_only = True
     cases = {"ld_shared": 0, "wgmma": 1, "bulk_store": 2, "tcgen05": 3, "tcgen05_ld": 4, "tcgen05_pair": 5}
@@ -268,7 +268,7 @@ class ProducerCommitOp(_OnToken, name=f"{PIPELINE}producer_commit"):
 class ProducerTailOp(Operation, name=f"{PIPELINE}producer_tail"):
     """Waits until each stage that has been filled is empty.  It is needed where the arrivals at `empty` come from
     another CTA, before whose last arrival this CTA must not exit; where threads load accumulators that are complete
-    then; and where memory that other agents have read, such as operands of their products, is reused.  The iterator is
+    then; and where memory that other agents have read, such as operands of their dots, is reused.  The iterator is
     at the stage that would be filled next."""
 
     traits = (MemoryRead, MemoryWrite)

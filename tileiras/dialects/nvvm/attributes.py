@@ -14,6 +14,8 @@ TRIPLE = "nvptx64-nvidia-cuda"
 UNROLL_THRESHOLD = 9900000
 """Larger than any loop, so that only the scheduler decides which loops stay rolled."""
 
+NVGPUCOMP_FLAG = "libNVVMUseNVGpuComp"
+
 _FEATURE = r"\+(?:ptx\d{2,3}|sm_\d{2,3}[af]?)"
 
 
@@ -37,7 +39,7 @@ class NVVMTargetAttr(Attribute, name="nvvm.target", parameters=("O", "triple", "
         words = ["-Xopt", f"-pragma-unroll-threshold={UNROLL_THRESHOLD}", "-fma=0"] + (["-g"] if debug else [])
         flags: dict[str, Attribute] = {word: UnitAttr() for word in words}
         if nvgpucomp:
-            flags["libNVVMUseNVGpuComp"] = IntegerAttr(1, i1)
+            flags[NVGPUCOMP_FLAG] = IntegerAttr(1, i1)
         return cls(opt_level, TRIPLE, chip, "", DictAttr(flags))
 
     @property
@@ -130,7 +132,7 @@ class MMABlockScaleKindAttr(EnumAttr, name="nvvm.block_scale_kind", cases={"mxf8
     keyword_only = True
 
 
-class ScaleVecSizeAttr(EnumAttr, name="nvvm.scale_vec_size", cases={"1x": 0, "2x": 1, "4x": 2}, keyword_only=True):
+class ScaleVecSizeAttr(EnumAttr, name="nvvm.scale_vec_size", cases={"x1": 0, "x2": 1, "x4": 2}, keyword_only=True):
     """How many scales a row of A, or a column of B, has in one instruction."""
 
 

@@ -45,7 +45,7 @@ class NVVMOp(LLVMOp):
     """Whether vectors are accepted and the instruction is issued per element."""
 
     def target(self) -> Intrinsic | Assembly:
-        """The instruction; raises VerifyError if these types and attributes have none."""
+        """The instruction; raises VerifyError if it does not exist for these types and attributes."""
         raise VerifyError("has no instruction")
 
     def call_operands(self) -> list[Any]:

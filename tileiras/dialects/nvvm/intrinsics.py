@@ -227,7 +227,7 @@ def _arithmetic() -> Iterator[Intrinsic]:
 
 
 _BLOCK_SCALED = "=100f,110f,120f"
-"""Targets with the formats of block-scaled products."""
+"""Targets with the formats of block-scaled dots."""
 
 
 def _conversions() -> Iterator[Intrinsic]:

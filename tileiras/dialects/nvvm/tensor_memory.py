@@ -1,4 +1,4 @@
-"""`tcgen05`, tensor memory and the products whose accumulators lie there (sm_100 family, sm_110).
+"""`tcgen05`, tensor memory and the dots whose accumulators lie there (sm_100 family, sm_110).
 
 Inline assembly: LLVM 22 has intrinsics for chips of the family but sm_107, and takes the registers of a load for
 available before its wait.

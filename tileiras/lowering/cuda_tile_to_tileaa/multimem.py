@@ -54,8 +54,8 @@ def _store(op: Operation, args: tuple, rewriter: ConversionRewriter) -> Any:
 
 def _preview_call(op: cuda_tile.PreviewCallOp, args: tuple, rewriter: ConversionRewriter) -> None:
     """Always raises: the callee is code for threads, which takes fragments of tiles in undocumented layouts."""
-    message = f"'{op.name}' op calls '@{op.callee.root}', a function of a tile library, whose code is not linked here"
-    raise CompileError.at(op.location, message)
+    message = f"calls '@{op.callee.root}', a function of a tile library, whose code is not linked here"
+    raise CompileError.at_operation(op, message)
 
 
 def patterns() -> Table:

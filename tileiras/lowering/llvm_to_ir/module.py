@@ -237,6 +237,9 @@ def _blobs(module: Operation) -> list[str]:
         elif isinstance(blob, DenseArrayAttr) and blob.element_type is i8:
             data = bytes(number & 0xFF for number in blob.elements)
             nodes.append('!"inline", !"' + "".join(f"\\{byte:02X}" for byte in data) + '"')
+        elif isinstance(blob, DenseElementsAttr) and blob.element_type is i8:
+            data = blob.data * (blob.type.num_elements if blob.is_splat else 1)
+            nodes.append('!"inline", !"' + "".join(f"\\{byte:02X}" for byte in data) + '"')
         else:
             raise VerifyError(f"'{BLOB_LINKED_LIB}' must be a path or an array of i8", location=module.location)
     return nodes
@@ -307,7 +310,7 @@ def _targeted(module: Operation, chip: str | None) -> Operation:
     found: Any = next(op for op in inner if isinstance(op, GPUModuleOp))
     if len(inner) > 1:
         other = next(op for op in inner if op is not found)
-        raise CompileError.at(other.location, f"'{other.name}' op stands beside the gpu.module that is translated")
+        raise CompileError.at_operation(other, "stands beside the gpu.module that is translated")
     targets = found.targets.elements if found.targets is not None else ()
     if len(targets) > 1:
         raise CompileError.at(found.location, f"gpu.module has {len(targets)} targets; it is compiled for one")

@@ -67,7 +67,7 @@ def described(text: str, description: dict[str, Any]) -> str:
     return f"{LAUNCH}{json.dumps(description)}\n{text}"
 
 
-def to_json(text: str) -> str:
+def to_json(text: str, target: str) -> str:
     """NAME.json from the descriptions in a file of LLVM IR."""
     kernels = [json.loads(line.removeprefix(LAUNCH)) for line in text.split("\n") if line.startswith(LAUNCH)]
-    return json.dumps({"format": 1, "kernels": kernels}, indent=2) + "\n"
+    return json.dumps({"format": 1, "target": target, "kernels": kernels}, indent=2) + "\n"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from .access import ATOMIC, Ways
 from .elements import Kind, Lanes
 from .formats import encode
-from .memory import fill, pointee
+from .memory import pointee
 from .tiles import At
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def atomic_rmw(low: Lowering, op: Any) -> None:
             low, op, at, None, lambda: update(low, op, op.rmw_mode.value, kind, address, value)
         )
 
-    fill(low, op.data, one, lanes=1)
+    low.fill(op.data, one, lanes=1)
 
 
 def atomic_cas(low: Lowering, op: Any) -> None:
@@ -123,7 +123,7 @@ def atomic_cas(low: Lowering, op: Any) -> None:
 
         return _masked(low, op, at, otherwise, exchange)
 
-    fill(low, op.data, one, lanes=1)
+    low.fill(op.data, one, lanes=1)
 
 
 FAMILY = {"nv_tileaa.atomic_rmw": atomic_rmw, "nv_tileaa.atomic_cas": atomic_cas}

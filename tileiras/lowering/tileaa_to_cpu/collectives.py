@@ -8,14 +8,17 @@ other positions, and the elements follow each other.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from .access import Ways
 from .code import Index, constant, float_literal, vector
 from .elements import Kind, Lanes, kind_of
 from .elementwise import ELEMENTWISE
-from .plan import is_tile
-from .tiles import At, Tile, vector_dim
+from .floats import is_flushed
+from .plan import is_single, is_tile
+from .rows import Row
+from .tiles import At, Sunk, Tile, vector_dim
 
 if TYPE_CHECKING:
     from .lower import Lowering
@@ -137,13 +140,15 @@ def reduce(low: Lowering, op: Any) -> None:
     else:
         with low.each(rest, lanes=0 if _is_elementwise(op) else 1) as at:
             keep(at, _column(low, op, axis, at))
+    low.reduced(op)
     for value, tile in zip(op.results, tiles, strict=True):
         if tile is not None:
             low.hold(value, tile)
 
 
 def _result(low: Lowering, value: Any) -> Tile | None:
-    return low.allocate(value.type.shape, value.type.element_type) if is_tile(value) else None
+    is_scalar = not is_tile(value) or is_single(value)
+    return None if is_scalar else low.allocate(value.type.shape, value.type.element_type)
 
 
 def _shifted_dim(dim: int, axis: int) -> int:
@@ -174,18 +179,72 @@ def _row(low: Lowering, op: Any, axis: int, position: tuple[Index, ...]) -> list
         return _pairwise(low, op, axis, position, 1)
     if identity is None:
         return _pairwise(low, op, axis, position, min(low.features.lanes, size))
-    count = min(low.features.lanes * ACCUMULATORS, size)
+    def careful(rows: Sequence[Row] = ()) -> Lanes:
+        return _by_vectors(low, op, axis, position, identity, lambda *both: combine(low, op, *both)[0], rows)
+
+    rows = low.rows.around(op)
+    inner = op.regions[0].block.first
+    held = low.values.get(op.operands[0])
+    if inner.name not in _COMPARED or is_flushed(inner) or not isinstance(held, Tile | Sunk):
+        return [careful(rows)]
+    return [_extremum(low, op, axis, position, rows, careful)]
+
+
+def _by_vectors(
+    low: Lowering, op: Any, axis: int, position: tuple[Index, ...], first: str, join: Callable[..., Lanes],
+    rows: Sequence[Row] = (),
+) -> Lanes:  # fmt: skip
+    """Reduce neighbours by a commutative function, from a first value: in a few vectors, then by halves."""
     (value,), kind = op.operands, kind_of(op.operands[0].type.element_type)
-    carried = [(vector(kind.number, count), constant(kind.number, count, identity))]
+    size = value.type.shape[axis]
+    count = min(low.features.lanes * ACCUMULATORS, size)
+    carried = [(vector(kind.number, count), constant(kind.number, count, first))]
     with low.code.loop(size, count, carried) as loop, low.together():
+        low.rows.prefetch(rows, loop.index, count)
         elements = low.lanes(value, _at(position, axis, loop.index, axis if count > 1 else -1, count))
-        loop.results = _numbers(low, combine(low, op, [Lanes(kind, count, loop.carried[0])], [elements]))
+        loop.results = _numbers(low, [join([Lanes(kind, count, loop.carried[0])], [elements])])
     whole = Lanes(kind, count, loop.results[0])
     while whole.count > 1:
         half = whole.count // 2
         parts = [whole.shuffle(low.code, list(range(start, start + half))) for start in (0, half)]
-        (whole,) = combine(low, op, parts[:1], parts[1:])
-    return [whole]
+        whole = join(parts[:1], parts[1:])
+    return whole
+
+
+_COMPARED = {"arith.maxnumf": ("ogt", -math.inf), "arith.minnumf": ("olt", math.inf)}
+"""Extrema that ignore NaN -> the comparison that prefers an element, and its first value."""
+
+
+def _extremum(
+    low: Lowering, op: Any, axis: int, position: tuple[Index, ...], rows: Sequence[Row], careful: Callable[[], Lanes]
+) -> Lanes:
+    """An extremum by comparisons, which do not see the sign of zero, and take tiles of NaN for infinite ones.
+
+    Where the result is a zero or the first value, the elements are combined again with care.
+    """
+    code, kind = low.code, kind_of(op.operands[0].type.element_type)
+    predicate, first = _COMPARED[op.regions[0].block.first.name]
+
+    def prefer(running: Sequence[Lanes], elements: Sequence[Lanes]) -> Lanes:
+        (old,), (new,) = running, elements
+        names = f"{old.type} {new.number(code)}, {old.number(code)}"
+        better = code.value(f"fcmp {predicate} {names}")
+        chosen = f"{old.type} {new.number(code)}, {old.type} {old.number(code)}"
+        return Lanes(kind, old.count, code.value(f"select {vector('i1', old.count)} {better}, {chosen}"))
+
+    found = _by_vectors(low, op, axis, position, float_literal(first, kind.number), prefer, rows)
+    low.reduced(op)
+    is_zero, is_first = (
+        code.value(f"fcmp oeq {kind.number} {found.number(code)}, {float_literal(number, kind.number)}")
+        for number in (0.0, first)
+    )
+    ways = Ways(code, code.value(f"or i1 {is_zero}, {is_first}"), ("again", "known"))
+    with ways.way(), low.together():
+        ways.result(careful().number(code))
+    with ways.way():
+        ways.result(found.number(code))
+    code.start(ways.after)
+    return Lanes(kind, 1, code.phi(kind.number, ways.incoming))
 
 
 def _pairwise(low: Lowering, op: Any, axis: int, position: tuple[Index, ...], count: int) -> list[Lanes]:

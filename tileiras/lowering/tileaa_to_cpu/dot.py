@@ -1,4 +1,4 @@
-"""Matrix products: operands packed as numbers, blocks of the result in registers.
+"""Matrix multiplications: operands packed as numbers, blocks of the result in registers.
 
 Block-scaled products are computed in f64: a factor times its scale may be no f32, though the product of all four is.
 

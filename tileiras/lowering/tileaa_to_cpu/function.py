@@ -50,13 +50,13 @@ def assert_(low: Lowering, op: Any) -> None:
 def parameters(function: Operation) -> list[dict[str, Any]]:
     """Names, types, offsets and sizes of the arguments, each aligned to its size, as on GPUs."""
     found: list[dict[str, Any]] = []
-    offset = 0
+    name, offset = function.attributes["sym_name"].value, 0
     for number, argument in enumerate(function.regions[0].blocks[0].arguments):
         kind = kind_of(argument.type)
-        is_pointer = hasattr(argument.type, "pointee")
+        pointee = getattr(argument.type, "pointee", None)
         offset = -(-offset // kind.size) * kind.size
-        type = "ptr" if is_pointer else str(argument.type)
-        found.append({"name": f"arg{number}", "type": type, "offset": offset, "size": kind.size})
+        type = f"ptr<{pointee}>" if pointee is not None else str(argument.type)
+        found.append({"name": f"{name}_param_{number}", "type": type, "offset": offset, "size": kind.size})
         offset += kind.size
     return found
 

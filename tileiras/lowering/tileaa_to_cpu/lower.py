@@ -7,15 +7,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tileiras.diagnostics import CompileError
-from tileiras.ir import Block, Operation, Value, element_type_of
+from tileiras.ir import Block, Operation, Value, element_type_of, has_no_effect
 
 from .arena import Arena
 from .code import Code, Index, vector
 from .elements import Lanes, is_known, kind_of
 from .elementwise import ELEMENTWISE, constant_lanes
-from .plan import Plan, is_tile
+from .plan import Plan, is_single, is_tile
+from .rows import Rows
 from .shape import EXPRESSIONS
-from .tiles import At, Tile, vector_dim
+from .tiles import At, Sunk, Tile, vector_dim
 
 Family = Callable[["Lowering", Any], None]
 """The rule of an operation that is no expression."""
@@ -56,12 +57,14 @@ class Lowering:
         """Whether the kernel writes output."""
         self._memo: dict[tuple[Value, At], Lanes] | None = None
         self._owned: list[list[tuple[int, Tile]]] = []
+        self._sunk: dict[Operation, list[Value]] = {}
+        self.rows = Rows(self)
 
     # -- diagnostics -------------------------------------------------------------------------------------------------
 
     def refuse(self, op: Operation, reason: str = "") -> CompileError:
         about = f": {reason}" if reason else ""
-        return CompileError.at(op.location, f"'{op.name}' op is not supported on target cpu{about}")
+        return CompileError.at_operation(op, f"is not supported on target cpu{about}")
 
     def require(self, op: Operation, holds: bool, reason: str) -> None:
         """Raises CompileError at the operation unless the condition holds."""
@@ -90,7 +93,13 @@ class Lowering:
         key = (value, at)
         if self._memo is not None and key in self._memo:
             return self._memo[key]
-        found = self.load(held, at) if isinstance(held, Tile) else self._computed(value, at)
+        if isinstance(held, Tile):
+            found = self.load(held, at)
+        elif isinstance(held, Sunk):
+            found = held.elements(at)
+            self.store(held.tile, at, found)
+        else:
+            found = self._computed(value, at)
         if self._memo is not None:
             self._memo[key] = found
         return found
@@ -120,7 +129,7 @@ class Lowering:
             whole, name = vector(tile.type, at.count), "poison"
             for lane in range(at.count):
                 place = code.offset(pointer, lane * stride, tile.type)
-                element = code.value(f"load {tile.type}, ptr {place}")
+                element = code.value(f"load {tile.type}, ptr {place}, align {_align(tile)}")
                 name = code.value(f"insertelement {whole} {name}, {tile.type} {element}, i64 {lane}")
         if tile.as_numbers:
             return Lanes(tile.kind, at.count, name)
@@ -234,6 +243,35 @@ class Lowering:
         op = value.defining_op
         return any(self.reads(operand, root, anywhere or op.name in EXPRESSIONS) for operand in op.operands)
 
+    def keep(self, value: Value, lanes: Lanes) -> None:
+        """Give a value one element, in both forms: a use in a branch must not be the first to convert it."""
+        lanes.number(self.code), lanes.stored(self.code)
+        self.values[value] = lanes
+
+    def fill(
+        self, value: Value, elements: Callable[[At], Lanes], lanes: int = 0, dim: int = -1, as_numbers: bool = False
+    ) -> None:
+        """Give a value the elements that a function returns for each position."""
+        if not is_tile(value) or is_single(value):
+            with self.together():
+                self.keep(value, elements(At((0,) * (value.type.rank if is_tile(value) else 0))))
+            return
+        tile = self.allocate(value.type.shape, value.type.element_type, as_numbers)
+        reduction = self.plan.sinks_into(value.defining_op)
+        if reduction is not None and not lanes and dim in (-1, vector_dim(tile.shape)):
+            self.hold(value, tile)
+            self.values[value] = Sunk(tile, elements)
+            self._sunk.setdefault(reduction, []).append(value)
+            return
+        with self.each(tile.shape, lanes, dim) as at:
+            self.store(tile, at, elements(at))
+        self.hold(value, tile)
+
+    def reduced(self, reduction: Operation) -> None:
+        """After the loops of a reduction: the tiles that were sunk into it are in memory."""
+        for value in self._sunk.pop(reduction, ()):
+            self.values[value] = self.values[value].tile
+
     # -- operations --------------------------------------------------------------------------------------------------
 
     def run(self, block: Block, begin: Callable[[], None] = lambda: None) -> Operation:
@@ -244,10 +282,25 @@ class Lowering:
         self._owned.append([])
         begin()
         *operations, end = block.operations
-        for op in operations:
+        early = self._early(operations)
+        for op in early:
             self._run(op)
-            self._end(self.plan.positions[op])
+        for op in operations:
+            if op not in early:
+                self._run(op)
+                self._end(self.plan.positions[op])
         return end
+
+    def _early(self, operations: Sequence[Operation]) -> dict[Operation, None]:
+        """Operations on scalars and views that depend on no tile: loops over tiles may use all of them."""
+        early: dict[Operation, None] = {}
+        inside = set(operations)
+        for op in operations:
+            if op.regions or not has_no_effect(op) or any(is_tile(value) for value in (*op.operands, *op.results)):
+                continue
+            if all(value.defining_op not in inside or value.defining_op in early for value in op.operands):
+                early[op] = None
+        return early
 
     def finish(self) -> None:
         """End the block that was run last: the memory of its tiles is free."""
@@ -267,26 +320,26 @@ class Lowering:
     def _run(self, op: Operation) -> None:
         for value in op.results:
             self.require(op, is_known(element_type_of(value.type)), f"elements of type {element_type_of(value.type)}")
-        if op.name in self.families:
+        computed = op.name in ELEMENTWISE or op.name in EXPRESSIONS
+        if op.name in self.families and not (computed and is_single(op.results[0])):
             self.families[op.name](self, op)
             return
-        if op.name not in ELEMENTWISE and op.name not in EXPRESSIONS:
+        if not computed:
             raise self.refuse(op)
         (result,) = op.results
-        if self.plan.is_expression(op):
+        if self.plan.is_expression(op) and not is_single(result):
             return
         if not is_tile(result):
             operands = [self.lanes(operand, At(())) for operand in op.operands]
-            self.values[result] = ELEMENTWISE[op.name](self, op, operands)
+            self.keep(result, ELEMENTWISE[op.name](self, op, operands))
             return
-        tile = self.allocate(result.type.shape, result.type.element_type)
-        with self.each(tile.shape) as at:
-            self.store(tile, at, self._computed(result, at))
-        self.hold(result, tile)
+        self.fill(result, lambda at: self._computed(result, at))
 
 
 def _align(tile: Tile) -> int:
     """Bytes that the address of a vector is certainly a multiple of."""
+    if tile.is_elsewhere:
+        return 1
     return {"float": 4, "double": 8}.get(tile.type, tile.kind.size)
 
 

@@ -35,19 +35,7 @@ def load(low: Lowering, op: Any) -> None:
         other = low.lanes(op.other, at) if op.other is not None else None
         return load_through(low, kind, pointers, mask, other, order)
 
-    fill(low, op.data, at_once, lanes=0 if order == "weak" else 1)
-
-
-def fill(low: Lowering, value: Any, elements: Any, lanes: int = 0) -> None:
-    """Give a value the elements that a function returns for each position."""
-    if not is_tile(value):
-        with low.together():
-            low.values[value] = elements(At(()))
-        return
-    tile = low.allocate(value.type.shape, value.type.element_type)
-    with low.each(tile.shape, lanes) as at:
-        low.store(tile, at, elements(at))
-    low.hold(value, tile)
+    low.fill(op.data, at_once, lanes=0 if order == "weak" else 1)
 
 
 def over(low: Lowering, value: Any, lanes: int = 0) -> Any:

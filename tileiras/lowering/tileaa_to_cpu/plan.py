@@ -4,6 +4,9 @@ A tile without a place in memory is an expression: every use computes the elemen
 chains of elementwise operations become one loop, and ranges, splats, broadcasts and masks cost no memory.  An
 expression that is used more than once, or for several elements of the user, is computed once, unless it is made of
 scalars by a few integer instructions.
+
+A tile in memory whose first use is a reduction is sunk into it: the loops of the reduction compute the elements and
+write them for the later uses.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 from tileiras.dialects.nv_tileaa import ReduceOp, ScanOp
-from tileiras.ir import FloatType, Operation, TensorType, Value, element_type_of
+from tileiras.ir import FloatType, Operation, TensorType, Value, element_type_of, has_no_effect
 
 from .elementwise import ELEMENTWISE
 from .shape import EXPRESSIONS, is_renaming
@@ -21,8 +24,16 @@ CHEAP = 6
 """Integer operations that are repeated rather than kept."""
 
 
+LOADS = ("nv_tileaa.load", "nv_tileaa.tiled_load")
+
+
 def is_tile(value: Value) -> bool:
     return isinstance(value.type, TensorType)
+
+
+def is_single(value: Value) -> bool:
+    """Whether a value is a tile with one element, which is held as a scalar is."""
+    return is_tile(value) and all(size == 1 for size in value.type.shape)
 
 
 class Plan:
@@ -31,6 +42,8 @@ class Plan:
     def __init__(self, function: Operation) -> None:
         self._costs: dict[Operation, int | None] = {}
         self._expressions: set[Operation] = set()
+        self._sunk: dict[Operation, Operation] = {}
+        self._readers: dict[Value, list[Operation]] = {}
         self._ends: dict[Value, int] = {}
         self.positions: dict[Operation, int] = {}
         for op in function.walk():
@@ -41,10 +54,65 @@ class Plan:
         for op in function.walk():
             if op.results and is_tile(op.results[0]) and self._is_expression(op):
                 self._expressions.add(op)
+        # A tile may be sunk through a later one that is sunk itself.
+        for op in reversed(list(self.positions)):
+            reduction = self._reduction(op)
+            if reduction is not None:
+                self._sunk[op] = reduction
 
     def is_expression(self, op: Operation) -> bool:
         """Whether uses compute the result of the operation."""
         return op in self._expressions
+
+    # -- tiles that a reduction computes -----------------------------------------------------------------------------
+
+    def sinks_into(self, op: Operation) -> Operation | None:
+        """The reduction whose loops compute the tile of an operation; None for most operations."""
+        return self._sunk.get(op)
+
+    def _reduction(self, op: Operation) -> Operation | None:
+        if not op.results or op in self._expressions or not is_tile(op.results[0]) or is_single(op.results[0]):
+            return None
+        if op.name not in LOADS and op.name not in ELEMENTWISE or not op.results[0].users:
+            return None
+        value, block = op.results[0], op.parent
+        users = self._users(value)
+        first = min(users, key=lambda user: self._position(block, user))
+        if not isinstance(first, ReduceOp) or first.parent is not block or not _takes_vectors(first):
+            return None
+        if value.type.shape != first.operands[0].type.shape or not self._is_elementwise(value, first):
+            return None
+        if op.name in LOADS and not self._is_movable(op, first):
+            return None
+        return first
+
+    def _users(self, value: Value) -> list[Operation]:
+        """The operations whose loops read a value, with those that follow it already decided."""
+        if value not in self._readers:
+            found = self._readers[value] = []
+            for user in value.users:
+                inside = user in self._expressions
+                found += self._users(user.results[0]) if inside else [self._sunk.get(user, user)]
+        return self._readers[value]
+
+    def _is_elementwise(self, value: Value, reduction: Operation) -> bool:
+        """Whether all uses of a value by the loops of a reduction are at the position that they compute."""
+        for user in value.users:
+            if user is reduction or self._sunk.get(user) is reduction:
+                continue
+            if user in self._expressions and reduction in self._users(user.results[0]):
+                if user.name in EXPRESSIONS or not self._is_elementwise(user.results[0], reduction):
+                    return False
+        return True
+
+    def _is_movable(self, load: Operation, reduction: Operation) -> bool:
+        """Whether a load may take place in the reduction: nothing in between writes."""
+        op: Operation | None = load
+        while op is not None and op is not reduction:
+            if not has_no_effect(op) and not is_weak_load(op):
+                return False
+            op = op.next
+        return True
 
     # -- expressions -------------------------------------------------------------------------------------------------
 
@@ -111,6 +179,8 @@ class Plan:
                 found = max(found, self._position(block, user))
                 if user in self._expressions:
                     found = max(found, self._end_in(block, user))
+                elif user in self._sunk:
+                    found = max(found, self._position(block, self._sunk[user]))
             self._ends[value] = found
         return found
 
@@ -141,6 +211,16 @@ class Plan:
         while around is not None and around.parent is not block:
             around = around.parent_op
         return -1 if around is None else self.positions[around]
+
+
+def _takes_vectors(reduction: Operation) -> bool:
+    """Whether the combiner of a reduction is made of operations on vectors."""
+    return all(inner.name in (*ELEMENTWISE, "nv_tileaa.yield") for inner in reduction.regions[0].block.operations)
+
+
+def is_weak_load(op: Operation) -> bool:
+    """Whether an operation is a load that orders nothing."""
+    return op.name in LOADS and op.mem_semantic.value == "weak"
 
 
 def _is_in_combiner(op: Operation) -> bool:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from tileiras.support.named_tuple import NamedTuple
 
 from .code import Index
-from .elements import Kind
+from .elements import Kind, Lanes
 
 
 class At(NamedTuple):
@@ -21,7 +22,7 @@ class At(NamedTuple):
 class Tile:
     """A tile in memory, in row-major order: as stored bits, or as numbers."""
 
-    __slots__ = ("pointer", "shape", "kind", "as_numbers", "offset", "root", "holders", "pins")
+    __slots__ = ("pointer", "shape", "kind", "as_numbers", "offset", "root", "holders", "pins", "is_elsewhere")
 
     def __init__(
         self, pointer: str, shape: tuple[int, ...], kind: Kind, as_numbers: bool = False, offset: int | None = None,
@@ -35,6 +36,8 @@ class Tile:
         """The place in the arena; None for constants."""
         self.root = root if root is not None else self
         """The tile whose memory this is under another shape."""
+        self.is_elsewhere = root is not None and offset is None and root.offset is not None
+        """Whether the memory may be the user's, which is read only and may begin anywhere; `root` is the copy's."""
         self.holders = 0
         """Values that the memory holds."""
         self.pins = 0
@@ -51,6 +54,13 @@ class Tile:
 
     def reshaped(self, shape: tuple[int, ...]) -> Tile:
         return Tile(self.pointer, shape, self.kind, self.as_numbers, self.offset, self.root)
+
+
+class Sunk(NamedTuple):
+    """A tile in memory whose elements the next reduction computes, and writes (`Plan.sinks_into`)."""
+
+    tile: Tile
+    elements: Callable[[At], Lanes]
 
 
 def vector_dim(shape: tuple[int, ...]) -> int:

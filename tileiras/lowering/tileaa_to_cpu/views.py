@@ -6,6 +6,7 @@ take a mask, at the edges, and an address for each element.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from tileiras.ir import DYNAMIC, element_type_of
@@ -17,9 +18,9 @@ from .code import Index, constant, vector
 from .dot import wants_numbers
 from .elements import Lanes, kind_of
 from .elementwise import constant_lanes
-from .memory import fill, over
+from .memory import over
 from .plan import is_tile
-from .tiles import At
+from .tiles import At, Tile
 
 if TYPE_CHECKING:
     from .lower import Lowering
@@ -61,7 +62,7 @@ def block_tile(low: Lowering, op: Any) -> None:
     low.values[op.result] = Tiling(low.values[op.source], op.result.type)
 
 
-class _Place:
+class Place:
     """Where the elements of one tile are: a plan of its access, made before its loops."""
 
     def __init__(self, low: Lowering, op: Any) -> None:
@@ -100,6 +101,18 @@ class _Place:
         begins = code.value(f"icmp sge i64 {start}, 0")
         ends = code.value(f"icmp sle i64 {code.add(start, extent)}, {size}")
         return code.value(f"and i1 {begins}, {ends}")
+
+    def extent(self) -> tuple[Index, Index]:
+        """The first address of the tile, and that behind its last element."""
+        code, first, last = self.low.code, self.first, self.first
+        for stride, extent in zip(self.strides, self.shape):
+            reach = code.multiply(stride, (extent - 1) * self.kind.size)
+            if isinstance(reach, int):
+                first, last = code.add(first, min(reach, 0)), code.add(last, max(reach, 0))
+            else:
+                first = code.add(first, code.intrinsic("smin", "i64", 1, reach, "0"))
+                last = code.add(last, code.intrinsic("smax", "i64", 1, reach, "0"))
+        return first, code.add(last, self.kind.size)
 
     @property
     def dim(self) -> int:
@@ -164,13 +177,13 @@ class _Place:
         return self._moved(self.first, offset), condition
 
 
-def _addresses(code: Any, place: _Place, count: int, offsets: str) -> str:
+def _addresses(code: Any, place: Place, count: int, offsets: str) -> str:
     type = vector("i64", count)
     scaled = code.value(f"mul {type} {offsets}, {constant('i64', count, place.kind.size)}")
     return code.value(f"add {type} {scaled}, {code.splat('i64', count, place.address)}")
 
 
-def _padding(low: Lowering, op: Any, place: _Place, count: int) -> str:
+def _padding(low: Lowering, op: Any, place: Place, count: int) -> str:
     padding = place.type.padding
     element = place.type.element_type
     if padding is None or not hasattr(element, "keyword"):
@@ -178,7 +191,7 @@ def _padding(low: Lowering, op: Any, place: _Place, count: int) -> str:
     return constant_lanes(padding.of(element), element, count).stored(low.code)
 
 
-def _nibble(low: Lowering, place: _Place, at: At) -> tuple[str, str, str]:
+def _nibble(low: Lowering, place: Place, at: At) -> tuple[str, str, str]:
     """Of a 4-bit element: the address of its byte, its distance from the lowest bit, whether it is inside."""
     code = low.code
     offset, inside = place.positions(at)
@@ -187,7 +200,7 @@ def _nibble(low: Lowering, place: _Place, at: At) -> tuple[str, str, str]:
     return address, code.value(f"select i1 {odd}, i8 4, i8 0"), inside
 
 
-def _load_nibble(low: Lowering, op: Any, place: _Place, at: At) -> Lanes:
+def _load_nibble(low: Lowering, op: Any, place: Place, at: At) -> Lanes:
     code = low.code
     address, shift, inside = _nibble(low, place, at)
     padding = _padding(low, op, place, 1)
@@ -201,7 +214,7 @@ def _load_nibble(low: Lowering, op: Any, place: _Place, at: At) -> Lanes:
     return Lanes(place.kind, 1, stored=code.phi("i8", ways.incoming))
 
 
-def _store_nibble(low: Lowering, place: _Place, at: At, lanes: Lanes) -> None:
+def _store_nibble(low: Lowering, place: Place, at: At, lanes: Lanes) -> None:
     code, stored = low.code, lanes.stored(low.code)
     address, shift, inside = _nibble(low, place, at)
     with code.when(inside):
@@ -215,11 +228,11 @@ def _store_nibble(low: Lowering, place: _Place, at: At, lanes: Lanes) -> None:
 
 def tiled_load(low: Lowering, op: Any) -> None:
     low.require(op, op.reduction is None, "loads of all copies behind multicast addresses")
-    place = _Place(low, op)
+    place = Place(low, op)
     low.require(op, element_type_of(op.data.type) is place.type.element_type, "conversion in a load")
 
     if place.kind.width == 4:
-        fill(low, op.data, lambda at: _load_nibble(low, op, place, at), lanes=1)
+        low.fill(op.data, lambda at: _load_nibble(low, op, place, at), lanes=1)
         return
 
     def elements(at: At) -> Lanes:
@@ -241,10 +254,28 @@ def tiled_load(low: Lowering, op: Any) -> None:
         code.start(ways.after)
         return Lanes(kind, count, stored=code.phi(type, ways.incoming))
 
-    _fill(low, op.data, place, elements)
+    stays = "" if wants_numbers(op.data) else low.rows.read(op, place)
+    if stays:
+        _read_in_place(low, op.data, place, stays, elements)
+    else:
+        low.fill(op.data, elements, dim=place.dim, as_numbers=wants_numbers(op.data))
 
 
-def _edge_load(low: Lowering, op: Any, place: _Place, at: At) -> str:
+def _read_in_place(low: Lowering, value: Any, place: Place, stays: str, elements: Callable[[At], Lanes]) -> None:
+    """Let a value be a row of the user's memory, or a copy of it."""
+    code, copy = low.code, low.allocate(value.type.shape, value.type.element_type)
+    ways = Ways(code, stays, ("there", "copied"))
+    with ways.way():
+        ways.result(code.pointer(place.first))
+    with ways.way():
+        with low.each(copy.shape, dim=place.dim) as at:
+            low.store(copy, at, elements(at))
+        ways.result(copy.pointer)
+    code.start(ways.after)
+    low.hold(value, Tile(code.phi("ptr", ways.incoming), copy.shape, copy.kind, root=copy))
+
+
+def _edge_load(low: Lowering, op: Any, place: Place, at: At) -> str:
     code, kind, count = low.code, place.kind, at.count
     padding = _padding(low, op, place, count)
     if count == 1 and not any(dim == place.sparse for dim in range(len(place.shape))) and not place.shape:
@@ -262,26 +293,15 @@ def _edge_load(low: Lowering, op: Any, place: _Place, at: At) -> str:
     return code.phi(kind.stored, ways.incoming)
 
 
-def _fill(low: Lowering, value: Any, place: _Place, elements: Any) -> None:
-    """`memory.fill`, with vectors along the dimension that is dense in memory."""
-    if not is_tile(value):
-        fill(low, value, elements)
-        return
-    tile = low.allocate(value.type.shape, value.type.element_type, as_numbers=wants_numbers(value))
-    with low.each(tile.shape, dim=place.dim) as at:
-        low.store(tile, at, elements(at))
-    low.hold(value, tile)
-
-
 def tiled_store(low: Lowering, op: Any) -> None:
     low.require(op, op.multicast is None, "stores to all copies behind multicast addresses")
-    place = _Place(low, op)
+    place = low.rows.stored(op)
     code, kind = low.code, place.kind
     if kind.width == 4:
         with over(low, op.data, lanes=1) as at:
             _store_nibble(low, place, at, low.lanes(op.data, at))
         return
-    with low.each(place.shape, dim=place.dim) if is_tile(op.data) else over(low, op.data) as at:
+    with low.each(place.shape, low.features.lanes * 4, place.dim) if is_tile(op.data) else over(low, op.data) as at:
         lanes = low.lanes(op.data, at)
         stored = lanes.stored(code)
         if not place.is_direct(at):
@@ -301,7 +321,7 @@ def tiled_store(low: Lowering, op: Any) -> None:
         code.start(ways.after)
 
 
-def _edge_store(low: Lowering, place: _Place, at: At, stored: str) -> None:
+def _edge_store(low: Lowering, place: Place, at: At, stored: str) -> None:
     code, kind, count = low.code, place.kind, at.count
     offsets, inside = place.positions(at)
     addresses = _addresses(code, place, count, offsets)
@@ -314,7 +334,7 @@ def _edge_store(low: Lowering, place: _Place, at: At, stored: str) -> None:
 
 def tiled_atomic_rmw(low: Lowering, op: Any) -> None:
     low.require(op, op.multicast is None, "updates of all copies behind multicast addresses")
-    place = _Place(low, op)
+    place = Place(low, op)
     code = low.code
     with over(low, op.data, lanes=1) as at:
         lanes = low.lanes(op.data, at)

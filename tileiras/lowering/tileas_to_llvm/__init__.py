@@ -1,9 +1,12 @@
-"""nv_tileas to the llvm and nvvm dialects: the program of one thread, for its share of every tile.
+"""nv_tileas to the program of one thread, for its share of every tile.
 
 A tensor becomes one LLVM vector with an element for each register of its layout, scalars stay scalars, structured
 control flow becomes blocks.  `emit` is the frame of a function; `elementwise`, `memory` and `collective` give a thread
-its share; `tensor_core` and `pipes` are the instructions of the machine: matrix instructions, asynchronous copies,
-barriers, clusters.
+its share; `tensor_core` and `pipes` give the instructions of the machine their registers and addresses: matrix
+instructions, asynchronous copies, barriers, clusters.  The instructions are `nv_tileas.thread` operations here.
+
+Arithmetic of elements is that of arith and math, on scalars and vectors; operations of addresses and conversions are
+those of llvm and nvvm.
 
 No decision about synchronization, memory or the shape of a launch is made here: nv_tileas contains them.
 """
@@ -17,7 +20,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tileiras.diagnostics import DiagnosticEngine
-from tileiras.dialects import llvm
+from tileiras.dialects import llvm, memref
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import DenseElementsAttr, Location, Operation, StringAttr, TensorType, UnitAttr, i8
@@ -151,16 +154,14 @@ def convert_tileas_to_llvm(
             for name, declaration in lowering.declared.items():
                 declared.setdefault(name, declaration)
             for text, name in lowering.strings.items():
-                body.insert_before(_string_constant(name, text, op.location), op)
+                body.insert_before(llvm.string_constant(name, text, op.location), op)
             for variable in lowering.module_memory:
                 body.insert_before(variable, op)
             if needs_shared is None and lowering.shared_bytes > 0:
                 needs_shared = op.location
+            op.erase()
         elif isinstance(op, aa.GlobalOp):
-            body.insert_before(_global(op), op)
-        else:
-            continue
-        op.erase()
+            op.become(memref.GlobalOp)
     if flush_to_zero:
         module.attributes["nvvm.reflect_ftz"] = UnitAttr()
     if approximate:
@@ -180,44 +181,6 @@ def _shared_arena(location: Location) -> Operation:
         linkage=llvm.LinkageAttr("external"),
         addr_space=3,
         alignment=ARENA_ALIGNMENT,
-        location=location,
-    )
-
-
-def _global(op: aa.GlobalOp) -> Operation:
-    element, patterns = op.value.type.element_type, op.value.element_bits()
-    if element.width == 4:
-        padded = [*patterns, 0]
-        held, patterns = i8, [padded[n] & 15 | padded[n + 1] << 4 for n in range(0, len(patterns), 2)]
-    else:
-        held = memory_type(element)
-    size = held.width // 8
-    data = b"".join((held_bits(element, p) & 256**size - 1).to_bytes(size, "little") for p in patterns)
-    value = DenseElementsAttr(TensorType((len(patterns),), held), data)
-    alignment = max(op.alignment.value, size) if op.alignment is not None else size
-    # The host may write a public global between launches, even a constant: its contents are not known.
-    return llvm.GlobalOp(
-        sym_name=op.sym_name,
-        global_type=llvm.LLVMArrayType(len(patterns), held),
-        linkage=llvm.LinkageAttr("internal" if op.is_private else "external"),
-        constant=op.constant if op.is_private else None,
-        value=value,
-        addr_space=1,
-        alignment=alignment,
-        location=op.location,
-    )
-
-
-def _string_constant(name: str, text: str, location: Location) -> Operation:
-    data = text + "\0"
-    return llvm.GlobalOp(
-        sym_name=StringAttr(name),
-        global_type=llvm.LLVMArrayType(len(data.encode("utf-8", "surrogateescape")), i8),
-        linkage=llvm.LinkageAttr("internal"),
-        constant=UnitAttr(),
-        value=StringAttr(data),
-        addr_space=1,
-        alignment=1,
         location=location,
     )
 

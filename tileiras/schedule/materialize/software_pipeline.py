@@ -1,4 +1,4 @@
-"""Loops whose loads run ahead: the tiles of later iterations are on their way while this one computes.
+"""Loops whose loads run ahead: the copies of later iterations are in flight while this one computes.
 
 With S stages, the copies of iteration i + S - 1 start in iteration i, into the stage that iteration i - 1 has read:
 

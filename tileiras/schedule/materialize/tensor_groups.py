@@ -2,8 +2,8 @@
 
 The mbarrier of a group is used again some groups later, where a wait distinguishes its phases by their parity.  That is
 right only if the phase before has been waited for: a wait for a later group, which has another mbarrier, shows that the
-products before are complete, and not that their own arrival has been performed.  Where the first wait after a group
-is for a later one, the group becomes one with the next of its block, whose commit arrives once the products of both are
+dots before are complete, and not that their own arrival has been performed.  Where the first wait after a group
+is for a later one, the group becomes one with the next of its block, whose commit arrives once the dots of both are
 complete:
 
     dot ... into %o; commit               dot ... into %o

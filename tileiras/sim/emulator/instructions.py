@@ -13,7 +13,7 @@ from .order import barrier, cluster
 from .ptx.decoder import Decoder
 from .ptx.module import Module
 from .ptx.program import Program
-from .tensor_core import mma, tcgen05, tcgen05_copy, tcgen05_mma, tcgen05_transfer, warpgroups, wgmma
+from .tensor_core import mma, tcgen05, tcgen05_copy, tcgen05_mma, tcgen05_transfer, warpgroups, wgmma, wmma
 
 
 def decode(module: Module, entry: str) -> Program:

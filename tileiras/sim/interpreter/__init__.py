@@ -22,6 +22,7 @@ from tileiras.diagnostics import CompileError, ExitCode
 from tileiras.ir import Block, Operation
 from tileiras.ir.encoding import check_encoding, encoded
 
+from .. import blas
 from ..errors import sizes_of
 from ..memory import Journal, Memory
 
@@ -145,7 +146,7 @@ def check_arguments(
 def interpret(
     source: Source, entry: str | None, grid: int | Sequence[int], args: Sequence[Any], *,
     memory: Memory | None = None, output: TextIO | None = None, random_runs: int = 1, names: Sequence[str] = (),
-    machine_type: Callable[..., Machine] = Machine,
+    machine_type: Callable[..., Machine] = Machine, behind: Sequence[np.ndarray] = (),
 ) -> dict[int, np.ndarray]:
     """Run ``entry`` of a cuda_tile module on ``grid`` tile blocks; arrays among ``args`` are updated in place.
 
@@ -155,11 +156,12 @@ def interpret(
     for a pointer is an address returned by a :class:`tileiras.sim.Memory`. Python and NumPy numbers are scalars.
     ``output`` receives printed text, standard output by default. ``names`` are the names of arguments in messages,
     instead of their numbers. ``machine_type`` constructs the machine of the first run, for observers; the runs that
-    search for undefined values have other machines.
+    search for undefined values have other machines. ``behind`` are arrays that pointers in memory lead to.
 
-    Returns the undefined elements that the kernel left: position of an argument -> array of bool of its shape, only for
-    arguments with such elements. These are elements that differed in runs with other values in place of undefined ones,
-    ``random_runs`` of them with random values: an element that few of those values change may be missed.
+    Returns the undefined elements that the kernel left: position of an argument, or of an array ``behind`` them ->
+    array of bool of its shape, only for arrays with such elements. These are elements that differed in runs with other
+    values in place of undefined ones, ``random_runs`` of them with random values: an element that few of those values
+    change may be missed.
 
     Raises CompileError if the source is not valid, ArgumentMismatch if entry, grid or arguments do not fit,
     InterpreterError (located at the operation) if the behavior of the kernel is undefined, or if it uses an undefined
@@ -184,7 +186,8 @@ def interpret(
         memory.journal = None
     if not first.used:
         return {}
-    results = [np.array(arg) if isinstance(arg, np.ndarray) else None for arg in args]
+    arrays = [*args, *behind]
+    results = [np.array(arg) if isinstance(arg, np.ndarray) else None for arg in arrays]
     undefined: dict[int, np.ndarray] = {}
     stores.exchange()
     try:
@@ -194,7 +197,7 @@ def interpret(
                 again = Machine(memory, sizes, globals_, io.StringIO())
                 again.names = called
                 _run(Run(number, first.seen), again, block, bound)
-                for position, (result, arg) in enumerate(zip(results, args)):
+                for position, (result, arg) in enumerate(zip(results, arrays)):
                     if result is not None and (differs := (_bits(result) != _bits(arg)).any(-1)).any():
                         undefined[position] = undefined.get(position, False) | differs
     finally:
@@ -207,7 +210,7 @@ def _run(run: Run, machine: Machine, block: Block, bound: list) -> None:
     """Execute all tile blocks of a grid."""
     token = RUN.set(run)
     try:
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"), blas.one_thread():
             for machine.block_id in machine.tile_blocks():
                 machine.values.clear()
                 machine.bind(block.arguments, bound)

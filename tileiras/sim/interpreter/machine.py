@@ -175,7 +175,7 @@ class Machine:
     def error(self, op: Operation, message: str) -> InterpreterError:
         x, y, z = self.block_id
         note = Diagnostic(Severity.NOTE, None, f"in tile block ({x}, {y}, {z}) of {self.grid}")
-        return InterpreterError(Diagnostic(Severity.ERROR, op.location, f"'{op.name}' op {message}", [note]))
+        return InterpreterError(Diagnostic.of_operation(op, message, [note]))
 
 
 def as_tile(values: int | np.ndarray, dtype: np.dtype) -> np.ndarray:

@@ -34,10 +34,10 @@ def export(
     source: bytes, options: StageOptions, context: StageContext, entry: str, rows: Sequence[Mapping[str, Constant]]
 ) -> Variants:
     """The kernel `entry` of the file with the text `source`, once for each row: name -> value of the constants that
-    are changed there.
+    the row replaces.
 
-    Raises CompileError: what reading the file raises, and with code 2, at the kernel's place in TILEIRAS_EXPORT, for a
-    kernel that is not exported, a constant that it does not have, and a value of another type.
+    Raises CompileError: the errors of reading the file, and with code 2, at the kernel's place in TILEIRAS_EXPORT, for
+    a kernel that is not exported, an unknown constant, and a value of another type.
     """
     load_front_end()
     place = Place(source, context)

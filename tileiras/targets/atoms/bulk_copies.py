@@ -30,19 +30,19 @@ _STORED = Ordering("cp.async.bulk.wait_group", "another thread, through a releas
 _LOAD = {"executor": "elected thread", "queue": "mbarrier transaction", "after": (_LOADED,), "chosen": False}
 _STORE = {
     "executor": "elected thread", "queue": "bulk group", "after": (_READ, _STORED), "chosen": False,
-    "before": (_GENERIC_WRITE, _GLOBAL_WRITE), "commit": "nvvm.cp.async.bulk.commit.group",
-    "wait": "nvvm.cp.async.bulk.wait_group",
+    "before": (_GENERIC_WRITE, _GLOBAL_WRITE), "commit": "nvgpu.tma.create_group",
+    "wait": "nvgpu.tma.wait_group",
 }  # fmt: skip
 
 _LOADS = (
     CopyAtom(
-        "tma_load", "global", "shared", (16,), "90", "nvvm.cp.async.bulk.tensor.shared.cta.global",
+        "tma_load", "global", "shared", (16,), "90", "nvgpu.tma.async.load",
         "cp.async.bulk.tensor", TENSOR_MAP, box=_BOX, before=(_GENERIC_READ, _GLOBAL_WRITE),
         syntax=".{rank}d.shared::cta.global.tile.mbarrier::complete_tx::bytes [{to}], [{map}, {at}], [{barrier}]",
         **{**_LOAD, "chosen": True},
     ),
     CopyAtom(
-        "tma_load_pair", "global", "shared", (16,), "=100f,110f", "nvvm.cp.async.bulk.tensor.shared.cta.global",
+        "tma_load_pair", "global", "shared", (16,), "=100f,110f", "nvgpu.tma.async.load",
         "cp.async.bulk.tensor", TENSOR_MAP, box=_BOX, before=(_GENERIC_READ, _GLOBAL_WRITE),
         syntax=".{rank}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.cta_group::2 "
         "[{to}], [{map}, {at}], [{barrier}]",
@@ -51,7 +51,7 @@ _LOADS = (
     CopyAtom(
         # Others have the instruction as well; there it may be much slower (the same section).
         "tma_load_multicast", "global", "shared", (16,), "=90a,100f,110f",
-        "nvvm.cp.async.bulk.tensor.shared.cta.global", "cp.async.bulk.tensor", TENSOR_MAP, box=_BOX,
+        "nvgpu.tma.async.load", "cp.async.bulk.tensor", TENSOR_MAP, box=_BOX,
         before=(_GENERIC_READ, _GLOBAL_WRITE),
         syntax=".{rank}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster "
         "[{to}], [{map}, {at}], [{barrier}], {ctas}",
@@ -73,12 +73,12 @@ _LOADS = (
 
 _STORES = (
     CopyAtom(
-        "tma_store", "shared", "global", (16,), "90", "nvvm.cp.async.bulk.tensor.global.shared.cta",
+        "tma_store", "shared", "global", (16,), "90", "nvgpu.tma.async.store",
         "cp.async.bulk.tensor", TENSOR_MAP, box=_BOX,
         syntax=".{rank}d.global.shared::cta.tile.bulk_group [{map}, {at}], [{from}]", **{**_STORE, "chosen": True},
     ),
     CopyAtom(
-        "tma_reduce", "shared", "global", (16,), "90", "nvvm.cp.async.bulk.tensor.global.shared.cta",
+        "tma_reduce", "shared", "global", (16,), "90", "nvgpu.tma.async.store",
         "cp.reduce.async.bulk.tensor",
         'PTX ISA, "Data Movement and Conversion Instructions: cp.reduce.async.bulk.tensor"', combines=True, box=_BOX,
         syntax=".{rank}d.global.shared::cta.{operation}.tile.bulk_group [{map}, {at}], [{from}]",
@@ -101,13 +101,13 @@ _BEFORE_PRODUCT = Ordering("tcgen05.fence::before_thread_sync", "another thread 
 _TENSOR = (
     CopyAtom(
         "tcgen05_ld", "tensor", "register", (4,), "=100f,110f", "", "tcgen05.ld", TENSOR_MEMORY,
-        executor="warp", queue="tcgen05 load", wait="nvvm.tcgen05.wait", before=(_AFTER_PRODUCT,),
+        executor="warp", queue="tcgen05 load", wait="nvgpu.tcgen05.wait", before=(_AFTER_PRODUCT,),
         after=(Ordering("tcgen05.wait::ld.sync.aligned", "the registers are read"), _BEFORE_PRODUCT),
         syntax=".sync.aligned.32x32b.x{columns}.b32 {registers}, [{from}]", chosen=False,
     ),
     CopyAtom(
         "tcgen05_st", "register", "tensor", (4,), "=100f,110f", "", "tcgen05.st", TENSOR_MEMORY,
-        executor="warp", queue="tcgen05 store", wait="nvvm.tcgen05.wait", before=(_AFTER_PRODUCT,),
+        executor="warp", queue="tcgen05 store", wait="nvgpu.tcgen05.wait", before=(_AFTER_PRODUCT,),
         after=(Ordering("tcgen05.wait::st.sync.aligned", "it is used by anything else"), _BEFORE_PRODUCT),
         syntax=".sync.aligned.32x32b.x{columns}.b32 [{to}], {registers}", chosen=False,
     ),

@@ -27,7 +27,7 @@ def element_name(type: FloatType | IntegerType, signedness: str | None = None) -
 
 
 def product_types(op: aa.DotOp) -> tuple[str, str, str]:
-    """The names of the element types of A, B and C of a dot, block-scaled or not, under way or not."""
+    """The names of the element types of A, B and C of a dot, block-scaled or not, in flight or not."""
     types = [getattr(value.type, "tile", value.type).element_type for value in (op.a, op.b, op.c)]
     signs = (getattr(op, name, None) for name in ("signedness_a", "signedness_b"))
     a, b = (

@@ -29,18 +29,18 @@ COPY_ATOMS: dict[str, CopyAtom] = {
             after=(_ASYNCHRONOUS_READER,),
         ),
         CopyAtom(
-            "ldmatrix", "shared", "register", (16,), "75", "nvvm.ldmatrix", "ldmatrix",
+            "ldmatrix", "shared", "register", (16,), "75", "nvgpu.ldmatrix", "ldmatrix",
             'PTX ISA, "Warp-level matrix load instruction: ldmatrix"', executor="warp", matrices=True,
         ),
         CopyAtom(
-            "stmatrix", "register", "shared", (16,), "90", "nvvm.stmatrix", "stmatrix",
+            "stmatrix", "register", "shared", (16,), "90", "nvgpu.stmatrix", "stmatrix",
             'PTX ISA, "Warp-level matrix store instruction: stmatrix"', executor="warp", matrices=True,
             after=(_ASYNCHRONOUS_READER,),
         ),
         CopyAtom(
-            "cp_async", "global", "shared", (4, 8, 16), "80", "nvvm.cp.async.shared.global", "cp.async",
+            "cp_async", "global", "shared", (4, 8, 16), "80", "nvgpu.device_async_copy", "cp.async",
             'PTX ISA, "Data Movement and Conversion Instructions: cp.async"', queue="cp.async group",
-            commit="nvvm.cp.async.commit.group", wait="nvvm.cp.async.wait.group",
+            commit="nvgpu.device_async_create_group", wait="nvgpu.device_async_wait",
             after=(
                 Ordering("cp.async.wait_group", "this thread reads; with a barrier behind it, other threads"),
                 _ASYNCHRONOUS_READER,

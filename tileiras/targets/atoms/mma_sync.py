@@ -62,7 +62,7 @@ def _atoms() -> list[MmaAtom]:
         atoms.append(
             MmaAtom(
                 name, (m, n, k), a_type, b_type, c_type, a, b, c, requires, f"mma.{shape}.row.col.{suffix}",
-                _section(shape, c_type), "nvvm.mma.sync", "mma.sync", halves,
+                _section(shape, c_type), "nvgpu.mma.sync", "mma.sync", halves,
             )
         )
 
@@ -143,7 +143,7 @@ def _scaled_atoms() -> list[ScaledMmaAtom]:
         return ScaledMmaAtom(
             name, (16, 8, k), element, element, "f32", scale, block, a, b, _c(16, "float"), scale_a, scale_b,
             "=120a,121a", intrinsic, 'PTX ISA, "Block Scaling for mma.sync"', kind, vector, scale_ptx,
-            "nvvm.mma.block_scale", "mma.sync.block_scale",
+            "nvgpu.mma.block_scale", "mma.sync.block_scale",
         )
 
     a8 = _a((16, 32), ((0, 1), (0, 2), (8, 0), (0, 16)), 4, "i32", 4)

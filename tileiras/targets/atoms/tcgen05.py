@@ -135,7 +135,7 @@ def _row(kind: _Kind, types: tuple[str, str], c_type: str, shape: _Shape, n: int
         before=_BEFORE,
         after=_AFTER,
         syntax=f"[{{d}}], {'[{a}]' if in_tensor else '{a}'}, {{b}}, {{descriptor}}, {{scale_d}}",
-        op="nvvm.tcgen05.mma" if chosen else "",
+        op="nvgpu.tcgen05.mma" if chosen else "",
         chosen=chosen,
     )
 
@@ -232,7 +232,7 @@ def _scaled_row(
         before=_BEFORE,
         after=_AFTER,
         syntax="[{d}], {a}, {b}, {descriptor}, [{scale_a}], [{scale_b}], {scale_d}",
-        op="nvvm.tcgen05.mma.block_scale" if chosen else "",
+        op="nvgpu.tcgen05.mma.block_scale" if chosen else "",
         chosen=chosen,
     )
 

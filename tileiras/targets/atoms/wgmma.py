@@ -116,7 +116,7 @@ def _row(types: _Types, c_type: str, n: int, a_in_registers: bool) -> MmaAtom:
         queue="wgmma group",
         before=_BEFORE,
         after=_AFTER,
-        op="nvvm.wgmma.mma_async",
+        op="nvgpu.warpgroup.mma",
         syntax=", ".join(["{d}", "{a}", "{b}", "{scale_d}", *flags]),
     )
 

@@ -105,7 +105,7 @@ def test_slices_of_tiles_of_256_kilobytes(op):
     assert np.array_equal(out, expected)
 
 
-def test_every_element_is_updated_once_whoever_holds_copies():
+def test_every_element_is_updated_once_with_any_replicas():
     """A tile of 16 elements on 128 threads: seven of eight threads hold copies."""
     body = """
     %r = nv_tileaa.make_range : tensor<16xi32>

@@ -76,7 +76,7 @@ def test_tile_larger_than_shared_memory():
 
 
 @pytest.mark.parametrize("element", ["f32", "i8"])
-def test_tile_of_which_no_part_is_in_registers_on_both_sides(element, monkeypatch):
+def test_tile_without_parts_in_registers_on_both_sides(element, monkeypatch):
     """Rounds over bits that are threads on one side or on both."""
     monkeypatch.setattr("tileiras.resources.arena.SCRATCH_LIMIT", 512)
     small = target("sm_90")._replace(shared_per_cta=512)

@@ -1,4 +1,4 @@
-// RUN: tileiras-opt %s --tileas --convert-tileas-to-llvm | FileCheck %s
+// RUN: tileiras-opt %s --tileas --convert-tileas-to-llvm --tileir-legalize-llvm-kernel --convert-to-llvm --arith-expand | FileCheck %s
 
 // A tile is one vector; the thread's part of the address is made once, registers are constants beside it. The bound is a
 // multiple of four, so that a mask holds for a whole vector of 16 bytes.

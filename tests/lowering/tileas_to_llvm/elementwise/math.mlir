@@ -1,4 +1,4 @@
-// RUN: tileiras-opt %s --tileas-optimize-alloc-tensor --tileas-insert-barriers --tileas-assign-launch-bounds --convert-tileas-to-llvm | FileCheck %s
+// RUN: tileiras-opt %s --tileas-optimize-alloc-tensor --tileas-insert-barriers --tileas-assign-launch-bounds --convert-tileas-to-llvm --convert-math-to-funcs | FileCheck %s
 
 // libdevice as a rule; the hardware's approximation where the operation allows it, or where flushing asks for what the
 // library's function consists of.

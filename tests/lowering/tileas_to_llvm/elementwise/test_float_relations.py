@@ -52,7 +52,7 @@ def test_any_combination_means_the_same(seed):
     check(program(seed, element), pairs(element), ((64,), "i32"), gpu_name="sm_90", num_warps=(1, 2)[seed % 2])
 
 
-def test_every_set_of_cases_is_what_its_steps_say():
+def test_every_set_of_cases_follows_its_steps():
     """The six cases of two floats, through each of the steps that a set is made of."""
     floats = {1: (1, 1), 2: (2, 1), 4: (1, 2), 8: (np.nan, 1), 16: (1, np.nan), 32: (np.nan, np.nan)}
 

@@ -1,4 +1,4 @@
-// RUN: tileiras-opt %s --tileas-optimize-alloc-tensor --tileas-insert-barriers --tileas-assign-launch-bounds --convert-tileas-to-llvm=compute-capability=sm_90 | FileCheck %s
+// RUN: tileiras-opt %s --tileas-optimize-alloc-tensor --tileas-insert-barriers --tileas-assign-launch-bounds --convert-tileas-to-llvm=compute-capability=sm_90 --tileir-gpu-module-prepare --tileir-legalize-llvm-kernel --tileir-finalize-llvm-kernel | FileCheck %s
 
 // What a front end says of the launch stays, in the place of what would be chosen.
 // CHECK: llvm.func @hinted() attributes {nvvm.kernel, nvvm.maxnreg = 48 : i32, nvvm.minctasm = 3 : i32, nvvm.reqntid = array<i32: 128>}

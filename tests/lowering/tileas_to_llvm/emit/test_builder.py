@@ -14,10 +14,10 @@ def emit():
 
 def names(emit):
     emit.sweep()
-    return [op.name.removeprefix("llvm.") for op in emit.block.operations]
+    return [op.name.partition(".")[2] for op in emit.block.operations]
 
 
-def test_an_element_of_a_built_vector_is_what_it_was_built_of(emit):
+def test_an_element_of_a_built_vector_is_its_operand(emit):
     a, b, *_ = emit.block.arguments
     vector = emit.build([a, b, a])
     assert emit.extract(vector, 1) is b and emit.shuffle(vector, (0,)) is a
@@ -37,10 +37,10 @@ def test_elements_of_several_sources_are_taken_from_the_vector(emit):
     *_, low, high, _ = emit.block.arguments
     mixed = emit.shuffle(emit.concat([low, high]), (1, 2))
     emit.insert(llvm.FNegOp(mixed))
-    assert names(emit) == ["shufflevector", "shufflevector", "fneg"]
+    assert names(emit) == ["shuffle", "shuffle", "fneg"]
 
 
-def test_what_was_reinterpreted_and_back_is_what_it_was(emit):
+def test_a_round_trip_of_reinterpretation_is_the_identity(emit):
     a, b, *_ = emit.block.arguments
     words = emit.build([a, b])
     assert emit.bitcast(emit.bitcast(words, VectorType((2,), f32)), words.type) is words
@@ -56,7 +56,7 @@ def test_an_element_is_extracted_once_and_only_if_it_is_used(emit):
     assert emit.extract(vector, 2) is first
     emit.insert(llvm.FNegOp(first))
     emit.extract(vector, 3)
-    assert names(emit) == ["extractelement", "fneg"]
+    assert names(emit) == ["extract", "fneg"]
 
 
 def test_the_same_element_everywhere_is_spread_anew(emit):
@@ -65,4 +65,4 @@ def test_the_same_element_everywhere_is_spread_anew(emit):
     assert emit.extract(spread, 3) is a
     half = emit.shuffle(spread, (0, 2))
     emit.insert(llvm.AddOp(half, half))
-    assert names(emit) == ["insertelement", "shufflevector", "add"]
+    assert names(emit) == ["insert", "shuffle", "add"]

@@ -67,7 +67,7 @@ def test_loop_with_branches(gpu):
 
 @pytest.mark.parametrize("kernel", ["KERNEL", "COLLATZ"])
 @pytest.mark.parametrize(("gpu", "types"), [("sm_90", {"i32", "vector<8xi32>"}), ("sm_100", {"i32"})])
-def test_elements_of_32_bits_are_handed_on_apart_where_llvm_would_pair_them(kernel, gpu, types):
+def test_32_bit_elements_stay_apart_if_llvm_would_pair_them(kernel, gpu, types):
     text = llvm_text(globals()[kernel].replace("VIEW", VIEW).replace("MEMREF", MEMREF), gpu)
     blocks = re.findall(r"^ *\^bb\d+\((.*)\):", text, re.MULTILINE)
     assert {each.split(": ")[1] for block in blocks for each in block.split(", ")} == types

@@ -40,12 +40,12 @@ def test_rows_that_ptxas_rematerializes_in_part():
         pytest.param(64, 64, 16, True, id="three stages of 40 KiB are more than half of the shared memory"),
     ],
 )
-def test_accumulators_of_which_two_ctas_have_no_room(rows, depth, aligned, told):
+def test_accumulators_too_large_for_two_ctas(rows, depth, aligned, told):
     kernel = matmul((rows, 256, depth), sizes=(rows, 256, 4096), steps=16, aligned=aligned)
     assert (WORD in kernel.compiled("sm_80", num_warps=8).text) is told
 
 
-def test_ptxas_gives_such_kernels_the_registers_that_there_are():
+def test_ptxas_assigns_all_registers_to_such_kernels():
     if toolkit.find_program("ptxas") is None:
         pytest.skip("no ptxas")
     artifact = ordered(1024).compiled("sm_90", emit="cubin")

@@ -141,7 +141,7 @@ def ordered(view: str, kind: str) -> str:
     return ORDERED.replace("%VIEW", view).replace("KIND", kind).replace("ROWS", ROWS).replace("COLUMNS", COLUMNS)
 
 
-def test_a_barrier_stands_where_other_threads_wrote_what_is_read():
+def test_a_barrier_separates_writes_and_reads_of_other_threads():
     text = ptx(ordered("%vt", COLUMNS))
     assert text.count("bar.sync") == 1
     for seed in range(3):
@@ -151,7 +151,7 @@ def test_a_barrier_stands_where_other_threads_wrote_what_is_read():
         assert np.array_equal(a, expected)
 
 
-def test_no_barrier_where_each_thread_reads_what_it_wrote():
+def test_no_barrier_if_each_thread_reads_its_own_writes():
     assert "bar.sync" not in ptx(ordered("%va", ROWS))
 
 
@@ -174,7 +174,7 @@ builtin.module {
 """.replace("SPEC", SPEC)
 
 
-def test_what_one_thread_stores_for_all_is_seen_by_all():
+def test_one_threads_store_for_all_is_visible_to_all():
     """Every thread loads the scalar, one stores it: a barrier on either side of the store."""
     text = ptx(SCALAR)
     assert text.count("bar.sync") == 2

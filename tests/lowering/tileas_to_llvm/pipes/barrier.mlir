@@ -1,6 +1,6 @@
 // Barrier 0 is that of all threads; the others count the threads of their agent.
 // RUN: tileiras-opt %s | FileCheck %s --check-prefix=SAME
-// RUN: tileiras-opt %s --tileas-optimize-alloc-tensor --tileas-insert-barriers --tileas-assign-launch-bounds --convert-tileas-to-llvm | FileCheck %s
+// RUN: tileiras-opt %s --tileas-optimize-alloc-tensor --tileas-insert-barriers --tileas-assign-launch-bounds --convert-tileas-to-llvm --convert-tileas-to-nvgpu --convert-nvgpu-to-nvvm | FileCheck %s
 
 module {
   nv_tileaa.func @k() attributes {kernel_spec = #nv_tileaa.kernel_spec<numWarps = 4, numCtas = 1>, target_spec = "sm_90"} {

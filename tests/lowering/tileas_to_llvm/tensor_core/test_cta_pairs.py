@@ -90,7 +90,7 @@ def test_64_rows_of_each_cta(columns, plan):
     check(matmul((128, columns, 64)), f"f16 128x{columns}", **plan)
 
 
-def test_64_rows_with_what_threads_have_loaded():
+def test_64_rows_with_operands_loaded_by_threads():
     check(matmul((128, 64, 128), "f8E4M3FN", start="loaded"), "f8f6f4 128x64", **BOXES)
 
 
@@ -129,7 +129,7 @@ def test_agents_that_would_wait_for_those_of_the_peer():
     assert any("agents.pair-accumulator-written" in said for said in stated(artifact.diagnostics))
 
 
-def test_what_threads_read_as_well_is_behind_a_barrier_of_the_cluster():
+def test_tiles_also_read_by_threads_follow_a_cluster_barrier():
     """They copy it then, and the next dot comes when the threads of both CTAs have stored its accumulator."""
     check(with_sums_of_rows(), "f16 256x32", **BOXES)
     check(with_sums_of_rows(), "f16 256x32", **AGENTS)
@@ -159,7 +159,7 @@ for stages that dots of the peer release."""
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", MUTATED)
-def test_nothing_that_orders_is_superfluous(name):
+def test_synchronization_is_minimal(name):
     make, options, orders = MUTATED[name]
     kernel = make()
     artifact = kernel.compiled(GPU, **options)

@@ -89,7 +89,7 @@ def test_a_that_is_dequantised_on_the_rest_of_the_family(gpu):
 
 
 @pytest.mark.slow
-def test_nothing_that_orders_a_dequantised_a_is_superfluous():
+def test_synchronization_of_a_dequantised_a_is_minimal():
     kernel = dequantised("i8", (64, 64, 64), 4)
     artifact = kernel.compiled("sm_100", pipeline_strategy="unspecialize")
     assert not survivors(kernel, artifact, FENCES)

@@ -86,7 +86,7 @@ def test_nan_is_kept_where_the_program_says_so():
     assert reductions(checked(kernel, "sm_103", num_warps=4).text) == ["x64.max.NaN"]
 
 
-def test_nothing_that_orders_is_superfluous():
+def test_synchronization_is_minimal():
     kernel = of_rows((128, 64, 64))
     artifact = kernel.compiled("sm_103", num_warps=4)
     assert reductions(artifact.text)

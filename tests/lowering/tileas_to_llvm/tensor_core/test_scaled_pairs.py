@@ -113,7 +113,7 @@ def test_the_rest_of_the_family(gpu):
 
 @pytest.mark.parametrize("ctas", [1, 2])
 @pytest.mark.parametrize("plan", [BOXES, AGENTS])
-def test_nobody_waits_for_a_dot_in_its_loop(ctas, plan):
+def test_dots_of_a_loop_are_not_waited_for_in_it(ctas, plan):
     """Scales have columns for each stage: the copy that fills them again has waited for the dot that read them."""
     text = packed_matmul((128 * ctas, 128, 128), steps=9, ctas=ctas).compiled(GPU, emit="tileas", **plan).text
     loop = text[text.index("scf.for") : text.index("tensor_memory.wait")]
@@ -128,7 +128,7 @@ MUTATED = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MUTATED)
-def test_nothing_that_orders_is_superfluous(name):
+def test_synchronization_is_minimal(name):
     options, orders = MUTATED[name]
     kernel = stored_by_threads(packed_matmul((256, 128, 128), steps=6, ctas=2))
     artifact = kernel.compiled(GPU, **options)

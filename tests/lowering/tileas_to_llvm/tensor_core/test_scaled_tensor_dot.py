@@ -104,7 +104,7 @@ def test_elements_of_four_bits_under_every_plan(options):
 
 
 @pytest.mark.parametrize("options", [{}, {"tensor_maps": "host"}], ids=lambda value: " ".join(map(str, value.values())))
-def test_bytes_that_elements_of_four_bits_are_unpacked_from_stay_bytes(options):
+def test_bytes_with_packed_four_bit_elements_stay_bytes(options):
     kernel = four_bits("f8E4M3FN", 16, from_bytes=True)
     kernel.interpreted()
     ptx = checked_four_bits(kernel, **options)
@@ -145,14 +145,14 @@ def ragged_four_bits():
 
 
 @pytest.mark.slow
-def test_what_orders_elements_of_four_bits_is_not_superfluous():
+def test_synchronization_of_four_bit_elements_is_minimal():
     kernel = four_bits(steps=4)
     artifact = kernel.compiled(GPU)
     assert not survivors(kernel, artifact, rf"{ORDERS}|tcgen05\.cp[^;]*;")
 
 
 @pytest.mark.slow
-def test_nothing_that_orders_is_superfluous():
+def test_synchronization_is_minimal():
     kernel = scaled((128, 128, 128), steps=5)
     artifact = kernel.compiled(GPU)
     # Scales come in copies that run ahead as well, of four bytes each, and no thread stores any.
@@ -212,7 +212,7 @@ def test_few_columns_on_the_rest_of_the_family(gpu, tiles):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("tiles", "orders"), [((32, 128, 128), ORDERS), ((128, 32, 64), FENCES)])
-def test_nothing_that_orders_few_columns_is_superfluous(tiles, orders):
+def test_synchronization_of_few_columns_is_minimal(tiles, orders):
     """Scales of two runs are loaded and stored by threads."""
     kernel = scaled(tiles, steps=4)
     artifact = kernel.compiled(GPU)
@@ -243,7 +243,7 @@ def test_sixty_four_rows_of_elements_of_four_bits(tiles, scale, block, kind, by_
 
 
 @pytest.mark.parametrize("options", [{"num_warps": 8}, {"num_ctas": 2, "tensor_maps": "host"}], ids=str)
-def test_sixty_four_rows_of_two_warpgroups_and_of_each_of_two_ctas(options):
+def test_64_rows_of_two_warpgroups_and_of_each_cta_of_a_pair(options):
     """The second CTA's tile of A comes in boxes of its own, that of B is shared out."""
     ptx = checked_four_bits(scaled((64 * options.get("num_ctas", 1), 64, 128), "f8E5M2", steps=3), **options)
     assert len(MMA.findall(ptx)) == 4 and ("multicast" in ptx) == ("num_ctas" in options)
@@ -255,14 +255,14 @@ def test_sixty_four_rows_on_the_rest_of_the_family(gpu):
 
 
 @pytest.mark.slow
-def test_nothing_that_orders_sixty_four_rows_is_superfluous():
+def test_synchronization_of_sixty_four_rows_is_minimal():
     kernel = scaled((64, 64, 128), steps=5)
     artifact = kernel.compiled(GPU)
     assert not survivors(kernel, artifact, rf"{ORDERS}|tcgen05\.cp[^;]*;")
 
 
 @pytest.mark.parametrize("tiles", [(32, 32, 128), (128, 8, 128)])
-def test_what_is_too_small_goes_to_warps_with_a_remark(tiles):
+def test_small_dots_go_to_warps_with_a_remark(tiles):
     artifact = scaled(tiles).compiled(GPU, emit_remarks=True)
     assert "tcgen05" not in artifact.text
     scaled(tiles).emulated(artifact)

@@ -121,7 +121,7 @@ def test_copies_of_a_loop_wait_for_products_of_the_last(first, second, maps):
         kernel.emulated(artifact, seed)
 
 
-def test_an_accumulator_that_is_used_between_loops_is_not_handed_on():
+def test_an_accumulator_used_between_loops_is_not_forwarded():
     kernel = attention_in_two_loops(1, 2, 1, gpu_name=GPU, **SMALL)
     lines = kernel.text.split("\n")
     at = next(number for number, line in enumerate(lines) if line.strip().startswith("%o, %l"))
@@ -171,7 +171,7 @@ MUTATED = {
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", sorted(MUTATED))
-def test_nothing_that_orders_is_superfluous(name):
+def test_synchronization_is_minimal(name):
     make, options, orders = MUTATED[name]
     kernel = make()
     artifact = kernel.compiled(GPU, **options)

@@ -99,7 +99,7 @@ def test_a_that_is_computed_under_every_plan(tiles, stored, operand, options):
     ((32, 64, 64), "f32", "f16", {}), ((128, 64, 32), "f16", "tf32", {}),
     ((128, 512, 64), "f32", "f16", {"num_warps": 8}),
 ], ids=["exchanged", "32 bits", "no columns left"])  # fmt: skip
-def test_a_that_is_computed_goes_to_shared_memory_where_tensor_memory_does_not_take_it(tiles, stored, operand, options):
+def test_computed_a_goes_to_smem_if_tensor_memory_rejects_it(tiles, stored, operand, options):
     kernel = converted(tiles, "a", stored, operand, steps=3)
     artifact = kernel.compiled(GPU, **PLAIN, **options)
     assert "tcgen05.mma" in artifact.text and "tcgen05.st" not in artifact.text
@@ -169,7 +169,7 @@ def test_probabilities_of_64_rows():
     assert reads_a_in_columns(ptx) == 64 // 16
 
 
-def test_an_accumulator_that_is_rescaled_and_used_otherwise_is_loaded():
+def test_a_rescaled_accumulator_with_other_uses_is_loaded():
     """Its sums with itself are, and stored again."""
     kernel = rescaled(128, 64, 64)
     text = kernel.text.replace("mulf %o_1, %half", "addf %o_1, %o_1")
@@ -261,7 +261,7 @@ MUTATED = {
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", sorted(MUTATED))
-def test_nothing_that_orders_is_superfluous(name):
+def test_synchronization_is_minimal(name):
     make, options, orders = MUTATED[name]
     kernel = make()
     artifact = kernel.compiled(GPU, **PLAIN, **options)
@@ -324,7 +324,7 @@ def test_remarks_name_the_rule_or_the_resource():
 
 
 @pytest.mark.parametrize(("columns", "stored"), [(64, True), (256, False)])
-def test_a_that_is_computed_goes_to_shared_memory_before_an_occupancy_yields(columns, stored):
+def test_computed_a_is_stored_to_smem_before_occupancy_falls(columns, stored):
     """Two CTAs have 256 columns each, which an accumulator of 256 takes."""
     kernel = converted((128, columns, 32), "a", "f32", "f16", steps=2, hints="sm_100 = {occupancy = 2}")
     artifact = kernel.compiled(GPU)

@@ -69,7 +69,7 @@ def rounded(tiles: tuple[int, int, int], **options) -> Kernel:
 
 
 @pytest.mark.parametrize(("tiles", "warps"), [((128, 256, 32), 4), ((256, 256, 32), 8)])
-def test_what_is_computed_of_a_slice_is_stored_with_it(tiles, warps):
+def test_results_of_a_slice_are_stored_with_it(tiles, warps):
     kernel = rounded(tiles, steps=2)
     kernel.interpreted()
     ptx = check(kernel, "f16 128x256", num_warps=warps)
@@ -102,7 +102,7 @@ def test_an_accumulator_that_is_loaded_is_multiplied_in_slices():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("maps", ["none", "host"])
-def test_nothing_that_orders_is_superfluous(maps):
+def test_synchronization_is_minimal(maps):
     kernel = matmul((128, 256, 64), steps=3 if maps == "none" else 5)
     # Two stages, so that each is filled again: otherwise its release would be superfluous.
     stages = {} if maps == "none" else {"unspecialized_pipeline_num_stages": 2}

@@ -107,7 +107,7 @@ def test_one_and_more_warpgroups(m, n, warps):
     check(matmul((m, n, 32), steps=4), f"m64n{columns}k16.f32.f16.f16", num_warps=warps)
 
 
-def test_a_that_is_computed_element_by_element_stays_in_registers():
+def test_elementwise_computed_a_stays_in_registers():
     ptx = check(converted((64, 64, 64), "a", "f32", "f16", steps=3), "m64n64k16.f32.f16.f16")
     assert forms(ptx) == {"registers 1, 1, 1"}
 

@@ -63,7 +63,7 @@ def test_swizzles_change_the_places_of_units(kernel, width, moved):
             assert (found[row, number ^ moved[row % 8]] == unit).all()
 
 
-def test_what_is_outside_may_be_a_nan(kernel):
+def test_padding_may_be_a_nan(kernel):
     assert (load(kernel, (32, 16), (200, 0), fill_nan=True) == 0x7FFF).all()
 
 
@@ -111,7 +111,7 @@ def store(kernel, body: str, seed) -> tuple[np.ndarray, int]:
 
 @pytest.mark.parametrize("seed", [None, 0, 1, 2])
 @pytest.mark.parametrize("fence", ["writers", "issuer"])
-def test_a_store_drops_what_is_outside_of_the_tensor(kernel, seed, fence):
+def test_a_store_drops_elements_outside_of_the_tensor(kernel, seed, fence):
     body = STORE
     if fence == "issuer":
         body = STORE.replace("fence.proxy.async.shared::cta; bar.sync 0;", "bar.sync 0; fence.proxy.async.shared::cta;")
@@ -129,7 +129,7 @@ def test_a_store_drops_what_is_outside_of_the_tensor(kernel, seed, fence):
          "no fence.proxy.async between"),
     ],
 )  # fmt: skip
-def test_stores_of_what_the_other_proxy_does_not_see(kernel, old, new, said):
+def test_stores_invisible_to_the_other_proxy(kernel, old, new, said):
     assert old in STORE
     for seed in (None, 0, 1):
         with pytest.raises(EmulationError, match=said):

@@ -98,7 +98,7 @@ def test_without_a_wait_the_pipeline_fails(kernel, wait, instead):
     assert all(fails(seed) for seed in SEEDS)
 
 
-def test_what_was_read_is_overwritten_after_a_fence(kernel):
+def test_read_buffers_are_overwritten_after_a_fence(kernel):
     """The consumers have read through the generic proxy, the next copy writes through the asynchronous one."""
     body = PIPELINE.replace("fence.proxy.async.shared::cta; ", "")
     data, out = np.arange(1024, dtype=np.uint32), np.zeros(1, np.uint32)
@@ -112,7 +112,7 @@ def test_what_was_read_is_overwritten_after_a_fence(kernel):
     assert out[0] == data.sum()
 
 
-def test_nobody_arrives(kernel):
+def test_missing_arrivals(kernel):
     body = PIPELINE.replace("mbarrier.init.shared.b64 [%r4], 32;", "mbarrier.init.shared.b64 [%r4], 33;")
     with pytest.raises(EmulationError, match="lacks 1 of 33 arrivals"):
         emulate(kernel(body, (".u64", ".u64"), threads=64), "k", 1, [np.zeros(1024, np.uint32), np.zeros(1, np.uint32)])
@@ -134,7 +134,7 @@ def test_bulk_store_lands_when_it_is_waited_for(kernel):
         emulate(kernel(body.replace("WAIT", ""), threads=1), "k", 1, [np.zeros(5, np.uint32)])
 
 
-def test_a_block_does_not_end_before_what_comes_to_it(kernel):
+def test_a_block_does_not_end_before_its_incoming_copies(kernel):
     body = PIPELINE.replace("setp.lt.u32 %p5, %r6, 4; @%p5 bra CONSUME;", "setp.lt.u32 %p5, %r6, 3; @%p5 bra CONSUME;")
     ptx = kernel(body, (".u64", ".u64"), threads=64)
     with pytest.raises(EmulationError, match="not waited for, and is in flight"):
@@ -163,7 +163,7 @@ def test_multicast_reaches_every_block_of_the_mask(kernel):
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("relaxed", [False, True])
-def test_what_a_barrier_of_the_cluster_passes_on(kernel, relaxed, seed):
+def test_a_cluster_barrier_passes_on_writes(kernel, relaxed, seed):
     """Warp 1 has waited for the copy that warp 0 began, and then met warp 2, which has not."""
     body = """
         .shared .align 16 .b8 tile[16]; .shared .align 8 .b8 full[8];

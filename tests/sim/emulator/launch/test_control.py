@@ -358,7 +358,7 @@ def test_guarded_calls_and_exchanges(assemble):
         ("ld.global.v2.u32 %r1, [%a0];", "destination"),
     ],
 )
-def test_what_cannot_be_decoded_names_its_line(kernel, body, message):
+def test_undecodable_instructions_name_their_line(kernel, body, message):
     ptx = kernel(body, assemble=False)
     with pytest.raises(EmulationError, match=message) as info:
         emulate(ptx, "k", 1, [np.zeros(1)])

@@ -82,7 +82,7 @@ def test_grids_that_nothing_depends_on(kernel, seed):
 
 
 @pytest.mark.parametrize("wrong", ["griddepcontrol;", "griddepcontrol.launch;", "griddepcontrol.wait %r1;"])
-def test_actions_on_dependents_that_there_are_not(kernel, wrong):
+def test_actions_on_missing_dependents(kernel, wrong):
     ptx = kernel(DEPENDENT, threads=96, cpu="sm_90").replace("griddepcontrol.wait;", wrong)
     with pytest.raises(EmulationError, match="griddepcontrol"):
         emulate(ptx, "k", 1, [np.zeros(96, np.uint32)])

@@ -182,7 +182,7 @@ def test_read_only_arrays_cannot_be_written(kernel):
 @pytest.mark.parametrize(
     "operation", ["add.u32", "add.u64", "min.s32", "max.u32", "and.b32", "or.b32", "xor.b32", "inc.u32", "exch.b32"]
 )
-def test_atomics_return_what_they_found(kernel, operation, space):
+def test_atomics_return_the_old_values(kernel, operation, space):
     """Every value found is the running result of the threads before: sorted, they chain from the first to the last."""
     name, kind = operation.split(".")
     wide = kind.endswith("64")

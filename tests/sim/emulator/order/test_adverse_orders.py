@@ -59,7 +59,7 @@ def test_warps_of_one_end_run_ahead_of_the_others(kernel, ahead, first):
     assert last.reshape(4, 32).max(1).argmin() == first
 
 
-def test_warps_that_run_ahead_wait_for_what_the_others_do(kernel):
+def test_warps_ahead_wait_for_the_effects_of_others(kernel):
     """Warp 0 spins on a location that the last warp stores."""
     body = """
         mov.u32 %r1, %tid.x; setp.lt.u32 %p1, %r1, 96; @%p1 bra SPIN;

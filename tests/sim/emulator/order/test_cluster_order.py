@@ -107,7 +107,7 @@ LOADED = """
     [("fence.acq_rel.cluster;", True), ("fence.sc.gpu;", True), ("@%p1 fence.acq_rel.cluster;", True),
      ("fence.acq_rel.cta;", False), ("@!%p1 fence.acq_rel.cluster;", False), (FENCE, False), ("", False)],
 )  # fmt: skip
-def test_a_relaxed_arrival_hands_on_what_a_fence_has_released(kernel, fence, right, seed):
+def test_a_relaxed_arrival_passes_on_a_fences_release(kernel, fence, right, seed):
     ptx = kernel(LOADED.replace("FENCE", fence).replace("MEET", RELAXED + WAIT), threads=64)
     out = np.zeros(128, np.uint32)
     if right:

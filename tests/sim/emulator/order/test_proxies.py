@@ -25,7 +25,7 @@ WRITE_AND_COPY = """
 
 
 @pytest.mark.parametrize("fence", ["fence.proxy.async;", "fence.proxy.async.global;"])
-def test_a_bulk_copy_reads_what_was_written_before_a_fence(kernel, fence):
+def test_a_bulk_copy_reads_values_written_before_a_fence(kernel, fence):
     out = np.zeros(1, np.uint32)
     emulate(kernel(WRITE_AND_COPY.replace("FENCE", fence), (".u64", ".u64")), "k", 1, [np.zeros(16, np.uint32), out])
     assert out[0] == 7
@@ -50,21 +50,21 @@ STORE_AND_READ = """
 """
 
 
-def test_what_a_bulk_copy_wrote_is_read_after_its_group(kernel):
+def test_writes_of_a_bulk_copy_are_read_after_its_group(kernel):
     out = np.zeros(32, np.uint16)
     ptx = kernel(STORE_AND_READ.replace("WAIT", "cp.async.bulk.wait_group 0;"), (".u64", ".u64"))
     emulate(ptx, "k", 1, [np.zeros(32, np.uint16), out])
     assert (out == np.arange(32)).all()
 
 
-def test_what_a_bulk_copy_writes_is_not_there_before(kernel):
+def test_writes_of_a_bulk_copy_are_not_visible_early(kernel):
     """To wait for the reading of its source alone is not enough."""
     ptx = kernel(STORE_AND_READ.replace("WAIT", "cp.async.bulk.wait_group.read 0;"), (".u64", ".u64"))
     with pytest.raises(EmulationError, match=r"argument 0: read by warp 0 at line \d+ \(ld.global.u16.*nobody waited"):
         emulate(ptx, "k", 1, [np.full(32, 99, np.uint16), np.zeros(32, np.uint16)])
 
 
-def test_what_threads_wrote_is_overwritten_after_a_fence(kernel):
+def test_writes_of_threads_are_overwritten_after_a_fence(kernel):
     body = WRITE_AND_COPY.replace("st.global.u32 [%a0], 7; FENCE", "st.shared.u32 [%r2], 1; FENCE")
     with pytest.raises(EmulationError, match="written by .*st.shared.u32.*no fence.proxy.async between"):
         emulate(kernel(body.replace("FENCE", ""), (".u64", ".u64")), "k", 1, list(np.zeros((2, 16), np.uint32)))
@@ -119,7 +119,7 @@ FENCE = "fence.proxy.async.shared::cta;"
 
 
 @pytest.mark.parametrize("place", ["BEFORE", "HERE"])
-def test_a_fence_before_the_release_or_behind_the_acquire_orders_the_proxies(kernel, place):
+def test_a_fence_on_either_side_orders_the_proxies(kernel, place):
     out = np.zeros(32, np.uint32)
     body = RELEASE_AND_COPY.replace(place, FENCE)
     for other in ("BEFORE", "BEHIND", "HERE"):

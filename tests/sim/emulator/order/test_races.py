@@ -116,7 +116,7 @@ def last_block(kernel, order: str, before: str, after: str, seed: int | None, bo
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_the_last_block_has_acquired_what_the_others_released(kernel, seed):
+def test_the_last_block_acquires_the_releases_of_the_others(kernel, seed):
     expected = 4 * np.arange(64) + 64 * 6
     for order, before, after in (("acq_rel", "", ""), ("relaxed", FENCE, FENCE), ("release", "", "membar.gl;")):
         assert (last_block(kernel, order, before, after, seed) == expected).all()
@@ -222,7 +222,7 @@ def test_all_threads_acquire_from_one_address(kernel, seed):
         run("relaxed")
 
 
-def test_one_lane_reads_again_what_it_wrote(kernel):
+def test_one_lane_rereads_its_own_writes(kernel):
     body = """
         mov.u32 %r1, %tid.x; setp.eq.u32 %p1, %r1, 3; @%p1 st.global.u32 [%a0], 7; @%p1 ld.global.u32 %r2, [%a0];
         @%p1 st.global.u32 [%a0+4], %r2;
@@ -234,14 +234,14 @@ def test_one_lane_reads_again_what_it_wrote(kernel):
         emulate(kernel(body.replace("@%p1 ld", "ld")), "k", 1, [np.zeros(2, np.uint32)])
 
 
-def test_reads_through_the_texture_path_of_what_is_written(kernel):
+def test_reads_of_written_memory_through_the_texture_path(kernel):
     body = "st.global.u32 [%a0], 1; ld.global.nc.u32 %r1, [%a0];"
     with pytest.raises(EmulationError, match="race on address"):
         emulate(kernel(body, threads=32), "k", 1, [np.zeros(1, np.uint32)])
 
 
 @pytest.mark.parametrize("wait", ["cp.async.wait_all;", "bar.sync 0;"])
-def test_what_an_asynchronous_copy_brings_is_there_after_a_wait_and_a_barrier(kernel, wait):
+def test_an_asynchronous_copy_is_visible_after_wait_and_barrier(kernel, wait):
     body = """
         .shared .align 16 .b8 tile[1024];
         mov.u32 %r1, %tid.x; mov.u32 %r2, tile; mad.lo.u32 %r3, %r1, 16, %r2; mad.wide.u32 %q1, %r1, 16, %a0;
@@ -289,7 +289,7 @@ def test_releases_of_thousands_of_threads_are_followed(kernel, order):
     assert (left == np.arange(8192) + (np.arange(8192) % 64 == 0)).all()
 
 
-def test_updates_whose_scopes_take_in_each_other_are_not_asked_for_their_order(kernel, monkeypatch):
+def test_updates_with_scopes_that_include_each_other_do_not_race(kernel, monkeypatch):
     """A histogram of some thousand elements would be asked of every release that came before, for seconds."""
     asked = []
     unordered = Clocks.unordered

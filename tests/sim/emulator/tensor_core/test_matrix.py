@@ -174,6 +174,31 @@ def test_block_scales_come_from_the_selected_threads_and_bytes(kernel, byte, sca
     assert (out.view(np.uint32) == fragment(expected.astype(np.float32), "c", 1)).all()
 
 
+F4, F6, F6_WIDE = ml_dtypes.float4_e2m1fn, ml_dtypes.float6_e2m3fn, ml_dtypes.float6_e3m2fn
+
+
+@pytest.mark.parametrize(("a_name", "a_type", "b_name", "b_type"), [
+    ("e2m1", F4, "e2m1", F4), ("e2m1", F4, "e4m3", E4), ("e3m2", F6_WIDE, "e2m3", F6),
+])  # fmt: skip
+def test_narrow_elements_have_a_byte_of_a_register_each(kernel, a_name, a_type, b_name, b_type):
+    """`.kind::f8f6f4`: elements of 4 bits are in bits 2 to 5 of their bytes, those of 6 bits in the lowest six."""
+    rng = np.random.default_rng(4)
+    factors = [rng.integers(-3, 4, shape).astype(np.float32).astype(dtype)
+               for shape, dtype in (((16, 32), a_type), ((32, 8), b_type))]  # fmt: skip
+    a, b = (matrix.view(np.uint8) << (2 if dtype is F4 else 0) for matrix, dtype in zip(factors, (a_type, b_type)))
+    out = np.zeros((32, 4), np.float32)
+    body = f"""mov.u32 %r70, %laneid; mov.u32 %r20, 0;
+    mad.wide.u32 %q50, %r70, 16, %a0; ld.global.v4.b32 {{%r1, %r2, %r3, %r4}}, [%q50];
+    mad.wide.u32 %q50, %r70, 8, %a1; ld.global.v2.b32 {{%r5, %r6}}, [%q50];
+    mma.sync.aligned.m16n8k32.row.col.kind::f8f6f4.f32.{a_name}.{b_name}.f32 {{%r10, %r11, %r12, %r13}},
+    {{%r1, %r2, %r3, %r4}}, {{%r5, %r6}}, {{%r20, %r20, %r20, %r20}};
+    mad.wide.u32 %q50, %r70, 16, %a2; st.global.v4.b32 [%q50], {{%r10, %r11, %r12, %r13}};"""
+    arrays = [fragment(a.astype(np.uint8), "a", 4), fragment(b.astype(np.uint8), "b", 4), out]
+    emulate(kernel(body, (".u64",) * 3, cpu="sm_120a"), "k", 1, arrays)
+    exact = factors[0].astype(np.float32) @ factors[1].astype(np.float32)
+    assert (out.view(np.uint32) == fragment(exact, "c", 1)).all()
+
+
 def fragment_pairs(matrix: np.ndarray) -> np.ndarray:
     """A 16-bit C fragment, two elements to a register."""
     where = place("c", *matrix.shape, 1)

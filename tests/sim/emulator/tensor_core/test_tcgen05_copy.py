@@ -96,7 +96,7 @@ def test_a_pair_copies_from_both_blocks(kernel, seed):
         ("mov.u64 %q3, 0; @%p1 tcgen05.cp.cta_group::1.128x128b [%r13], %q3;", "bits 46 to 48"),
     ],
 )
-def test_what_is_not_there(kernel, text, said):
+def test_missing_data_is_an_error(kernel, text, said):
     with pytest.raises(EmulationError, match=said):
         copied(kernel, text)
 
@@ -107,7 +107,7 @@ HALF_WRITTEN = f"""
 """
 
 
-def test_what_has_not_been_written_is_copied_as_such(kernel):
+def test_unwritten_bytes_are_copied_as_such(kernel):
     """The read is the error, not the copy: rows 64 to 127 have no value, lanes 0 to 63 do."""
     text = f"{HALF_WRITTEN} @%p1 tcgen05.cp.cta_group::1.128x128b [%r13], %q3;"
     with pytest.raises(EmulationError, match="lane 64, column 450 of tensor memory is read before it is written"):

@@ -67,7 +67,7 @@ def test_types(kernel, kind, a, b, d):
          lambda p: np.where(np.isin(np.arange(128), (0, 1, 127))[:, None], 2, p + 2)),
     ],
 )  # fmt: skip
-def test_what_the_instruction_adds(kernel, word, text, expected, seed):
+def test_features_of_the_instruction(kernel, word, text, expected, seed):
     image, left, right = factors("f16", "f16", 128, 32, 16)
     text = described(instruction("f16", "f16", 128, 32, **word), 8192) + text
     found = product_of(kernel, text, image, 32, start="0f40000000", seed=seed)
@@ -217,7 +217,7 @@ def test_a_matrix_may_stay_in_the_collector(kernel):
     [(("use",), "nothing has been filled in"), (("fill", "discard", "use"), "nothing has been filled in"),
      (("fill", "lastuse", "use"), "nothing has been filled in"), (("fill", "moved", "use"), "another matrix")],
 )  # fmt: skip
-def test_what_is_not_in_the_collector(kernel, uses, said):
+def test_operands_missing_in_the_collector(kernel, uses, said):
     image, *_ = factors("f16", "f16", 128, 32, 16)
     text = described(instruction("f16", "f16", 128, 32), 8192)
     for use in uses:
@@ -268,7 +268,7 @@ def test_shifted_rows(kernel):
         ("tf32", instruction("tf32", "tf32", 128, 32, turn_a=1), bits_of(2, 1024), "without swizzling by 32 bytes"),
     ],
 )  # fmt: skip
-def test_what_descriptors_may_not_say(kernel, kind, word, a_bits, said):
+def test_invalid_fields_of_descriptors(kernel, kind, word, a_bits, said):
     with pytest.raises(EmulationError, match=said):
         product_of(kernel, described(word, 8192, a_bits) + multiply(kind), np.zeros(16384, np.uint8), 32)
 
@@ -283,7 +283,7 @@ def test_what_descriptors_may_not_say(kernel, kind, word, a_bits, said):
         ("add.u64 %q4, %q4, 1024;", "outside the block's shared memory|read before it is written"),
     ],
 )
-def test_what_is_not_there(kernel, change, said):
+def test_missing_data_is_an_error(kernel, change, said):
     text = described(instruction("f16", "f16", 128, 32), 8192) + change + multiply()
     with pytest.raises(EmulationError, match=said):
         product_of(kernel, text, np.zeros(16384, np.uint8), 32)

@@ -59,7 +59,7 @@ OF_OTHER = "setp.eq.u32 %p7, %r1, 64;"
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("name", RIGHT)
-def test_what_is_in_order(kernel, name, seed):
+def test_ordered_programs_are_accepted(kernel, name, seed):
     main, expected = RIGHT[name]
     found = result(kernel, OF_OTHER + main, seed)
     if expected is not None:
@@ -105,7 +105,7 @@ WRONG = [
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize(("main", "said"), WRONG)
-def test_what_is_not_in_order(kernel, main, said, seed):
+def test_unordered_programs_are_refused(kernel, main, said, seed):
     """When warps move in another order than in lock step, another of them may be the first to find it."""
     with pytest.raises(EmulationError, match=said if seed is None else f"{said}|in flight|{UNORDERED}"):
         result(kernel, OF_OTHER + main, seed)
@@ -181,7 +181,7 @@ def test_matrices_may_change_behind_the_wait(kernel):
         (LOAD, "which is in flight as they are freed"),
     ],
 )
-def test_what_is_freed_may_not_be_in_flight(kernel, main, said, seed):
+def test_freed_buffers_are_not_in_flight(kernel, main, said, seed):
     with pytest.raises(EmulationError, match=said):
         run(kernel, f"{START_1} {OF_OTHER} {main}", np.zeros(1, np.uint32), ONES, seed=seed)
 
@@ -211,7 +211,7 @@ def test_an_arrival_at_a_block_that_has_ended(kernel, seed):
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_commit_that_nobody_made(kernel, seed):
+def test_a_missing_commit(kernel, seed):
     with pytest.raises(EmulationError, match=r"deadlock(.|\n)*lacks 1 of 1 arrivals"):
         result(kernel, f"{MMA} {WAIT}", seed)
 
@@ -224,7 +224,7 @@ FILLED = """
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_commit_passes_on_what_its_thread_has_waited_for(kernel, seed):
+def test_a_commit_releases_the_waits_of_its_thread(kernel, seed):
     """Thread 64 writes, thread 0 waits for that, multiplies and commits; who waits for the commit may write there."""
     write = "setp.eq.u32 %p7, %r1, 96; @%p7 st.shared.u32 [image+6144], %r15;"
     right = f"{OF_OTHER} {FILLED} {MMA} {COMMIT} {WAIT} {write}"

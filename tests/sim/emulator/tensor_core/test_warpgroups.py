@@ -82,7 +82,7 @@ def test_all_warps_of_a_warpgroup_run_the_same_products(kernel, old, new, said):
             run(kernel, text.replace(old, new.replace("$", "setp.ge.u32 %p3, %r1, 96;")), *given, seed=seed)
 
 
-def test_a_warp_that_ends_misses_what_the_others_run(kernel):
+def test_an_ended_warp_misses_the_work_of_others(kernel):
     body = "mov.u32 %r1, %tid.x; setp.ge.u32 %p1, %r1, 96; @%p1 bra DONE; wgmma.fence.sync.aligned; DONE:"
     ptx = kernel(body, threads=128, cpu="sm_90a")
     for seed in (None, 0, 1, 2):

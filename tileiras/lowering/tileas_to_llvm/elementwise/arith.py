@@ -10,6 +10,7 @@ from tileiras.dialects import arith, llvm, nvvm
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import (
+    DenseArrayAttr,
     DenseElementsAttr,
     FloatAttr,
     FloatType,
@@ -20,7 +21,9 @@ from tileiras.ir import (
     Value,
     element_type_of,
     i1,
+    i64,
 )
+from tileiras.lowering.arith_expand import RANGES
 
 from ..emit.function import FunctionLowering
 from ..emit.types import NATIVE_FLOATS, count_of, element_of, held_bits, scalar_type, vector_of
@@ -68,7 +71,8 @@ def _spread(
 
 def _binary(cls: type) -> Any:
     def lower(op: Operation, args: Sequence[Value], lowering: FunctionLowering) -> Value:
-        return lowering.emit.insert(cls(*lowering.matched(args)))
+        one, other = lowering.matched(args)
+        return lowering.emit.insert(cls.create((one, other), (one.type,)))
 
     return lower
 
@@ -83,37 +87,36 @@ def _logical(cls: Any) -> Any:
     return lower
 
 
-def _overflowing(cls: type) -> Any:
+def _overflowing(cls: type[Operation]) -> Any:
     def lower(op: Operation, args: Sequence[Value], lowering: FunctionLowering) -> Value:
-        flags = {"nsw": ("nsw",), "nuw": ("nuw",), "nsw_nuw": ("nsw", "nuw")}.get(op.overflowFlags.value, ())
-        attribute = llvm.IntegerOverflowFlagsAttr(flags) if flags else None
-        return lowering.emit.insert(cls(*lowering.matched(args), overflowFlags=attribute))
+        one, other = lowering.matched(args)
+        return lowering.emit.insert(cls.create((one, other), (one.type,), {"overflowFlags": op.overflowFlags}))
 
     return lower
 
 
-def _intrinsic(name: str) -> Any:
+def _extreme(cls: type[Operation]) -> Any:
     def lower(op: Operation, args: Sequence[Value], lowering: FunctionLowering) -> Value:
         emit = lowering.emit
         args = lowering.matched(args)
         element = element_of(args[0].type)
         if isinstance(element, IntegerType) and element.width == 1:
             # No min and max of i1 in the back end: they are AND and OR (signed: the other way round).
-            conjunction = name in ("umin", "smax")
+            conjunction = cls in (arith.MinUIOp, arith.MaxSIOp)
             return emit.insert((llvm.AndOp if conjunction else llvm.OrOp)(*args))
-        return emit.intrinsic(name, *args)
+        return emit.insert(cls.create(args, (args[0].type,)))
 
     return lower
 
 
-def _float_extreme(name: str) -> Any:
+def _float_extreme(cls: type[Operation]) -> Any:
     def lower(op: Operation, args: Sequence[Value], lowering: FunctionLowering) -> Value:
         args = lowering.matched(args)
         type = element_type_of(op.result.type)
         if aa.FLUSH_TO_ZERO in op.attributes:
             args = [_flushed(value, lowering) for value in args]
         return tileiras.lowering.tileas_to_llvm.elementwise.floats.widened(
-            type, args, lowering, lambda values: lowering.emit.intrinsic(name, *values)
+            type, args, lowering, lambda values: lowering.emit.insert(cls.create(values, (values[0].type,)))
         )
 
     return lower
@@ -123,13 +126,6 @@ def _flushed(value: Value, lowering: FunctionLowering) -> Value:
     """f32 values with subnormal numbers replaced by zeros of their sign, as a flushing instruction reads them."""
     one = lowering.emit.floating(1.0, value.type)
     return lowering.emit.insert(nvvm.MulFOp(value, one, rounding=nvvm.FPRoundingModeAttr("rn"), ftz=UnitAttr()))
-
-
-def _shift(op: arith.CeilDivSIOp | arith.CeilDivUIOp | arith.FloorDivSIOp, lowering: FunctionLowering) -> int | None:
-    """How far a division shifts whose divisor is known to be a power of two."""
-    divisor = lowering.ranges.range(op.rhs)
-    number = divisor.low
-    return number.bit_length() - 1 if divisor.high == number > 0 and number & number - 1 == 0 else None
 
 
 def _never_negative(op: Operation, lowering: FunctionLowering) -> bool:
@@ -168,69 +164,15 @@ def _unsigned_division(cls: type) -> Any:
     return lower
 
 
-def _rounded_up(a: Value, shift: int, highest: int, down: type, lowering: FunctionLowering) -> Value:
-    """`a`, which is at most `highest`, divided by a power of two, where `down` divides and rounds down."""
-    emit = lowering.emit
-    rest, largest = (1 << shift) - 1, (1 << element_of(a.type).width - 1) - 1
-    places = emit.integer(shift, a.type)
-    if highest <= largest - rest:
-        return emit.insert(down(emit.insert(llvm.AddOp(a, emit.integer(rest, a.type))), places))
-    inexact = emit.icmp("ne", emit.insert(llvm.AndOp(a, emit.integer(rest, a.type))), emit.integer(0, a.type))
-    step = emit.insert(llvm.ZExtOp(inexact, res=a.type))
-    return emit.insert(llvm.AddOp(emit.insert(down(a, places)), step))
+def _divided(cls: type[Operation]) -> Any:
+    """A quotient that is rounded up or down, expanded with the known facts about its operands."""
 
+    def lower(op: Operation, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+        a, b = _dividend_and_divisor(op, args, lowering)
+        known = (*lowering.ranges.range(op.lhs), *lowering.ranges.range(op.rhs))
+        return lowering.emit.insert(cls.create((a, b), (a.type,), {RANGES: DenseArrayAttr(i64, known)}))
 
-def ceildivui(
-    op: arith.CeilDivSIOp | arith.CeilDivUIOp, args: Sequence[Value], lowering: FunctionLowering
-) -> Value:
-    emit = lowering.emit
-    a, b = _dividend_and_divisor(op, args, lowering)
-    shift = _shift(op, lowering)
-    if shift is not None:
-        known = lowering.ranges.range(op.lhs)
-        # Numbers with the highest bit set count as large ones.
-        highest = known.high if known.low >= 0 else (1 << element_of(a.type).width) - 1
-        return _rounded_up(a, shift, highest, llvm.LShrOp, lowering)
-    quotient = emit.insert(llvm.UDivOp(a, b))
-    rest = emit.insert(llvm.URemOp(a, b))
-    more = emit.icmp("ne", rest, emit.integer(0, rest.type))
-    return emit.insert(llvm.AddOp(quotient, emit.insert(llvm.ZExtOp(more, res=a.type))))
-
-
-def ceildivsi(op: arith.CeilDivSIOp, args: Sequence[Value], lowering: FunctionLowering) -> Value:
-    shift = _shift(op, lowering)
-    if shift is not None:
-        highest = lowering.ranges.range(op.lhs).high
-        return _rounded_up(lowering.matched(args)[0], shift, highest, llvm.AShrOp, lowering)
-    if _never_negative(op, lowering):
-        return ceildivui(op, args, lowering)
-    return _corrected(op, args, True, lowering)
-
-
-def floordivsi(op: arith.FloorDivSIOp, args: Sequence[Value], lowering: FunctionLowering) -> Value:
-    shift = _shift(op, lowering)
-    if shift is not None:
-        a = lowering.matched(args)[0]
-        return lowering.emit.insert(llvm.AShrOp(a, lowering.emit.integer(shift, a.type)))
-    if _never_negative(op, lowering):
-        return lowering.emit.insert(llvm.UDivOp(*_dividend_and_divisor(op, args, lowering)))
-    return _corrected(op, args, False, lowering)
-
-
-def _corrected(op: Operation, args: Sequence[Value], up: bool, lowering: FunctionLowering) -> Value:
-    """Truncating division corrected by one where the remainder shows that the exact quotient lies further up or
-    down."""
-    emit = lowering.emit
-    a, b = _dividend_and_divisor(op, args, lowering)
-    quotient = emit.insert(llvm.SDivOp(a, b))
-    rest = emit.insert(llvm.SRemOp(a, b))
-    zero = emit.integer(0, a.type)
-    inexact = emit.icmp("ne", rest, zero)
-    # The remainder has the dividend's sign: quotient is positive when it agrees with the divisor's.
-    mixed = emit.insert(llvm.XOrOp(rest, b))
-    sided = emit.icmp("sge" if up else "slt", mixed, zero)
-    step = emit.insert(llvm.ZExtOp(emit.insert(llvm.AndOp(inexact, sided)), res=a.type))
-    return emit.insert((llvm.AddOp if up else llvm.SubOp)(quotient, step))
+    return lower
 
 
 def cmpi(op: arith.CmpIOp, args: Sequence[Value], lowering: FunctionLowering) -> Value:
@@ -268,7 +210,7 @@ def select(op: arith.SelectOp, args: Sequence[Value], lowering: FunctionLowering
 def negf(op: arith.NegFOp, args: Sequence[Value], lowering: FunctionLowering) -> Value:
     type = element_type_of(op.result.type)
     return tileiras.lowering.tileas_to_llvm.elementwise.floats.widened(
-        type, args, lowering, lambda values: lowering.emit.insert(llvm.FNegOp(*values))
+        type, args, lowering, lambda values: lowering.emit.insert(arith.NegFOp.create(values, (values[0].type,)))
     )
 
 
@@ -277,24 +219,27 @@ def assume(op: tileas.AssumeOp, args: Sequence[Any], lowering: FunctionLowering)
     return args[0]
 
 
-addi = _overflowing(llvm.AddOp)
-subi = _overflowing(llvm.SubOp)
-muli = _overflowing(llvm.MulOp)
-shli = _overflowing(llvm.ShlOp)
-shrsi = _binary(llvm.AShrOp)
-shrui = _binary(llvm.LShrOp)
+addi = _overflowing(arith.AddIOp)
+subi = _overflowing(arith.SubIOp)
+muli = _overflowing(arith.MulIOp)
+shli = _overflowing(arith.ShLIOp)
+shrsi = _binary(arith.ShRSIOp)
+shrui = _binary(arith.ShRUIOp)
 divsi = _signed_division(llvm.SDivOp, llvm.UDivOp)
 divui = _unsigned_division(llvm.UDivOp)
 remsi = _signed_division(llvm.SRemOp, llvm.URemOp)
 remui = _unsigned_division(llvm.URemOp)
+ceildivui = _divided(arith.CeilDivUIOp)
+ceildivsi = _divided(arith.CeilDivSIOp)
+floordivsi = _divided(arith.FloorDivSIOp)
 andi = _logical(llvm.AndOp)
 ori = _logical(llvm.OrOp)
 xori = _logical(llvm.XOrOp)
-maxsi = _intrinsic("smax")
-maxui = _intrinsic("umax")
-minsi = _intrinsic("smin")
-minui = _intrinsic("umin")
-maximumf = _float_extreme("maximum")
-minimumf = _float_extreme("minimum")
-maxnumf = _float_extreme("maxnum")
-minnumf = _float_extreme("minnum")
+maxsi = _extreme(arith.MaxSIOp)
+maxui = _extreme(arith.MaxUIOp)
+minsi = _extreme(arith.MinSIOp)
+minui = _extreme(arith.MinUIOp)
+maximumf = _float_extreme(arith.MaximumFOp)
+minimumf = _float_extreme(arith.MinimumFOp)
+maxnumf = _float_extreme(arith.MaxNumFOp)
+minnumf = _float_extreme(arith.MinNumFOp)

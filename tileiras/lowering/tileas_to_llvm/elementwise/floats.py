@@ -9,18 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tileiras.dialects import llvm, nvvm
-from tileiras.ir import (
-    FloatType,
-    IntegerType,
-    Operation,
-    UnitAttr,
-    Value,
-    element_type_of,
-)
+from tileiras.dialects import arith, math, nvvm
+from tileiras.ir import FloatType, Operation, UnitAttr, Value, element_type_of
 
 from ..emit.function import FunctionLowering
-from ..emit.types import NATIVE_FLOATS, ROUNDING, count_of, element_of, vector_of
+from ..emit.types import NATIVE_FLOATS, ROUNDING, element_of
 from .conversions import from_f32, round_to_tf32, to_f32
 
 if TYPE_CHECKING:
@@ -40,9 +33,13 @@ def widened(
     return from_f32(type, compute([to_f32(type, a, lowering) for a in args]), lowering)
 
 
-_OPERATIONS = {"add": llvm.FAddOp, "sub": llvm.FSubOp, "mul": llvm.FMulOp, "div": llvm.FDivOp}
+_OPERATIONS = {"add": arith.AddFOp, "sub": arith.SubFOp, "mul": arith.MulFOp, "div": arith.DivFOp}
 _ROUNDED = {"add": "AddFOp", "sub": "AddFOp", "mul": "MulFOp", "div": "DivFOp"}
 """Names in nvvm, which is loaded by parts."""
+
+
+def _insert(cls: type[Operation], values: Sequence[Value], lowering: FunctionLowering) -> Value:
+    return lowering.emit.insert(cls.create(values, (values[0].type,)))
 
 
 def _rounding(
@@ -74,53 +71,47 @@ def _issue(
 
 def _arithmetic(name: str) -> Any:
     def lower(op: Operation, args: Sequence[Value], lowering: FunctionLowering) -> Value:
-        emit = lowering.emit
         type = element_type_of(op.result.type)
         lhs, rhs = lowering.matched(args)
         rounding = _rounding(op, type, lowering, approximable=name == "div")
         if rounding is None:
-            return widened(type, (lhs, rhs), lowering, lambda values: emit.insert(_OPERATIONS[name](*values)))
+            return widened(type, (lhs, rhs), lowering, lambda values: _insert(_OPERATIONS[name], values, lowering))
         if name == "sub":
             # PTX rounds x + (-y) as it does x - y, and LLVM has no intrinsic for the difference.
-            rhs = emit.insert(llvm.FNegOp(rhs))
+            rhs = _insert(arith.NegFOp, [rhs], lowering)
         return _issue(getattr(nvvm, _ROUNDED[name]), op, (lhs, rhs), rounding, lowering)
 
     return lower
 
 
 def fma(op: tileas.FmaOp, args: Sequence[Value], lowering: FunctionLowering) -> Value:
-    emit = lowering.emit
     type = element_type_of(op.result.type)
     args = lowering.matched(args)
     rounding = _rounding(op, type, lowering)
     if rounding is None:
-        return widened(type, args, lowering, lambda values: emit.intrinsic("fma", *values))
+        return widened(type, args, lowering, lambda values: _insert(math.FmaOp, values, lowering))
     return _issue(nvvm.FmaOp, op, args, rounding, lowering)
 
 
 def sqrt(op: tileas.SqrtOp, args: Sequence[Value], lowering: FunctionLowering) -> Value:
-    emit = lowering.emit
     type = element_type_of(op.result.type)
     rounding = _rounding(op, type, lowering, approximable=True)
     if rounding is not None:
         return _issue(nvvm.SqrtOp, op, args[:1], rounding, lowering)
     if type.keyword in ("f32", "f64"):
-        return emit.intrinsic("sqrt", args[0])
+        return _insert(math.SqrtOp, args[:1], lowering)
     # f32 has more than twice the bits of every narrower type plus two: rounding twice is rounding once.
-    return from_f32(type, emit.intrinsic("sqrt", to_f32(type, args[0], lowering)), lowering)
+    return from_f32(type, _insert(math.SqrtOp, [to_f32(type, args[0], lowering)], lowering), lowering)
 
 
-def _high_product(signed: bool) -> Any:
+def _high_product(cls: type[Operation]) -> Any:
     def lower(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
         emit = lowering.emit
-        extend = llvm.SExtOp if signed else llvm.ZExtOp
 
         def high(a: Value, b: Value) -> Value:
-            width = element_of(a.type).width
-            double = vector_of(IntegerType(2 * width), count_of(a.type))
-            product = emit.insert(llvm.MulOp(emit.insert(extend(a, res=double)), emit.insert(extend(b, res=double))))
-            shifted = emit.insert(llvm.LShrOp(product, emit.integer(width, double)))
-            return emit.insert(llvm.TruncOp(shifted, res=a.type))
+            product = cls.create((a, b), (a.type, a.type))
+            emit.insert(product)
+            return product.results[1]
 
         a, b = lowering.matched(args)
         # Vector constants have elements of at most 64 bits, and the back end splits vectors of i128 anyway.
@@ -133,5 +124,5 @@ addf = _arithmetic("add")
 subf = _arithmetic("sub")
 mulf = _arithmetic("mul")
 divf = _arithmetic("div")
-mulhiui = _high_product(False)
-mulhisi = _high_product(True)
+mulhiui = _high_product(arith.MulUIExtendedOp)
+mulhisi = _high_product(arith.MulSIExtendedOp)

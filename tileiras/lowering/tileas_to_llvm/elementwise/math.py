@@ -1,4 +1,5 @@
-"""Functions of math: the instruction where it is accurate enough or was requested, libdevice otherwise.
+"""Functions of math, of each thread's elements: an operation for each element where it becomes a call of libdevice, one
+for all where it is an instruction or LLVM's own.
 
 libdevice has f32 and f64; narrower floats are computed in f32, whose error disappears in the rounding.
 """
@@ -6,62 +7,50 @@ libdevice has f32 and f64; narrower floats are computed in f32, whose error disa
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from tileiras.dialects import llvm, nvvm
-from tileiras.ir import Operation, UnitAttr, Value, VerifyError, element_type_of, f32, i32
-from tileiras.support.named_tuple import NamedTuple
+from tileiras.dialects import arith, llvm, math
+from tileiras.ir import Attribute, Operation, UnitAttr, Value, VerifyError, element_type_of, i32
+from tileiras.lowering.math_to_funcs import is_instruction
 
 from ..emit.function import FunctionLowering
 from ..emit.types import count_of, vector_of
 from .conversions import from_f32, to_f32
 from .floats import widened
 
-if TYPE_CHECKING:
-    from tileiras.dialects import math
 
-LOG2_E = 1.4426950408889634
-
-
-class Function(NamedTuple):
-    """How a function is computed: libdevice's names for f32 and f64, and the instruction for `approx` (f32), if any.
-
-    `is_accurate`: the library's function consists of the instruction, which therefore also serves flushing operations.
-    `scale`: the factor that is applied to the argument of the instruction first.
-    """
-
-    f32: str
-    f64: str
-    instruction: type | None = None
-    is_accurate: bool = False
-    scale: float | None = None
-
-    def __call__(self, op: Operation, args: Sequence[Value], lowering: FunctionLowering) -> Value:
-        emit = lowering.emit
+def _function(cls: type[Operation]) -> Any:
+    def lower(op: Operation, args: Sequence[Value], lowering: FunctionLowering) -> Value:
         args = lowering.matched(args)
         kind = element_type_of(op.result.type)
         if kind.keyword == "f64":
-            return emit.map_scalars(lambda *xs: lowering.library_call(self.f64, xs, kind), *args)
+            return _of_elements(cls, args, lowering)
         wide = [to_f32(kind, a, lowering) for a in args]
-        approx = getattr(op, "approx", None) is not None
-        flush = getattr(op, "flush_to_zero", None) is not None
-        if self.instruction is not None and (approx or flush and self.is_accurate):
-            flush = flush or lowering.flush_to_zero
-            # tanh.approx has no flushing form: it keeps subnormals, which flushing permits.
-            named = {"ftz": UnitAttr()} if flush and self.instruction is not nvvm.TanhOp else {}
-            if self.scale is not None:
-                scaled_by = emit.floating(self.scale, wide[0].type)
-                wide = [emit.insert(nvvm.MulFOp(wide[0], scaled_by, rounding=nvvm.FPRoundingModeAttr("rn"), **named))]
-            result = emit.insert(self.instruction(*wide, **named))
-        else:
-            result = emit.map_scalars(lambda *xs: lowering.library_call(self.f32, xs, f32), *wide)
-        return from_f32(kind, result, lowering)
+        named = {name: value for name, value in op.attributes.items() if name in ("approx", "flush_to_zero")}
+        if not is_instruction(cls.name, named):
+            return from_f32(kind, _of_elements(cls, wide, lowering), lowering)
+        if lowering.flush_to_zero:
+            named["flush_to_zero"] = UnitAttr()
+        return from_f32(kind, _insert(cls, wide, lowering, named), lowering)
+
+    return lower
 
 
-def _rounding(name: str) -> Any:
+def _of_elements(cls: type[Operation], args: Sequence[Value], lowering: FunctionLowering) -> Value:
+    """One operation for each element."""
+    return lowering.emit.map_scalars(lambda *scalars: _insert(cls, scalars, lowering), *args)
+
+
+def _insert(
+    cls: type[Operation], args: Sequence[Value], lowering: FunctionLowering, named: dict[str, Attribute] | None = None
+) -> Value:
+    return lowering.emit.insert(cls.create(args, (args[0].type,), named))
+
+
+def _rounding(cls: type[Operation]) -> Any:
     def lower(op: Operation, args: Sequence[Value], lowering: FunctionLowering) -> Value:
         kind = element_type_of(op.result.type)
-        return widened(kind, args, lowering, lambda values: lowering.emit.intrinsic(name, *values))
+        return widened(kind, args, lowering, lambda values: _insert(cls, values, lowering))
 
     return lower
 
@@ -84,28 +73,24 @@ def fpowi(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
     if width < 32:
         exponent = emit.insert(llvm.SExtOp(exponent, res=vector_of(i32, count_of(exponent.type))))
     if kind.keyword == "f64":
-        return emit.map_scalars(lambda x, n: lowering.library_call("__nv_powi", (x, n), kind), base, exponent)
-    wide = to_f32(kind, base, lowering)
-    result = emit.map_scalars(lambda x, n: lowering.library_call("__nv_powif", (x, n), f32), wide, exponent)
-    return from_f32(kind, result, lowering)
+        return _of_elements(math.FPowIOp, (base, exponent), lowering)
+    return from_f32(kind, _of_elements(math.FPowIOp, (to_f32(kind, base, lowering), exponent), lowering), lowering)
 
 
-absf = _rounding("fabs")
-ceil = _rounding("ceil")
-floor = _rounding("floor")
-
-# Accuracies: CUDA math API, "Mathematical Functions Appendix"; PTX ISA for the approximations.
-exp = Function("__nv_expf", "__nv_exp", nvvm.Ex2Op, scale=LOG2_E)
-exp2 = Function("__nv_exp2f", "__nv_exp2", nvvm.Ex2Op, True)
-log = Function("__nv_logf", "__nv_log")
-log2 = Function("__nv_log2f", "__nv_log2", nvvm.Lg2Op)
-rsqrt = Function("__nv_rsqrtf", "__nv_rsqrt", nvvm.RsqrtOp, True)
-sin = Function("__nv_sinf", "__nv_sin", nvvm.SinOp)
-cos = Function("__nv_cosf", "__nv_cos", nvvm.CosOp)
-tan = Function("__nv_tanf", "__nv_tan")
-sinh = Function("__nv_sinhf", "__nv_sinh")
-cosh = Function("__nv_coshf", "__nv_cosh")
-tanh = Function("__nv_tanhf", "__nv_tanh", nvvm.TanhOp)
-powf = Function("__nv_powf", "__nv_pow")
-atan2 = Function("__nv_atan2f", "__nv_atan2")
-remf = Function("__nv_fmodf", "__nv_fmod")
+absf = _rounding(math.AbsFOp)
+ceil = _rounding(math.CeilOp)
+floor = _rounding(math.FloorOp)
+exp = _function(math.ExpOp)
+exp2 = _function(math.Exp2Op)
+log = _function(math.LogOp)
+log2 = _function(math.Log2Op)
+rsqrt = _function(math.RsqrtOp)
+sin = _function(math.SinOp)
+cos = _function(math.CosOp)
+tan = _function(math.TanOp)
+sinh = _function(math.SinhOp)
+cosh = _function(math.CoshOp)
+tanh = _function(math.TanhOp)
+powf = _function(math.PowFOp)
+atan2 = _function(math.Atan2Op)
+remf = _function(arith.RemFOp)

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from tileiras.dialects import llvm
+from tileiras.dialects.vector import ExtractOp, InsertOp, ShuffleOp
 from tileiras.ir import (
     UNKNOWN_LOC,
     Attribute,
@@ -246,12 +247,12 @@ class FragmentBuilder:
             return result
         operands, type = (vector, self.integer(positions[0])), vector.type.element_type
         return self._once(
-            (llvm.ExtractElementOp, *operands), lambda: self._join(llvm.ExtractElementOp, operands, type)
+            (ExtractOp, *operands), lambda: self._join(ExtractOp, operands, type)
         )
 
     def _shuffled(self, a: Value, b: Value, positions: Sequence[int]) -> Value:
         type = VectorType((len(positions),), a.type.element_type)
-        return self._join(llvm.ShuffleVectorOp, (a, b), type, mask=DenseArrayAttr(i32, positions))
+        return self._join(ShuffleOp, (a, b), type, mask=DenseArrayAttr(i32, positions))
 
     def has_spans(self, value: Value, first: Value, spans: Spans) -> None:
         """Records that each element of an integer, or of a vector of these, is `first` plus a number in its span, and
@@ -275,7 +276,7 @@ class FragmentBuilder:
         if known is not None:
             return self.integer(known, type)
         nothing = self.poison(type)
-        first = self._join(llvm.InsertElementOp, (nothing, scalar, self.integer(0)), type)
+        first = self._join(InsertOp, (nothing, scalar, self.integer(0)), type)
         vector = self._shuffled(first, nothing, (0,) * count)
         self._elements[vector] = [(scalar, 0)] * count
         return vector
@@ -288,7 +289,7 @@ class FragmentBuilder:
             return self.splat(scalars[0], len(scalars))
         vector = self.poison(VectorType((len(scalars),), scalars[0].type))
         for i, scalar in enumerate(scalars):
-            vector = self._join(llvm.InsertElementOp, (vector, scalar, self.integer(i)), vector.type)
+            vector = self._join(InsertOp, (vector, scalar, self.integer(i)), vector.type)
         self._elements[vector] = [(scalar, 0) for scalar in scalars]
         return vector
 

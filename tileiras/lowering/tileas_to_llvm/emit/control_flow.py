@@ -13,9 +13,10 @@ from typing import Any
 
 import tileiras
 from tileiras.analysis.one_thread import is_done_by_one_thread
-from tileiras.dialects import llvm, nvvm, scf
+from tileiras.dialects import llvm, scf
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
+from tileiras.dialects.nv_tileas.thread import THREAD
 from tileiras.ir import Block, Type, Value
 
 from .function import FunctionLowering
@@ -93,7 +94,7 @@ def _branch_of_others(join: Block, initial: Sequence[Value], lowering: FunctionL
     """Branches all threads but one, which continues in a new block, to the exit, with the initial values of a loop."""
     emit = lowering.emit
     first = tileiras.lowering.tileas_to_llvm.pipes.agents.in_first_warp(lowering)
-    for condition in (first, emit.insert(nvvm.ElectSyncOp())):
+    for condition in (first, emit.insert(THREAD["elect"]())):
         if condition is not None:
             alone = lowering.new_block()
             emit.insert(llvm.CondBrOp(condition, [], list(initial), trueDest=alone, falseDest=join))

@@ -15,19 +15,17 @@ from tileiras.analysis.divisibility import DivisibilityAnalysis
 from tileiras.analysis.ranges import RangeAnalysis
 from tileiras.diagnostics import CompileError, DiagnosticEngine, ExitCode
 from tileiras.diagnostics.remarks import Remark
-from tileiras.dialects import llvm, nvvm
+from tileiras.dialects import llvm
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
+from tileiras.dialects.nv_tileas.thread import THREAD
 from tileiras.ir import (
     Block,
-    FloatType,
-    IntegerAttr,
     IntegerType,
     Operation,
     SymbolRefAttr,
     TensorType,
     Type,
-    UnitAttr,
     Value,
     VerifyError,
     i32,
@@ -38,9 +36,8 @@ from tileiras.layout.encoding import held_layout
 from tileiras.reasons import Reason
 from tileiras.support.named_tuple import NamedTuple
 from tileiras.targets import Target
-from tileiras.targets.sm import WARP_SIZE
 
-from .emitter import FULL_WARP, Emitter
+from .emitter import Emitter
 from .kernel_signature import define_kernel, is_in_cluster, num_ctas_of
 from .types import count_of, scalar_type, vector_of
 
@@ -53,13 +50,6 @@ SHARED_ARENA = "smem"
 """The one array of dynamic shared memory; its size comes from the launch."""
 
 FAILURE = "failed to convert nv_tileas to llvm"
-
-_KEPT = {
-    tileas.BLOCK_GROUP: llvm.BLOCK_GROUP, tileas.CLUSTER_BLOCKS: llvm.CLUSTER_BLOCKS, tileas.PAIRS_OF: llvm.PAIRS_OF,
-    tileas.PAIRS_WHERE: llvm.PAIRS_WHERE, tileas.ORDER: llvm.ORDER,
-}  # fmt: skip
-"""Attributes of a function that the lowered one has with the same values."""
-
 
 class Agent(NamedTuple):
     """Warps that run one program: the first, and how many."""
@@ -163,11 +153,6 @@ class FunctionLowering:
             for op in list(head.operations):
                 op.detach()
                 block.insert_before(op, first)
-        if self.shared_bytes:
-            self.result.attributes[llvm.SHARED_MEMORY] = IntegerAttr(self.shared_bytes, i32)
-        for name, lowered in _KEPT.items():
-            if name in self.func.attributes:
-                self.result.attributes[lowered] = self.func.attributes[name]
         if self.engine.remarks:
             name, arguments = self.func.sym_name.value, {"Available": f"{self.target.shared_per_cta} bytes"}
             said = Reason("memory.allocated", bytes=self.shared_bytes)
@@ -305,11 +290,6 @@ class FunctionLowering:
         element = scalar_type(type.element_type if isinstance(type, TensorType) else type)
         return vector_of(element, count_of(value.type))
 
-    def library_call(self, name: str, args: Sequence[Value], result: FloatType) -> Value:
-        """A call of a libdevice function on scalars."""
-        self._declare(name, args, result)
-        return self.emit.insert(llvm.CallOp(list(args), callee=SymbolRefAttr(name), no_memory=UnitAttr(), res=result))
-
     def external_call(self, name: str, args: Sequence[Value], result: IntegerType | llvm.LLVMPointerType | None) -> Any:
         """A call of a function of the driver; its result, if it has one."""
         self._declare(name, args, result)
@@ -330,17 +310,13 @@ class FunctionLowering:
     # -- shared memory and barriers -----------------------------------------------------------------------------------
 
     def barrier(self, number: int = 0, threads: int | None = None) -> None:
-        """All threads of the CTA arrive, or `threads` of them, and see all earlier writes to shared and global memory.
-
-        The threads of a single warp use none of the CTA's barriers for this.
-        """
+        """All threads of the CTA arrive, or `threads` of them, and see all earlier writes to shared and global
+        memory."""
         emit = self.emit
         if threads is None:
-            emit.insert(nvvm.BarrierOp())
-        elif threads == WARP_SIZE:
-            emit.insert(nvvm.SyncWarpOp(emit.integer(FULL_WARP)))
+            emit.insert(THREAD["barrier"]())
         else:
-            emit.insert(nvvm.BarrierOp(emit.integer(number), emit.integer(threads)))
+            emit.insert(THREAD["barrier"](emit.integer(number), emit.integer(threads)))
 
     def buffer(self, op: Any) -> Value:
         """The address of the buffer that `op` allocates."""

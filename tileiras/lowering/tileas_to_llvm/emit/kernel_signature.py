@@ -1,4 +1,4 @@
-"""The signature of a lowered kernel: its parameters and the requirements of its launches."""
+"""The signature of a lowered kernel."""
 
 from __future__ import annotations
 
@@ -9,25 +9,9 @@ from tileiras.dialects import llvm
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.nv_tileas import names
-from tileiras.ir import (
-    DenseArrayAttr,
-    FloatType,
-    IntegerAttr,
-    IntegerType,
-    StringAttr,
-    Type,
-    UnitAttr,
-    Value,
-    i8,
-    i32,
-    i64,
-)
-from tileiras.targets.sm import WARP_SIZE
+from tileiras.ir import FloatType, IntegerType, StringAttr, Type, Value
 
 from .types import scalar_type
-
-TENSOR_MAP_BYTES, TENSOR_MAP_ALIGNMENT = 128, 64
-"""CUDA driver API, CUtensorMap; PTX ISA, "Tensor-map"."""
 
 _PARAMETERS = (IntegerType, FloatType, aa.PtrType)
 _NO_VALUE = (aa.MemTokenType, aa.MemRefType, aa.TiledViewType)
@@ -44,25 +28,18 @@ def is_in_cluster(func: aa.FuncOp) -> bool:
 
 
 def define_kernel(func: aa.FuncOp, engine: DiagnosticEngine, flush_to_zero: bool) -> llvm.LLVMFuncOp:
-    """The kernel of the LLVM dialect, with its parameters, its launch requirements, and an empty block."""
+    """The function of the LLVM dialect, with the kernel's parameters and an empty block.
+
+    It keeps the properties of its launches as attributes of nv_tileas: `tileir-legalize-llvm-kernel` and
+    `tileir-finalize-llvm-kernel` make a kernel of it.
+    """
     arguments = func.body.blocks[0].arguments
     inputs = [_parameter_type(func, argument, engine) for argument in arguments]
-    attributes: dict[str, Any] = {
-        "nvvm.kernel": UnitAttr(),
-        "nvvm.reqntid": DenseArrayAttr(i32, (WARP_SIZE * tileas.block_warps(func),)),
-    }
+    kept = (*tileas.LAUNCH_FACTS, *aa.LAUNCH_HINTS)
+    attributes: dict[str, Any] = {tileas.KERNEL_SPEC: func.kernel_spec}
+    attributes |= {name: value for name, value in func.attributes.items() if name in kept}
     if flush_to_zero:
         attributes["denormal_fp_math_f32"] = StringAttr("preserve-sign")
-    if tileas.MIN_CTAS in func.attributes:
-        attributes["nvvm.minctasm"] = func.attributes[tileas.MIN_CTAS]
-    if num_ctas_of(func) > 1:
-        # The launch counts clusters, which are the tile blocks (PTX ISA, ".blocksareclusters").
-        attributes["nvvm.cluster_dim"] = DenseArrayAttr(i32, (num_ctas_of(func),))
-        attributes["nvvm.blocksareclusters"] = UnitAttr()
-    elif is_in_cluster(func):
-        # The launch counts CTAs, which are the tile blocks.
-        attributes["nvvm.cluster_dim"] = DenseArrayAttr(i32, (tileas.cluster_size(func),))
-    attributes |= {name: value for name, value in func.attributes.items() if name in aa.LAUNCH_HINTS}
     return llvm.LLVMFuncOp.define(
         func.sym_name.value,
         inputs,
@@ -105,9 +82,4 @@ def _parameter_attributes(func: aa.FuncOp, argument: Value) -> dict[str, Any]:
     fill = _map_of(func, argument)
     if fill is None:
         return {llvm.PARAMETER_TYPE: StringAttr(source_type(argument.type))}
-    return {
-        "llvm.byval": llvm.LLVMArrayType(TENSOR_MAP_BYTES, i8),
-        "llvm.align": IntegerAttr(TENSOR_MAP_ALIGNMENT, i64),
-        llvm.GRID_CONSTANT: UnitAttr(),
-        llvm.HIDDEN_PARAMETER: fill,
-    }
+    return {llvm.HIDDEN_PARAMETER: fill}

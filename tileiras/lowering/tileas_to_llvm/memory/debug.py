@@ -1,13 +1,12 @@
-"""Assertions, through the function that the driver provides (CUDA C++ Programming Guide, "Assertion"); helpers shared
-with printing."""
+"""Assertions of a thread; helpers of printing."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from tileiras.dialects import llvm
-from tileiras.ir import Block, Value, VectorType, i1, i64
+from tileiras.dialects import cf, llvm
+from tileiras.ir import Block, Value, VectorType
 
 from ..emit.function import FunctionLowering
 
@@ -49,11 +48,4 @@ def assert_(op: tileas.AssertOp, args: Sequence[Value], lowering: FunctionLoweri
     (condition,) = args
     if isinstance(condition.type, VectorType):
         condition = emit.insert(llvm.INTRINSIC_OPS["vector.reduce.and"](condition))
-    failed = emit.insert(llvm.XOrOp(condition, emit.integer(1, i1)))
-    after = only_where(failed, lowering)
-    # No file and no line: where the kernel was written is no part of the artifact.
-    texts = [text_address(t, lowering) for t in (op.message.value, "", lowering.func.sym_name.value)]
-    message, file, function = texts
-    arguments = (message, file, emit.integer(0), function, emit.integer(1, i64))
-    lowering.external_call("__assertfail", arguments, None)
-    continue_at(after, lowering)
+    emit.insert(cf.AssertOp(condition, msg=op.message))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import tileiras
-from tileiras.dialects import llvm
+from tileiras.dialects import llvm, memref
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import FloatType, IntegerType, Operation, SymbolRefAttr, Type, Value, element_type_of, i8
 from tileiras.layout import LinearLayout
@@ -278,5 +278,5 @@ def get_dim_size(op: tileas.GetDimSizeOp, args: Sequence[Any], lowering: Functio
 
 def get_global(op: tileas.GetGlobalOp, args: Sequence[Any], lowering: FunctionLowering) -> Value:
     return lowering.emit.insert(
-        llvm.AddressOfOp(global_name=SymbolRefAttr(op.symbol.root), res=fragment_type(op.result.type))
+        memref.GetGlobalOp(symbol=SymbolRefAttr(op.symbol.root), result=fragment_type(op.result.type))
     )

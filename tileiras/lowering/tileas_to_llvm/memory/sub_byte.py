@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from tileiras.dialects import llvm, nvvm
+from tileiras.dialects.vector import ShuffleOp
 from tileiras.ir import DenseArrayAttr, Type, Value, i8, i32, i64
 
 from ..emit.builder import Number
@@ -74,7 +75,7 @@ def load_vector(
     if count == 2:
         return emit.build([low, high])
     order = DenseArrayAttr(i32, [n // 2 + n % 2 * (count // 2) for n in range(count)])
-    return emit.insert(llvm.ShuffleVectorOp(low, high, mask=order))
+    return emit.insert(ShuffleOp(low, high, mask=order))
 
 
 def _packed(values: Value, lowering: FunctionLowering) -> Value:

@@ -14,6 +14,7 @@ from tileiras.analysis.agents import least_ctas_of, warpgroup_registers
 from tileiras.dialects import llvm, nvvm
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.nv_tileas.agents import INHERITED, AgentSwitchOp
+from tileiras.dialects.nv_tileas.thread import THREAD
 from tileiras.ir import Block, IntegerAttr, Value, VerifyError, i32
 from tileiras.support.named_tuple import NamedTuple
 from tileiras.targets.sm import WARP_SIZE, WARPGROUP, entry_registers
@@ -102,7 +103,7 @@ def _set_registers(limit: int, lowering: FunctionLowering) -> None:
     entry = entry_registers(WARP_SIZE * tileas.block_warps(func), least_ctas_of(func))
     if limit != entry:
         action = nvvm.SetMaxRegisterActionAttr("decrease" if limit < entry else "increase")
-        lowering.emit.insert(nvvm.SetMaxRegisterOp(action=action, regCount=IntegerAttr(limit, i32)))
+        lowering.emit.insert(THREAD["setmaxnreg"](action=action, regCount=IntegerAttr(limit, i32)))
 
 
 @contextmanager
@@ -157,7 +158,7 @@ def by_one_thread(lowering: FunctionLowering, meeting: bool = False) -> Iterator
         return
 
     def elect() -> Value:
-        return emit.insert(nvvm.ElectSyncOp())
+        return emit.insert(THREAD["elect"]())
 
     thread = elect() if meeting else emit.by_thread("elected thread", elect)
     with elected(lowering, in_first_warp(lowering)), elected(lowering, thread):

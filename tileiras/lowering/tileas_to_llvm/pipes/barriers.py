@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from tileiras.dialects import nv_tileas as tileas
-from tileiras.dialects import nvvm
+from tileiras.dialects.nv_tileas.thread import THREAD
 
 from ..emit.function import FunctionLowering
 
 
 def barrier(op: tileas.BarrierOp, args: Sequence[Any], lowering: FunctionLowering) -> None:
     if op.cluster is not None:
-        lowering.emit.insert(nvvm.ClusterArriveOp() if op.relaxed is None else nvvm.ClusterArriveRelaxedOp())
-        lowering.emit.insert(nvvm.ClusterWaitOp())
+        lowering.emit.insert(THREAD["cluster.barrier"](relaxed=op.relaxed))
         return
     lowering.barrier(op.id.value, None if op.threads is None else op.threads.value)

@@ -15,6 +15,7 @@ from tileiras.analysis.tensor_map_rules import memref_of
 from tileiras.dialects import llvm, nvvm, scf
 from tileiras.dialects.nv_tileas.map_memory import MAP_BYTES, MapBuildOp, MapOpenOp, MapReleaseOp, MapReserveOp
 from tileiras.dialects.nv_tileas.tensor_maps import SWIZZLES, TmaDescType
+from tileiras.dialects.nv_tileas.thread import THREAD
 from tileiras.dialects.nvvm.tensor_maps import ATOMICITY
 from tileiras.ir import (
     DenseElementsAttr,
@@ -134,13 +135,13 @@ def build(op: MapBuildOp, args: Sequence[Any], lowering: FunctionLowering) -> Va
     with elected(lowering, first_warp):
         if _follows_another(op, lowering):
             # All lanes have copied the map that was put together there before.
-            emit.insert(nvvm.SyncWarpOp(emit.integer(FULL_WARP)))
+            emit.insert(THREAD["warp.barrier"](emit.integer(FULL_WARP)))
         with elected(lowering, emit.icmp("eq", emit.lane, emit.integer(0))):
             _put_together(op, shared, lowering)
         # All lanes copy the map that one thread wrote.
-        emit.insert(nvvm.SyncWarpOp(emit.integer(FULL_WARP)))
-        emit.insert(nvvm.TensormapCpFenceproxyOp(place, shared))
-        emit.insert(nvvm.FenceProxyTensormapAcquireOp(generic))
+        emit.insert(THREAD["warp.barrier"](emit.integer(FULL_WARP)))
+        emit.insert(THREAD["tma.publish_descriptor"](place, shared))
+        emit.insert(THREAD["tma.fence.descriptor"](generic))
     return generic
 
 
@@ -166,7 +167,7 @@ def _put_together(op: MapBuildOp, shared: Value, lowering: FunctionLowering) -> 
     def replace(field: str, value: Value | int, dim: int | None = None, type: IntegerType = i32) -> None:
         number = None if dim is None else IntegerAttr(dim, i32)
         value = emit.value(value, type)
-        emit.insert(nvvm.TensormapReplaceOp(shared, value, field=StringAttr(field), ord=number))
+        emit.insert(THREAD["tma.replace"](shared, value, field=StringAttr(field), ord=number))
 
     memref = _memref(op)
     address = emit.insert(llvm.PtrToIntOp(lowering.value(memref.base), res=i64))
@@ -189,7 +190,7 @@ def _put_together(op: MapBuildOp, shared: Value, lowering: FunctionLowering) -> 
         modes.append(("swizzle_atomicity", ATOMICITY[desc.atom]))
     for field, mode in modes:
         value = IntegerAttr(mode, i32)
-        emit.insert(nvvm.TensormapReplaceModeOp(shared, field=StringAttr(field), value=value))
+        emit.insert(THREAD["tma.replace_mode"](shared, field=StringAttr(field), value=value))
 
 
 def _memref(op: MapBuildOp) -> Any:

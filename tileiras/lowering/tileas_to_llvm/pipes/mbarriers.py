@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from tileiras.analysis.pipes import ON_TOKENS
-from tileiras.dialects import llvm, nvvm
+from tileiras.dialects import llvm
 from tileiras.dialects import nv_tileas as tileas
+from tileiras.dialects.nv_tileas.thread import THREAD
 from tileiras.ir import Operation, UnitAttr, Value, i16
 from tileiras.targets.pipe_protocol import PIPE_PROTOCOLS
 
@@ -50,12 +51,7 @@ def wait_for_phase(mbarrier: Value, parity: Value, lowering: FunctionLowering, o
     again = lowering.new_block()
     emit.insert(llvm.BrOp([], dest=again))
     emit.block = again
-    if of_cluster:
-        complete = emit.insert(nvvm.MBarrierTryWaitParityOp(mbarrier, parity, cluster=UnitAttr()))
-    elif lowering.target.has("mbarrier_try_wait"):
-        complete = emit.insert(nvvm.MBarrierTryWaitParityOp(mbarrier, parity))
-    else:
-        complete = emit.insert(nvvm.MBarrierTestWaitParityOp(mbarrier, parity))
+    complete = emit.insert(THREAD["mbarrier.wait"](mbarrier, parity, cluster=UnitAttr() if of_cluster else None))
     rest = lowering.new_block()
     emit.insert(llvm.CondBrOp(complete, [], [], trueDest=rest, falseDest=again))
     emit.block = rest
@@ -65,9 +61,9 @@ def arrive_behind_dots(mbarrier: Value, pair: bool, lowering: FunctionLowering) 
     """The thread arrives once the dots that it has issued are complete, of a pair at the mbarriers of both CTAs."""
     emit = lowering.emit
     if not pair:
-        emit.insert(nvvm.Tcgen05CommitOp(mbarrier))
+        emit.insert(THREAD["tcgen05.commit"](mbarrier))
         return
     ranks = emit.integer(0b11)
     if lowering.num_ctas > 2:
         ranks = emit.insert(llvm.ShlOp(ranks, emit.register("cluster.ctarank")))
-    emit.insert(nvvm.Tcgen05CommitMulticastOp(mbarrier, emit.insert(llvm.TruncOp(ranks, res=i16))))
+    emit.insert(THREAD["tcgen05.commit.multicast"](mbarrier, emit.insert(llvm.TruncOp(ranks, res=i16))))

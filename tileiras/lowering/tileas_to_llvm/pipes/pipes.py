@@ -21,7 +21,7 @@ from tileiras.analysis.pipes import (
     pipe_of,
     protocol_of,
 )
-from tileiras.dialects import llvm, nvvm
+from tileiras.dialects import llvm
 from tileiras.dialects.nv_tileas.bulk_copies import OnBuffer, OnToken
 from tileiras.dialects.nv_tileas.pipes import (
     ConsumerReleaseOp,
@@ -36,6 +36,7 @@ from tileiras.dialects.nv_tileas.pipes import (
     ProducerCommitOp,
     ProducerTailOp,
 )
+from tileiras.dialects.nv_tileas.thread import THREAD
 from tileiras.ir import IntegerAttr, Operation, StringAttr, UnitAttr, Value, VerifyError, i1, i32
 from tileiras.support.named_tuple import NamedTuple
 from tileiras.targets.pipe_protocol import COMMIT, EXPECT, NOINC, PipeProtocol
@@ -99,9 +100,9 @@ def create_pipeline(op: CreatePipelineOp, args: Sequence[Any], lowering: Functio
         places = stages * op.num_groups
         for count, start in zip(counts, range(0, op.mbarrier_bytes, BYTES * places)):
             for stage in range(places):
-                emit.insert(nvvm.MBarrierInitSharedOp(emit.gep(base, start + BYTES * stage), emit.integer(count)))
+                emit.insert(THREAD["mbarrier.init"](emit.gep(base, start + BYTES * stage), emit.integer(count)))
         if is_fenced(op):
-            emit.insert(nvvm.FenceMbarrierInitOp())
+            emit.insert(THREAD["fence.mbarrier_init"]())
     return [emit.integer(0), emit.integer(0)]
 
 
@@ -120,7 +121,7 @@ def destroy_pipeline(op: DestroyPipelineOp, args: Sequence[Any], lowering: Funct
     emit, pipe = lowering.emit, lowering.pipes[op.producer.defining_op]
     with elected(lowering, first_thread(lowering)):
         for number in range(2 * pipe.stages * pipe.op.num_groups):
-            emit.insert(nvvm.MBarrierInvalSharedOp(emit.gep(pipe.base, BYTES * number)))
+            emit.insert(THREAD["mbarrier.inval"](emit.gep(pipe.base, BYTES * number)))
 
 
 def _warps(
@@ -200,7 +201,7 @@ def pipe_on(op: OnToken, lowering: FunctionLowering) -> Pipe:
 
 
 def _arrive(mbarrier: Value, lowering: FunctionLowering) -> None:
-    lowering.emit.insert(nvvm.MBarrierArriveSharedOp(mbarrier))
+    lowering.emit.insert(THREAD["mbarrier.arrive"](mbarrier))
 
 
 def _by_warps(mbarrier: Value, signal: str, lowering: FunctionLowering, of_both: bool = False) -> None:
@@ -208,12 +209,12 @@ def _by_warps(mbarrier: Value, signal: str, lowering: FunctionLowering, of_both:
     mbarrier of that of even rank."""
     emit = lowering.emit
     if signal == "warp":
-        emit.insert(nvvm.SyncWarpOp(emit.integer(FULL_WARP)))
+        emit.insert(THREAD["warp.barrier"](emit.integer(FULL_WARP)))
     with elected(lowering, emit.thread_is_elected(31, 0)):
         if of_both:
             _fence_cluster(lowering)
             first = emit.and_(emit.register("cluster.ctarank"), ~1)
-            emit.insert(nvvm.MBarrierArriveClusterOp(mbarrier, emit.value(first)))
+            emit.insert(THREAD["mbarrier.arrive.cluster"](mbarrier, emit.value(first)))
         else:
             _arrive(mbarrier, lowering)
 
@@ -224,7 +225,7 @@ def first_thread(lowering: FunctionLowering) -> Value | None:
 
 def _fence(here: str, pipe: Pipe, lowering: FunctionLowering) -> None:
     if pipe.protocol.fence == here:
-        lowering.emit.insert(nvvm.FenceProxyAsyncOp())
+        lowering.emit.insert(THREAD["fence.proxy.async.shared"]())
 
 
 def producer_acquire(op: ProducerAcquireOp, args: Sequence[Value], lowering: FunctionLowering) -> Value:
@@ -250,12 +251,12 @@ def acquire(
         if pipe.op.num_ctas > 1:
             _wait_for_cluster(pipe, stage, _parity(iterator, lowering), together, lowering)
         if pipe.protocol.is_in_tensor_memory and not is_empty:
-            emit.insert(nvvm.Tcgen05FenceAfterOp())  # of the loads, or products, of those that have released it
+            emit.insert(THREAD["tcgen05.fence.after"]())  # of the loads, or dots, of those that have released it
         elif pipe.protocol.counts_bytes:
             pair = pipe.protocol.is_of_pair
             size = emit.integer(pipe.op.stage_bytes * (2 if pair else 1))
             with elected(lowering, in_first_of_pair(lowering) if pair else None):
-                emit.insert(nvvm.MBarrierArriveExpectTxOp(pipe.full(stage, None, lowering), size))
+                emit.insert(THREAD["mbarrier.arrive.expect_tx"](pipe.full(stage, None, lowering), size))
     return stage
 
 
@@ -288,7 +289,7 @@ def _wait_for_cluster(
         with elected(lowering, together):
             _fence_cluster(lowering)
             for cta in range(pipe.op.num_ctas):
-                emit.insert(nvvm.MBarrierArriveClusterOp(free, emit.integer(cta)))
+                emit.insert(THREAD["mbarrier.arrive.cluster"](free, emit.integer(cta)))
             wait_for_phase(free, parity, lowering, of_cluster=True)
         if together is not None and not pipe.is_filled_alike:
             with elected(lowering, emit.value(emit.xor(together, emit.integer(1, i1), i1))):
@@ -313,7 +314,7 @@ def producer_tail(op: ProducerTailOp, args: Sequence[Value], lowering: FunctionL
                 _wait_until_empty(pipe, _stage(at, lowering), op.group, parity, lowering)
             at = _following(at, pipe.stages, lowering)
         if pipe.protocol.is_stored:
-            emit.insert(nvvm.Tcgen05FenceAfterOp())  # of the dots whose accumulators threads load
+            emit.insert(THREAD["tcgen05.fence.after"]())  # of the dots whose accumulators threads load
 
 
 def consumer_tail(op: ConsumerTailOp, args: Sequence[Value], lowering: FunctionLowering) -> None:
@@ -331,7 +332,7 @@ def commit(pipe: Pipe, stage: Value, lowering: FunctionLowering, group: IntegerA
         return  # said when the stage was acquired
     full = pipe.full(stage, group, lowering)
     if signal == NOINC:
-        lowering.emit.insert(nvvm.CpAsyncMBarrierArriveOp(full))
+        lowering.emit.insert(THREAD["mbarrier.arrive.copies"](full))
         return
     if signal == COMMIT:
         with _filling(pipe, lowering):
@@ -339,7 +340,7 @@ def commit(pipe: Pipe, stage: Value, lowering: FunctionLowering, group: IntegerA
         return
     _fence("before commit", pipe, lowering)
     if pipe.protocol.is_stored:
-        lowering.emit.insert(nvvm.Tcgen05FenceBeforeOp())
+        lowering.emit.insert(THREAD["tcgen05.fence.before"]())
     _by_warps(full, pipe.protocol.full, lowering)
 
 
@@ -354,7 +355,7 @@ def wait(pipe: Pipe, iterator: Value, lowering: FunctionLowering, group: Integer
         wait_for_phase(pipe.full(stage, group, lowering), parity, lowering)
         _fence("behind wait", pipe, lowering)
         if pipe.protocol.is_in_tensor_memory:
-            lowering.emit.insert(nvvm.Tcgen05FenceAfterOp())
+            lowering.emit.insert(THREAD["tcgen05.fence.after"]())
     return stage
 
 
@@ -374,13 +375,13 @@ def release(pipe: Pipe, stage: Value, lowering: FunctionLowering, group: Integer
             if pipe.protocol.frees_by_commit:
                 arrive_behind_dots(mbarrier, pipe.protocol.is_of_pair, lowering)
                 return
-            emit.insert(nvvm.CpAsyncBulkCommitGroupOp())
-            emit.insert(nvvm.CpAsyncBulkWaitGroupOp(group=IntegerAttr(0, i32), read=UnitAttr()))
+            emit.insert(THREAD["tma.create_group"]())
+            emit.insert(THREAD["tma.wait_group"](numGroups=IntegerAttr(0, i32), read=UnitAttr()))
             _arrive(mbarrier, lowering)
         return
     _fence("before release", pipe, lowering)
     if pipe.protocol.is_in_tensor_memory:
-        emit.insert(nvvm.Tcgen05FenceBeforeOp())
+        emit.insert(THREAD["tcgen05.fence.before"]())
     _by_warps(mbarrier, pipe.protocol.empty, lowering, pipe.protocol.is_freed_by_both)
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tileiras.dialects import nvvm
 from tileiras.dialects.nv_tileas.bulk_copies import BulkLoadOp, BulkStoreOp
 from tileiras.dialects.nv_tileas.pipes import ConsumeOneOp, ConsumerReadOp, ProduceOneOp, ProducerWriteOp
+from tileiras.dialects.nv_tileas.thread import THREAD
 from tileiras.ir import IntegerAttr, TensorType, Value, VerifyError, i32
 from tileiras.layout.encoding import layout_of, offsets_of
 from tileiras.layout.staging import load_access, store_access
@@ -80,14 +80,14 @@ def bulk_load(op: BulkLoadOp, args: Sequence[Any], lowering: FunctionLowering) -
         mbarrier = pipe.full(stage, None, lowering)
         for run, shared in _runs(op, pipe, stage, lowering):
             size = IntegerAttr(run.bytes, i32)
-            lowering.emit.insert(nvvm.CpAsyncBulkLoadOp(shared, run.pointer, mbarrier, size=size))
+            lowering.emit.insert(THREAD["tma.bulk.load"](shared, run.pointer, mbarrier, size=size))
 
 
 def bulk_store(op: BulkStoreOp, args: Sequence[Any], lowering: FunctionLowering) -> None:
     pipe, stage = pipe_on(op, lowering), lowering.value(op.token)
     with by_one_thread(lowering):
         for run, shared in _runs(op, pipe, stage, lowering):
-            lowering.emit.insert(nvvm.CpAsyncBulkStoreOp(run.pointer, shared, size=IntegerAttr(run.bytes, i32)))
+            lowering.emit.insert(THREAD["tma.bulk.store"](run.pointer, shared, size=IntegerAttr(run.bytes, i32)))
 
 
 def _runs(

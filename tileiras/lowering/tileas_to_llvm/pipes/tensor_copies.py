@@ -6,19 +6,18 @@ from collections.abc import Sequence
 from typing import Any
 
 from tileiras.analysis.pipes.errors import boxes_error
-from tileiras.dialects import llvm, nvvm
+from tileiras.dialects import llvm
 from tileiras.dialects.nv_tileas.bulk_copies import TmaLoadOp, TmaStoreStageOp
 from tileiras.dialects.nv_tileas.tensor_maps import MakeTmaDescOp, TmaStoreOp, TmaStoreTailOp
+from tileiras.dialects.nv_tileas.thread import THREAD
 from tileiras.ir import IntegerAttr, StringAttr, TensorType, UnitAttr, Value, VerifyError, i1, i32, i64
 from tileiras.layout.encoding import layout_of
 from tileiras.layout.tensor_box import TensorBoxes, tensor_boxes
-from tileiras.targets import CopyAtom
 from tileiras.targets.atoms.bulk_copies import (
     BOX_LOAD,
     BOX_MULTICAST,
     BOX_REDUCE,
     BOX_STORE,
-    BULK_COPY_ATOMS,
     PAIR_LOAD,
     REDUCTIONS,
 )
@@ -51,16 +50,15 @@ def tma_load(op: TmaLoadOp, args: Sequence[Any], lowering: FunctionLowering) -> 
         place = stage_place(lowering.value(buffer), stage, lowering)
         start = emit.gep(place.base, place.start)
 
-        def copy(atom: CopyAtom, ctas: int) -> None:
+        def copy(atom: str, ctas: int) -> None:
             for offset, corner in _share(_boxes(op, buffer.type.tile, parts), parts, ctas, lowering):
-                load = nvvm.CpAsyncBulkTensorLoadOp(
+                load = THREAD["tma.async.load"](
                     emit.gep(start, offset),
                     lowering.value(op.desc),
                     mbarrier,
                     _coordinates(op, corner, corners, lowering),
-                    instruction=StringAttr(atom.instruction),
-                    syntax=StringAttr(atom.syntax.replace("{ctas}", str((1 << parts) - 1))),
-                    requires=StringAttr(atom.requires),
+                    atom=StringAttr(atom),
+                    multicastMask=IntegerAttr((1 << ctas) - 1, i32) if ctas > 1 else None,
                 )
                 emit.insert(load)
 
@@ -68,11 +66,11 @@ def tma_load(op: TmaLoadOp, args: Sequence[Any], lowering: FunctionLowering) -> 
         if op.together is not None:
             together = emit.both(together, lowering.value(op.together))
         with elected(lowering, together):
-            copy(BULK_COPY_ATOMS[BOX_MULTICAST if parts > 1 else PAIR_LOAD if pair else BOX_LOAD], parts)
+            copy(BOX_MULTICAST if parts > 1 else PAIR_LOAD if pair else BOX_LOAD, parts)
         if together is not None:
             alone = emit.value(emit.xor(together, emit.integer(1, i1), i1))
             with elected(lowering, alone):
-                copy(BULK_COPY_ATOMS[BOX_LOAD], 1)
+                copy(BOX_LOAD, 1)
 
 
 def _share(
@@ -120,18 +118,18 @@ def tma_store(op: TmaStoreOp, args: Sequence[Any], lowering: FunctionLowering) -
     corners = _corners(op, lowering)
     with by_one_thread(lowering):
         place = stage_place(lowering.value(op.buffer), lowering.value(op.stage), lowering)
-        _store_boxes(op, op.buffer.type.tile, place, corners, _store_atom(op), lowering)
-        emit.insert(nvvm.CpAsyncBulkCommitGroupOp())
+        _store_boxes(op, op.buffer.type.tile, place, corners, _combination(op), lowering)
+        emit.insert(THREAD["tma.create_group"]())
         if not op.leaves_all:
             read = None if op.unread is None else UnitAttr()
-            emit.insert(nvvm.CpAsyncBulkWaitGroupOp(group=op.unread or IntegerAttr(0, i32), read=read))
+            emit.insert(THREAD["tma.wait_group"](numGroups=op.unread or IntegerAttr(0, i32), read=read))
     return [None]
 
 
 def tma_store_tail(op: TmaStoreTailOp, args: Sequence[Any], lowering: FunctionLowering) -> None:
     """The thread that copies waits for all that it has copied."""
     with by_one_thread(lowering):
-        lowering.emit.insert(nvvm.CpAsyncBulkWaitGroupOp(group=IntegerAttr(0, i32), read=UnitAttr()))
+        lowering.emit.insert(THREAD["tma.wait_group"](numGroups=IntegerAttr(0, i32), read=UnitAttr()))
 
 
 def tma_store_stage(op: TmaStoreStageOp, args: Sequence[Any], lowering: FunctionLowering) -> None:
@@ -140,41 +138,40 @@ def tma_store_stage(op: TmaStoreStageOp, args: Sequence[Any], lowering: Function
     pipe, stage = pipe_on(op, lowering), lowering.value(op.token)
     buffer = pipe.op.buffers[number_of_buffer(op)]
     corners = _corners(op, lowering)
-    atom = BULK_COPY_ATOMS[BOX_STORE]
     with by_one_thread(lowering):
-        lowering.emit.insert(nvvm.CpAsyncBulkWaitGroupOp(group=IntegerAttr(0, i32)))
+        lowering.emit.insert(THREAD["tma.wait_group"](numGroups=IntegerAttr(0, i32)))
         place = stage_place(lowering.value(buffer), stage, lowering)
-        _store_boxes(op, buffer.type.tile, place, corners, (atom, atom.syntax), lowering)
+        _store_boxes(op, buffer.type.tile, place, corners, None, lowering)
 
 
 def _store_boxes(
     op: TmaStoreOp | TmaStoreStageOp, tile: TensorType, place: Place, corners: list[Number],
-    atom: tuple[CopyAtom, str], lowering: FunctionLowering,
+    combines: str | None, lowering: FunctionLowering,
 ) -> None:  # fmt: skip
-    """One copy for each box of a tile that lies at a place in shared memory; `atom`: with its operands."""
+    """One copy for each box of a tile that lies at a place in shared memory, by an instruction that `combines` elements
+    with those in memory if that is given."""
     emit = lowering.emit
     start = emit.gep(place.base, place.start)
     for piece in _boxes(op, tile).pieces:
-        copy = nvvm.CpAsyncBulkTensorStoreOp(
+        copy = THREAD["tma.async.store"](
             lowering.value(op.desc),
             emit.gep(start, piece.offset),
             _coordinates(op, list(piece.corner), corners, lowering),
-            instruction=StringAttr(atom[0].instruction),
-            syntax=StringAttr(atom[1]),
+            atom=StringAttr(BOX_STORE if combines is None else BOX_REDUCE),
+            operation=None if combines is None else StringAttr(combines),
         )
         emit.insert(copy)
 
 
-def _store_atom(op: TmaStoreOp) -> tuple[CopyAtom, str]:
-    """The atom of a store or an update, and the operands of its instruction."""
+def _combination(op: TmaStoreOp) -> str | None:
+    """The instruction's name of an update's operation; None for a store."""
     if op.rmw_mode is None:
-        atom = BULK_COPY_ATOMS[BOX_STORE]
-        return atom, atom.syntax
-    atom, mode, element = BULK_COPY_ATOMS[BOX_REDUCE], op.rmw_mode.value, op.desc.type.view.element_type
+        return None
+    mode, element = op.rmw_mode.value, op.desc.type.view.element_type
     operation = REDUCTIONS.get((mode, str(element)))
     if operation is None:
         raise VerifyError(f"has no instruction that combines {element} by '{mode}'")
-    return atom, atom.syntax.replace("{operation}", operation)
+    return operation
 
 
 BoxCopy = TmaLoadOp | TmaStoreOp | TmaStoreStageOp

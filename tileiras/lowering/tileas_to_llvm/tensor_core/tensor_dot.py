@@ -7,6 +7,7 @@ from typing import Any
 
 from tileiras.dialects import llvm, nvvm
 from tileiras.dialects import nv_tileas as tileas
+from tileiras.dialects.nv_tileas.thread import THREAD
 from tileiras.ir import DenseArrayAttr, IntegerAttr, StringAttr, UnitAttr, Value, VerifyError, i32
 from tileiras.layout import LinearLayout
 from tileiras.layout.encoding import layout_of
@@ -144,7 +145,7 @@ def dot(op: tileas.TensorDotOp, args: Sequence[Any], lowering: FunctionLowering)
     word = _instruction_descriptor(atom, a, b) if scales is None else 0
     with by_thread_of_pair(lowering, atom.ctas > 1):
         if op.fenced is not None:
-            emit.insert(nvvm.Tcgen05FenceAfterOp())
+            emit.insert(THREAD["tcgen05.fence.after"]())
         if scales is not None:
             scales.copy(atom.ctas > 1)
         for row in range(0, m, rows) if op.group is None else (op.group.value * rows,):
@@ -152,9 +153,7 @@ def dot(op: tileas.TensorDotOp, args: Sequence[Any], lowering: FunctionLowering)
                 place = (column, row) if exchanged else (row, column)
                 d = emit.value(emit.add(args[2], column_of(layout, place)))
                 named = {
-                    "instruction": StringAttr(atom.instruction),
-                    "syntax": StringAttr(atom.syntax),
-                    "requires": StringAttr(atom.requires),
+                    "atom": StringAttr(atom.name),
                     "a_steps": DenseArrayAttr(i32, [a.step(row, k) for k in steps]),
                     "a_high": IntegerAttr(a.high, i32),
                     "b_steps": DenseArrayAttr(i32, [b.step(column, k) for k in steps]),
@@ -162,10 +161,10 @@ def dot(op: tileas.TensorDotOp, args: Sequence[Any], lowering: FunctionLowering)
                 }
                 if scales is not None:
                     named |= scales.steps(atom, a, b, (row, column), steps)
-                    emit.insert(nvvm.Tcgen05ScaledMmaOp(d, a.low, b.low, *scales.columns, args[3], **named))
+                    emit.insert(THREAD["tcgen05.mma.block_scale"](d, a.low, b.low, *scales.columns, args[3], **named))
                 else:
                     named["descriptor"] = IntegerAttr(word, i32)
-                    emit.insert(nvvm.Tcgen05MmaOp(d, a.low, b.low, args[3], **named))
+                    emit.insert(THREAD["tcgen05.mma"](d, a.low, b.low, args[3], **named))
 
 
 class _Scales:
@@ -192,7 +191,7 @@ class _Scales:
             low = emit.value(emit.add(emit.lshr(source, 4), constant & 0xFFFFFFFF))
             runs = scale_columns(count, self._runs) // nvvm.Tcgen05CopyOp.RUN_COLUMNS
             high, group = IntegerAttr(constant >> 32, i32), UnitAttr() if pair else None
-            emit.insert(nvvm.Tcgen05CopyOp(columns, low, runs=IntegerAttr(runs, i32), high=high, pair=group))
+            emit.insert(THREAD["tcgen05.cp"](columns, low, runs=IntegerAttr(runs, i32), high=high, pair=group))
 
     def steps(
         self, atom: ScaledMmaAtom, a: _AnyOperand, b: _AnyOperand, place: tuple[int, int], steps: Iterable[int]

@@ -15,6 +15,7 @@ from tileiras.analysis.one_thread import is_done_by_one_thread
 from tileiras.dialects import llvm, nvvm, scf
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.nv_tileas.delays import DelayOp
+from tileiras.dialects.nv_tileas.thread import THREAD
 from tileiras.ir import (
     Attribute,
     IntegerAttr,
@@ -56,13 +57,13 @@ def reserve(op: tileas.TensorReserveOp, args: Sequence[Any], lowering: FunctionL
     base = lowering.buffer(op)
     commits = op.commits.value
     with elected(lowering, in_first_warp(lowering)):
-        emit.insert(nvvm.Tcgen05AllocOp(emit.gep(base, BYTES * commits), columns=_columns(op), pair=op.pair))
-        emit.insert(nvvm.Tcgen05RelinquishAllocPermitOp(pair=op.pair))
+        emit.insert(THREAD["tcgen05.alloc"](emit.gep(base, BYTES * commits), columns=_columns(op), pair=op.pair))
+        emit.insert(THREAD["tcgen05.relinquish_alloc_permit"](pair=op.pair))
     with elected(lowering, emit.thread_is_elected(*lowering.thread_masks)) if commits else nullcontext():
         for number in range(commits):
-            emit.insert(nvvm.MBarrierInitSharedOp(emit.gep(base, BYTES * number), emit.integer(1)))
+            emit.insert(THREAD["mbarrier.init"](emit.gep(base, BYTES * number), emit.integer(1)))
         if commits and is_fenced(op):
-            emit.insert(nvvm.FenceMbarrierInitOp())
+            emit.insert(THREAD["fence.mbarrier_init"]())
     return base
 
 
@@ -94,7 +95,7 @@ def release(op: tileas.TensorReleaseOp, args: Sequence[Value], lowering: Functio
     emit, reserve = lowering.emit, _reservation(op)
     with elected(lowering, in_first_warp(lowering)):
         address = _address(op, args[0], lowering)
-        emit.insert(nvvm.Tcgen05DeallocOp(address, columns=_columns(reserve), pair=reserve.pair))
+        emit.insert(THREAD["tcgen05.dealloc"](address, columns=_columns(reserve), pair=reserve.pair))
 
 
 def alloc(op: tileas.TensorAllocOp, args: Sequence[Value], lowering: FunctionLowering) -> Value:
@@ -137,13 +138,13 @@ def load(op: tileas.TensorLoadOp, args: Sequence[Value], lowering: FunctionLower
     address = _part(op.buffer.type, type, args[0], lowering)
     registers = layout_of(type).registers
     if op.behind is None:
-        emit.insert(nvvm.Tcgen05FenceAfterOp())
+        emit.insert(THREAD["tcgen05.fence.after"]())
     if op.reduction is None:
         found = [_loaded(address, layout, type, registers, lowering)]
     else:
         found = _reduced(op.reduction.value, address, layout, type, lowering)
     if op.fenced is not None:
-        emit.insert(nvvm.Tcgen05FenceBeforeOp())
+        emit.insert(THREAD["tcgen05.fence.before"]())
     return found
 
 
@@ -154,7 +155,7 @@ def _reduced(
     emit, registers = lowering.emit, layout_of(type).registers
     struct = llvm.LLVMStructType([i32] * (registers + 1))
     named = {**_form(layout, type), "reduction": StringAttr(reduction), "res": struct}
-    made = emit.insert(nvvm.Tcgen05LoadOp(address, **named))
+    made = emit.insert(THREAD["tcgen05.ld"](address, **named))
     words = emit.build([emit.member(made, i) for i in range(registers)])
     return [emit.unpack(words, vector_of(f32, registers)), emit.bitcast(emit.member(made, registers), f32)]
 
@@ -179,7 +180,7 @@ def _loaded(
     emit = lowering.emit
     count = registers * type.element_type.width // 32
     struct = llvm.LLVMStructType([i32] * count) if count > 1 else i32
-    made = emit.insert(nvvm.Tcgen05LoadOp(address, **_form(layout, type), res=struct))
+    made = emit.insert(THREAD["tcgen05.ld"](address, **_form(layout, type), res=struct))
     words = emit.build([emit.member(made, i) for i in range(count)] if count > 1 else [made])
     return emit.unpack(words, vector_of(scalar_type(type.element_type), registers))
 
@@ -194,7 +195,7 @@ def scale(op: tileas.TensorScaleOp, args: Sequence[Value], lowering: FunctionLow
     columns = own_columns(layout, lowering.num_warps) * step // registers // (2 if "split" in form else 1)
     flushing = {"rounding": nvvm.FPRoundingModeAttr("rn"), "ftz": UnitAttr()}
     if op.behind is None:
-        emit.insert(nvvm.Tcgen05FenceAfterOp())
+        emit.insert(THREAD["tcgen05.fence.after"]())
     for part in range(registers // step):
         at = emit.value(emit.add(address, part * columns))
         tile = _loaded(at, layout, type, step, lowering)
@@ -206,9 +207,9 @@ def scale(op: tileas.TensorScaleOp, args: Sequence[Value], lowering: FunctionLow
         packed = emit.pack(scaled, i32)
         words = [emit.extract(packed, i) for i in range(step)]
         goes_on = UnitAttr() if part + 1 < registers // step or _is_before_store(op) else None
-        emit.insert(nvvm.Tcgen05StoreOp(at, words, **form, goes_on=goes_on))
+        emit.insert(THREAD["tcgen05.st"](at, words, **form, goes_on=goes_on))
     if op.fenced is not None:
-        emit.insert(nvvm.Tcgen05FenceBeforeOp())
+        emit.insert(THREAD["tcgen05.fence.before"]())
 
 
 def store(op: tileas.TensorStoreOp, args: Sequence[Value], lowering: FunctionLowering) -> None:
@@ -218,11 +219,11 @@ def store(op: tileas.TensorStoreOp, args: Sequence[Value], lowering: FunctionLow
     value = args[0] if element_of(args[0].type) is i32 else emit.pack(args[0], i32)
     words = [emit.extract(value, i) for i in range(count_of(value.type))]
     if op.overwrites is not None:
-        emit.insert(nvvm.Tcgen05FenceAfterOp())
+        emit.insert(THREAD["tcgen05.fence.after"]())
     goes_on = UnitAttr() if _is_before_store(op) else None
-    emit.insert(nvvm.Tcgen05StoreOp(address, words, **_form(layout, op.tile.type), goes_on=goes_on))
+    emit.insert(THREAD["tcgen05.st"](address, words, **_form(layout, op.tile.type), goes_on=goes_on))
     if op.fenced is not None:
-        emit.insert(nvvm.Tcgen05FenceBeforeOp())
+        emit.insert(THREAD["tcgen05.fence.before"]())
 
 
 def _is_before_store(store: tileas.TensorStoreOp | tileas.TensorScaleOp) -> bool:

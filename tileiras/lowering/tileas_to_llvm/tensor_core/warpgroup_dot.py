@@ -12,7 +12,8 @@ from typing import Any
 
 from tileiras.dialects import llvm, nvvm
 from tileiras.dialects import nv_tileas as tileas
-from tileiras.ir import DenseArrayAttr, IntegerAttr, StringAttr, UnitAttr, Value, VerifyError, i32
+from tileiras.dialects.nv_tileas.thread import THREAD
+from tileiras.ir import DenseArrayAttr, IntegerAttr, Operation, StringAttr, UnitAttr, Value, VerifyError, i32
 from tileiras.layout import LinearLayout
 from tileiras.layout.encoding import is_in_shared, layout_of
 from tileiras.layout.matrix_descriptor import ADDRESS_MASK, MatrixDescriptor, byte_offset, describe
@@ -48,7 +49,7 @@ def _tile(words: Sequence[Value], type: tileas.InFlightType, lowering: FunctionL
 
 
 def _threaded(
-    op: nvvm.WgmmaFenceOp | nvvm.WgmmaWaitGroupOp, words: Sequence[Value], lowering: FunctionLowering
+    op: Operation, words: Sequence[Value], lowering: FunctionLowering
 ) -> list[Value]:
     """The words that an operation returns in place of its input words."""
     made = lowering.emit.insert(op)
@@ -72,7 +73,7 @@ def to_async(op: tileas.ToAsyncOp, args: Sequence[Value], lowering: FunctionLowe
     words = [word for part in parts for word in part]
     if op.unused is not None:
         return [lowering.emit.build(part) for part in parts]
-    fence = nvvm.WgmmaFenceOp(words, res=_struct([word.type for word in words]))
+    fence = THREAD["warpgroup.fence"](words, res=_struct([word.type for word in words]))
     fenced = _threaded(fence, words, lowering)
     return [lowering.emit.build(part) for part in _split(fenced, list(map(len, parts)))]
 
@@ -81,7 +82,7 @@ def create_none(op: tileas.CreateNoneOp, args: Sequence[Value], lowering: Functi
     tile = op.result.type.tile
     word = in_flight_word(tile)
     count = layout_of(tile).registers * tile.element_type.width // 32
-    made = lowering.emit.insert(nvvm.WgmmaFenceOp([], res=_struct([word] * count)))
+    made = lowering.emit.insert(THREAD["warpgroup.fence"]([], res=_struct([word] * count)))
     return lowering.emit.build([lowering.emit.member(made, i) for i in range(count)] if count > 1 else [made])
 
 
@@ -89,7 +90,7 @@ def future_wait(op: tileas.FutureWaitOp, args: Sequence[Value], lowering: Functi
     emit = lowering.emit
     parts = [[emit.extract(value, i) for i in range(count_of(value.type))] for value in args]
     words = [word for part in parts for word in part]
-    wait = nvvm.WgmmaWaitGroupOp(words, group=op.pending, res=_struct([word.type for word in words]))
+    wait = THREAD["warpgroup.wait"](words, group=op.pending, res=_struct([word.type for word in words]))
     done = _threaded(wait, words, lowering) if words else []
     if not words:
         emit.insert(wait)
@@ -98,12 +99,12 @@ def future_wait(op: tileas.FutureWaitOp, args: Sequence[Value], lowering: Functi
 
 
 def commit_dots(op: tileas.CommitDotsOp, args: Sequence[Value], lowering: FunctionLowering) -> None:
-    lowering.emit.insert(nvvm.WgmmaCommitGroupOp())
+    lowering.emit.insert(THREAD["warpgroup.commit"]())
 
 
 def fence_proxy_async(op: tileas.FenceProxyOp, args: Sequence[Value], lowering: FunctionLowering) -> None:
     everywhere = op.global_memory is not None
-    lowering.emit.insert(nvvm.FenceProxyAsyncEverywhereOp() if everywhere else nvvm.FenceProxyAsyncOp())
+    lowering.emit.insert(THREAD["fence.proxy.async"]() if everywhere else THREAD["fence.proxy.async.shared"]())
 
 
 # ---- dots -------------------------------------------------------------------------------------------------------
@@ -252,12 +253,11 @@ def _series(
     lowering: FunctionLowering,
 ) -> list[Value]:
     emit = lowering.emit
-    op = nvvm.WgmmaMmaAsyncOp(
+    op = THREAD["warpgroup.mma"](
         accumulator,
         a.values,
         b.values,
-        instruction=StringAttr(atom.instruction),
-        syntax=StringAttr(atom.syntax),
+        atom=StringAttr(atom.name),
         a_steps=None if a.steps is None else DenseArrayAttr(i32, a.steps),
         a_high=None if a.steps is None else IntegerAttr(a.high, i32),
         b_steps=DenseArrayAttr(i32, b.steps or []),

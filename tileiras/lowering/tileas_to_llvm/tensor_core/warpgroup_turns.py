@@ -7,7 +7,7 @@ from typing import Any
 
 from tileiras.analysis.warpgroup_turns import THREADS
 from tileiras.dialects import nv_tileas as tileas
-from tileiras.dialects import nvvm
+from tileiras.dialects.nv_tileas.thread import THREAD
 from tileiras.ir import Value
 from tileiras.targets.sm import WARPGROUP
 
@@ -26,7 +26,7 @@ def wait_turn(op: tileas.WaitTurnOp, args: Sequence[Any], lowering: FunctionLowe
     waits = None if op.last is None else emit.icmp("eq", group, emit.integer(0))
     number = emit.value(emit.add(group, op.id.value))
     with elected(lowering, waits):
-        emit.insert(nvvm.BarrierOp(number, emit.integer(THREADS)))
+        emit.insert(THREAD["barrier"](number, emit.integer(THREADS)))
 
 
 def end_turn(op: tileas.EndTurnOp, args: Sequence[Any], lowering: FunctionLowering) -> None:
@@ -34,4 +34,4 @@ def end_turn(op: tileas.EndTurnOp, args: Sequence[Any], lowering: FunctionLoweri
     last = emit.icmp("eq", group, emit.integer(lowering.num_warps // WARPGROUP - 1))
     number = emit.select(last, emit.integer(op.id.value), emit.value(emit.add(group, op.id.value + 1)))
     with elected(lowering, None if op.first is None else last):
-        emit.insert(nvvm.BarrierArriveOp(number, emit.integer(THREADS)))
+        emit.insert(THREAD["barrier.arrive"](number, emit.integer(THREADS)))

@@ -100,7 +100,7 @@ def plan_chained_dots(func: aa.FuncOp, switch: AgentSwitchOp, dots: list[Any]) -
         return None
     for dot in dots:
         if not isinstance(dot.parent_op, scf.ForOp):
-            raise CannotSpecialize(dot, "linked.no-loop")
+            raise CannotSpecialize(dot, "chained.no-loop")
     found = [_Loop(loop, own).plan() for loop, own in loops.items()]
     _check_waits(inside, found)
     fixed = _fixed_operands(found)
@@ -157,7 +157,7 @@ def _shares_columns(func: aa.FuncOp, groups: int, loops: list[ChainedLoop]) -> b
     if taken <= most:
         return False
     if sum(own.values()) > most or groups == 1 or not all(map(_overwrites_scores, loops)):
-        raise CannotSpecialize(loops[0].loop, "linked.columns", taken=taken, most=most)
+        raise CannotSpecialize(loops[0].loop, "chained.columns", taken=taken, most=most)
     return True
 
 
@@ -185,9 +185,9 @@ def _check_waits(inside: Iterable[Operation], loops: list[ChainedLoop]) -> None:
     commits = {dot.commit for each in loops for dot in each.dots}
     for op in inside:
         if isinstance(op, tileas.TensorCommitOp) and op not in commits:
-            raise CannotSpecialize(op, "linked.several-dots-in-group")
+            raise CannotSpecialize(op, "chained.several-dots-in-group")
         if isinstance(op, tileas.TensorWaitOp) and op.parent not in blocks:
-            raise CannotSpecialize(op, "linked.wait-in-branch")
+            raise CannotSpecialize(op, "chained.wait-in-branch")
 
 
 # ---- one loop --------------------------------------------------------------------------------------------------------
@@ -208,7 +208,7 @@ class _Loop:
     def plan(self) -> ChainedLoop:
         dots = [self._dot(dot) for dot in self._dots]
         if not any(each.is_ahead for each in dots) or all(each.is_ahead for each in dots):
-            raise CannotSpecialize(self._loop, "linked.no-computation")
+            raise CannotSpecialize(self._loop, "chained.no-computation")
         for dot in self._dots:
             self._moved[dot] = None
             self._need(dot.adds)
@@ -225,7 +225,7 @@ class _Loop:
         for number in self._carried:
             end = self._block.last.operands[number]  # type: ignore[union-attr]
             if end.defining_op not in self._moved and is_inside(end, self._loop):
-                raise CannotSpecialize(self._loop, "linked.carried-by-threads")
+                raise CannotSpecialize(self._loop, "chained.carried-by-threads")
         self._check_stages(dots)
         moved = sorted(self._moved, key=lambda op: self._places[op])
         return ChainedLoop(self._loop, dots, moved, sorted(self._carried), list(self._fixed))
@@ -239,26 +239,26 @@ class _Loop:
             pipe: Any = pipe_of(wait.token)
             readers = {each.is_ahead for each in dots if reads_of(each.dot, pipe.buffers)}
             if len(readers) > 1 and pipe.num_stages.value < 2:
-                raise CannotSpecialize(wait, "linked.single-stage")
+                raise CannotSpecialize(wait, "chained.single-stage")
 
     def _dot(self, dot: Any) -> ChainedDot:
         if dot.atom.is_of_pair or dot.scales:
-            raise CannotSpecialize(dot, "linked.pair-or-scales")
+            raise CannotSpecialize(dot, "chained.pair-or-scales")
         commit = dot.next if isinstance(dot.next, tileas.TensorCommitOp) else None
         place = self._places[dot]
         if isinstance(dot.a.type, tileas.TensorBufferType):
             touched = [*self._touched(dot.a), *self._touched(dot.buffer)]
             if not touched or any(self._places[op] > place for op in touched):
-                raise CannotSpecialize(dot, "linked.used-at-once")
+                raise CannotSpecialize(dot, "chained.used-at-once")
             if is_inside(dot.buffer, self._loop):
-                raise CannotSpecialize(dot, "linked.accumulator-of-iteration")
+                raise CannotSpecialize(dot, "chained.accumulator-of-iteration")
             return ChainedDot(dot, commit, False, *self._ends(touched), [dot.a, dot.buffer])
         touched = self._touched(dot.buffer)
         fresh = is_zero(dot.adds) and isinstance(dot.buffer.defining_op, tileas.TensorAllocOp)
         if not fresh or not is_inside(dot.buffer, self._loop):
-            raise CannotSpecialize(dot, "linked.accumulator-outlives")
+            raise CannotSpecialize(dot, "chained.accumulator-outlives")
         if not touched or any(self._places[op] < place for op in touched):
-            raise CannotSpecialize(dot, "linked.accumulator-written")
+            raise CannotSpecialize(dot, "chained.accumulator-written")
         return ChainedDot(dot, commit, True, *self._ends(touched), [dot.buffer])
 
     def _touched(self, buffer: Value) -> list[Operation]:
@@ -272,7 +272,7 @@ class _Loop:
                 found += self._touched(user.result)
             elif isinstance(user, tileas.TensorDotOp):
                 if user.parent is not self._block or buffer is not user.buffer and user.a is not buffer:
-                    raise CannotSpecialize(user, "linked.reads-result")
+                    raise CannotSpecialize(user, "chained.reads-result")
             elif not isinstance(user, tileas.TensorDeallocOp):
                 found.append(around)
         return found
@@ -309,9 +309,9 @@ class _Loop:
                     self._need(operand)
             return
         if op.parent is not self._block or op.regions:
-            raise CannotSpecialize(op, "linked.operand-in-branch")
+            raise CannotSpecialize(op, "chained.operand-in-branch")
         if isinstance(op, tileas.CopyOp) and tileas.pipe_of_buffer(op.buffer) is None:
-            raise CannotSpecialize(op, "linked.operand-by-threads")
+            raise CannotSpecialize(op, "chained.operand-by-threads")
         self._moved[op] = None
         for operand in op.operands:
             if not isinstance(operand.type, (tileas.BufferType, aa.MemTokenType)):
@@ -381,15 +381,15 @@ def _fixed_operands(loops: list[ChainedLoop]) -> list[FixedOperand]:
             ends = (*fills, *(user for user in buffer.users if isinstance(user, tileas.DeallocTensorOp)))
             beside = [user for user in buffer.users if user not in ends]
             if made is None or made.name != tileas.AllocTensorOp.name or len(fills) != 1 or buffer.type.stages != 1:
-                raise CannotSpecialize(copy, "linked.invariant-in-parts")
+                raise CannotSpecialize(copy, "chained.invariant-in-parts")
             if not all(isinstance(user, tileas.CopyOp) and is_in_shared(user.result.type) for user in beside):
-                raise CannotSpecialize(copy, "linked.invariant-read-by-threads")
+                raise CannotSpecialize(copy, "chained.invariant-read-by-threads")
             if fills[0].parent is not each.loop.parent or not fills[0].is_before_in_block(each.loop):
-                raise CannotSpecialize(copy, "linked.invariant-filled-elsewhere")
+                raise CannotSpecialize(copy, "chained.invariant-filled-elsewhere")
             operand = found.setdefault(buffer, FixedOperand(buffer, fills[0], [], []))
             if not is_inside(copy.result, each.loop):  # type: ignore[attr-defined]
                 if operand.copies and copy.parent is not operand.copies[0].parent:
-                    raise CannotSpecialize(copy, "linked.invariant-read-elsewhere")
+                    raise CannotSpecialize(copy, "chained.invariant-read-elsewhere")
                 if copy not in operand.copies:
                     operand.copies.append(copy)
             if each.loop not in operand.loops:

@@ -56,9 +56,9 @@ def scales_to_move(program: Block, func: aa.FuncOp, target: Target) -> list[Oper
         for buffer in _pipe(scale).buffers:
             columns, most = buffer.type.tile.shape[-1], min(MOST_COLUMNS, scale.buffer.type.tile.shape[-1])
             if buffer is not scale.buffer and columns > most:
-                raise CannotSpecialize(scale, "linked.scaled-at-long-intervals", columns=columns, most=most)
+                raise CannotSpecialize(scale, "chained.scaled-at-long-intervals", columns=columns, most=most)
         if (ctas := ctas_of(func, target)) > 1:
-            raise CannotSpecialize(scale, "linked.scaled-beside-ctas", ctas=ctas)
+            raise CannotSpecialize(scale, "chained.scaled-beside-ctas", ctas=ctas)
     return list(scales)
 
 
@@ -78,7 +78,7 @@ def _pipe(scale: Any) -> Any:
     """The pipe of an accumulator and an operand that threads compute."""
     pipe = tileas.pipe_of_buffer(scale.buffer)
     if pipe is None or pipe.kinds[0] != OPERAND_STORES:
-        raise CannotSpecialize(scale, "linked.scaled-before-own-dots")
+        raise CannotSpecialize(scale, "chained.scaled-before-own-dots")
     return pipe
 
 
@@ -98,14 +98,14 @@ def _agent(switch: AgentSwitchOp, func: aa.FuncOp, scales: list[Any]) -> Any:
         if isinstance(op, (tileas.TensorLoadOp, tileas.TensorScaleOp, tileas.TensorStoreOp)) and op not in moved:
             buffer: Any = allocation_of(op.buffer)
             if buffer in pipes and (op in scales or any(op.parent is fill.parent for fill in fills)):
-                raise CannotSpecialize(op, "linked.scaled-beside-others")
+                raise CannotSpecialize(op, "chained.scaled-beside-others")
             if buffer in pipes and not all(op.parent.find_ancestor_op(fill) for fill in fills):  # type: ignore[union-attr]
-                raise CannotSpecialize(op, "linked.scaled-in-branch")
+                raise CannotSpecialize(op, "chained.scaled-in-branch")
             accesses.update({op: pipes[buffer]} if buffer in pipes else {})
     crossing = {op: accesses[op] for op in places_of_crossing(accesses, fills, inside)}
     tiles = list(dict.fromkeys(tile for scale in scales for tile in tiles_that_cross(scale.factor)))
     if any(tile.defining_op is None for tile in tiles):
-        raise CannotSpecialize(scales[0], "linked.scaled-by-carried")
+        raise CannotSpecialize(scales[0], "chained.scaled-by-carried")
     needed = AgentSlice(switch, set(func.body.blocks[0].operations))
     for acquire, own in fills.items():
         needed.take(acquire, [scale.factor for scale in own])

@@ -12,7 +12,7 @@
 The stages of the pipe are accumulators.  The agent executes the loops of dots as they stand, with their waits for tiles
 and their releases, and multiplies for the next tile while the warps that compute load, convert and store the current
 one.  That takes two accumulators.  With one, the agent would begin once the previous tile has been loaded, as these
-warps do without an agent: with rings of two stages a persistent matrix product of tiles of 256x256 takes 107.3 us on
+warps do without an agent: with rings of two stages a persistent multiplication with tiles of 256x256 takes 107.3 us on
 B200 in this way, by our estimate, and 106.3 without the agent.
 """
 

@@ -22,7 +22,7 @@ A loop with single stages (`single_buffer.py`) is specialized where a pipe can h
 threads issue the copies.  Attention over one row in tiles of 64x256, 1024 keys, takes 11.3 us on B200 by our estimate
 with two stages of V, and 13.3 us without agents.
 
-By our estimate a matrix product of f16 of 8192, 128x128x64, takes 1,468 us on B200 where threads of an agent copy,
+By our estimate a multiplication of f16 matrices of 8192, 128x128x64, takes 1,468 us on B200 where an agent copies,
 and 1,066 us with the plain schedule; on RTX 5090 it takes 5,646 us with the agent and 6,350 us without
 (docs/scheduling.md).
 """
@@ -88,7 +88,10 @@ def specialize_loops(
         if strategy.variant is Variant.HEAVY:
             from tileiras.schedule.agents.load_stages import place_agents
 
-            plan = place_agents(func, plan, target, strategy, engine)
+            placed = place_agents(func, plan, target, strategy, engine)
+            if placed is plan and engine is not None and engine.remarks:
+                engine.emit(Remark(Reason("agents.heavy-as-light"), func.location))
+            plan = placed
     except CannotSpecialize as found:
         leave_plain(loops, target)
         if engine is not None:

@@ -223,7 +223,7 @@ class Knowledge:
         among ``others`` represents operations of all lanes."""
         if self.exhausted:
             return True
-        warp, earlier = (int(warp_of(np.array(each[:1]))[0]) for each in (threads, others))
+        warp, earlier = (each[0] >> 5 if each[0] >= 0 else -2 - each[0] for each in (threads, others))
         row = warp - self.first
         if warp // self.width == earlier // self.width and self.known[row, earlier % self.width] >= clock:
             return True

@@ -25,6 +25,7 @@ from ..launch.recording import Multiply
 from ..ptx.decoder import Decoder, Instruction, Modifiers, instruction
 from ..ptx.module import Group
 from ..ptx.types import B32, F64, TYPES, U16
+from .tcgen05_operands import decode_codes
 
 if TYPE_CHECKING:
     from ..launch.warps import WarpGroup
@@ -45,12 +46,19 @@ _ELEMENT_BITS = {
     "e4m3": 8,
     "e5m2": 8,
     "e2m1": 4,
+    "e2m1.b8": 8,
+    "e2m3.b8": 8,
+    "e3m2.b8": 8,
 }
+_IN_BYTES = {"e2m1": 2, "e2m3": 0, "e3m2": 0}
+"""Elements of 4 and 6 bits with a byte each in registers, as `.kind::f8f6f4` and `mxf8f6f4` have them, and their lowest
+bit in it: "MMA F8F6F4 expects the four-bit data to be in the middle of the eight-bit container ... Same
+transformation is NOT needed for FP6" (CUTLASS, mma_traits_sm120.hpp)."""
 
 #: `.kind` of a block-scaled product and number of scales along k -> elements that share one, the scales' type, the
 #: factors' types (PTX ISA, "Block Scaling for mma.sync").
 _SCALED = {
-    ("mxf8f6f4", 1): (32, "ue8m0", ("e4m3", "e5m2")),
+    ("mxf8f6f4", 1): (32, "ue8m0", ("e4m3", "e5m2", *(f"{name}.b8" for name in _IN_BYTES))),
     ("mxf4", 2): (32, "ue8m0", ("e2m1",)),
     ("mxf4nvf4", 2): (32, "ue8m0", ("e2m1",)),
     ("mxf4nvf4", 4): (16, "ue4m3", ("e2m1",)),
@@ -106,6 +114,9 @@ def _inverse(kind: str, rows: int, columns: int, elements: int) -> np.ndarray:
 def _elements(words: np.ndarray, name: str) -> np.ndarray:
     """(..., e) binary64 values of the elements in registers, from the low end up."""
     bits = _ELEMENT_BITS[name]
+    if name.endswith(".b8"):
+        code, width = name[:4], 2 + int(name[1]) + int(name[3]) - 1
+        return decode_codes(words[..., None].view(np.uint8) >> _IN_BYTES[code] & (1 << width) - 1, code)
     if bits == 4:
         pieces = (words[..., None] >> np.arange(0, 32, 4, dtype=np.uint32)) & np.uint32(15)
         if name == "e2m1":
@@ -141,9 +152,10 @@ def decode_mma(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> Non
     modifiers.names.remove(shape)
     m, n, k = (int(v) for v in _SHAPE.fullmatch(shape).groups())
     saturating = bool(modifiers.take("satfinite"))
-    modifiers.take("kind::f8f6f4")
-    names = [name for name in modifiers.names if name in TYPES or name in _ELEMENT_BITS]
+    in_bytes = bool(modifiers.take("kind::f8f6f4")) or scaled is not None and scaled[0] == "mxf8f6f4"
+    names = [name for name in modifiers.names if name in TYPES or name in _ELEMENT_BITS or name in _IN_BYTES]
     modifiers.names = [name for name in modifiers.names if name not in names]
+    names = [f"{name}.b8" if in_bytes and name in _IN_BYTES else name for name in names]
     if len(names) != 4 or names[1] not in _ELEMENT_BITS or names[2] not in _ELEMENT_BITS:
         raise decoder.unsupported()
     d_name, a_name, b_name, c_name = names
@@ -241,6 +253,23 @@ def _scale_readers(
     return left, right
 
 
+def total_bits(
+    name: str, addend: str, saturating: bool, left: np.ndarray, right: np.ndarray, start: np.ndarray
+) -> np.ndarray:  # fmt: skip
+    """(warps, m, n) storage elements of type ``name``: the product of the factors, and ``start`` of type ``addend``."""
+    if name == "s32":
+        total = (left @ right).astype(np.int64) + start.view(np.int32)
+        if saturating:
+            total = np.clip(total, -(2**31), 2**31 - 1)
+        return total.astype(np.int32).view(np.uint32)
+    if name == "f64":
+        total = start.view(np.float64)
+        for step in range(left.shape[2]):
+            total = rounding.fma64(left[:, :, step, None], right[:, None, step, :], total)
+        return np.ascontiguousarray(total).view(np.uint64)
+    return rounding.encode(left @ right + rounding.decode(start, addend), name)
+
+
 def _accumulator(name: str, saturating: bool, m: int, n: int):
     """A function from the factors and the slots of C to the registers of D."""
     positions = c_positions(m, n)
@@ -265,19 +294,7 @@ def _accumulator(name: str, saturating: bool, m: int, n: int):
         return words.reshape(len(words), -1)[:, order].reshape(-1, m, n)
 
     def compute(group: WarpGroup, left: np.ndarray, right: np.ndarray, slots: Sequence[int]) -> list[np.ndarray]:
-        start = addend(group, slots)
-        if name == "s32":
-            total = (left @ right).astype(np.int64) + start.view(np.int32)
-            if saturating:
-                total = np.clip(total, -(2**31), 2**31 - 1)
-            bits = total.astype(np.int32).view(np.uint32)
-        elif name == "f64":
-            total = start.view(np.float64)
-            for step in range(left.shape[2]):
-                total = rounding.fma64(left[:, :, step, None], right[:, None, step, :], total)
-            bits = np.ascontiguousarray(total).view(np.uint64)
-        else:
-            bits = rounding.encode(left @ right + rounding.decode(start, name), name)
+        bits = total_bits(name, name, saturating, left, right, addend(group, slots))
         return registers(bits.reshape(len(bits), -1).astype(storage, copy=False))
 
     return compute

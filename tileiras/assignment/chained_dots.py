@@ -1,0 +1,35 @@
+"""Chained dots, as attention's: an operand of one is computed from the result of another."""
+
+from __future__ import annotations
+
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.ir import TensorType, Value
+
+
+def is_chained(op: aa.DotOp) -> bool:
+    """Whether the result of one dot becomes an operand of another, and `op` is either: rows then stay in their warp
+    between the dots, as do computations on whole rows."""
+    return _becomes_factor(op.result, set()) or any(_comes_from_dot(v, set()) for v in (op.a, op.b))
+
+
+def _becomes_factor(value: Value, seen: set[Value]) -> bool:
+    if value in seen:
+        return False
+    seen.add(value)
+    for user in value.users:
+        if isinstance(user, aa.DotOp):
+            if value is user.a or value is user.b:
+                return True
+        elif not user.regions and any(_becomes_factor(r, seen) for r in user.results if isinstance(r.type, TensorType)):
+            return True
+    return False
+
+
+def _comes_from_dot(value: Value, seen: set[Value]) -> bool:
+    op = value.defining_op
+    if value in seen or op is None or op.regions:
+        return False
+    seen.add(value)
+    if isinstance(op, aa.DotOp):
+        return True
+    return any(_comes_from_dot(v, seen) for v in op.operands if isinstance(v.type, TensorType))

@@ -1,0 +1,176 @@
+"""Kernels in a C++ build: a header, an object file or a library with their images, as ordinary nodes.
+
+    env.TileHeader("kernels.h", sources, ...)    -> the header
+    env.TileObject("kernels", sources, ...)      -> the object with the images
+    env.TileLibrary("kernels", sources, ...)     -> the static library; its header is on CPPPATH
+
+`sources` and the keywords are those of TileKernel; `emit` is `ptx`, `cubin` or both, `namespace` the C++ namespace, by
+default the target's name.  With a CPU among the targets, the object and the library hold its code as well
+(`tileiras::run_on`).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import SCons.Action
+import SCons.Script
+
+from tileiras import cpp_folder, pipeline
+from tileiras.build.scons import arguments
+from tileiras.build.scons.action import construction_variable
+from tileiras.build.scons.variables import BadVariable, words
+from tileiras.build.store.fingerprint import CodeBase
+from tileiras.diagnostics import CompileError
+from tileiras.options import CPU_NAMES, GPU_NAMES
+from tileiras.pipeline import Stage
+from tileiras.stages import embed
+from tileiras.support.files import write_atomically
+from tileiras.targets.cpu import is_cpu
+
+ROW = Stage("embed", pipeline.FILE, "", (), (), "images to C++", module="tileiras.stages.embed")
+
+EMITS = ("ptx", "cubin")
+OBJECT = pipeline.stage("object").suffix
+
+(PARAMETERS,) = pipeline.stage("export").side_suffixes
+
+_code = CodeBase()
+
+
+class EmbedAction(SCons.Action.FunctionAction):
+    """Write one C++ file.  Its sources are images and their descriptions in turn, then the names of cuTile kernels'
+    parameters."""
+
+    def __init__(self, make: Callable[[Sequence[embed.Image], str], bytes]) -> None:
+        self.make = make
+        super().__init__(self._execute, {})
+
+    def get_presig(self, target: Any, source: Any, env: Any, executor: Any = None) -> bytes:
+        return f"tileiras:{ROW.name}:{self.make.__name__}:{_code.fingerprint(ROW)}:{env['TILE_NAMESPACE']}".encode()
+
+    def strfunction(self, target: Any, source: Any, env: Any, executor: Any = None) -> str:
+        return f"  {'EMBED':<8} {target[0]}"
+
+    def _execute(self, target: Any, source: Any, env: Any) -> int:
+        try:
+            contents = [node.get_contents() for node in source]
+            names = [data for node, data in zip(source, contents) if str(node).endswith(PARAMETERS)]
+            made = contents[: len(contents) - len(names)]
+            images = [embed.Image.of(*pair) for pair in zip(made[::2], made[1::2], strict=True)]
+            write_atomically(str(target[0]), self.make(embed.named(images, names), env["TILE_NAMESPACE"]))
+        except CompileError as error:
+            sys.stderr.write(error.render() + "\n")
+            return error.code
+        return 0
+
+
+def _embedded(
+    env: Any, target: str, make: Callable[[Sequence[embed.Image], str], bytes], images: list[Any], namespace: str
+) -> list[Any]:
+    return env.Command(target, images, EmbedAction(make), TILE_NAMESPACE=namespace)
+
+
+def _images(
+    declare: Callable[..., list[Any]], env: Any, sources: Any, emit: str | Iterable[str], keywords: dict[str, Any]
+) -> list[Any]:
+    """Images and their descriptions in turn, by kernel and then target, and names of cuTile kernels' parameters."""
+    found: list[Any] = []
+    names: dict[Any, None] = {}
+    own = {name: value for name, value in keywords.items() if name != "sm"}
+    if not any("tensor_maps" in given or "tensor-maps" in given for given in (keywords, env["TILE_OPTIONS"])):
+        keywords = {**keywords, "tensor_maps": "host"}  # the loader creates maps, from the descriptions
+    given = {name: value for name, value in keywords.items() if name != "sm"}
+    asked = keywords.get("sm") or construction_variable(env, "TILE_SM")
+    targets = words("sm", asked, (*GPU_NAMES, *CPU_NAMES))
+    gpus, cpus = ([target for target in targets if is_cpu(target) is kind] for kind in (False, True))
+    if len(cpus) > 1:
+        raise BadVariable(f"sm={','.join(cpus)}: a program is linked with the code of one CPU")
+    forms = words("emit", emit or env["TILE_EMIT"] or "ptx", EMITS) if gpus else []
+    for word, chosen, options in (*((word, gpus, given) for word in forms), *(("obj", cpus, own) for _ in cpus)):
+        for node in declare(env, sources, emit=word, sm=chosen, **options):
+            suffix = OBJECT if word == "obj" else os.path.splitext(node.abspath)[1]
+            document = node.abspath.removesuffix(suffix) + ".json"
+            found += [node, env.File(document)]
+            names.update(dict.fromkeys(_exported_names(node)))
+    return [*found, *names]
+
+
+def _objects(images: Sequence[Any]) -> list[Any]:
+    """The objects for a CPU among the images."""
+    return [node for node in images if str(node).endswith(OBJECT)]
+
+
+def _libraries(images: Sequence[Any]) -> list[str]:
+    """The libraries of a program with the images."""
+    if os.name == "nt":
+        return []
+    return ["dl", "m", "pthread"] if _objects(images) else ["dl"]
+
+
+def _exported_names(product: Any) -> list[Any]:
+    """NAME.parameters.json of the cuTile Python file that a product is made from; empty for other sources."""
+    node = product
+    while node.sources:
+        beside = [target for target in node.get_executor().get_all_targets() if str(target).endswith(PARAMETERS)]
+        if beside:
+            return beside
+        node = node.sources[0]
+    return []
+
+
+def add_methods(env: Any, declare: Callable[..., list[Any]]) -> None:
+    """Add the pseudo-builders to an environment; `declare` is TileKernel's function."""
+
+    @arguments.located
+    def header(
+        env: Any, target: Any, source: Any, emit: str | Iterable[str] = "", namespace: str = "", **keywords: Any
+    ) -> list[Any]:
+        target = str(arguments.path_or_node("target", target))
+        _runtime_header(env)
+        images = _images(declare, env, source, emit, keywords)
+        return _embedded(env, target, embed.header, images, _chosen(namespace, target))
+
+    @arguments.located
+    def object_(
+        env: Any, target: Any, source: Any, emit: str | Iterable[str] = "", namespace: str = "", **keywords: Any
+    ) -> list[Any]:
+        target = str(arguments.path_or_node("target", target))
+        _runtime_header(env)
+        images = _images(declare, env, source, emit, keywords)
+        text = _embedded(env, f"{target}_images.cpp", embed.source, images, _chosen(namespace, target))
+        return [*env.Object(target, text), *_objects(images)]
+
+    @arguments.located
+    def library(
+        env: Any, target: Any, source: Any, emit: str | Iterable[str] = "", namespace: str = "", **keywords: Any
+    ) -> list[Any]:
+        target = str(arguments.path_or_node("target", target))
+        _runtime_header(env)
+        images = _images(declare, env, source, emit, keywords)
+        namespace = _chosen(namespace, target)
+        made = _embedded(env, f"{target}.h", embed.header, images, namespace)
+        env.AppendUnique(CPPPATH=[made[0].dir], LIBS=_libraries(images))
+        text = _embedded(env, f"{target}_images.cpp", embed.source, images, namespace)
+        return env.StaticLibrary(target, [*text, *_objects(images)])
+
+    env.AddMethod(header, "TileHeader")
+    env.AddMethod(object_, "TileObject")
+    env.AddMethod(library, "TileLibrary")
+
+
+def _runtime_header(env: Any) -> None:
+    """Add the folder of `tileiras.hpp` to CPPPATH."""
+    env.AppendUnique(CPPPATH=[cpp_folder()])
+
+
+def _chosen(namespace: str, target: str) -> str:
+    """The requested namespace, or one derived from the target's name."""
+    return arguments.text("namespace", namespace) or _namespace(target)
+
+
+def _namespace(target: str) -> str:
+    return embed.identifier(os.path.splitext(os.path.basename(str(target)))[0])

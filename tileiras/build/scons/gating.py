@@ -1,0 +1,309 @@
+"""Selects the kernels of a tree that must be declared: the SCons side of the manifest.
+
+The time of a build without changes is that of making and walking nodes, so a clean kernel is declared as one plain file
+without stages.  `tile_full=1`, `-c`, `--tree` and `--debug=explain` build the full graph.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence, Set
+from typing import Any
+
+import SCons.Node
+import SCons.Node.FS
+import SCons.Script
+import SCons.Util
+
+from tileiras import pipeline
+from tileiras.build import discover
+from tileiras.build.ledger.history import noted_inputs
+from tileiras.build.ledger.manifest import FOLDER, FileState, Manifest, Row
+from tileiras.build.run.execute import Session
+from tileiras.build.scons import patches
+from tileiras.build.scons.variables import FULL, flag
+from tileiras.build.watch import lease
+from tileiras.inputs import UNSEEN, states
+from tileiras.options import CompileOptions
+from tileiras.support.named_tuple import NamedTuple
+
+DONE = (SCons.Node.up_to_date, SCons.Node.executed)
+"""States of a node that the run has brought up to date."""
+
+
+class Tree(NamedTuple):
+    """A folder of kernels for one variant, as requested from `TileTree`."""
+
+    folder: str
+    variant_folder: str
+    """The folder of its artifacts.  Both paths are absolute."""
+    emit: str
+    entries: Sequence[str] | None
+
+    def name(self, build: str) -> str:
+        """Return the file name of its manifest in a build directory."""
+        import xxhash
+
+        variant = os.path.relpath(self.variant_folder, build).replace(os.sep, "-")
+        words = (os.path.relpath(self.folder, build), None if self.entries is None else tuple(self.entries))
+        return f"{variant}-{self.emit}-{xxhash.xxh3_64_hexdigest(repr(words).encode())}.json"
+
+
+class Kernel(NamedTuple):
+    """One source for one target, as requested from `TileTree`."""
+
+    path: str
+    stem: str
+    options: CompileOptions
+    emit: str
+    entries: Sequence[str] | None
+
+    @property
+    def key(self) -> str:
+        return f"{self.stem}:{self.emit}".replace(os.sep, "/")
+
+
+class _Declared(NamedTuple):
+    kernel: Kernel
+    before: list[FileState]
+    products: list[Any]
+    nodes: list[Any]
+    signature: str
+    entries: Sequence[str]
+
+
+class Gate:
+    """The manifest of one folder and variant during one run of SCons."""
+
+    def __init__(self, manifest: Manifest, session: Session, closed: bool) -> None:
+        self.manifest = manifest
+        self.closed = closed
+        """Whether every kernel is declared, independent of the manifest."""
+        self._session = session
+        self._abandoned = False
+        self._signatures: dict[tuple, str] = {}
+        self._options: dict[int, CompileOptions] = {}
+        self._declared: list[_Declared] = []
+        self._keys: dict[str, None] = {}
+        """Keys of all requested kernels, in order."""
+        self._firsts: dict[str, set[str]] = {}
+        """First stage -> the signatures of the requested kernels."""
+        self._digest = manifest.digest
+        self.lease = lease.read(manifest)
+        self.changes: lease.Changes | None = None
+        self.changed: Set[str] | None = None
+        """Files that may have changed since the manifest was compared with them; None for all."""
+        self.listed = ""
+        """A digest of the tree's kernels, if a manifest with a row for each describes the tree completely."""
+        self.is_listed = True
+        """Whether the run checks every kernel; otherwise, only those that the monitor has named."""
+
+    @staticmethod
+    def of(env: Any, session: Session, tree: Tree) -> Gate | None:
+        """Return the gate of a folder and variant; None if this run does not use the manifest.
+
+        Interactive sessions declare once and build often; -n and -c build nothing.
+        """
+        option = SCons.Script.GetOption
+        if option("no_exec") or option("clean") or option("interactive"):
+            return None
+        assert session.history is not None
+        path = os.path.join(session.history.build, FOLDER, tree.name(session.history.build))
+        found = _gates.get(path)
+        if found is None:
+            full = flag(FULL, SCons.Script.ARGUMENTS.get(FULL, "0"))
+            closed = full or bool(option("tree_printers")) or "explain" in (option("debug") or ())
+            found = _gates[path] = Gate(Manifest(path, env.Dir("#").abspath), session, closed)
+            if not option("question"):
+                import atexit
+
+                atexit.register(found.finish)
+        return found
+
+    def clean(self, kernel: Kernel) -> Row | None:
+        """Return the row of a kernel that needs no stage to run; None if the manifest cannot establish that."""
+        self._keys[kernel.key] = None
+        inputs = None
+        if kernel.path.endswith(".py"):
+            # A new module beside the source can shadow one that was imported from elsewhere.
+            inputs = [kernel.path, *discover.imported_files(kernel.path)]
+        return self.manifest.clean(kernel.key, self._signature(kernel), inputs, self.changed)
+
+    def changed_since_lease(self, answer: lease.Changes) -> list[str] | None:
+        """Apply an answer of the monitor; return the files that may have changed, None for all."""
+        self.changes = answer
+        changed = answer.changed_since(self.lease)
+        if changed is not None:
+            self.changed = set(map(self.manifest.relative, changed))
+        return changed
+
+    def still_reads(self) -> bool:
+        """Whether the inputs that the modules of all kernels read match the lease."""
+        reads = self.lease.reads if self.lease is not None else {}
+        try:
+            return all(self.manifest.still_reads(source, rows) for source, rows in reads.items())
+        except (ValueError, TypeError):
+            return False
+
+    def leave_listed(self) -> None:
+        """Take the list of the tree's kernels from the lease."""
+        assert self.lease is not None
+        self.is_listed, self.listed = False, self.lease.listed
+
+    def is_declared(self, kernel: Kernel) -> bool:
+        """Whether to declare the stages of a clean kernel anyway: remarks are printed for declared stages only."""
+        return self.closed or bool(kernel.options["emit-remarks"])
+
+    def know(self, row: Row) -> None:
+        """Pass the digests of a declared clean kernel's artifacts to the session."""
+        self._session.known.update(zip(map(self.manifest.absolute, row.files), row.digests, strict=True))
+
+    def entries(self, kernel: Kernel) -> list[str] | None:
+        """Return the entries of a kernel as of its last complete build; None without one."""
+        return self.manifest.entries(kernel.key)
+
+    def observe(self, kernel: Kernel) -> list[FileState] | None:
+        """Return the states of a kernel's inputs before the build reads them."""
+        inputs = [kernel.path, *(discover.imported_files(kernel.path) if kernel.path.endswith(".py") else ())]
+        return self.manifest.observe(inputs)
+
+    def declared(
+        self,
+        kernel: Kernel,
+        before: list[FileState] | None,
+        products: list[Any],
+        nodes: list[Any],
+        entries: Sequence[str],
+    ) -> None:
+        """Record a kernel whose stages were declared; `finish` decides whether it gets a row."""
+        if before is not None:
+            self._declared.append(_Declared(kernel, before, products, nodes, self._signature(kernel), entries))
+
+    def abandon(self) -> None:
+        """Stop updating the manifest."""
+        self._abandoned = True
+
+    def finish(self) -> None:
+        """After the build, write rows of the kernels that it brought up to date, unless a target failed."""
+        if SCons.Script.GetBuildFailures() or self._abandoned:
+            return
+        whole = all([self._became_row(item) for item in self._declared])
+        if self.is_listed:
+            self.manifest.keep(self._keys)
+            whole &= self.manifest.count == len(self._keys)
+        self.manifest.save()
+        if self.changes is not None:
+            self._renew_lease(self.changes, whole)
+
+    def _became_row(self, item: _Declared) -> bool:
+        """Set the row of a kernel if the run has brought it up to date; return whether it has a row."""
+        if not all(node.get_state() in DONE for node in item.nodes):
+            return False
+        known, kernel = self._session.known, item.kernel
+        reads = self._reads(kernel)
+        if reads is None:
+            self.manifest.drop(kernel.key)
+            return False
+        made = {node.abspath: known.get(node.abspath) for node in item.nodes}
+        products = [(self.manifest.relative(node.abspath), node.get_csig()) for node in item.products]
+        return self.manifest.set(
+            kernel.key, kernel.path, item.signature, item.before, made, products, item.entries, reads
+        )  # fmt: skip
+
+    def _reads(self, kernel: Kernel) -> dict[str, str] | None:
+        """Return the states of the inputs that a kernel's modules read; None if unknown, or if one is UNSEEN."""
+        if not kernel.path.endswith(".py"):
+            return {}
+        history = self._session.history
+        entry = history.entry(self.manifest.absolute(kernel.stem), "export") if history is not None else None
+        found = noted_inputs(entry) if entry is not None else None
+        if found is None or any(row.kind == UNSEEN for row in found):
+            return None
+        return states(found)
+
+    def _renew_lease(self, changes: lease.Changes, whole: bool) -> None:
+        """Write a lease for the monitor's answer: every row has been compared after it."""
+        answer = changes.answer
+        if answer is None:
+            changes.ask()  # starts the monitor for the next build
+            return
+        if not whole:
+            return
+        signatures = self._row_signatures()
+        reads = self._all_reads() if "export" in signatures else {}
+        token = lease.Lease(answer.epoch, answer.number, signatures, self.listed if signatures else "", reads)
+        if token != self.lease or self.manifest.digest != self._digest:
+            lease.write(self.manifest, token)
+
+    def _all_reads(self) -> dict[str, list[list[str]]]:
+        """Map each source to the inputs that its modules read."""
+        if self.is_listed or self.lease is None:
+            return {row.source: row.reads for row in self.manifest.rows() if row.reads}
+        found = dict(self.lease.reads)
+        for item in self._declared:
+            reads = self._reads(item.kernel)
+            found[self.manifest.relative(item.kernel.path)] = [[*pair] for pair in (reads or {}).items()]
+        return {source: reads for source, reads in found.items() if reads}
+
+    def _row_signatures(self) -> dict[str, str]:
+        """Map each first stage to the signature common to all rows; empty if signatures differ or the manifest is not
+        complete."""
+        if not self.is_listed and self.lease is not None:
+            return self.lease.signatures
+        if not self.listed or any(len(found) > 1 for found in self._firsts.values()):
+            return {}
+        return {first: min(found) for first, found in sorted(self._firsts.items())}
+
+    def _signature(self, kernel: Kernel) -> str:
+        """Return the signature of a kernel's dependencies besides files: code, options, tools, product and entries."""
+        first = "export" if kernel.path.endswith(".py") else "read"
+        found = self.signature(kernel.options, first, kernel.emit, kernel.entries)
+        self._firsts.setdefault(first, set()).add(found)
+        return found
+
+    def signature(self, options: CompileOptions, first: str, emit: str, only: Sequence[str] | None) -> str:
+        """Return the signature of kernels with this first stage."""
+        entries = tuple(only) if only is not None else None
+        # The options are one object for a whole tree; the reference keeps its id from being reused.
+        self._options[id(options)] = options
+        key = (id(options), first, emit, entries)
+        found = self._signatures.get(key)
+        if found is None:
+            import xxhash
+
+            last, _ = pipeline.emit_stage(emit, options["gpu-name"])
+            digest = xxhash.xxh3_128(repr(key[1:]).encode())
+            # The hash of SCons' signatures is an option (--hash-format).
+            digest.update(SCons.Util.hash_signature(b"").encode())
+            for row in pipeline.stages_between(first, last.name):
+                digest.update(self._session.signature(row, options) + b"\n")
+            found = self._signatures[key] = digest.hexdigest()
+        return found
+
+
+def settled(top: Any, products: list[list[Any]]) -> list[Any]:
+    """Return products as plain file nodes marked up to date: otherwise SCons would load and rewrite the .sconsign data
+    of their folders.
+
+    `top` is the node of the folder to which paths are relative.  The file information that consumers compare and record
+    is filled in, as SCons does when it visits a node, from the row that was just compared with the disk.
+    """
+    if os.sep == "/":
+        nodes = [patches.file_node(top, path) for path, *_ in products]
+    else:
+        nodes = [top.fs.File(os.path.join(top.abspath, path)) for path, *_ in products]
+    for node, (_, signature, size, seconds) in zip(nodes, products, strict=True):
+        if not node.has_builder():
+            info = node.get_ninfo()
+            info.csig, info.timestamp, info.size = signature, seconds, size
+            node.set_state(SCons.Node.up_to_date)
+    return nodes
+
+
+def abandon() -> None:
+    """Stop updating all manifests."""
+    for gate in _gates.values():
+        gate.abandon()
+
+
+_gates: dict[str, Gate] = {}

@@ -1,0 +1,92 @@
+"""env.TileReport(target, kernels): a report of the compilation of kernels.
+
+    kernels = env.TileTree("kernels")
+    env.Alias("report", env.TileReport("build/report.html", kernels))
+
+The report is written by `tileiras-report` in a process of its own: its libraries belong to an extra that a build
+without reports does not need.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from typing import Any
+
+import SCons.Action
+import SCons.Script
+import SCons.Util
+
+from tileiras import pipeline
+from tileiras.build.scons import arguments
+from tileiras.build.scons.action import display
+from tileiras.build.scons.places import build_folder
+from tileiras.build.scons.variables import BadVariable
+from tileiras.build.store.fingerprint import CodeBase
+from tileiras.pipeline import Stage
+from tileiras.support.files import content_digest
+
+COMMAND = "tileiras.cli.tileiras_report"
+
+ROW = Stage("report", pipeline.FILE, "", (), (), "artifacts to a page", module=COMMAND)
+
+SUFFIXES = (".html", ".htm", ".md", ".json")
+
+_code = CodeBase()
+
+
+class ReportAction(SCons.Action.FunctionAction):
+    """Writes a report of the kernels that its sources are products of."""
+
+    def __init__(self) -> None:
+        super().__init__(self._execute, {})
+
+    def get_presig(self, target: Any, source: Any, env: Any, executor: Any = None) -> bytes:
+        folder = os.path.join(_code.root, "tileiras", "report")
+        parts = sorted(name for name in os.listdir(folder) if name.startswith("page."))
+        digests = [content_digest(os.path.join(folder, name)) for name in parts]
+        return "\n".join(["tileiras:report", _code.fingerprint(ROW), *digests]).encode()
+
+    def strfunction(self, target: Any, source: Any, env: Any, executor: Any = None) -> str:
+        return f"  {'REPORT':<8} {target[0]}"
+
+    def _execute(self, target: Any, source: Any, env: Any) -> int:
+        with tempfile.TemporaryDirectory(prefix="tileiras-") as folder:
+            names = os.path.join(folder, "artifacts")
+            with open(names, "w", encoding="utf-8", errors="surrogateescape") as file:
+                file.write("".join(f"{node.abspath}\n" for node in source))
+            command = [sys.executable, "-m", COMMAND, env.Dir(env["TILE_REPORT_BUILD"]).abspath, "--artifacts", names,
+                       "-o", target[0].abspath]  # fmt: skip
+            os.makedirs(os.path.dirname(target[0].abspath), exist_ok=True)
+            path = os.pathsep.join([_code.root, *filter(None, [os.environ.get("PYTHONPATH")])])
+            display.silent = bool(SCons.Script.GetOption("silent"))
+            start = time.perf_counter()
+            code = subprocess.run(command, env={**os.environ, "PYTHONPATH": path}).returncode
+            display.reported(time.perf_counter() - start)
+            return code
+
+
+@arguments.located
+def tile_report(env: Any, target: Any, kernels: Any) -> list[Any]:
+    """Declare a report of kernels, which are nodes that TileKernel or TileTree returned.  The target's suffix
+    determines the format: `.html`, `.md` or `.json`.
+
+    With `lineinfo=1 emit-remarks=1` in the build it contains source lines at every level and the remarks.
+    """
+    path = str(arguments.path_or_node("target", target))
+    if not path.endswith(SUFFIXES):
+        raise BadVariable(f"target={path}: a report ends in {', '.join(SUFFIXES)}")
+    sources = SCons.Util.flatten([kernels])
+    wrong = [each for each in sources if isinstance(each, str)]
+    if wrong or not sources:
+        raise BadVariable("kernels: what TileKernel or TileTree returned is expected")
+    folder = build_folder(env)
+    from_here = folder if os.path.isabs(folder) else "#" + folder
+    return env.Command(target, sources, ReportAction(), TILE_REPORT_BUILD=from_here)
+
+
+def add_method(env: Any) -> None:
+    env.AddMethod(tile_report, "TileReport")

@@ -1,0 +1,328 @@
+"""The SCons tool: an action and a builder per stage, and the pseudo-builders that combine them.
+
+    env.TileKernel(source, sm=..., opt=..., emit=..., entries=..., **options) -> the product's nodes
+    env.TileTree(directory, ...)                                              -> those of every kernel below it
+    env.TileWatch()                                                           -> the target that keeps them built
+    env.TileExport, TileRead, TileAA, TileAS, TileLLVM, TilePTX, TileCubin    one stage
+
+Construction variables: TILE_SM and TILE_EMIT (one or several, with commas or in a list), TILE_OPT, TILE_OPTIONS (dict
+of further options), TILE_BUILDDIR, TILE_CACHE and TILE_EXECUTOR (dask://HOST:PORT).  A host project's values win over
+the defaults set here.  A wrong argument is reported with its line of the SConstruct.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import SCons.Action
+import SCons.Builder
+import SCons.Node.FS
+import SCons.Scanner
+import SCons.Script
+import SCons.Util
+
+from tileiras import build, pipeline
+from tileiras.build import discover
+from tileiras.build.ledger.lock import turn
+from tileiras.build.scons import (
+    arguments,
+    checks,
+    compiler_library,
+    cpp,
+    gating,
+    patches,
+    products,
+    pruning,
+    reports,
+)
+from tileiras.build.scons.action import BUILDERS, StageAction, asked, checked_options, construction_variable, step_of
+from tileiras.build.scons.declare import asked_for, declare, entries_of, prune
+from tileiras.build.scons.places import (
+    absolute_path,
+    build_folder,
+    from_top,
+    named_from_top,
+    source_name,
+    variant_folder,
+)
+from tileiras.build.scons.sessions import locks, session, take_turns
+from tileiras.build.scons.trees import TreeDeclaration, collector_off
+from tileiras.build.scons.variables import BadVariable, construction_variables, words
+from tileiras.build.store.local import default_directory
+from tileiras.build.watch.targets import Single, Tree
+from tileiras.diagnostics import ExitCode
+from tileiras.options import CPU_NAMES, GPU_NAMES, CompileOptions
+
+command_line = arguments.located(construction_variables)
+"""The construction variables that the words `NAME=VALUE` of a command line set: for `Environment` in an SConstruct."""
+
+_OWN_ACTIONS = (StageAction, reports.ReportAction)
+"""Actions declared by this tool; a node with any other action is a consumer of the kernels."""
+
+
+@arguments.located
+def tile_kernel(
+    env: Any,
+    source: Any,
+    sm: str | Iterable[str] | None = None,
+    opt: int | str | None = None,
+    emit: str | Iterable[str] | None = None,
+    entries: str | Iterable[str] | None = None,
+    **options: Any,
+) -> list[Any]:
+    """Declares the stages of one or several sources for one or several targets and products; returns the products.
+
+    `sm` and `emit` are one or several words, with commas or in a list.  `entries` limits the kernels to those named; it
+    is needed when the source does not exist yet.
+    """
+    nodes: list[Any] = []
+    session(env)
+    variants = _variants(env, sm, opt, emit, options)
+    only = arguments.entry_names(entries)
+    take_turns(env)
+    for node in _sources(env, source):
+        if only is not None and not node.has_builder():
+            _check_entries(node, only)
+        for values, product in variants:
+            path = node.srcnode().abspath
+            _note(Single(path, source_name(node), values, product, build_folder(env), only))
+            declared = declare(env, node, values, product, only)
+            nodes += declared.products
+            listing = pruning.Listing(None, absolute_path(env, variant_folder(env, values)), values)
+            known = declared.entries if only is None else None
+            listing.add(path, absolute_path(env, declared.stem), known, declared.products, declared.nodes)
+            prune(session(env), listing)
+    _add_products(env, nodes)
+    return nodes
+
+
+def _add_products(env: Any, nodes: list[Any]) -> None:
+    """Record the nodes that TileKernel and TileTree return.
+
+    Without Default() and targets SCons builds the top folder; products outside it are made its dependencies.
+    """
+    _products.update(nodes)
+    # A SettledNode is up to date, wherever its products are, and is not made a dependency.
+    top = env.Dir("#")
+    outside = [node for node in nodes if not node.is_under(top)]
+    if outside:
+        env.Depends(top, outside)
+
+
+def _sources(env: Any, source: Any) -> list[Any]:
+    """The nodes of files; raises BadVariable for anything else."""
+    found: list[Any] = []
+    for item in SCons.Util.flatten([source]):
+        try:
+            nodes = env.arg2nodes(arguments.path_or_node("source", item), env.File)
+        except TypeError:  # of SCons, which looks at the disk
+            nodes = [None]
+        if any(node is None or isinstance(node, SCons.Node.FS.Dir) for node in nodes):
+            raise BadVariable(f"{item} is a folder; env.TileTree builds the kernels in it")
+        found += nodes
+    return found
+
+
+def _check_entries(node: Any, wanted: Sequence[str]) -> None:
+    """Raise BadVariable for a kernel that is not in a source; a source whose entries cannot be read is not checked."""
+    path = node.srcnode().abspath
+    known = entries_of(path, source_name(node)) if os.path.isfile(path) else []
+    missing = [name for name in wanted if name not in known] if known else []
+    if missing:
+        raise BadVariable(f"entries: {source_name(node)} has no kernel {missing[0]}; it has {', '.join(known)}")
+
+
+def _variants(
+    env: Any,
+    sm: str | Iterable[str] | None,
+    opt: int | str | None,
+    emit: str | Iterable[str] | None,
+    options: dict[str, Any],
+) -> list[tuple[CompileOptions, str]]:
+    """The options and the product's name for every target and product; raises BadVariable and CompileError."""
+    level = env["TILE_OPT"] if opt is None else opt
+    emit = emit or construction_variable(env, "TILE_EMIT")
+    emits = words("emit", emit, {**pipeline.EMIT, **pipeline.EMIT_CPU}) if emit else []
+    found = []
+    for target in words("sm", construction_variable(env, "TILE_SM") if sm is None else sm, (*GPU_NAMES, *CPU_NAMES)):
+        values = checked_options(env, target, level, options)
+        found += [(values, product) for product in emits or [pipeline.tier(values)]]
+    return found
+
+
+@arguments.located
+def tile_tree(
+    env: Any,
+    directory: Any,
+    sm: str | Iterable[str] | None = None,
+    opt: int | str | None = None,
+    emit: str | Iterable[str] | None = None,
+    entries: str | Iterable[str] | None = None,
+    **options: Any,
+) -> list[Any]:
+    """`tile_kernel` for every kernel source below a directory, in alphabetical order.
+
+    Kernels that are clean according to the manifest of the last build are declared as plain files.  Python sources
+    are left out, with one line of output, if the front end is not installed, and for targets older than their
+    `TILEIRAS_REQUIRES`.
+    """
+    top = _existing_folder(env, directory)
+    variants = _variants(env, sm, opt, emit, options)
+    only = arguments.entry_names(entries)
+    take_turns(env)
+    base = top.srcnode()
+    if base.abspath == env.Dir(from_top(build_folder(env))).abspath:
+        raise BadVariable(f"TILE_BUILDDIR={build_folder(env)}: artifacts would become sources of the tree there")
+    _note(Tree(base.abspath, named_from_top(base.path), variants, build_folder(env), only))
+    with collector_off():
+        nodes = TreeDeclaration(env, top, variants, only).products(_products.update)
+        _add_products(env, nodes.in_short())
+    return nodes
+
+
+def _existing_folder(env: Any, directory: Any) -> Any:
+    """The node of an existing folder; raises BadVariable for anything else."""
+    given = arguments.path_or_node("directory", directory)
+    try:
+        top = given if isinstance(given, SCons.Node.FS.Dir) else env.Dir(given)
+    except TypeError:  # of SCons, which looks at the disk
+        raise BadVariable(f"{given} is a file; env.TileKernel builds the kernels in it") from None
+    if not os.path.isdir(top.srcnode().abspath):
+        raise BadVariable(f"there is no folder {top.srcnode().path}")
+    return top
+
+
+_products: set[Any] = set()
+"""The nodes that TileKernel and TileTree returned."""
+
+_watched: list[Tree | Single] = []
+
+_scripts: dict[str, None] = {}
+"""The SConscripts that called TileKernel or TileTree."""
+
+
+def _note(item: Tree | Single) -> None:
+    _watched.append(item)
+    for frame in SCons.Script.call_stack:
+        if frame.sconscript is not None:
+            _scripts[frame.sconscript.srcnode().abspath] = None
+
+
+@arguments.located
+def tile_watch(env: Any, name: str = "watch") -> list[Any]:
+    """Declares a target that keeps every kernel built that TileTree and TileKernel were called for: `scons watch`.
+
+    If other nodes of the graph are built from the kernels, scons is run with the rest of the command line after each
+    build of kernels.
+    """
+    jobs = SCons.Script.GetOption("num_jobs")
+    arguments.text("name", name)
+    if name in SCons.Script.COMMAND_LINE_TARGETS:
+        patches.use_one_job()
+
+    def action(target: Any, source: Any, env: Any) -> int:
+        import signal
+
+        if env["TILE_OVERRIDES"]:
+            print("error: a watch takes no overrides: they are for builds", file=sys.stderr)
+            return int(ExitCode.CONFIGURATION)
+
+        kept = signal.signal(signal.SIGINT, signal.default_int_handler)
+        try:
+            # The command that restarts SCons, from the folder in which it was called.
+            command = [sys.executable, *sys.orig_argv[1:]]
+            consumers = None
+            if _has_consumers(env):
+                rest = [word for word in command if word != name]
+                consumers = build.watch.outputs.Consumers(
+                    [*rest, "-Q"], SCons.Script.GetLaunchDir(), _write_line, lambda: turn(locks, _write_line)
+                )
+            gating.abandon()
+            for lock in locks.values():
+                lock.release()  # taken again for as long as something is built
+            watching = build.watch.loop.Watch(_watched, session(env), list(_scripts), jobs, consumers=consumers)
+            return build.watch.loop.forever(watching, SCons.Script.GetLaunchDir(), command)
+        finally:
+            signal.signal(signal.SIGINT, kept)
+
+    return env.AlwaysBuild(env.Alias(name, [], SCons.Action.Action(action, cmdstr=None)))
+
+
+def _write_line(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+def _has_consumers(env: Any) -> bool:
+    """Whether a kernel's product is the source of a node with an action of another tool."""
+    for node in patches.known_nodes(env.Dir("#")):
+        # A node that is not known to be a file yet is an Entry.
+        if not isinstance(node, SCons.Node.FS.Dir) and node.has_builder():
+            own = isinstance(getattr(node.get_builder(), "action", None), _OWN_ACTIONS)
+            if not own and not _products.isdisjoint(node.sources):
+                return True
+    return False
+
+
+@arguments.located
+def _side_targets(target: list[Any], source: list[Any], env: Any) -> tuple[list[Any], list[Any]]:
+    """Emitter of the stage builders called alone: adds the side artifacts that the stage writes and reads."""
+    if env.get("TILE_STEP") is None:
+        take_turns(env)
+        main = str(target[0])
+        for row in (*pipeline.STAGES, *pipeline.CPU):
+            if main.endswith(row.suffix):
+                stem = main.removesuffix(row.suffix)
+                step = step_of(row, target, source, env)
+                target = target + [env.File(stem + suffix) for suffix in row.artifacts(step.options)[1:]]
+                beside = [env.File(path) for path in step.beside.values()]
+                env.Depends(target, [node for node in beside if node.has_builder() or node.exists()])
+    return target, source
+
+
+def _imported_modules(node: Any, env: Any, path: Any) -> list[Any]:
+    """Scanner of cuTile Python sources: the modules of their own folder that they import, directly or not."""
+    found = [env.File(file) for file in discover.imported_files(node.rfile().abspath)]
+    for module in found:
+        patches.note_source(module)
+    return found
+
+
+def generate(env: Any, **keywords: Any) -> None:
+    """Set up an environment: the hook that SCons calls for a tool."""
+    patches.install_taskmaster(asked_for, asked.is_stale, asked.may_run)
+    patches.report_unwritable_database()
+    env.SetDefault(
+        TILE_SM="sm_90",
+        TILE_OPT=3,
+        TILE_EMIT="",
+        TILE_OPTIONS={},
+        TILE_BUILDDIR="build",
+        TILE_CACHE=default_directory(env.Dir("#").abspath),
+        TILE_EXECUTOR="",
+        TILE_OVERRIDES="",
+        TILE_CHECK=False,
+    )
+    scanner = SCons.Scanner.ScannerBase(function=_imported_modules, name="tileiras", skeys=[".py"])
+    for stage in (*pipeline.STAGES, *pipeline.CPU):
+        env["BUILDERS"][BUILDERS[stage.name]] = SCons.Builder.Builder(
+            action=StageAction(stage),
+            suffix=stage.suffix,
+            emitter=_side_targets,
+            source_scanner=scanner if stage.reads_files else None,
+        )
+    env.AddMethod(tile_kernel, "TileKernel")
+    env.AddMethod(tile_tree, "TileTree")
+    env.AddMethod(tile_watch, "TileWatch")
+    products.add_methods(env)
+    cpp.add_methods(env, tile_kernel)
+    compiler_library.add_method(env)
+    reports.add_method(env)
+    checks.add_method(env)
+
+
+def exists(env: Any) -> bool:
+    return True

@@ -1,0 +1,269 @@
+"""Declares the kernels of a folder: stages for kernels that are not clean, and one list of all products."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import SCons.Script
+
+from tileiras.build import discover, plan
+from tileiras.build.ledger import leftovers
+from tileiras.build.ledger.manifest import Row
+from tileiras.build.scons import gating, pruning
+from tileiras.build.scons.declare import declare, entries_of, prune
+from tileiras.build.scons.places import absolute_path, named_from_top, variant_folder
+from tileiras.build.scons.products import Products, Settled
+from tileiras.build.scons.sessions import session
+from tileiras.build.tuned import tuned
+from tileiras.build.watch import lease
+from tileiras.options import CompileOptions
+from tileiras.support import extras
+from tileiras.targets import target as find_target
+from tileiras.targets.cpu import is_cpu
+
+MOST_CHANGED = 256
+"""Maximum changed files that are looked up in a manifest one by one; with more, the folder is listed."""
+
+
+@contextlib.contextmanager
+def collector_off() -> Iterator[None]:
+    """Disable the cyclic GC, then freeze all objects: nodes live until exit; scans take a third of a null build."""
+    import gc
+
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        if enabled:
+            gc.enable()
+
+
+class LeftOut:
+    """The kernel sources of a tree that are skipped: one output line for sources without an installed front end, and
+    one for each target that is too old for some sources."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+        self.sources = self.python = 0
+        self.too_old: dict[str, list[str]] = {}
+        """Target -> files, with the targets that they require."""
+
+    def say(self) -> None:
+        if self.python:
+            hint = extras.install("cuda-tile")
+            print(
+                f"tileiras: {self.python} of {self.sources} kernel sources in {self.folder} are cuTile Python, "
+                f"which is not installed, and are left out; to build them, {hint}"
+            )
+        for target, files in self.too_old.items():
+            print(f"tileiras: left out for {target}, as they need a newer one: {', '.join(files)}")
+
+
+class _Variant:
+    """One target with options, and a product, for which a folder is declared."""
+
+    def __init__(self, env: Any, base: Any, options: CompileOptions, emit: str, entries: Sequence[str] | None) -> None:
+        self.options = options
+        self.emit = emit
+        self.folder = variant_folder(env, options)
+        self.listing = pruning.Listing(base.abspath, absolute_path(env, self.folder), options)
+        # With overrides all kernels are declared: manifests do not cover new, changed and deleted overrides.
+        self.tree = gating.Tree(base.abspath, self.listing.variant_folder, emit, entries)
+        self.gate = gating.Gate.of(env, session(env), self.tree) if not env["TILE_OVERRIDES"] else None
+
+
+class TreeDeclaration:
+    """One call of `TileTree`; `top` is the node of its folder."""
+
+    def __init__(
+        self, env: Any, top: Any, variants: Sequence[tuple[CompileOptions, str]], entries: Sequence[str] | None
+    ) -> None:
+        self._env = env
+        self._top = top
+        self._entries = entries
+        self._base = top.srcnode()
+        self._root = env.Dir("#")
+        self._variants = [_Variant(env, self._base, values, product, entries) for values, product in variants]
+        self._left_out = LeftOut(str(top))
+        self._parts: list[Any] = []
+        self._clean: list[Row] = []
+        """Clean kernels that are not yet in `_parts`."""
+
+    def products(self, noted: Callable[[list[Any]], None]) -> Products:
+        """Declare the kernels that are not clean; returns the products of all kernels in alphabetical order.
+
+        `noted` is called with nodes of clean products when they are created later.
+        """
+        gates = [variant.gate for variant in self._variants if variant.gate is not None]
+        asks = lease.is_offered() and not SCons.Script.GetOption("question")
+        changed = self._ask(gates) if asks and len(gates) == len(self._variants) else None
+        if changed is None or not self._without_listing(gates, changed):
+            self._list()
+        return Products(self._parts, noted)
+
+    def _list(self) -> None:
+        """List the folder and declare or skip each of its kernels."""
+        for path in discover.kernel_files(self._base.abspath):
+            full = os.path.join(self._base.abspath, path)
+            self._left_out.sources += 1
+            if path.endswith(".py") and not discover.has_front_end():
+                self._left_out.python += 1
+                for variant in self._variants:
+                    variant.listing.add(full, "", None)
+                continue
+            for variant in self._variants:
+                self._kernel(variant, path, full)
+        self._settle()
+        whole = not self._left_out.python and not self._left_out.too_old
+        for variant in self._variants:
+            prune(session(self._env), variant.listing)
+            if variant.gate is not None and variant.gate.changes is not None and whole:
+                variant.gate.listed = leftovers.listed(variant.listing.kernels)
+        self._left_out.say()
+
+    # ---- without listing: changes reported by the file-system monitor ------------------------------------------------
+
+    def _ask(self, gates: Sequence[gating.Gate]) -> set[str] | None:
+        """The files, relative to the top, that may have changed since the manifests were written; None if unknown."""
+        history = session(self._env).history
+        assert history is not None
+        changes = lease.Changes(self._base.abspath, history.build, [gate.lease for gate in gates])
+        found: set[str] = set()
+        for changed in [gate.changed_since_lease(changes) for gate in gates]:
+            if changed is None:
+                return None
+            found.update(changed)
+        return set(map(gates[0].manifest.relative, found))
+
+    def _without_listing(self, gates: Sequence[gating.Gate], changed: set[str]) -> bool:
+        """Declare the changed kernels without listing the folder; returns False if the manifests do not suffice."""
+        if not self._is_told(gates):
+            return False
+        places = self._places(gates, changed)
+        words = [gate.manifest.signatures() for gate in gates]
+        if places is None or any(len(found) != gates[0].manifest.count for found in words):
+            return False
+        for gate in gates:
+            gate.leave_listed()
+        first = 0
+        for place, path in sorted(places.items()):
+            self._leave(gates, words, first, place)
+            for variant in self._variants:
+                self._kernel(variant, os.path.relpath(path, self._base.abspath), path)
+            self._settle()
+            first = place + 1
+        self._leave(gates, words, first, gates[0].manifest.count)
+        return True
+
+    def _is_told(self, gates: Sequence[gating.Gate]) -> bool:
+        """Whether the manifests have a row for each kernel with the requested options, and there are no leftovers."""
+        found = leftovers.Leftovers(session(self._env))
+        for variant, gate in zip(self._variants, gates, strict=True):
+            token = gate.lease
+            if token is None or not token.signatures or token.listed != gates[0].lease.listed:
+                return False
+            if gate.closed or variant.options["emit-remarks"] or not gate.manifest.is_whole():
+                return False
+            if "export" in token.signatures and not discover.has_front_end():
+                return False
+            if not gate.still_reads():
+                return False
+            for first, signature in token.signatures.items():
+                if gate.signature(variant.options, first, variant.emit, self._entries) != signature:
+                    return False
+            if found.noted(variant.listing.evaluated()) != token.listed:
+                return False
+        return True
+
+    def _places(self, gates: Sequence[gating.Gate], changed: set[str]) -> dict[int, str] | None:
+        """The places and paths of the kernels with changed files; None if the folder has to be listed.
+
+        That is so if a changed file may be a new kernel, or may affect a kernel, without being named in a row.
+        """
+        if len(changed) > MOST_CHANGED:
+            return None
+        places: dict[int, str] = {}
+        found = [gate.manifest.naming(sorted(changed)) for gate in gates]
+        for name in sorted(changed):
+            path = gates[0].manifest.absolute(name)
+            rows = [row for named in found for row in named[name]]
+            for place, row in rows:
+                source = places[place] = gates[0].manifest.absolute(row.source)
+                if name not in row.inputs:
+                    continue
+                if not lease.is_text(path):
+                    return None
+                if self._entries is None and entries_of(source, row.source) != row.entries:
+                    return None  # artifacts of deleted entries have to be removed
+            if not rows and lease.is_of_tree(path, self._base.abspath):
+                return None
+        return places
+
+    def _leave(self, gates: Sequence[gating.Gate], words: Sequence[Sequence[str]], first: int, end: int) -> None:
+        """Add a part for the kernels between two places, which are the same in all manifests."""
+        if first == end:
+            return
+        root = self._root
+
+        def nodes() -> list[Any]:
+            rows = zip(*(gate.manifest.rows()[first:end] for gate in gates), strict=True)
+            return gating.settled(root, [product for side in rows for row in side for product in row.stated()])
+
+        def signature() -> str:
+            return "".join(word for side in zip(*(found[first:end] for found in words), strict=True) for word in side)
+
+        count = len(gates) * (end - first)
+        self._parts.append(Settled(f"{self._top} ({count} as they were)", nodes, signature))
+
+    # ---- one kernel --------------------------------------------------------------------------------------------------
+
+    def _kernel(self, variant: _Variant, path: str, full: str) -> None:
+        name = named_from_top(os.path.join(self._base.path, path))
+        stem = plan.stem(variant.folder, full, name)
+        listing, gate = variant.listing, variant.gate
+        absolute = os.path.join(listing.variant_folder, stem[len(variant.folder) + 1 :])
+        target = variant.options["gpu-name"]
+        least = discover.required_target(full) if path.endswith(".py") else None
+        if least is not None and not is_cpu(target) and not find_target(target).meets(str(least)):
+            self._left_out.too_old.setdefault(target, []).append(f"{self._top.File(path)} (sm_{least})")
+            listing.add(full, absolute, None)
+            return
+        options = tuned(variant.options, full)
+        kernel = gating.Kernel(full, stem, options, variant.emit, self._entries)
+        row = gate.clean(kernel) if gate is not None else None
+        if gate is not None and row is not None:
+            if not gate.is_declared(kernel):
+                self._clean.append(row)
+                listing.add(full, absolute, row.entries if self._entries is None else None)
+                return
+            gate.know(row)
+        self._settle()
+        before = gate.observe(kernel) if gate is not None else None
+        node = self._top.File(path)
+        declared = declare(self._env, node, options, variant.emit, self._entries, settled=row is not None)
+        self._parts += declared.products
+        if gate is not None:
+            listing.has_new_entries |= gate.entries(kernel) != declared.entries
+            gate.declared(kernel, before, declared.products, declared.nodes, declared.entries)
+        known = declared.entries if self._entries is None else None
+        listing.add(full, absolute, known, declared.products, declared.nodes)
+
+    def _settle(self) -> None:
+        """Add a part for the clean kernels collected since the last part."""
+        rows, self._clean = self._clean, []
+        if not rows:
+            return
+        root = self._root
+        part = Settled(
+            f"{self._top} ({len(rows)} as they were)",
+            lambda: gating.settled(root, [product for row in rows for product in row.stated()]),
+            lambda: "".join(product[1] for row in rows for product in row.products),
+        )
+        self._parts.append(part)
+        for variant in self._variants:
+            variant.listing.settled.append(part)

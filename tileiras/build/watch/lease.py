@@ -1,0 +1,125 @@
+"""Skips stat() of files that the file-system monitor reports unchanged.
+
+Each manifest has a lease in a file beside it: a point in time of one monitor (`watch.monitor`), and the digest of
+the manifest that a build wrote or verified after that point.  While the same monitor runs, the files of exactly that
+manifest match its rows unless the monitor names them.  A build therefore queries the monitor before it checks any file,
+and writes the answer's point as the new lease once it has compared all files that may have changed since the last one.
+
+The other fields of a lease decide whether a tree must be listed: the signatures it was declared for, and its kernels.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Sequence
+
+from tileiras.build import NOTES
+from tileiras.build.ledger.manifest import Manifest
+from tileiras.build.tuned import SUFFIX as TUNED
+from tileiras.build.watch.monitor import client
+from tileiras.stages.units import PYTHON, SUFFIXES
+from tileiras.support.files import read_json_object, write_atomically
+from tileiras.support.named_tuple import NamedTuple
+
+FORMAT = 2
+
+SUFFIX = ".lease"
+
+SEEN = (*SUFFIXES, TUNED)
+"""Suffixes of files in a folder of kernels whose content affects the build; of other files only the existence does."""
+
+MARKS = ("SConstruct",)
+"""Files that exclude their folder from the tree."""
+
+
+class Lease(NamedTuple):
+    """A manifest's rows match their files up to this point, without a look at them."""
+
+    epoch: str
+    number: int
+    signatures: dict[str, str]
+    """First stage -> the signature of all rows; empty if the tree must be listed anyway."""
+    listed: str
+    """A digest of the kernels."""
+    reads: dict[str, list[list[str]]] = {}
+    """Source -> the inputs that its modules read besides the tree, as in rows of the manifest."""
+
+
+def read(manifest: Manifest) -> Lease | None:
+    """Read the lease of a manifest; None if it belongs to other content of the manifest."""
+    found = read_json_object(manifest.path + SUFFIX)
+    try:
+        if found["format"] == FORMAT and manifest.digest and found["manifest"] == manifest.digest:
+            signatures, reads = dict(found["signatures"]), dict(found["reads"])
+            return Lease(found["epoch"], int(found["number"]), signatures, found["listed"], reads)
+    except (KeyError, TypeError, ValueError):
+        pass
+    return None
+
+
+def write(manifest: Manifest, token: Lease) -> None:
+    """Write the lease of a manifest."""
+    stored = {"format": FORMAT, "manifest": manifest.digest, **token._asdict()}
+    try:
+        write_atomically(manifest.path + SUFFIX, json.dumps(stored).encode(), checked=True)
+    except OSError:
+        pass  # the next build checks every file
+
+
+def is_offered() -> bool:
+    """Whether a provider of changes may run: the monitor, if the user has enabled it and the system supports it.
+
+    Without one, `Changes.changed_since` would return None: the build examines all files.
+    """
+    return client.is_wanted()
+
+
+class Changes:
+    """The monitor's answer for one tree: its folder and the build directory, both absolute."""
+
+    def __init__(self, folder: str, build: str, tokens: Sequence[Lease | None]) -> None:
+        since: dict[str, int] = {}
+        for token in tokens:
+            if token is not None:
+                since[token.epoch] = min(token.number, since.get(token.epoch, token.number))
+        self._folder, self._build = folder, build
+        self._roots = os.path.realpath(folder), os.path.realpath(build)
+        self._since = since
+        self.answer = self.ask()
+
+    def ask(self) -> client.Answer | None:
+        """Query the monitor; even if it cannot answer yet, it watches the folders from then on."""
+        notes = os.path.join(self._roots[1], NOTES)
+        return client.ask(notes, [(self._roots[0], SEEN), (self._roots[1], ())], self._since)
+
+    def changed_since(self, token: Lease | None) -> list[str] | None:
+        """Return the absolute paths of files that may have changed since a lease was written; None for all."""
+        answer = self.answer
+        if token is None or answer is None or answer.changed is None or token.epoch != answer.epoch:
+            return None
+        return [self._named(path) for path, number in sorted(answer.changed.items()) if number > token.number]
+
+    def _named(self, path: str) -> str:
+        """Convert a real path to the build's path.  The folder of kernels may be inside the build directory, or contain
+        it."""
+        for root, own in sorted(zip(self._roots, (self._folder, self._build), strict=True), reverse=True):
+            if path.startswith(root + os.sep):
+                return own + path[len(root) :]
+        return path
+
+
+def is_of_tree(path: str, folder: str) -> bool:
+    """Whether a file may affect the set of kernels in a folder."""
+    name = os.path.basename(path)
+    return path.startswith(folder + os.sep) and (name.endswith(SEEN) or name in MARKS)
+
+
+def is_text(path: str) -> bool:
+    """Whether the path is a regular file with the suffix of a kernel other than a Python source."""
+    try:
+        kind = SUFFIXES.get(os.path.splitext(path)[1])
+        return kind is not None and kind != PYTHON and stat.S_ISREG(os.stat(path).st_mode)
+    except OSError:
+        return False

@@ -1,0 +1,36 @@
+"""Where a value of a program comes from: copies, and constants."""
+
+from __future__ import annotations
+
+from tileiras.ir import Value
+
+_SAME = {
+    "cuda_tile.assume", "cuda_tile.reshape", "cuda_tile.broadcast", "cuda_tile.exti", "cuda_tile.trunci",
+    "cuda_tile.ptr_to_ptr", "cuda_tile.int_to_ptr",
+}  # fmt: skip
+"""Operations whose result is their operand's number."""
+
+
+def source(value: Value) -> Value:
+    """The value that `value` is a copy of."""
+    while value.defining_op is not None and value.defining_op.name in _SAME:
+        value = value.defining_op.operands[0]
+    return value
+
+
+def constant_of(value: Value) -> int | None:
+    """The number that `value` is in each execution; None for any other value."""
+    op = source(value).defining_op
+    if op is None or op.name != "cuda_tile.constant":
+        return None
+    from tileiras.sim.interpreter.values import elements_of
+
+    flat = elements_of(op.attributes["value"], ()) if op.attributes["value"].is_splat else None
+    return int(flat) if flat is not None and flat.dtype.kind in "iub" else None
+
+
+def is_copied_to(value: Value, name: str) -> bool:
+    """Whether an operation of that name takes `value` or a copy of it."""
+    return any(
+        user.name == name or user.name in _SAME and is_copied_to(user.results[0], name) for user in value.users
+    )

@@ -1,0 +1,83 @@
+"""The device runtime: the library (`libcudadevrt.a`) that kernels call to launch kernels.
+
+A module that calls it is assembled as one that is linked later (`ptxas --compile-only`), and nvlink links the library.
+Names: the functions that the library of CUDA 13.5 defines (cuda_device_runtime_api.h; `cuobjdump -elf`).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+
+from tileiras import processes
+from tileiras.codegen import toolkit
+from tileiras.diagnostics import CompileError, Diagnostic, Locatable
+
+LAUNCH = ("cudaLaunchDevice", "cudaLaunchDevice_ptsz", "cudaLaunchDeviceV2", "cudaLaunchDeviceV2_ptsz")
+BUFFER = ("cudaGetParameterBuffer", "cudaGetParameterBufferV2")
+
+FUNCTIONS = frozenset((
+    *LAUNCH, *BUFFER,
+    "cudaDeviceGetAttribute", "cudaDeviceGetCacheConfig", "cudaDeviceGetLimit", "cudaDeviceGetSharedMemConfig",
+    "cudaDeviceSynchronize", "cudaEventCreateWithFlags", "cudaEventDestroy", "cudaEventRecord", "cudaEventRecord_ptsz",
+    "cudaFree", "cudaFuncGetAttributes", "cudaGetDevice", "cudaGetDeviceCount", "cudaGetErrorName",
+    "cudaGetErrorString", "cudaGetLastError", "cudaMalloc", "cudaMemcpy2DAsync", "cudaMemcpy2DAsync_ptsz",
+    "cudaMemcpy3DAsync", "cudaMemcpy3DAsync_ptsz", "cudaMemcpyAsync", "cudaMemcpyAsync_ptsz", "cudaMemset2DAsync",
+    "cudaMemset2DAsync_ptsz", "cudaMemset3DAsync", "cudaMemset3DAsync_ptsz", "cudaMemsetAsync", "cudaMemsetAsync_ptsz",
+    "cudaOccupancyMaxActiveBlocksPerMultiprocessor", "cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags",
+    "cudaPeekAtLastError", "cudaRuntimeGetVersion", "cudaStreamCreateWithFlags", "cudaStreamDestroy",
+    "cudaStreamWaitEvent", "cudaStreamWaitEvent_ptsz",
+))  # fmt: skip
+
+LIBRARIES = ("lib/libcudadevrt.a", "lib64/libcudadevrt.a")
+"""Its places below the root of a toolkit, in a wheel and elsewhere."""
+
+LINKED_LATER = "--compile-only"
+"""The option of ptxas for a module with functions that another one defines."""
+
+_EXTERN = re.compile(r"^\.extern \.func\s+(?:\([^)]*\)\s*)?([\w$]+)", re.MULTILINE)
+
+
+def is_called(ptx: str) -> bool:
+    """Whether a module declares a function of the library."""
+    return not FUNCTIONS.isdisjoint(_EXTERN.findall(ptx))
+
+
+def find_library() -> str | None:
+    """The path of the library, or None."""
+    return next(filter(None, map(toolkit.find_library, LIBRARIES)), None)
+
+
+def identity() -> str:
+    """The library, as a part of the cubin stage's key: it tells no version, so that its size stands for it."""
+    path = find_library()
+    return "" if path is None else f" devrt-{os.path.getsize(path)}"
+
+
+def link(
+    cubin: bytes, chip: str, *, debug: bool = False, timeout: float | None = None, location: Locatable | None = None,
+    meanwhile: Callable[[], None] | None = None,
+) -> bytes:  # fmt: skip
+    """A cubin assembled with `LINKED_LATER` linked with the library, for a chip (`sm_90a`).
+
+    Raises CompileError with nvlink's words, or with the package to install if a part is missing (nvidia-cuda-nvcc
+    requires the one with the library).
+    """
+    program, library = toolkit.find_program("nvlink"), find_library()
+    for found, name in ((program, "nvlink"), (library, "libcudadevrt.a")):
+        if found is None:
+            note = Diagnostic.note(None, toolkit.to_install("nvidia-cuda-nvcc", name, program=name == "nvlink"))
+            message = f"could not find {name}, which links the device runtime to a kernel that launches kernels"
+            raise CompileError.at(location, message, notes=[note])
+    assert program is not None and library is not None
+    with processes.programs.working_folder() as folder:
+        with open(os.path.join(folder, "kernel.o"), "wb") as file:
+            file.write(cubin)
+        arguments = ["-arch", chip, *(["--debug"] if debug else []), "kernel.o", library, "-o", "kernel.cubin"]
+        shown = [*arguments[:-3], os.path.basename(library), "-o", "kernel.cubin"]
+        processes.programs.run(
+            "nvlink", program, arguments, folder, timeout=timeout, location=location, shown=shown, meanwhile=meanwhile,
+        )  # fmt: skip
+        with open(os.path.join(folder, "kernel.cubin"), "rb") as file:
+            return file.read()

@@ -1,0 +1,202 @@
+"""tileiras-server start|stop|status: the service of this user and installation.
+
+    start [--idle=SECONDS]    start the service and wait until it answers; it exits after SECONDS without a request
+    stop                      stop the service after its running requests, and the file-system monitor
+    status                    print the state of both; exit code 1 if neither runs
+
+`status --json` prints one object.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import statistics
+import sys
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from tileiras import cli
+from tileiras.build.watch.monitor import client as fsmonitor
+from tileiras.build.watch.monitor import endpoint
+from tileiras.cli import process
+from tileiras.cli.process import UsageError
+from tileiras.diagnostics import ExitCode, counted
+from tileiras.processes import sockets
+from tileiras.processes.service import client, protocol
+
+if TYPE_CHECKING:
+    import argparse
+
+ANSWER_SECONDS = 30.0
+"""Seconds that a service may take to load, and to report its state."""
+
+
+def ask(kind: bytes) -> dict[str, object] | None:
+    """Send STATUS or STOP and return the service's facts; None if no service answers."""
+    identity = protocol.identity()
+    try:
+        with contextlib.closing(sockets.connected(protocol.name_of(identity), ANSWER_SECONDS)) as connection:
+            if connection.recv(1) != protocol.GREETING:
+                return None
+            connection.sendall(protocol.pack(kind, identity))
+            answer, body = protocol.received(connection.recv)
+            return json.loads(protocol.unpack(body)[0]) if answer == protocol.FACTS else None
+    except (OSError, protocol.ProtocolError):
+        return None
+
+
+def start(idle: float = protocol.IDLE) -> str:
+    """Start the service unless it runs; return an error message, or an empty string once it answers."""
+    if not protocol.supported():
+        return "the service needs Linux, and a user that is the same in effect"
+    if ask(protocol.STATUS) is not None:
+        return ""
+    reading, writing = os.pipe()
+    try:
+        name = protocol.name_of(protocol.identity())
+        number = client.spawn(name, idle, writing)
+    except OSError as error:
+        os.close(reading)
+        return f"the service cannot be started: {error.strerror}"
+    finally:
+        os.close(writing)
+    # The service closes its end of the pipe when it is ready.
+    with open(reading, encoding="utf-8", errors="backslashreplace") as file:
+        said = file.read().strip()
+    limit = time.monotonic() + ANSWER_SECONDS
+    while ask(protocol.STATUS) is None:
+        # Another process may be starting as the service; ours has exited in that case.
+        if said or time.monotonic() > limit:
+            return said or "the service does not answer"
+        with contextlib.suppress(ChildProcessError):  # already reaped
+            os.waitpid(number, os.WNOHANG)
+        time.sleep(0.02)
+    return ""
+
+
+def stop() -> bool:
+    """Stop the service and wait for its exit; return whether one ran.  A service that is loading is awaited first."""
+    limit = time.monotonic() + ANSWER_SECONDS
+    while (facts := ask(protocol.STOP)) is None:
+        if _clear(protocol.name_of(protocol.identity())) or time.monotonic() > limit:
+            return False
+        time.sleep(0.02)
+    while os.path.exists(f"/proc/{facts['pid']}") and not _is_zombie(int(str(facts["pid"]))):
+        if time.monotonic() > limit:
+            break
+        time.sleep(0.01)
+    return True
+
+
+def _clear(name: str) -> bool:
+    """Remove the files of a killed process of this name; False if a process, possibly still loading, holds the lock."""
+    from tileiras.processes.service import zygote
+
+    try:
+        directory = protocol.open_directory()
+    except OSError:
+        return True
+    try:
+        return zygote.clear(directory, name)
+    except OSError:
+        return True
+    finally:
+        os.close(directory)
+
+
+def _is_zombie(number: int) -> bool:
+    try:
+        with open(f"/proc/{number}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()[0] == b"Z"
+    except OSError:
+        return True
+
+
+def _stop_monitor() -> None:
+    """Stop the monitor and wait for its exit."""
+    facts = fsmonitor.facts(endpoint.STOP) if protocol.supported() else None
+    limit = time.monotonic() + ANSWER_SECONDS
+    while facts is not None and os.path.exists(f"/proc/{facts['pid']}") and not _is_zombie(int(str(facts["pid"]))):
+        if time.monotonic() > limit:
+            break
+        time.sleep(0.01)
+    _clear(endpoint.name())
+
+
+def _watching(facts: dict[str, Any] | None) -> str:
+    """Format the monitor's state, one line for each build directory."""
+    if facts is None:
+        return ""
+    lines = [f"monitor: process {facts['pid']}"]
+    for checkout in facts["checkouts"]:
+        told = f" ({checkout['reason']})" if checkout["reason"] else ""
+        folders = ", ".join(checkout["folders"]) or os.path.dirname(checkout["notes"])
+        lines.append(f"  {checkout['state']}{told}: {folders}, {counted(checkout['files'], 'file')}")
+    return "\n".join(lines) + "\n"
+
+
+def _shown(facts: dict[str, object]) -> str:
+    since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(float(str(facts["since"]))))
+    last = facts["last_requests"]
+    times = [row["processor_seconds"] + row["service_seconds"] for row in last] if isinstance(last, list) else []
+    each = f", {statistics.median(times):.3f} s each in the median of the last {len(times)}" if times else ""
+    taken = f"{float(str(facts['processor_seconds'])):.2f} s of processor time{each}"
+    return (
+        f"process {facts['pid']}, tileiras {facts['version']}, since {since}\n"
+        f"socket {facts['socket']}\n"
+        f"{facts['requests']} requests, {facts['running']} running\n"
+        f"{taken}, {int(str(facts['memory'])) >> 10} MB\n"
+    )
+
+
+def build_parser() -> argparse.ArgumentParser:
+    parser = cli.parsers.Parser("tileiras-server", "The compile service of this user.")
+    commands = parser.add_subparsers(
+        dest="command", required=True, metavar="start|stop|status", parser_class=cli.parsers.SubParser
+    )
+    starting = commands.add_parser("start", help="start the service and wait until it answers")
+    starting.add_argument(
+        "--idle", type=float, default=protocol.IDLE, metavar="SECONDS", help="end after so long without a request"
+    )
+    commands.add_parser("stop", help="end the service when its requests have ended")
+    status = commands.add_parser("status", help="say what the service is doing")
+    status.add_argument("--json", action="store_true", help="as one object")
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the program; returns the exit code."""
+    try:
+        given = build_parser().parse_args(arguments)
+    except SystemExit as stopped:
+        return ExitCode.USAGE if stopped.code else ExitCode.SUCCESS
+    except UsageError as error:
+        process.tell("tileiras-server: error", error)
+        return ExitCode.USAGE
+    if given.command == "start":
+        wrong = start(given.idle)
+        if wrong:
+            print(f"tileiras-server: error: {wrong}", file=sys.stderr)
+        return ExitCode.USAGE if wrong else ExitCode.SUCCESS
+    if given.command == "stop":
+        _stop_monitor()
+        stop()
+        return ExitCode.SUCCESS
+    facts, watching = ask(protocol.STATUS), fsmonitor.facts()
+    if given.json:
+        print(json.dumps({**(facts or {}), **({"monitor": watching} if watching is not None else {})}))
+    else:
+        print((_shown(facts) if facts is not None else "no service\n") + _watching(watching), end="")
+    return ExitCode.USAGE if facts is None and watching is None else ExitCode.SUCCESS
+
+
+def program() -> int:
+    """Run `main` as a separate process."""
+    return process.run(main)
+
+
+if __name__ == "__main__":
+    sys.exit(program())
