@@ -156,7 +156,7 @@ def test_an_agent_goes_on_behind_its_wait():
     assert out.tolist() == [7, 0, 7]
 
 
-def test_a_stage_is_full_when_all_agents_that_fill_it_have_committed():
+def test_a_stage_is_full_once_all_that_fill_it_commit():
     """The agent that drains the stage loads the element that the last agent stores."""
     whole = PIPE.format(commit="%d = nv_tileas.async.pipeline.producer_commit %a")
     begin, _, rest = whole.replace("[1, 1]", "[1, 1, 1]").partition("{\n")
