@@ -26,6 +26,7 @@ _L, _T = "src/liger_kernel/ops/cutile/ops", "src/tilegym/ops/cutile"
 _F = "flashinfer/gemm/kernels/cutile"
 
 _ROWS, _LINE = "bf16[?, 8*?]", "bf16[?]"
+_BATCHED = "bf16[?, ?, ?, 8*?]"
 _WIDE, _SUMS = "f32[?, 4*?]", "f32[?]"
 
 KERNELS = (
@@ -51,6 +52,16 @@ KERNELS = (
            ("bf16[?, ?, 8*?]", "bf16[?, ?, 8*?]", "bf16[?, ?, 8*?]", 128, 128, 64)),
     Kernel(*_TILEGYM, f"{_T}/splitk_reduce.py", "fcf380f8497090ef", "_splitk_reduce_kernel",
            ("f32[?, ?, ?, 4*?]", "f32[?, ?, ?]", "bf16[?, ?, 8*?]", 4, 4096, 32, 128, 8, 8, 128, False)),
+    Kernel(*_TILEGYM, f"{_T}/attention.py", "11f38aab8ee3876c", "_fmha_fwd_kernel_with_lse",
+           (_BATCHED, _BATCHED, _BATCHED, _BATCHED, _SUMS, "f32", "i32", 128, 32, 4, 4096, 128, 64, 4, True, True)),
+    Kernel(*_TILEGYM, f"{_T}/moe.py", "6971e8c1ebfa9c03", "_fused_moe_kernel",
+           ("bf16[8*?]", "bf16[?, ?, 8*?]", _ROWS, _SUMS, _SUMS, _SUMS, "i32[?]", "i32[?]", "i32[?]", 4096,
+            4096, "i32", "i32", 0, 0, 128, 128, 64, 8, 0, 2, 0, 0, 1, 4096)),
+    Kernel(*_FLASHINFER, f"{_F}/bmm_bf16_cutile.py", "5d2d6effeb6aff4d", "_bmm_bf16_kernel_cutile",
+           (_ROWS, "bf16[?, ?, 8*?]", _ROWS, "i32[?]", "i32", "i32", "i32", 0, 1, 128, 128, 64, 8)),
+    Kernel(*_FLASHINFER, f"{_F}/gemm_fp8_nt_groupwise_cutile.py", "8f6ccace4d91a73d", "_w8a8_block_fp8_matmul_kernel",
+           ("f8e4m3fn[?, 16*?]", "f8e4m3fn[?, 16*?]", _ROWS, "f32[?, ?]", "f32[?, ?]", 4096, 4096, 4096, 128, 128,
+            4096, 1, 1, 4096, 4096, 1, 32, 1, 1, 32, 128, 128, 128, 8, 2, 0)),
     Kernel(*_FLASHINFER, f"{_F}/mm_bf16_cutile.py", "70d38f667a983a8a", "_gemm_alpha_beta_kernel_cutile",
            (_ROWS, _ROWS, _ROWS, 1.0, 0.0, 4096, 4096, 4096, 1024, 132, 32, 32, 0, 1, 128, 128, 64, 8, 0)),
 )  # fmt: skip

@@ -3,9 +3,10 @@
     python bench/cpu.py [--target cpu] [--runs 9] [--threads 1] [--json FILE]
 
 matmul: throughput of a product of 1024 cubed over that of NumPy's f32 product.  rows: bytes read and written in a
-second over those of a NumPy copy of the same arrays.  compile: seconds to an object over those to PTX.  interpreter:
-its seconds over those of a launch.  Each figure is of the median of several runs; both sides have the same number of
-threads.  Launches of one thread are measured in its processor time, which other processes do not lengthen.
+second over those of a NumPy copy of the same arrays, taken in turns with launches.  compile: seconds to an object over
+those to PTX.  interpreter: its seconds over those of a launch.  Each figure is of the median of several runs; both
+sides have the same number of threads.  Launches of one thread are measured in its processor time, which other
+processes do not lengthen.
 """
 
 from __future__ import annotations
@@ -88,6 +89,18 @@ class Bench:
     def took(self, function: Callable[[], Any]) -> float:
         return median(function, self.options.runs, self._clock)
 
+    def beside(self, one: Callable[[], Any], other: Callable[[], Any]) -> float:
+        """Seconds of one call over those of another, the median of pairs: other processes slow down both."""
+        one(), other()
+        ratios = []
+        for _ in range(self.options.runs):
+            times = [self._clock()]
+            for function in (one, other):
+                function()
+                times.append(self._clock())
+            ratios.append((times[1] - times[0]) / (times[2] - times[1]))
+        return statistics.median(ratios)
+
     def launch(self, artifact: Any, entry: str, grid: Any, arguments: Sequence[Any]) -> Callable[[], None]:
         from tileiras import runtime
 
@@ -118,7 +131,9 @@ class Bench:
 
         x = np.random.default_rng(1).standard_normal((ROWS, COLUMNS)).astype(np.float32)
         out, weight, bias = np.empty_like(x), np.ones(COLUMNS, np.float32), np.zeros(COLUMNS, np.float32)
-        copy = self.took(lambda: np.copyto(out, x))
+
+        def copy() -> None:
+            np.copyto(out, x)
 
         def slots(*arrays: Any) -> list[Any]:
             of_each = [(a, *a.shape, *(stride // a.itemsize for stride in a.strides)) for a in arrays]
@@ -126,13 +141,13 @@ class Bench:
 
         softmax = tileiras.compile(ROOT / "examples" / "softmax.py", gpu_name=self.options.target)
         run = self.launch(softmax, "softmax", ROWS, slots(x, out))
-        self.say("softmax / NumPy copy", copy / self.took(run))
+        self.say("softmax / NumPy copy", self.beside(copy, run))
         norm = tileiras.compile(ROOT / "examples" / "layer_norm.py", gpu_name=self.options.target)
         (kernel,) = norm.kernels
         given = slots(x, weight, bias, out)
         arguments = [*given, np.float32(1e-5)][: len(kernel.metadata["parameters"])]
         run = self.launch(norm, kernel.name, ROWS, arguments)
-        self.say("layer norm / NumPy copy", copy / self.took(run))
+        self.say("layer norm / NumPy copy", self.beside(copy, run))
 
     def examples(self) -> None:
         """Compile times, and the interpreter's times on the launches of the examples' tests."""

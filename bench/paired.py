@@ -91,8 +91,9 @@ class Checkout:
         environment = {**os.environ, "PYTHONPATH": folder, "PYTHONHASHSEED": "0"}
         command = [sys.executable, "-c", worker]
         self._process = subprocess.Popen(
-            command, env=environment, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
+            command, env=environment, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            start_new_session=True,
+        )  # fmt: skip
 
     def ask(self, **request: object) -> object:
         """The answer to one request.  Raises Refused."""

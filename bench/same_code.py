@@ -4,8 +4,9 @@
 
 Compares this checkout with `CHECKOUT`: all examples at the targets of `--targets`, tensor maps made by the host where
 the target has them, and N generated kernels (`tests/generator`; case FIRST and those after it), each with the target,
-hints and options that its number draws.  `--seconds` bounds the processor time of both compilers; the rest is left out
-and counted.  Both checkouts read the same bytecode, and each has a process of its own.
+hints and options that its number draws.  An interrupt ends the run with its report; `--seconds` bounds the processor
+time of both compilers; the rest is left out and counted.  Both checkouts read the same bytecode, and each has a process
+of its own.
 
 Different IR is grouped into classes: by the instructions of which one text has more than the other, without registers,
 numbers and order.  A class prints its count, its kernels, and the first lines that differ of `--show` of them.  A
@@ -138,23 +139,21 @@ def main(arguments: Sequence[str] = ()) -> int:
             examples(folder, [each for each in options.targets.split(",") if each]),
             generated(folder, options.seed, options.generated),
         )
-        for case in cases:
-            if taken > options.seconds:
-                left += 1
-                continue
-            try:
-                answers: list[Any] = [
+        try:
+            for case in cases:
+                if taken > options.seconds:
+                    left += 1
+                    continue
+                (before, first), (now, second) = (
                     checkout.ask(path=case.path, options=case.options) for checkout in checkouts
-                ]
-            except Refused as error:
-                print(f"  {case.name}: {error}")
-                return 1
-            (before, first), (now, second) = answers
-            taken += first + second
-            if before == now:
-                equal += 1
-            else:
-                classes.setdefault(difference(before, now), []).append((case, before, now))
+                )  # type: ignore[misc]
+                taken += first + second
+                if before == now:
+                    equal += 1
+                else:
+                    classes.setdefault(difference(before, now), []).append((case, before, now))
+        except (Refused, KeyboardInterrupt) as error:
+            print(f"stopped: {error or 'interrupted'}")
     for checkout in checkouts:
         checkout.close()
     different = sum(map(len, classes.values()))

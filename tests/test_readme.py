@@ -2,6 +2,7 @@
 
 import collections
 import re
+import shlex
 import subprocess
 from pathlib import Path
 
@@ -9,8 +10,9 @@ import pytest
 
 import tileiras
 from tileiras.cli import tileiras as compiler
-from tileiras.cli import tileiras_check
+from tileiras.cli import tileiras_check, tileiras_run
 from tileiras.codegen import toolkit
+from tileiras.targets.cpu import host
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -21,6 +23,16 @@ def shown(command: str) -> list[str]:
     """The lines that the page shows below a command."""
     after = README.split(f"    $ {command}\n", 1)[1]
     return [line[4:] for line in after.split("\n\n", 1)[0].splitlines()]
+
+
+@pytest.mark.skipif(host() is None, reason="no target for this machine")
+def test_the_first_run(monkeypatch, capsys):
+    """On the processor: it needs what pip installs without extras."""
+    monkeypatch.chdir(ROOT)
+    command = "tileiras-run examples/saxpy.mlir --backend cpu --print 1 'f32[5]=arange' 'f32[5]=ones' f32=2 i32=5"
+    monkeypatch.setenv("PATH", "")
+    assert tileiras_run.main(shlex.split(command)[1:]) == 0
+    assert capsys.readouterr().out.splitlines() == shown(command)
 
 
 def test_the_verdict(monkeypatch, capsys):

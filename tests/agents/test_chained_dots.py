@@ -99,7 +99,7 @@ KEPT = {
 
 
 @pytest.mark.parametrize("name", sorted(KEPT))
-def test_stores_that_stay_with_the_compute_agent(name):
+def test_operations_that_stay_with_the_compute_agent(name):
     make, reason = KEPT[name]
     artifact = make().compiled(GPU, emit="tileas", tensor_maps="host", **SPECIALIZED)
     assert f"agents.dots-stay; {reason}" in stated(artifact.diagnostics)

@@ -160,7 +160,7 @@ def test_the_rule_is_short():
 
 
 @pytest.mark.slow
-def test_nothing_that_orders_is_superfluous():
+def test_synchronization_is_minimal():
     kernel = rescaled(9, 64, 32, 32)
     artifact = marked(kernel)
     code = artifact.text
@@ -171,3 +171,4 @@ def test_nothing_that_orders_is_superfluous():
         kernel.emulated(artifact, seed, code)
 
     assert [line for line, broken in found if survives(broken, judge)] == []
+

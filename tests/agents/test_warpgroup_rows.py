@@ -42,9 +42,12 @@ RUN = [
 @pytest.mark.parametrize(("name", "maps"), RUN)
 def test_kernels_in_any_order_of_their_warpgroups(name, maps, assemble):
     kernel = KERNELS[name]()
-    assert agents(kernel, tensor_maps=maps) == ("8, 4, 1" if maps == "none" else "8, 1, 1")
+    corrects = name.startswith("own columns")
+    """Whether other warps rescale the accumulator: its iterations have 64 columns, those of the others 128."""
+    warps = f"8, {'8, ' * corrects}{4 if maps == 'none' else 1}, 1"
+    assert agents(kernel, tensor_maps=maps).startswith(warps)
     text = kernel.compiled(GPU, emit="tileas", tensor_maps=maps, **SPECIALIZED).text
-    assert len(re.findall(r"create_pipeline [^\n]*groups = 2", text)) == 2
+    assert len(re.findall(r"create_pipeline [^\n]*groups = 2", text)) == 2 + corrects
     assert (re.search(r"tensor_memory\.alloc %\d+ over %\d+", text) is not None) is name.startswith("in turn")
     artifact = kernel.compiled(GPU, emit="ptx", tensor_maps=maps, **SPECIALIZED)
     assemble(artifact.text, GPU)

@@ -155,7 +155,7 @@ def test_a_run_prints_rows_means_and_data(tmp_path, capsys):
 
 
 def needing(microseconds: float, l2: float, refusal: str = "") -> Taken:
-    """A time of which L2 takes a part, and latencies the rest."""
+    """A time that L2 and latencies share."""
     needs = [l2, 0.0, 0.0, 0.0, microseconds - l2, 0.0]
     return Taken(None, refusal=refusal) if refusal else Taken(microseconds, "L2", needs=needs)
 
@@ -167,13 +167,13 @@ def needing(microseconds: float, l2: float, refusal: str = "") -> Taken:
     (needing(10, 10), needing(10.2, 2), ""), (needing(10, 10), needing(0, 0, "no path"), "no path"),
     (needing(0, 0, "no path"), needing(10, 10), ""),
 ])  # fmt: skip
-def test_a_row_is_worse_only_where_it_is_for_all_values_of_the_parameters(old, new, word):
+def test_a_row_is_worse_only_for_all_values_of_the_parameters(old, new, word):
     found = Ranked("kernel", "H200", False, {"plain": new}, None, "", {"plain": old})
     lines = ranking.worsened([found])
     assert len(lines) == bool(word) and all(word in line for line in lines)
 
 
-def test_the_compiler_of_a_commit_compiles_in_a_process_of_its_own(tmp_path):
+def test_the_compiler_of_a_commit_runs_in_its_own_process(tmp_path):
     package = tmp_path / "tileiras"
     package.mkdir()
     package.joinpath("__init__.py").write_text("""

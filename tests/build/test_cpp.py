@@ -51,7 +51,7 @@ def stand_in(tmp_path_factory):
 
 
 @pytest.mark.skipif(host() is None, reason="no target for this machine")
-def test_the_example_builds_lists_kernels_and_computes_without_gpu(tmp_path, store):
+def test_the_example_builds_and_computes_without_gpu(tmp_path, store):
     left_out = shutil.ignore_patterns("build", "kernels", "*.py")
     shutil.copytree(os.path.join(CHECKOUT, "examples"), tmp_path / "examples", ignore=left_out)
     folder = tmp_path / "examples" / "cpp_app"

@@ -113,7 +113,7 @@ def test_the_place_is_chosen_at_run_time(tmp_path):
         return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout.strip()
 
     assert said("1") == "right"
-    # Without a GPU, the default place has none, and the third one is the processor.
+    # Without a GPU the default place is an error, and the third one is the processor.
     here = said()
     if here == "there is no CUDA driver here":
         assert said("2") == "right" and said("2", "fails") == 'checked: assertion failed: x is "small" */'

@@ -58,7 +58,7 @@ def test_every_kind_of_artifact_is_repaired(project, damage, mode):
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("arguments", [["tile_full=1"], ["-j2"], ["build/sm_90/O3/kernels/k/first.ptx"]])
-def test_inputs_that_the_build_checks(project, arguments):
+def test_a_damaged_artifact_is_found_under_any_option(project, arguments):
     project.scons()
     whole = project.artifacts()
     cut(project.path("build/sm_90/O3/kernels/k/first.tileaa.mlir"))

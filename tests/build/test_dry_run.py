@@ -42,7 +42,7 @@ def test_artifacts_never_built_are_certain(project):
     assert listed(project) == every * 2
 
 
-def test_damage_reruns_only_the_repair(project):
+def test_after_damage_only_the_repair_is_certain(project):
     project.scons()
     with open(project.path("build/sm_90/O3/kernels/a/a.tileas.mlir"), "a") as file:
         file.write("by hand\n")

@@ -45,7 +45,7 @@ def flags(prefix: Path, *wanted: str) -> list[str]:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="versions of GNU's linker")
-def test_exactly_the_functions_of_the_header_are_exported_with_a_version(prefix):
+def test_exports_are_the_versioned_functions_of_the_header(prefix):
     nm = shutil.which("nm")
     if nm is None:
         pytest.skip("no nm")

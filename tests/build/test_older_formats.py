@@ -78,7 +78,7 @@ def test_an_older_store_is_a_miss(project):
     assert present.is_dir() and present.with_name("v0").is_dir()
 
 
-def test_a_row_without_new_fields_is_read_and_one_of_another_form_is_a_miss(tmp_path):
+def test_rows_without_new_fields_are_read_and_other_forms_a_miss(tmp_path):
     said: list[str] = []
     store = ArtifactStore(str(tmp_path / "store"), said.append)
     whole = Record({".cuda_tile.mlir": b"text"}, {"diagnostics": []}).to_bytes()

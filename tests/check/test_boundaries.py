@@ -71,6 +71,16 @@ def test_a_size_makes_the_operands_of_a_comparison_equal():
     assert boundaries.choose([group], one=False) == {}
 
 
+def test_a_size_that_launches_do_not_get_is_chosen_twice_at_most():
+    described, _ = fitted(DOUBLED)
+    (group,) = [[described.parameters[each] for each in group] for group in described.groups]
+    boundaries = Boundaries(described)
+    boundaries.compared(7, np.array([37 - 100]))
+    boundaries.end({2: 100})
+    sizes = [boundaries.choose([group], one=False).get(2) for _ in range(5)]
+    assert sizes.count(37) == 2 and sizes[-1] is None, "the launch of each has another size, which ends nothing"
+
+
 SUMS = """
     %zero = constant <i32: 0> : tile<i32>
     %one = constant <i32: 1> : tile<i32>

@@ -72,7 +72,7 @@ def test_a_verdict_that_is_not_right_fails_each_time(built, status, kind, monkey
         assert os.path.isfile(step.outputs[0]) and session.staleness(step).made is None
 
 
-def test_unjudged_launches_are_a_warning(built, monkeypatch):
+def test_an_inconclusive_verdict_is_a_warning(built, monkeypatch):
     session, step = built
     verdict = Verdict("inconclusive", "saxpy", "sm_90", findings=(Finding("no-launch", "no size fits"),))
     monkeypatch.setattr(stage, "judgement", lambda *given, **further: verdict)

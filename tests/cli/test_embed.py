@@ -115,6 +115,7 @@ def test_the_command_tileiras_does_so_when_asked(folder):
         (["k.mlir", "--gpu-name=sm_90", "--source=k.cpp"], 1, "--header=FILE is needed"),
         (["k.mlir", "--header=k.h", "--source=k.cpp"], 2, "gpu-name"),
         ([*WORDS, "--gpu-name=sm_90,sm_91"], 2, "invalid value for gpu-name: sm_91"),
+        ([*WORDS, "--gpu-name=sm_90,cpu"], 2, "the code of target cpu is linked, not embedded"),
         ([*WORDS, "--emit=sass"], 2, "invalid value for emit: sass; accepted: ptx, cubin"),
         ([*WORDS, "--namespace=a b"], 1, "--namespace=a b is no name in C++"),
         ([*WORDS, "--source=k.h"], 1, "are one file: k.h"),

@@ -102,7 +102,7 @@ __tile_global__ void k(float* x) {
 """
 
 
-def test_a_call_of_a_foreign_function_is_read_and_refused_at_its_place(nvcc, tmp_path, capfd):
+def test_a_call_of_a_foreign_function_is_read_and_refused(nvcc, tmp_path, capfd):
     (tmp_path / "call.cu").write_text(CALL)
     line = "--enable-tile --tile-preview simt --tilebc -arch=sm_90 -std=c++20 call.cu -o call.tilebc"
     subprocess.run([str(nvcc), *line.split()], cwd=tmp_path, capture_output=True, check=True)

@@ -115,7 +115,7 @@ def test_an_array_that_a_kernel_is_given_is_not_saved_over(folder, capsys, spell
     ("--ptxas ./words", "--ptxas"), ("--libdevice=words", "--libdevice"),
     ("--blob-linked-lib=words", "--blob-linked-lib"),
 ])  # fmt: skip
-def test_further_reads_are_no_output(folder, capsys, option, what):
+def test_other_inputs_are_no_output(folder, capsys, option, what):
     (folder / "words").write_text("--lineinfo")
     assert run(f"{COMPILE} {option} -o ./words") == 1
     assert f"tileiras: {what} and the output are one file: " in capsys.readouterr().err

@@ -25,6 +25,10 @@ PASSES = [
     "tileas-legalize-fma-dot", "lower-tma-load-store-to-async", "tileas-attach-tma-desc-args",
     "tileas-materialize-convert-layout", "tileas-optimize-alloc-tensor", "tileas-rematerialize",
     "tileas-insert-barriers", "tileas-assign-launch-bounds", "tileir-verify-ops-analysis", "convert-tileas-to-llvm",
+    "cse", "convert-tileas-to-nvgpu", "host-device-assert-enable", "tileir-gpu-module-prepare", "test-convert-to-llvm",
+    "tileir-legalize-llvm-kernel", "tileir-finalize-llvm-kernel", "convert-to-llvm", "convert-nvgpu-to-nvvm",
+    "convert-vector-to-llvm", "convert-math-to-funcs", "arith-expand", "convert-memref-to-llvm",
+    "convert-target-to-nvvm", "tileir-post-nvvm-finalize", "nvvm-ir-verifier",
 ]  # fmt: skip
 
 

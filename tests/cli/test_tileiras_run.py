@@ -11,6 +11,7 @@ import pytest
 
 import tileiras
 from tileiras.cli.tileiras_run import UsageError, main, parse_argument, parse_grid
+from tileiras.targets.cpu import TARGETS, host
 
 SAXPY = str(Path(__file__).resolve().parents[2] / "examples" / "saxpy.mlir")
 
@@ -265,6 +266,20 @@ def test_compiled_kernel_runs_in_the_emulator(tmp_path, capsys):
     ptx.write_text(tileiras.compile(SAXPY, gpu_name="sm_80").text)
     assert main([str(ptx), *arguments]) == 0
     assert capsys.readouterr().out == "argument 1: [1., 3., 5., 7., 1.]\n"
+
+
+@pytest.mark.skipif(host() is None, reason="no target for this machine")
+def test_a_kernel_for_the_cpu_runs_in_threads(capsys, monkeypatch):
+    arguments = ["--grid", "3", "--print", "1", "f32[3000]=ones", "f32[3000]=ones", "f32=2", "i32=3000"]
+    assert main([SAXPY, "--backend", "cpu", "--threads", "2", *arguments]) == 0
+    assert "argument 1: [3., 3., 3.," in capsys.readouterr().out
+    assert main([SAXPY, "--backend", "cpu", "--threads", "0", *arguments]) == 1
+    assert "at least one thread" in capsys.readouterr().err
+    assert main([SAXPY, "--threads", "2", *arguments]) == 1
+    assert "--threads is for --backend cpu" in capsys.readouterr().err
+    monkeypatch.setattr("tileiras.targets.cpu.host", lambda: TARGETS["cpu-x86-64-v3"])
+    assert main([SAXPY, "--backend", "cpu", "--gpu-name", "cpu-x86-64-v4", *arguments]) == 2
+    assert "this machine lacks instructions of cpu-x86-64-v4" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

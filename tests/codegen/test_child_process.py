@@ -57,7 +57,7 @@ def test_a_failure_prints_its_output_and_a_reproducer_command(program):
 
 
 @pytest.mark.parametrize("status", [126, 127])
-def test_a_shells_message_about_no_program_is_recognized(program, status):
+def test_a_shells_status_for_no_program_is_recognized(program, status):
     message, _ = failure(program(f"echo no such thing; exit {status}"))
     assert message == f"Program could not be executed: ptxas failed with exit status {status}\nno such thing"
 

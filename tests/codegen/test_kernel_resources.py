@@ -30,7 +30,7 @@ def test_launch_additions_count_for_smem_and_occupancy():
     assert found["occupancy"] == {"ctas": 2, "warps": 8, "most_warps": 64, "limit": limit}
 
 
-def test_unset_fields_are_null():
+def test_resources_without_a_report_are_null():
     found = row(HEAD + DYNAMIC + ENTRY, {})
     assert (found["shared"], found["dynamic_shared"], found["occupancy"]) == (None, None, None)
 

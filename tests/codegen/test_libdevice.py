@@ -234,7 +234,7 @@ def test_the_command_prepares_the_library_that_is_found(device_library, monkeypa
     assert path == again._prepared_path() and again.closure(["__nv_expf"]) == device_library.closure(["__nv_expf"])
 
 
-def test_unpreparable_kernels_are_reported(monkeypatch, tmp_path, capsys):
+def test_an_unusable_libdevice_is_reported(monkeypatch, tmp_path, capsys):
     from tileiras.cli import tileiras_cache
 
     no_bitcode = tmp_path / "words.bc"

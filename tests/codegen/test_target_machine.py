@@ -88,7 +88,7 @@ def test_triples_of_other_machines_are_refused(triple):
     assert error.value.code == 2
 
 
-def test_sums_with_a_common_addend_cost_as_dots_do():
+def test_sums_with_a_common_addend_cost_as_products_do():
     """A scan of 128 integers in a thread: strength reduction would take a hundred times as long for the sums."""
     import time
 

@@ -19,6 +19,7 @@ sys.path[:0] = [str(HERE), str(HERE.parents[1])]
 import numpy as np  # noqa: E402
 from case_kernels import all_kernels, modules, pairwise_kernels  # noqa: E402
 from case_modules import (  # noqa: E402
+    Expected,
     Kernel,
     arguments,
     compare,
@@ -28,7 +29,9 @@ from case_modules import (  # noqa: E402
 )
 
 import tileiras  # noqa: E402
+from tests.kernels.held_on_cpu import held  # noqa: E402
 from tileiras import runtime  # noqa: E402
+from tileiras.check.verdict import RIGHT, WRONG  # noqa: E402
 from tileiras.diagnostics import CompileError  # noqa: E402
 from tileiras.sim.errors import SimulationError  # noqa: E402
 
@@ -44,18 +47,27 @@ def failures(kernels: Sequence[Kernel], target: str = "cpu") -> Iterator[tuple[K
             continue
         if wrong:
             continue
-        parameters, compared = arguments(kernel)
-        try:
-            artifact = tileiras.compile(module_text([kernel]), gpu_name=target, source_name="kernel.mlir")
-        except CompileError as error:
-            yield kernel, error.diagnostics[0].message
-            continue
-        runtime.launch(artifact, "k0", kernel.grid, parameters, threads=1)
-        settle(compared, expected.arrays, expected.undefined)
-        with np.errstate(all="ignore"):
-            found = compare(kernel, target, compared, expected.arrays)
-        if found:
-            yield kernel, found
+        if reason := failure(kernel, expected, target):
+            yield kernel, reason
+
+
+def failure(kernel: Kernel, expected: Expected, target: str) -> str:
+    """How a kernel goes wrong, or nothing.  Elements without a bound have the table's tolerance."""
+    text = module_text([kernel])
+    parameters, compared = arguments(kernel)
+    try:
+        judged = held(text, kernel.grid, parameters, target)
+        if judged.status == RIGHT and not judged.unbounded:
+            return ""
+        if judged.status == WRONG:
+            return judged.findings[-1].message
+        artifact = tileiras.compile(text, gpu_name=target, source_name="kernel.mlir")
+    except CompileError as error:
+        return error.diagnostics[0].message
+    runtime.launch(artifact, "k0", kernel.grid, parameters, threads=1)
+    settle(compared, expected.arrays, expected.undefined)
+    with np.errstate(all="ignore"):
+        return compare(kernel, target, compared, expected.arrays) or ""
 
 
 def main() -> int:

@@ -21,7 +21,7 @@ def operands(cls):
 
 
 @pytest.mark.parametrize("key", [key for key, row in ROWS.items() if row.nvvm])
-def test_a_row_says_how_its_instruction_is_made_and_has_its_operands(key):
+def test_a_row_states_form_and_operands_of_its_instruction(key):
     lowered = getattr(nvvm, ROWS[key].nvvm)
     made = inspect.get_annotations(lowered.target)["return"]
     assert set(made.split(" | ")) <= KINDS[ROWS[key].by], made
@@ -29,7 +29,7 @@ def test_a_row_says_how_its_instruction_is_made_and_has_its_operands(key):
 
 
 @pytest.mark.parametrize("key", THREAD_ROWS)
-def test_an_operation_of_threads_has_the_operands_of_its_instruction(key):
+def test_thread_operations_have_their_instructions_operands(key):
     assert operands(THREAD[key]) == operands(NVGPU[THREAD_ROWS[key].nvgpu])
 
 

@@ -3,8 +3,10 @@
 import mmap
 import os
 import random
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from watched_tree import Watched, complete, root
@@ -303,3 +305,12 @@ def test_random_edits_are_all_reported(tree, seed):
         mapping.close()
     tree.changed()
     assert tree.changed() == set()
+
+
+def test_builds_see_changes_through_one_interface():
+    """`lease.Changes.changed_since`; only the command that stops the monitor knows it as well."""
+    package = Path(__file__).parents[2] / "tileiras"
+    pattern = re.compile(r"^\s*from tileiras\.build\.watch\.monitor", re.MULTILINE)
+    paths = [path.relative_to(package).as_posix() for path in package.rglob("*.py") if pattern.search(path.read_text())]
+    known = ("build/watch/lease.py", "processes/service/command.py")
+    assert {path for path in paths if not path.startswith("build/watch/monitor/")} == set(known)

@@ -19,19 +19,12 @@ from typing import NamedTuple
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 os.environ.setdefault("TILEIRAS_CACHE_DIR", "off")
 
-import tileiras  # noqa: E402
 from tests.generator import workers  # noqa: E402
 from tests.generator.forms import FORMS  # noqa: E402
 from tests.generator.judge import Case, draw, limited  # noqa: E402
-from tileiras.api import checked_options, compile_with  # noqa: E402
-from tileiras.check.checker import on_cpu  # noqa: E402
-from tileiras.check.coverage import Coverage  # noqa: E402
-from tileiras.check.facts import facts  # noqa: E402
-from tileiras.check.fitting import Fitted, Plan  # noqa: E402
-from tileiras.check.judging import hold, interpreted  # noqa: E402
+from tests.kernels.held_on_cpu import held  # noqa: E402
 from tileiras.check.verdict import RIGHT  # noqa: E402
 from tileiras.diagnostics import CompileError  # noqa: E402
-from tileiras.stages.units import entries_of  # noqa: E402
 
 
 class Outcome(NamedTuple):
@@ -45,17 +38,10 @@ class Outcome(NamedTuple):
 
 def judge_on_cpu(case: Case, target: str = "cpu") -> tuple[str, str]:
     """Compile and launch a case, and hold its memory against the interpreter's."""
-    bytecode = compile_with(case.kernel.source(case.build.decorator), checked_options("sm_100", 3, {}), "bytecode").data
-    module = tileiras.parse(bytecode)
-    entry = entries_of(module)[0]
     try:
-        image = on_cpu(bytecode, "kernel", target, 3, {})
+        judged = held(case.kernel.source(case.build.decorator), case.kernel.grid, case.kernel.memory_slots(), target)
     except CompileError as error:
         return "refused", error.diagnostics[0].message
-    launch = Fitted(case.kernel.grid, case.kernel.memory_slots(), Plan({}, "given"))
-    again = functools.partial(interpreted, module, "kernel", launch, Coverage(entry), {})
-    try:
-        judged = hold(facts(entry), image, launch, 0, (None,), again(), again)
     except Exception as error:  # noqa: BLE001  An unexpected exception is a finding.
         return "internal", f"{type(error).__name__}: {error}"
     return judged.status, "" if judged.status == RIGHT else judged.findings[-1].message

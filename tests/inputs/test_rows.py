@@ -86,6 +86,6 @@ def test_a_pipe_is_not_waited_for(tmp_path):
     assert kinds.observe("file", "pipe", str(tmp_path)).state == kinds.NOT_A_FILE
 
 
-def test_an_invalid_input_never_holds():
+def test_an_unobservable_input_never_holds():
     row = kinds.observe("unseen", "the clock", "/")
     assert not kinds.holds(row, "/") and kinds.changes([row._replace(state="")], "/")

@@ -5,8 +5,6 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "runtime"))
 
-pytest_plugins: list[str] = []
-
 from importlib.util import module_from_spec, spec_from_file_location  # noqa: E402
 
 _spec = spec_from_file_location("runtime_conftest", Path(__file__).parents[1] / "runtime" / "conftest.py")

@@ -1,4 +1,4 @@
-"""A stand-in for torch: what generated operators use of it, over NumPy, with a fake mode whose tensors have no memory.
+"""A stand-in for torch: the names that generated operators use, over NumPy.  Fake tensors have no memory.
 
 A dispatch goes through the registered implementation of the tensors' device, or in the fake mode through the rule for
 fake tensors, so that a test sees the registrations at work.

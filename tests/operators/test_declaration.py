@@ -77,7 +77,7 @@ def test_arguments_that_are_not_the_kernels_are_named(tmp_path, capsys, argument
     assert message in capsys.readouterr().err and not (tmp_path / "k.py").exists()
 
 
-def test_a_kernel_that_does_not_exist_and_an_output_that_is_an_input_are_refused(tmp_path, capsys):
+def test_unknown_kernels_and_outputs_among_inputs_are_refused(tmp_path, capsys):
     (tmp_path / "k.mlir").write_text(KERNEL.replace("@k", "@other"))
     (tmp_path / "k.toml").write_text(GOOD)
     assert verbs.run(["operators", str(tmp_path / "k.toml"), "-o", str(tmp_path / "k.py")]) == 2

@@ -98,7 +98,7 @@ class Array:
         self.shape, self.ndim, self.dtype = shape, len(shape), np.float32
 
 
-def test_the_module_calls_the_handlers_with_shapes_and_attributes(folder, monkeypatch):
+def test_the_module_calls_handlers_with_shapes_and_attributes(folder, monkeypatch):
     registered, calls = {}, []
 
     def ffi_call(target, result, input_output_aliases):

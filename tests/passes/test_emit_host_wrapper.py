@@ -42,7 +42,7 @@ def test_arguments_are_reported_at_their_places():
     ({"host_triple": "mips-unknown-linux"}, 2), ({"host_triple": "x86_64"}, 2),
     ({"dump_host": "no/such/folder/host.o", "host_triple": "x86_64-linux"}, 1),
 ])  # fmt: skip
-def test_hosts_and_files_that_there_are_not(options, code):
+def test_unknown_hosts_and_missing_files(options, code):
     with pytest.raises(CompileError) as error:
         run(**options)
     assert error.value.code == code

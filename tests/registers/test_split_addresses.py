@@ -18,7 +18,7 @@ def parts(kernel: Kernel, gpu_name: str, **options) -> list[int]:
 
 @pytest.mark.parametrize("gpu_name", ["sm_80", "sm_90", "sm_100", "sm_120"])
 @pytest.mark.parametrize("warps", [1, 2, 4])
-def test_moved_elements_are_those_of_the_program(gpu_name, warps):
+def test_exchanged_elements_in_parts_are_right(gpu_name, warps):
     kernel = exchanged()
     assert all(count > 1 for count in parts(kernel, gpu_name, num_warps=warps))
     kernel.check(gpu_name, emit="ptx", num_warps=warps)

@@ -79,7 +79,7 @@ def test_tensors_that_are_not_writable_keep_their_elements():
 @pytest.mark.parametrize("view", [np.s_[:], np.s_[::-1], np.s_[:, 1], np.s_[:0], np.s_[1:, ::2], np.s_[0, 0, ...]])
 @pytest.mark.parametrize("kind", [Tensor, OlderTensor])
 def test_the_memory_of_a_tensor_is_that_of_its_elements(kind, view):
-    """The extent is what a launch on a GPU copies."""
+    """A launch on a GPU copies this extent."""
     array = np.arange(12, dtype=np.float64).reshape(3, 4)[view]
     placed: list[Any] = []
 
@@ -111,5 +111,5 @@ def test_code_for_another_processor_is_not_launched(monkeypatch):
     x = np.ones(8, np.float32)
     artifact = tileiras.compile(EXAMPLES / "saxpy.mlir", gpu_name="cpu-x86-64-v4")
     monkeypatch.setattr("tileiras.targets.cpu.host", lambda: TARGETS["cpu-x86-64-v3"])
-    with pytest.raises(runtime.ArgumentError, match="compiled for cpu-x86-64-v4: this machine lacks instructions"):
+    with pytest.raises(runtime.ArgumentError, match="'saxpy': this machine lacks instructions of cpu-x86-64-v4"):
         runtime.launch(artifact, "saxpy", 1, [x, x, 2.0, 8])

@@ -114,7 +114,7 @@ def _literal(value: int) -> str:
     "p0 64K div even", " ".join(["p0"] * (MOST_NUMBERS + 1) + ["add"] * MOST_NUMBERS + ["even"]),
     "p0 " + "1 add " * (MOST_WORDS // 2) + "even",
 ])  # fmt: skip
-def test_empty_options_are_refused(fact):
+def test_meaningless_facts_are_refused(fact):
     assert fact_error(fact, 3)
     pairs = {"name": "k$pairs", "hidden_parameters": [], "block": [128, 1, 1], "shared_memory": 0,
              "cluster_blocks": [2, 1, 1], "where": [fact]}  # fmt: skip

@@ -277,7 +277,7 @@ def test_a_request_outlives_the_service(own_service, slow, folder):
     clear(own_service.runtime / "tileiras")
 
 
-def test_rewrites_of_a_pipe_are_not_repeated(own_service, slow, folder):
+def test_output_written_to_a_pipe_is_not_repeated(own_service, slow, folder):
     """The IR of an earlier pass is out when ptxas runs: the command ends as if it had been killed itself."""
     process = slow("-o", "k.cubin", "--mlir-print-ir-after=tileas-insert-barriers")
     (folder / "go").touch()

@@ -116,3 +116,15 @@ def test_released_memory_faults():
     memory.release(address)
     with pytest.raises(MemoryAccessError):
         memory.view(address, np.uint8, 1)
+
+
+def test_a_detached_memory_is_reached_only_while_it_is_attached():
+    first, second = Memory.detached(), Memory.detached()
+    data = np.arange(4, dtype=np.int32)
+    address = first.allocate(data)
+    assert second.allocate(np.zeros(4)) == address, "the same places in every run"
+    scratch = Memory.scratch()
+    assert scratch.find(address) is None
+    with first.attached():
+        assert (scratch.load(address + 4 * np.arange(4), np.int32) == data).all()
+    assert scratch.find(address) is None

@@ -67,7 +67,7 @@ def test_types_and_shapes(gpu, tiles, element):
 
 @pytest.mark.parametrize("gpu", ATOMS)
 @pytest.mark.parametrize("form", [{"outside": True}, {"added": True}, {"steps": 1}], ids=lambda form: next(iter(form)))
-def test_operations_around_the_dots(gpu, form):
+def test_batches_with_operations_around_their_dots(gpu, form):
     """A tile that all steps multiply; a sum over the batch; dots outside of loops."""
     checked(product(TILES, **form), gpu)
 

@@ -214,3 +214,16 @@ def test_variables_of_the_front_end_are_part_of_the_key():
         "os.environ['CUDA_TILE_TESTING_DISABLE_DIV'] = '1'; assert f(None) != first"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_folders_of_libraries_are_known_before_the_first_event(monkeypatch):
+    # In Python 3.13 `sysconfig` reads files before it can say them: an event of such a read must not ask for them.
+    from tileiras.stages.export import events, frames
+
+    known = []
+    for function in (frames._libraries, frames._standard):
+        function.cache_clear()
+    monkeypatch.setattr(events, "_has_hook", False)
+    monkeypatch.setattr(sys, "addaudithook", lambda _: known.append(frames._libraries.cache_info().currsize))
+    events._install_hook()
+    assert known == [1] and frames._standard.cache_info().currsize == 1

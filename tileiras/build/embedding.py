@@ -10,6 +10,7 @@ from tileiras.diagnostics import CompileError, Diagnostic, ExitCode
 from tileiras.options import CompileOptions
 from tileiras.stages import embed, units
 from tileiras.support.named_tuple import NamedTuple
+from tileiras.targets.cpu import is_cpu
 
 EMITS = ("ptx", "cubin")
 """The forms of an image."""
@@ -33,6 +34,10 @@ def images(source: units.Source, targets: Sequence[CompileOptions], emits: Seque
     if source.kind not in (units.TEXT, units.BYTECODE, units.PYTHON):
         message = f"unable to embed '{source.name}': accepted are Tile IR text, bytecode and cuTile Python"
         raise CompileError.at(None, message, ExitCode.INVALID_INPUT)
+    for name in (options["gpu-name"] for options in targets):
+        if is_cpu(name):
+            message = f"the code of target {name} is linked, not embedded: env.TileObject and env.TileLibrary do that"
+            raise CompileError.at(None, message, ExitCode.CONFIGURATION)
     made = Images([], [], [])
     parameters: dict[bytes, None] = {}
     found: dict[str, list[embed.Image]] = {emit: [] for emit in emits}

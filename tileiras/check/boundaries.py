@@ -22,6 +22,8 @@ _TWICE = 2
 _FAILURES = 12
 """Expectations that fail before a comparison counts as independent of a size; one counts as four if nothing else
 changed.  The block in which operands were equal may not be in the grid."""
+_TRIES = 2
+"""Choices of a size for a parameter: a launch may get another one instead, where tiles lie outside of their views."""
 _KEPT = 4
 """Launches that are remembered for a comparison."""
 _MOST_TILES = {False: 2, True: 5}
@@ -40,6 +42,8 @@ class Boundaries:
         self._failed: Counter[tuple[int, int, int]] = Counter()
         """(line, parameter, sign) -> expectations that failed: the difference does not change with the parameter so."""
         self._now: dict[int, list[np.ndarray]] = {}
+        self._chosen: Counter[tuple[int, int]] = Counter()
+        """(parameter, size) -> how often the size was chosen."""
 
     @property
     def is_open(self) -> bool:
@@ -81,7 +85,7 @@ class Boundaries:
         for line, launches in self._apart.items():
             for sizes, differences in launches.items() if self.met[line] < _TWICE else ():
                 bases.setdefault(sizes, {})[line] = differences
-        best: tuple[float, dict[int, int]] = (0.0, {})
+        best: tuple[float, dict[int, int], dict[int, int]] = (0.0, {}, {})
         for sizes, lines in bases.items():
             base = dict(zip(self.positions, sizes))
             changes = [change for group in groups if (change := self._group(group, lines, base))[0] > 0]
@@ -89,8 +93,10 @@ class Boundaries:
                 changes = [max(changes, key=lambda each: each[0])]
             votes = sum(each for each, _ in changes)
             if votes > best[0]:
-                best = votes, base | {key: size for _, chosen in changes for key, size in chosen.items()}
-        return best[1]
+                best = votes, base, {key: size for _, chosen in changes for key, size in chosen.items()}
+        _, base, chosen = best
+        self._chosen.update((key, size) for key, size in chosen.items() if base[key] != size)
+        return base | chosen
 
     def _group(
         self, members: Sequence[Parameter], lines: Mapping[int, np.ndarray], base: Mapping[int, int]
@@ -131,4 +137,7 @@ class Boundaries:
                     others = size + sign * differences[differences != 0]
                     others = others[(others > 0) & (others <= most) & (others % parameter.divisor == 0)]
                     votes[others] += 0.25 if self.met[line] else 1.0
+        for (position, tried), count in self._chosen.items():
+            if position == parameter.position and count >= _TRIES and tried <= most:
+                votes[tried] = 0
         return votes

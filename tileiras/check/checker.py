@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import tileiras
@@ -17,7 +18,7 @@ from tileiras.diagnostics import CompileError, ExitCode
 from tileiras.ir import Operation
 from tileiras.options import missing_gpu
 from tileiras.stages.units import ARTIFACTS, entry_name
-from tileiras.targets.cpu import is_cpu
+from tileiras.targets.cpu import HOST, host, is_cpu
 
 from .facts import Facts
 from .fitting import Fitted
@@ -55,7 +56,8 @@ def check(
     operation = choose(module, entry)
     name = entry_name(operation)
     judged = image_of(source, name, gpu_name, image, opt_level, options, metadata)
-    judged = dataclasses.replace(judged, waived=tuple(waive))
+    opinion = _opinion(source, name, opt_level) if image is None and judged.run is None else None
+    judged = dataclasses.replace(judged, waived=tuple(waive), opinion=opinion)
 
     def blamed(known: Facts, wrong: Sequence[Fitted]) -> Blame:
         from . import blame as search
@@ -110,6 +112,19 @@ def _compiled(source: Any, name: str | None, gpu_name: str, opt_level: int, opti
     artifact = tileiras.compile(source, gpu_name=gpu_name, opt_level=opt_level, entry=name, **given)
     text = artifact.kernels[0].artifacts.get(".json")
     return Image(artifact.text, artifact.kernels[0].name, None if text is None else json.loads(text))
+
+
+def _opinion(source: Any, name: str, opt_level: int) -> Callable[[], Image | None]:
+    """A function that returns the code of an entry for this machine, or None if there can be none."""
+
+    @functools.cache
+    def made() -> Image | None:
+        try:
+            return on_cpu(source, name, HOST, opt_level, {}) if host() is not None else None
+        except CompileError:
+            return None
+
+    return made
 
 
 def on_cpu(source: Any, name: str | None, gpu_name: str, opt_level: int, options: Mapping[str, Any]) -> Image:

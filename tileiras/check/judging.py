@@ -58,6 +58,8 @@ class Image:
     """Rules of the PTX ISA that the image may violate (`tileiras.sim.emulator.rules`)."""
     run: Callable[[Sequence[int], Sequence[Any]], str] | None = None
     """Executes a launch of code for this machine, which has no PTX; returns the assertion that failed, or nothing."""
+    opinion: Callable[[], Image | None] | None = None
+    """Makes code for this machine of the same source, which large launches are held against as well."""
 
 
 @dataclass
@@ -152,7 +154,25 @@ def judge(
     except InterpreterError as error:
         return Judged(FAULT, [_fault(error.diagnostic, number)])
     again = functools.partial(interpreted, module, image.entry, launch, coverage, options)
-    return hold(facts, image, launch, number, seeds, reference, again, deadline, boundaries)
+    judged = hold(facts, image, launch, number, seeds, reference, again, deadline, boundaries)
+    if judged.status != RIGHT or image.opinion is None or facts.synchronises or _bytes(launch) < LARGE:
+        return judged
+    opinion = image.opinion()
+    if opinion is not None:
+        other = hold(facts, opinion, launch, number, seeds, reference, again)
+        if other.status == WRONG:
+            finding = other.findings[-1]
+            message = f"compiled for the processor, {finding.message}"
+            return _ended(judged, WRONG, dataclasses.replace(finding, message=message))
+    return judged
+
+
+LARGE = 1 << 16
+"""Bytes of arrays from which on a launch is held against code for this machine."""
+
+
+def _bytes(launch: Fitted) -> int:
+    return sum(value.nbytes for value in launch.arguments if isinstance(value, np.ndarray))
 
 
 def hold(

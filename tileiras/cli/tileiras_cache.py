@@ -121,7 +121,7 @@ def _prepare(option: str | None, json: bool) -> int:
         process.complain(f"error: could not find libdevice.bc: {hint}")
         return USAGE
     try:
-        modules = tileiras.build.scons.compiled_modules.compile_package()
+        modules = tileiras.build.compiled_modules.compile_package()
         path = library.prepare()
     except OSError as error:
         process.complain(f"error: unable to write '{error.filename}': {error.strerror}")

@@ -38,15 +38,15 @@ from typing import IO, TYPE_CHECKING, Any
 import tileiras
 from tileiras import cli, report
 from tileiras.cli import process
+from tileiras.cli.kernel_failures import KernelFailed, with_source
 from tileiras.cli.outputs import Output, Outputs
 from tileiras.cli.process import UsageError
 from tileiras.cli.run_arguments import Argument, file_of, parse_argument
-from tileiras.diagnostics import CompileError, Diagnostic, ExitCode, Severity
+from tileiras.diagnostics import CompileError, ExitCode
 from tileiras.options import lookup
 from tileiras.sim.errors import ArgumentMismatch, SimulationError
 from tileiras.stages.units import Source, entries_of, entry_name
 from tileiras.support.named_tuple import NamedTuple
-from tileiras.targets.cpu import cpu_target, is_cpu, runs_here
 
 if TYPE_CHECKING:
     import argparse
@@ -61,10 +61,6 @@ PTX, CUBIN = ".ptx", ".cubin"
 DEFAULT_GPU = "H200"
 STALLED_LINES = 8
 """Lines of the source that an estimate names."""
-
-
-class KernelFailed(Exception):
-    """The emulator, or the GPU or its driver, refused the kernel or stopped it."""
 
 
 def parse_grid(text: str) -> tuple[int, ...]:
@@ -190,7 +186,7 @@ def _emulate(kernel: KernelRun) -> None:
     try:
         result = emulate(compiled.ptx, compiled.entry, options.grid, kernel.parameters, metadata=compiled.metadata)
     except EmulationError as error:
-        raise KernelFailed(_with_source(error, compiled.ptx, os.path.dirname(options.input))) from None
+        raise KernelFailed(with_source(error, compiled.ptx, os.path.dirname(options.input))) from None
     finally:
         del memory  # the emulator finds arrays in it
     print(result.output, end="")
@@ -213,7 +209,7 @@ def _estimate(kernel: KernelRun) -> None:
             line.say("")  # a launch of real size takes minutes
             found = estimate(image, kernel.entry, options.grid, kernel.parameters, gpu=gpu.name, metadata=metadata)
     except EmulationError as error:
-        raise KernelFailed(_with_source(error, ptx, os.path.dirname(options.input))) from None
+        raise KernelFailed(with_source(error, ptx, os.path.dirname(options.input))) from None
     finally:
         del memory  # the emulator finds arrays in it
     print(found)
@@ -253,7 +249,7 @@ def _profiled(
         entry, grid = compiled.entry, options.grid
         made = report.profile.profile(compiled.ptx, entry, grid, kernel.parameters, compiled.metadata, found)
     except EmulationError as error:
-        raise KernelFailed(_with_source(error, compiled.ptx, folder)) from None
+        raise KernelFailed(with_source(error, compiled.ptx, folder)) from None
     sources: dict[str, list[str]] = {}
     for name in {line.file for line in made.lines}:
         paths = [options.input] if name == options.input else []
@@ -267,29 +263,6 @@ def _profiled(
         return []
     data = {**made.to_json(), "estimate": None if found is None else found.to_json()}
     return [(options.json, lambda file: file.write(json.dumps(data).encode() + b"\n"))]
-
-
-def _with_source(error: Any, ptx: str, folder: str) -> str:
-    """The emulator's message at the source line that the PTX names; the file is read from `folder` if it exists."""
-    from tileiras.sim.emulator.source import source_positions
-
-    # Columns of Python's syntax trees count from 0.
-    places = [
-        tileiras.ir.FileLineColLoc(file, line, column + file.endswith(".py"))
-        for file, line, column in source_positions(ptx, error.line or 0)
-    ]
-    if not places:
-        return str(error)
-    _, *details = str(error).split("\n")
-    notes = [Diagnostic.note(place, "called from here") for place in places[1:]]
-    notes += [Diagnostic.note(None, detail.strip()) for detail in (*details, f"in line {error.line} of the PTX")]
-    sources = {}
-    for name in {place.filename for place in places}:
-        path = os.path.join(folder, name)
-        if os.path.isfile(path):
-            with open(path, encoding="utf-8", errors="replace") as file:
-                sources[name] = file.read()
-    return Diagnostic(Severity.ERROR, places[0], error.message, notes).render(sources)
 
 
 def _cuda(kernel: KernelRun) -> None:
@@ -312,16 +285,13 @@ def _cuda(kernel: KernelRun) -> None:
 
 
 def _cpu(kernel: KernelRun) -> None:
-    options, runtime = kernel.options, tileiras.runtime
+    options, runtime, name = kernel.options, tileiras.runtime, kernel.options.gpu_name or "cpu"
     _check_arguments(kernel)
-    name = options.gpu_name or "cpu"
-    row = cpu_target(name) if is_cpu(name) else None
-    if row is not None and not runs_here(row):
-        message = f"this machine lacks instructions of {name}; use --gpu-name cpu, or --backend interpret"
-        raise CompileError.at(None, message, ExitCode.CONFIGURATION)
+    if reason := tileiras.targets.cpu.refusal(name):
+        raise CompileError.at(None, f"{reason}; use --backend interpret", ExitCode.CONFIGURATION)
     artifact = tileiras.compile(options.input, gpu_name=name, opt_level=options.opt_level, entry=kernel.entry)
     try:
-        runtime.launch(artifact, kernel.entry, options.grid, kernel.parameters)
+        runtime.launch(artifact, kernel.entry, options.grid, kernel.parameters, threads=options.threads)
     except runtime.ArgumentError as error:
         raise UsageError(f"{error}{kernel.advice}") from None
     except runtime.cpu.KernelFailure as error:
@@ -341,10 +311,8 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--entry", help="the kernel to run; optional if there is only one")
     parser.add_argument("--grid", default="1", metavar="X[,Y[,Z]]", help="number of tile blocks (default 1)")
     parser.add_argument("--backend", choices=BACKENDS, help="default interpret, estimate with --profile")
-    parser.add_argument(
-        "--gpu-name",
-        help="target of the compilation; default: sm_80 to emulate, else the GPU's",
-    )
+    parser.add_argument("--threads", type=int, metavar="N", help="of a launch on the cpu (default the processors)")
+    parser.add_argument("--gpu-name", help="target of the compilation; default: sm_80 to emulate, else the GPU's")
     parser.add_argument("--gpu", default=None, metavar="NAME", help="GPU of the estimate (default H200)")
     parser.add_argument("-O", "--opt-level", type=int, default=3, choices=range(4), help="optimization level")
     parser.add_argument(
@@ -424,6 +392,8 @@ def _check_backend(options: Any) -> None:
         raise UsageError("--profile takes a source or PTX")
     if options.profile and options.backend not in ("estimate", "emulate"):
         raise UsageError("--profile is for --backend emulate and estimate")
+    if options.threads is not None and options.backend != "cpu":
+        raise UsageError("--threads is for --backend cpu")
     if options.backend == "estimate":
         if options.shown or options.save:
             raise UsageError("--backend estimate leaves arrays as they are: nothing to print or save")

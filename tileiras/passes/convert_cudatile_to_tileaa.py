@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from tileiras.analysis.module_attributes import module_chip
 from tileiras.diagnostics import CompileError, Diagnostic
-from tileiras.dialects.nv_tileaa.module_attributes import module_chip
 from tileiras.ir import Operation, Pass, Symbol
 from tileiras.ir.pass_manager import PassContext
 from tileiras.lowering.cuda_tile_to_tileaa import TargetSpec, convert_to_tileaa

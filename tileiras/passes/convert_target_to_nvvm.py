@@ -9,9 +9,9 @@ LLVM IR, by the verifier and by the later stages.
 
 from __future__ import annotations
 
+from tileiras.analysis.module_attributes import NVGPUCOMP, module_chip
 from tileiras.diagnostics import CompileError, ExitCode
 from tileiras.dialects.gpu import GPUModuleOp
-from tileiras.dialects.nv_tileaa.module_attributes import NVGPUCOMP, module_chip
 from tileiras.dialects.nvvm import NVVMTargetAttr
 from tileiras.ir import ArrayAttr, IntegerAttr, Operation, Pass, StringAttr, i1
 from tileiras.ir.pass_manager import PassContext
@@ -25,6 +25,7 @@ class ConvertTargetToNVVM(Pass):
     needs = "kernels in `llvm`; a GPU from the option, `nv_tileaa.compute_capability` or `nv_tileaa.target_spec`"
     establishes = "a gpu.module with one `#nvvm.target`; the same when run again"
     keeps = "functions"
+    introduces = ("gpu.module",)
     accepts = {"opt_level": range(4)}
 
     compute_capability: str = ""

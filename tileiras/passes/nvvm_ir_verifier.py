@@ -71,6 +71,7 @@ class NVVMIRVerifier(Pass):
     needs = "kernels in `llvm`"
     establishes = "that parameters fit and launch attributes, formats and launches obey their rules"
     keeps = "the module"
+    introduces = ()
 
     compute_capability: str = "sm_90"
     ptx_version: str = ""

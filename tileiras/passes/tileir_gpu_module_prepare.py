@@ -31,6 +31,7 @@ class GPUModulePrepare(Pass):
     needs = "kernels in `llvm`"
     establishes = "all code in a gpu.module, kernels with the clusters of their launches; the same when run again"
     keeps = "functions"
+    introduces = ("gpu.module",)
 
     def run(self, op: Operation, context: object) -> None:
         lift(op)

@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 from tileiras.analysis.function_pass import gpu_of
+from tileiras.analysis.module_attributes import module_chip
 from tileiras.analysis.ops import ops_errors
 from tileiras.diagnostics.remarks import Remark
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.dialects.nv_tileaa.module_attributes import module_chip
 from tileiras.ir import Operation, Pass
 from tileiras.ir.pass_manager import PassContext
 from tileiras.reasons import Reason
@@ -24,6 +24,7 @@ class VerifyOpsAnalysis(Pass):
         "barriers and waits stand between threads and the asynchronous proxy"
     )
     keeps = "the module"
+    introduces = ()
 
     compute_capability: str = "sm_90"
 

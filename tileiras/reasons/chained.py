@@ -44,7 +44,7 @@ ROWS: dict[str, Row] = {
         "the warps that rescale the accumulator issue the dots as well", "see the reason for which the dots stay"
     ),
     "chained.scaled-at-long-intervals": Row("an iteration computes {columns} columns, more than {most}"),
-    "chained.scaled-beside-ctas": Row("an SM holds {ctas:CTA}, of which others compute meanwhile"),
+    "chained.scaled-beside-ctas": Row("an SM holds {ctas:CTA}, and others compute meanwhile"),
     "chained.scaled-beside-others": Row("threads also access the accumulator in its loop", _OWN_RESULTS),
     "chained.scaled-in-branch": Row("threads access the accumulator in a branch", _ONE_LOOP),
     "chained.scaled-by-carried": Row(

@@ -33,7 +33,7 @@ class Lowering(NamedTuple):
     """A pass, and the reason for its position."""
 
     name: str
-    """A name of the table `PASSES`.  Must be a literal: `build/fingerprint.py` reads it from the source to find the
+    """A name of the table `PASSES`.  Must be a literal: `build.store.fingerprint` reads it in the source to find the
     code of the stage."""
     why: str
     asked_by: tuple[str, ...] = ()

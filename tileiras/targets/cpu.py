@@ -93,6 +93,12 @@ def is_machine(target: CpuTarget) -> bool:
     return _machine() == target.machine
 
 
+def refusal(name: str) -> str:
+    """The reason why this machine cannot execute code of a target name, or nothing."""
+    target = TARGETS.get(name)
+    return f"this machine lacks instructions of {name}" if target is not None and not runs_here(target) else ""
+
+
 def runs_here(target: CpuTarget) -> bool:
     """Whether this machine can execute code of a target."""
     here = host()

@@ -171,6 +171,17 @@ def test_a_loop_that_no_warp_enters_is_passed_by():
     assert functions == {"LG2": 3}
 
 
+@pytest.mark.parametrize("divisions", [1, 8])
+def test_a_path_passes_the_slow_paths_of_divisions(divisions):
+    """Their subroutine has the line of the kernel's end; a loop of several of them is many blocks long."""
+    body = "mad.wide.u32 %q2, %r100, 128, %q1;\nsetp.lt.u32 %p1, %r100, 100;\n@%p1 ld.global.f32 %f1, [%q2];\n"
+    body += "div.rn.f32 %f0, %f1, %f0;\n" * divisions + "@%p1 st.global.f32 [%q2], %f0;\n"
+    start = "mad.wide.u32 %q1, %r1, 4, %a0;\nmov.f32 %f0, 0f40400000;\nmov.f32 %f1, 0f40000000;\n"
+    recording, walker, paths = walked(kernel(f"{start}{loop(body, 6)}{STORE}"), [OUT])
+    assert executed(walker, paths[0])["CALL"] == 0 and walker.doubtful == 0
+    assert everything_is_given_once_and_in_order(recording, walker, paths)
+
+
 def test_lines_with_several_instructions_are_no_unrolled_loop():
     wide = "mul.lo.u64 %q1, %q1, %q2;\nadd.u64 %q1, %q1, %q3;\n" * 4
     ptx = kernel(

@@ -156,6 +156,17 @@ def test_an_agent_goes_on_behind_its_wait():
     assert out.tolist() == [7, 0, 7]
 
 
+def test_a_stage_is_full_when_all_agents_that_fill_it_have_committed():
+    """The agent that drains the stage loads the element that the last agent stores."""
+    whole = PIPE.format(commit="%d = nv_tileas.async.pipeline.producer_commit %a")
+    begin, _, rest = whole.replace("[1, 1]", "[1, 1, 1]").partition("{\n")
+    drains, _, fills = rest.partition("}, {\n")
+    commits = "".join(line for line in fills.splitlines(True) if "store" not in line).rstrip().removesuffix("}")
+    out = np.zeros(3, np.int32)
+    execute(function(begin + "{\n" + "}, {\n".join((commits, drains, fills))), 1, [out])
+    assert out.tolist() == [7, 0, 7]
+
+
 def test_agents_that_wait_for_each_other_end_the_run():
     with pytest.raises(InterpreterError, match="consumer_wait.* waits for what no agent brings"):
         execute(function(PIPE.format(commit="")), 1, [np.zeros(3, np.int32)])

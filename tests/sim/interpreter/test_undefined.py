@@ -136,7 +136,7 @@ USES = {
 
 
 @pytest.mark.parametrize("use", USES)
-def test_deciding_values_must_be_defined(use):
+def test_addresses_and_conditions_must_be_defined(use):
     bound = "%v = andi %u, %seven : tile<i32>\n"
     with pytest.raises(InterpreterError, match=f"uses an undefined value as {use}"):
         run(SCALAR + bound + USES[use])

@@ -49,7 +49,7 @@ PATCHES = (
         ("SCons.Node.FS.Dir.sconsign", "SCons.SConsign.DB", "SCons.SConsign.ForDirectory"),
         "The database has one row a folder, read and written as a whole: half of the time of a build with one edited "
         "kernel among a thousand.",
-        "test_signatures.py::test_a_build_reads_and_writes_what_is_noted_of_the_kernels_it_looks_at",
+        "test_signatures.py::test_a_build_accesses_only_records_of_its_kernels",
     ),
     Patch(
         ("SCons.SConsign.write", "SCons.SConsign.DB_sync_list", "SCons.Script.Main.exit_status"),
@@ -64,7 +64,7 @@ PATCHES = (
     Patch(
         ("SCons.Defaults._default_env", "SCons.Environment.default_decide_source"),
         "SCons would create the default environment, and search all tools, to ask it for the CacheDir of each target.",
-        "test_tool.py::test_a_build_makes_no_default_environment_unless_somebody_asks_for_it",
+        "test_tool.py::test_a_build_creates_no_default_environment_unrequested",
     ),
     Patch(
         ("SCons.Script._Set_Default_Targets",),
@@ -74,7 +74,7 @@ PATCHES = (
     Patch(
         ("SCons.Script.Main.OptionsParser",),
         "`scons watch` runs in the main thread, which alone can be interrupted; SetOption does not override -j.",
-        "test_watch.py::test_scons_watch_knows_the_options_and_starts_again_for_scripts_and_the_compiler",
+        "test_watch.py::test_scons_watch_restarts_for_scripts_and_the_compiler",
     ),
 )
 

@@ -19,7 +19,6 @@ from tileiras.build.scons.products import Products, Settled
 from tileiras.build.scons.sessions import session
 from tileiras.build.tuned import tuned
 from tileiras.build.watch import lease
-from tileiras.build.watch.monitor import client
 from tileiras.options import CompileOptions
 from tileiras.support import extras
 from tileiras.targets import target as find_target
@@ -101,7 +100,7 @@ class TreeDeclaration:
         `noted` is called with nodes of clean products when they are created later.
         """
         gates = [variant.gate for variant in self._variants if variant.gate is not None]
-        asks = client.is_wanted() and not SCons.Script.GetOption("question")
+        asks = lease.is_offered() and not SCons.Script.GetOption("question")
         changed = self._ask(gates) if asks and len(gates) == len(self._variants) else None
         if changed is None or not self._without_listing(gates, changed):
             self._list()

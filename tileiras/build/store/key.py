@@ -1,4 +1,4 @@
-"""The key of a step: the digest of everything that its artifacts depend on, equal on every machine."""
+"""The key of a step: the digest of all inputs of its artifacts, equal on every machine."""
 
 from __future__ import annotations
 

@@ -68,6 +68,14 @@ def write(manifest: Manifest, token: Lease) -> None:
         pass  # the next build checks every file
 
 
+def is_offered() -> bool:
+    """Whether a provider of changes may run: the monitor, if the user has enabled it and the system supports it.
+
+    Without one, `Changes.changed_since` would return None: the build examines all files.
+    """
+    return client.is_wanted()
+
+
 class Changes:
     """The monitor's answer for one tree: its folder and the build directory, both absolute."""
 

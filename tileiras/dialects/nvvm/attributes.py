@@ -132,7 +132,7 @@ class MMABlockScaleKindAttr(EnumAttr, name="nvvm.block_scale_kind", cases={"mxf8
     keyword_only = True
 
 
-class ScaleVecSizeAttr(EnumAttr, name="nvvm.scale_vec_size", cases={"1x": 0, "2x": 1, "4x": 2}, keyword_only=True):
+class ScaleVecSizeAttr(EnumAttr, name="nvvm.scale_vec_size", cases={"x1": 0, "x2": 1, "x4": 2}, keyword_only=True):
     """How many scales a row of A, or a column of B, has in one instruction."""
 
 

@@ -147,7 +147,7 @@ class MmaBlockScaleOp(_MmaOp, name="nvvm.mma.block_scale", traits=(Convergent, A
         types = f"{self.multiplicandAPtxType.value}.{self.multiplicandBPtxType.value}"
         return intrinsic(
             f"mma.block.scale.m{self.m.value}n{self.n.value}k{self.k.value}.row.col.{self.kind.value}"
-            f".scale.{self.scaleVecSize.value}.f32.{types}.f32.{self.blockScaleFormat.value}"
+            f".scale.{self.scaleVecSize.value[1:]}x.f32.{types}.f32.{self.blockScaleFormat.value}"
         )
 
     def call_operands(self) -> list[Any]:

@@ -61,8 +61,8 @@ def convert_to_tileaa(module: Operation, target: TargetSpec, engine: DiagnosticE
 
     Raises CompileError (code 5), located at the operation, for an operation without a rule.
     """
+    from tileiras.analysis.module_attributes import chip_attributes
     from tileiras.dialects.builtin import ModuleOp
-    from tileiras.dialects.nv_tileaa.module_attributes import chip_attributes
     from tileiras.ir.conversion import ConversionTarget, apply_conversion
 
     from .early_exits import structure_exits

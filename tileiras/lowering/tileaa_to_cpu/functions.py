@@ -122,7 +122,7 @@ class _Numbers:
 
 LN2 = 0.6931471805599453
 _LN2_HIGH, _LN2_LOW = 0.693359375, -2.12194440e-4
-"""log(2) in two parts, of which a multiple of the first is exact (Moshier, Cephes, expf)."""
+"""log(2) in two parts: multiples of the first are exact (Moshier, Cephes, expf)."""
 _EXPONENTIAL = (1.3814567e-3, 8.3687380e-3, 4.1668389e-2, 1.66665211e-1, 4.9999994e-1, 1.0, 1.0)
 """e^r for |r| up to log(2) / 2 within 0.06 units of f32, the highest coefficient first: the least greatest relative
 error of polynomials of this degree with 1 + r.  Computed in f32, results are off by 0.87 units at most."""

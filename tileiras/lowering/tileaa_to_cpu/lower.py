@@ -259,8 +259,7 @@ class Lowering:
         tile = self.allocate(value.type.shape, value.type.element_type, as_numbers)
         reduction = self.plan.sinks_into(value.defining_op)
         if reduction is not None and not lanes and dim in (-1, vector_dim(tile.shape)):
-            self._owned[-1].append((self.plan.end(value), tile))
-            tile.holders += 1
+            self.hold(value, tile)
             self.values[value] = Sunk(tile, elements)
             self._sunk.setdefault(reduction, []).append(value)
             return

@@ -37,7 +37,8 @@ def _of_atom(name: str) -> dict[str, Attribute]:
     named = {"aType": atom.a_type, "bType": atom.b_type}
     if hasattr(atom, "scale_ptx"):
         found |= {
-            "kind": nvvm.MMABlockScaleKindAttr(atom.kind), "scaleVecSize": nvvm.ScaleVecSizeAttr(atom.vector),
+            "kind": nvvm.MMABlockScaleKindAttr(atom.kind),
+            "scaleVecSize": nvvm.ScaleVecSizeAttr(f"x{atom.vector.removesuffix('x')}"),
             "blockScaleFormat": nvvm.BlockScaleFormatAttr(atom.scale_ptx),
         }  # fmt: skip
     else:

@@ -2,7 +2,7 @@
 
     zygote ── spare, spare, ...      wait for a connection; the one that accepts it answers it
            ├─ a request, ...         a spare that has accepted a connection; another spare is forked in its place
-           └─ the guard              ends the processes that a killed request has left (`codegen.guard`)
+           └─ the guard              ends the processes that a killed request has left (`processes.guard`)
 
 The spares listen on the socket, so that a request finds an existing process.  The zygote supervises them: it kills a
 request whose client has disconnected, and reports to the client a child that dies without an answer.  It does no

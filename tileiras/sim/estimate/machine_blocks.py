@@ -14,6 +14,7 @@ from tileiras.codegen.machine_code import INSTRUCTION_BYTES, Instruction, Machin
 from tileiras.support.named_tuple import NamedTuple
 
 BRANCHES = frozenset({"BRA", "BRX", "BRXU", "EXIT", "RET", "JMP", "JMX"})
+ENDS = frozenset({"EXIT", "RET"})
 
 #: Event family of the emulator -> machine instructions that implement it.
 _FAMILIES: dict[str, str] = {
@@ -90,6 +91,11 @@ class MachineBlock(NamedTuple):
     families: dict[str, tuple[int, ...]]
     """Family -> positions of its instructions."""
 
+    @property
+    def calls(self) -> bool:
+        """Whether it ends with a call of a subroutine."""
+        return self.instructions[-1].opcode == "CALL"
+
 
 def prepare(code: MachineCode, known: set[int], branches: set[int], several: Collection[int]) -> list[MachineBlock]:
     """Prepare the blocks of an entry; ``known`` are the lines of the PTX in traces, ``branches`` those that branch,
@@ -136,7 +142,25 @@ def prepare(code: MachineCode, known: set[int], branches: set[int], several: Col
             {key: tuple(at) for key, at in places.items()}, {key: tuple(at) for key, at in families.items()},
         ))  # fmt: skip
     asked = {line for block in found for line in (block.anchors or block.guarded or block.lines)}
-    return [block._replace(lines=tuple(line for line in block.lines if line in asked)) for block in found]
+    found = [block._replace(lines=tuple(line for line in block.lines if line in asked)) for block in found]
+    return [block._replace(successors=_behind_call(block, found)) for block in found]
+
+
+def _behind_call(block: MachineBlock, blocks: list[MachineBlock]) -> tuple[int, ...]:
+    """The successors of a block without a subroutine of ptxas's own, such as the slow path of a division: its
+    instructions have the lines of the kernel's end and say nothing about the path, which goes on behind the call."""
+    if not block.calls or len(block.successors) < 2:
+        return block.successors
+    ends = {each.ptx_line for other in blocks for each in other.instructions if each.opcode in ENDS}
+    target, *behind = block.successors
+    reached, waiting = {target}, [target]
+    while waiting:
+        following = blocks[waiting.pop()]
+        if not ends.issuperset((*following.anchors, *following.guarded, *following.lines)):
+            return block.successors
+        waiting += [each for each in following.successors if each not in reached]
+        reached.update(following.successors)
+    return tuple(behind)
 
 
 def _copies(instructions: tuple[Instruction, ...], known: set[int], several: Collection[int]) -> int:

@@ -15,13 +15,13 @@ from collections.abc import Collection, Sequence
 from tileiras.codegen.machine_code import MachineCode
 from tileiras.sim.errors import SimulationError
 from tileiras.sim.estimate.events import Event, PtxBlock, WarpTrace
-from tileiras.sim.estimate.machine_blocks import ALWAYS, BRANCHES, EFFECTS, JUMP, MachineBlock, is_added, prepare
+from tileiras.sim.estimate.machine_blocks import ALWAYS, BRANCHES, EFFECTS, ENDS, JUMP, MachineBlock, is_added, prepare
 from tileiras.sim.estimate.traced_events import TracedEvents
 from tileiras.support.named_tuple import NamedTuple
 
 _FAR = 1 << 60
 _LOOKED_AT = 8
-_LOOKED_THROUGH = 24
+_LOOKED_THROUGH = 64
 _MOST_REPEATS = 64
 """Number of times that a block may follow without progress in the trace before the two programs are considered
 different."""
@@ -199,13 +199,16 @@ class Walker:
             # Instructions before the start of the following block still belong to this block: predicated instructions,
             # and those that ptxas has sunk below the last one that is always executed.
             begins = self._first(following, view)
+            if following == number:
+                # In a loop of one block, predicated instructions at its start belong to the next execution.
+                begins = min(begins, *(view.following(line) for line in (*block.anchors, *block.guarded)), _FAR)
             if begins < _FAR:
                 positions[-1] = max(reached, begins - 1)
             number = following
 
     def _next(self, block: MachineBlock, view: _Trace) -> int | None:
         last = block.instructions[-1]
-        leaves = last.opcode in ("EXIT", "RET")
+        leaves = last.opcode in ENDS
         if not block.successors:
             return None
         if len(block.successors) == 1 and not leaves:
@@ -214,15 +217,15 @@ class Walker:
         for order, successor in enumerate(block.successors):
             first = self._first(successor, view)
             # On a tie, a successor is rejected if it would require other PTX first; fallthrough is more likely than a
-            # branch to cold code.
+            # branch to cold code, but less likely if it calls a slow path.
             foreign, between = (self._foreign(successor, view, until, first < _FAR) for until in (_FAR, first))
             foreign |= self._leads_astray(successor, view)
             # A successor is rejected as well if it gets there only through PTX that the warp does not execute.
             own = self._first(successor, view, own=True) if first < _FAR else first
             # Where nothing is left of the trace, a loop is not executed once more.
             left = self._to_end[successor] if first == _FAR else 0
-            choices.append((foreign, first, between, own, left, -order))
-        _, best, _, _, _, order = min(choices)
+            choices.append((foreign, first, between, own, self.blocks[successor].calls, left, -order))
+        _, best, *_, order = min(choices)
         return None if best == _FAR and leaves else block.successors[-order]
 
     def _lines_from(self, number: int, told: Collection[int]) -> tuple[int, ...]:
@@ -263,7 +266,7 @@ class Walker:
         """Whether a block only branches and all its successors consist of PTX that the warp does not execute. ptxas
         sometimes gives a branch the line of an earlier branch that leads elsewhere."""
         block = self.blocks[number]
-        if not block.branches_only or not block.anchors or block.instructions[-1].opcode in ("EXIT", "RET"):
+        if not block.branches_only or not block.anchors or block.instructions[-1].opcode in ENDS:
             return False
         return bool(block.successors) and all(self._first(each, view) == _FAR for each in block.successors)
 
@@ -279,7 +282,7 @@ class Walker:
         at_all = min((view.following(line) for line in (block.guarded or block.lines)[:_LOOKED_AT]), default=_FAR)
         if block.loops:
             return at_all
-        found, seen, waiting = _FAR, {number}, list(block.successors)
+        found, seen, waiting, blocks = _FAR, {number}, list(block.successors), self.blocks
         anchored = bool(block.anchors)
         while waiting and len(seen) < _LOOKED_THROUGH:
             at = waiting.pop(0)
@@ -295,7 +298,7 @@ class Walker:
                 found = min(found, soonest)
                 if soonest < _FAR or not following.jumps or following.loops:
                     continue
-            waiting += following.successors
+            waiting += [each for each in following.successors if not blocks[each].calls] or following.successors
         return found if anchored else at_all
 
     @staticmethod

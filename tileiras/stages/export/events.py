@@ -142,5 +142,6 @@ def _install_hook() -> None:
     """Install the audit hook once; Python cannot remove one."""
     global _has_hook
     if not _has_hook:
+        frames.know_folders()
         _has_hook = True
         sys.addaudithook(_hook)

@@ -50,6 +50,13 @@ def _of_path(path: str) -> str | None:
 _FROZEN = {"<frozen importlib._bootstrap>": IMPORT, "<frozen importlib._bootstrap_external>": LOADER}
 
 
+def know_folders() -> None:
+    """Find the folders of libraries and of Python, before the first event: `sysconfig` reads files of its own at its
+    first call, and in Python 3.13 fails at a second one meanwhile."""
+    _libraries()
+    _standard()
+
+
 @functools.cache
 def _libraries() -> tuple[str, ...]:
     found = [sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), *site.getsitepackages()]

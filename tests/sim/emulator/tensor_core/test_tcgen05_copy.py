@@ -96,7 +96,7 @@ def test_a_pair_copies_from_both_blocks(kernel, seed):
         ("mov.u64 %q3, 0; @%p1 tcgen05.cp.cta_group::1.128x128b [%r13], %q3;", "bits 46 to 48"),
     ],
 )
-def test_missing_state_is_refused(kernel, text, said):
+def test_missing_data_is_an_error(kernel, text, said):
     with pytest.raises(EmulationError, match=said):
         copied(kernel, text)
 

@@ -217,7 +217,7 @@ def test_a_matrix_may_stay_in_the_collector(kernel):
     [(("use",), "nothing has been filled in"), (("fill", "discard", "use"), "nothing has been filled in"),
      (("fill", "lastuse", "use"), "nothing has been filled in"), (("fill", "moved", "use"), "another matrix")],
 )  # fmt: skip
-def test_objects_outside_of_the_collector(kernel, uses, said):
+def test_operands_missing_in_the_collector(kernel, uses, said):
     image, *_ = factors("f16", "f16", 128, 32, 16)
     text = described(instruction("f16", "f16", 128, 32), 8192)
     for use in uses:
@@ -283,7 +283,7 @@ def test_invalid_fields_of_descriptors(kernel, kind, word, a_bits, said):
         ("add.u64 %q4, %q4, 1024;", "outside the block's shared memory|read before it is written"),
     ],
 )
-def test_missing_state_is_refused(kernel, change, said):
+def test_missing_data_is_an_error(kernel, change, said):
     text = described(instruction("f16", "f16", 128, 32), 8192) + change + multiply()
     with pytest.raises(EmulationError, match=said):
         product_of(kernel, text, np.zeros(16384, np.uint8), 32)

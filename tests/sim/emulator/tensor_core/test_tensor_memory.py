@@ -147,7 +147,7 @@ def test_each_warp_has_its_quarter(kernel):
         (f"{fill(8)} setp.eq.u32 %p6, %r1, 7; @%p6 exit; {dump(8)}", "a thread of the warp has exited"),
     ],
 )
-def test_missing_artifacts_are_shown(kernel, main, said, seed):
+def test_missing_data_is_an_error(kernel, main, said, seed):
     with pytest.raises(EmulationError, match=said):
         run(kernel, main, np.zeros(1024, np.uint32), seed=seed)
 

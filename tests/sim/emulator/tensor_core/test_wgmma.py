@@ -153,7 +153,7 @@ def test_a_in_registers(kernel):
         ("or.b64 %q4, %q2, B_BITS;", "or.b64 %q4, %q2, B_BITS; or.b64 %q4, %q4, 0x2000000000000;", "a base offset"),
     ],
 )  # fmt: skip
-def test_missing_parts_are_shown(kernel, old, new, said, seed):
+def test_missing_synchronization_is_an_error(kernel, old, new, said, seed):
     body = START + PRODUCT + END
     assert old in body
     *given, _ = simple()

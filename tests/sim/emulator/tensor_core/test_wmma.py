@@ -19,7 +19,7 @@ LAYOUTS = (("row", "col", "row"), ("col", "row", "col"))
 
 
 def text(shape: str, factor: str, total: str, counts: tuple[int, ...], layouts: tuple[str, ...], space: str) -> str:
-    """A kernel that loads A, B and C, of which A lies in `space`, multiplies, doubles each element and stores D."""
+    """A kernel that loads A from `space`, B and C, multiplies, doubles each element and stores D."""
     file = "d" if factor == "f64" else "r"
     first = np.cumsum((1, *counts))
     parts = ["{" + ", ".join(f"%{file}{at + n}" for n in range(count)) + "}" for at, count in zip(first, counts)]

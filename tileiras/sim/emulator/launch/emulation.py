@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from ... import blas
 from ...errors import ArgumentMismatch, sizes_of
 from ...memory import Journal, Memory
 from .. import rules
@@ -103,9 +102,7 @@ def emulate(
     fills the result's ``bank_wavefronts``.
 
     ``hidden`` computes the values of `.hidden` parameters, in order, from those of the others and from their own sizes:
-    tensor maps in the format of `emulator.tensor_map`.
-
-    ``waive`` names rules of `emulator.rules` that are not checked.
+    tensor maps in the format of `emulator.tensor_map`. ``waive`` names rules of `emulator.rules` that are not checked.
 
     ``recorder`` receives the events of the warps, in program order of each; `mbarrier.try_wait` then always waits for
     the phase. ``blocks`` restricts the launch to whole clusters, given by the positions of their blocks in the order of
@@ -138,8 +135,7 @@ def emulate(
         _chosen(blocks, shapes), multiply, leader, compared, ahead if seed is not None else 0,
     )  # fmt: skip
     launch.bind_addresses(_allocate_variables(_parse(ptx), memory))
-    with blas.one_thread():
-        launch.run()
+    launch.run()
     return EmulationResult(launch)
 
 

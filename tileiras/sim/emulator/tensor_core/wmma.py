@@ -40,7 +40,7 @@ _ACCUMULATORS = {
 }  # fmt: skip
 _BITS = {"tf32": 32, "s4": 4, "u4": 4}
 _F16_REGISTERS = 8
-"""Of a fragment of f16 factors, whatever its shape."""
+"""Registers of a fragment of f16 factors of any shape."""
 _WORDS = {4: np.dtype(np.uint32), 8: np.dtype(np.uint64), 16: np.dtype(np.complex128)}
 
 
@@ -119,7 +119,7 @@ def _fragment(decoder: Decoder, modifiers: Modifiers, part: str) -> _Matrix:
 
 
 def _operands(decoder: Decoder) -> list:
-    """The operands of a load or store, of which the last, the stride, may be left out."""
+    """The operands of a load or store; the last one, the stride, is optional."""
     return decoder.operands(max(2, min(len(decoder.current.operands), 3)))
 
 

@@ -18,6 +18,9 @@ from .machine import LoweredMachine, as_only
 from .memory import read_tile, write_tile
 
 PIPELINE = "async.pipeline."
+Signals = dict[int, dict[Any, set[int]]]
+"""Stage -> agent -> warpgroups that have signalled."""
+
 WHOLE = -1
 """Stands for all warpgroups, in place of the number of one."""
 
@@ -29,16 +32,18 @@ class Pipe:
         self.stages = op.num_stages.value
         self.groups = op.num_groups
         self.buffers = buffers
-        self.consumers = 1 if op.by_turns is not None else max(1, _agents(op.consumer))
-        self.full: dict[int, set[int]] = defaultdict(set)
-        self.empty: dict[int, dict[Any, set[int]]] = defaultdict(lambda: defaultdict(set))
+        ends = (op.producer, ("producer_acquire", "produce_one")), (op.consumer, ("consumer_wait", "consume_one"))
+        self.producers, self.consumers = (1 if op.by_turns is not None else max(1, _agents(*end)) for end in ends)
+        self.full: Signals = defaultdict(lambda: defaultdict(set))
+        self.empty: Signals = defaultdict(lambda: defaultdict(set))
         self.copies: dict[int, list[Copy]] = defaultdict(list)
 
     def _signalled(self, signals: set[int], group: int) -> bool:
         return WHOLE in signals or group in signals or signals >= set(range(self.groups))
 
     def is_full(self, number: int, group: int) -> bool:
-        return self._signalled(self.full[number], group)
+        """Whether every agent that fills the stage has committed it."""
+        return sum(self._signalled(each, group) for each in self.full[number].values()) >= self.producers
 
     def is_empty(self, number: int, group: int) -> bool:
         """Whether every consumer has released the tile that the stage held one pass of the ring ago."""
@@ -48,11 +53,11 @@ class Pipe:
         return sum(self._signalled(each, group) for each in self.empty[before].values()) >= self.consumers
 
 
-def _agents(end: Any) -> int:
-    """How many agents wait for stages of a pipe."""
+def _agents(end: Any, operations: tuple[str, ...]) -> int:
+    """How many agents have such operations on an end of a pipe."""
     found = set()
     for user in end.users:
-        if user.name.endswith(("consumer_wait", "consume_one")):
+        if user.name.endswith(operations):
             around: Operation | None = user
             region = None
             while around is not None and around.parent_op is not None:
@@ -122,7 +127,7 @@ def producer_commit(machine: LoweredMachine, op: Any) -> Token:
     mine = [each for each in task.copies if each.buffer in pipe.buffers]
     task.copies = [each for each in task.copies if each.buffer not in pipe.buffers]
     pipe.copies[number] += mine
-    pipe.full[number].add(_group(op))
+    pipe.full[number][task].add(_group(op))
     return token
 
 

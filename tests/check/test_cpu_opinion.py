@@ -1,0 +1,63 @@
+"""Code for the processor in checks: judged itself, and as a further opinion on large launches."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import tileiras
+from tileiras.check import checker, judging
+from tileiras.targets.cpu import host
+
+pytestmark = pytest.mark.skipif(host() is None, reason="no target for this machine")
+
+SAXPY = "examples/saxpy.mlir"
+COUNT = 3 * 1024
+ARGUMENTS = [np.arange(COUNT, dtype=np.float32), np.ones(COUNT, np.float32), np.float32(2), np.int32(COUNT)]
+
+
+@pytest.fixture
+def mistaken(monkeypatch):
+    """Code for the processor that changes an element."""
+    honest = checker.on_cpu
+
+    def wrong(*given):
+        image = honest(*given)
+
+        def run(grid, arguments):
+            said = image.run(grid, arguments)
+            arguments[1].reshape(-1)[:1] += 1
+            return said
+
+        return dataclasses.replace(image, run=run)
+
+    monkeypatch.setattr(checker, "on_cpu", wrong)
+
+
+def test_code_for_the_processor_is_judged():
+    verdict = tileiras.check(SAXPY, gpu_name="cpu", budget=5)
+    assert verdict.status == "right" and len(verdict.launches) > 3
+
+
+def test_wrong_code_for_the_processor_is_found(mistaken):
+    verdict = tileiras.check(SAXPY, gpu_name="cpu", budget=5)
+    assert verdict.status == "wrong" and any("argument 1 differs" in each.message for each in verdict.findings)
+
+
+def judged(monkeypatch, least: int) -> str:
+    monkeypatch.setattr(judging, "LARGE", least)
+    monkeypatch.setattr("tileiras.check.launches.MOST", 0)
+    given = [((3,), [value.copy() if isinstance(value, np.ndarray) else value for value in ARGUMENTS])]
+    verdict = tileiras.check(SAXPY, gpu_name="sm_80", given=given, budget=0, seeds=(None,))
+    return verdict.status + "".join(each.message[:26] for each in verdict.findings if each.kind == "value")
+
+
+def test_large_launches_have_a_further_opinion(monkeypatch, mistaken):
+    assert judged(monkeypatch, 1) == "wrongcompiled for the processor"
+    assert judged(monkeypatch, 1 << 20) == "right"
+
+
+def test_the_further_opinion_is_the_same(monkeypatch):
+    assert judged(monkeypatch, 1) == "right"
