@@ -17,8 +17,9 @@ from tileiras.targets.pipe_protocol import PIPE_PROTOCOLS
 
 TARGETS = ("sm_80", "sm_90", "sm_100", "sm_120")
 DEPTHS = (1, 2, 3, 4)
-EXECUTED = [kinds for kinds in PIPE_PROTOCOLS if not {"wgmma", "tcgen05", "tcgen05_pair"} & set(kinds)]
-"""Pairs of kinds without products, which kernels with dots execute."""
+OF_DOTS = {"wgmma", "tcgen05", "tcgen05_pair", "tcgen05_st"}
+EXECUTED = [kinds for kinds in PIPE_PROTOCOLS if not OF_DOTS & set(kinds)]
+"""Pairs of kinds without dots and their accumulators, which kernels with dots execute."""
 
 PAIRS = [
     (kinds, gpu) for kinds in EXECUTED for gpu in TARGETS if target(gpu).meets(PIPE_PROTOCOLS[kinds].requires)
