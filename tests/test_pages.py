@@ -60,7 +60,7 @@ def test_links_lead_to_pages_and_headings(page):
 
 
 def test_changes_of_a_version_are_short():
-    """By what a user sees; figures belong to docs/reports."""
+    """One line for each change that a user sees; figures belong to docs/reports."""
     versions = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").split("\n## ")[1:]
     assert [version.partition("\n")[0] for version in versions if version.strip().count("\n") >= 60] == []
 

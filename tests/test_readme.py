@@ -1,4 +1,4 @@
-"""The first screen of README.md: its commands print what it shows."""
+"""The first screen of README.md: its commands print the output shown there."""
 
 import collections
 import re
@@ -27,7 +27,7 @@ def shown(command: str) -> list[str]:
 
 @pytest.mark.skipif(host() is None, reason="no target for this machine")
 def test_the_first_run(monkeypatch, capsys):
-    """On the processor: it needs what pip installs without extras."""
+    """On the processor, which requires no extra of the package."""
     monkeypatch.chdir(ROOT)
     command = "tileiras-run examples/saxpy.mlir --backend cpu --print 1 'f32[5]=arange' 'f32[5]=ones' f32=2 i32=5"
     monkeypatch.setenv("PATH", "")
