@@ -11,6 +11,7 @@ The order is defined only here.
     cubin    PTX -> cubin
     sass     cubin -> machine code as text
     check    cuda_tile and PTX -> a verdict, beside the chain
+    fatbin   cubins of several GPUs, PTX and bytecode -> one file, beside the chain
 
 For a CPU, another chain follows `tileaa`:
 
@@ -235,7 +236,15 @@ CHECK = Stage(
     error_code=7,
 )  # fmt: skip
 
-BESIDE: tuple[Stage, ...] = (CHECK,)
+FATBIN = Stage(
+    "fatbin", FILE, ".fatbin", (".fatbin.json",), ("gpu-name", "tile-launch", "device-debug"),
+    "cubins of several GPUs, PTX and bytecode in one file",
+    reads_beside=(".cubin", ".ptx", ".json"),
+    reads="read",
+)  # fmt: skip
+"""One for all targets of a source: `build/fat_binary.py` and `env.TileFatbin` collect the images."""
+
+BESIDE: tuple[Stage, ...] = (CHECK, FATBIN)
 """Stages outside the chain: no other stage reads their products."""
 
 BY_NAME: dict[str, Stage] = {stage.name: stage for stage in (*STAGES, *CPU, *BESIDE)}

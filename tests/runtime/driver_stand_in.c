@@ -66,7 +66,7 @@ CUresult cuModuleLoadDataEx(void **module, const void *image, unsigned count, in
     /* What a process that is not ours is told: which images to refuse. */
     const char *refused = getenv("STAND_IN_REFUSES");
     if (refused && strcmp(refused, "cubin") == 0 && memcmp(image, "\177ELF", 4) == 0) return 209;
-    SAY("load %s\n", memcmp(image, "\177ELF", 4) == 0 ? "cubin" : "ptx");
+    SAY("load %s\n", memcmp(image, "\177ELF", 4) == 0 ? "cubin" : memcmp(image, "\x50\xed\x55\xba", 4) == 0 ? "fatbin" : "ptx");
     *module = &modules[loaded++ % 64];
     return 0;
 }

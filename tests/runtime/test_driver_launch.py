@@ -13,7 +13,7 @@ from described import PTX, description, parameters
 
 import tileiras
 from tileiras.codegen import toolkit
-from tileiras.runtime import ArgumentError, DriverError, available, launch
+from tileiras.runtime import ArgumentError, DriverError, available, bind, launch
 from tileiras.runtime import driver as driver_module
 from tileiras.runtime.arguments import scalar_bytes
 
@@ -35,6 +35,22 @@ def test_modules_are_loaded_once_and_found_again(stand_in):
         launch(b"\x7fELF...", "k", 1, [5], metadata=description("i32"))
     assert stand_in.log.count("load cubin") == stand_in.log.count("function k") == 1
     assert stand_in.log.count("retain 0") == 1
+
+
+def test_a_fat_binary_is_launched_as_the_device_needs(stand_in):
+    fat = b"\x50\xed\x55\xba..."
+    images = [("cubin", "sm_86", 64), ("cubin", "sm_90", 96), ("ptx", "sm_80", 32), ("cubin", "sm_80", 160)]
+    described = {"images": [
+        {"form": form, **description("i32", block=[threads, 1, 1]), "target": target} for form, target, threads in images
+    ]}  # fmt: skip
+    launch(fat, "k", 1, [5], metadata=described)
+    assert stand_in.log.count("load fatbin") == 1
+    assert "launch grid 1 1 1 block 64 1 1 shared 0 stream 0" in stand_in.log
+    bind(fat, "k", metadata={"images": described["images"][2:3]})
+    with pytest.raises(DriverError, match="no image for a device of sm_89, only sm_90"):
+        launch(fat + b"2", "k", 1, [5], metadata={"images": described["images"][1:2]})
+    with pytest.raises(ArgumentError, match="NAME.fatbin.json"):
+        launch(fat + b"3", "k", 1, [5])
 
 
 def test_kernels_of_one_image_may_be_described_one_by_one(stand_in):

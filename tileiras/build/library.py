@@ -7,8 +7,9 @@ Python is a stage's row, shared with builds.
 
 from __future__ import annotations
 
+import functools
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import tileiras
@@ -63,12 +64,18 @@ def compile(
     """`tileiras.api.compile` with the artifact store as a cache.
 
     The store is that of the current checkout, or else the user's; `TILEIRAS_CACHE_DIR=off` disables it.  A source given
-    as a module, which is mutable, is compiled every time.  Raises CompileError, but never for a failure of the store.
+    as a module, which is mutable, is compiled every time.  `emit="fatbin"` takes several GPUs, with commas, in
+    `gpu_name`, and no module.  Raises CompileError, but never for a failure of the store.
     """
+    compiler: Callable[..., Artifact] = compile_with
+    if emit == pipeline.FATBIN.name:
+        targets = tileiras.build.fat_binary.named_targets(gpu_name, emit)
+        every = [api.checked_options(target, opt_level, dict(options)) for target in targets]
+        gpu_name, compiler = targets[-1], functools.partial(tileiras.build.fat_binary.compile_any_for, every)
     values = api.checked_options(gpu_name, opt_level, options)
     with api.handled(handlers) as made:
         emit = emit or pipeline.default_emit(gpu_name)
-        made.append(api.compile_any(compile_with, source, signature, values, emit, entry, source_name))
+        made.append(api.compile_any(compiler, source, signature, values, emit, entry, source_name))
     return made[0]
 
 

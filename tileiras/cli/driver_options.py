@@ -12,7 +12,7 @@ from tileiras.cli import instrumentation
 from tileiras.cli.command_line import FLAG, STOP, CommandLine, Spec
 from tileiras.diagnostics.remarks import CATEGORIES, KINDS, is_code
 from tileiras.options import OPTIONS, Option
-from tileiras.pipeline import EMIT, EMIT_CPU
+from tileiras.pipeline import EMIT, EMIT_CPU, FATBIN
 
 if TYPE_CHECKING:
     from tileiras.cli.manual import Manual
@@ -54,8 +54,10 @@ VENDOR = (
 )
 """Options of the vendor's driver that are not options of the compiler."""
 
+EMITS = (*{**EMIT, **EMIT_CPU}, FATBIN.name)
+
 OWN = (
-    Spec("emit", tuple({**EMIT, **EMIT_CPU}), "The product; cubin when absent, obj for a CPU", "stage", lists=True),
+    Spec("emit", EMITS, "The product; cubin when absent, obj for a CPU", "stage", lists=True),
     Spec("entry", str, "Compile only this entry", "name"),
     Spec("depfile", str, "Write the inputs of the product as a rule for make", "file"),
     Spec("cache", str, "Folder of the artifact store for this run, or off", "folder"),
@@ -81,7 +83,15 @@ def _of_compiler(option: Option) -> Spec:
         kind = option.choices
     elif option.kind is list:
         kind = str
-    return Spec(option.name, kind, option.doc, prefix=option.name == "opt-level", lists=isinstance(kind, tuple))
+    accepts = _are_gpus if option.name == "gpu-name" else None
+    return Spec(
+        option.name, kind, option.doc, prefix=option.name == "opt-level", lists=isinstance(kind, tuple), accepts=accepts
+    )
+
+
+def _are_gpus(word: str) -> bool:
+    """Whether a word names several targets with commas, for a fat binary."""
+    return all(name.strip() in (OPTIONS["gpu-name"].choices or ()) for name in word.split(","))
 
 
 COMPILER = tuple(map(_of_compiler, OPTIONS.values()))

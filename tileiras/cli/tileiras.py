@@ -31,6 +31,7 @@ from tileiras.support.files import stem
 if TYPE_CHECKING:
     from tileiras.api import Artifact
     from tileiras.driver.tileir_pipeline import TileIRPipelineOptions
+    from tileiras.pipeline import Stage
     from tileiras.stages.units import Source
 
 DEFAULT_CUBIN = "elf.o"
@@ -110,9 +111,8 @@ def _run(inputs: Sequence[str], values: Mapping[str, Any], files: Sequence[str])
         raise CommandLineError("error: no input file provided")
     _check_service()
     name = inputs[0]
-    gpu_name = values.get("gpu-name")
-    emit = values.get("emit", pipeline.default_emit(gpu_name, "cubin"))
-    last, suffix = pipeline.emit_stage(emit, gpu_name)
+    emit = values.get("emit", pipeline.default_emit(values.get("gpu-name"), "cubin"))
+    values, targets, last, suffix = _request(values, emit)
     given = {option: _of_compiler(option, value) for option, value in values.items() if option in OPTIONS}
     layered = _pipeline_options(values, given)
     outputs = Outputs()
@@ -127,7 +127,7 @@ def _run(inputs: Sequence[str], values: Mapping[str, Any], files: Sequence[str])
     version = units.bytecode_version(source.data) if source.kind == units.BYTECODE else ""
     if given.get("gpu-name") is None and (last.name not in ("export", "read") or source.kind == units.PYTHON):
         raise missing_gpu(version)
-    if emit in ("cubin", "sass"):
+    if emit in ("cubin", "sass", pipeline.FATBIN.name):
         given.setdefault("tile-launch", True)
     options = CompileOptions(given)
     _check_controls(options)
@@ -151,7 +151,7 @@ def _run(inputs: Sequence[str], values: Mapping[str, Any], files: Sequence[str])
             if refused is not None:
                 report.without_remarks()
         if refused is None:
-            artifact = _compile(source, options, emit, values, records, kept)
+            artifact = _compile(source, options, targets, emit, values, records, kept)
     except CompileError as error:
         if values.get("mlir-print-stacktrace-on-diagnostic"):
             error.attach_trace()
@@ -174,6 +174,18 @@ def _run(inputs: Sequence[str], values: Mapping[str, Any], files: Sequence[str])
         contents.append((depfile, depfiles.rule([product.path], read)))
     outputs.publish(contents)
     return ExitCode.SUCCESS
+
+
+def _request(values: Mapping[str, Any], emit: str) -> tuple[Mapping[str, Any], list[str], Stage, str]:
+    """The options with one target, the last of a fat binary's; all targets; the last stage for each of them; the
+    suffix of the product.  Raises CompileError (code 2)."""
+    targets: list[str] = []
+    if "gpu-name" in values:
+        targets = tileiras.build.fat_binary.named_targets(values["gpu-name"], emit)
+        values = {**values, "gpu-name": targets[-1]}
+    if emit == pipeline.FATBIN.name:
+        return values, targets, pipeline.stage("cubin"), pipeline.FATBIN.suffix
+    return values, targets, *pipeline.emit_stage(emit, values.get("gpu-name"))
 
 
 def _products(outputs: Outputs, values: Mapping[str, Any], default: str) -> tuple[Output, Output | None]:
@@ -222,11 +234,18 @@ def _declare_inputs(
 
 
 def _compile(
-    source: Source, options: CompileOptions, emit: str, values: Mapping[str, Any], records: instrumentation.Records,
-    kept: Intermediates | None,
+    source: Source, options: CompileOptions, targets: Sequence[str], emit: str, values: Mapping[str, Any],
+    records: instrumentation.Records, kept: Intermediates | None,
 ) -> Artifact:  # fmt: skip
-    """The product; intermediate artifacts go to `kept` if it is given, and passes run under the instrumentations."""
+    """The product, a fat binary for all `targets`; intermediate artifacts go to `kept` if it is given,
+    and passes run under the instrumentations."""
     entry = values.get("entry")
+    if emit == pipeline.FATBIN.name:
+        watched = [name for name in (*WATCHED, "save-temps") if values.get(name)]
+        if watched or records.pipeline_options:
+            raise UsageError(f"--{(*watched, 'pass-pipeline')[0]} is of a compilation for one GPU, not of a fat binary")
+        every = [options.replace(**{"gpu-name": target}) for target in targets]
+        return tileiras.build.fat_binary.compile_for(source, every, entry)
     if kept is None and not records.pipeline_options and not any(values.get(name) for name in WATCHED):
         return tileiras.build.library.compile_with(source, options, emit, entry=entry)
     keep = kept.save if kept is not None else None

@@ -72,8 +72,8 @@ class Artifact:
 
     @property
     def text(self) -> str:
-        """`data` as text; raises ValueError for products that are not text (bytecode, cubin)."""
-        if self.suffix in (".tileirbc", ".cubin"):
+        """`data` as text; raises ValueError for products that are not text (bytecode, cubin, fat binary)."""
+        if self.suffix in (".tileirbc", ".cubin", ".fatbin"):
             raise ValueError(f"{self!r} is no text")
         return self.data.decode()
 

@@ -11,12 +11,13 @@ modules of this package import only the standard library, so that a test package
 from __future__ import annotations
 
 import functools
+import json
 import operator
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from . import cpu
+from . import cpu, fat_binaries
 from .arguments import ArgumentError, HostMemory, pack, scalar_bytes
 from .bound import BoundKernel
 from .driver import MAX_DYNAMIC_SHARED_SIZE_BYTES, NON_PORTABLE_CLUSTER_SIZE_ALLOWED, Driver, DriverError, load_driver
@@ -277,14 +278,15 @@ def launch(
 ) -> None:
     """Run one kernel on the GPU, or on the CPU that it is compiled for.
 
-    image: an Artifact of `tileiras.compile` with PTX, a cubin or an object of a CPU, or those bytes (PTX also as str).
+    image: an Artifact of `tileiras.compile` with PTX, a cubin, a fat binary or an object of a CPU, or those bytes (PTX
+    also as str).
     grid: number of tile blocks along x, y, z.
     args: the entry's parameters in order. A pointer is a NumPy array (copied to the device and back), an object with
     `__cuda_array_interface__` or DLPack, a buffer of the host, or a device address; a scalar is a number.
     stream: a CUDA stream; the default stream when absent. With memory of the host among the arguments the call waits
     for the kernel and its results, without it returns when the launch is queued.
-    metadata: the content of NAME.json for an image that is bytes; PTX without metadata is described from its own
-    text, with no dynamic shared memory.
+    metadata: the content of NAME.json for an image that is bytes, for a fat binary that of NAME.fatbin.json; PTX
+    without metadata is described from its own text, with no dynamic shared memory.
     threads: for a CPU, how many run tile blocks; `TILEIRAS_CPU_THREADS` or the processors when absent. Arrays are used
     in place, and the call returns when the kernel is done.
 
@@ -331,7 +333,7 @@ def _for_cpu(image: Any, entry: str, metadata: Mapping[str, Any] | None) -> tupl
             return None
         kernel = _described(descriptions(image), entry)
         return next(each.artifacts[cpu.SUFFIX] for each in image.kernels if each.name == entry), kernel
-    if metadata is None or all("scratch" not in kernel for kernel in metadata["kernels"]):
+    if metadata is None or all("scratch" not in kernel for kernel in metadata.get("kernels", ())):
         return None
     return image_bytes(image), _described(descriptions(image, metadata), entry)
 
@@ -370,10 +372,10 @@ def _loaded(
     key = (context.handle, data)
     module = _modules.get(key)
     if module is None:
-        module = _modules[key] = Module(cuda, data, descriptions(image, metadata))
+        module = _modules[key] = Module(cuda, data, descriptions(image, metadata, cuda.compute_capability))
     if entry not in module.kernels:
         # The caller describes one kernel at a time.
-        module.kernels.update(descriptions(image, metadata))
+        module.kernels.update(descriptions(image, metadata, cuda.compute_capability))
     _described(module.kernels, entry)
     return module
 
@@ -435,16 +437,28 @@ def image_bytes(image: Artifact | bytes | bytearray | memoryview | str) -> bytes
 
 
 def descriptions(
-    image: Artifact | bytes | bytearray | memoryview | str, metadata: Mapping[str, Any] | None = None
+    image: Artifact | bytes | bytearray | memoryview | str,
+    metadata: Mapping[str, Any] | None = None,
+    capability: Callable[[], int] | None = None,
 ) -> dict[str, Mapping[str, Any]]:
-    """The launch descriptions of an image's kernels by name."""
+    """The launch descriptions of an image's kernels by name; of a fat binary those of the image for the device, whose
+    `capability` is 90 for 9.0, and those of its first image without a device."""
     if hasattr(image, "kernels"):
-        return {kernel.name: kernel.metadata for kernel in image.kernels if kernel.metadata is not None}
+        packed = next((k.artifacts[fat_binaries.DESCRIPTION] for k in image.kernels
+                       if fat_binaries.DESCRIPTION in k.artifacts), None)  # fmt: skip
+        if packed is None:
+            return {kernel.name: kernel.metadata for kernel in image.kernels if kernel.metadata is not None}
+        metadata = json.loads(packed)
     if metadata is None:
         data = image_bytes(image)
-        if data.startswith(b"\x7fELF"):
-            raise ArgumentError("a cubin as bytes needs metadata=, the content of the NAME.json beside it")
+        for start, name, described in ((b"\x7fELF", "cubin", ""), (fat_binaries.MAGIC, "fat binary", ".fatbin")):
+            if data.startswith(start):
+                wanted = f"metadata=, the content of the NAME{described}.json beside it"
+                raise ArgumentError(f"a {name} as bytes needs {wanted}")
         from tileiras.codegen import kernel_metadata, ptx
 
         metadata = kernel_metadata.describe(ptx.parse(data.decode()), {})
+    if "images" in metadata:
+        images = metadata["images"]
+        metadata = images[0] if capability is None else fat_binaries.chosen(images, capability())
     return {kernel["name"]: kernel for kernel in metadata["kernels"]}

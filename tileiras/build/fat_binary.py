@@ -1,0 +1,82 @@
+"""One file for all GPUs (`--emit fatbin`): a source compiled for each target, and the images in one container."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import tileiras
+from tileiras import pipeline
+from tileiras.build import library
+from tileiras.diagnostics import CompileError, ExitCode
+from tileiras.driver.compilation import Artifact, Kernel
+from tileiras.options import CompileOptions
+from tileiras.stages import fatbin, units
+from tileiras.targets.cpu import is_cpu
+
+
+def named_targets(gpu_names: str, emit: str) -> list[str]:
+    """The targets of `--gpu-name` with commas, each once and in order.
+
+    Raises CompileError (code 2) for several with a product of one target, and for a CPU of a fat binary.
+    """
+    found = list(dict.fromkeys(name.strip() for name in gpu_names.split(",")))
+    if emit != pipeline.FATBIN.name:
+        if len(found) > 1:
+            message = f"gpu-name={gpu_names}: {emit} is for one GPU; emit={pipeline.FATBIN.name} takes several"
+            raise CompileError.at(None, message, ExitCode.CONFIGURATION)
+        return found
+    for name in filter(is_cpu, found):
+        message = f"invalid value for emit: {emit}; a fat binary has no code for target {name}"
+        raise CompileError.at(None, message, ExitCode.CONFIGURATION)
+    return found
+
+
+def compile_for(source: units.Source, targets: Sequence[CompileOptions], entry: str | None = None) -> Artifact:
+    """Compile a source for each target, through the artifact store; cubins are in the order of the targets.
+
+    The bytecode is part of it where the cubins are for tile launches: the driver's own compilation of it is launched
+    that way.  Each kernel of the result has NAME.fatbin.json among its artifacts.  Raises CompileError: code 3 for an
+    artifact of a later stage.
+    """
+    if source.kind not in (units.TEXT, units.BYTECODE, units.PYTHON):
+        message = f"unable to make a fat binary of '{source.name}': accepted are Tile IR text, bytecode, cuTile Python"
+        raise CompileError.at(None, message, ExitCode.INVALID_INPUT)
+    result = Artifact(b"", pipeline.FATBIN.suffix, [], [])
+    images: list[fatbin.Image] = []
+    described: list[tuple[str, list[bytes]]] = []
+    ptx: dict[str, tuple[fatbin.Image, list[bytes]]] = {}
+    for options in targets:
+        made = library.compile_with(source, options, "cubin", entry=entry)
+        result.diagnostics.extend(each for each in made.diagnostics if each not in result.diagnostics)
+        result.dependencies += [path for path in made.dependencies if path not in result.dependencies]
+        documents = [kernel.artifacts[".json"] for kernel in made.kernels]
+        if not documents:
+            raise CompileError.at(None, f"{source.name} has no entry to compile")
+        target = fatbin.target_of(documents[0])
+        images.append(fatbin.Image(fatbin.CUBIN, target, made.data))
+        described.append((fatbin.CUBIN, documents))
+        text = tileiras.driver.compilation.join([kernel.artifacts[".ptx"] for kernel in made.kernels], ".ptx")
+        ptx[target] = fatbin.Image(fatbin.PTX, target, text), documents
+        result.kernels = [Kernel(kernel.name, {}) for kernel in made.kernels]
+    newest = fatbin.newest(list(ptx))
+    if newest is not None:
+        images.append(ptx[newest][0])
+        described.append((fatbin.PTX, ptx[newest][1]))
+    if all(options["tile-launch"] for options in targets):
+        bytecode = library.compile_with(source, targets[-1], "bytecode").data
+        images.append(fatbin.Image(fatbin.BYTECODE, "", bytecode))
+    result.data = fatbin.build(images, any(options["device-debug"] for options in targets))
+    document = fatbin.description(described)
+    for kernel in result.kernels:
+        kernel.artifacts[fatbin.DESCRIPTION] = document
+    return result
+
+
+def compile_any_for(
+    targets: Sequence[CompileOptions], source: Any, options: CompileOptions, emit: str, *, entry: str | None = None,
+    source_name: str | None = None,
+) -> Artifact:  # fmt: skip
+    """`compile_for` with the arguments of `library.compile_with`, whose options and product the targets replace."""
+    opened = source if isinstance(source, units.Source) else tileiras.api.open_source(source, source_name)
+    return compile_for(opened, targets, entry)
