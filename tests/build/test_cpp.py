@@ -12,7 +12,7 @@ from project import CHECKOUT, Project, axpy, module
 
 from tileiras import cpp_folder
 from tileiras.diagnostics import CompileError
-from tileiras.stages import embed
+from tileiras.stages import embed, fatbin
 from tileiras.targets.cpu import host
 
 pytestmark = pytest.mark.skipif(shutil.which("c++") is None, reason="no C++ compiler")
@@ -92,7 +92,7 @@ env.Default(env.Program("app", ["main.cpp", env.TileObject("tiles", "kernels/k.m
     project.scons()
     subprocess.run([project.path("app")], check=True)
     project.write("SConstruct", project.read("SConstruct").decode().replace("sm=", 'emit="tileaa", sm='))
-    assert "emit=tileaa: accepted are ptx, cubin" in project.scons(expect=2).errors
+    assert "emit=tileaa: accepted are ptx, cubin, fatbin" in project.scons(expect=2).errors
 
 
 def test_arrays_of_cutile_kernels_have_names_in_the_header(tmp_path, store):
@@ -220,6 +220,18 @@ def test_a_launch_loads_one_image_and_packs_the_arguments(tmp_path, stand_in):
     ]  # fmt: skip
     assert log[7].startswith("parameters ") and log[7].endswith(" 07 00 00 00")
     assert log[8:] == ["pop", "push", "launch grid 1 1 1 block 96 1 1 shared 60000 stream 5", log[11], "pop"]
+
+
+def test_images_of_a_fat_binary_are_one_module(tmp_path, stand_in):
+    needs = [("cubin", "sm_80", 32), ("cubin", "sm_86", 64), ("cubin", "sm_90", 96), ("ptx", "sm_90", 128)]
+    kernels = [dict(image("k", "ptr<f32>", "i32", block=[threads, 1, 1]).description) for _, _, threads in needs]
+    described = [{"form": form, "target": target, "kernels": [kernel]}
+                 for (form, target, _), kernel in zip(needs, kernels, strict=True)]  # fmt: skip
+    images = embed.Image.all_of(fatbin.build([]), json.dumps({"images": described}).encode())
+    first, *log = run(tmp_path, images, stand_in)
+    assert first == "0 " and log.count("load fatbin") == 1
+    assert "launch grid 2 3 1 block 64 1 1 shared 0 stream 0" in log
+    assert (tmp_path / "images.cpp").read_text().count("alignas(16)") == 1
 
 
 def test_a_cluster_is_a_tile_block(tmp_path, stand_in):

@@ -31,8 +31,8 @@ SCONSTRUCT = """\
 import os
 from tileiras.build import tool
 env = Environment(tools=["default", tool], ENV=os.environ)
-env.TileHeader("scons.h", SOURCE, sm="sm_80,sm_90", emit="ptx,cubin", namespace="ns")
-env.TileObject("scons", SOURCE, sm="sm_80,sm_90", emit="ptx,cubin", namespace="ns")
+env.TileHeader("scons.h", SOURCE, sm="sm_80,sm_90", emit="ptx,fatbin,cubin", namespace="ns")
+env.TileObject("scons", SOURCE, sm="sm_80,sm_90", emit="ptx,fatbin,cubin", namespace="ns")
 """
 
 CUTILE = """\
@@ -59,7 +59,7 @@ def test_command_and_build_write_the_same_files(folder, source):
     (folder / "SConstruct").write_text(SCONSTRUCT.replace("SOURCE", repr(source)))
     environment = {**os.environ, "PYTHONPATH": PACKAGE}
     subprocess.run([sys.executable, "-m", "SCons", "-Q"], env=environment, check=True)
-    assert main([source, *WORDS[1:], "--emit=ptx,cubin", "--namespace=ns"]) == 0
+    assert main([source, *WORDS[1:], "--emit=ptx,fatbin,cubin", "--namespace=ns"]) == 0
     assert (folder / "k.h").read_bytes() == (folder / "scons.h").read_bytes()
     assert (folder / "k.cpp").read_bytes() == (folder / "scons_images.cpp").read_bytes()
 

@@ -41,7 +41,7 @@ def test_a_fat_binary_is_launched_as_the_device_needs(stand_in):
     fat = b"\x50\xed\x55\xba..."
     images = [("cubin", "sm_86", 64), ("cubin", "sm_90", 96), ("ptx", "sm_80", 32), ("cubin", "sm_80", 160)]
     described = {"images": [
-        {"form": form, **description("i32", block=[threads, 1, 1]), "target": target} for form, target, threads in images
+        {"form": form, **description("i32", block=[size, 1, 1]), "target": target} for form, target, size in images
     ]}  # fmt: skip
     launch(fat, "k", 1, [5], metadata=described)
     assert stand_in.log.count("load fatbin") == 1

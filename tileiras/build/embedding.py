@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tileiras import pipeline
-from tileiras.build import library
+from tileiras.build import fat_binary, library
 from tileiras.diagnostics import CompileError, Diagnostic, ExitCode
 from tileiras.options import CompileOptions
 from tileiras.stages import embed, units
 from tileiras.support.named_tuple import NamedTuple
 from tileiras.targets.cpu import is_cpu
 
-EMITS = ("ptx", "cubin")
+FATBIN = pipeline.FATBIN.name
+EMITS = ("ptx", "cubin", FATBIN)
 """The forms of an image."""
 
 
@@ -41,7 +42,8 @@ def images(source: units.Source, targets: Sequence[CompileOptions], emits: Seque
     made = Images([], [], [])
     parameters: dict[bytes, None] = {}
     found: dict[str, list[embed.Image]] = {emit: [] for emit in emits}
-    pipeline.start_ahead(*(pipeline.emit_stage(emit)[0] for emit in emits))
+    pipeline.start_ahead(*(pipeline.emit_stage("cubin" if emit == FATBIN else emit)[0] for emit in emits))
+    entries: list[str] = []
     for options in targets:
         opened = source
         if source.kind == units.PYTHON:
@@ -52,6 +54,7 @@ def images(source: units.Source, targets: Sequence[CompileOptions], emits: Seque
             made.dependencies.extend(exported.dependencies)
         ptx = library.compile_with(opened, options, "ptx")
         made.diagnostics.extend(ptx.diagnostics)
+        entries = [kernel.name for kernel in ptx.kernels]
         for kernel in ptx.kernels:
             description = kernel.artifacts[".json"]
             if "ptx" in found:
@@ -60,5 +63,9 @@ def images(source: units.Source, targets: Sequence[CompileOptions], emits: Seque
                 cubin = library.compile_with(opened, options, "cubin", entry=kernel.name)
                 made.diagnostics.extend(cubin.diagnostics)
                 found["cubin"].append(embed.Image.of(cubin.data, description))
+    for entry in entries if FATBIN in found else ():
+        packed = fat_binary.compile_for(source, targets, entry)
+        made.diagnostics.extend(each for each in packed.diagnostics if each not in made.diagnostics)
+        found[FATBIN] += embed.Image.all_of(packed.data, packed.kernels[0].artifacts[pipeline.FATBIN.side_suffixes[0]])
     everything = [image for emit in emits for image in found[emit]]
     return made._replace(images=embed.named(everything, list(parameters)))

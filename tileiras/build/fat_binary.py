@@ -43,31 +43,22 @@ def compile_for(source: units.Source, targets: Sequence[CompileOptions], entry: 
         message = f"unable to make a fat binary of '{source.name}': accepted are Tile IR text, bytecode, cuTile Python"
         raise CompileError.at(None, message, ExitCode.INVALID_INPUT)
     result = Artifact(b"", pipeline.FATBIN.suffix, [], [])
-    images: list[fatbin.Image] = []
-    described: list[tuple[str, list[bytes]]] = []
-    ptx: dict[str, tuple[fatbin.Image, list[bytes]]] = {}
+    compiled: list[fatbin.Compiled] = []
     for options in targets:
         made = library.compile_with(source, options, "cubin", entry=entry)
+        if not made.kernels:
+            raise CompileError.at(None, f"{source.name} has no entry to compile")
         result.diagnostics.extend(each for each in made.diagnostics if each not in result.diagnostics)
         result.dependencies += [path for path in made.dependencies if path not in result.dependencies]
-        documents = [kernel.artifacts[".json"] for kernel in made.kernels]
-        if not documents:
-            raise CompileError.at(None, f"{source.name} has no entry to compile")
-        target = fatbin.target_of(documents[0])
-        images.append(fatbin.Image(fatbin.CUBIN, target, made.data))
-        described.append((fatbin.CUBIN, documents))
         text = tileiras.driver.compilation.join([kernel.artifacts[".ptx"] for kernel in made.kernels], ".ptx")
-        ptx[target] = fatbin.Image(fatbin.PTX, target, text), documents
+        documents = [kernel.artifacts[".json"] for kernel in made.kernels]
+        compiled.append(fatbin.Compiled(made.data, text, documents))
         result.kernels = [Kernel(kernel.name, {}) for kernel in made.kernels]
-    newest = fatbin.newest(list(ptx))
-    if newest is not None:
-        images.append(ptx[newest][0])
-        described.append((fatbin.PTX, ptx[newest][1]))
+    bytecode = None
     if all(options["tile-launch"] for options in targets):
         bytecode = library.compile_with(source, targets[-1], "bytecode").data
-        images.append(fatbin.Image(fatbin.BYTECODE, "", bytecode))
-    result.data = fatbin.build(images, any(options["device-debug"] for options in targets))
-    document = fatbin.description(described)
+    debug = any(options["device-debug"] for options in targets)
+    result.data, document = fatbin.pack(compiled, bytecode, debug)
     for kernel in result.kernels:
         kernel.artifacts[fatbin.DESCRIPTION] = document
     return result

@@ -37,7 +37,7 @@ ALIASES = {"O": "opt-level", "arch": "gpu-name", "h": "help"}
 
 OWN = (
     Spec("gpu-name", str, "GPUs to generate code for", "gpu[,gpu...]"),
-    Spec("emit", str, "Forms of the images, ptx, cubin or both; default: ptx", "form[,form]"),
+    Spec("emit", str, "Forms of the images: ptx, cubin, fatbin; default: ptx", "form[,form]"),
     Spec("namespace", str, "C++ name space; by default the header's name", "name"),
     Spec("header", str, "The header to write", "file"),
     Spec("source", str, "The C++ source to write", "file"),

@@ -72,7 +72,7 @@ struct Image {
     const char *target;              ///< "sm_90", "sm_90a"
     const char *entry;               ///< the kernel's name in the image
     bool ptx;                        ///< else a cubin
-    const unsigned char *data;       ///< PTX ends in a zero, which is not counted
+    const unsigned char *data;       ///< PTX ends in a zero, which is not counted; or the fat binary that has the image
     std::size_t size;                ///< bytes
     unsigned block[3];               ///< threads of a CTA
     unsigned cluster[3];             ///< CTAs of a tile block

@@ -14,6 +14,7 @@ from typing import Any
 
 from tileiras.codegen import tensor_map
 from tileiras.diagnostics import CompileError
+from tileiras.stages.fatbin import is_fat_binary
 from tileiras.support.named_tuple import NamedTuple
 from tileiras.targets.launch_facts import GRID, OPERATIONS, PREDICATES, fact_error
 
@@ -48,7 +49,8 @@ _LEVELS = {"cpu-x86-64-v3": 3, "cpu-x86-64-v4": 4}
 
 
 class Image(NamedTuple):
-    """One image with one entry; `description` is the entry's in NAME.json."""
+    """One image with one entry; `description` is the entry's in NAME.json.  The images of a fat binary share its
+    data."""
 
     target: str
     ptx: bool
@@ -62,12 +64,23 @@ class Image(NamedTuple):
         Raises CompileError for hidden parameters that are no tensor maps.
         """
         whole = json.loads(document)
-        (kernel,) = whole["kernels"]
-        made = cls(whole["target"], not data.startswith(b"\x7fELF"), data, kernel)
-        if made.is_linked:
-            return made
-        made.tensor_maps()
-        made.pairs()
+        return cls._checked(whole["target"], not data.startswith(b"\x7fELF"), data, whole["kernels"])
+
+    @classmethod
+    def all_of(cls, data: bytes, document: bytes) -> list[Image]:
+        """Those of a fat binary, from NAME.fatbin.json, or the one of any other image."""
+        if not is_fat_binary(data):
+            return [cls.of(data, document)]
+        every = json.loads(document)["images"]
+        return [cls._checked(each["target"], each["form"] == "ptx", data, each["kernels"]) for each in every]
+
+    @classmethod
+    def _checked(cls, target: str, ptx: bool, data: bytes, kernels: Sequence[Mapping[str, Any]]) -> Image:
+        (kernel,) = kernels
+        made = cls(target, ptx, data, kernel)
+        if not made.is_linked:
+            made.tensor_maps()
+            made.pairs()
         return made
 
     @property
@@ -254,14 +267,19 @@ def source(images: Sequence[Image], namespace: str) -> bytes:
     lines = ["// Made by tileiras: do not edit.", f"#include <{included}>", "", f"namespace {namespace} {{", ""]
     for kernel in _kernels(images):
         rows = []
+        shared: dict[bytes, str] = {}
         for number, image in enumerate(kernel.images):
             if image.is_linked:
                 rows.append(f"    {_linked_row(kernel, image, lines)},")
                 continue
-            data = image.data + b"\0" if image.ptx else image.data
-            name = f"{kernel.function}_image_{number}"
-            # The driver wants ELF aligned as its header's widest field.
-            lines += [f"alignas(16) static const unsigned char {name}[] = {{", *_bytes(data), "};", ""]
+            is_fat = is_fat_binary(image.data)
+            data = image.data + b"\0" if image.ptx and not is_fat else image.data
+            name = shared.get(data, f"{kernel.function}_image_{number}")
+            if data not in shared:
+                # The driver wants ELF aligned as its header's widest field.
+                lines += [f"alignas(16) static const unsigned char {name}[] = {{", *_bytes(data), "};", ""]
+            if is_fat:
+                shared[data] = name
             pairs, beside = image.pairs(), "nullptr"
             if pairs is not None:
                 beside = f"{kernel.function}_pairs_{number}"

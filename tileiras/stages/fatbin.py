@@ -15,6 +15,7 @@ import struct
 from collections.abc import Sequence
 from typing import Any
 
+import tileiras
 from tileiras.diagnostics import CompileError
 from tileiras.support.named_tuple import NamedTuple
 
@@ -63,11 +64,6 @@ def is_fat_binary(data: bytes) -> bool:
     return data.startswith(struct.pack("<I", MAGIC))
 
 
-def target_of(document: bytes) -> str:
-    """The target in NAME.json."""
-    return str(json.loads(document)["target"])
-
-
 def portable(target: str) -> bool:
     """Whether newer GPUs run PTX of a target: with a letter it is for one chip or family (PTX ISA, ".target")."""
     return not target.endswith(("a", "f"))
@@ -78,14 +74,43 @@ def newest(targets: Sequence[str]) -> str | None:
     return max(filter(portable, targets), key=_number, default=None)
 
 
-def description(images: Sequence[tuple[str, Sequence[bytes]]]) -> bytes:
-    """NAME.fatbin.json: for each image its form and its launch descriptions, given as NAME.json of its kernels."""
-    described: list[dict[str, Any]] = []
-    for form, documents in images:
-        read = [json.loads(document) for document in documents]
-        kernels = [kernel for document in read for kernel in document["kernels"]]
-        described.append({"form": form, **read[0], "kernels": kernels})
-    return (json.dumps({"images": described}, indent=1) + "\n").encode()
+class Compiled(NamedTuple):
+    """A source compiled for one target: cubin, PTX, and NAME.json of each kernel."""
+
+    cubin: bytes
+    ptx: bytes
+    documents: Sequence[bytes]
+
+    @property
+    def target(self) -> str:
+        return str(json.loads(self.documents[0])["target"])
+
+
+def pack(compiled: Sequence[Compiled], bytecode: bytes | None, debug: bool = False) -> tuple[bytes, bytes]:
+    """NAME.fatbin and NAME.fatbin.json: the cubins in the order of the targets, PTX for newer GPUs if it is for any,
+    bytecode if it is given."""
+    by_target = {each.target: each for each in compiled}
+    images = [Image(CUBIN, each.target, each.cubin) for each in compiled]
+    described = [_described(CUBIN, each) for each in compiled]
+    last = newest(list(by_target))
+    if last is not None:
+        images.append(Image(PTX, last, by_target[last].ptx))
+        described.append(_described(PTX, by_target[last]))
+    if bytecode is not None:
+        images.append(Image(BYTECODE, "", bytecode))
+    return build(images, debug), (json.dumps({"images": described}, indent=1) + "\n").encode()
+
+
+def bytecode_of(module: bytes, name: str, version: str | None) -> bytes:
+    """The bytecode of a module in text (NAME.cuda_tile.mlir)."""
+    wanted = tileiras.bytecode.CURRENT if version is None else tileiras.bytecode.Version.parse(version)
+    return tileiras.bytecode.write_module(tileiras.stages.read.read(module, name), wanted)
+
+
+def _described(form: str, compiled: Compiled) -> dict[str, Any]:
+    """NAME.json of all kernels in one, with the form of the image."""
+    read = [json.loads(document) for document in compiled.documents]
+    return {"form": form, **read[0], "kernels": [kernel for document in read for kernel in document["kernels"]]}
 
 
 def _number(target: str) -> int:

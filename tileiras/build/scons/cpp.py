@@ -4,9 +4,9 @@
     env.TileObject("kernels", sources, ...)      -> the object with the images
     env.TileLibrary("kernels", sources, ...)     -> the static library; its header is on CPPPATH
 
-`sources` and the keywords are those of TileKernel; `emit` is `ptx`, `cubin` or both, `namespace` the C++ namespace, by
-default the target's name.  With a CPU among the targets, the object and the library hold its code as well
-(`tileiras::run_on`).
+`sources` and the keywords are those of TileKernel; `emit` is `ptx`, `cubin`, `fatbin` or several, `namespace` the C++
+namespace, by default the target's name.  All images of a fat binary are one array.  With a CPU among the targets, the
+object and the library hold its code as well (`tileiras::run_on`).
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ from tileiras.targets.cpu import is_cpu
 
 ROW = Stage("embed", pipeline.FILE, "", (), (), "images to C++", module="tileiras.stages.embed")
 
-EMITS = ("ptx", "cubin")
+FATBIN = pipeline.FATBIN.name
+EMITS = ("ptx", "cubin", FATBIN)
 OBJECT = pipeline.stage("object").suffix
 
 (PARAMETERS,) = pipeline.stage("export").side_suffixes
@@ -60,7 +61,8 @@ class EmbedAction(SCons.Action.FunctionAction):
             contents = [node.get_contents() for node in source]
             names = [data for node, data in zip(source, contents) if str(node).endswith(PARAMETERS)]
             made = contents[: len(contents) - len(names)]
-            images = [embed.Image.of(*pair) for pair in zip(made[::2], made[1::2], strict=True)]
+            pairs = zip(made[::2], made[1::2], strict=True)
+            images = [image for pair in pairs for image in embed.Image.all_of(*pair)]
             write_atomically(str(target[0]), self.make(embed.named(images, names), env["TILE_NAMESPACE"]))
         except CompileError as error:
             sys.stderr.write(error.render() + "\n")
@@ -75,8 +77,9 @@ def _embedded(
 
 
 def _images(
-    declare: Callable[..., list[Any]], env: Any, sources: Any, emit: str | Iterable[str], keywords: dict[str, Any]
-) -> list[Any]:
+    declare: Callable[..., list[Any]], env: Any, target: str, sources: Any, emit: str | Iterable[str],
+    keywords: dict[str, Any],
+) -> list[Any]:  # fmt: skip
     """Images and their descriptions in turn, by kernel and then target, and names of cuTile kernels' parameters."""
     found: list[Any] = []
     names: dict[Any, None] = {}
@@ -91,9 +94,14 @@ def _images(
         raise BadVariable(f"sm={','.join(cpus)}: a program is linked with the code of one CPU")
     forms = words("emit", emit or env["TILE_EMIT"] or "ptx", EMITS) if gpus else []
     for word, chosen, options in (*((word, gpus, given) for word in forms), *(("obj", cpus, own) for _ in cpus)):
-        for node in declare(env, sources, emit=word, sm=chosen, **options):
+        if word == FATBIN:
+            products = env.TileFatbin(f"{target}_fatbins", sources, sm=chosen, **options)
+        else:
+            products = declare(env, sources, emit=word, sm=chosen, **options)
+        for node in products:
             suffix = OBJECT if word == "obj" else os.path.splitext(node.abspath)[1]
-            document = node.abspath.removesuffix(suffix) + ".json"
+            described = pipeline.FATBIN.side_suffixes[0] if word == FATBIN else ".json"
+            document = node.abspath.removesuffix(suffix) + described
             found += [node, env.File(document)]
             names.update(dict.fromkeys(_exported_names(node)))
     return [*found, *names]
@@ -131,7 +139,7 @@ def add_methods(env: Any, declare: Callable[..., list[Any]]) -> None:
     ) -> list[Any]:
         target = str(arguments.path_or_node("target", target))
         _runtime_header(env)
-        images = _images(declare, env, source, emit, keywords)
+        images = _images(declare, env, target, source, emit, keywords)
         return _embedded(env, target, embed.header, images, _chosen(namespace, target))
 
     @arguments.located
@@ -140,7 +148,7 @@ def add_methods(env: Any, declare: Callable[..., list[Any]]) -> None:
     ) -> list[Any]:
         target = str(arguments.path_or_node("target", target))
         _runtime_header(env)
-        images = _images(declare, env, source, emit, keywords)
+        images = _images(declare, env, target, source, emit, keywords)
         text = _embedded(env, f"{target}_images.cpp", embed.source, images, _chosen(namespace, target))
         return [*env.Object(target, text), *_objects(images)]
 
@@ -150,7 +158,7 @@ def add_methods(env: Any, declare: Callable[..., list[Any]]) -> None:
     ) -> list[Any]:
         target = str(arguments.path_or_node("target", target))
         _runtime_header(env)
-        images = _images(declare, env, source, emit, keywords)
+        images = _images(declare, env, target, source, emit, keywords)
         namespace = _chosen(namespace, target)
         made = _embedded(env, f"{target}.h", embed.header, images, namespace)
         env.AppendUnique(CPPPATH=[made[0].dir], LIBS=_libraries(images))

@@ -32,6 +32,7 @@ from tileiras.build.scons import (
     checks,
     compiler_library,
     cpp,
+    fatbins,
     gating,
     patches,
     products,
@@ -319,6 +320,7 @@ def generate(env: Any, **keywords: Any) -> None:
     env.AddMethod(tile_watch, "TileWatch")
     products.add_methods(env)
     cpp.add_methods(env, tile_kernel)
+    fatbins.add_method(env, tile_kernel)
     compiler_library.add_method(env)
     reports.add_method(env)
     checks.add_method(env)
