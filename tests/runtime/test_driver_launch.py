@@ -53,6 +53,19 @@ def test_a_fat_binary_is_launched_as_the_device_needs(stand_in):
         launch(fat + b"3", "k", 1, [5])
 
 
+@pytest.mark.skipif(toolkit.find_program("ptxas") is None, reason="needs ptxas")
+def test_a_compiled_fat_binary_is_launched(stand_in):
+    text = "cuda_tile.module @m { entry @k(%p: tile<ptr<f32>>) { return } }"
+    warps = {"num_warps": 2}
+    artifact = tileiras.compile(text, gpu_name="sm_90,sm_80", emit="fatbin", opt_level=1, **warps)
+    data = np.zeros(16, np.float32)
+    launch(artifact, "k", 2, [data])
+    assert stand_in.log.count("load fatbin") == 1
+    (kernel,) = tileiras.compile(text, gpu_name="sm_80", emit="ptx", opt_level=1, **warps).kernels
+    block = " ".join(map(str, kernel.metadata["block"]))
+    assert f"launch grid 2 1 1 block {block} shared 0 stream 0" in stand_in.log
+
+
 def test_kernels_of_one_image_may_be_described_one_by_one(stand_in):
     other = description("i32")
     other["kernels"][0]["name"] = "other"

@@ -90,7 +90,7 @@ def test_the_command_makes_one_file_for_all_gpus(tmp_path, monkeypatch, capfd):
 
 
 @pytest.mark.parametrize(("words", "code", "text"), [
-    (["--gpu-name=sm_80,sm_90"], 2, "cubin is for one GPU"),
+    (["--gpu-name=sm_80,sm_90"], 1, "--emit=fatbin takes several GPUs"),
     (["--gpu-name=sm_80,cpu", "--emit=fatbin"], 2, "no code for target cpu"),
     (["--gpu-name=sm_80,sm_1", "--emit=fatbin"], 1, "sm_80,sm_1"),
     (["--gpu-name=sm_80", "--emit=fatbin", "--save-temps"], 1, "save-temps"),
@@ -132,6 +132,6 @@ def test_the_library_describes_every_image():
     described = [(i["form"], i["target"], [k["name"] for k in i["kernels"]]) for i in document["images"]]
     both = ["first", "second"]
     assert described == [(CUBIN, "sm_80", both), (CUBIN, "sm_90", both), (PTX, "sm_90", both)]
-    assert fat_binary.named_targets("sm_80, sm_90", "fatbin") == ["sm_80", "sm_90"]
+    assert fat_binary.named_targets("sm_90,sm_80,sm_90") == ["sm_90", "sm_80"]
     with pytest.raises(ValueError, match="is no text"):
         artifact.text

@@ -15,19 +15,14 @@ from tileiras.stages import fatbin, units
 from tileiras.targets.cpu import is_cpu
 
 
-def named_targets(gpu_names: str, emit: str) -> list[str]:
+def named_targets(gpu_names: str) -> list[str]:
     """The targets of `--gpu-name` with commas, each once and in order.
 
-    Raises CompileError (code 2) for several with a product of one target, and for a CPU of a fat binary.
+    Raises CompileError (code 2) for a CPU.
     """
-    found = list(dict.fromkeys(name.strip() for name in gpu_names.split(",")))
-    if emit != pipeline.FATBIN.name:
-        if len(found) > 1:
-            message = f"gpu-name={gpu_names}: {emit} is for one GPU; emit={pipeline.FATBIN.name} takes several"
-            raise CompileError.at(None, message, ExitCode.CONFIGURATION)
-        return found
+    found = list(dict.fromkeys(gpu_names.split(",")))
     for name in filter(is_cpu, found):
-        message = f"invalid value for emit: {emit}; a fat binary has no code for target {name}"
+        message = f"invalid value for emit: {pipeline.FATBIN.name}; a fat binary has no code for target {name}"
         raise CompileError.at(None, message, ExitCode.CONFIGURATION)
     return found
 

@@ -69,7 +69,7 @@ def compile(
     """
     compiler: Callable[..., Artifact] = compile_with
     if emit == pipeline.FATBIN.name:
-        targets = tileiras.build.fat_binary.named_targets(gpu_name, emit)
+        targets = tileiras.build.fat_binary.named_targets(gpu_name)
         every = [api.checked_options(target, opt_level, dict(options)) for target in targets]
         gpu_name, compiler = targets[-1], functools.partial(tileiras.build.fat_binary.compile_any_for, every)
     values = api.checked_options(gpu_name, opt_level, options)

@@ -91,7 +91,7 @@ def _of_compiler(option: Option) -> Spec:
 
 def _are_gpus(word: str) -> bool:
     """Whether a word names several targets with commas, for a fat binary."""
-    return all(name.strip() in (OPTIONS["gpu-name"].choices or ()) for name in word.split(","))
+    return all(name in (OPTIONS["gpu-name"].choices or ()) for name in word.split(","))
 
 
 COMPILER = tuple(map(_of_compiler, OPTIONS.values()))

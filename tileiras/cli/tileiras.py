@@ -178,14 +178,17 @@ def _run(inputs: Sequence[str], values: Mapping[str, Any], files: Sequence[str])
 
 def _request(values: Mapping[str, Any], emit: str) -> tuple[Mapping[str, Any], list[str], Stage, str]:
     """The options with one target, the last of a fat binary's; all targets; the last stage for each of them; the
-    suffix of the product.  Raises CompileError (code 2)."""
-    targets: list[str] = []
-    if "gpu-name" in values:
-        targets = tileiras.build.fat_binary.named_targets(values["gpu-name"], emit)
-        values = {**values, "gpu-name": targets[-1]}
+    suffix of the product.  Raises CompileError (code 2), and UsageError for several targets of another product."""
+    names = values.get("gpu-name", "")
     if emit == pipeline.FATBIN.name:
+        targets = tileiras.build.fat_binary.named_targets(names) if names else []
+        values = {**values, "gpu-name": targets[-1]} if targets else values
         return values, targets, pipeline.stage("cubin"), pipeline.FATBIN.suffix
-    return values, targets, *pipeline.emit_stage(emit, values.get("gpu-name"))
+    if "," in names:
+        # The vendor's words.
+        unknown = f"for the --gpu-name option: Cannot find option named '{names}'!"
+        raise UsageError(f"{unknown}\nnote: --emit={pipeline.FATBIN.name} takes several GPUs")
+    return values, [names], *pipeline.emit_stage(emit, values.get("gpu-name"))
 
 
 def _products(outputs: Outputs, values: Mapping[str, Any], default: str) -> tuple[Output, Output | None]:
