@@ -139,7 +139,7 @@ module {
 
 module {
   nv_tileaa.func @f() attributes {kernel_spec = #nv_tileaa.kernel_spec<numWarps = 16, numCtas = 1>, target_spec = "sm_90"} {
-    // expected-error @below {{'nv_tileas.async.pipeline.agent_switch' op asks for 98304 registers of 65536, of which threads start with 128 each}}
+    // expected-error @below {{'nv_tileas.async.pipeline.agent_switch' op asks for 98304 registers of 65536; threads start with 128 each}}
     nv_tileas.async.pipeline.agent_switch num_agents_per_group = [1, 1] num_warps = [4, 8] max_regs = [128, 256] {
       nv_tileas.async.pipeline.yield
     }, {
