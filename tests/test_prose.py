@@ -104,6 +104,18 @@ def test_printed_texts_have_no_idiom():
     assert [each for each in found if IDIOM.search(each[1])] == []
 
 
+OTHER_LANGUAGES = ("*.c", "*.h", "*.hpp", "*.js", "*.cmake")
+"""Installed sources other than Python; headers are documentation of their interface."""
+
+
+@pytest.mark.parametrize("pattern", OTHER_LANGUAGES)
+def test_sources_in_other_languages_have_no_idiom(pattern):
+    paths = list((ROOT / "tileiras").rglob(pattern))
+    lines = [(path.name, line) for path in paths for line in path.read_text(encoding="utf-8").splitlines()]
+    assert lines
+    assert [each for each in lines if IDIOM.search(each[1])] == []
+
+
 LONGEST_NAME = 60
 
 
