@@ -79,10 +79,6 @@ def test_idiom_is_rare_in_tests(counted):
     assert {folder: rate for folder, rate in counted.items() if is_of_tests(folder) and rate > TESTS} == {}
 
 
-PRINTED = ("cli/**/*.py", "options.py", "pipeline.py", "reasons/*.py", "report/**/*.py", "build/variables.py")
-"""Files of the package whose literals are texts for users: help, messages, reasons, labels of reports."""
-
-
 def texts(path: Path) -> Iterator[str]:
     """Literals of three words and more, which no docstring is; values in f-strings are braces."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
@@ -101,10 +97,23 @@ def texts(path: Path) -> Iterator[str]:
 
 
 def test_printed_texts_have_no_idiom():
-    paths = [path for pattern in PRINTED for path in (ROOT / "tileiras").glob(pattern)]
-    found = [(path.name, text) for path in paths for text in texts(path)]
-    assert len(found) > 1000
+    """Help, messages, reasons, labels of reports, and the documentation in declarations of operations and passes."""
+    paths = (ROOT / "tileiras").glob("**/*.py")
+    found = [(str(path.relative_to(ROOT)), text) for path in paths for text in texts(path)]
+    assert len(found) > 5000
     assert [each for each in found if IDIOM.search(each[1])] == []
+
+
+OTHER_LANGUAGES = ("*.c", "*.h", "*.hpp", "*.js", "*.cmake")
+"""Installed sources other than Python; headers are documentation of their interface."""
+
+
+@pytest.mark.parametrize("pattern", OTHER_LANGUAGES)
+def test_sources_in_other_languages_have_no_idiom(pattern):
+    paths = list((ROOT / "tileiras").rglob(pattern))
+    lines = [(path.name, line) for path in paths for line in path.read_text(encoding="utf-8").splitlines()]
+    assert lines
+    assert [each for each in lines if IDIOM.search(each[1])] == []
 
 
 LONGEST_NAME = 60

@@ -8,7 +8,7 @@ from project import Project, axpy, module
 
 from tileiras.build.ledger.manifest import Manifest
 
-LINE = "is not what its stage wrote: rebuilding it"
+LINE = "differs from its stage's output: rebuilding it"
 
 
 @pytest.fixture

@@ -161,7 +161,7 @@ def test_a_damaged_file_is_made_again(project):
     with open(path, "wb") as file:
         file.write(b"x" * os.path.getsize(path))
     again = project.scons(*ASKED)
-    assert "first.tileas.remarks.json is not what its stage wrote: rebuilding it" in again.output
+    assert "first.tileas.remarks.json differs from its stage's output: rebuilding it" in again.output
     assert again.errors == told
     assert project.artifacts() == made
 

@@ -237,7 +237,7 @@ def test_altered_bytes_are_refused_and_missing_bytes_are_a_miss(server, monkeypa
     assert both.get("key") is None and said == []
     path.write_bytes(b"Value")
     assert both.get("key") is None
-    assert len(said) == 1 and said[0].endswith(" is damaged; what it cannot give is rebuilt and replaced")
+    assert len(said) == 1 and said[0].endswith(" is damaged; artifacts that it cannot provide are rebuilt and replaced")
     assert both.get("key") is None and len(said) == 1
     # The server is still used for all other keys, and for a value that replaces the damaged one.
     both.put("other key", b"other value")
@@ -275,11 +275,11 @@ def test_a_writer_replaces_damaged_rows_on_the_server(server, tmp_path, kind, ho
     build = reader.scons(jobs, TILEIRAS_REMOTE_CACHE=server.url)
     assert len(build.stages) == 5 and reader.artifacts() == first.artifacts()
     (line,) = build.errors.splitlines()
-    assert line.startswith("warning: remote cache ") and line.endswith("; what it cannot give is rebuilt")
+    assert line.startswith("warning: remote cache ") and line.endswith("; artifacts that it cannot provide are rebuilt")
     assert server.files(kind) != whole
     writer = project(tmp_path / "writer", server)
     build = writer.scons(jobs, **writing)
-    assert len(build.stages) == 5 and build.errors.endswith("; what it cannot give is rebuilt and replaced\n")
+    assert len(build.stages) == 5 and build.errors.endswith("cannot provide are rebuilt and replaced\n")
     assert len(server.files("ac")) == 5
     last = project(tmp_path / "last", server)
     build = last.scons(jobs, TILEIRAS_REMOTE_CACHE=server.url)

@@ -154,19 +154,19 @@ env.Default(env.Command("all.txt", env.TileTree("kernels", emit="tileaa"), "cat 
 env.TileWatch()
 """)  # fmt: skip
     watching = running(project, "SCons", "-Q", "watch")
-    lines = watching.until("what is made of the kernels")
+    lines = watching.until("the files built from the kernels")
     assert [line for line in lines if line.startswith("cat ")] != [] and b"addf" in project.read("all.txt")
     project.write("kernels/k.mlir", module(axpy("first", operation="mulf")))
-    assert watching.until("what is made of the kernels") == [
+    assert watching.until("the files built from the kernels") == [
         "kernels/k.mlir sm_90: read, tileaa",
-        "cat build/sm_90/O3/kernels/k/first.tileaa.mlir > all.txt", "what is made of the kernels is up to date",
+        "cat build/sm_90/O3/kernels/k/first.tileaa.mlir > all.txt", "the files built from the kernels are up to date",
     ]  # fmt: skip
     assert b"mulf" in project.read("all.txt")
     # An error is printed once, by the watch.
     project.write("kernels/k.mlir", module(axpy("first").replace("iota", "iotta")))
     watching.until("failed")
     project.write("kernels/k.mlir", module(axpy("first")))
-    assert watching.until("what is made of the kernels")[0] == "kernels/k.mlir sm_90: read (cached), tileaa (cached)"
+    assert watching.until("files built from the kernels")[0] == "kernels/k.mlir sm_90: read (cached), tileaa (cached)"
     assert watching.end() == 0
     assert "cat" not in project.scons("-Q").output
     assert [os.path.dirname(checkout["notes"]) for checkout in facts()["checkouts"]] == [project.path("build")]

@@ -139,7 +139,7 @@ module {
 
 module {
   nv_tileaa.func @f() attributes {kernel_spec = #nv_tileaa.kernel_spec<numWarps = 16, numCtas = 1>, target_spec = "sm_90"} {
-    // expected-error @below {{'nv_tileas.async.pipeline.agent_switch' op asks for 98304 registers of 65536, of which threads start with 128 each}}
+    // expected-error @below {{'nv_tileas.async.pipeline.agent_switch' op asks for 98304 registers of 65536; threads start with 128 each}}
     nv_tileas.async.pipeline.agent_switch num_agents_per_group = [1, 1] num_warps = [4, 8] max_regs = [128, 256] {
       nv_tileas.async.pipeline.yield
     }, {
@@ -217,7 +217,7 @@ module {
   nv_tileaa.func @f() attributes {kernel_spec = #nv_tileaa.kernel_spec<numWarps = 8, numCtas = 1>, target_spec = "sm_90"} {
     %b = nv_tileas.alloc_tensor : !nv_tileas.buffer<2, tensor<128xf32, #shared>>
     // expected-error @below {{is a pipe that two agents fill}}
-    %p, %c = nv_tileas.async.pipeline.create_pipeline %b stages 2 : !nv_tileas.buffer<2, tensor<128xf32, #shared>>
+    %p, %c = nv_tileas.async.pipeline.create_pipeline %b stages 2 producer = cp_async consumer = ld_shared : !nv_tileas.buffer<2, tensor<128xf32, #shared>>
     nv_tileas.async.pipeline.agent_switch num_agents_per_group = [2, 1] num_warps = [2, 2, 4] {
       %i = nv_tileas.async.pipeline.create_iterator %p : !nv_tileas.producer_token
       %q = nv_tileas.async.pipeline.producer_acquire %p, %i

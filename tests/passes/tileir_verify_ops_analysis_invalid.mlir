@@ -49,7 +49,7 @@ module {
     %1 = nv_tileas.dot %a, %b, %c {atom = #nv_tileas.mma_atom<"mma_m1n1k1">} : tensor<16x32xf8E4M3FN, #a>, tensor<32x8xf8E4M3FN, #b> -> tensor<16x8xf32, #c>
     // expected-error @below {{'nv_tileas.dot' op mma atom 'tcgen05_m64n8k32_f32_f8E4M3FN_f8E4M3FN_ts' is described, but not generated yet}}
     %4 = nv_tileas.dot %a, %b, %c {atom = #nv_tileas.mma_atom<"tcgen05_m64n8k32_f32_f8E4M3FN_f8E4M3FN_ts">} : tensor<16x32xf8E4M3FN, #a>, tensor<32x8xf8E4M3FN, #b> -> tensor<16x8xf32, #c>
-    // expected-error @below {{'nv_tileas.dot' op the threads do not have what their part of the result takes of A}}
+    // expected-error @below {{'nv_tileas.dot' op the threads lack elements of A for their part of the result}}
     %2 = nv_tileas.dot %a, %b, %c {atom = #nv_tileas.mma_atom<"universal_fma">} : tensor<16x32xf8E4M3FN, #a>, tensor<32x8xf8E4M3FN, #b> -> tensor<16x8xf32, #c>
     // expected-error @below {{mma block scale is not supported by compute capability < sm100}}
     %3 = nv_tileas.block_scaled_mma %a scale %sa, %b scale %sb, %c {atom = #nv_tileas.mma_atom<"mma_m16n8k32_f32_f8E4M3FN_f8E4M3FN_f8E8M0FNU_32">} : tensor<16x32xf8E4M3FN, #a>, tensor<16x1xf8E8M0FNU, #sa>, tensor<32x8xf8E4M3FN, #b>, tensor<1x8xf8E8M0FNU, #sb> -> tensor<16x8xf32, #c>

@@ -85,7 +85,7 @@ module attributes {x = #nv_tileas.scratch<offset = 0, bytes = 0>} {
 
 // -----
 
-// expected-error @below {{what goes through scratch memory in rounds joins nothing}}
+// expected-error @below {{an exchange through scratch memory in rounds cannot join another}}
 module attributes {x = #nv_tileas.scratch<offset = 0, bytes = 64, rounds = 2, joins = true>} {
 }
 

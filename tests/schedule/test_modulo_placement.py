@@ -122,4 +122,4 @@ def test_violations_are_found():
     graph = Graph((Node("a", {"L2": 2}), Node("b", {"L2": 2})), (Edge(0, 1, 2),))
     assert violations(graph, Placement(4, (0, 2))) == []
     assert violations(graph, Placement(3, (0, 2))) == ["b keeps a unit that is taken"]
-    assert violations(graph, Placement(4, (2, 0))) == ["b begins 4 cycles before what it waits for"]
+    assert violations(graph, Placement(4, (2, 0))) == ["b begins 4 cycles before its dependence allows"]

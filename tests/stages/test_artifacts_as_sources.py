@@ -46,7 +46,7 @@ def test_every_artifact_leads_to_the_same_product(made, suffix):
 
 def test_stages_before_the_source_are_not_run(made):
     files, _ = made
-    with pytest.raises(CompileError, match="k.ll is past what emit=tileas asks for") as error:
+    with pytest.raises(CompileError, match="k.ll is past the stage of emit=tileas") as error:
         api.compile(files[".ll"], gpu_name="sm_90", emit="tileas")
     assert error.value.code == 2
 

@@ -61,7 +61,7 @@ def _errors(func: aa.FuncOp, gpu: Target) -> Iterator[Finding]:
         return
     budget = tileas.block_warps(func) if compute is not None else 0
     if budget * WARP_SIZE > MAX_THREADS_PER_CTA or compute is not None and budget < compute:
-        yield func, f"has {budget} warps in a CTA, of which {compute} compute a tile"
+        yield func, f"has {budget} warps in a CTA, and {compute} warps compute a tile"
         return
     uses = PipeUses(func)
     taken: int | None = None
@@ -169,7 +169,7 @@ def _register_errors(switch: AgentSwitchOp, func: aa.FuncOp, gpu: Target) -> Ite
     inherited = pool // (WARP_SIZE * warps)
     total = sum(WARP_SIZE * WARPGROUP * (max(limits, default=INHERITED) or inherited) for limits in groups)
     if total > pool:
-        yield switch, f"asks for {total} registers of {pool}, of which threads start with {inherited} each"
+        yield switch, f"asks for {total} registers of {pool}; threads start with {inherited} each"
     after = [op for op in _following(switch) if not isinstance(op, (aa.ReturnOp, tileas.DeallocTensorOp))]
     if after:
         yield after[0], "stands behind agents that have set their own numbers of registers"

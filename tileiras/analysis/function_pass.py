@@ -52,7 +52,7 @@ class FunctionPass(Pass):
 
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
         """Changes `func` in place."""
-        raise TypeError(f"pass '{self.name}' does not say what it does")
+        raise TypeError(f"pass '{self.name}' does not implement 'run_on_function'")
 
 
 def _is_nv_tileas(func: aa.FuncOp) -> bool:

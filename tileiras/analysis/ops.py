@@ -370,7 +370,7 @@ def _threads_agree(op: tileas.DotOp, sides: Sequence[_Side], unit: tuple[int, in
         registers = layout.bases("register")
         agree = all(tuple(map(moved, c.bases(dim))) == layout.bases(dim) for dim in dims)
         if not agree or gf2.rank([*registers, *needed]) != gf2.rank(registers):
-            return f"the threads do not have what their part of the result takes of {side.what}"
+            return f"the threads lack elements of {side.what} for their part of the result"
     return ""
 
 

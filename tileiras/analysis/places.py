@@ -160,7 +160,7 @@ def launch_error(func: Any, gpu: Target) -> str:
     if ctas is not None and ctas not in (1, spec.num_ctas):
         return f"has {ctas} CTAs in a cluster, and {spec.num_ctas or 1} in a tile block"
     if tileas.PAIRS_OF in func.attributes and (spec.num_ctas or 1) > 1:
-        return f"is launched for pairs of tile blocks, each of which has {spec.num_ctas} CTAs"
+        return f"is launched for pairs of tile blocks with {spec.num_ctas} CTAs each"
     if tileas.PAIRS_OF in func.attributes and not gpu.has("cluster"):
         return f"is launched for pairs of tile blocks, in clusters, which {gpu.name} does not have"
     hidden = func.attributes.get(tileas.TENSOR_MAPS, ())

@@ -43,7 +43,7 @@ class AssignLoadStoreLayouts(FunctionPass):
     requires = "DOT_ATOMS"
     leaves = "ATOMS"
     preserves_analyses = True
-    needs = "atoms of dots: what is stored may stay in the layout in which a dot leaves it"
+    needs = "atoms of dots: stored values may keep the layout in which a dot leaves them"
     establishes = "`atom` and `layout` on every access"
     keeps = "types, other operations"
 

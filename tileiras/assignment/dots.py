@@ -29,7 +29,7 @@ class AssignDotLayouts(FunctionPass):
     leaves = "DOT_ATOMS"
     needs = "`nv_tileas` operations and a number of warps"
     establishes = "`atom` and `operand_layouts` on every dot"
-    keeps = "types, other operations but loads of elements of four bits, of which pairs are loaded"
+    keeps = "types, other operations except loads of four-bit elements, which are loaded in pairs"
 
     warpgroups: bool = True
 

@@ -6,7 +6,7 @@
    left. Every function takes the interpreter's lock for its time.
 
    A handle is a number, never an address: the place of its program in a table, and how many programs that place has
-   had before. One that was released, or is none, names nothing. */
+   had before. A released or invalid handle names no program. */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
@@ -128,7 +128,7 @@ static struct program *take(tileirasProgram handle) {
     return program;
 }
 
-/* Ends what `enter` or `take` has begun. Python's lock is held. */
+/* Ends a call that `enter` or `take` has begun. Python's lock is held. */
 static void leave(struct program *program) {
     size_t users;
 
@@ -208,7 +208,7 @@ static int fail(int code, const char *text) {
 }
 
 /* LLVM works in a forked process. A module that another thread is importing at the fork would never be there for that
-   process: what it needs is loaded while there are no other threads. What is missing is said when it is asked for. */
+   process: its modules are loaded while there are no other threads. A missing module is reported at its first use. */
 static void load_before_fork(void) {
     static const char *const modules[] = {"llvmlite.binding", "tileiras.codegen.llvm_pipeline"};
     for (size_t i = 0; i < sizeof modules / sizeof *modules; i++) {
@@ -219,7 +219,7 @@ static void load_before_fork(void) {
     }
 }
 
-/* Starts Python if there is none. 0, or -1 with a message. */
+/* Starts Python if it is not running. 0, or -1 with a message. */
 static int start(void) {
     PyConfig config;
     PyStatus status;
@@ -251,7 +251,7 @@ static int start(void) {
         PyObject *path = PySys_GetObject("path");
         PyObject *folder = PyUnicode_DecodeFSDefault(TILEIRAS_PACKAGES);
         if (path == NULL || folder == NULL || PyList_Append(path, folder) != 0)
-            PyErr_Clear();      /* importing the package will say what is missing */
+            PyErr_Clear();      /* importing the package reports the missing module */
         Py_XDECREF(folder);
     }
 #endif
@@ -261,7 +261,7 @@ static int start(void) {
     return 0;
 }
 
-/* Says what Python could not do: memory that is not there, or a package that cannot be imported. */
+/* Reports a failure of Python: no memory, or a package that cannot be imported. */
 static void say_exception(void) {
     PyObject *value, *text = NULL;
     const char *words = NULL;

@@ -12,8 +12,8 @@
            tileirasProgramRelease(program);
        }
 
-   Functions return a tileirasResult and may be called from any thread. What they have to say (errors with their place
-   in the source, warnings) goes to standard error, or to a handler. The library embeds Python, or joins the one of the
+   Functions return a tileirasResult and may be called from any thread. Their messages (errors with their place
+   in the source, warnings) go to standard error, or to a handler. The library embeds Python, or joins the one of the
    process that it is loaded into. */
 #ifndef TILEIRAS_H
 #define TILEIRAS_H
@@ -81,7 +81,7 @@ TILEIRAS_API int tileirasProgramGetOutput(tileirasProgram program, tileirasBuffe
 /* Gives up the program. A call that works on it in another thread ends as it would have; later ones are refused. */
 TILEIRAS_API int tileirasProgramRelease(tileirasProgram program);
 
-/* Gives what is said to `handler` instead of standard error, for all threads; null restores standard error. */
+/* Sends messages to `handler` instead of standard error, for all threads; null restores standard error. */
 typedef void (*tileirasMessageHandler)(const char *text, void *user);
 TILEIRAS_API void tileirasSetMessageHandler(tileirasMessageHandler handler, void *user);
 

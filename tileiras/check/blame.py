@@ -191,7 +191,7 @@ class _Search:
         if not where and outcome.error is not None and outcome.error.diagnostic.location is not None:
             position = outcome.error.diagnostic.location.resolve()
             where = "" if position is None else f"{position.filename}:{position.line}:{position.column}"
-        before = "the source" if right is None else f"what '{right.name}' leaves"
+        before = "the source" if right is None else f"the output of '{right.name}'"
         message = f"{named} is at fault: {before} is right, and behind it {how}"
         return Blame("pass", snapshot.name, snapshot.number, name, where, message)
 
@@ -236,16 +236,16 @@ class _Search:
         """If no snapshot is wrong: the first optional decision with which the code is wrong."""
         stopped = ""
         if skipped:
-            last = "the source" if right is None else f"what '{right.name}' leaves"
+            last = "the source" if right is None else f"the output of '{right.name}'"
             stopped = f"{last} is right, then execution stops: {reason}; "
         elif right is not None:
-            stopped = f"what each pass up to '{right.name}' leaves is right in tiles; "
+            stopped = f"the output of each pass up to '{right.name}' is right in tiles; "
         rows = _optional_rows(self.suspect)
         if not rows or self._is_wrong(0):
             if skipped:
                 message = f"{stopped}without optional decisions the code is wrong as well"
                 return Blame("unknown", skipped[0].name, skipped[0].number, "", "", message)
-            message = f"{stopped}the fault is in the lowering to LLVM ('{LOWERING}') or in what follows, up to the PTX"
+            message = f"{stopped}the fault is in the lowering to LLVM ('{LOWERING}') or in a later step, up to the PTX"
             return Blame("lowering", LOWERING, 0, "", "", message)
         low, high = 0, len(rows)
         if not self._is_wrong(high):
@@ -256,7 +256,7 @@ class _Search:
             low, high = (low, middle) if self._is_wrong(middle) else (middle, high)
         message = (
             f"{stopped}--opt-bisect-limit={low} gives right code, {high} does not: the fault shows with decision"
-            f" {high}, '{rows[high - 1]}', in what it leaves or in how that is lowered"
+            f" {high}, '{rows[high - 1]}', in its output or in the lowering of it"
         )
         return Blame("decision", rows[high - 1], high, "", "", message)
 

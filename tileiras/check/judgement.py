@@ -172,7 +172,7 @@ class _Check:
     def verdict(self, gpu_name: str) -> Verdict:
         for (where, message), count in self.excluded.items():
             kind = "excluded" if self.reports else NO_LAUNCH
-            text = f"{count} launches are not what the program allows: {message}"
+            text = f"{count} launches are not allowed by the program: {message}"
             self.findings.append(Finding(kind, text, where))
         return Verdict(
             self._status(), self.image.entry, gpu_name, tuple(self.reports), tuple(self.findings),

@@ -275,7 +275,7 @@ def _refused(image: Image, error: EmulationError, number: int) -> Finding:
 def _notes(reference: Reference, number: int) -> list[Finding]:
     machine, notes = reference.machine, []
     for name in sorted(machine.unruled):
-        notes.append(Finding("no-rule", f"'{name}' has no bound of error: what follows from it may be anything", ""))
+        notes.append(Finding("no-rule", f"'{name}' has no bound of error: its dependent values are unbounded", ""))
     if machine.unsteady is not None:
         message = "goes one way or another by a rounded value: differences behind it are not judged"
         notes.append(Finding("unjudged", f"'{machine.unsteady.name}' {message}", place(machine.unsteady), number))
@@ -310,7 +310,7 @@ def _compare(
             if wrong.any() and differing.any() and not is_whole:
                 # Rounded sums differ under few orders: a value that no tried order gives may still be right.
                 name = reference.names[position]
-                message = f"{name} depends on the order of tile blocks, of which not all were tried"
+                message = f"{name} depends on the order of tile blocks, and not all orders were tried"
                 judged.findings.append(Finding("unjudged", message, "", number))
                 judged.status = INCONCLUSIVE
                 return False

@@ -19,11 +19,11 @@ SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sar
 
 RULES = {
     "value": "The code stores a value that the program does not allow.",
-    "emulation": "The code does what PTX does not allow: a race, a deadlock, an access outside of arrays.",
-    "program": "The program does what Tile IR leaves undefined or forbids.",
+    "emulation": "The code violates a rule of PTX: a race, a deadlock, an access outside of arrays.",
+    "program": "The program has behaviour that Tile IR leaves undefined or forbids.",
     "undefined": "Elements of a result are undefined by the specification, and were not compared.",
-    "excluded": "Launches that were drawn are not what the program allows.",
-    "no-rule": "An operation has no bound of error, so that nothing is known of what follows from it.",
+    "excluded": "Launches that were drawn are not allowed by the program.",
+    "no-rule": "An operation has no bound of error, so that its dependent values are unbounded.",
     "unjudged": "Something was not judged.",
     "no-launch": "No launch could be made.",
 }

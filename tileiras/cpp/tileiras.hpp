@@ -2,8 +2,8 @@
 //
 // C++17, header only.  The CUDA driver (libcuda.so.1, nvcuda.dll; CUDA 12 or newer) is opened when it is first needed,
 // so that a program neither builds against a toolkit nor fails to start without a GPU.  With `run_on`, kernels that are
-// compiled for the processor as well run there, on memory of the host.  Nothing throws: what can fail
-// returns an Error, which is true when there is one.  Functions may be called from several threads.
+// compiled for the processor as well run there, on memory of the host.  Nothing throws: a function that can
+// fail returns an Error, which is true after a failure.  Functions may be called from several threads.
 #ifndef TILEIRAS_HPP
 #define TILEIRAS_HPP
 
@@ -45,7 +45,7 @@ struct TensorMap {
     int interleave, swizzle, l2_promotion, oob_fill;  ///< the driver's enumerations
 };
 
-/// What a word of a fact about a launch is: a number, what is computed of those before, or what must hold of one.
+/// A word of a fact about a launch: a number, an operation on earlier numbers, or a condition on one.
 enum class Word : unsigned char { value, grid, below, add, sub, mul, div, ceildiv, min, max, even, positive };
 
 /// A word of a fact; `value` is of those that are numbers themselves.
@@ -84,12 +84,12 @@ struct Image {
     std::size_t tensor_map_count;
     std::size_t parameter_size;      ///< bytes, the hidden ones included
     const Image *pairs;              ///< launched in its place where the grid is a multiple of its `cluster_blocks`
-    const Term *where;               ///< and these facts hold, each of which ends in a word for what must hold
+    const Term *where;               ///< and these facts hold, each with a condition as its last word
     std::size_t where_count;
     const CpuCode *cpu;              ///< for the processor; null for a GPU's image
 };
 
-/// What a launch of a kernel takes on one target: threads of a CTA, CTAs of a tile block, bytes of shared memory.
+/// Requirements of a launch on one target: threads of a CTA, CTAs of a tile block, bytes of shared memory.
 struct Needs {
     const char *target;
     unsigned block[3], cluster[3], shared_memory;
@@ -115,7 +115,7 @@ inline std::pair<int, char> parse_target(const char *target) {
 
 /// How well an image suits a device of compute capability `device` (90 for 9.0); negative when it does not run there.
 ///
-/// A cubin runs on its own major version from its own minor one on, PTX on whatever is not older; with an `a` both run
+/// A cubin runs on its own major version from its own minor one on, PTX on that or a newer one; with an `a` both run
 /// on that one chip, with an `f` on its family (PTX ISA, ".target").  The nearest is best, and a cubin before PTX.
 inline int suitability(const Image &image, int device) {
     const std::pair<int, char> target = parse_target(image.target);
@@ -221,7 +221,7 @@ struct Interval {
 
 inline bool is_known(const Interval &of) { return INT32_MIN <= of.least && of.least <= of.most && of.most <= INT32_MAX; }
 
-/// What a word makes of two numbers, within 32 bits each; nothing that is known where it may not divide them.
+/// The result of a word for two numbers, within 32 bits each; unknown where it may not divide them.
 inline Interval combined(Word word, const Interval &a, const Interval &b) {
     const auto least = [](std::int64_t x, std::int64_t y) { return x < y ? x : y; };
     const auto most = [](std::int64_t x, std::int64_t y) { return x < y ? y : x; };
@@ -277,7 +277,7 @@ inline Error fill(const TensorMap &map, unsigned char *parameters) {
     std::uint64_t dims[5] = {}, strides[5] = {};
     for (unsigned n = 0; n < map.rank; n++) {
         dims[n] = value_of(map.dims[n], parameters);
-        if (dims[n] == 0) dims[n] = 1;  // of such an array, a kernel asks for what lies behind the first element
+        if (dims[n] == 0) dims[n] = 1;  // the kernel only accesses elements after the first one
     }
     for (unsigned n = 0; n + 1 < map.rank; n++) strides[n] = value_of(map.strides[n], parameters) * map.element_size;
     void *address = reinterpret_cast<void *>(static_cast<std::uintptr_t>(value_of(map.address, parameters)));
@@ -323,7 +323,7 @@ inline void run_on(Place place) { detail::chosen_place() = place; }
 /// Nothing when kernels can be launched here, else why not.
 inline Error available() { return detail::is_on_cpu() ? Error{} : detail::driver().error; }
 
-/// Launches a kernel with its parameters packed; what the generated functions call.
+/// Launches a kernel with its parameters packed; called by the generated functions.
 inline Error launch(const Kernel &kernel, Grid grid, Stream stream, const void *parameters) {
     const bool is_empty = !grid.x || !grid.y || !grid.z;
     if (!is_empty && detail::is_on_cpu()) return detail::launch_on_cpu(kernel, grid, parameters);
@@ -381,7 +381,7 @@ inline Error launch(const Kernel &kernel, Grid grid, Stream stream, const void *
     return cuda.check("cuLaunchKernelEx", cuda.cuLaunchKernelEx(&config, function, nullptr, size ? extra : nullptr));
 }
 
-/// Waits for a stream; what failed while kernels ran is said here.
+/// Waits for a stream; failures of running kernels are reported here.
 inline Error synchronize(Stream stream = nullptr) {
     if (detail::is_on_cpu()) return {};
     detail::Context context;
@@ -392,7 +392,7 @@ inline Error synchronize(Stream stream = nullptr) {
 /// Memory for `count` values where kernels run, for programs that have no other way to get any.
 template <class T> class Buffer {
 public:
-    /// `count` elements that nobody has written yet; `error` says why there are none.
+    /// `count` uninitialized elements; `error` gives the reason if allocation fails.
     explicit Buffer(std::size_t count) : count_(count), on_host_(detail::is_on_cpu()) {
         if (on_host_) {
             void *made = ::operator new((count ? count : 1) * sizeof(T), std::align_val_t(64), std::nothrow);
@@ -417,7 +417,7 @@ public:
         detail::Context context;
         if (address_ && !context.error) detail::driver().cuMemFree_v2(address_);
     }
-    /// What the generated functions take; not to be read or written here, unless kernels run on the processor.
+    /// The address for the generated functions; not to be read or written here, unless kernels run on the processor.
     T *device() const { return reinterpret_cast<T *>(static_cast<std::uintptr_t>(address_)); }
     /// Copies `count` elements from memory of the host; returns when they are there.
     Error from_host(const T *values) {
@@ -426,7 +426,7 @@ public:
             return cuda.check("cuMemcpyHtoD", cuda.cuMemcpyHtoD_v2(address_, values, count_ * sizeof(T)));
         });
     }
-    /// Copies `count` elements to memory of the host, behind what the default stream does.
+    /// Copies `count` elements to memory of the host, behind the work of the default stream.
     Error to_host(T *values) const {
         if (on_host_) return copied(values, device());
         return copy([&](detail::Driver &cuda) {

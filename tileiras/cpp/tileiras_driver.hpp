@@ -25,7 +25,7 @@ struct Image;
 /// Numbers of errors that are not the driver's: those are positive, as cuda.h has them.
 enum ErrorCode : int { success = 0, no_driver = -1, no_device = -2, no_image = -3, bad_argument = -4, kernel_failed = -5 };
 
-/// What went wrong: `code` is an ErrorCode or the driver's CUresult, `text` says which call and why.
+/// A failure: `code` is an ErrorCode or the driver's CUresult, `text` gives the call and the reason.
 struct Error {
     int code = success;
     std::string text;
@@ -70,7 +70,7 @@ struct Driver {
     int (*cuMemFree_v2)(std::uint64_t);
     int (*cuMemcpyHtoD_v2)(std::uint64_t, const void *, std::size_t);
     int (*cuMemcpyDtoH_v2)(void *, std::uint64_t, std::size_t);
-    /// Only for kernels with tensor maps: null in drivers that have none.
+    /// Only for kernels with tensor maps: null in drivers without them.
     int (*cuTensorMapEncodeTiled)(void *, int, unsigned, void *, const std::uint64_t *, const std::uint64_t *,
                                   const unsigned *, const unsigned *, int, int, int, int) = nullptr;
 
@@ -151,7 +151,7 @@ inline Driver &driver() {
     return loaded;
 }
 
-/// The thread's context, or for its life the primary one of device 0 when there is none.
+/// The thread's context, or for its life the primary one of device 0 if it has no context.
 class Context {
 public:
     Context() {

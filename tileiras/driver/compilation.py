@@ -148,7 +148,7 @@ def compile_with(
         given = opened.data
     plan = pipeline.plan(opened.kind, last)
     if opened.kind in units.ARTIFACTS and plan.is_empty:
-        raise CompileError.at(None, f"{opened.name} is past what emit={emit} asks for", ExitCode.CONFIGURATION)
+        raise CompileError.at(None, f"{opened.name} is past the stage of emit={emit}", ExitCode.CONFIGURATION)
     if opened.kind in units.DECIDED:
         pipeline.require_certificate(options, opened.name)
     pipeline.start_ahead(last)

@@ -44,7 +44,7 @@ class PipelineOption(NamedTuple):
     unset: bool = False
 
 
-_CHOSEN = "`tileaa`, `tileas`; chosen from tile sizes when nobody says"
+_CHOSEN = "`tileaa`, `tileas`; chosen from tile sizes by default"
 
 OPTIONS: dict[str, PipelineOption] = {
     option.name: option
@@ -52,7 +52,7 @@ OPTIONS: dict[str, PipelineOption] = {
         PipelineOption("num-warps", "int", 4, "convert-cudatile-to-tileaa, tileas-generate-schedule-constraints",
                        _CHOSEN, "num-warps", unset=True),
         PipelineOption("num-ctas", "int", 1, "convert-cudatile-to-tileaa, tileir-gpu-module-prepare",
-                       "`tileaa`; the kernel's hint when nobody says", "num-ctas", unset=True),
+                       "`tileaa`; the kernel's hint by default", "num-ctas", unset=True),
         PipelineOption("compute-capability", "string", "sm_80", "convert-target-to-nvvm, tileir-post-nvvm-finalize",
                        "all conversions, `convert-target-to-nvvm`", "gpu-name"),
         PipelineOption("opt-level", "int", 2, "pipeline builder", "pipeline builder, `#nvvm.target`", "opt-level"),
@@ -64,7 +64,7 @@ OPTIONS: dict[str, PipelineOption] = {
         PipelineOption("index-bitwidth", "int", 32, "convert-tileas-to-llvm, convert-to-llvm, convert-memref-to-llvm",
                        "nothing: indices in a tile have 32 bits, addresses 64"),
         PipelineOption("unspecialized-pipeline-num-stages", "int", 4, "unspecialized-pipeline",
-                       "`tileas-generate-schedule`; chosen for each loop when nobody says",
+                       "`tileas-generate-schedule`; chosen for each loop by default",
                        "unspecialized-pipeline-num-stages", unset=True),
         PipelineOption("approx", "bool", False, "convert-target-to-nvvm", "`convert-tileas-to-llvm`", "approx"),
         PipelineOption("ftz", "bool", False, "convert-target-to-nvvm", "`convert-tileas-to-llvm`", "ftz"),
@@ -123,7 +123,7 @@ ROWS: tuple[Row, ...] = (
         "tileas-remove-layout-conversions", "cse", "dce", "tileas-generate-schedule",
         "tileas-attach-tma-desc-args", "tileas-materialize-convert-layout", "tileas-optimize-alloc-tensor",
         "tileas-split-addresses", "tileas-insert-barriers", "tileas-assign-launch-bounds", "tileas-insert-delays"),
-        "what TileAS decides is listed in `stages/tileas.py`"),
+        "the decisions of TileAS are listed in `stages/tileas.py`"),
     Row(2, "tileir-emit-host-wrapper", ("tileir-emit-host-wrapper",),
         "the stage cubin puts such an object into cubins for tile launches"),
     Row(2, "convert-tileas-to-llvm", ("convert-tileas-to-llvm",), "after the passes of its input below"),
@@ -134,8 +134,8 @@ ROWS: tuple[Row, ...] = (
     Row(3, "host-device-assert-enable", ("host-device-assert-enable",)),
     Row(3, "tileir-insert-debug-scope", ("tileir-insert-debug-scope",), "as above, before convert-tileas-to-llvm"),
     Row(3, "tileir-gpu-module-prepare", ("tileir-gpu-module-prepare",)),
-    Row(3, "canonicalize", (), "the conversion folds what it emits"),
-    Row(3, "cse", (), "the one of level 2 has merged what is equal"),
+    Row(3, "canonicalize", (), "the conversion folds the operations that it emits"),
+    Row(3, "cse", (), "the one of level 2 has merged equal operations"),
     Row(3, "unspecialized-pipeline", (
         "tileas-reuse-loads", "tileas-lower-occupancy", "tileas-sink-loads", "tileas-mark-short-loops",
         "tileas-smem-operands", "tileas-generate-schedule", "tileas-materialize-schedule",

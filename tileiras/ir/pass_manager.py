@@ -126,7 +126,7 @@ class Pass:
 
     def run(self, op: Operation, context: "PassContext") -> None:
         """Changes `op` in place; errors go to `context.engine` or are raised as CompileError."""
-        raise TypeError(f"pass '{self.name}' does not say what it does")
+        raise TypeError(f"pass '{self.name}' does not implement 'run'")
 
     def after(self, name: str) -> "Pass":
         """This pass, which depends on the work of the pass `name`: it is skipped if that one failed softly."""

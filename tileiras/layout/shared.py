@@ -397,7 +397,7 @@ def plan_shared(src: LinearLayout, dst: LinearLayout, element_bits: int, matrix_
     _, offsets, widths, degrees = best
     inverse = gf2.right_inverse(offsets, src.out_bits)
     if inverse is None:
-        raise ValueError("a tile of which some elements are held nowhere")
+        raise ValueError("a tile with elements that no thread holds")
     store_access = deduplicated(vector_access(src, inverse, widths[0], degrees[0]))
     plan = SharedPlan(tuple(offsets), element_bits, store_access, vector_access(dst, inverse, widths[1], degrees[1]))
     for stores in (False, True) if matrix_stores else (False,):

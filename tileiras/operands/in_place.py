@@ -46,8 +46,8 @@ class MaterializeAsync(FunctionPass):
     leaves = "ASYNCHRONOUS"
     needs = "schedules; loops as they will be"
     establishes = (
-        "`async.dot` for dots of warpgroups, `tensor_memory.dot` for those into tensor memory, buffers for what these "
-        "read and add to, proxy fences, groups and waits"
+        "`async.dot` for dots of warpgroups, `tensor_memory.dot` for those into tensor memory, buffers for their "
+        "operands and accumulators, proxy fences, groups and waits"
     )
     keeps = "values, other dots"
 

@@ -67,7 +67,7 @@ class SharedMemoryOperands(FunctionPass):
     schedules = True
     requires = "LAYOUTS"
     needs = "layouts and atoms; with `where=in-loops`, schedules"
-    establishes = "buffers with asynchronous copies for dot operands, within what shared memory has left"
+    establishes = "buffers with asynchronous copies for dot operands, within the rest of shared memory"
     keeps = "values, token order"
 
     where: str = "loop-invariant"

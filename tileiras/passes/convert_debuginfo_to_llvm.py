@@ -52,7 +52,7 @@ class ConvertDebugInfoToLLVM(Pass):
     name = "convert-debuginfo-to-llvm"
     needs = "`llvm` with `debuginfo.value`"
     establishes = "debug records of LLVM; no `debuginfo`"
-    keeps = "what is executed, copies of watched values apart"
+    keeps = "the executed code, except copies of watched values"
 
     def run(self, op: Operation, context: PassContext) -> None:
         for function in [found for found in op.walk() if isinstance(found, llvm.LLVMFuncOp)]:

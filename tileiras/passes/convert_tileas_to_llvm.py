@@ -15,7 +15,7 @@ from tileiras.targets import Target
 class ConvertTileASToLLVM(Pass):
     name = "convert-tileas-to-llvm"
     anchor = "builtin.module"
-    needs = "what `tileir-verify-ops-analysis` has accepted"
+    needs = "a module that `tileir-verify-ops-analysis` has accepted"
     establishes = (
         "functions of `llvm` with `arith`, `math`, `vector` and `memref` of threads, `nv_tileas.thread` and `nvvm`"
     )

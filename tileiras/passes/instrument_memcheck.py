@@ -81,7 +81,7 @@ class InstrumentMemcheck(Pass):
     anchor = "cuda_tile.module"
     needs = "`cuda_tile`"
     establishes = "checks before accesses whose bounds are in the program"
-    keeps = "what accesses within bounds do"
+    keeps = "the effects of accesses within bounds"
 
     def run(self, op: Operation, context: PassContext) -> None:
         symbols = {inner.attributes["sym_name"].value: inner for inner in op.walk() if inner.name == "cuda_tile.global"}

@@ -57,7 +57,7 @@ class ReuseLoads(FunctionPass):
     schedules = True
     requires = "LAYOUTS"
     needs = "layouts and atoms"
-    establishes = "no load of what one before it has, and of tiles moved against others what no thread has"
+    establishes = "no load of elements that an earlier load has; of overlapping tiles, loads of the new elements"
     keeps = "values, layouts, the order of loads and writes"
 
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:

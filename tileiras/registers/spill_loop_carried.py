@@ -48,7 +48,7 @@ class SpillLoopCarried(FunctionPass):
     optional = True
     schedules = True
     requires = "SCHEDULED"
-    needs = "schedules, and buffers for what runs ahead: only what they leave is used"
+    needs = "schedules, and buffers for operations that run ahead: only the remaining memory is used"
     establishes = "loop-carried tiles in buffers of shared memory, in loops marked short of registers"
     keeps = "values, token order"
 

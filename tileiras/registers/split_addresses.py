@@ -32,7 +32,7 @@ class SplitAddresses(FunctionPass):
     name = "tileas-split-addresses"
     optional = True
     requires = "ALLOCATED"
-    needs = "accesses with their layouts, and what computes their addresses as it will be"
+    needs = "accesses with their layouts, and the final computation of their addresses"
     establishes = "`nv_tileas.parts` on accesses through pointers"
     keeps = "operations"
 

@@ -188,7 +188,7 @@
         rest = Math.floor(rest / layout.shape[axis]);
       }
       const holder = holders[place];
-      if (holder === undefined) return `[${coordinates.join(", ")}]: nobody`;
+      if (holder === undefined) return `[${coordinates.join(", ")}]: no thread`;
       const at = parts(layout, names, holder);
       return `[${coordinates.join(", ")}]: ` + Object.entries(at).map(([name, value]) => `${name} ${value}`).join(", ");
     }
@@ -226,7 +226,7 @@
       heat(layout, names, holders, columns, rows);
       tell(state.at);
     }
-    // How many elements of a row, and of a column, each bank has: what threads that go along it would wait for.
+    // How many elements of a row, and of a column, each bank has: the cause of waits of threads that go along it.
     function heat(layout, names, holders, columns, rows) {
       banks.textContent = "";
       if (layout.kind === "registers") return;

@@ -86,7 +86,7 @@ class OptimizeAllocTensor(FunctionPass):
         "`nv_tileas.shared_memory` on the function, columns for every buffer in tensor memory; nothing overlaps a "
         "buffer that lives with it"
     )
-    keeps = "operations, but for the address space of allocations that nobody else sees"
+    keeps = "operations, except the address space of allocations that are not visible elsewhere"
 
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
         place_in_shared(func)

@@ -332,7 +332,7 @@ def _hidden(
             f"kernel '{kernel['name']}' has a hidden parameter that this launcher cannot fill: {error}"
         ) from None
     if encode is None:
-        raise ArgumentError(f"kernel '{kernel['name']}' has tensor maps, which nobody makes here")
+        raise ArgumentError(f"kernel '{kernel['name']}' has tensor maps, which this launcher cannot encode")
     rank = len(made.dims)
     # A tensor map cannot have an empty dimension; for an empty array the size is 1, and the kernel only accesses
     # elements beyond it.

@@ -118,7 +118,7 @@ def violations(graph: Graph, placed: Placement) -> list[str]:
     for edge in graph.edges:
         slack = placed.starts[edge.target] + placed.interval * edge.distance - placed.starts[edge.source] - edge.latency
         if slack < 0:
-            found.append(f"{graph.nodes[edge.target].name} begins {-slack} cycles before what it waits for")
+            found.append(f"{graph.nodes[edge.target].name} begins {-slack} cycles before its dependence allows")
     table = ReservationTable(placed.interval)
     for number, node in enumerate(graph.nodes):
         if not table.fits(node.busy, placed.starts[number]):

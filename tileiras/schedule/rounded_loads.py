@@ -35,7 +35,7 @@ class RoundInBoxes(FunctionPass):
     schedules = True
     requires = "NO_LAYOUTS"
     needs = "`nv_tileas` operations"
-    establishes = "loads of tf32 from views of f32, where boxes of tensor maps will round what they bring for dots"
+    establishes = "loads of tf32 from views of f32, where boxes of tensor maps will round the elements for dots"
     keeps = "values, token order, other operations"
 
     tensor_maps: str = "none"

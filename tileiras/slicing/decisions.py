@@ -29,8 +29,8 @@ class PlanCta(FunctionPass):
     optional = True
     of_nv_tileaa = True
     needs = "`nv_tileaa` functions"
-    establishes = "a slice of what is stored for each CTA of a cluster, by its rank"
-    keeps = "what the cluster stores"
+    establishes = "a slice of the stored tiles for each CTA of a cluster, by its rank"
+    keeps = "the values that the cluster stores"
 
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
         if (func.kernel_spec.num_ctas or 1) > 1 and gpu.has("cluster"):

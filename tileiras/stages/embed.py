@@ -219,7 +219,7 @@ def header(images: Sequence[Image], namespace: str) -> bytes:
             f"/// The images of {kernel.name}, for {', '.join(needs)}.",
             f"extern const tileiras::Kernel {kernel.function}_kernel;",
             "",
-            "/// What a launch takes on each target: threads of a CTA, CTAs of a tile block, bytes of shared memory.",
+            "/// Launch requirements on each target: threads of a CTA, CTAs of a tile block, bytes of shared memory.",
             f"inline constexpr tileiras::Needs {kernel.function}_needs[] = {{",
             *(
                 f'    {{"{target}", {_braced(d["block"])}, {_braced(d["cluster"])}, {d["shared_memory"]}}},'
@@ -230,7 +230,7 @@ def header(images: Sequence[Image], namespace: str) -> bytes:
             f"/// Launches {kernel.name}({types}) on `grid` tile blocks; returns once it is queued in `stream`.",
             "///",
             *(f"/// {line}" for line in _meanings(kernel)),
-            "/// @return an Error that is true when nothing was launched; what goes wrong later is the stream's",
+            "/// @return an Error that is true when nothing was launched; later errors are the stream's",
             f"inline tileiras::Error {kernel.function}("
             + ", ".join([*arguments, "tileiras::Grid grid", "tileiras::Stream stream = nullptr"])
             + ") {",

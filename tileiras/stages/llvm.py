@@ -53,7 +53,7 @@ DECISIONS: tuple[Lowering, ...] = (
     Lowering("test-convert-to-llvm", "arithmetic, before kernels get their ABI"),
     Lowering("tileir-legalize-llvm-kernel", "while the marks of nv_tileas say which functions are kernels"),
     Lowering("tileir-finalize-llvm-kernel", "behind the last reader of these marks"),
-    Lowering("convert-to-llvm", "what is one operation of llvm, before the rest is expanded"),
+    Lowering("convert-to-llvm", "operations with one counterpart in llvm, before the rest is expanded"),
     Lowering("convert-nvgpu-to-nvvm", "intrinsics and assembly, with the registers that are there now"),
     Lowering("convert-vector-to-llvm", "before memory, whose addresses may be elements"),
     Lowering("convert-math-to-funcs", "approximations are instructions of nvvm"),
@@ -62,7 +62,7 @@ DECISIONS: tuple[Lowering, ...] = (
     Lowering("convert-debuginfo-to-llvm", "values have their registers", ("device-debug",)),
     Lowering("convert-target-to-nvvm", "the last conversion: the target is that of finished code", attaches=True),
     Lowering("tileir-post-nvvm-finalize", "nothing is lowered behind it"),
-    Lowering("nvvm-ir-verifier", "what is translated is what was checked"),
+    Lowering("nvvm-ir-verifier", "the module that was checked is translated"),
 )
 """The passes of the stage, in order."""
 

@@ -147,7 +147,7 @@ DECISIONS: tuple[Decision, ...] = (
     Decision("tileas-roll-mma-dot", "Reads operands from existing buffers; needs no memory."),
     Decision("tileas-legalize-fma-dot", "Reads operands from existing buffers, slice by slice."),
     Decision(
-        "lower-tma-load-store-to-async", "After all other users of shared memory, of which it takes the rest.", level=2,
+        "lower-tma-load-store-to-async", "After all other users of shared memory; it takes the rest.", level=2,
     ),  # fmt: skip
     Decision("tileas-attach-tma-desc-args", "After the last descriptor is created; before parameters are counted."),
     # Order of operations, allocation, barriers and launch bounds, once the operations are final.

@@ -28,7 +28,7 @@ class InsertBarriers(FunctionPass):
     needs = "places of buffers and scratch areas; operations in the order in which they will run"
     establishes = (
         "`nv_tileas.barrier` operations, the barrier of each scratch area, `nv_tileas.named_barriers` on the function, "
-        "fences of what threads do in tensor memory, stages of pipes that barriers show to be empty"
+        "fences of accesses of threads to tensor memory, stages of pipes that barriers show to be empty"
     )
     keeps = "all other operations"
 

@@ -46,7 +46,7 @@ class InsertDelays(FunctionPass):
     requires = "PLACED"
     needs = "all that waits, arrives or copies as it will be"
     establishes = "`nv_tileas.delay` before it"
-    keeps = "all other operations, and so what the function computes"
+    keeps = "all other operations, and so the results of the function"
     accepts = {"nanoseconds": range(1, 1_000_001)}
 
     seed: int = 0

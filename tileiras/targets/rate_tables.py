@@ -156,7 +156,7 @@ _TURING = Architecture(
     _peaks("sm_75", f16=1024, f16_f16=1024, i8=2048),
     _bytes(l1=Figure(64, PAPERS["sm_75"], "recalled")),
     {**_COMMON_LATENCY, **_memory(19, 32, 188, 434, _T4_PAPER, "recalled"),
-     "mma_sync": Figure(33, "m16n8k8 is half of m16n8k16: two of 16 cycles and what starts them", "assumed")},
+     "mma_sync": Figure(33, "m16n8k8 is half of m16n8k16: two of 16 cycles and their start-up", "assumed")},
 )  # fmt: skip
 
 _A100_TENSOR = _peaks("sm_80", f16=2048, f16_f16=2048, tf32=1024, i8=4096, f64=128)

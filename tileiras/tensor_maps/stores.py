@@ -59,7 +59,7 @@ class LowerTmaLoadStoreToAsync(FunctionPass):
     optional = True
     schedules = True
     requires = "SCHEDULED"
-    needs = "schedules, and buffers for what runs ahead: no more than they take is used"
+    needs = "schedules, and buffers for operations that run ahead: no more memory than theirs is used"
     establishes = "`async.tma_store` for stores marked with its atom, where shared memory has room for their tiles"
     keeps = "values, token order"
 
@@ -137,7 +137,7 @@ def _rewrite(store: Any, most_stages: int, complete: bool) -> None:
     """Rewrites a store to use a buffer of one stage, or of up to `most_stages` where a loop stores slices of a tile;
     `complete`: it is, before anything else is done."""
     found = stored_in_boxes(store)
-    assert found is not None, "what no boxes have is refused"
+    assert found is not None, "a store without boxes is refused"
     desc, tile = found
     written = needs_fence(store.token)
     loop, stages, unread = (None, 1, 0) if complete else _loop_of_slices(store, most_stages)

@@ -58,7 +58,7 @@ class OrderTileBlocks(FunctionPass):
     of_nv_tileaa = True
     needs = "`nv_tileaa` functions"
     establishes = "numbers of tile blocks by which those with more work start first"
-    keeps = "what the tile blocks of a grid do together; the order of those that may wait for each other"
+    keeps = "the results of the tile blocks of a grid together; the order of those that may wait for each other"
 
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
         if any(isinstance(op, ForOp) and _depends_on_block(op.upper_bound) for op in func.walk()):

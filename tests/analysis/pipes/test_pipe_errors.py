@@ -87,7 +87,7 @@ WRONG = {
     "warps beyond the block": (swapped(STORED, "num_warps = [4, 1]", "num_warps = [4, 1] warp_id = [0, 5]"),
         "gives agent 1 warps 5 to 5 of a kernel that has 5"),
     "fewer warps than compute": (swapped(STORED, "block_warps = 5", "block_warps = 2"),
-        "has 2 warps in a CTA, of which 4 compute a tile"),
+        "has 2 warps in a CTA, and 4 warps compute a tile"),
     "registers of part of a CTA": (swapped(STORED, "num_warps = [4, 1]", "num_warps = [4, 1] max_regs = [64, 40]"),
         "limits registers in a CTA of 5 warps, which are not whole warpgroups of 4"),
     "tiles behind agents with registers": (swapped(kernels.before_and_after("sm_90"),

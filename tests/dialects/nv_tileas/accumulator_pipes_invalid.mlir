@@ -108,8 +108,8 @@ module {
 module {
   nv_tileaa.func @f() attributes {kernel_spec = #nv_tileaa.kernel_spec<numWarps = 8, numCtas = 1>, target_spec = "sm_100"} {
     %ring = nv_tileas.alloc_tensor : !nv_tileas.buffer<2, tensor<32xf32, #shared>>
-    // expected-error @below {{'nv_tileas.async.pipeline.create_pipeline' op expects two groups of warps or more, and stages in tensor memory}}
-    %p, %c = nv_tileas.async.pipeline.create_pipeline %ring stages 2 {groups = 2 : i32} : !nv_tileas.buffer<2, tensor<32xf32, #shared>>
+    // expected-error @below {{'nv_tileas.async.pipeline.create_pipeline' op expects two groups of warps or more, and stages in tensor memory or of threads alone}}
+    %p, %c = nv_tileas.async.pipeline.create_pipeline %ring stages 2 producer = cp_async consumer = ld_shared {groups = 2 : i32} : !nv_tileas.buffer<2, tensor<32xf32, #shared>>
     nv_tileaa.return
   }
 }

@@ -10,7 +10,7 @@ nv_tileas.barrier id = -1
 
 // -----
 
-// expected-error @below {{'nv_tileas.barrier' op is relaxed for the threads of the CTA, which have to see what others did}}
+// expected-error @below {{'nv_tileas.barrier' op is relaxed for the threads of the CTA, which have to see each other's writes}}
 nv_tileas.barrier id = 0 {relaxed}
 
 // -----

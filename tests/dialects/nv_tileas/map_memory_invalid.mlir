@@ -28,7 +28,7 @@ module {
 !desc = !nv_tileas.tma_desc<!view, box = [64, 64], order = [1, 0], swizzle = 128>
 module {
   nv_tileaa.func @f(%v: !view, %s: i32) attributes {kernel_spec = #nv_tileaa.kernel_spec<numCtas = 1>, target_spec = "sm_90"} {
-    // expected-error @below {{'nv_tileas.map_memory.build' op expects what 'nv_tileas.map_memory.open' gives}}
+    // expected-error @below {{'nv_tileas.map_memory.build' op expects a result of 'nv_tileas.map_memory.open'}}
     %d = nv_tileas.map_memory.build %v in %s {number = 0 : i32} : !view -> !desc
     nv_tileaa.return
   }

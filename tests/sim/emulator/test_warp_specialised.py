@@ -37,7 +37,7 @@ BROKEN = {
     "no wait for the product": (r"wgmma.wait_group.sync.aligned 0;", "", "before wgmma.wait_group|race"),
     "the stage is released before the product is waited for": (
         r"(wgmma.wait_group.sync.aligned 0;)((?:.*\n)*?)(@%p1 mbarrier.arrive.*;)", r"\2\3\1",
-        "what this product reads of shared memory was written|race"),
+        "shared memory that this product reads was written|race"),
     "no commit of the product": (r"wgmma.commit_group.sync.aligned;", "", "before wgmma.wait_group|in flight|race"),
     "no fence before the bulk store": (r"fence.proxy.async.shared::cta;", "", "no fence.proxy.async between"),
     "no barrier before the bulk store": (r"bar.sync 1, 128;", "", "race|before it is written"),

@@ -168,7 +168,7 @@ def test_a_stage_is_full_once_all_that_fill_it_commit():
 
 
 def test_agents_that_wait_for_each_other_end_the_run():
-    with pytest.raises(InterpreterError, match="consumer_wait.* waits for what no agent brings"):
+    with pytest.raises(InterpreterError, match="consumer_wait.* waits for a condition that no agent brings"):
         execute(function(PIPE.format(commit="")), 1, [np.zeros(3, np.int32)])
 
 

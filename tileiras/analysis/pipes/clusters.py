@@ -53,7 +53,7 @@ def _pair_errors(pipe: CreatePipelineOp, operations: list[Any]) -> Iterator[Find
         return
     values = ClusterUniformity(func)
     apart = [op for op in operations if not values.is_reached_together(op)]
-    yield from ((op, "is on a pipe of a pair of CTAs, one of which comes to it more often") for op in apart[:1])
+    yield from ((op, "is on a pipe of a pair of CTAs, and one CTA comes to it more often") for op in apart[:1])
 
 
 def _shared_errors(load: TmaLoadOp, values: ClusterUniformity) -> Iterator[Finding]:

@@ -172,7 +172,7 @@ def _kind_errors(pipe: CreatePipelineOp, operations: list[Any], gpu: Target) -> 
         needs = spelled(protocol.requires)
         yield pipe, f"is filled by '{producer}' and drained by '{consumer}', which needs {needs}, not {gpu.name}"
     if protocol.counts_bytes and pipe.stage_bytes > MOST_TRANSACTION_BYTES:
-        yield pipe, f"moves {pipe.stage_bytes} bytes a stage, of which an mbarrier counts {MOST_TRANSACTION_BYTES}"
+        yield pipe, f"moves {pipe.stage_bytes} bytes a stage; an mbarrier counts at most {MOST_TRANSACTION_BYTES}"
     for op in operations:
         kind = _kind_of(op)
         wanted = producer if isinstance(op.token.type, ProducerTokenType) else consumer

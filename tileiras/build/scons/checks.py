@@ -37,7 +37,7 @@ def tile_check(env: Any, kernels: Any) -> list[Any]:
     """Declare the verdicts of kernels: nodes that TileKernel or TileTree returned, with PTX or a product of it."""
     nodes = SCons.Util.flatten([kernels])
     if not nodes or any(isinstance(each, str) for each in nodes):
-        raise BadVariable("kernels: what TileKernel or TileTree returned is expected")
+        raise BadVariable("kernels: expected the nodes that TileKernel or TileTree returned")
     here = session(env)
     stems = {os.path.splitext(str(node))[0]: node for node in nodes if str(node).endswith(MADE_OF_PTX)}
     if not stems:

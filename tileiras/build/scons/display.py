@@ -127,7 +127,7 @@ class Display:
             self._tell_remarks()
             edited = self._overrides()
             for name in self._unused_overrides():
-                self._say(f"tileiras: {name} takes the place of nothing that is built", self._error)
+                self._say(f"tileiras: {name} replaces no artifact of this build", self._error)
             if not self._reports and not edited and not self._pages:
                 return
             reports = self._reports.values()

@@ -82,7 +82,7 @@ def tile_report(env: Any, target: Any, kernels: Any) -> list[Any]:
     sources = SCons.Util.flatten([kernels])
     wrong = [each for each in sources if isinstance(each, str)]
     if wrong or not sources:
-        raise BadVariable("kernels: what TileKernel or TileTree returned is expected")
+        raise BadVariable("kernels: expected the nodes that TileKernel or TileTree returned")
     folder = build_folder(env)
     from_here = folder if os.path.isabs(folder) else "#" + folder
     return env.Command(target, sources, ReportAction(), TILE_REPORT_BUILD=from_here)

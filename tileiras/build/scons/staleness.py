@@ -46,7 +46,7 @@ class Asked:
         if found.damaged is not None and not SCons.Script.GetOption("question"):
             self._display.silent = bool(SCons.Script.GetOption("silent"))
             path = os.path.relpath(found.damaged)
-            self._display.note(f"tileiras: {path} is not what its stage wrote: rebuilding it")
+            self._display.note(f"tileiras: {path} differs from its stage's output: rebuilding it")
         return True
 
     def may_run(self, targets: Sequence[Any], current: bool) -> None:

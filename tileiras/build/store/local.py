@@ -331,7 +331,7 @@ class ArtifactStore:
         self._rows = self._cache = None
 
     def _complain(self, error: BaseException) -> None:
-        self.warn_once(f"artifact store {self.directory}: {error}; what it cannot give is rebuilt")
+        self.warn_once(f"artifact store {self.directory}: {error}; artifacts that it cannot provide are rebuilt")
 
     def warn_once(self, message: str) -> None:
         """Warn, unless this store has warned before."""

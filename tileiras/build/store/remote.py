@@ -279,7 +279,7 @@ class Remote:
             self.turn_off(f"nothing sound has come in {DAMAGED} replies")
         elif first:
             then = "rebuilt and replaced" if self.writes else "rebuilt"
-            self.tell_damage(f"remote cache {self.name}: {_told(what)}; what it cannot give is {then}")
+            self.tell_damage(f"remote cache {self.name}: {_told(what)}; artifacts that it cannot provide are {then}")
 
     def put(self, key: str, value: bytes) -> None:
         """Queue bytes for upload; left to the next build if the queue is full."""

@@ -129,7 +129,7 @@ def _check_lengths(value: Any) -> None:
         if type(size) is not int or size < 0:
             raise ValueError(f"an artifact's size that is no number of bytes: {suffix!r}")
         if suffix in names or ".." in suffix.split("/"):
-            raise ValueError(f"an artifact's suffix that is none: {suffix!r}")
+            raise ValueError(f"an artifact's suffix that is invalid: {suffix!r}")
         names.add(suffix)
 
 
@@ -147,7 +147,7 @@ def _check_diagnostics(value: Any) -> None:
         try:
             tileiras.stages.locations.decode_diagnostics(value, "<input>", tileiras.stages.locations.LocationTable(()))
         except (IndexError, AssertionError, RecursionError) as error:
-            raise ValueError(f"a diagnostic's place that is none: {error}") from None
+            raise ValueError(f"a diagnostic's place that is invalid: {error}") from None
 
 
 def _check_diagnostic(row: Any, depth: int = 0) -> None:
@@ -157,7 +157,7 @@ def _check_diagnostic(row: Any, depth: int = 0) -> None:
     _text(row[0], "a diagnostic's severity")
     place = _text(row[1], "a diagnostic's place")
     if len(place) > PLACE_LIMIT or place.count("(") > PLACE_DEPTH or not place:
-        raise ValueError("a diagnostic's place that is none")
+        raise ValueError("a diagnostic's place that is invalid")
     _text(row[2], "a diagnostic's message")
     for note in _list(row[3], "notes"):
         _check_diagnostic(note, depth + 1)

@@ -307,7 +307,7 @@ class Watch:
                 cut = cut or step
                 continue
             if found.damaged is not None:
-                self._out(f"{os.path.relpath(found.damaged)} is not what its stage wrote: rebuilding it")
+                self._out(f"{os.path.relpath(found.damaged)} differs from its stage's output: rebuilding it")
             cut = None
             # A single kernel is built sooner than a request reaches another process.
             made = perform_here(self._session, step) if jobs < 2 else dispatch.perform(self._session, step, jobs)
@@ -360,7 +360,7 @@ class Watch:
                 if whole:
                     self._remove_from_trees()
             self._load()
-            self._out(f"watching {len(self._kernels)} kernels" + ("" if whole else ", of which some failed"))
+            self._out(f"watching {len(self._kernels)} kernels" + ("" if whole else "; some failed"))
             while True:
                 paths = settled(events, SWEEP if observing else POLL, self._readers)
                 start = time.perf_counter()

@@ -81,4 +81,4 @@ class Consumers:
         if code:
             self._out(f"the build ended with exit code {code}")
         elif made:
-            self._out(f"what is made of the kernels is up to date  {time.perf_counter() - start:.1f} s")
+            self._out(f"the files built from the kernels are up to date  {time.perf_counter() - start:.1f} s")

@@ -63,7 +63,7 @@ def read(cubin: bytes, entry: str, location: Locatable | None = None) -> Machine
     begins = first_lines(ptx) if ptx is not None else []
     instructions, targets = _instructions(section_of(text, entry), begins)
     if not instructions or target is None:
-        raise CompileError.at(location, f"cannot read what nvdisasm says of '{entry}'")
+        raise CompileError.at(location, f"cannot read the output of nvdisasm for '{entry}'")
     if ptx is not None:
         instructions = _with_lines_of_products(instructions, warpgroup_products(ptx, entry))
     by_line: dict[int, list[Instruction]] = {}

@@ -111,7 +111,7 @@ class FmaOp(TileOp, name="cuda_tile.fma", since="13.1", opcode=0x28, group="Floa
     traits = (Pure, AllTypesMatch("lhs", "rhs", "acc", "result"))
     lhs = operand(FmaTile, "left factor")
     rhs = operand(FmaTile, "right factor")
-    acc = operand(FmaTile, "what is added")
+    acc = operand(FmaTile, "the addend")
     rounding_mode = attribute(RoundingModeAttr, ROUNDING)
     flush_to_zero = attribute(UnitAttr, FTZ, optional=True)
     result = result(FmaTile, "one value per element")
@@ -146,7 +146,7 @@ class CmpFOp(ComparesOperands, TileOp, name="cuda_tile.cmpf", since="13.1", opco
 
     traits = (Pure, AllTypesMatch("lhs", "rhs"))
     comparison_predicate = attribute(ComparisonPredicateAttr, "the relation that is tested")
-    comparison_ordering = attribute(ComparisonOrderingAttr, "what a NaN operand makes of it")
+    comparison_ordering = attribute(ComparisonOrderingAttr, "the result for a NaN operand")
     lhs = operand(BaseFloatTile, "left operand")
     rhs = operand(BaseFloatTile, "right operand")
     result = result(I1Tile, "whether the relation holds, per element")

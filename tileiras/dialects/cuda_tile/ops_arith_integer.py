@@ -24,7 +24,7 @@ from .infer import ComparesOperands
 from .operation import TileOp
 
 SIGNEDNESS = "whether the operands are read as signed or unsigned"
-OVERFLOW = "what may be assumed about wrap-around"
+OVERFLOW = "the assumption about wrap-around"
 _TAIL = "attr-dict `:` custom<CudaTileType>(type($result))"
 _NO_PROMISE = IntegerOverflowAttr("none")
 

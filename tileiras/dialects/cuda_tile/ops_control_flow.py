@@ -110,7 +110,7 @@ class ContinueOp(_Exit, name="cuda_tile.continue", since="13.1", opcode=0x11):
         Leaves("cuda_tile.for", "cuda_tile.loop"),
         ParentOneOf("cuda_tile.for", "cuda_tile.if", "cuda_tile.loop"),
     )
-    operands = variadic_operand(any_value, "what the next iteration starts with")
+    operands = variadic_operand(any_value, "initial values of the next iteration")
 
     def verify_op(self) -> None:
         loop = self._enclosing("cuda_tile.for", "cuda_tile.loop")
@@ -174,7 +174,7 @@ class IfOp(TileOp, name="cuda_tile.if", since="13.1", opcode=0x32, group="Contro
         EndsWith("cuda_tile.yield", "cuda_tile.break", "cuda_tile.continue", "cuda_tile.return"),
     )
     condition = operand(ScalarI1, "which region runs")
-    results = variadic_result(any_type, "what the region yields")
+    results = variadic_result(any_type, "the values that the region yields")
     thenRegion = region("runs when the condition holds")
     elseRegion = region("runs when it does not; without blocks it does nothing")
     assembly_format = (
@@ -291,9 +291,9 @@ class ForOp(_Loop, name="cuda_tile.for", since="13.1", opcode=0x29):
     lowerBound = operand(ScalarInt, "first value of the counter")
     upperBound = operand(ScalarInt, "where counting ends")
     step = operand(ScalarInt, "distance between two values")
-    initValues = variadic_operand(any_type, "what the first iteration starts with")
+    initValues = variadic_operand(any_type, "initial values of the first iteration")
     unsignedCmp = attribute(UnitAttr, "the bounds are compared as unsigned integers", optional=True, since="13.2")
-    resultValues = variadic_result(any_type, "what the last iteration hands on")
+    resultValues = variadic_result(any_type, "final values of the last iteration")
     region = region("the body")
 
     def verify_op(self) -> None:
@@ -381,8 +381,8 @@ class LoopOp(_Loop, name="cuda_tile.loop", since="13.1", opcode=0x41):
         OneBlock("region"),
         EndsWith("cuda_tile.continue", "cuda_tile.break", "cuda_tile.return"),
     )
-    initValues = variadic_operand(any_type, "what the first iteration starts with")
-    resultValues = variadic_result(any_type, "what the break hands on")
+    initValues = variadic_operand(any_type, "initial values of the first iteration")
+    resultValues = variadic_result(any_type, "the values of the break")
     region = region("the body")
 
     def verify_op(self) -> None:

@@ -107,7 +107,7 @@ class TruncIOp(_NumberConversion, name="cuda_tile.trunci", since="13.1", opcode=
 
     source = operand(Int4Tile, "the input", name="from")
     overflow = attribute(
-        IntegerOverflowAttr, "what may be assumed about the bits that are lost", default=IntegerOverflowAttr("none")
+        IntegerOverflowAttr, "the assumption about the bits that are lost", default=IntegerOverflowAttr("none")
     )
     to = result(Int4Tile, "the narrower integers")
     assembly_format = "$from (`overflow` `` $overflow^)? attr-dict " + _FROM

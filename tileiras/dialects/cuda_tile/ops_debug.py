@@ -31,7 +31,7 @@ class AssumeOp(TileOp, name="cuda_tile.assume", since="13.1", opcode=0x6, group=
     # Not Pure in the language: the assumption holds where it stands, and must not be dropped if unused.
     traits = (AllTypesMatch("value", "result"),)
     value = operand(any_type, "a tile or tensor view")
-    predicate = attribute(AssumePredicate, "what is assumed")
+    predicate = attribute(AssumePredicate, "the assumed property")
     result = result(any_type, "the same value")
     assembly_format = "custom<AssumePredicate>($predicate) `,` $value attr-dict `:` custom<CudaTileType>(type($value))"
 
@@ -59,8 +59,8 @@ class AssumeOp(TileOp, name="cuda_tile.assume", since="13.1", opcode=0x6, group=
 class AssertOp(TileOp, name="cuda_tile.assert", since="13.1", opcode=0x5, group="Control Flow", traits=(MemoryWrite,)):
     """Stops the kernel with a message when an element of the condition does not hold."""
 
-    condition = operand(I1Tile, "what has to hold")
-    message = attribute(StringAttr, "what is said otherwise")
+    condition = operand(I1Tile, "the condition, which has to hold")
+    message = attribute(StringAttr, "the text if it does not hold")
     assembly_format = "$condition `,` $message attr-dict `:` custom<CudaTileType>(type($condition))"
 
 
@@ -73,7 +73,7 @@ class PrintTkoOp(TileOp, name="cuda_tile.print_tko", since="13.1", opcode=0x55, 
 
     traits = (MemoryWrite, AttrSizedOperandSegments)
     str = attribute(StringAttr, "the format")
-    args = variadic_operand(TileType, "what is printed")
+    args = variadic_operand(TileType, "the printed tiles")
     token = optional_operand(TokenType, TOKEN, since="13.2")
     result_token = result(TokenType, "the text has been printed", since="13.2")
     assembly_format = (

@@ -36,7 +36,7 @@ from .verifiers import verify_load_ordering, verify_store_ordering
 if TYPE_CHECKING:
     from tileiras.ir import Parser
 
-ORDERING = "what the access orders"
+ORDERING = "the ordering semantics of the access"
 SCOPE = "among which threads it is ordered; none for weak accesses"
 HINTS = "advice per architecture"
 TOKEN = "the operation runs after those that made this token"
@@ -77,10 +77,10 @@ class LoadPtrTkoOp(TileOp, name="cuda_tile.load_ptr_tko", since="13.1", opcode=0
     memory_scope = attribute(MemoryScopeAttr, SCOPE, optional=True)
     source = operand(PointerTile, "where to read")
     mask = optional_operand(I1Tile, "which elements are read")
-    paddingValue = optional_operand(NumberTile, "what the others are")
+    paddingValue = optional_operand(NumberTile, "the value of the other elements")
     token = optional_operand(TokenType, TOKEN)
     optimization_hints = attribute(OptimizationHintsAttr, HINTS, optional=True)
-    result = output(TileType, "what memory holds")
+    result = output(TileType, "the values read")
     result_token = output(TokenType, "the read has happened")
     assembly_format = (
         "$memory_ordering_semantics ($memory_scope^)? $source (`,` $mask^)? (`,` $paddingValue^)?"
@@ -123,7 +123,7 @@ class StorePtrTkoOp(TileOp, name="cuda_tile.store_ptr_tko", since="13.1", opcode
     memory_ordering_semantics = attribute(MemoryOrderingSemanticsAttr, ORDERING)
     memory_scope = attribute(MemoryScopeAttr, SCOPE, optional=True)
     destination = operand(PointerTile, "where to write")
-    value = operand(TileType, "what to write")
+    value = operand(TileType, "the values to write")
     mask = optional_operand(I1Tile, "which elements are written")
     token = optional_operand(TokenType, TOKEN)
     optimization_hints = attribute(OptimizationHintsAttr, HINTS, optional=True)

@@ -42,7 +42,7 @@ class ModuleOp(TileOp, name="cuda_tile.module", since="13.1", opcode=0x4B):
 
     traits = (IsolatedFromAbove, NoRegionArguments, SingleBlock, SymbolTable, NoTerminator)
     sym_name = attribute(StringAttr, "name of the module")
-    producer = attribute(StringAttr, "what made the module", optional=True, since="13.3")
+    producer = attribute(StringAttr, "the producer of the module", optional=True, since="13.3")
     body = region("the kernels and globals")
     assembly_format = "$sym_name attr-dict-with-keyword $body"
 
@@ -134,7 +134,7 @@ class EntryOp(FunctionOp, name="cuda_tile.entry", since="13.1", opcode=0x16):
     arg_attrs = attribute(DictArrayAttr, "a dictionary per parameter", optional=True)
     res_attrs = attribute(DictArrayAttr, "a dictionary per result", optional=True)
     optimization_hints = attribute(OptimizationHintsAttr, "advice per architecture", optional=True)
-    body = region("what a tile block runs")
+    body = region("the code of a tile block")
 
     def verify_signature(self) -> None:
         if self.function_type.results:
@@ -163,7 +163,7 @@ class GlobalOp(TileOp, name="cuda_tile.global", since="13.1", opcode=0x31, trait
     """Global memory with an initial value that lives as long as the module is loaded."""
 
     sym_name = attribute(StringAttr, "name of the memory")
-    value = attribute(TileConstant(), "what it holds at first, of rank 1")
+    value = attribute(TileConstant(), "the initial contents, of rank 1")
     alignment = attribute(I64Attr, "alignment in bytes; 0 for that of the element type", default=IntegerAttr(0, i64))
     constant = attribute(UnitAttr, "the memory is never written", optional=True, since="13.3")
     symbol_visibility = attribute(

@@ -66,7 +66,7 @@ class TestEvolutionOp(TileOp, name="cuda_tile.testing$bytecode_test_evolution", 
     """An operation that has gained an operand, a result and attributes."""
 
     traits = (AttrSizedOperandSegments(),)
-    inputs = variadic_operand(TileType, "what it always had")
+    inputs = variadic_operand(TileType, "the operands of every version")
     new_attr = attribute(I32Attr, "a number", optional=True, since="250.1")
     optional_token = optional_operand(TokenType, "an order", since="250.1")
     priority = attribute(TestPriorityAttr, "an enum", optional=True)

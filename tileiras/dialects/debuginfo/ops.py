@@ -78,7 +78,7 @@ class ValueOp(_VariableOp, name="debuginfo.value"):
 
     value = operand()
     variable = attribute(DILocalVariableAttr)
-    expression = attribute(DIExpressionAttr, "what to do with the value", optional=True)
+    expression = attribute(DIExpressionAttr, "operations to apply to the value", optional=True)
 
 
 class AddrOp(_VariableOp, name="debuginfo.addr"):
@@ -86,7 +86,7 @@ class AddrOp(_VariableOp, name="debuginfo.addr"):
 
     address = operand()
     variable = attribute(DILocalVariableAttr)
-    expression = attribute(DIExpressionAttr, "what to do with the address", optional=True)
+    expression = attribute(DIExpressionAttr, "operations to apply to the address", optional=True)
 
 
 class DeclareOp(_VariableOp, name="debuginfo.declare"):
@@ -94,4 +94,4 @@ class DeclareOp(_VariableOp, name="debuginfo.declare"):
 
     address = operand()
     variable = attribute(DILocalVariableAttr)
-    expression = attribute(DIExpressionAttr, "what to do with the address", optional=True)
+    expression = attribute(DIExpressionAttr, "operations to apply to the address", optional=True)

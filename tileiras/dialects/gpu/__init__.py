@@ -31,7 +31,7 @@ class GPUModuleOp(Operation, name="gpu.module"):
 
     traits = (IsolatedFromAbove, SymbolTable, Symbol, SingleBlock, NoTerminator)
     sym_name = attribute(StringAttr)
-    targets = attribute(ArrayAttr, "what to compile for; none until it is attached", optional=True)
+    targets = attribute(ArrayAttr, "the targets to compile for; absent until attached", optional=True)
     bodyRegion = region("llvm.func and llvm.mlir.global; one block without terminator")
 
     def verify_op(self) -> None:

@@ -72,7 +72,7 @@ class _FloatBinaryOp(LLVMOp):
     traits = (Pure, SameOperandsAndResultType)
     lhs = operand(float_like)
     rhs = operand(float_like)
-    fastmathFlags = attribute(FastmathFlagsAttr, "what LLVM may assume or relax", optional=True)
+    fastmathFlags = attribute(FastmathFlagsAttr, "assumptions and relaxations that LLVM may use", optional=True)
     res = result(float_like)
     assembly_format = "$lhs `,` $rhs attr-dict `:` type($res)"
 

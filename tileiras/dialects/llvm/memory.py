@@ -46,7 +46,7 @@ class GEPOp(LLVMOp, name="llvm.getelementptr", traits=(Pure,)):
     base = operand(pointer_like)
     dynamicIndices = variadic_operand(integer_like)
     rawConstantIndices = attribute(DenseArrayAttr, "constant indices, DYNAMIC_INDEX where an operand is meant")
-    elem_type = attribute(Type, "what the first index counts")
+    elem_type = attribute(Type, "the type that the first index counts")
     inbounds = attribute(UnitAttr, "the address stays inside the object", optional=True)
     res = result(pointer_like)
     assembly_format = (
@@ -174,7 +174,7 @@ class LoadOp(_AtomicClause, name="llvm.load", traits=(MemoryRead,)):
     alignment = attribute(IntegerAttr, "in bytes", optional=True)
     volatile_ = attribute(UnitAttr, optional=True)
     nontemporal = attribute(UnitAttr, optional=True)
-    invariant = attribute(UnitAttr, "nobody writes the memory while the kernel runs", optional=True)
+    invariant = attribute(UnitAttr, "the memory is not written while the kernel runs", optional=True)
     ordering = attribute(AtomicOrderingAttr, optional=True)
     syncscope = attribute(StringAttr, optional=True)
     res = result(llvm_type)

@@ -52,7 +52,7 @@ class FuncOp(Operation, name="nv_tileaa.func", traits=(IsolatedFromAbove, Symbol
 
     sym_name = attribute(StringAttr, "the entry's name")
     function_type = attribute(FunctionType)
-    kernel_spec = attribute(KernelSpecAttr, "what a launch needs")
+    kernel_spec = attribute(KernelSpecAttr, "requirements of a launch")
     target_spec = attribute(StringAttr, "the target, as in sm_90")
     body = region()
 

@@ -166,7 +166,7 @@ class ScratchAttr(Attribute, name="nv_tileas.scratch"):
         if self.offset < 0 or self.bytes < 1 or self.rounds < 1:
             raise VerifyError("expected an offset of at least 0, and at least one byte and one round", prefix=False)
         if self.joins and self.rounds > 1:
-            raise VerifyError("what goes through scratch memory in rounds joins nothing", prefix=False)
+            raise VerifyError("an exchange through scratch memory in rounds cannot join another", prefix=False)
         if (self.threads is not None or self.waits) and self.barrier is None:
             raise VerifyError("expected the number of the barrier to wait at", prefix=False)
 
@@ -229,4 +229,4 @@ class LoopScheduleAttr(_KeywordAndInteger, name="nv_tileas.loop_schedule", param
             raise VerifyError(f"expected {', '.join(KINDS[:-1])} or {KINDS[-1]}, got {self.kind}", prefix=False)
         one, several = self.kind in (SERIAL, SINGLE_BUFFER), self.kind not in (SERIAL, SINGLE_BUFFER, WARP_SPECIALIZE)
         if self.stages < 1 + several or one and self.stages > 1:
-            raise VerifyError(f"{self.stages} stages are none of a {self.kind} schedule", prefix=False)
+            raise VerifyError(f"{self.stages} stages are invalid for a {self.kind} schedule", prefix=False)

@@ -377,6 +377,6 @@ class CopyOp(Operation, name="nv_tileas.copy", traits=(MemoryRead,)):
                 raise VerifyError(f"expects a part of {tile} along one dimension, got {type}")
         if isinstance(type.encoding, SharedLayoutAttr):
             if type is not tile:
-                raise VerifyError(f"expects {tile}, which is what lies there, got {type}")
+                raise VerifyError(f"expects {tile}, the type of the buffer's tile, got {type}")
         elif not isinstance(type.encoding, LinearLayoutAttr):
             raise VerifyError("fails to assign layout")

@@ -43,7 +43,7 @@ class MapReserveOp(Operation, name=f"{MAP_MEMORY}reserve", traits=(MemoryRead, M
     """One thread takes a slot and writes its number to shared memory; the other threads may read it after a barrier."""
 
     maps = attribute(IntegerAttr, "of a slot")
-    slots = attribute(IntegerAttr, "that there are, a power of two")
+    slots = attribute(IntegerAttr, "in all, a power of two")
     offset = attribute(IntegerAttr, "of the slot's number, in bytes of the arena", optional=True)
     result = result(MapMemoryType)
     assembly_format = "attr-dict"
@@ -68,7 +68,7 @@ class MapOpenOp(Operation, name=f"{MAP_MEMORY}open", traits=(MemoryRead,)):
 
     def verify_op(self) -> None:
         if not isinstance(self.memory.defining_op, MapReserveOp):
-            raise VerifyError(f"expects what '{MapReserveOp.name}' gives")
+            raise VerifyError(f"expects a result of '{MapReserveOp.name}'")
 
 
 class MapBuildOp(Operation, name=f"{MAP_MEMORY}build", traits=(MemoryRead, MemoryWrite)):
@@ -96,7 +96,7 @@ class MapBuildOp(Operation, name=f"{MAP_MEMORY}build", traits=(MemoryRead, Memor
         if self.result.type.view is not self.view.type:
             raise VerifyError(f"expects a descriptor of {self.view.type}, got {self.result.type}")
         if not isinstance(self.slot.defining_op, MapOpenOp):
-            raise VerifyError(f"expects what '{MapOpenOp.name}' gives")
+            raise VerifyError(f"expects a result of '{MapOpenOp.name}'")
         if not 0 <= self.number.value < self.memory.maps.value:
             raise VerifyError(f"has map {self.number.value} of {self.memory.maps.value}")
 

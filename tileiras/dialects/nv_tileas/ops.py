@@ -270,7 +270,7 @@ class BarrierOp(Operation, name="nv_tileas.barrier", traits=(MemoryRead, MemoryW
         if not 0 <= number <= LAST_BARRIER:
             raise VerifyError(f"expects one of barriers 0 to {LAST_BARRIER}, but got {number}")
         if self.relaxed is not None and self.cluster is None:
-            raise VerifyError("is relaxed for the threads of the CTA, which have to see what others did")
+            raise VerifyError("is relaxed for the threads of the CTA, which have to see each other's writes")
         if number == 0:
             if threads is not None:
                 raise VerifyError("expects all threads of the CTA at barrier 0, not a number of them")

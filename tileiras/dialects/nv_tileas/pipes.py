@@ -100,7 +100,7 @@ class CreatePipelineOp(Operation, name=f"{PIPELINE}create_pipeline", traits=(Mem
     consumer_kind = attribute(ConsumerKindAttr, optional=True)
     ctas = attribute(_NUMBER, "that fill each other's stages, all of a cluster", optional=True)
     groups = attribute(
-        _NUMBER, "warpgroups with mbarriers of their own, each of which signals its rows of a stage", optional=True
+        _NUMBER, "warpgroups with mbarriers of their own; each signals its rows of a stage", optional=True
     )
     by_turns = attribute(
         UnitAttr, "each stage is filled by one of the producers and drained by one of the consumers",

@@ -273,7 +273,7 @@ class TensorLoadOp(Operation, name=f"{TENSOR_MEMORY}load", traits=(MemoryRead,))
     def verify_op(self) -> None:
         _check_tile(self.result.type, self.buffer.type)
         if (self.reduction is None) != (self.partial is None):
-            raise VerifyError("gives what a row reduces to where it has a 'reduction'")
+            raise VerifyError("returns the reduction of rows exactly if it has a 'reduction'")
 
 
 class TensorStoreOp(Operation, name=f"{TENSOR_MEMORY}store", traits=(MemoryWrite,)):

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 class YieldOp(Operation, name="scf.yield"):
     traits = (Pure, ReturnLike, Terminator, HasParent("scf.for", "scf.if", "scf.while"))
-    results_ = variadic_operand(doc="what the region passes on")
+    results_ = variadic_operand(doc="the values that the region passes on")
     assembly_format = "attr-dict ($results_^ `:` type($results_))?"
 
 

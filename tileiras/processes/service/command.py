@@ -162,7 +162,7 @@ def build_parser() -> argparse.ArgumentParser:
         "--idle", type=float, default=protocol.IDLE, metavar="SECONDS", help="end after so long without a request"
     )
     commands.add_parser("stop", help="end the service when its requests have ended")
-    status = commands.add_parser("status", help="say what the service is doing")
+    status = commands.add_parser("status", help="print the state of the service")
     status.add_argument("--json", action="store_true", help="as one object")
     return parser
 

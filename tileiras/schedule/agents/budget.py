@@ -65,7 +65,7 @@ class ResolveAgentBoundary(FunctionPass):
     schedules = True
     requires = "SCHEDULED"
     needs = "agents with as many warps as the kernel has"
-    establishes = "warps and registers of agents, layouts of what an agent of fewer warps does"
+    establishes = "warps and registers of agents, layouts of operations of agents with fewer warps"
     keeps = "operations, other functions"
 
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:

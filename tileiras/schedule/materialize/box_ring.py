@@ -50,7 +50,7 @@ class BoxRing:
         self.held = held
         self._ranges = RangeAnalysis()
         kind = consumer_kind(staged[0])
-        assert kind is not None, "the schedule has looked at what reads the stages"
+        assert kind is not None, "the schedule has checked the readers of the stages"
         self.producer, self.consumer = create_pipe(builder, buffers, stages, BOXES, kind, ctas_of(staged))
         self._protocol = PIPE_PROTOCOLS[BOXES, kind]
         self._descriptors = [_descriptor(each) for each in staged]

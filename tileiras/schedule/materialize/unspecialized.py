@@ -125,6 +125,6 @@ def slots_in(loop: scf.ForOp) -> dict[Operation, tuple[int, int]]:
         for wait in waits:
             least = stages[wait.source] - wait.distance
             if stages[wait.target] < least:
-                assert not has_slot[wait.target], "the schedule keeps what its operations wait for"
+                assert not has_slot[wait.target], "the schedule keeps the dependences of its operations"
                 stages[wait.target], changed = least, True
     return {op: (stage, place) for op, stage, place in zip(operations, stages, places)}

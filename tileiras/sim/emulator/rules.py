@@ -23,8 +23,8 @@ RULES = {
         "wgmma.fence has to stand between a thread's access of a register and a product with that register as "
         "accumulator or as part of A (PTX ISA, wgmma.fence)",
         "tileiras 13.5.37 for sm_90 moves zeros into accumulators, and converted values into A, between the fence and "
-        "the product; ptxas orders them itself (its messages C7510 to C7519): a product takes what its registers hold "
-        "when it is issued",
+        "the product; ptxas orders them itself (its messages C7510 to C7519): a product takes the contents of its "
+        "registers when it is issued",
     ),
     "mbarrier-inval": Rule(
         "mbarrier operations other than init on memory without a barrier are undefined, and so is init on memory with "
@@ -32,21 +32,21 @@ RULES = {
         "tileiras 13.5.37 has every thread invalidate a barrier before its first init: nothing happens there",
     ),
     "async-proxy": Rule(
-        "what cp.async has written becomes visible to the asynchronous proxy by fence.proxy.async (PTX ISA, "
+        "data written by cp.async becomes visible to the asynchronous proxy by fence.proxy.async (PTX ISA, "
         "Asynchronous Operations: cp.async is of the generic proxy)",
         "tileiras 13.5.37 has no fence between cp.async with cp.async.mbarrier.arrive.noinc and the wgmma, the "
         "tcgen05.mma or the tcgen05.cp that reads it (gathered operands and scales): such data counts as visible once "
         "its arrival is seen",
     ),
     "async-overwrite": Rule(
-        "what threads have read or written of shared memory through the generic proxy is before its overwriting by a "
+        "a read or write of shared memory by threads through the generic proxy is before its overwriting by a "
         "bulk copy only by way of a fence.proxy.async (PTX ISA, Causality Order)",
         "kernels written with CUTLASS release a stage that they read with ldmatrix by an arrival alone, while "
         "tileiras 13.5.37 runs the fence: the arrival and its wait count as enough",
     ),
     "tensor-fences": Rule(
-        "between a wait and what follows it on tensor memory there is tcgen05.fence::after_thread_sync, and before "
-        "whatever passes an order on, but for commit, tcgen05.fence::before_thread_sync (PTX ISA, Canonical "
+        "between a wait and later accesses of tensor memory there is tcgen05.fence::after_thread_sync, and before "
+        "each operation that passes an order on, except commit, tcgen05.fence::before_thread_sync (PTX ISA, Canonical "
         "synchronization patterns of tcgen05)",
         "tileiras 13.5.37 and CUTLASS's tutorial leave them out around barriers and waits that acquire, by the ISA's "
         "own 'the standard memory consistency model synchronization mechanisms also apply': acquire and release are "
@@ -60,13 +60,13 @@ RULES = {
     ),
     "tensor-pipeline": Rule(
         "products execute in the order of issue when they have the same accumulator and shape, and tcgen05.cp is not "
-        "among what executes so behind tcgen05.mma (PTX ISA, Pipelined tcgen05 Instructions)",
+        "among the operations in order behind tcgen05.mma (PTX ISA, Pipelined tcgen05 Instructions)",
         "tileiras 13.5.37 has a product put its result over the A of one in flight (attention), and block-scaled "
-        "kernels written with CUTLASS copy the next scales over those that one in flight reads: whatever a thread "
-        "issues of mma, cp and shift takes place in that order",
+        "kernels written with CUTLASS copy the next scales over those that one in flight reads: all mma, cp and shift "
+        "of a thread take place in the order of issue",
     ),
     "tensor-load-wait": Rule(
-        "between tcgen05.ld and a write of what it loads from there is tcgen05.wait::ld, a dependency by registers is "
+        "between tcgen05.ld and a write of its source there is tcgen05.wait::ld, a dependency by registers is "
         "not enough (PTX ISA, Register dependencies, same thread)",
         "tileiras 13.5.37 stores rescaled accumulators where it has loaded them from without it: a warp's loads are "
         "before its later stores",
@@ -74,8 +74,8 @@ RULES = {
     "barrier-scope": Rule(
         "an arrival at, or a wait for, an mbarrier has the scope of its block when it names none, which takes in no "
         "other block (PTX ISA, mbarrier.arrive)",
-        "tileiras 13.5.37 arrives at the barriers of other blocks with fence.sc.cta and no scope, and they wait with "
-        "none: operations on barriers have the scope of the cluster",
+        "tileiras 13.5.37 arrives at the barriers of other blocks with fence.sc.cta and no scope, and they wait "
+        "without a scope: operations on barriers have the scope of the cluster",
     ),
 }
 

@@ -111,7 +111,7 @@ class Simulation:
         if waiting:
             instruction = self._instruction(waiting[0])
             raise StalledForever(
-                f"{len(waiting)} warps wait for what never comes, the first at PTX line {instruction.ptx_line}"
+                f"{len(waiting)} warps wait for events that never come, the first at PTX line {instruction.ptx_line}"
             )
         issued: dict[int, int] = {}
         for segment, times in self.executed.values():

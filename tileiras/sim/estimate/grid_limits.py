@@ -36,7 +36,7 @@ def limit(busy: Mapping[str, float], servers: Mapping[str, int], gpu: Gpu, activ
     for unit in _SHARED:
         if busy.get(unit):
             title = TITLES[unit]
-            found.append(Limit(busy[unit] / servers[unit] / active, title, f"{title} moves what the grid asks for"))
+            found.append(Limit(busy[unit] / servers[unit] / active, title, f"{title} moves the traffic of the grid"))
     return max(found, key=lambda limit: (limit.cycles, limit.by))
 
 

@@ -405,7 +405,7 @@ class Model:
         """Reasons not to rely on the figure."""
         found = []
         if self.walker.doubtful > _DOUBTFUL:
-            found.append(f"the path through the machine code joins {self.walker.doubtful:.0%} of what warps did with "
+            found.append(f"the path through the machine code joins {self.walker.doubtful:.0%} of the warps' steps with "
                          "other executions of its instructions")  # fmt: skip
         for key, rate in teraflops.items():
             best = best_published.best(self.gpu.name, key)

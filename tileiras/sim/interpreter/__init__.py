@@ -58,7 +58,7 @@ def load_module(source: Source, filename: str | None = None) -> Operation:
         if os.fsdecode(source).endswith(".py"):
             # The front end is a higher layer than the simulators, which depend only on the specification.
             name = os.fsdecode(source)
-            message = f"{name} is cuTile Python: interpret what tileiras.parse({name!r}) gives"
+            message = f"{name} is cuTile Python: interpret the result of tileiras.parse({name!r})"
             raise CompileError.at(None, message, ExitCode.INVALID_INPUT)
         filename = filename or os.fspath(source)
         with open(source, "rb") as file:

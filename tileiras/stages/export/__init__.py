@@ -202,7 +202,7 @@ def _declare(place: Place, reads: Recording, declared: list[Input] | None) -> No
     else:
         for use in reads.unseen.values():
             message = f"{use.what} is no input that can be compared, so that the result is not stored"
-            hint = Diagnostic.note(None, f"{INPUTS_NAME} in the file declares what the result depends on")
+            hint = Diagnostic.note(None, f"{INPUTS_NAME} in the file declares the inputs of the result")
             at = place.location(use.file, use.line, use.column)
             place.context.engine.emit(Diagnostic(Severity.WARNING, at, message, [hint]))
 

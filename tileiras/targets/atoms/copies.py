@@ -10,7 +10,7 @@ _VECTORS = (1, 2, 4, 8, 16)
 """PTX ISA, ld, st and red: vectors .v2 and .v4 up to 16 bytes (32 on sm_100 and newer for global memory)."""
 
 _ASYNCHRONOUS_READER = Ordering(
-    "fence.proxy.async.shared::cta", "wgmma, tcgen05 or a bulk copy reads what was written: by each writing thread"
+    "fence.proxy.async.shared::cta", "wgmma, tcgen05 or a bulk copy reads the written bytes: by each writing thread"
 )
 """PTX ISA, "Async Proxy": a write through the generic proxy and a read through the asynchronous one."""
 

@@ -60,7 +60,7 @@ def test_writes_of_a_bulk_copy_are_read_after_its_group(kernel):
 def test_writes_of_a_bulk_copy_are_not_visible_early(kernel):
     """To wait for the reading of its source alone is not enough."""
     ptx = kernel(STORE_AND_READ.replace("WAIT", "cp.async.bulk.wait_group.read 0;"), (".u64", ".u64"))
-    with pytest.raises(EmulationError, match=r"argument 0: read by warp 0 at line \d+ \(ld.global.u16.*nobody waited"):
+    with pytest.raises(EmulationError, match=r"argument 0: read by warp 0 at line \d+ \(ld.global.u16.*no wait in"):
         emulate(ptx, "k", 1, [np.full(32, 99, np.uint16), np.zeros(32, np.uint16)])
 
 

@@ -31,7 +31,7 @@ def test_registers_that_one_warpgroup_gives_back_another_takes(kernel, seed):
     [
         # 2 x 128 registers are there: 224 and 40 are more.
         ("dec.sync.aligned.u32 32", "dec.sync.aligned.u32 40",
-         r"deadlock(.*\n)*.*96 more registers per thread, 3072 in all, of which the block's pool has \d+"),
+         r"deadlock(.*\n)*.*96 more registers per thread, 3072 in all; the block's pool has \d+"),
         ("SERVICE: setmaxnreg.dec.sync.aligned.u32 32;", "SERVICE:", "deadlock: no warp can go on"),
         ("SERVICE: setmaxnreg.dec.sync.aligned.u32 32;", "SERVICE: setmaxnreg.dec.sync.aligned.u32 136;",
          "136 registers, more than the 128 of the warp"),

@@ -123,7 +123,7 @@ class Monitor:
         for root in self.roots:
             state = os.lstat(root.path)
             if (state.st_dev, state.st_ino) != root.identity or not stat.S_ISDIR(state.st_mode):
-                raise Unwatchable(f"{root.path} is another folder than that of who asks")
+                raise Unwatchable(f"{root.path} is not the folder of the request")
             stack = [root.path]
             while stack:
                 folder = stack.pop()

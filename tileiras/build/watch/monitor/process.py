@@ -123,7 +123,7 @@ class Process:
             now = time.monotonic()
             for notes, checkout in list(self._checkouts.items()):
                 if now > checkout.asked + self._idle:
-                    checkout.lose("nobody has asked")
+                    checkout.lose("no request has come")
                     del self._checkouts[notes]
             if now > self._last + self._idle:
                 return

@@ -113,7 +113,7 @@ def open(op: MapOpenOp, args: Sequence[Value], lowering: FunctionLowering) -> Va
 def release(op: MapReleaseOp, args: Sequence[Value], lowering: FunctionLowering) -> None:
     memory = op.memory.defining_op
     if not isinstance(memory, MapReserveOp):
-        raise VerifyError(f"expects what '{MapReserveOp.name}' gives")
+        raise VerifyError(f"expects a result of '{MapReserveOp.name}'")
     emit = lowering.emit
     with elected(lowering, _first_thread(lowering)):
         word = _word(memory, args[1], lowering)

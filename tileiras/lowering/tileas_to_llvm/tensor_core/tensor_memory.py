@@ -76,7 +76,7 @@ def _columns(op: tileas.TensorReserveOp) -> IntegerAttr:
 def _reservation(op: Any) -> tileas.TensorReserveOp:
     made = op.memory.defining_op
     if not isinstance(made, tileas.TensorReserveOp):
-        raise VerifyError("expects what 'nv_tileas.tensor_memory.reserve' gives")
+        raise VerifyError("expects a result of 'nv_tileas.tensor_memory.reserve'")
     return made
 
 

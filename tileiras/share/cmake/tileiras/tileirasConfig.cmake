@@ -4,7 +4,7 @@
 #     add_executable(app main.cpp)
 #     tileiras_target_kernels(app SOURCES saxpy.mlir softmax.py GPU sm_80 sm_90)
 #
-# Defines the function, the target tileiras::tileiras (the loader tileiras.hpp and what it links), and the cache variable
+# Defines the function, the target tileiras::tileiras (the loader tileiras.hpp and its libraries), and the cache variable
 # TILEIRAS_EMBED, the program that compiles kernels.
 
 cmake_minimum_required(VERSION 3.20)  # DEPFILE with Makefiles as well
@@ -35,7 +35,7 @@ unset(_tileiras_package)
 #                         [EMIT ptx|cubin...] [NAMESPACE <name>] [OPTIONS <option>...])
 #
 # Gives a target the kernels of each source: an object with the images, and a header NAME.h of the source NAME.mlir,
-# NAME.tileirbc or NAME.py on its include path; PUBLIC also on that of what links the target.  GPU defaults to the
+# NAME.tileirbc or NAME.py on its include path; PUBLIC also on that of targets that link it.  GPU defaults to the
 # variable TILEIRAS_GPU, NAMESPACE to NAME, EMIT to ptx.  OPTIONS are the compiler's, such as -O2 or --ftz.
 function(tileiras_target_kernels target)
   cmake_parse_arguments(PARSE_ARGV 1 arg "PRIVATE;PUBLIC" "NAMESPACE" "SOURCES;GPU;EMIT;OPTIONS")
@@ -89,7 +89,7 @@ function(tileiras_target_kernels target)
     endforeach()
     file(CONFIGURE OUTPUT "${options}" CONTENT "${words}" @ONLY)
     # Ninja sees by itself that an output is as it was.  Make would run the command again and again while an output is
-    # older than the source: there the stamp is what the source is compared with.
+    # older than the source: there the source is compared with the stamp.
     set(made OUTPUT "${header}" "${images}")
     set(stamp)
     set(stamp_option)

@@ -141,7 +141,7 @@ def check_places(group: WarpGroup, item: Instruction, stored: list[Access], cell
             continue
         target = int(access.index[0]) * access.data.itemsize // stride
         if target != block and not (pair and target // 2 == block // 2):
-            group.fault("the barrier of a copy is in another block's shared memory than what it writes", item, thread)
+            group.fault("the barrier of a copy is in another block's shared memory than its destination", item, thread)
         if other and target == own:
             group.fault("a bulk copy from shared::cta to shared::cluster within one block", item, thread)
 

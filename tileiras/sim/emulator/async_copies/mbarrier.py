@@ -264,7 +264,7 @@ class _Look:
             group.launch.fruitless_waits += 1
             if group.launch.fruitless_waits > _PATIENCE:
                 lines = self.reason(group, threads[0])
-                text = "\n    ".join(["deadlock: nobody arrives at this transaction barrier any more", *lines])
+                text = "\n    ".join(["deadlock: no further arrival at this transaction barrier is possible", *lines])
                 group.fault(text, self.item, threads[0])
         return again
 
@@ -320,7 +320,7 @@ def missing(group: WarpGroup, cells: np.ndarray, element: int, parity: int) -> l
         lacking.append(f"{state.transactions} bytes of transactions")
     lines = [f"{text} lacks {' and '.join(lacking) or 'no arrival'}"]
     if state.transactions < 0:
-        lines[0] += f", and {-state.transactions} bytes more have come than it was told to expect"
+        lines[0] += f", and {-state.transactions} bytes more have come than expected"
     arrived = batch.arrivals.describe(batch, element)
     flying = [copy for copy in batch.bulk_copies if copy.cell == element]
     for copy in flying[:2]:

@@ -163,7 +163,7 @@ class RaceChecker:
         if not changes.all():
             first, threads, lost = first[changes], threads[changes], lost[changes]
         cells, threads, lost = expand(first, count, threads, lost)
-        missing = "" if generic else "nobody waited in between for what it writes"
+        missing = "" if generic else "no wait in between for its write"
         writes = self.begin_write(group, item, access, cells, threads, order, missing)
         times = self.clocks.own[(threads >> 5) - self.clocks.first]
         code = self.code(item, order)
@@ -315,7 +315,7 @@ class RaceChecker:
         if missing:
             pass
         elif order.semantics == "nc":
-            missing = "ld.global.nc reads what no thread writes"
+            missing = "ld.global.nc reads only memory that no thread writes"
         elif warp == thread >> 5:
             who, missing = "another lane of the warp", "no bar.warp.sync between"
         elif block == own:

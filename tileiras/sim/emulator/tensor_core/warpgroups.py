@@ -135,7 +135,7 @@ class Registers:
         cta, warp = int(group.cta[thread]), int(group.thread[thread]) // 32
         held = self.held[cta]
         lines = [
-            f"{wanted - int(held[warp])} more registers per thread, {(wanted - int(held[warp])) * 32} in all, of which "
+            f"{wanted - int(held[warp])} more registers per thread, {(wanted - int(held[warp])) * 32} in all; "
             f"the block's pool has {int(self.pool[cta])}"
         ]
         for count in sorted(set(held.tolist()), reverse=True):

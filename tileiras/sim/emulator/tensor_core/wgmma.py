@@ -168,7 +168,7 @@ class Product:
         for access, before in self.found[at]:
             check_written(group, item, access)
             if differ(access.data[access.index], before).any():
-                group.fault("what this product reads of shared memory was written before wgmma.wait_group", item,
+                group.fault("shared memory that this product reads was written before wgmma.wait_group", item,
                             warp * 32)  # fmt: skip
 
     def _a_in_registers(self, warps: np.ndarray) -> dict[int, np.ndarray]:

@@ -94,11 +94,11 @@ class Crew:
         if holds():
             return
         if not self._takes_turns:
-            raise Stuck("waits for what nothing brings about")
+            raise Stuck("waits for a condition that no operation brings about")
         task = self.current
         task.ready = holds
         self._back.release()
         task.turn.acquire()
         task.ready = lambda: True
         if self._is_over or not holds():
-            raise Stuck("waits for what no agent brings about")
+            raise Stuck("waits for a condition that no agent brings about")

@@ -50,7 +50,7 @@ def slice_(machine: LoweredMachine, op: Any) -> np.ndarray:
 @as_only(MEMORY + "load")
 def load(machine: LoweredMachine, op: Any) -> np.ndarray:
     if op.reduction is not None:
-        raise Unruled("returns what each thread's part of a row reduces to, for which there is no rule")
+        raise Unruled("returns the reduction of each thread's part of a row, which has no rule")
     return machine[op.buffer].copy()
 
 
