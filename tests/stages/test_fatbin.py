@@ -82,8 +82,10 @@ def test_the_command_makes_one_file_for_all_gpus(tmp_path, monkeypatch, capfd):
     assert (tmp_path / "m.fatbin").read_bytes() == (tmp_path / "again").read_bytes()
     listed = subprocess.run([program, "--list-elf", "--list-ptx", "m.fatbin"], capture_output=True, text=True).stdout
     assert re.findall(r"(ELF|PTX) file.*\.(sm_\d+)\.", listed) == [("ELF", "sm_90"), ("ELF", "sm_80"), ("PTX", "sm_90")]
-    shown = subprocess.run([program, "-elf", "m.fatbin"], capture_output=True, text=True).stdout
-    assert "first" in shown and "second" in shown
+    subprocess.run([program, "-xelf", "sm_80", "m.fatbin"], check=True, capture_output=True)
+    (extracted,) = tmp_path.glob("*.cubin")
+    assert main(["m.mlir", "--gpu-name=sm_80", "-O1", "-o", "sm_80"]) == 0
+    assert extracted.read_bytes() == (tmp_path / "sm_80").read_bytes()
     assert b"\x7fTileIR" in (tmp_path / "m.fatbin").read_bytes()
     assert main([*words, "--tile-launch=false"]) == 0
     assert b"\x7fTileIR" not in (tmp_path / "m.fatbin").read_bytes()
