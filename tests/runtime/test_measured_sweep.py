@@ -69,4 +69,4 @@ def test_without_a_driver_it_is_one_error(project, monkeypatch, capsys):
 
 def test_a_gpu_is_not_named_for_it(project, stand_in, capsys):
     assert sweep("k.mlir", "i32[4]=zeros", "--gpu", "H200") == 1
-    assert "--backend cuda takes this machine's" in capsys.readouterr().err
+    assert "--backend cuda uses this machine's" in capsys.readouterr().err

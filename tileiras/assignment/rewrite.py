@@ -43,10 +43,13 @@ def put_into_layouts(func: aa.FuncOp, context: PassContext) -> None:
     """Puts every tile into the layout that follows from those of dots and accesses, in place.
 
     Raises CompileError (code 5), located, for operations without a layout rule, for functions in which some tiles have
-    encodings already, and for tiles of which a thread has too many elements.
+    encodings already, for tiles as parameters, whose layout only a caller knows, and for tiles of which a thread has
+    too many elements.
     """
-    encoded = _encoded(func)
-    if not encoded:
+    for argument in func.body.blocks[0].arguments:
+        if isinstance(argument.type, TensorType) and argument.type.encoding is None and argument.users:
+            raise CompileError.at(func.location, f"{FAILURE}: a parameter is a tile without a layout, {argument.type}")
+    if not _lacks_encodings(func):
         return
     assignment = LayoutAssignment.of(func, context)
     kept = ConversionTarget([], {cls: lambda op: True for cls in (aa.ReturnOp, aa.GlobalOp)})
@@ -76,7 +79,7 @@ def _check_shares(func: aa.FuncOp) -> None:
                 raise CompileError.at(op.location, text, notes=[Diagnostic.note(None, limit)])
 
 
-def _encoded(func: aa.FuncOp) -> bool:
+def _lacks_encodings(func: aa.FuncOp) -> bool:
     """Whether tiles of a function lack an encoding.  Raises CompileError where others have one."""
     having = lacking = None
     for op in func.walk():

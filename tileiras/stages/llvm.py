@@ -38,18 +38,18 @@ class Lowering(NamedTuple):
     why: str
     asked_by: tuple[str, ...] = ()
     """Any of these options enables the pass; without any it always runs."""
-    attaches: bool = False
-    """Whether the pass belongs to the target's module: it is omitted for code that is in one already."""
+    untargeted: bool = False
+    """Whether the pass is omitted for code that is in a gpu.module already: it has run there."""
 
 
 DECISIONS: tuple[Lowering, ...] = (
     Lowering("tileir-insert-debug-scope", "while loops and branches have regions", ("lineinfo", "device-debug")),
     Lowering("tileir-verify-ops-analysis", "the last place where tiles and their layouts are visible"),
     Lowering("convert-tileas-to-llvm", "every thread's share of the tiles"),
-    Lowering("cse", "fewer operations for every pass behind it"),
+    Lowering("cse", "fewer operations for every pass behind it", untargeted=True),
     Lowering("convert-tileas-to-nvgpu", "instructions, before anything else looks at them"),
     Lowering("host-device-assert-enable", "while the module of its declaration is the one around the kernel"),
-    Lowering("tileir-gpu-module-prepare", "the sizes of clusters, while nv_tileas has them", attaches=True),
+    Lowering("tileir-gpu-module-prepare", "the sizes of clusters, while nv_tileas has them", untargeted=True),
     Lowering("test-convert-to-llvm", "arithmetic, before kernels get their ABI"),
     Lowering("tileir-legalize-llvm-kernel", "while the marks of nv_tileas say which functions are kernels"),
     Lowering("tileir-finalize-llvm-kernel", "behind the last reader of these marks"),
@@ -60,7 +60,7 @@ DECISIONS: tuple[Lowering, ...] = (
     Lowering("arith-expand", "the last operations of arith"),
     Lowering("convert-memref-to-llvm", "the last of the dialects that threads compute in"),
     Lowering("convert-debuginfo-to-llvm", "values have their registers", ("device-debug",)),
-    Lowering("convert-target-to-nvvm", "the last conversion: the target is that of finished code", attaches=True),
+    Lowering("convert-target-to-nvvm", "the last conversion: the target is that of finished code", untargeted=True),
     Lowering("tileir-post-nvvm-finalize", "nothing is lowered behind it"),
     Lowering("nvvm-ir-verifier", "the module that was checked is translated"),
 )
@@ -87,12 +87,12 @@ class _Item(NamedTuple):
     name: str
     made: Any
     names: tuple[str, ...]
-    attaches: bool
+    untargeted: bool
 
 
 def _items(options: StageOptions, values: Mapping[str, Any]) -> list[_Item]:
     enabled = (row for row in DECISIONS if not row.asked_by or any(options[name] for name in row.asked_by))
-    return [_Item(row.name, partial(create, row.name, values), PASSES[row.name].triggers, row.attaches)
+    return [_Item(row.name, partial(create, row.name, values), PASSES[row.name].triggers, row.untargeted)
             for row in enabled]  # fmt: skip
 
 
@@ -129,7 +129,7 @@ def run(source: Operation, options: StageOptions, context: StageContext) -> Stag
     # A source with a gpu.module is compiled for the target that the gpu.module names, or cannot be translated.
     targeted = any(isinstance(op, GPUModuleOp) for op in source.regions[0].operations)
     items = _items(options, _values(options, ptx_version=context.ptx_version))
-    whole = [PassWhereFound(item.made, item.names) for item in items if not (targeted and item.attaches)]
+    whole = [PassWhereFound(item.made, item.names) for item in items if not (targeted and item.untargeted)]
     manager = PassManager(whole, verify_each=False, instrumentation=context.instrumentation)
     manager.run(source, PassContext(context.engine))
     context.check(lambda: verify(source))
