@@ -112,6 +112,11 @@ def test_artifacts_of_later_stages_are_refused(tmp_path):
         tileiras.compile(tmp_path / "m.ptx", gpu_name="sm_80", emit="fatbin")
 
 
+def test_a_fat_binary_needs_a_gpu():
+    with pytest.raises(CompileError, match="gpu-name takes"):
+        tileiras.compile(KERNEL, gpu_name=None, emit="fatbin")
+
+
 def test_ptx_is_of_the_newest_target_without_a_letter():
     assert fatbin.newest(["sm_80", "sm_120", "sm_100"]) == "sm_120"
     assert fatbin.newest(["sm_80", "sm_90a", "sm_100f"]) == "sm_80"

@@ -32,7 +32,7 @@ from tileiras.build.store.local import (
 )
 from tileiras.diagnostics import CompileError, Diagnostic, ExitCode, Handler, with_lines
 from tileiras.inputs import kinds
-from tileiras.options import CompileOptions
+from tileiras.options import CompileOptions, missing_gpu
 from tileiras.pipeline import Stage
 from tileiras.stages import units
 from tileiras.support.command_cache import forgotten_by
@@ -69,6 +69,8 @@ def compile(
     """
     compiler: Callable[..., Artifact] = compile_with
     if emit == pipeline.FATBIN.name:
+        if not gpu_name:
+            raise missing_gpu()
         targets = tileiras.build.fat_binary.named_targets(gpu_name)
         every = [api.checked_options(target, opt_level, dict(options)) for target in targets]
         gpu_name, compiler = targets[-1], functools.partial(tileiras.build.fat_binary.compile_any_for, every)
