@@ -36,4 +36,4 @@ def test_fields_of_results_are_all_on_the_page():
         *api.Artifact.__slots__, *api.Kernel.__slots__, *EmulationResult.__slots__, *kernel.artifacts,
         *kernel.metadata, *kernel.metadata["parameters"][0], *resources, *resources["occupancy"],
     ]  # fmt: skip
-    assert [name for name in carried if f"`{name}`" not in page] == []
+    assert [name for name in carried if not name.startswith("_") and f"`{name}`" not in page] == []

@@ -6,8 +6,9 @@ No output of the lowerings has this effect, so the kernels come in at the llvm l
 import pytest
 
 from tileiras import api
+from tileiras.build.run import worker
 from tileiras.build.run.execute import Session
-from tileiras.build.run.worker import Place, Pool, Request, perform_chain
+from tileiras.build.run.worker import Place, Request, perform_chain
 from tileiras.build.step import Step
 from tileiras.build.store.local import OFF, READ_WRITE, SIZE_LIMIT, ArtifactStore
 from tileiras.cli import tileiras as command
@@ -94,7 +95,7 @@ ABORTS = 'define ptx_kernel void @k() {\n  call void asm "nonsense $0", "Z"(i32 
 
 def test_workers_survive_it(tmp_path):
     (tmp_path / "out").mkdir()
-    pool = Pool(1)
+    pool = worker.pool(1)
     place = Place(OFF, READ_WRITE, SIZE_LIMIT, str(tmp_path / "out"))
     try:
         codes, workers = [], set()

@@ -134,10 +134,10 @@ _SPELLED = re.compile(r"(?:^|[;{]|@\S+ )\s*([a-z][a-z0-9]*)\.[\w.:{}$]*[^;]*;")
 
 
 def spelled_out() -> set[str]:
-    """Opcodes of the PTX in the string constants of the lowering and of the nvvm operations."""
+    """Opcodes of the PTX in the string constants of the lowerings and of the nvvm operations."""
     root = Path(tileiras.__file__).parent
     found = set()
-    for folder in ("lowering/tileas_to_llvm", "dialects/nvvm"):
+    for folder in ("lowering/tileas_to_llvm", "lowering/nvgpu_to_nvvm", "dialects/nvvm"):
         for path in sorted((root / folder).glob("**/*.py")):
             for node in ast.walk(ast.parse(path.read_text())):
                 text = None

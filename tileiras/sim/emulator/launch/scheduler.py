@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ... import blas
+from ...blas import one_thread
 from ..async_copies.barrier_objects import Initialised
 from ..async_copies.landing import check_end
 from ..async_copies.map_proxy import MapProxy
@@ -132,7 +132,7 @@ class Launch:
         for slot, name, offset in self.program.addresses:
             self.registers[slot] = np.array([addresses[name] + offset], np.uint64)
 
-    @blas.one_thread()
+    @one_thread()
     def run(self) -> None:
         total = self.grid[0] * self.grid[1] * self.grid[2]
         warps = -(-self.threads // 32)
