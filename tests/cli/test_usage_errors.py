@@ -48,7 +48,7 @@ def test_gpus_are_listed_where_one_is_unknown_or_missing(kernel, capsys, words):
 def test_other_choices_are_listed_too(kernel, capsys):
     assert main([kernel, "--emit=elf", "--pipeline-strategy=fast"]) == 1
     assert [line for line in capsys.readouterr().err.splitlines() if line.startswith("note: ")] == [
-        "note: --emit takes bytecode, cuda_tile, tileaa, tileas, llvm, ptx, cubin, sass, obj, so",
+        "note: --emit takes bytecode, cuda_tile, tileaa, tileas, llvm, ptx, cubin, sass, obj, so, fatbin",
         "note: --pipeline-strategy takes none, unspecialize, warp-specialize, auto",
     ]
 

@@ -35,7 +35,7 @@ from tileiras.support.progress import shown  # noqa: E402
 
 TARGETS = ("sm_80", "sm_90", "sm_100", "sm_120")
 TESTS = ("tests/examples", "tests/differential", "tests/conformance", "tests/lowering/tileas_to_llvm")
-RUNTIME = ("__init__.py", "arguments.py", "bound.py", "cpu.py", "driver.py", "launch_facts.py")
+RUNTIME = ("__init__.py", "arguments.py", "bound.py", "cpu.py", "driver.py", "fat_binaries.py", "launch_facts.py")
 RUNNER = {"__main__.py": "runner.py", "comparison.py": "comparison.py", "measured.py": "measured.py"}
 
 # The archive holds no times, so that equal kernels make equal bytes.
