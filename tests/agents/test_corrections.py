@@ -109,13 +109,14 @@ def test_the_rest_of_the_family(gpu, assemble):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("type", [tiled_kernels.F16, tiled_kernels.BF16])
 @pytest.mark.parametrize("tile", [(128, 64, 128), (256, 64, 64)])
-def test_attention_of_the_front_end(tile, causal):
+def test_attention_of_the_front_end(tile, type, causal):
     """Of four tiles of keys, where causal attention also visits fewer."""
     import tileiras
     from tileiras.sim import emulate
 
-    case = tiled_kernels.attention(tile, causal, hints="occupancy=1", steps=4)
+    case = tiled_kernels.attention(tile, causal, hints="occupancy=1", steps=4, type=type)
     artifact = tileiras.compile(case.bytecode(), gpu_name=GPU, emit="ptx", tensor_maps="host", **SPECIALIZED)
     assert any("corrections-specialized" in code for code in stated(artifact.diagnostics))
     (entry,) = artifact.kernels

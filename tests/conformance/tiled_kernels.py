@@ -101,18 +101,20 @@ def product(
     )  # fmt: skip
 
 
-def attention(tile: tuple[int, int, int], causal: bool = False, hints: str = "", steps: int = 2) -> Tiled:
+def attention(
+    tile: tuple[int, int, int], causal: bool = False, hints: str = "", steps: int = 2, type: Any = F16
+) -> Tiled:
     rows, columns, depth = tile
     queries, keys = rows, columns * steps
     queries = keys if causal else queries
     path = EXAMPLES / "attention.py"
-    arrays = ", ".join(['"f16[?, ?, 8*?]"'] * 4)
-    note = " ".join(filter(None, (hints, f"{steps} steps" * (steps != 2))))
+    arrays = ", ".join([f'"{_TYPES[type]}[?, ?, 8*?]"'] * 4)
+    note = " ".join(filter(None, (_TYPES[type] * (type != F16), hints, f"{steps} steps" * (steps != 2))))
     export = f'{arrays}, "f32", {causal}, {rows}, {columns}, {depth}'
 
     def values(g):
-        q, k, v = (normal(g, (1, count, depth), F16) for count in (queries, keys, keys))
-        return [q, k, v, unset((1, queries, depth), F16), np.float32(depth**-0.5)]
+        q, k, v = (normal(g, (1, count, depth), type) for count in (queries, keys, keys))
+        return [q, k, v, unset((1, queries, depth), type), np.float32(depth**-0.5)]
 
     return Tiled(
         f"attention {'causal ' * causal}{'x'.join(map(str, tile))} {note}".strip(), path, "attention", export, hints,
