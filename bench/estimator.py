@@ -41,17 +41,24 @@ def cost(task: tuple[int, str]) -> Cost:
         image = estimates.ours(job, gpu)
     except CompileError as error:
         return Cost(name_of(row), gpu.name, 0.0, None, f"{error}".split("\n")[0])
-    before = _spent()
+    before = spent()
     found = estimates.timed(image, job, gpu)
-    return Cost(name_of(row), gpu.name, _spent() - before, found.microseconds, found.refusal)
+    return Cost(name_of(row), gpu.name, spent() - before, found.microseconds, found.refusal)
 
 
-def _spent() -> float:
+def spent() -> float:
     """Processor time of this process and of those it has waited for."""
     import resource
 
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
     return time.process_time() + children.ru_utime + children.ru_stime
+
+
+def selected(gpus: str, only: str) -> list[tuple[int, str]]:
+    """Numbers of rows of `MEASURED` whose names contain one of the parts, or all, for each of the GPUs."""
+    parts = [part for part in only.split(",") if part]
+    rows = [index for index, row in enumerate(MEASURED) if not parts or any(part in name_of(row) for part in parts)]
+    return [(index, gpu) for gpu in gpus.split(",") for index in rows]
 
 
 def main(arguments: Sequence[str] = ()) -> int:
@@ -62,11 +69,7 @@ def main(arguments: Sequence[str] = ()) -> int:
     if missing := estimates.missing_tools():
         print(f"estimator: needs {' and '.join(missing)}", file=sys.stderr)
         return 2
-    parts = [part for part in given.only.split(",") if part]
-    tasks = [
-        (index, gpu) for gpu in given.gpus.split(",") for index, row in enumerate(MEASURED)
-        if not parts or any(part in name_of(row) for part in parts)
-    ]  # fmt: skip
+    tasks = selected(given.gpus, given.only)
     print("| kernel | GPU | processor s | estimated us | |\n|---|---|---|---|---|", flush=True)
     slow: list[Cost] = []
     # Each in a process of its own: arrays of large launches go back with it.

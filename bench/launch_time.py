@@ -18,26 +18,13 @@ from ctypes import c_int, c_uint, c_void_p
 from pathlib import Path
 
 import tileiras.runtime
+from tests.runtime.described import PTX, description
 from tileiras.runtime import driver
 
 SOURCE = Path(__file__).resolve().parents[1] / "tests" / "runtime" / "driver_stand_in.c"
-PTX = ".version 8.0\n.target sm_89\n.address_size 64\n"
 TYPES = ("ptr<f16>", "i32", "i32", "i32", "i32") * 3 + ("f32", "f32", "i64", "i32")
 """Three matrices with sizes and strides, two factors, an offset and a count."""
-SIZES = {"i32": 4, "f32": 4}
 CALLS, ROUNDS, LIMIT = 2000, 15, 3.0
-
-
-def description() -> dict:
-    parameters, offset = [], 0
-    for number, name in enumerate(TYPES):
-        size = SIZES.get(name, 8)
-        offset = -(-offset // size) * size
-        parameters.append({"name": f"p{number}", "type": name, "offset": offset, "size": size})
-        offset += size
-    kernel = {"name": "k", "parameters": parameters, "hidden_parameters": [], "block": [128, 1, 1],
-              "cluster": [1, 1, 1], "shared_memory": 0, "tile_launch": False}  # fmt: skip
-    return {"format": 1, "target": "sm_89", "kernels": [kernel]}
 
 
 def fastest(call: Callable[[int], object], calls: int) -> float:
@@ -56,7 +43,7 @@ def measure(library: str) -> dict[str, float]:
     stand_in = ctypes.CDLL(library)
     stand_in.stand_in_reset(b"", 1, 1, 1)
     driver.LIBRARIES = (library,)
-    metadata = description()
+    metadata = description(*TYPES)
     bound = tileiras.runtime.bind(PTX, "k", metadata=metadata)
 
     def arguments(n: int) -> tuple:

@@ -20,7 +20,7 @@ from typing import NamedTuple
 from bench import estimates
 from bench.code import job_of_example, name_of
 from bench.estimates import GPUS
-from bench.estimator import MEASURED, _spent
+from bench.estimator import MEASURED, selected
 from tileiras import api
 from tileiras.diagnostics import CompileError
 from tileiras.targets import rates
@@ -54,10 +54,10 @@ def cost(task: tuple[int, str, tuple[int, ...]]) -> Cost:
         for level in task[2]:
             spent = []
             for _ in range(REPEATS + 1):
-                before = _spent()
+                before = spent()
                 image = api.compile(job.bytecode, gpu_name=gpu.target.name, emit="cubin", entry=job.entry,
                                     opt_level=level)  # fmt: skip
-                spent.append(_spent() - before)
+                spent.append(spent() - before)
             times.append(1000 * min(spent[1:]))
             timed = estimates.timed(image, job, gpu)
             found.append(timed.microseconds)
@@ -95,12 +95,8 @@ def main(arguments: Sequence[str] = ()) -> int:
     if missing := estimates.missing_tools():
         print(f"levels: needs {' and '.join(missing)}", file=sys.stderr)
         return 2
-    parts = [part for part in given.only.split(",") if part]
     levels = tuple(map(int, given.levels.split(",")))
-    tasks = [
-        (index, gpu, levels) for gpu in given.gpus.split(",") for index, row in enumerate(MEASURED)
-        if not parts or any(part in name_of(row) for part in parts)
-    ]  # fmt: skip
+    tasks = [(*task, levels) for task in selected(given.gpus, given.only)]
     heads = [f"O{level} {unit}" for unit in ("ms", "us") for level in levels]
     print(f"| kernel | GPU | {' | '.join(heads)} | |\n|---|---|{'---|' * len(heads)}---|", flush=True)
     rows: list[Cost] = []

@@ -24,7 +24,9 @@ PIPELINED = "tileas-spill-loop-carried"
 AFTER_LAYOUTS = "tileas-lower-occupancy"
 """The first row that requires layouts."""
 
-NOT_LOWERING = ("tileir-verify-ops-analysis", *llvm_stage.CLOSING)
+NOT_LOWERING = (
+    "tileir-verify-ops-analysis", "convert-target-to-nvvm", "tileir-post-nvvm-finalize", "nvvm-ir-verifier",
+)  # fmt: skip
 """Rows of the stage `llvm` that check, or attach the target."""
 
 

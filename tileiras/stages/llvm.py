@@ -66,9 +66,6 @@ DECISIONS: tuple[Lowering, ...] = (
 )
 """The passes of the stage, in order."""
 
-CLOSING = ("convert-target-to-nvvm", "tileir-post-nvvm-finalize", "nvvm-ir-verifier")
-"""The last passes: those of the target."""
-
 NVGPU = "convert-tileas-to-nvgpu"
 """After this pass the module contains llvm and nvgpu, and no nv_tileas."""
 
