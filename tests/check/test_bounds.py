@@ -7,9 +7,11 @@ import pytest
 
 import tileiras
 from tests.kernels.checked import module, row_sums, rows
+from tileiras.check.bound_rules import FUNCTION_ULPS
 from tileiras.check.coverage import Coverage
 from tileiras.check.fitting import Fitted, Plan
 from tileiras.check.judging import Reference, interpreted
+from tileiras.lowering.math_to_funcs import FUNCTIONS
 from tileiras.stages.units import entries_of
 
 
@@ -48,6 +50,21 @@ def test_sums_of_whole_numbers_are_exact():
     values = np.random.default_rng(0).integers(-3, 4, 256).astype(np.float32)
     got, low, high = on_rows(row_sums(), values)
     assert (low == high).all() and (got == values.sum()).all()
+
+
+@pytest.mark.parametrize("name", sorted(FUNCTIONS.keys() - {"arith.remf"}))
+def test_functions_of_libdevice_have_an_error(name):
+    """The remainder is exact."""
+    named = {"powf": "fpowf"}.get(name.partition(".")[2], name.partition(".")[2])
+    assert named in FUNCTION_ULPS
+
+
+@pytest.mark.parametrize(("name", "of_last_place"), [("exp", 4), ("tanh", 8000)])
+def test_approximations_have_their_own_error(name, of_last_place):
+    got, low, high = on_rows(rows(f"%result = {name} %value rounding<approx> : tile<256xf32>"), normal(seed=3))
+    unit = np.abs(np.spacing(got).astype(np.float64))
+    assert (low <= got).all() and (got <= high).all()
+    assert (high - got >= of_last_place * unit / 2).all() and (high - low <= 4 * max(of_last_place, 8) * unit).all()
 
 
 def test_a_sum_may_be_taken_in_any_order():

@@ -36,11 +36,18 @@ TINY = 2.0**-126
 FUNCTION_ULPS = {
     "exp": (2, 1), "exp2": (2, 1), "log": (1, 1), "log2": (1, 1), "rsqrt": (2, 1), "sin": (2, 2), "cos": (2, 2),
     "tan": (4, 2), "tanh": (2, 1), "sinh": (3, 2), "cosh": (2, 1), "fpowf": (4, 2), "fpowi": (4, 2), "pow": (4, 2),
+    "atan2": (3, 2),
 }  # fmt: skip
 """Largest errors in f32 and in f64: CUDA C++ Programming Guide, appendix on mathematical functions.  Functions of
 narrower formats go through f32 and are rounded once more."""
 APPROXIMATE_ULPS = 2
 """Largest error of div.full, div.approx and sqrt.approx in f32 (PTX ISA, floating-point instructions)."""
+APPROXIMATIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "exp": lambda x: (2 + np.floor(1.173 * np.abs(x))) * 2.0**-23,
+    "tanh": lambda x: np.full(np.shape(x), 2.0**-10.987),
+}
+"""Largest relative error by operand of functions of f32 with rounding `approx`: `__expf` (CUDA C++ Programming Guide,
+intrinsic functions), `tanh.approx` (PTX ISA)."""
 _MONOTONE = {"exp", "exp2", "log", "log2", "rsqrt", "tanh", "sinh"}
 
 
@@ -139,13 +146,23 @@ def square_root(
     return settle(low, high, result, is_point(ends) & (special | (low == high)))
 
 
+def _function_ulps(op: Operation, name: str, keyword: str, ends: Sequence[Bounds]) -> Any:
+    """The largest error of a function in units of the last place, for all results or for each."""
+    units = FUNCTION_ULPS[name][keyword == "f64"] if keyword in ("f32", "f64") else 1
+    if name not in APPROXIMATIONS or attribute(op, "rounding_mode", "full") != "approx":
+        return units
+    operand = np.maximum(np.abs(ends[0].low), np.abs(ends[0].high))
+    relative = APPROXIMATIONS[name](np.where(np.isfinite(operand), operand, 0.0))
+    return np.maximum(units, relative * 2.0**24)
+
+
 @rule(*FUNCTION_ULPS, source=True)
 def function(
     machine: TrackingMachine, op: Operation, values: Values, bounds: Intervals, result: np.ndarray
 ) -> Bounds | None:
     name, keyword = op.name.partition(".")[2], _element(op).keyword
-    units = FUNCTION_ULPS[name][keyword == "f64"] if keyword in ("f32", "f64") else 1
     ends = _ends(values, bounds)
+    units = _function_ulps(op, name, keyword, ends)
     if all(each is None for each in bounds):
         low = high = np.asarray(result).astype(np.float64)
     elif name in _MONOTONE:
