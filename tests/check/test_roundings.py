@@ -35,6 +35,20 @@ def test_expansions_of_functions_round_as_the_table_says(name):
         assert all(unasked_in(text, each.ptx) for each in faults(ptx, "rounding")[:3])
 
 
+@pytest.mark.parametrize("target", ["tf32", "f8E4M3FN", "f8E5M2"])
+@pytest.mark.parametrize("source", ["f64", "i32", "i64"])
+def test_conversions_round_to_odd_before_they_round_to_a_narrow_format(source, target):
+    there, back = ("itof", "ftoi") if source[0] == "i" else ("ftof", "ftof")
+    sign = "signed " if source[0] == "i" else ""
+    text = rows(f"""%w = {there} %value {sign}: tile<256x{source}> -> tile<256x{target}>
+        %result = {back} %w {sign}: tile<256x{target}> -> tile<256x{source}>""", 256, source)  # fmt: skip
+    ptx = tileiras.compile(text, gpu_name="sm_90").text
+    assert "cvt.rz.f32" in ptx and unasked_in(text, ptx) is None
+    assert unasked_in(text, ptx.replace("cvt.rz.f32", "cvt.rm.f32", 1))
+    other = rows(f"%result = {'addi' if source[0] == 'i' else 'addf'} %value, %value : tile<256x{source}>", 256, source)
+    assert unasked_in(other, ptx)
+
+
 def test_a_mode_that_the_program_names_is_its_own():
     text = rows(f"%result = addf %value, %value rounding<zero> : {T}")
     ptx = tileiras.compile(text, gpu_name="sm_90").text

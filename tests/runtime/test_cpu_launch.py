@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -46,6 +47,35 @@ def test_bytes_are_launched_with_their_description(monkeypatch):
     monkeypatch.setenv(cpu.THREADS, "2")
     runtime.launch(artifact.data, "saxpy", 1, [x, y, 1.0, 8], metadata={"kernels": [artifact.kernels[0].metadata]})
     assert (y == x).all()
+
+
+def test_an_object_that_calls_an_unknown_function_is_rejected():
+    import llvmlite.binding as llvm
+
+    saxpy()
+    machine = llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine()
+    ir = "declare void @{0}()\ndefine void @k() {{\n call void @{0}()\n ret void\n}}"
+    with pytest.raises(runtime.ArgumentError, match="calls 'no_such_function'"):
+        cpu.Loaded(machine.emit_object(llvm.parse_assembly(ir.format("no_such_function"))))
+    cpu.Loaded(machine.emit_object(llvm.parse_assembly(ir.format("tanh")))).function("k")
+
+
+@pytest.mark.parametrize("function", ["tanh", "sinh", "cosh", "tan", "exp", "sin"])
+@pytest.mark.parametrize("element", ["f16", "bf16"])
+def test_functions_of_a_single_narrow_number(function, element):
+    """A scalar: LLVM has other conversions for it than for vectors."""
+    text = f"""cuda_tile.module @m {{
+      entry @k(%p: tile<ptr<{element}>>) {{
+        %x, %t = load_ptr_tko weak %p : tile<ptr<{element}>> -> tile<{element}>, token
+        %y = {function} %x : tile<{element}>
+        %done = store_ptr_tko weak %p, %y : tile<ptr<{element}>>, tile<{element}> -> token
+        return
+      }}
+    }}"""
+    x = np.array([-0.75], np.float16 if element == "f16" else ml_dtypes.bfloat16)
+    wanted = getattr(np, function)(x.astype(np.float64))
+    runtime.launch(tileiras.compile(text, gpu_name="cpu"), "k", 1, [x])
+    assert np.allclose(x.astype(np.float64), wanted, rtol=2**-10 if element == "f16" else 2**-7)
 
 
 def test_errors_of_a_launch(monkeypatch):

@@ -11,7 +11,7 @@ import functools
 import re
 from collections.abc import Iterator
 
-from tileiras.ir import Operation
+from tileiras.ir import FLOAT_SEMANTICS, IntegerType, Operation, element_type_of, f64
 
 _STATEMENT = re.compile(
     r"(?:(?:add|sub|mul|fma|div|sqrt|rcp)\.(?:\w+\.)*?(?P<mode>r[nzmp])\.[\w.]*"
@@ -23,6 +23,19 @@ EXPANSIONS = {
 }  # fmt: skip
 """Opcodes and modes other than to nearest in the expansions of functions: libdevice rounds the exponent of `exp` down,
 and the steps of a remainder towards zero."""
+_TO_ODD = ("cvt", "rz")
+"""Numbers that f32 does not hold are rounded to odd, whose last bit stands for all further ones, before they are
+rounded to a narrower format: Boldo and Melquiond, "Emulation of FMA and correctly rounded sums"."""
+
+
+def _rounds_twice(op: Operation) -> bool:
+    """Whether a conversion goes through f32: from a wider number to a format with fewer fraction bits."""
+    if op.name not in ("cuda_tile.ftof", "cuda_tile.itof"):
+        return False
+    source, target = (element_type_of(value.type) for value in (op.operands[0], op.results[0]))
+    is_wide = source.width > 16 if isinstance(source, IntegerType) else source is f64
+    return is_wide and FLOAT_SEMANTICS[target.keyword].mantissa_bits < FLOAT_SEMANTICS["f32"].mantissa_bits
+
 
 def allowed(entry: Operation) -> set[tuple[str, str]]:
     """Opcodes and modes other than to nearest that an entry specifies."""
@@ -30,6 +43,8 @@ def allowed(entry: Operation) -> set[tuple[str, str]]:
     for op in entry.walk():
         name = op.name.partition(".")[2]
         modes |= EXPANSIONS.get(name, set())
+        if _rounds_twice(op):
+            modes.add(_TO_ODD)
         attribute = op.attributes.get("rounding_mode")
         mode = _OF_ATTRIBUTE.get(getattr(attribute, "value", ""))
         if mode is not None:

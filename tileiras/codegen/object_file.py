@@ -10,6 +10,8 @@ import struct
 from collections.abc import Iterator
 
 _SYMBOL_TABLE, _RELOCATIONS, _NO_BITS = 2, 4, 8  # System V gABI, chapter 4: sh_type
+UNDEFINED = 0
+"""The section's number of a symbol of another file (SHN_UNDEF)."""
 
 
 class ObjectFile:

@@ -16,6 +16,8 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tileiras.codegen.object_file import UNDEFINED, ObjectFile
+
 from .arguments import DL_CPU, ArgumentError, HostMemory, pack
 
 THREADS = "TILEIRAS_CPU_THREADS"
@@ -70,7 +72,10 @@ def _is_on_device(value: Any) -> bool:
 
 
 class Loaded:
-    """An object in memory that can be executed."""
+    """An object in memory that can be executed.
+
+    Raises ArgumentError for one that calls a function which the process does not have: LLVM would call address 0.
+    """
 
     def __init__(self, data: bytes) -> None:
         import llvmlite.binding as llvm
@@ -82,6 +87,10 @@ class Loaded:
         module.triple = machine.triple
         self._machine = machine
         self._engine = llvm.create_mcjit_compiler(module, machine)
+        is_elf = data.startswith(b"\x7fELF")
+        for name, (section, _, _) in (ObjectFile(data).symbols() if is_elf else {}).items():
+            if section == UNDEFINED and not llvm.address_of_symbol(name):
+                raise ArgumentError(f"the object calls '{name}', which this process does not have")
         self._engine.add_object_file(llvm.ObjectFileRef.from_data(data))
         self._engine.finalize_object()
 

@@ -27,7 +27,7 @@ def pointers_and_mask(view: Value, indices: list[Value], rewriter: ConversionRew
     mask: Value | None = None
     for dim, index in enumerate(indices):
         vector = _element_indices(index, shape[dim], rewriter)
-        size, stride = (_as_i64(extent, rewriter) for extent in (memref.size(dim), memref.stride(dim)))
+        size, stride = (_as_i64(extent, rewriter, arith.ExtUIOp) for extent in (memref.size(dim), memref.stride(dim)))
         # Read as unsigned, a negative index is beyond the end.
         inside = insert(arith.CmpIOp(vector, _splat(size, vector.type, rewriter), predicate="ult")).results[0]
         distance = insert(arith.MulIOp(vector, _splat(stride, vector.type, rewriter))).results[0]
@@ -68,10 +68,10 @@ def _element_indices(index: Value, count: int, rewriter: ConversionRewriter) -> 
     return insert(arith.AddIOp(start, wide)).results[0]
 
 
-def _as_i64(value: Value | int, rewriter: ConversionRewriter) -> Value:
+def _as_i64(value: Value | int, rewriter: ConversionRewriter, extension: Any = arith.ExtSIOp) -> Value:
     if isinstance(value, int):
         return integer(rewriter, value, i64)
-    return value if value.type is i64 else rewriter.insert(arith.ExtSIOp(value, result=i64)).results[0]
+    return value if value.type is i64 else rewriter.insert(extension(value, result=i64)).results[0]
 
 
 def _splat(value: Value, type: TensorType, rewriter: ConversionRewriter) -> Value:

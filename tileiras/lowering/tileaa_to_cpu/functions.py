@@ -227,8 +227,9 @@ def _tanh(code: Code, count: int, x: str) -> str:
     z = d.op("fmul", size, size)
     small = d.op("fmul", size, d.polynomial(z, (-17.0 / 315.0, 2.0 / 15.0, -1.0 / 3.0, 1.0)))
     found = d.where("olt", size, 0.0078125, small, large)
-    signed = code.intrinsic("copysign", "double", count, found, wide)
-    return code.value(f"fptrunc {d.type} {signed} to {vector('float', count)}")
+    # In f32: of an f64 that is truncated to f16 LLVM truncates the sign's operand as well, by a call of libgcc.
+    size = code.value(f"fptrunc {d.type} {found} to {vector('float', count)}")
+    return code.intrinsic("copysign", "float", count, size, x)
 
 
 _FAST: dict[str, Function] = {

@@ -77,13 +77,15 @@ class Lowering:
         """A scalar as a number."""
         return self.values[value].number(self.code)
 
-    def index(self, value: Value) -> Index:
-        """A signed integer as an index."""
+    def index(self, value: Value, *, is_unsigned: bool = False) -> Index:
+        """An integer, signed by default, as an index."""
         lanes = self.values[value]
-        number = lanes.number(self.code)
+        number, width = lanes.number(self.code), lanes.kind.width
         if number.lstrip("-").isdigit():
-            return _signed(int(number), lanes.kind.width)
-        return number if lanes.kind.width == 64 else self.code.value(f"sext {lanes.type} {number} to i64")
+            return int(number) % (1 << width) if is_unsigned and width < 64 else _signed(int(number), width)
+        if width == 64:
+            return number
+        return self.code.value(f"{'zext' if is_unsigned else 'sext'} {lanes.type} {number} to i64")
 
     def lanes(self, value: Value, at: At) -> Lanes:
         """Elements of a tile, or a scalar repeated."""

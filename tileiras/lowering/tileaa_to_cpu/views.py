@@ -46,7 +46,7 @@ def make_memref(low: Lowering, op: Any) -> None:
     extents = []
     for values, known in ((op.sizes, type.shape), (op.strides, type.strides)):
         given = iter(values)
-        extents.append(tuple(low.index(next(given)) if size == DYNAMIC else size for size in known))
+        extents.append(tuple(low.index(next(given), is_unsigned=True) if size == DYNAMIC else size for size in known))
     low.values[op.result] = MemRef(low.scalar(op.base), *extents)
 
 

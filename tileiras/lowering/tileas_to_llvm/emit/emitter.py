@@ -129,12 +129,14 @@ class Emitter(FragmentBuilder):
         return self._pure(llvm.SExtOp, (value,), type)
 
     def zext(self, value: Number, type: IntegerType, *, nneg: bool = False) -> Number:
-        """An unsigned integer, with `nneg` one whose highest bit is clear, as a wider type."""
+        """An unsigned integer at another width, with `nneg` one whose highest bit is clear."""
         if isinstance(value, int) or value.type is type:
             return value
         known = self.number(value)
         if known is not None:
             return self.integer(known & (1 << value.type.width) - 1, type)
+        if value.type.width > type.width:
+            return self._pure(llvm.TruncOp, (value,), type)
         if nneg:
             return self._pure(llvm.ZExtOp, (value,), type, "nneg", nonNeg=UnitAttr())
         return self._pure(llvm.ZExtOp, (value,), type)

@@ -273,7 +273,7 @@ def get_dim_size(op: tileas.GetDimSizeOp, args: Sequence[Any], lowering: Functio
     if isinstance(size, int):
         return emit.integer(size, type)
     value = lowering.value(size)
-    return emit.value(emit.sext(value, type), type)
+    return emit.value(emit.zext(value, type), type)
 
 
 def get_global(op: tileas.GetGlobalOp, args: Sequence[Any], lowering: FunctionLowering) -> Value:

@@ -91,10 +91,10 @@ class TileAddresses:
         return self._wide(extent, self._lowering.opaque(self._lowering.value(extent)))
 
     def _wide(self, old: Value, value: Number | None = None) -> Number:
-        """A number of the function as an i64; `value`: its LLVM value if another one replaces it."""
+        """An unsigned number of the function, as coordinates, sizes and strides are (Tile IR, `make_tensor_view`,
+        `load_view_tko`), as an i64; `value`: its LLVM value if another one replaces it."""
         value = self._lowering.value(old) if value is None else value
-        emit = self._emit
-        return emit.zext(value, i64, nneg=True) if self._lowering.ranges.range(old).low >= 0 else emit.sext(value)
+        return self._emit.zext(value, i64, nneg=self._lowering.ranges.range(old).low >= 0)
 
     def _split(self, register: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """A register's coordinates as (bits shared with the thread's part, the others)."""
@@ -221,7 +221,8 @@ class TileAddresses:
 
     def _starts_inside(self, dim: int) -> bool:
         """Whether the tile is known not to begin before the memref along a dimension."""
-        return self._lowering.ranges.range(self._coords[dim]).low >= 0
+        coordinate = self._coords[dim]
+        return coordinate.type.width < i64.width or self._lowering.ranges.range(coordinate).low >= 0
 
     def _limit(self, dim: int, mixed: int) -> Value:
         """How many places from the thread's own on are inside, as i32: 0 to the tile's size."""

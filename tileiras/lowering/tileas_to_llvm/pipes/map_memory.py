@@ -181,7 +181,7 @@ def _put_together(op: MapBuildOp, shared: Value, lowering: FunctionLowering) -> 
         replace("element_stride", 1, number)
         if number:
             stride = memref.stride(source)
-            stride = stride if isinstance(stride, int) else emit.sext(lowering.value(stride), i64)
+            stride = stride if isinstance(stride, int) else emit.zext(lowering.value(stride), i64)
             replace("global_stride", emit.mul(stride, size, i64), number - 1, i64)
     fill = desc.view.padding is not None and desc.view.padding.value == "nan"
     modes = [("elemtype", _element(desc)), ("interleave_layout", 0),
@@ -206,10 +206,10 @@ def _size(extent: Value | int, lowering: FunctionLowering) -> Value | int:
     if isinstance(extent, int):
         return extent
     emit = lowering.emit
-    value = emit.sext(lowering.value(extent), i32)
+    value = emit.zext(lowering.value(extent), i32)
     if lowering.ranges.range(extent).low >= 1:
         return value
-    return emit.intrinsic("smax", value, emit.integer(1))
+    return emit.intrinsic("umax", value, emit.integer(1))
 
 
 def _element(desc: TmaDescType) -> int:

@@ -13,7 +13,7 @@ from ..machine import Undefined
 from ..memory import read_elements, write_elements
 from ..rounding import round_to
 from ..undefined import undefined_bytes
-from ..values import TOKEN, TensorView, TileView, dtype_of, undefine, width_of
+from ..values import TOKEN, TensorView, TileView, dtype_of, undefine, unsigned, width_of, wrap
 from ..views import padding_tile
 from .machine import LoweredMachine, rule
 
@@ -69,14 +69,14 @@ def make_memref(machine: LoweredMachine, op: Any) -> TensorView:
     type = op.result.type
     extents = []
     for values, sizes in ((op.sizes, type.shape), (op.strides, type.strides)):
-        given = iter([int(machine[value]) for value in values])
+        given = iter([int(unsigned(machine[value], value.type.width)) for value in values])
         extents.append(tuple(next(given) if size == DYNAMIC else size for size in sizes))
     return TensorView(int(machine[op.base]), type.element_type, *extents)
 
 
 @rule("get_dim_size")
 def get_dim_size(machine: LoweredMachine, op: Any) -> np.ndarray:
-    return np.array(machine[op.source].shape[op.dim.value], f"int{op.result.type.width}")
+    return wrap(np.asarray(machine[op.source].shape[op.dim.value]), op.result.type.width)
 
 
 def tiles_of(tensor: TensorView, type: Any) -> TileView:
