@@ -9,7 +9,7 @@ cuda_tile.module @kernels {
     %rows = constant <i32: [7, 0, 9, 3]> : tile<4xi32>
     // The given rows, and 8 columns from the start on, which counts elements.
     // CHECK: %[[ROWS:.*]] = arith.extsi %{{.*}} : tensor<4xi32> to tensor<4xi64>
-    // CHECK: %[[SIZE:.*]] = arith.extsi %arg1 : i32 to i64
+    // CHECK: %[[SIZE:.*]] = arith.extui %arg1 : i32 to i64
     // CHECK: %[[LIMIT:.*]] = nv_tileaa.splat %[[SIZE]]
     // CHECK: arith.cmpi ult, %[[ROWS]], %[[LIMIT]] : tensor<4xi64>
     // CHECK: arith.extsi %arg2 : i32 to i64

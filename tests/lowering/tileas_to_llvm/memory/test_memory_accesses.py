@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
+import tileiras
 from tests.tileas_stage import ptx
+from tileiras import runtime
 from tileiras.sim import Memory, emulate
 
 SPEC = 'attributes {kernel_spec = #nv_tileaa.kernel_spec<numCtas = 1>, target_spec = "sm_90"}'
@@ -53,6 +55,39 @@ def test_outside_reads_padding_and_writes_nothing(kind, value):
     expected[:, :120] = value
     expected[:m, :n] = a[:, :n]
     assert np.array_equal(b.view(np.uint32), expected.view(np.uint32))
+
+
+UNSIGNED = """cuda_tile.module @m {
+  entry @k(%from: tile<ptr<f32>>, %to: tile<ptr<f32>>, %sizes: tile<ptr<i64>>, %n: tile<i32>, %apart: tile<i32>) {
+    %zero = constant <i32: 0> : tile<i32>
+    %in = make_tensor_view %from, shape = [%n, 4], strides = [%apart, 1]
+      : tile<i32> -> tensor_view<?x4xf32, strides=[?, 1]>
+    %out = make_tensor_view %to, shape = [1, 4], strides = [4, 1] : tensor_view<1x4xf32, strides=[4, 1]>
+    %rows = make_partition_view %in
+      : partition_view<tile=(1x4), padding_value = zero, tensor_view<?x4xf32, strides=[?, 1]>>
+    %row = make_partition_view %out : partition_view<tile=(1x4), tensor_view<1x4xf32, strides=[4, 1]>>
+    %x, %t0 = load_view_tko weak %rows[%zero, %zero]
+      : partition_view<tile=(1x4), padding_value = zero, tensor_view<?x4xf32, strides=[?, 1]>>, tile<i32>
+      -> tile<1x4xf32>, token
+    %t1 = store_view_tko weak %x, %row[%zero, %zero]
+      : tile<1x4xf32>, partition_view<tile=(1x4), tensor_view<1x4xf32, strides=[4, 1]>>, tile<i32> -> token
+    %size, %four = get_tensor_shape %in : tensor_view<?x4xf32, strides=[?, 1]> -> tile<i64>
+    %t2 = store_ptr_tko weak %sizes, %size : tile<ptr<i64>>, tile<i64> -> token
+    return
+  }
+}"""
+
+
+@pytest.mark.parametrize("target", ["sm_90", "sm_100", "cpu"])
+def test_sizes_and_strides_are_unsigned(target):
+    a, b, sizes = np.arange(4, dtype=np.float32), np.zeros(4, np.float32), np.zeros(1, np.int64)
+    artifact = tileiras.compile(UNSIGNED, gpu_name=target, source_name="k.mlir")
+    arguments = [a, b, sizes, -2, 1 << 31]
+    if target == "cpu":
+        runtime.launch(artifact, "k", 1, arguments)
+    else:
+        emulate(artifact.text, "k", 1, arguments)
+    assert sizes[0] == (1 << 32) - 2 and (a == b).all()
 
 
 def test_rows_of_known_multiples_are_read_by_predicated_vectors():
