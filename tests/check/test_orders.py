@@ -1,14 +1,16 @@
-"""Memory that depends on the order of tile blocks: rounded sums behind a lock."""
+"""Memory that depends on an order: of tile blocks, as rounded sums behind a lock, or of the elements of a tile."""
 
 from __future__ import annotations
 
 import functools
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import tileiras
+from tests.kernels.checked import module
 from tileiras.check.checker import check
 
 SOURCE = Path(__file__).resolve().parents[2] / "examples" / "kernels" / "spin_lock.mlir"
@@ -30,6 +32,27 @@ def test_wrong_sums_behind_a_lock_are_found():
     assert ptx().count("add.rn.f32")
     verdict = check(SOURCE, gpu_name="sm_90", image=ptx().replace("add.rn.f32", "add.rz.f32"))
     assert verdict.status == "wrong"
+
+
+EXCHANGES = """
+    %lane = iota : tile<16xi32>
+    %two = constant <i32: 2> : tile<16xi32>
+    %place = remi %lane, %two signed : tile<16xi32>
+    %one = reshape %out : tile<ptr<i32>> -> tile<1xptr<i32>>
+    %same = broadcast %one : tile<1xptr<i32>> -> tile<16xptr<i32>>
+    %at = offset %same, %place : tile<16xptr<i32>>, tile<16xi32> -> tile<16xptr<i32>>
+    %old, %t = atomic_rmw_tko relaxed device %at, xchg, %lane
+      : tile<16xptr<i32>>, tile<16xi32> -> tile<16xi32>, token"""
+
+
+def test_elements_of_a_tile_exchange_in_any_order():
+    text = module(EXCHANGES, "%out: tile<ptr<i32>>")
+    given = [((1, 1, 1), [np.zeros(4, np.int32)])]
+    image = tileiras.compile(text, gpu_name="sm_90").text
+    assert check(text, gpu_name="sm_90", image=image, given=given).status == "right"
+    moved = re.sub(r"(atom\S*exch\S* %r\d+, \[%rd\d+)\]", r"\1+8]", image)
+    assert moved != image and check(text, gpu_name="sm_90", image=moved, given=given).status == "wrong"
+
 
 
 def test_no_order_of_warps_is_begun_after_the_budget():

@@ -157,8 +157,8 @@ class _Search:
             got, wanted = results[position], self.reference.arguments[position]
             wrong, _, bound = differences(element, got, wanted, self.reference, position)
             machine = self.reference.machine
-            if wrong.any() and machine.ordered_atomics and np.prod(machine.grid) > 1:
-                wrong = wrong & ~varies(self.reference, self._again, position)[0]
+            if wrong.any() and machine.is_ordered():
+                wrong = wrong & ~varies(self.reference, self._again, position, got).explained
             if wrong.any():
                 first = int(np.flatnonzero(wrong)[0])
                 found = (position, first, got.reshape(-1)[first], wanted.reshape(-1)[first], bound(first))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import random
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -158,12 +159,19 @@ class TrackedMemory(Memory):
         return None
 
 
+class Order(NamedTuple):
+    """An order of the tile blocks, by number, and the seed of one of the elements of a tile that update one place."""
+
+    blocks: Sequence[int]
+    seed: int
+
+
 class TrackingMachine(Machine):
     """The machine of a launch that is judged: carries intervals and records coverage."""
 
     def __init__(
         self, memory: TrackedMemory, grid, globals_, output, *, coverage: Coverage, approx: bool = False,
-        ftz: bool = False, order: Callable[[list], list] | None = None,
+        ftz: bool = False, order: Order | None = None,
     ) -> None:  # fmt: skip
         super().__init__(memory, grid, globals_, output)
         self.tracked = memory
@@ -175,14 +183,27 @@ class TrackingMachine(Machine):
         self.unsteady: Operation | None = None
         """The first operation whose control flow depends on an inexact value: later values have no bounds."""
         self.ordered_atomics = False
-        """Whether the kernel uses values that atomic operations of several tile blocks read."""
+        """Whether an atomic operation makes values that depend on the order of updates."""
+        self.repeats_places = False
+        """Whether elements of one tile update the same place."""
+        self._sums = False
         self._bounds: dict[int, tuple[Any, Bounds]] = {}
         self._quiet = 0
         self._looking = False
 
     def tile_blocks(self) -> Iterable[tuple[int, int, int]]:
         blocks = list(super().tile_blocks())
-        return blocks if self.order is None else self.order(blocks)
+        return blocks if self.order is None else [blocks[place] for place in self.order.blocks]
+
+    def element_order(self, count: int) -> Iterable[int]:
+        self.repeats_places = True
+        if self.order is None or self._sums:
+            return range(count)
+        return random.Random(f"{self.order.seed} {count}").sample(range(count), count)
+
+    def is_ordered(self) -> bool:
+        """Whether results may depend on an order that the program leaves open."""
+        return self.ordered_atomics and (self.repeats_places or int(np.prod(self.grid)) > 1)
 
     # -- intervals of arrays -----------------------------------------------------------------------------------------
 
@@ -315,9 +336,11 @@ def _atomic(meaning: Callable[[Machine, Operation], Any], machine: TrackingMachi
     blocks."""
     memory, name = machine.tracked, ATOMICS[op.name]
     argument = machine.values.get(getattr(op, name)) if name else None
-    if op.name != "cuda_tile.atomic_red_view_tko" and op.results[0].has_uses:
+    mode = getattr(op.attributes.get("mode"), "value", "")
+    is_read = op.name != "cuda_tile.atomic_red_view_tko" and op.results[0].has_uses
+    if is_read or mode == "xchg" or op.name == "cuda_tile.atomic_cas_tko":
         machine.ordered_atomics = True
-    is_addition = getattr(op.attributes.get("mode"), "value", "") == "addf"
+    machine._sums = is_addition = mode == "addf"
     if not is_addition or argument is None:
         memory.pending = machine.bounds_of(argument) if argument is not None else None
         return meaning(machine, op)

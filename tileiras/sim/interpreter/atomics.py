@@ -1,4 +1,4 @@
-"""Atomic read-modify-write operations: one element after the other, in row-major order."""
+"""Atomic read-modify-write operations: one element after the other, by default in row-major order."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _update(
         machine.memory.store(places, np.asarray(function(old, *picked)).astype(dtype, copy=False))
     else:
         old = np.empty(places.shape, dtype)
-        for position in range(places.size):
+        for position in machine.element_order(places.size):
             place = places[position : position + 1]
             old[position : position + 1] = before = machine.memory.load(place, dtype)
             after = function(before, *(p[position : position + 1] for p in picked))

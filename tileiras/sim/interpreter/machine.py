@@ -129,6 +129,10 @@ class Machine:
         """The numbers of the tile blocks in the order in which they run."""
         return ((x, y, z) for z, y, x in itertools.product(*(range(size) for size in reversed(self.grid))))
 
+    def element_order(self, count: int) -> Iterable[int]:
+        """The elements of an atomic operation in the order of their updates, where several update one place."""
+        return range(count)
+
     def run_block(self, block: Block) -> Signal:
         """Execute to the terminator, or to a control operation inside a nested region that leaves the block."""
         plan = self._plan(block)
