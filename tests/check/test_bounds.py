@@ -67,6 +67,26 @@ def test_approximations_have_their_own_error(name, of_last_place):
     assert (high - got >= of_last_place * unit / 2).all() and (high - low <= 4 * max(of_last_place, 8) * unit).all()
 
 
+def test_products_of_subnormal_parts_are_in_any_order():
+    """The product of the first two is 0 if it is rounded by itself."""
+    text = row_sums(4).replace("addf", "mulf").replace("identities=[0.0", "identities=[1.0")
+    values = np.array([1e-30, 1e-30, 1e30, 1e5], np.float32)
+    got, low, high = on_rows(text, values)
+    assert (low <= 0).all() and (high >= 1e-25).all() and (high < 1e-3).all()
+
+
+def test_integer_powers_have_the_error_of_their_multiplications():
+    body = """%fifty = constant <i32: 50> : tile<256xi32>
+              %result = fpowi %value, %fifty : tile<256xf32>, tile<256xi32>"""
+    values = 1 + np.abs(normal(seed=5)) / 100
+    got, low, high = on_rows(rows(body), values)
+    power = np.ones_like(values)
+    for _ in range(50):
+        power *= values
+    assert (low <= power).all() and (power <= high).all()
+    assert (high - low < 130 * np.spacing(got).astype(np.float64)).all()
+
+
 def test_a_sum_may_be_taken_in_any_order():
     values = normal(seed=1)
     _, low, high = on_rows(row_sums(), values)

@@ -166,6 +166,17 @@ def _extremum(op: Operation, name: str, bounds: Bounds | None, values: Any, resu
     return settle(low, high, result, low == high)
 
 
+def _underflow(op: Operation, values: Values, operations: int, keyword: str) -> np.ndarray:
+    """The largest error of products that are subnormal: half a unit for each operation, times all larger factors."""
+    if "mulf" not in _bodies(op) and "fma" not in _bodies(op):
+        return np.zeros(())
+    semantics = FLOAT_SEMANTICS[keyword]
+    least = np.ldexp(1.0, semantics.smallest_exponent - semantics.mantissa_bits)
+    factors = np.max([np.abs(np.asarray(value).astype(np.float64)) for value in values], axis=0)
+    factors = np.where(np.isnan(factors), 1.0, np.maximum(factors, 1.0))
+    return operations * least * _along(op, np.multiply, factors)
+
+
 def _polynomial(
     machine: TrackingMachine, op: Operation, values: Values, results: Sequence[np.ndarray]
 ) -> tuple[Bounds | None, ...]:
@@ -184,6 +195,7 @@ def _polynomial(
             continue
         with np.errstate(all="ignore"):
             error = 2.02 * operations * 2.0 ** -precision(keyword) * np.asarray(magnitude).astype(np.float64)
+            error += _underflow(op, values, operations, keyword)
         wide = np.asarray(value).astype(np.float64)
         lost = ~(np.asarray(magnitude).astype(np.float64) * 1.01 <= max_finite(FLOAT_SEMANTICS[keyword]))
         low, high = np.where(lost, -np.inf, wide - error), np.where(lost, np.inf, wide + error)

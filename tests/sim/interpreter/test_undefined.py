@@ -38,6 +38,14 @@ def test_elements_that_a_mask_leaves_out():
     assert r[:5].tolist() == [1, 3, 5, 7, 9]
 
 
+@pytest.mark.parametrize("operation", ["divi", "remi"])
+def test_quotients_by_undefined_elements_that_most_substitutes_make_zero(operation):
+    zeros = "%three = constant <i32: 0> : tile<8xi32>\n" if operation == "remi" else ""
+    zeros = zeros or "%three = constant <i32: 3> : tile<8xi32>\n"
+    undefined, _ = run(zeros + f"%y = {operation} %three, %x signed : tile<8xi32>\n" + STORE)
+    assert undefined[1].tolist() == [False] * 5 + [True] * 3
+
+
 def test_deselected_elements_are_not_part_of_the_result():
     undefined, r = run("%y = select %mask, %x, %lane : tile<8xi1>, tile<8xi32>\n" + STORE)
     assert undefined == {} and r.tolist() == [1, 2, 3, 4, 5, 5, 6, 7]

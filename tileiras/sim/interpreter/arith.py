@@ -231,14 +231,14 @@ def divi(machine: Machine, op: cuda_tile.DivIOp):
     elif mode == "negative_inf":
         quotient = quotient - (inexact & opposite).astype(quotient.dtype)
     element = _element(op)
-    return undefine(wrap(quotient, element.width), bad, element)
+    return undefine(wrap(quotient, element.width), bad, element, is_inverted=True)
 
 
 @meaning("remi", elementwise=True)
 def remi(machine: Machine, op: cuda_tile.RemIOp):
     _, _, _, remainder, bad = _divide(machine, op)
     element = _element(op)
-    return undefine(wrap(remainder, element.width), bad, element)
+    return undefine(wrap(remainder, element.width), bad, element, is_inverted=True)
 
 
 @meaning("maxi", elementwise=True)

@@ -63,10 +63,12 @@ def wrap(values: np.ndarray, width: int) -> np.ndarray:
     return values.astype(f"int{width}")
 
 
-def undefined(shape: tuple[int, ...], element: FloatType | IntegerType) -> np.ndarray:
+def undefined(shape: tuple[int, ...], element: FloatType | IntegerType, *, is_inverted: bool = False) -> np.ndarray:
     """A tile of undefined elements: recognisable bits in the first run, others in the next."""
     dtype = dtype_of(element)
     data = undefined_bytes(math.prod(shape) * dtype.itemsize)
+    if is_inverted:
+        data = ~data
     if dtype == np.bool_:
         return (data & 2 != UNINITIALISED & 2).reshape(shape)
     if width_of(element) == 4:
@@ -74,12 +76,18 @@ def undefined(shape: tuple[int, ...], element: FloatType | IntegerType) -> np.nd
     return data.view(dtype).reshape(shape)
 
 
-def undefine(values: np.ndarray, where: np.ndarray, element: FloatType | IntegerType) -> np.ndarray:
-    """``values``, made undefined ``where`` the mask is true."""
+def undefine(
+    values: np.ndarray, where: np.ndarray, element: FloatType | IntegerType, *, is_inverted: bool = False
+) -> np.ndarray:
+    """``values``, made undefined ``where`` the mask is true.
+
+    Inverted bits tell a quotient by a substituted 0 from a quotient that is 0 with every other substitute.
+    """
     values = np.asarray(values)
     if not np.any(where) or keeps_results():
         return values
-    return np.where(where, undefined(values.shape, element), values).astype(values.dtype, copy=False)
+    substitutes = undefined(values.shape, element, is_inverted=is_inverted)
+    return np.where(where, substitutes, values).astype(values.dtype, copy=False)
 
 
 def elements_of(attribute: DenseElementsAttr, shape: tuple[int, ...]) -> np.ndarray:
