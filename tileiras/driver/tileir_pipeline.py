@@ -160,7 +160,7 @@ ROWS: tuple[Row, ...] = (
     Row(3, "convert-target-to-nvvm", ("convert-target-to-nvvm",)),
     Row(3, "canonicalize", (), "LLVM does that to its own IR"),
     Row(3, "cse", (), "as the row before"),
-    Row(3, "tileir-post-nvvm-finalize", ("tileir-post-nvvm-finalize", "nvvm-ir-verifier"),
+    Row(3, "tileir-post-nvvm-finalize", ("nvptx-peepholes", "tileir-post-nvvm-finalize", "nvvm-ir-verifier"),
         "launch bounds are written with the PTX headers"),
 )
 """The documented pass list; each level includes the lower ones."""

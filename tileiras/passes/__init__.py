@@ -55,6 +55,7 @@ PASSES: Mapping[str, Place] = {
     "instrument-memcheck": Place("passes.instrument_memcheck"),
     "loop-split": Place("passes.loop_split"),
     "lower-tma-load-store-to-async": Place("tensor_maps.stores", ("nv_tileas.ahead_atom",)),
+    "nvptx-peepholes": Place("passes.nvptx_peepholes", ("llvm.br",)),
     "nvvm-ir-verifier": Place("passes.nvvm_ir_verifier"),
     "synthesize-debug-info-scopes": Place("passes.synthesize_debug_info_scopes"),
     "test-convert-to-llvm": Place("passes.convert_to_llvm", ("arith.",)),
