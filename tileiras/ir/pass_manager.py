@@ -161,7 +161,8 @@ def _fitting(name: str, key: str, value: Any, default: Any, accepted: range | No
     elif type(value) is type(default) and (accepted is None or value in accepted):
         return value
     if accepted is not None:
-        kind += f" from {accepted[0]} to {accepted[-1]}"
+        each = ", one of " + ", ".join(map(str, accepted))
+        kind += f" from {accepted[0]} to {accepted[-1]}" if accepted.step == 1 else each
     message = f"'{value}' value invalid for option '{key}' of pass '{name}'; expected {kind}"
     raise CompileError.at(None, message, ExitCode.CONFIGURATION)
 

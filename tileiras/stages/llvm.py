@@ -102,7 +102,7 @@ def _values(
         "compute_capability": options.gpu_name, "ftz": options.ftz, "approx": options.approx,
         "variables": options.device_debug, "device_debug": options.device_debug, "opt_level": options.opt_level,
         "use_nvgpucomp_libnvvm": nvgpucomp, "ptx_version": ptx_version,
-        "parameter_ceiling": ceiling or options.parameter_ceiling,
+        "parameter_ceiling": ceiling or options.parameter_ceiling, "index_bitwidth": options.index_bitwidth,
     }  # fmt: skip
 
 
