@@ -29,6 +29,7 @@ LOOP_SCHEDULES, SHORT_LOOPS = ("nv_tileas.loop_schedule", "nv_tileas.runs_ahead"
 AGENTS = ("nv_tileas.async.pipeline.agent_switch",)
 EXPANDED = (
     "arith.ceildivsi", "arith.ceildivui", "arith.floordivsi", "arith.mulsi_extended", "arith.mului_extended",
+    "arith.extsi", "arith.extui", "arith.trunci",
 )  # fmt: skip
 LOWERED_KERNEL = ("nv_tileas.kernel_spec",)
 
