@@ -91,12 +91,16 @@ class _Scalars:
     def __init__(self, at: Operation) -> None:
         self._make = Builder.before(at)
         self._known: dict[tuple[Value, int], Value] = {}
+        self._constants: dict[int, Value] = {}
 
     def made(self, op: Operation) -> Value:
         return self._make.insert(op).results[0]
 
     def constant(self, number: int) -> Value:
-        return self.made(llvm.ConstantOp(IntegerAttr(number, i32)))
+        known = self._constants.get(number)
+        if known is None:
+            known = self._constants[number] = self.made(llvm.ConstantOp(IntegerAttr(number, i32)))
+        return known
 
     def element(self, vector: Value, number: int) -> Value:
         known = self._known.get((vector, number))
