@@ -20,7 +20,7 @@ from typing import NamedTuple
 from bench import estimates
 from bench.code import job_of_example, name_of
 from bench.estimates import GPUS
-from bench.estimator import MEASURED, selected
+from bench.estimator import MEASURED, selected, spent
 from tileiras import api
 from tileiras.diagnostics import CompileError
 from tileiras.targets import rates
@@ -52,13 +52,13 @@ def cost(task: tuple[int, str, tuple[int, ...]]) -> Cost:
     try:
         job = job_of_example(row, gpu.target.name)
         for level in task[2]:
-            spent = []
+            seconds = []
             for _ in range(REPEATS + 1):
                 before = spent()
                 image = api.compile(job.bytecode, gpu_name=gpu.target.name, emit="cubin", entry=job.entry,
                                     opt_level=level)  # fmt: skip
-                spent.append(spent() - before)
-            times.append(1000 * min(spent[1:]))
+                seconds.append(spent() - before)
+            times.append(1000 * min(seconds[1:]))
             timed = estimates.timed(image, job, gpu)
             found.append(timed.microseconds)
             refusal = refusal or timed.refusal

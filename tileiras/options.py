@@ -100,6 +100,7 @@ OPTIONS: dict[str, Option] = {
         Option("deterministic", str, "any",
                "require: a kernel whose results may differ from run to run is an error, located at the cause",
                ("any", "require")),
+        Option("index-bitwidth", int, 32, "bits of offsets in addresses of a tile; 0: a pointer's", (0, 32, 64)),
         Option("ftz", bool, False, "flush f32 denormals to zero"),
         Option("approx", bool, False, "use approximate f32 division and square root"),
         Option("ptx-version", str, None, "PTX ISA version; default: the lowest that suffices", pattern=r"\d\.\d"),

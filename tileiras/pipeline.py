@@ -165,7 +165,10 @@ STAGES: tuple[Stage, ...] = (
     ),
     Stage(
         "llvm", ENTRY, ".ll", (".llvm.mlir",),
-        ("gpu-name", "opt-level", "ftz", "approx", "parameter-ceiling", "emit-remarks", *DEBUG_OPTIONS),
+        (
+            "gpu-name", "opt-level", "index-bitwidth", "ftz", "approx", "parameter-ceiling", "emit-remarks",
+            *DEBUG_OPTIONS,
+        ),
         "tiles to LLVM vectors of register fragments",
         dialects=(*_MIDDLE, "nv_tileaa", "nv_tileas", "gpu", "llvm", "nvvm"),
     ),

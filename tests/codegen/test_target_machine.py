@@ -76,7 +76,7 @@ def test_target_machines_are_created_once_per_configuration():
     assert target_machine(processor("sm_90"), "+ptx86", 3) is not one
     assert target_machine(processor("sm_90"), "+ptx80", 0) is not one
     assert TRIPLES == ("nvptx64-nvidia-cuda", "nvptx-nvidia-cuda")
-    assert [target_machine(processor("sm_90"), "+ptx80", 3, triple).triple for triple in TRIPLES] == list(TRIPLES)
+    assert [target_machine(processor("sm_90"), "+ptx80", 3, triple).llvm.triple for triple in TRIPLES] == list(TRIPLES)
 
 
 @pytest.mark.parametrize("triple", ["x86_64-unknown-linux-gnu", "no-such-machine"])
@@ -84,7 +84,7 @@ def test_triples_of_other_machines_are_refused(triple):
     from tileiras.codegen.target_machine import target_machine
 
     with pytest.raises(CompileError, match="failed to look up NVPTX target for requested triple") as error:
-        target_machine(processor("sm_90"), "+ptx80", 3, triple)
+        target_machine(processor("sm_90"), "+ptx80", 3, triple).llvm
     assert error.value.code == 2
 
 
@@ -96,7 +96,7 @@ def test_sums_with_a_common_addend_cost_as_products_do():
 
     from tileiras.codegen.target_machine import TRIPLE, target_machine
 
-    machine = target_machine(processor("sm_90"), "+ptx80", 3)
+    machine = target_machine(processor("sm_90"), "+ptx80", 3).llvm
 
     def cost(operation):
         lines = ["%r0 = load i32, ptr %p"]

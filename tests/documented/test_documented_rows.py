@@ -33,6 +33,7 @@ IDS = {
 LISTED = set(re.findall(r"\b(?:00\d-\d+)\b", "".join(line for line in PAGE.splitlines() if line.startswith("| 00"))))
 
 IN_OTHER_TESTS = {
+    "002-1": "codegen/test_peepholes.py::test_rows_are_cached_with_the_machine",
     "001-1": "mlir/test_python_surface.py::test_the_documented_calls_synthesize_scopes",
     "001-5": "bytecode/test_written_locations.py::test_a_location_is_reduced_to_the_format",
     "002-4": "codegen/test_blobs.py::test_the_attribute_becomes_metadata",

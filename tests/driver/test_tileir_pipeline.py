@@ -106,7 +106,9 @@ def test_levels_end_where_they_are_documented_to(capsys, source, level, dialects
 
 
 @pytest.mark.parametrize("strategy, stages", [("none", 0), ("unspecialize", 3)])
-def test_it_is_the_pipeline_of_the_stages(capsys, source, strategy, stages):
+def test_it_is_the_pipeline_of_the_stages(capsys, source, strategy, stages, tmp_path, monkeypatch):
+    source = str(Path(source).absolute())
+    monkeypatch.chdir(tmp_path)
     options = f"opt-level=3 compute-capability=sm_90 pipeline-strategy={strategy} dump-host=nowhere v2-opt-level=1"
     if stages:
         options += f" unspecialized-pipeline-num-stages={stages}"
@@ -144,6 +146,7 @@ CHANGES_THE_ARTIFACT = {
     "v2-opt-level": (ATTENTION, "pipeline-strategy=unspecialize", "2"),
     "max-constraint-iterations": (ATTENTION, "pipeline-strategy=unspecialize v2-opt-level=2", "0"),
     "enable-random-delay": (ATTENTION, "pipeline-strategy=unspecialize", "true"),
+    "index-bitwidth": (ATTENTION, "", "64"),
 }
 
 # Option -> further options and a value that changes messages or an additional file instead.

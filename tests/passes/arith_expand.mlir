@@ -29,6 +29,24 @@ module {
     llvm.return
   }
 
+  // Four bits in the low half of a byte; other conversions are one operation.
+  // CHECK: llvm.func @halves
+  // CHECK: llvm.shl %[[X:.*]], %[[FOUR:.*]] : vector<4xi8>
+  // CHECK: llvm.ashr %{{.*}}, %[[FOUR]] : vector<4xi8>
+  // CHECK: llvm.and %[[X]], %{{.*}} : vector<4xi8>
+  // CHECK: llvm.sext %{{.*}} : i8 to i32
+  // CHECK: llvm.trunc %{{.*}} : i32 to i8
+  // CHECK-NOT: arith.
+  llvm.func @halves(%x: vector<4xi8>, %y: i8, %z: i32) -> vector<4xi8> {
+    %0 = arith.trunci %x : vector<4xi8> to vector<4xi4>
+    %1 = arith.extsi %0 : vector<4xi4> to vector<4xi8>
+    %2 = arith.extui %0 : vector<4xi4> to vector<4xi8>
+    %3 = llvm.add %1, %2 : vector<4xi8>
+    %4 = arith.extsi %y : i8 to i32
+    %5 = arith.trunci %z : i32 to i8
+    llvm.return %3 : vector<4xi8>
+  }
+
   // Twice the width, of which only the half with users is taken.
   // CHECK: llvm.func @products
   // CHECK: llvm.zext %{{.*}} : vector<4xi32> to vector<4xi64>

@@ -190,7 +190,7 @@ ODD_OPTIONS: dict[str, tuple[str, ...]] = {
     "--tensor-maps": ("none", "host", "device"), "--num-warps": ("1", "2", "4", "8", "16", "32"),
     "--num-ctas": ("1", "2", "4", "8", "16"),
     "--unspecialized-pipeline-num-stages": ("1", "2", "3", "7"), "--v2-opt-level": ("0", "1"),
-    "--rrt-size-threshold": ("0",),
+    "--rrt-size-threshold": ("0",), "--index-bitwidth": ("0", "64"),
     "--enable-random-delay": ("true",), "--tile-launch": ("true", "false"), "--lineinfo": ("true",),
     "--sanitize": ("memcheck",),
 }  # fmt: skip

@@ -106,7 +106,8 @@ GROUPS: dict[str, str] = {
     "Target": "gpu-name opt-level ptx-version legalize-types tile-launch host-arch host-os",
     "Code": (
         "num-warps num-ctas pipeline-strategy unspecialized-pipeline-num-stages v2-opt-level max-constraint-iterations"
-        " rrt-size-threshold tensor-maps deterministic ftz approx parameter-ceiling pass-pipeline"
+        " rrt-size-threshold tensor-maps deterministic index-bitwidth ftz approx"
+        " parameter-ceiling pass-pipeline"
     ),
     "Debugging of kernels": "lineinfo device-debug sanitize enable-random-delay",
     "Libraries": "l preview libdevice blob-linked-lib",

@@ -206,7 +206,7 @@ def _compile(
         phases[phase] = round((now - start) * 1000, 3)
         start = now
 
-    machine = target_machine(processor(chip), features, min(opt_level, CODE_GENERATION_LEVEL))
+    machine = target_machine(processor(chip), features, min(opt_level, CODE_GENERATION_LEVEL)).llvm
     # A fresh context: type names in a shared one would get suffixes that depend on earlier compilations.
     context = llvm.create_context()
     module = llvm.parse_assembly(ir, context=context)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from tileiras.diagnostics import CompileError, Diagnostic, ExitCode, Locatable
 from tileiras.support.named_tuple import NamedTuple
+from tileiras.targets import peepholes
 from tileiras.targets.nvptx import LLVM_PTX_VERSIONS, TRIPLE
 from tileiras.targets.sm import TARGETS
 
@@ -132,7 +133,37 @@ DISABLED_PASSES = (
 """LLVM's passes that are off, in the optimizer and in code generation."""
 
 _initialized = False
-_machines: dict[tuple[str, str, str, int], llvm.TargetMachine] = {}
+
+
+class TargetMachine:
+    """The target of a module: the peepholes of its chip and features, and LLVM's machine."""
+
+    __slots__ = ("row", "features", "opt_level", "triple", "peepholes", "_llvm")
+
+    def __init__(self, row: Processor, features: str, opt_level: int, triple: str) -> None:
+        self.row = row
+        self.features = features
+        self.opt_level = opt_level
+        self.triple = triple
+        self.peepholes = peepholes.select(row.chip, features)
+        self._llvm: llvm.TargetMachine | None = None
+
+    @property
+    def llvm(self) -> llvm.TargetMachine:
+        """LLVM's machine, made at the first use: the process that applies peepholes does not load LLVM."""
+        if self._llvm is None:
+            initialize()
+            try:
+                self._llvm = _target(self.triple).create_target_machine(
+                    cpu=self.row.llvm_cpu, features=self.features, opt=self.opt_level
+                )
+            except RuntimeError as error:
+                message = f"target machine unavailable; cannot optimize with LLVM: {error}"
+                raise CompileError.at(None, message) from None
+        return self._llvm
+
+
+_machines: dict[tuple[str, str, str, int], TargetMachine] = {}
 
 
 def initialize() -> None:
@@ -153,19 +184,12 @@ def initialize() -> None:
         _target(triple)
 
 
-def target_machine(row: Processor, features: str, opt_level: int, triple: str = TRIPLE) -> llvm.TargetMachine:
+def target_machine(row: Processor, features: str, opt_level: int, triple: str = TRIPLE) -> TargetMachine:
     """A target machine, made once per (triple, chip, features, level) and process."""
-    key = (triple, row.llvm_cpu, features, opt_level)
+    key = (triple, row.chip, features, opt_level)
     machine = _machines.get(key)
     if machine is None:
-        initialize()
-
-        target = _target(triple)
-        try:
-            machine = target.create_target_machine(cpu=row.llvm_cpu, features=features, opt=opt_level)
-        except RuntimeError as error:
-            raise CompileError.at(None, f"target machine unavailable; cannot optimize with LLVM: {error}") from None
-        _machines[key] = machine
+        machine = _machines[key] = TargetMachine(row, features, opt_level, triple)
     return machine
 
 

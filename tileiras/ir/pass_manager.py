@@ -161,7 +161,8 @@ def _fitting(name: str, key: str, value: Any, default: Any, accepted: range | No
     elif type(value) is type(default) and (accepted is None or value in accepted):
         return value
     if accepted is not None:
-        kind += f" from {accepted[0]} to {accepted[-1]}"
+        each = ", one of " + ", ".join(map(str, accepted))
+        kind += f" from {accepted[0]} to {accepted[-1]}" if accepted.step == 1 else each
     message = f"'{value}' value invalid for option '{key}' of pass '{name}'; expected {kind}"
     raise CompileError.at(None, message, ExitCode.CONFIGURATION)
 
@@ -210,8 +211,8 @@ class PassWhereFound(NamedTuple):
 class PassManager:
     """Runs passes in order on an operation.
 
-    `verify_each` checks the IR after every pass, and a pass that fails leaves its input unchanged: the manager keeps a
-    copy.  `instrumentation` watches, and sees passes that have nothing to do as well.
+    `verify_each` checks the IR after every pass, and a pass that fails, or leaves invalid IR, leaves its input
+    unchanged: the manager keeps a copy.  `instrumentation` watches, and sees passes that have nothing to do as well.
     """
 
     def __init__(
@@ -250,11 +251,7 @@ class PassManager:
             item.clear_state()
             if item._after in context.soft_failures:
                 continue
-            if self.instrumentation:
-                with instrumented(item.name, op, self.instrumentation, item.pipeline()):
-                    self._run_pass(item, op, context)
-            else:
-                self._run_pass(item, op, context)
+            self._run_pass(item, op, context)
             if item.introduces is None and item.adds_operations:
                 found.clear()
             elif item.introduces and found:
@@ -265,14 +262,18 @@ class PassManager:
                 context.soft_failures.add(item.name)
 
     def _run_pass(self, item: Pass, op: Operation, context: PassContext) -> None:
-        if not self.verify_each:
-            self._run_on_targets(item, op, context)
-            return
-        before = op.clone()
+        before = op.clone() if self.verify_each else None
         try:
-            self._run_on_targets(item, op, context)
-        except CompileError:
-            restore(op, before)
+            if self.instrumentation:
+                with instrumented(item.name, op, self.instrumentation, item.pipeline()):
+                    self._run_on_targets(item, op, context)
+            else:
+                self._run_on_targets(item, op, context)
+        except Exception:
+            # Behind the instrumentation, which prints the output of a failed pass.
+            if before is not None:
+                restore(op, before)
+                context.forget_analyses()
             raise
 
     def _run_on_targets(self, item: Pass, op: Operation, context: PassContext) -> None:

@@ -29,6 +29,7 @@ LOOP_SCHEDULES, SHORT_LOOPS = ("nv_tileas.loop_schedule", "nv_tileas.runs_ahead"
 AGENTS = ("nv_tileas.async.pipeline.agent_switch",)
 EXPANDED = (
     "arith.ceildivsi", "arith.ceildivui", "arith.floordivsi", "arith.mulsi_extended", "arith.mului_extended",
+    "arith.extsi", "arith.extui", "arith.trunci",
 )  # fmt: skip
 LOWERED_KERNEL = ("nv_tileas.kernel_spec",)
 
@@ -55,6 +56,7 @@ PASSES: Mapping[str, Place] = {
     "instrument-memcheck": Place("passes.instrument_memcheck"),
     "loop-split": Place("passes.loop_split"),
     "lower-tma-load-store-to-async": Place("tensor_maps.stores", ("nv_tileas.ahead_atom",)),
+    "nvptx-peepholes": Place("passes.nvptx_peepholes", ("llvm.br",)),
     "nvvm-ir-verifier": Place("passes.nvvm_ir_verifier"),
     "synthesize-debug-info-scopes": Place("passes.synthesize_debug_info_scopes"),
     "test-convert-to-llvm": Place("passes.convert_to_llvm", ("arith.",)),

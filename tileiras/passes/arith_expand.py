@@ -16,7 +16,10 @@ class ArithExpand(Pass):
     name = "arith-expand"
     anchor = "builtin.module"
     needs = "functions of `llvm`, with `arith` on scalars and vectors"
-    establishes = "ceiling and floor divisions and products of twice the width in operations of `llvm`"
+    establishes = (
+        "ceiling and floor divisions, products of twice the width and conversions of integers, also of four bits, in "
+        "operations of `llvm`"
+    )
     keeps = "other operations"
     introduces = ()
 

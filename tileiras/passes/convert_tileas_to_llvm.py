@@ -6,7 +6,7 @@ Instructions of the machine are `nv_tileas.thread` operations for `convert-tilea
 from __future__ import annotations
 
 from tileiras.analysis.function_pass import check_state, functions_of, gpu_of
-from tileiras.ir import Operation, Pass
+from tileiras.ir import Operation, Pass, i32
 from tileiras.ir.pass_manager import PassContext
 from tileiras.lowering.tileas_to_llvm import convert_tileas_to_llvm
 from tileiras.targets import Target
@@ -24,8 +24,12 @@ class ConvertTileASToLLVM(Pass):
     compute_capability: str = "sm_90"
     ftz: bool = False
     approx: bool = False
+    index_bitwidth: int = 32
+    """Bits of the offsets in addresses; 0 is a pointer's number."""
     variables: bool = False
     """Keep the debug operations that map values to variables of the source."""
+
+    accepts = {"index_bitwidth": range(0, 65, 32)}
 
     def verify_input(self, op: Operation, context: PassContext) -> None:
         self._gpu()
@@ -37,5 +41,6 @@ class ConvertTileASToLLVM(Pass):
 
     def run(self, op: Operation, context: PassContext) -> None:
         convert_tileas_to_llvm(
-            op, self._gpu(), context.engine, flush_to_zero=self.ftz, approximate=self.approx, variables=self.variables
+            op, self._gpu(), context.engine, flush_to_zero=self.ftz, approximate=self.approx, variables=self.variables,
+            wide_indices=self.index_bitwidth != i32.width,
         )

@@ -61,6 +61,7 @@ DECISIONS: tuple[Lowering, ...] = (
     Lowering("convert-memref-to-llvm", "the last of the dialects that threads compute in"),
     Lowering("convert-debuginfo-to-llvm", "values have their registers", ("device-debug",)),
     Lowering("convert-target-to-nvvm", "the last conversion: the target is that of finished code", untargeted=True),
+    Lowering("nvptx-peepholes", "chip and features are known, and the operations are those that are translated"),
     Lowering("tileir-post-nvvm-finalize", "nothing is lowered behind it"),
     Lowering("nvvm-ir-verifier", "the module that was checked is translated"),
 )
@@ -101,7 +102,7 @@ def _values(
         "compute_capability": options.gpu_name, "ftz": options.ftz, "approx": options.approx,
         "variables": options.device_debug, "device_debug": options.device_debug, "opt_level": options.opt_level,
         "use_nvgpucomp_libnvvm": nvgpucomp, "ptx_version": ptx_version,
-        "parameter_ceiling": ceiling or options.parameter_ceiling,
+        "parameter_ceiling": ceiling or options.parameter_ceiling, "index_bitwidth": options.index_bitwidth,
     }  # fmt: skip
 
 

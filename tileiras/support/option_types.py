@@ -28,6 +28,7 @@ class CompileKeywords(TypedDict, total=False):
     unspecialized_pipeline_num_stages: int | str | None
     tensor_maps: str
     deterministic: str
+    index_bitwidth: int | str
     ftz: bool | str
     approx: bool | str
     ptx_version: str | None

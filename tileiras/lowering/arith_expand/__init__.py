@@ -2,6 +2,7 @@
 
     %q = arith.ceildivsi %a, %b        quotient that is cut off, and one more where the remainder says so
     %l, %h = arith.mului_extended      the product in twice the width, and its halves
+    %b = arith.extsi (arith.trunci)    the low half of a byte, extended to the byte: shifts, or a mask
 
 Known ranges of the operands, the discardable attribute `RANGES`, make shifts of divisions by powers of two, and the
 cheaper unsigned division of numbers that are not negative.
@@ -12,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tileiras.dialects import llvm
+from tileiras.dialects import arith, llvm
 from tileiras.ir import (
     Builder,
     DenseArrayAttr,
@@ -163,12 +164,42 @@ def _extended(extend: type[Operation]) -> Callable[[Operation], list[Value | Non
     return expand
 
 
+def _resized(cls: type[Operation]) -> Callable[[Operation], Value | None]:
+    """An extension or a truncation.  One that takes another back, of bits that no register has, works in place."""
+
+    def expand(op: Operation) -> Value | None:
+        if isinstance(op, arith.TruncIOp):
+            users = op.results[0].users
+            if users and all(_takes_back(op, user) for user in users):
+                return None
+        make, type = _Expansion(op), op.results[0].type
+        cut = op.operands[0].defining_op
+        if not isinstance(cut, arith.TruncIOp) or not _takes_back(cut, op):
+            return make.cast(cls, op.operands[0], type)
+        (value,) = cut.operands
+        bits = make.width
+        make.type = type
+        if cls is llvm.ZExtOp:
+            return make.of(llvm.AndOp, value, make.integer((1 << bits) - 1))
+        places = make.integer(make.width - bits)
+        return make.of(llvm.AShrOp, make.of(llvm.ShlOp, value, places), places)
+
+    return expand
+
+
+def _takes_back(cut: arith.TruncIOp, user: Operation) -> bool:
+    return isinstance(user, (arith.ExtSIOp, arith.ExtUIOp)) and user.results[0].type is cut.operands[0].type
+
+
 EXPANSIONS: Mapping[str, Callable[[Operation], Any]] = {
     "arith.ceildivui": _ceildivui,
     "arith.ceildivsi": _ceildivsi,
     "arith.floordivsi": _floordivsi,
     "arith.mulsi_extended": _extended(llvm.SExtOp),
     "arith.mului_extended": _extended(llvm.ZExtOp),
+    "arith.extsi": _resized(llvm.SExtOp),
+    "arith.extui": _resized(llvm.ZExtOp),
+    "arith.trunci": _resized(llvm.TruncOp),
 }
 
 
@@ -178,8 +209,14 @@ def expand(op: Operation) -> bool:
     if rule is None:
         return False
     found = rule(op)
+    if found is None:
+        # A truncation that its users expand, which erase it.
+        return False
     for result, value in zip(op.results, found if isinstance(found, list) else [found]):
         if value is not None:
             result.replace_all_uses_with(value)
+    cut = op.operands[0].defining_op
     op.erase()
+    if isinstance(cut, arith.TruncIOp) and not cut.results[0].has_uses:
+        cut.erase()
     return True

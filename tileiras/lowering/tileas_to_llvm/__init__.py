@@ -131,12 +131,13 @@ def convert_tileas_to_llvm(
     flush_to_zero: bool = False,
     approximate: bool = False,
     variables: bool = False,
+    wide_indices: bool = False,
 ) -> None:
     """Converts the functions and globals of `module`, a builtin module, in place.
 
     `flush_to_zero`: all f32 arithmetic treats subnormals as zero; `approximate`: f32 division and square root need
-    not be rounded correctly; `variables`: keep the debug operations that bind values to variables.  Raises CompileError
-    (code 5) with located diagnostics.
+    not be rounded correctly; `variables`: keep the debug operations that bind values to variables; `wide_indices`:
+    offsets in addresses have 64 bits.  Raises CompileError (code 5) with located diagnostics.
     """
     engine = engine if engine is not None else DiagnosticEngine()
     body = module.regions[0].blocks[0]
@@ -145,6 +146,7 @@ def convert_tileas_to_llvm(
     for op in list(body.operations):
         if isinstance(op, aa.FuncOp):
             lowering = FunctionLowering(op, pattern, target, engine, flush_to_zero, approximate, variables)
+            lowering.emit.wide_indices = wide_indices
             if any(tileas.PARTS in inner.attributes for inner in op.walk()):
                 # Loaded for such kernels only.
                 from .memory.parts import postpone

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from tileiras.dialects import llvm, nvvm
+from tileiras.dialects import arith, llvm, nvvm
 from tileiras.ir import (
     FloatType,
     IntegerType,
@@ -35,7 +35,6 @@ from ..emit.function import FunctionLowering
 from ..emit.types import NATIVE_FLOATS, ROUNDING, count_of, element_of, scalar_type, vector_of
 
 if TYPE_CHECKING:
-    from tileiras.dialects import arith
     from tileiras.dialects import nv_tileas as tileas
 
 
@@ -402,12 +401,10 @@ def _to_integer(cls: type) -> Any:
 
 
 def i4_to_i8(value: Value, signed: bool, lowering: FunctionLowering) -> Value:
-    """An i4 is held in the low half of an i8, whose upper half is undefined."""
+    """An i4 is held in the low half of an i8, whose upper half is undefined; `arith-expand` takes both apart."""
     emit = lowering.emit
-    if not signed:
-        return emit.insert(llvm.AndOp(value, emit.integer(15, value.type)))
-    four = emit.integer(4, value.type)
-    return emit.insert(llvm.AShrOp(emit.insert(llvm.ShlOp(value, four)), four))
+    half = emit.insert(arith.TruncIOp.create((value,), (vector_of(i4, count_of(value.type)),)))
+    return emit.insert((arith.ExtSIOp if signed else arith.ExtUIOp).create((half,), (value.type,)))
 
 
 def _extend(signed: bool) -> Any:

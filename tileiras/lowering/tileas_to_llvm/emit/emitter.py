@@ -22,6 +22,7 @@ from tileiras.ir import (
     Type,
     UnitAttr,
     Value,
+    VectorType,
     i1,
     i8,
     i32,
@@ -48,6 +49,8 @@ class Emitter(FragmentBuilder):
 
     def __init__(self, block: Block, location: Location = UNKNOWN_LOC) -> None:
         super().__init__(block, location)
+        self.wide_indices = False
+        """Whether offsets in addresses have 64 bits."""
         self._threads: list[tuple[Block | None, dict[Any, Value]]] = [(self.prologue, {})]
         """Stack of the block for values that depend on the thread's number (None: the current block), and the values
         emitted there; the last entry is in force."""
@@ -233,10 +236,19 @@ class Emitter(FragmentBuilder):
             offset = known
         elif known is not None:
             offset = self.integer(known, i64)
+        else:
+            offset = self.index(offset)
         return self._once(
             (llvm.GEPOp, base, offset, inbounds),
             lambda: self.insert(llvm.GEPOp.at(base, [offset], i8, inbounds=inbounds)),
         )
+
+    def index(self, offset: Number) -> Number:
+        """An offset in an address, signed, as wide as indices are."""
+        if not self.wide_indices or isinstance(offset, int):
+            return offset
+        type = vector_of(i64, offset.type.shape[0]) if isinstance(offset.type, VectorType) else i64
+        return offset if offset.type is type else self._pure(llvm.SExtOp, (offset,), type)
 
     def xor_address(self, pointer: Value, bits: int) -> Value:
         """A pointer into shared memory with some bits of its address inverted."""

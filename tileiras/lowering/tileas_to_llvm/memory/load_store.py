@@ -233,6 +233,7 @@ def addptr(op: tileas.AddPtrOp, args: Sequence[Value], lowering: FunctionLowerin
     if points_to_half_bytes(op.pointer.type):
         return _add_half_bytes(pointer, offset, lowering)
     pointee = memory_type(element_type_of(op.pointer.type).pointee)
+    offset = lowering.emit.index(offset)
     return lowering.emit.insert(llvm.GEPOp.at(pointer, [offset], pointee, inbounds=False, res=pointer.type))
 
 

@@ -1,0 +1,55 @@
+"""Loops of a function of the llvm dialect, for peepholes: a cheap approximation that decides only whether to rewrite.
+
+The blocks of the lowering stand in order, so that a loop is the range of blocks between the target of a branch back
+and the branch.  A block in the range that leaves the loop counts as part of it.
+"""
+
+from __future__ import annotations
+
+from tileiras.ir import Block, BlockArgument, Operation, Pure, Region, Value
+
+
+class Loops:
+    """The loops of a region; false without any."""
+
+    def __init__(self, region: Region) -> None:
+        self._blocks = list(region.blocks)
+        self._number = {block: number for number, block in enumerate(self._blocks)}
+        ends: dict[int, int] = {}
+        for number, block in enumerate(self._blocks):
+            for target in block.last.successors if block.last is not None else ():
+                if self._number[target] <= number:
+                    ends[self._number[target]] = number
+        self._start: dict[Block, int] = {}
+        """Block in a loop -> the number of the first block of the innermost one."""
+        for start, end in sorted(ends.items()):
+            for block in self._blocks[start : end + 1]:
+                self._start[block] = start
+        self._invariant: dict[tuple[Value, int], bool] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._start)
+
+    def contain(self, op: Operation) -> bool:
+        """Whether an operation is in a loop."""
+        return op.parent in self._start
+
+    def is_invariant(self, value: Value, op: Operation) -> bool:
+        """Whether a value is the same in all iterations of the innermost loop around `op`."""
+        assert op.parent is not None
+        return self._is_invariant(value, self._start[op.parent])
+
+    def _is_invariant(self, value: Value, start: int) -> bool:
+        known = self._invariant.get((value, start))
+        if known is None:
+            block = value.parent_block
+            assert block is not None
+            maker = value.defining_op
+            known = self._number.get(block, 0) < start or (
+                not isinstance(value, BlockArgument)
+                and maker is not None
+                and maker.has_trait(Pure)
+                and all(self._is_invariant(operand, start) for operand in maker.operands)
+            )
+            self._invariant[value, start] = known
+        return known

@@ -1,0 +1,141 @@
+"""Sums of conditions: how many of some comparisons hold.
+
+    (x + extend c) + (extend d + extend e)   ->   x;  @c add 1;  @d add 1;  @e add 1
+
+ptxas makes two to three instructions of each condition in a sum, a selection of one or zero and moves under
+predicates; an addition under a predicate is one.
+"""
+
+from __future__ import annotations
+
+from tileiras.dialects import llvm
+from tileiras.ir import Builder, IntegerAttr, Operation, StringAttr, Value, VectorType, i1, i32
+from tileiras.support.named_tuple import NamedTuple
+
+from .loops import Loops
+
+_LEAST, _MOST = 2, 64
+"""Conditions in an element of a sum: one condition is as cheap as before, and additions of an element depend on each
+other."""
+
+
+class _Count(NamedTuple):
+    """An element of a sum: vectors of conditions with the numbers of elements."""
+
+    conditions: tuple[tuple[Value, int], ...]
+
+
+def rewrite(op: Operation, loops: Loops) -> bool:
+    if not loops.contain(op):
+        return False
+    type_ = op.results[0].type
+    if not isinstance(type_, VectorType) or type_.element_type is not i32 or _is_inner(op):
+        return False
+    known: dict[Value, list[_Count] | None] = {}
+    base = None
+    counts = _counts(op.results[0], known)
+    if counts is None:
+        for value, rest in (op.operands, reversed(op.operands)):
+            counts = _counts(value, known)
+            if counts is not None:
+                base = rest
+                break
+    if counts is None or any(len(count.conditions) < _LEAST for count in counts):
+        return False
+    made = _sum(_Scalars(op), counts, base, type_)
+    op.replace_all_uses_with((made,))
+    op.erase()
+    return True
+
+
+def _is_inner(op: Operation) -> bool:
+    """Whether a larger sum of conditions contains this one: that one is rewritten instead."""
+    for user in op.results[0].users:
+        if isinstance(user, llvm.AddOp):
+            if all(_counts(operand, {}) is not None for operand in user.operands):
+                return True
+        elif isinstance(user, llvm.ShuffleVectorOp) and _is_inner(user):
+            return True
+    return False
+
+
+def _counts(value: Value, known: dict[Value, list[_Count] | None]) -> list[_Count] | None:
+    """The elements of a vector that is a sum of conditions; None for another value."""
+    if value in known:
+        return known[value]
+    known[value] = None
+    maker = value.defining_op
+    found: list[_Count] | None = None
+    if isinstance(maker, llvm.ZExtOp):
+        source = maker.operands[0]
+        if isinstance(source.type, VectorType) and source.type.element_type is i1:
+            found = [_Count(((source, number),)) for number in range(source.type.shape[0])]
+    elif isinstance(maker, llvm.AddOp):
+        first, second = (_counts(operand, known) for operand in maker.operands)
+        if first is not None and second is not None:
+            found = [_Count(a.conditions + b.conditions) for a, b in zip(first, second)]
+            if any(len(count.conditions) > _MOST for count in found):
+                found = None
+    elif isinstance(maker, llvm.ShuffleVectorOp):
+        source_counts = _counts(maker.operands[0], known)
+        if source_counts is not None and all(0 <= position < len(source_counts) for position in maker.mask):
+            found = [source_counts[position] for position in maker.mask]
+    known[value] = found
+    return found
+
+
+class _Scalars:
+    """Elements of vectors.  Conditions are computed element by element, since LLVM packs a vector of conditions whose
+    elements are taken one by one into the bits of an integer."""
+
+    def __init__(self, at: Operation) -> None:
+        self._make = Builder.before(at)
+        self._known: dict[tuple[Value, int], Value] = {}
+        self._constants: dict[int, Value] = {}
+
+    def made(self, op: Operation) -> Value:
+        return self._make.insert(op).results[0]
+
+    def constant(self, number: int) -> Value:
+        known = self._constants.get(number)
+        if known is None:
+            known = self._constants[number] = self.made(llvm.ConstantOp(IntegerAttr(number, i32)))
+        return known
+
+    def element(self, vector: Value, number: int) -> Value:
+        known = self._known.get((vector, number))
+        if known is None:
+            known = self._known[vector, number] = self._element(vector, number)
+        return known
+
+    def _element(self, vector: Value, number: int) -> Value:
+        maker = vector.defining_op
+        if isinstance(maker, llvm.ShuffleVectorOp) and maker.mask.elements[number] >= 0:
+            place, size = maker.mask.elements[number], maker.operands[0].type.shape[0]
+            return self.element(maker.operands[place // size], place % size)
+        if isinstance(maker, (llvm.ICmpOp, llvm.FCmpOp, llvm.AndOp, llvm.OrOp)):
+            operands = tuple(self.element(operand, number) for operand in maker.operands)
+            return self.made(type(maker).create(operands, (vector.type.element_type,), dict(maker.attributes)))
+        return self.made(
+            llvm.ExtractElementOp.create((vector, self.constant(number)), (vector.type.element_type,))
+        )
+
+
+def _sum(make: _Scalars, counts: list[_Count], base: Value | None, type_: VectorType) -> Value:
+    result = make.made(llvm.PoisonOp.create((), (type_,)))
+    for number, count in enumerate(counts):
+        first, *others = [make.element(vector, place) for vector, place in count.conditions]
+        if base is None:
+            total = make.made(llvm.ZExtOp.create((first,), (i32,)))
+        else:
+            total, others = make.element(base, number), [first, *others]
+        for condition in others:
+            total = make.made(_add_one(total, condition))
+        result = make.made(llvm.InsertElementOp.create((result, total, make.constant(number)), (type_,)))
+    return result
+
+
+def _add_one(total: Value, condition: Value) -> llvm.InlineAsmOp:
+    """An addition under a predicate; LLVM makes a selection of every form that it can see through."""
+    attributes = {"asm_string": StringAttr("@$2 add.s32 $0, $1, 1;"), "constraints": StringAttr("=r,0,b")}
+    return llvm.InlineAsmOp.create((total, condition), (i32,), attributes)
