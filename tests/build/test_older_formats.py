@@ -22,9 +22,9 @@ def project(tmp_path):
 
 
 def records(project: Project) -> list[Path]:
-    """The files of the ledger among the records of the build directory, and the compiler's fingerprints."""
+    """The files of the ledger of the build directory."""
     folder = Path(project.path("build/.tileiras"))
-    return [path for end in ("*.json", "*.log", ".code/*") for path in folder.rglob(end) if path.is_file()]
+    return [path for end in ("*.log", ".code/*") for path in folder.rglob(end) if path.is_file()]
 
 
 def of_older_version(path: Path) -> None:

@@ -48,7 +48,7 @@ class Log:
         self.note: dict[str, Any] | None = None
         """The note of the last record."""
         self.state = ""
-        """Mark of the last record; empty if there is none."""
+        """Mark of the last record; empty without a record."""
         self._first = self._further = 0
         """Bytes of the first record, and of the others."""
         data = read_if_there(path) or b""
