@@ -3,7 +3,7 @@
 A record is a line with the version, the record's digest and its head, and a line for each row.  It may carry a note,
 which holds until the next record.  A record of another version, or one that is torn or damaged, counts as absent.
 A chained record counts only after the record that its writer had read last: rows and notes that describe the file as a
-whole are lost if another process has written in between, and what they describe is examined again.
+whole are lost if another process has written in between, so that their files are examined again.
 
 The file is compacted, that is, written as one record, when the others would exceed SPARE and 1/SHARE of the first.
 """
