@@ -98,9 +98,10 @@ def test_a_build_of_one_target_says_nothing_of_the_others(project):
 def test_a_damaged_manifest_costs_time_only(project):
     project.scons()
     ((path, whole),) = manifests(project).items()
-    head, first, second = whole.splitlines()
-    parts = [b"{", b"[]", b'#1:0 {"after": null}', b"#1:0\n" + first, whole[:-2], head, head + b"\n" + first]
-    swapped = b"\n".join([head, second, first])
+    head, *first, third, fourth = whole.splitlines()
+    half = b"\n".join([head, *first])
+    parts = [b"{", b"[]", b'#1:0 {"after": null}', b"#1:0\n" + first[0], whole[:-2], head, half]
+    swapped = b"\n".join([head, third, fourth, *first])
     for data in (*parts, swapped, whole.replace(b"\t", b"\tx", 1), b"\xff" + whole):
         with open(path, "wb") as file:
             file.write(data)

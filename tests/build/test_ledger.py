@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from project import Project, axpy, module
 
 from tileiras.build.ledger import log
-from tileiras.build.ledger.log import SHARE, Line, Log
+from tileiras.build.ledger.log import DELETED, SHARE, Line, Log
 from tileiras.build.ledger.manifest import Manifest
 
 ROWS = 120
@@ -168,7 +168,7 @@ def test_of_two_workers_that_end_at_once_both_are_noted(tmp_path):
     rows = written(path)
     one, two = Log(str(path)), Log(str(path))
     one.append(turned(1, 1))
-    two.append({**turned(2, 2), "k3": Line(b"")})
+    two.append({**turned(2, 2), "k3": DELETED})
     expected = {**rows, **turned(1, 1), **turned(2, 2)}
     del expected["k3"]
     assert plain(state(path)) == plain(expected)
@@ -238,6 +238,13 @@ def test_an_appended_row_is_as_good_as_one_of_the_first_record(tmp_path):
     path.write_text("EDITED")
     os.utime(path, ns=(stamp, stamp))
     assert Manifest(manifest.path, str(tmp_path)).clean("k7", "s") is None
+
+
+def test_many_kernels_without_a_row(tmp_path):
+    manifest = kernels(tmp_path)
+    for number in range(2 * ROWS):
+        assert manifest.clean(f"new{number}", "s") is None
+        assert (manifest.clean(f"k{number}", "s") is not None) == (number < ROWS)
 
 
 def test_new_and_lost_rows(tmp_path):

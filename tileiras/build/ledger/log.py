@@ -1,6 +1,7 @@
 """The file format of the ledger: records that replace rows by key, appended to one file.
 
-A record is a line with the version, the record's digest and its head, and a line for each row.  It may carry a note,
+A record is a line with the version, the record's digest and its head, and two lines for each row: its key with a word,
+and its value.  It may carry a note,
 which holds until the next record.  A record of another version, or one that is torn or damaged, counts as absent.
 A chained record counts only after the record that its writer had read last: rows and notes that describe the file as a
 whole are lost if another process has written in between, so that their files are examined again.
@@ -10,6 +11,7 @@ The file is compacted, that is, written as one record, when the others would exc
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import time
@@ -31,11 +33,14 @@ class Line(NamedTuple):
     """A row in its written form."""
 
     text: bytes
-    """A value as JSON; empty: the row is deleted."""
+    """A value as JSON; null: the row is deleted."""
     word: str = ""
     """A word without white space that is read without the text."""
     time: int = 0
     """The time of its record, in ns."""
+
+
+DELETED = Line(b"null")
 
 
 class Log:
@@ -51,30 +56,36 @@ class Log:
         """Mark of the last record; empty without a record."""
         self._first = self._further = 0
         """Bytes of the first record, and of the others."""
+        # Split once: each copy of a large file takes as long as its digest.
         data = read_if_there(path) or b""
-        for record in (b"\n" + data).split(b"\n#")[1:]:
-            self._apply(record)
+        lines = data.split(b"\n")
+        ends = list(itertools.accumulate((len(line) + 1 for line in lines), initial=0))
+        starts = [number for number, line in enumerate(lines) if line.startswith(b"#")]
+        for start, end in itertools.pairwise([*starts, len(lines)]):
+            while not lines[end - 1]:  # between two records, and at the end of the file
+                end -= 1
+            self._apply(memoryview(data)[ends[start] : ends[end] - 1], lines[start:end])
 
-    def _apply(self, record: bytes) -> None:
+    def _apply(self, record: memoryview, lines: list[bytes]) -> None:
         """Apply a record if it is intact, of this version, and free or chained to the last one."""
-        mark, _, content = record.rstrip(b"\n").partition(b" ")
+        mark, _, head = lines[0][1:].partition(b" ")
         if self._first:
             self._further += len(record)
         else:
             self._first = len(record)
-        if mark != _mark(content):
+        if mark != _mark(record[len(lines[0]) - len(head) :]):
             return
-        head, *lines = content.split(b"\n")
         facts = json.loads(head)
         if facts["after"] in (None, self.state):
-            rows = (line.split(b"\t", 2) for line in lines)
-            self._take({_key(key): Line(text, word.decode(), facts["time"]) for key, word, text in rows})
+            now = facts["time"]
+            keys = (line.partition(b"\t") for line in lines[1::2])
+            self._take({_key(key): Line(text, word.decode(), now) for (key, _, word), text in zip(keys, lines[2::2])})
             self.state, self.note = mark.decode(), facts["note"]
 
     def _take(self, lines: Mapping[str, Line]) -> None:
         self.lines.update(lines)
         for key, line in lines.items():
-            if not line.text:
+            if line.text == DELETED.text:
                 del self.lines[key]
 
     def value(self, key: str) -> Any:
@@ -122,7 +133,7 @@ class Log:
 def put(path: str, key: str, value: Any) -> None:
     """Set one row of a file, or delete it with None; a failure to write is ignored: the row counts as absent."""
     try:
-        Log(path).append({key: Line(dump(value) if value is not None else b"")})
+        Log(path).append({key: Line(dump(value))})
     except OSError:
         pass
 
@@ -135,7 +146,7 @@ def dump(value: Any) -> bytes:
 def _record(lines: Iterable[tuple[str, Line]], note: Any, after: str | None, now: int) -> tuple[str, bytes]:
     """The mark of a record, and its bytes."""
     rows = [dump({"after": after, "time": now, "note": note})]
-    rows += [b"%s\t%s\t%s" % (json.dumps(key).encode(), line.word.encode(), line.text) for key, line in lines]
+    rows += [b"%s\t%s\n%s" % (json.dumps(key).encode(), line.word.encode(), line.text) for key, line in lines]
     content = b"\n".join(rows)
     mark = _mark(content)
     return mark.decode(), b"#%s %s\n" % (mark, content)
@@ -145,7 +156,7 @@ def _key(written: bytes) -> str:
     return json.loads(written) if b"\\" in written else written[1:-1].decode()
 
 
-def _mark(content: bytes) -> bytes:
+def _mark(content: bytes | memoryview) -> bytes:
     import xxhash
 
     return b"%d:%s" % (VERSION, xxhash.xxh3_128_hexdigest(content).encode())

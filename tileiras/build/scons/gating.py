@@ -6,6 +6,7 @@ without stages.  `tile_full=1`, `-c`, `--tree` and `--debug=explain` build the f
 
 from __future__ import annotations
 
+import collections
 import os
 from collections.abc import Sequence, Set
 from typing import Any
@@ -86,7 +87,7 @@ class Gate:
         self._declared: list[_Declared] = []
         self._keys: dict[str, None] = {}
         """Keys of all requested kernels, in order."""
-        self._firsts: dict[str, set[str]] = {}
+        self._firsts: dict[str, set[str]] = collections.defaultdict(set)
         """First stage -> the signatures of the requested kernels."""
         self.lease = lease.read(manifest)
         self.changes: lease.Changes | None = None
@@ -121,12 +122,12 @@ class Gate:
 
     def clean(self, kernel: Kernel) -> Row | None:
         """Return the row of a kernel that needs no stage to run; None if the manifest cannot establish that."""
-        self._keys[kernel.key] = None
-        inputs = None
+        key, inputs = kernel.key, None
+        self._keys[key] = None
         if kernel.path.endswith(".py"):
             # A new module beside the source can shadow one that was imported from elsewhere.
             inputs = [kernel.path, *discover.imported_files(kernel.path)]
-        return self.manifest.clean(kernel.key, self._signature(kernel), inputs, self.changed)
+        return self.manifest.clean(key, self._signature(kernel), inputs, self.changed)
 
     def changed_since_lease(self, answer: lease.Changes) -> list[str] | None:
         """Apply an answer of the monitor; return the files that may have changed, None for all."""
@@ -253,7 +254,7 @@ class Gate:
         """Return the signature of a kernel's dependencies besides files: code, options, tools, product and entries."""
         first = "export" if kernel.path.endswith(".py") else "read"
         found = self.signature(kernel.options, first, kernel.emit, kernel.entries)
-        self._firsts.setdefault(first, set()).add(found)
+        self._firsts[first].add(found)
         return found
 
     def signature(self, options: CompileOptions, first: str, emit: str, only: Sequence[str] | None) -> str:
