@@ -111,15 +111,18 @@ def test_artifacts_of_other_options_are_not_damage(project):
 def test_notes_of_stages_that_are_damaged_cost_time_only(project):
     project.scons()
     whole = project.artifacts()
-    rows = project.path("build/.tileiras/keys/sm_90/O3/kernels/k")
-    for name, text in zip(sorted(os.listdir(rows)), ("", "{", "[]", '{"stem": 3}'), strict=False):
-        with open(os.path.join(rows, name), "w") as file:
+    rows = project.path("build/.tileiras/steps/sm_90/O3/kernels/k")
+    assert sorted(os.listdir(rows)) == ["first.log", "second.log"]
+    intact = project.read(os.path.join(rows, "first.log"))
+    texts = {b"": 4, b"{": 4, b"#1:0 {}": 4, intact[:-9]: 1, intact.replace(b'"ran"', b'"rat"'): 4, intact[40:]: 1}
+    for text, lost in texts.items():
+        with open(os.path.join(rows, "first.log"), "wb") as file:
             file.write(text)
-    done = project.scons("tile_full=1")
-    assert (done.ran, project.artifacts()) == ([], whole)
-    shutil.rmtree(project.path("build/.tileiras/manifests"))
-    done = project.scons()
-    assert (done.ran, len(done.cached), LINE in done.output, project.artifacts()) == ([], 4, False, whole)
+        done = project.scons("tile_full=1")
+        assert (done.ran, LINE in done.output, project.artifacts()) == ([], False, whole)
+        shutil.rmtree(project.path("build/.tileiras/trees"))
+        done = project.scons()
+        assert (done.ran, len(done.cached), LINE in done.output, project.artifacts()) == ([], lost, False, whole), text
 
 
 def test_the_manifest_accepts_only_the_bytes_that_were_built(tmp_path):

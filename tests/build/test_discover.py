@@ -54,7 +54,7 @@ def test_kernel_files_are_those_that_name_kernels(tmp_path):
 
 
 def test_outputs_of_a_build_are_no_sources(tmp_path):
-    for path in ("k.mlir", "out/sm_90/O3/k.cuda_tile.mlir", "out/.tileiras/keys/x", "other/k.mlir"):
+    for path in ("k.mlir", "out/sm_90/O3/k.cuda_tile.mlir", "out/.tileiras/steps/x", "other/k.mlir"):
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text("")
     assert discover.kernel_files(str(tmp_path)) == ["k.mlir", "other/k.mlir"]

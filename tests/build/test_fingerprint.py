@@ -161,7 +161,7 @@ def test_the_memo_of_imports_changes_nothing_but_the_time(tmp_path):
 
 def test_known_fingerprints_hold_until_a_source_file_changes(tmp_path, monkeypatch):
     root = small_package(tmp_path / "package")
-    known = str(tmp_path / "code.json")
+    known = str(tmp_path / "code.log")
     for folder, _, files in os.walk(root):
         for name in files:
             os.utime(os.path.join(folder, name), ns=(10**18, 10**18))

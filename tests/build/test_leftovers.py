@@ -29,7 +29,7 @@ def test_a_deleted_kernel_takes_its_artifacts_along(project):
     assert remains(project, "/b") == [] and len(project.artifacts()) == before - 12
     # No empty folder remains, and no records of it.
     assert not os.path.exists(project.path("build/sm_90/O3/kernels/sub"))
-    assert not os.path.exists(project.path("build/.tileiras/keys/sm_90/O3/kernels/sub"))
+    assert not os.path.exists(project.path("build/.tileiras/steps/sm_90/O3/kernels/sub"))
     assert "removed" not in project.scons().output
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from project import Project, axpy, module
 
-from tileiras.build.ledger import history, manifest, manifest_file
+from tileiras.build.ledger import history, log, manifest
 from tileiras.build.store import local
 from tileiras.build.store.local import ArtifactStore, Record
 
@@ -22,26 +22,37 @@ def project(tmp_path):
 
 
 def records(project: Project) -> list[Path]:
-    """The files of JSON among the records of the build directory."""
-    return [path for path in Path(project.path("build/.tileiras")).rglob("*.json") if path.is_file()]
+    """The files of the ledger of the build directory."""
+    folder = Path(project.path("build/.tileiras"))
+    return [path for end in ("*.log", ".code/*") for path in folder.rglob(end) if path.is_file()]
+
+
+def of_older_version(path: Path) -> None:
+    """Replaces the version in the mark of each record of a file."""
+    data = path.read_bytes()
+    present = b"#%d:" % log.VERSION
+    assert data.startswith(present)
+    path.write_bytes(data.replace(present, b"#%d:" % (log.VERSION - 1)))
+
+
+def of_files_of_a_row_each(project: Project) -> None:
+    """As a directory in which rows, manifests and leases were files of JSON of three formats."""
+    for path in records(project):
+        path.unlink()
+    for name in ("keys/sm_90/O3/kernels/a.read.json", "manifests/m.json", "manifests/m.json.lease", "trees.json"):
+        project.write(f"build/.tileiras/{name}", '{"format": 1, "outcome": "ran", "made": {}}')
 
 
 def older_rows(project: Project) -> None:
     rows = [path for path in records(project) if history.FOLDER in str(path)]
-    assert len(rows) >= 10
+    assert len(rows) >= 4
     for path in rows:
-        row = json.loads(path.read_text())
-        if "outcome" in row:
-            row["format"], row["made"] = history.FORMAT - 1, ["another form"]
-        path.write_text(json.dumps(row))
+        of_older_version(path)
 
 
 def older_manifests(project: Project) -> None:
     (path,) = [path for path in records(project) if manifest.FOLDER in str(path)]
-    first, rest = path.read_bytes().split(b"\n", 1)
-    head = json.loads(first)
-    head["format"] = manifest_file.FORMAT - 1
-    path.write_bytes(json.dumps(head).encode() + b"\n" + rest)
+    of_older_version(path)
 
 
 def all_records_of_another_kind(project: Project) -> None:
@@ -54,7 +65,8 @@ def a_folder_without_records(project: Project) -> None:
         path.unlink()
 
 
-@pytest.mark.parametrize("older", [older_rows, older_manifests, all_records_of_another_kind, a_folder_without_records])
+@pytest.mark.parametrize("older", [older_rows, older_manifests, all_records_of_another_kind, a_folder_without_records,
+                                   of_files_of_a_row_each])
 def test_an_older_build_directory_is_a_miss(project, older):
     whole = project.artifacts()
     older(project)

@@ -133,7 +133,7 @@ def test_a_read_only_store_is_read_or_skipped(tmp_path, clean):
     code, errors = mounted(tree, "export TILEIRAS_CACHE_MODE=read-only && " + mount)
     assert (code, errors) == (0, "")
     assert tree.artifacts() == clean
-    entries = [open(path, "rb").read() for path in sorted(glob.glob(tree.path("build/.tileiras/keys/**/*.json"),
+    entries = [open(path, "rb").read() for path in sorted(glob.glob(tree.path("build/.tileiras/steps/**/*.log"),
                recursive=True))]  # fmt: skip
     assert entries and all(b'"served from the store"' in entry for entry in entries)
 

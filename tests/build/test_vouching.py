@@ -168,17 +168,22 @@ def test_a_copy_of_a_checkout_is_another_one(project, tmp_path):
 
 @pytest.mark.slow
 def test_a_manifest_that_was_exchanged_is_not_vouched_for(project):
-    folder = project.path("build/.tileiras/manifests")
-    (name,) = [name for name in os.listdir(folder) if name.endswith(".json")]
-    earlier = project.read(os.path.join(folder, name))
+    folder = project.path("build/.tileiras/trees")
+    (name,) = os.listdir(folder)
+    path = os.path.join(folder, name)
+    earlier = project.read(path)
     project.write("kernels/a.mlir", module(axpy("a", operation="mulf")))
     assert len(scons(project)[0]) == 5
     begin(project)
-    with open(os.path.join(folder, name), "wb") as file:
-        file.write(earlier)
-    stages, files = scons(project)
-    assert stages == [] and {"kernels/a.mlir", "kernels/b.mlir"} <= files
-    assert b"mul" in project.read("build/sm_90/O3/kernels/a/a.ptx")
+    assert project.read(path).startswith(earlier)
+    _, _, last = project.read(path).rpartition(b"\n#")
+    # The earlier rows have an earlier lease: what has changed since is looked at, whatever later record follows them.
+    for data in (earlier, earlier + b"\n#" + last):
+        with open(path, "wb") as file:
+            file.write(data)
+        stages, files = scons(project)
+        assert stages == [] and "kernels/a.mlir" in files
+        assert b"mul" in project.read("build/sm_90/O3/kernels/a/a.ptx")
 
 
 @pytest.mark.slow

@@ -6,6 +6,7 @@ import ast
 import operator
 import os
 import re
+from collections.abc import Collection
 
 import tileiras
 from tileiras import bytecode
@@ -127,8 +128,9 @@ def required_target(path: str) -> int | None:
     return int(match[1]) if match else None
 
 
-def artifact_stem(path: str) -> str:
-    """The base name of a source's artifacts: its name without the suffix.
+def artifact_stem(path: str, beside: Collection[str] | None = None) -> str:
+    """The base name of a source's artifacts: its name without the suffix.  `beside` are the names in its folder, if
+    they are known.
 
     If several sources differ in their suffix only (a Python file and the bytecode it exports), all but one keep it:
     `vadd.py` gives `vadd`, and `vadd.tileirbc` beside it gives `vadd-tileirbc`.
@@ -138,7 +140,7 @@ def artifact_stem(path: str) -> str:
     for suffix in SUFFIXES:
         if suffix == own:
             break
-        if os.path.isfile(stem + suffix):
+        if (beside is None or name + suffix in beside) and os.path.isfile(stem + suffix):
             return f"{name}-{own.removeprefix('.')}"
     return name
 

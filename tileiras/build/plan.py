@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from tileiras import pipeline
 from tileiras.build import discover
@@ -27,9 +27,9 @@ def folder(build: str, options: CompileOptions) -> str:
     return os.path.join(build, options["gpu-name"], f"O{options['opt-level']}")
 
 
-def stem(variant: str, path: str, name: str) -> str:
-    """Return the stem of a source's artifacts; `variant` is the result of `folder`."""
-    return os.path.join(variant, os.path.dirname(name), discover.artifact_stem(path))
+def stem(variant: str, path: str, name: str, beside: Collection[str] | None = None) -> str:
+    """Return the stem of a source's artifacts; `variant` is the result of `folder`, `beside` as in `artifact_stem`."""
+    return os.path.join(variant, os.path.dirname(name), discover.artifact_stem(path, beside))
 
 
 def plan(

@@ -226,10 +226,9 @@ def _noted_stages(history: History, rows: Mapping[str, Entry]) -> Iterator[Stage
             if row.name != "export" and row not in pipeline.BESIDE:
                 yield Stage(row.name, "not reached", None, ())
             continue
-        noted = history.noted(entry)
-        outcome = "cut off" if noted < before and entry.outcome != "failed" else entry.outcome
+        outcome = "cut off" if entry.time < before and entry.outcome != "failed" else entry.outcome
         why = tuple(history.differences(entry)) if outcome == "ran" else ()
         if "override" in entry.parts:
             outcome = "overridden"
-        yield Stage(row.name, outcome, history.seconds(entry), why)
-        before = max(before, noted)
+        yield Stage(row.name, outcome, entry.seconds, why)
+        before = max(before, entry.time)

@@ -1,6 +1,6 @@
 """Records the last run of each step of a build directory: which artifacts may be kept, and why a stage ran again.
 
-There is one small file per step below `BUILD/.tileiras/keys`, and one per version of the compiler's code.  A row holds
+There is one small log for the steps of a file or of an entry, and one per version of the compiler's code.  A row holds
 the parts of the step's key and the digests of its artifacts.  It is written before the artifacts and remains valid
 afterwards: an artifact may be kept if its content and the step's key match the row, independent of its writer and its
 time.  If its row is absent or damaged, a step is performed again.
@@ -9,26 +9,30 @@ time.  If its row is absent or damaged, a step is performed again.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from tileiras.build import NOTES
+from tileiras.build.ledger import log
+from tileiras.build.ledger.log import Log
 from tileiras.inputs import Input, with_title
-from tileiras.support.files import read_json_object, write_atomically
 from tileiras.support.named_tuple import NamedTuple
-
-FORMAT = 1
-"""Version of a row.  Rows of another version count as absent."""
 
 SAME_KEY = "the key was the same: an artifact was missing or had been changed"
 
-FOLDER = os.path.join(NOTES, "keys")
-"""The folder of rows in a build directory; hidden, to be distinct from artifacts."""
+FOLDER = os.path.join(NOTES, "steps")
+"""The folder of logs in a build directory; hidden, to be distinct from artifacts."""
+
+SUFFIX = ".log"
+"""Appended to a stem, for the log of its steps."""
 
 ELSEWHERE = ".elsewhere"
 """Subfolder of FOLDER for the rows of stage builders whose targets are outside the build directory."""
+
+MODULES = "modules"
+"""Key of the row of a log of a fingerprint."""
 
 EARLIER = 4
 """Number of digests of earlier runs that are kept for one artifact."""
@@ -53,6 +57,10 @@ class Entry(NamedTuple):
     """The digests of the artifacts by suffix; empty after a failure."""
     earlier: dict[str, list[str]]
     """Digests of the artifacts of earlier runs, also for suffixes absent from this run."""
+    seconds: float | None
+    """The duration of the stage run that made the artifacts, if it was recorded."""
+    time: float
+    """When the step last ran, in seconds since the epoch."""
 
 
 def noted_inputs(entry: Entry) -> tuple[Input, ...]:
@@ -88,28 +96,18 @@ class History:
     ) -> None:
         """Record a run, replacing the row of the previous run.  `stem` and `path` may be relative to the working
         directory; `seconds` is the duration of the stage."""
-        file = self._row_path(stem, stage)
-        last = read_json_object(file)
-        if last.get("format") != FORMAT:
-            last = {}
-        row = {
-            "stem": self.relative(stem),
-            "stage": stage,
-            "source": source,
-            "path": self.relative(path),
-            "variant": variant,
-            "outcome": outcome,
-            "parts": parts,
-            "before": last.get("parts"),
-            "made": made,
-            "earlier": _earlier(last, made),
-            "seconds": seconds,
-        }
-        self._write(file, row)
+        last = self.entry(stem, stage)
+        before = last.parts if last is not None else None
+        self._put(
+            Entry(
+                self.relative(stem), stage, source, self.relative(path), variant, outcome, {**parts}, before, {**made},
+                _earlier(last, made) if last is not None else {}, seconds, time.time(),
+            )
+        )  # fmt: skip
 
     def set_variant(self, entry: Entry, variant: str) -> None:
         """Record that the artifacts of a row are also valid for another variant, which replaces the row's."""
-        self._write(self._row_path(self.absolute(entry.stem), entry.stage), {**entry._asdict(), "variant": variant})
+        self._put(entry._replace(variant=variant))
 
     def relative(self, path: str) -> str:
         return os.path.relpath(os.path.abspath(path), self.build).replace(os.sep, "/")
@@ -117,13 +115,17 @@ class History:
     def absolute(self, name: str) -> str:
         return os.path.normpath(os.path.join(self.build, name))
 
-    def _row_path(self, stem: str, stage: str) -> str:
+    def _log_path(self, stem: str) -> str:
         name = self.relative(stem)
         if name.split("/")[0] == os.pardir:
             import xxhash
 
             name = f"{ELSEWHERE}/{xxhash.xxh3_64_hexdigest(name.encode())}"
-        return os.path.join(self.folder, f"{name}.{stage}.json")
+        return os.path.join(self.folder, name + SUFFIX)
+
+    def _put(self, entry: Entry) -> None:
+        if self._noting:
+            log.put(self._log_path(self.absolute(entry.stem)), entry.stage, entry)
 
     def knows_code(self, fingerprint: str) -> bool:
         if fingerprint not in self._known_code and os.path.isfile(self._code_path(fingerprint)):
@@ -133,44 +135,36 @@ class History:
     def add_code(self, fingerprint: str, digests: Mapping[str, str]) -> None:
         """Store the module digests of a fingerprint, to identify the edited module later."""
         self._known_code.add(fingerprint)
-        self._write(self._code_path(fingerprint), digests)
+        if self._noting:
+            log.put(self._code_path(fingerprint), MODULES, digests)
 
     def entries(self, below: str = "") -> Iterator[Entry]:
-        """Yield all steps, or those with stems in a folder of the build directory, sorted by file, not by stage."""
+        """Yield all steps, or those with stems in a folder of the build directory, sorted by stem."""
         for folder, folders, files in os.walk(os.path.join(self.folder, below)):
             folders.sort()
             for name in sorted(files):
-                entry = _entry(os.path.join(folder, name)) if name.endswith(".json") else None
-                if entry is not None:
-                    yield entry
-
-    def noted(self, entry: Entry) -> float:
-        """Return the time of the step's last run in seconds since the epoch; 0 without its row."""
-        try:
-            return os.stat(self._row_path(self.absolute(entry.stem), entry.stage)).st_mtime
-        except OSError:
-            return 0.0
-
-    def seconds(self, entry: Entry) -> float | None:
-        """Return the duration of the stage run that made the present artifacts; None if it was not recorded."""
-        found = read_json_object(self._row_path(self.absolute(entry.stem), entry.stage)).get("seconds")
-        return found if isinstance(found, float) else None
+                if name.endswith(SUFFIX):
+                    steps = Log(os.path.join(folder, name))
+                    yield from filter(None, (_entry(steps, stage) for stage in sorted(steps.lines)))
 
     def entry(self, stem: str, stage: str) -> Entry | None:
         """Return the last run of one step; None if it is unknown."""
-        return _entry(self._row_path(stem, stage))
+        return _entry(Log(self._log_path(stem)), stage)
 
     def forget(self, entry: Entry) -> None:
         """Remove the row of a step, and the folders that become empty."""
-        path = self._row_path(self.absolute(entry.stem), entry.stage)
-        with contextlib.suppress(OSError):
-            os.unlink(path)
-        remove_empty_folders(os.path.dirname(path), self.folder)
+        path = self._log_path(self.absolute(entry.stem))
+        log.put(path, entry.stage, None)
+        if not Log(path).lines:
+            with contextlib.suppress(OSError):
+                os.unlink(path)
+            remove_empty_folders(os.path.dirname(path), self.folder)
 
     def forget_earlier(self, entry: Entry, suffixes: Iterable[str]) -> None:
         """Remove the digests of earlier artifacts with the given suffixes from a row."""
-        earlier = {suffix: digests for suffix, digests in entry.earlier.items() if suffix not in set(suffixes)}
-        self._write(self._row_path(self.absolute(entry.stem), entry.stage), {**entry._asdict(), "earlier": earlier})
+        gone = set(suffixes)
+        earlier = {suffix: digests for suffix, digests in entry.earlier.items() if suffix not in gone}
+        self._put(entry._replace(earlier=earlier))
 
     def differences(self, entry: Entry) -> list[str]:
         """List the differences between an entry's key and the previous one; empty if the keys are equal."""
@@ -194,7 +188,7 @@ class History:
         return lines
 
     def _code_differences(self, old: str, new: str) -> list[str]:
-        before, after = read_json_object(self._code_path(old)), read_json_object(self._code_path(new))
+        before, after = (Log(self._code_path(code)).value(MODULES) for code in (old, new))
         if not before or not after:
             return ["the stage's code"]
         changed = [name for name in sorted({*before, *after}) if before.get(name) != after.get(name)]
@@ -203,39 +197,24 @@ class History:
     def _code_path(self, fingerprint: str) -> str:
         return os.path.join(self.folder, ".code", fingerprint)
 
-    def _write(self, path: str, row: Mapping[str, Any]) -> None:
-        if not self._noting:
-            return
-        try:
-            write_atomically(path, json.dumps({**row, "format": FORMAT}, sort_keys=True).encode(), checked=True)
-        except OSError:
-            pass  # The stage itself reports a build directory that cannot be written.
+
+def _entry(steps: Log, stage: str) -> Entry | None:
+    """The row of one step; None if it is absent."""
+    row = steps.value(stage)
+    return Entry(*row) if row is not None else None
 
 
-def _entry(path: str) -> Entry | None:
-    """Read the row in a file; None if it is absent, damaged or of another version."""
-    row = read_json_object(path)
-    if row.get("format") != FORMAT or not set(Entry._fields) <= row.keys():
-        return None
-    if not all(isinstance(row[name], dict) for name in ("parts", "made", "earlier")):
-        return None
-    return Entry(*(row[field] for field in Entry._fields))
-
-
-def _earlier(last: Mapping[str, Any], made: Mapping[str, str]) -> dict[str, list[str]]:
+def _earlier(last: Entry, made: Mapping[str, str]) -> dict[str, list[str]]:
     """Return the digests of earlier artifacts to remember: the present artifact may be of the last run or an earlier
     one."""
-    given, known = last.get("made"), last.get("earlier")
-    found: dict[str, list[str]] = {}
-    if isinstance(known, dict):
-        found = {suffix: [*digests] for suffix, digests in known.items() if isinstance(digests, list)}
-    for suffix, digest in given.items() if isinstance(given, dict) else ():
-        digests = found.setdefault(suffix, [])
+    earlier = {suffix: [*digests] for suffix, digests in last.earlier.items()}
+    for suffix, digest in last.made.items():
+        digests = earlier.setdefault(suffix, [])
         if digest not in digests:
             digests.append(digest)
-    for suffix, digests in found.items():
-        found[suffix] = [digest for digest in digests if digest != made.get(suffix)][-EARLIER:]
-    return {suffix: digests for suffix, digests in found.items() if digests}
+    for suffix, digests in earlier.items():
+        earlier[suffix] = [digest for digest in digests if digest != made.get(suffix)][-EARLIER:]
+    return {suffix: digests for suffix, digests in earlier.items() if digests}
 
 
 def remove_empty_folders(folder: str, top: str) -> None:

@@ -8,22 +8,21 @@ only if its content has a digest that a build recorded for it.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any
 
 from tileiras import build, pipeline
 from tileiras.build import NOTES
+from tileiras.build.ledger import log
 from tileiras.build.ledger.history import Entry, History, remove_empty_folders
 from tileiras.build.run.execute import Session
 from tileiras.diagnostics import counted
 from tileiras.options import CompileOptions
 from tileiras.stages import units
-from tileiras.support.files import content_digest, read_json_object, write_atomically
+from tileiras.support.files import content_digest
 from tileiras.support.named_tuple import NamedTuple
 
-TREES = os.path.join(NOTES, "trees.json")
+COMPLETE = os.path.join(NOTES, "complete.log")
 """In a build directory, by folder and then by variant: the digest of the kernels whose last build left no leftovers."""
 
 
@@ -75,27 +74,27 @@ class Leftovers:
 
     def noted(self, evaluated: Evaluated) -> str | None:
         """The digest of the kernels in the last build of this folder and variant that ended without leftovers."""
-        return self._notes_of(self._notes(), evaluated).get(self._variant(evaluated))
+        return self._notes(evaluated).get(self._variant(evaluated))
 
     def may_come(self, evaluated: Evaluated) -> None:
         """Call before a build that may create or leave artifacts of kernels or entries that the notes do not cover.
 
         Drops the notes of all variants: artifacts that this build leaves may be those of another variant.
         """
-        notes = self._notes()
-        if notes.pop(self._place(evaluated), None) is not None:
-            self._save(notes)
+        if self._notes(evaluated):
+            log.put(self._path, self._place(evaluated), None)
 
     def note(self, evaluated: Evaluated) -> None:
         """Call after a build that has removed all leftovers."""
-        notes = self._notes()
-        own = self._notes_of(notes, evaluated)
-        notes[self._place(evaluated)] = {**own, self._variant(evaluated): listed(evaluated.kernels)}
-        self._save(notes)
+        notes = {**self._notes(evaluated), self._variant(evaluated): listed(evaluated.kernels)}
+        log.put(self._path, self._place(evaluated), notes)
 
-    def _notes_of(self, notes: Mapping[str, Any], evaluated: Evaluated) -> Mapping[str, str]:
-        found = notes.get(self._place(evaluated))
-        return found if isinstance(found, dict) else {}
+    def _notes(self, evaluated: Evaluated) -> Mapping[str, str]:
+        return log.Log(self._path).value(self._place(evaluated)) or {}
+
+    @property
+    def _path(self) -> str:
+        return os.path.join(self._history.build, COMPLETE)
 
     def _place(self, evaluated: Evaluated) -> str:
         folders = (evaluated.variant_folder, evaluated.folder or "")
@@ -103,16 +102,6 @@ class Leftovers:
 
     def _variant(self, evaluated: Evaluated) -> str:
         return self._session.variant(pipeline.STAGES[-1], evaluated.options)
-
-    def _notes(self) -> dict[str, Any]:
-        return read_json_object(os.path.join(self._history.build, TREES))
-
-    def _save(self, notes: Mapping[str, Any]) -> None:
-        try:
-            path = os.path.join(self._history.build, TREES)
-            write_atomically(path, json.dumps(notes, sort_keys=True).encode(), checked=True)
-        except OSError:
-            pass  # looked for again by the next build
 
     # ---- removal -----------------------------------------------------------------------------------------------------
 

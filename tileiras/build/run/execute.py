@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 NEAR_SECONDS = 0.02
 """Maximum round trip for which a server is queried although the previous stage had to run."""
 
-CODE = os.path.join(NOTES, "code.json")
-"""File in a build directory with the compiler's fingerprints as of the last build."""
+CODE = os.path.join(NOTES, "code.log")
+"""Log in a build directory with the compiler's fingerprints as of the last build."""
 
 TEMPORARY = os.path.join(NOTES, "tmp")
 """Folder in a build directory for artifacts that are being written."""

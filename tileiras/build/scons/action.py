@@ -58,6 +58,9 @@ LABELS = {
 
 CACHED = "(cached)"
 
+REPORT = "report"
+"""Name of the row of a report, whose action does not make a node a consumer of kernels."""
+
 
 class StageAction(SCons.Action.FunctionAction):
     """Runs one stage.

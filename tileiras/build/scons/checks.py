@@ -86,7 +86,3 @@ def _noted(env: Any, here: Session, stem: str) -> tuple[str, str, CompileOptions
     assert here.history is not None
     options = CompileOptions({name: ast.literal_eval(value) for name, value in given.items()})
     return made.source, here.history.absolute(made.path), options
-
-
-def add_method(env: Any) -> None:
-    env.AddMethod(tile_check, "TileCheck")

@@ -18,24 +18,20 @@ from tileiras.build.scons import arguments
 from tileiras.diagnostics import CompileError
 
 
-def add_method(env: Any) -> None:
-    """Add the pseudo-builder to an environment."""
-
-    @arguments.located
-    def compiler(env: Any, target: Any) -> list[Any]:
-        target = str(arguments.path_or_node("target", target))
-        folder = c_folder()
-        env.AppendUnique(CPPPATH=[folder])
-        own = env.Clone()
-        try:
-            own.AppendUnique(CPPPATH=[sysconfig.get_paths()["include"]], **compiler_library.link_variables())
-        except CompileError as error:
-            raise SCons.Errors.UserError(error.diagnostics[0].message) from None
-        own.Append(CPPDEFINES={name: _quoted(value) for name, value in compiler_library.places().items()})
-        own.Append(LINKFLAGS=compiler_library.version_flags())
-        return own.SharedLibrary(target, own.SharedObject(f"{target}_program", os.path.join(folder, "tileiras.c")))
-
-    env.AddMethod(compiler, "TileCompiler")
+@arguments.located
+def tile_compiler(env: Any, target: Any) -> list[Any]:
+    """Declare the shared library `target`."""
+    target = str(arguments.path_or_node("target", target))
+    folder = c_folder()
+    env.AppendUnique(CPPPATH=[folder])
+    own = env.Clone()
+    try:
+        own.AppendUnique(CPPPATH=[sysconfig.get_paths()["include"]], **compiler_library.link_variables())
+    except CompileError as error:
+        raise SCons.Errors.UserError(error.diagnostics[0].message) from None
+    own.Append(CPPDEFINES={name: _quoted(value) for name, value in compiler_library.places().items()})
+    own.Append(LINKFLAGS=compiler_library.version_flags())
+    return own.SharedLibrary(target, own.SharedObject(f"{target}_program", os.path.join(folder, "tileiras.c")))
 
 
 def _quoted(text: str) -> str:

@@ -12,19 +12,14 @@ object and the library hold its code as well (`tileiras::run_on`).
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
-
-import SCons.Action
-import SCons.Script
 
 from tileiras import cpp_folder, pipeline
 from tileiras.build.scons import arguments
 from tileiras.build.scons.action import construction_variable
+from tileiras.build.scons.file_action import FileAction
 from tileiras.build.scons.variables import BadVariable, words
-from tileiras.build.store.fingerprint import CodeBase
-from tileiras.diagnostics import CompileError
 from tileiras.options import CPU_NAMES, GPU_NAMES
 from tileiras.pipeline import Stage
 from tileiras.stages import embed
@@ -39,47 +34,26 @@ OBJECT = pipeline.stage("object").suffix
 
 (PARAMETERS,) = pipeline.stage("export").side_suffixes
 
-_code = CodeBase()
+Make = Callable[[Sequence[embed.Image], str], bytes]
+"""A function that returns the text of a C++ file with images, given its namespace."""
 
 
-class EmbedAction(SCons.Action.FunctionAction):
-    """Write one C++ file.  Its sources are images and their descriptions in turn, then the names of cuTile kernels'
-    parameters."""
+def _embedded(env: Any, target: str, make: Make, images: list[Any], namespace: str) -> list[Any]:
+    """Declare a C++ file of images and their descriptions in turn, then the names of cuTile kernels' parameters."""
 
-    def __init__(self, make: Callable[[Sequence[embed.Image], str], bytes]) -> None:
-        self.make = make
-        super().__init__(self._execute, {})
+    def write(target: Any, source: Any, env: Any) -> None:
+        contents = [node.get_contents() for node in source]
+        names = [data for node, data in zip(source, contents) if str(node).endswith(PARAMETERS)]
+        made = contents[: len(contents) - len(names)]
+        pairs = zip(made[::2], made[1::2], strict=True)
+        images = [image for pair in pairs for image in embed.Image.all_of(*pair)]
+        write_atomically(str(target[0]), make(embed.named(images, names), env["TILE_NAMESPACE"]))
 
-    def get_presig(self, target: Any, source: Any, env: Any, executor: Any = None) -> bytes:
-        return f"tileiras:{ROW.name}:{self.make.__name__}:{_code.fingerprint(ROW)}:{env['TILE_NAMESPACE']}".encode()
-
-    def strfunction(self, target: Any, source: Any, env: Any, executor: Any = None) -> str:
-        return f"  {'EMBED':<8} {target[0]}"
-
-    def _execute(self, target: Any, source: Any, env: Any) -> int:
-        try:
-            contents = [node.get_contents() for node in source]
-            names = [data for node, data in zip(source, contents) if str(node).endswith(PARAMETERS)]
-            made = contents[: len(contents) - len(names)]
-            pairs = zip(made[::2], made[1::2], strict=True)
-            images = [image for pair in pairs for image in embed.Image.all_of(*pair)]
-            write_atomically(str(target[0]), self.make(embed.named(images, names), env["TILE_NAMESPACE"]))
-        except CompileError as error:
-            sys.stderr.write(error.render() + "\n")
-            return error.code
-        return 0
+    action = FileAction(ROW, write, lambda env: f"{make.__name__}:{env['TILE_NAMESPACE']}")
+    return env.Command(target, images, action, TILE_NAMESPACE=namespace)
 
 
-def _embedded(
-    env: Any, target: str, make: Callable[[Sequence[embed.Image], str], bytes], images: list[Any], namespace: str
-) -> list[Any]:
-    return env.Command(target, images, EmbedAction(make), TILE_NAMESPACE=namespace)
-
-
-def _images(
-    declare: Callable[..., list[Any]], env: Any, target: str, sources: Any, emit: str | Iterable[str],
-    keywords: dict[str, Any],
-) -> list[Any]:  # fmt: skip
+def _images(env: Any, target: str, sources: Any, emit: str | Iterable[str], keywords: dict[str, Any]) -> list[Any]:
     """Images and their descriptions in turn, by kernel and then target, and names of cuTile kernels' parameters."""
     found: list[Any] = []
     names: dict[Any, None] = {}
@@ -97,7 +71,7 @@ def _images(
         if word == FATBIN:
             products = env.TileFatbin(f"{target}_fatbins", sources, sm=chosen, **options)
         else:
-            products = declare(env, sources, emit=word, sm=chosen, **options)
+            products = env.TileKernel(sources, emit=word, sm=chosen, **options)
         for node in products:
             suffix = OBJECT if word == "obj" else os.path.splitext(node.abspath)[1]
             described = pipeline.FATBIN.side_suffixes[0] if word == FATBIN else ".json"
@@ -130,54 +104,45 @@ def _exported_names(product: Any) -> list[Any]:
     return []
 
 
-def add_methods(env: Any, declare: Callable[..., list[Any]]) -> None:
-    """Add the pseudo-builders to an environment; `declare` is TileKernel's function."""
-
-    @arguments.located
-    def header(
-        env: Any, target: Any, source: Any, emit: str | Iterable[str] = "", namespace: str = "", **keywords: Any
-    ) -> list[Any]:
-        target = str(arguments.path_or_node("target", target))
-        _runtime_header(env)
-        images = _images(declare, env, target, source, emit, keywords)
-        return _embedded(env, target, embed.header, images, _chosen(namespace, target))
-
-    @arguments.located
-    def object_(
-        env: Any, target: Any, source: Any, emit: str | Iterable[str] = "", namespace: str = "", **keywords: Any
-    ) -> list[Any]:
-        target = str(arguments.path_or_node("target", target))
-        _runtime_header(env)
-        images = _images(declare, env, target, source, emit, keywords)
-        text = _embedded(env, f"{target}_images.cpp", embed.source, images, _chosen(namespace, target))
-        return [*env.Object(target, text), *_objects(images)]
-
-    @arguments.located
-    def library(
-        env: Any, target: Any, source: Any, emit: str | Iterable[str] = "", namespace: str = "", **keywords: Any
-    ) -> list[Any]:
-        target = str(arguments.path_or_node("target", target))
-        _runtime_header(env)
-        images = _images(declare, env, target, source, emit, keywords)
-        namespace = _chosen(namespace, target)
-        made = _embedded(env, f"{target}.h", embed.header, images, namespace)
-        env.AppendUnique(CPPPATH=[made[0].dir], LIBS=_libraries(images))
-        text = _embedded(env, f"{target}_images.cpp", embed.source, images, namespace)
-        return env.StaticLibrary(target, [*text, *_objects(images)])
-
-    env.AddMethod(header, "TileHeader")
-    env.AddMethod(object_, "TileObject")
-    env.AddMethod(library, "TileLibrary")
+@arguments.located
+def tile_header(
+    env: Any, target: Any, source: Any, emit: str | Iterable[str] = "", namespace: str = "", **keywords: Any
+) -> list[Any]:
+    """Declare the header `target`."""
+    target, images, namespace = _begun(env, target, source, emit, namespace, keywords)
+    return _embedded(env, target, embed.header, images, namespace)
 
 
-def _runtime_header(env: Any) -> None:
-    """Add the folder of `tileiras.hpp` to CPPPATH."""
+@arguments.located
+def tile_object(
+    env: Any, target: Any, source: Any, emit: str | Iterable[str] = "", namespace: str = "", **keywords: Any
+) -> list[Any]:
+    """Declare the object `target`."""
+    target, images, namespace = _begun(env, target, source, emit, namespace, keywords)
+    text = _embedded(env, f"{target}_images.cpp", embed.source, images, namespace)
+    return [*env.Object(target, text), *_objects(images)]
+
+
+@arguments.located
+def tile_library(
+    env: Any, target: Any, source: Any, emit: str | Iterable[str] = "", namespace: str = "", **keywords: Any
+) -> list[Any]:
+    """Declare the static library `target` and its header."""
+    target, images, namespace = _begun(env, target, source, emit, namespace, keywords)
+    made = _embedded(env, f"{target}.h", embed.header, images, namespace)
+    env.AppendUnique(CPPPATH=[made[0].dir], LIBS=_libraries(images))
+    text = _embedded(env, f"{target}_images.cpp", embed.source, images, namespace)
+    return env.StaticLibrary(target, [*text, *_objects(images)])
+
+
+def _begun(
+    env: Any, target: Any, source: Any, emit: str | Iterable[str], namespace: str, keywords: dict[str, Any]
+) -> tuple[str, list[Any], str]:
+    """The target's name, the images, and the namespace; the folder of `tileiras.hpp` is added to CPPPATH."""
+    target = str(arguments.path_or_node("target", target))
     env.AppendUnique(CPPPATH=[cpp_folder()])
-
-
-def _chosen(namespace: str, target: str) -> str:
-    """The requested namespace, or one derived from the target's name."""
-    return arguments.text("namespace", namespace) or _namespace(target)
+    images = _images(env, target, source, emit, keywords)
+    return target, images, arguments.text("namespace", namespace) or _namespace(target)
 
 
 def _namespace(target: str) -> str:

@@ -6,6 +6,7 @@ without stages.  `tile_full=1`, `-c`, `--tree` and `--debug=explain` build the f
 
 from __future__ import annotations
 
+import collections
 import os
 from collections.abc import Sequence, Set
 from typing import Any
@@ -46,7 +47,7 @@ class Tree(NamedTuple):
 
         variant = os.path.relpath(self.variant_folder, build).replace(os.sep, "-")
         words = (os.path.relpath(self.folder, build), None if self.entries is None else tuple(self.entries))
-        return f"{variant}-{self.emit}-{xxhash.xxh3_64_hexdigest(repr(words).encode())}.json"
+        return f"{variant}-{self.emit}-{xxhash.xxh3_64_hexdigest(repr(words).encode())}.log"
 
 
 class Kernel(NamedTuple):
@@ -86,9 +87,8 @@ class Gate:
         self._declared: list[_Declared] = []
         self._keys: dict[str, None] = {}
         """Keys of all requested kernels, in order."""
-        self._firsts: dict[str, set[str]] = {}
+        self._firsts: dict[str, set[str]] = collections.defaultdict(set)
         """First stage -> the signatures of the requested kernels."""
-        self._digest = manifest.digest
         self.lease = lease.read(manifest)
         self.changes: lease.Changes | None = None
         self.changed: Set[str] | None = None
@@ -122,12 +122,12 @@ class Gate:
 
     def clean(self, kernel: Kernel) -> Row | None:
         """Return the row of a kernel that needs no stage to run; None if the manifest cannot establish that."""
-        self._keys[kernel.key] = None
-        inputs = None
+        key, inputs = kernel.key, None
+        self._keys[key] = None
         if kernel.path.endswith(".py"):
             # A new module beside the source can shadow one that was imported from elsewhere.
             inputs = [kernel.path, *discover.imported_files(kernel.path)]
-        return self.manifest.clean(kernel.key, self._signature(kernel), inputs, self.changed)
+        return self.manifest.clean(key, self._signature(kernel), inputs, self.changed)
 
     def changed_since_lease(self, answer: lease.Changes) -> list[str] | None:
         """Apply an answer of the monitor; return the files that may have changed, None for all."""
@@ -191,9 +191,10 @@ class Gate:
         if self.is_listed:
             self.manifest.keep(self._keys)
             whole &= self.manifest.count == len(self._keys)
-        self.manifest.save()
-        if self.changes is not None:
-            self._renew_lease(self.changes, whole)
+        token = self._new_lease(self.changes) if whole and self.changes is not None else None
+        self.manifest.save(token._asdict() if token is not None else None)
+        if self.changes is not None and self.changes.answer is None:
+            self.changes.ask()  # starts the monitor for the next build
 
     def _became_row(self, item: _Declared) -> bool:
         """Set the row of a kernel if the run has brought it up to date; return whether it has a row."""
@@ -221,19 +222,14 @@ class Gate:
             return None
         return states(found)
 
-    def _renew_lease(self, changes: lease.Changes, whole: bool) -> None:
-        """Write a lease for the monitor's answer: every row has been compared after it."""
+    def _new_lease(self, changes: lease.Changes) -> lease.Lease | None:
+        """The lease for the monitor's answer, after which every row has been compared; None without an answer."""
         answer = changes.answer
         if answer is None:
-            changes.ask()  # starts the monitor for the next build
-            return
-        if not whole:
-            return
+            return None
         signatures = self._row_signatures()
         reads = self._all_reads() if "export" in signatures else {}
-        token = lease.Lease(answer.epoch, answer.number, signatures, self.listed if signatures else "", reads)
-        if token != self.lease or self.manifest.digest != self._digest:
-            lease.write(self.manifest, token)
+        return lease.Lease(answer.epoch, answer.number, signatures, self.listed if signatures else "", reads)
 
     def _all_reads(self) -> dict[str, list[list[str]]]:
         """Map each source to the inputs that its modules read."""
@@ -258,7 +254,7 @@ class Gate:
         """Return the signature of a kernel's dependencies besides files: code, options, tools, product and entries."""
         first = "export" if kernel.path.endswith(".py") else "read"
         found = self.signature(kernel.options, first, kernel.emit, kernel.entries)
-        self._firsts.setdefault(first, set()).add(found)
+        self._firsts[first].add(found)
         return found
 
     def signature(self, options: CompileOptions, first: str, emit: str, only: Sequence[str] | None) -> str:

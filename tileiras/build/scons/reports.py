@@ -16,57 +16,49 @@ import tempfile
 import time
 from typing import Any
 
-import SCons.Action
 import SCons.Script
 import SCons.Util
 
+import tileiras
 from tileiras import pipeline
 from tileiras.build.scons import arguments
-from tileiras.build.scons.action import display
+from tileiras.build.scons.action import REPORT, display
+from tileiras.build.scons.file_action import FileAction
 from tileiras.build.scons.places import build_folder
 from tileiras.build.scons.variables import BadVariable
-from tileiras.build.store.fingerprint import CodeBase
 from tileiras.pipeline import Stage
 from tileiras.support.files import content_digest
 
 COMMAND = "tileiras.cli.tileiras_report"
 
-ROW = Stage("report", pipeline.FILE, "", (), (), "artifacts to a page", module=COMMAND)
+ROW = Stage(REPORT, pipeline.FILE, "", (), (), "artifacts to a page", module=COMMAND)
 
 SUFFIXES = (".html", ".htm", ".md", ".json")
 
-_code = CodeBase()
+_ROOT = os.path.dirname(os.path.dirname(os.path.abspath(tileiras.__file__)))
 
 
-class ReportAction(SCons.Action.FunctionAction):
-    """Writes a report of the kernels that its sources are products of."""
+def _facts(env: Any) -> str:
+    folder = os.path.join(_ROOT, "tileiras", "report")
+    parts = sorted(name for name in os.listdir(folder) if name.startswith("page."))
+    return " ".join(content_digest(os.path.join(folder, name)) for name in parts)
 
-    def __init__(self) -> None:
-        super().__init__(self._execute, {})
 
-    def get_presig(self, target: Any, source: Any, env: Any, executor: Any = None) -> bytes:
-        folder = os.path.join(_code.root, "tileiras", "report")
-        parts = sorted(name for name in os.listdir(folder) if name.startswith("page."))
-        digests = [content_digest(os.path.join(folder, name)) for name in parts]
-        return "\n".join(["tileiras:report", _code.fingerprint(ROW), *digests]).encode()
-
-    def strfunction(self, target: Any, source: Any, env: Any, executor: Any = None) -> str:
-        return f"  {'REPORT':<8} {target[0]}"
-
-    def _execute(self, target: Any, source: Any, env: Any) -> int:
-        with tempfile.TemporaryDirectory(prefix="tileiras-") as folder:
-            names = os.path.join(folder, "artifacts")
-            with open(names, "w", encoding="utf-8", errors="surrogateescape") as file:
-                file.write("".join(f"{node.abspath}\n" for node in source))
-            command = [sys.executable, "-m", COMMAND, env.Dir(env["TILE_REPORT_BUILD"]).abspath, "--artifacts", names,
-                       "-o", target[0].abspath]  # fmt: skip
-            os.makedirs(os.path.dirname(target[0].abspath), exist_ok=True)
-            path = os.pathsep.join([_code.root, *filter(None, [os.environ.get("PYTHONPATH")])])
-            display.silent = bool(SCons.Script.GetOption("silent"))
-            start = time.perf_counter()
-            code = subprocess.run(command, env={**os.environ, "PYTHONPATH": path}).returncode
-            display.reported(time.perf_counter() - start)
-            return code
+def _write(target: Any, source: Any, env: Any) -> int:
+    """Write a report of the kernels that the sources are products of."""
+    with tempfile.TemporaryDirectory(prefix="tileiras-") as folder:
+        names = os.path.join(folder, "artifacts")
+        with open(names, "w", encoding="utf-8", errors="surrogateescape") as file:
+            file.write("".join(f"{node.abspath}\n" for node in source))
+        command = [sys.executable, "-m", COMMAND, env.Dir(env["TILE_REPORT_BUILD"]).abspath, "--artifacts", names,
+                   "-o", target[0].abspath]  # fmt: skip
+        os.makedirs(os.path.dirname(target[0].abspath), exist_ok=True)
+        path = os.pathsep.join([_ROOT, *filter(None, [os.environ.get("PYTHONPATH")])])
+        display.silent = bool(SCons.Script.GetOption("silent"))
+        start = time.perf_counter()
+        code = subprocess.run(command, env={**os.environ, "PYTHONPATH": path}).returncode
+        display.reported(time.perf_counter() - start)
+        return code
 
 
 @arguments.located
@@ -85,8 +77,4 @@ def tile_report(env: Any, target: Any, kernels: Any) -> list[Any]:
         raise BadVariable("kernels: expected the nodes that TileKernel or TileTree returned")
     folder = build_folder(env)
     from_here = folder if os.path.isabs(folder) else "#" + folder
-    return env.Command(target, sources, ReportAction(), TILE_REPORT_BUILD=from_here)
-
-
-def add_method(env: Any) -> None:
-    env.AddMethod(tile_report, "TileReport")
+    return env.Command(target, sources, FileAction(ROW, _write, _facts), TILE_REPORT_BUILD=from_here)

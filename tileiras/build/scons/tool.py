@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import SCons.Action
@@ -27,19 +27,16 @@ import SCons.Util
 from tileiras import build, pipeline
 from tileiras.build import discover
 from tileiras.build.ledger.lock import turn
-from tileiras.build.scons import (
-    arguments,
-    checks,
-    compiler_library,
-    cpp,
-    fatbins,
-    gating,
-    patches,
-    products,
-    pruning,
-    reports,
+from tileiras.build.scons import arguments, gating, patches, products, pruning
+from tileiras.build.scons.action import (
+    BUILDERS,
+    REPORT,
+    StageAction,
+    asked,
+    checked_options,
+    construction_variable,
+    step_of,
 )
-from tileiras.build.scons.action import BUILDERS, StageAction, asked, checked_options, construction_variable, step_of
 from tileiras.build.scons.declare import asked_for, declare, entries_of, prune
 from tileiras.build.scons.places import (
     absolute_path,
@@ -60,8 +57,16 @@ from tileiras.options import CPU_NAMES, GPU_NAMES, CompileOptions
 command_line = arguments.located(construction_variables)
 """The construction variables that the words `NAME=VALUE` of a command line set: for `Environment` in an SConstruct."""
 
-_OWN_ACTIONS = (StageAction, reports.ReportAction)
-"""Actions declared by this tool; a node with any other action is a consumer of the kernels."""
+_LATER = {
+    "TileHeader": ("cpp", "tile_header"),
+    "TileObject": ("cpp", "tile_object"),
+    "TileLibrary": ("cpp", "tile_library"),
+    "TileFatbin": ("fatbins", "tile_fatbin"),
+    "TileCompiler": ("compiler_library", "tile_compiler"),
+    "TileReport": ("reports", "tile_report"),
+    "TileCheck": ("checks", "tile_check"),
+}
+"""Pseudo-builders whose files are loaded by the first call: file and function."""
 
 
 @arguments.located
@@ -262,7 +267,8 @@ def _has_consumers(env: Any) -> bool:
     for node in patches.known_nodes(env.Dir("#")):
         # A node that is not known to be a file yet is an Entry.
         if not isinstance(node, SCons.Node.FS.Dir) and node.has_builder():
-            own = isinstance(getattr(node.get_builder(), "action", None), _OWN_ACTIONS)
+            action = getattr(node.get_builder(), "action", None)
+            own = isinstance(action, StageAction) or getattr(getattr(action, "row", None), "name", "") == REPORT
             if not own and not _products.isdisjoint(node.sources):
                 return True
     return False
@@ -319,11 +325,16 @@ def generate(env: Any, **keywords: Any) -> None:
     env.AddMethod(tile_tree, "TileTree")
     env.AddMethod(tile_watch, "TileWatch")
     products.add_methods(env)
-    cpp.add_methods(env, tile_kernel)
-    fatbins.add_method(env, tile_kernel)
-    compiler_library.add_method(env)
-    reports.add_method(env)
-    checks.add_method(env)
+    for name, place in _LATER.items():
+        env.AddMethod(_loaded_by_call(*place), name)
+
+
+def _loaded_by_call(file: str, function: str) -> Callable[..., Any]:
+    def method(env: Any, *given: Any, **named: Any) -> Any:
+        return getattr(getattr(build.scons, file), function)(env, *given, **named)
+
+    patches.as_part_of_scons(method)
+    return method
 
 
 def exists(env: Any) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 import SCons.Script
@@ -17,7 +17,7 @@ from tileiras.build.scons.declare import declare, entries_of, prune
 from tileiras.build.scons.places import absolute_path, named_from_top, variant_folder
 from tileiras.build.scons.products import Products, Settled
 from tileiras.build.scons.sessions import session
-from tileiras.build.tuned import tuned
+from tileiras.build.tuned import path_of, tuned
 from tileiras.build.watch import lease
 from tileiras.options import CompileOptions
 from tileiras.support import extras
@@ -87,6 +87,7 @@ class TreeDeclaration:
         self._top = top
         self._entries = entries
         self._base = top.srcnode()
+        self._base_path = self._base.path
         self._root = env.Dir("#")
         self._variants = [_Variant(env, self._base, values, product, entries) for values, product in variants]
         self._left_out = LeftOut(str(top))
@@ -108,8 +109,19 @@ class TreeDeclaration:
 
     def _list(self) -> None:
         """List the folder and declare or skip each of its kernels."""
-        for path in discover.kernel_files(self._base.abspath):
-            full = os.path.join(self._base.abspath, path)
+        base = self._base.abspath
+        # Relative names take less time to resolve than names from the root.
+        near = "" if os.getcwd() == self._root.abspath else None
+        for variant in self._variants:
+            if variant.gate is not None:
+                variant.gate.manifest.near = near
+        names: dict[str, frozenset[str]] = {}
+        for path in discover.kernel_files(base):
+            full = os.path.join(base, path)
+            folder = os.path.dirname(full)
+            beside = names.get(folder)
+            if beside is None:
+                beside = names[folder] = frozenset(os.listdir(folder))
             self._left_out.sources += 1
             if path.endswith(".py") and not discover.has_front_end():
                 self._left_out.python += 1
@@ -117,8 +129,11 @@ class TreeDeclaration:
                     variant.listing.add(full, "", None)
                 continue
             for variant in self._variants:
-                self._kernel(variant, path, full)
+                self._kernel(variant, path, full, beside)
         self._settle()
+        for variant in self._variants:
+            if variant.gate is not None:
+                variant.gate.manifest.near = None
         whole = not self._left_out.python and not self._left_out.too_old
         for variant in self._variants:
             prune(session(self._env), variant.listing)
@@ -167,7 +182,7 @@ class TreeDeclaration:
             token = gate.lease
             if token is None or not token.signatures or token.listed != gates[0].lease.listed:
                 return False
-            if gate.closed or variant.options["emit-remarks"] or not gate.manifest.is_whole():
+            if gate.closed or variant.options["emit-remarks"]:
                 return False
             if "export" in token.signatures and not discover.has_front_end():
                 return False
@@ -222,9 +237,10 @@ class TreeDeclaration:
 
     # ---- one kernel --------------------------------------------------------------------------------------------------
 
-    def _kernel(self, variant: _Variant, path: str, full: str) -> None:
-        name = named_from_top(os.path.join(self._base.path, path))
-        stem = plan.stem(variant.folder, full, name)
+    def _kernel(self, variant: _Variant, path: str, full: str, beside: Collection[str] | None = None) -> None:
+        """Declare or skip a kernel; `beside` are the names in its folder, if they are known."""
+        name = named_from_top(os.path.join(self._base_path, path))
+        stem = plan.stem(variant.folder, full, name, beside)
         listing, gate = variant.listing, variant.gate
         absolute = os.path.join(listing.variant_folder, stem[len(variant.folder) + 1 :])
         target = variant.options["gpu-name"]
@@ -233,7 +249,9 @@ class TreeDeclaration:
             self._left_out.too_old.setdefault(target, []).append(f"{self._top.File(path)} (sm_{least})")
             listing.add(full, absolute, None)
             return
-        options = tuned(variant.options, full)
+        options = variant.options
+        if beside is None or os.path.basename(path_of(full)) in beside:
+            options = tuned(options, full)
         kernel = gating.Kernel(full, stem, options, variant.emit, self._entries)
         row = gate.clean(kernel) if gate is not None else None
         if gate is not None and row is not None:

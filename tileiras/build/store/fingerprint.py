@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 FORMAT = 2
 
+KNOWN = "fingerprints"
+"""Key of the row with the fingerprints of a build directory."""
+
 PASSES = "tileiras.passes"
 """The package whose table `PASSES` has the module of each pass."""
 
@@ -55,8 +58,8 @@ class CodeBase:
     """The source files of the package at `root` (the folder that holds `tileiras/`) and their imports.
 
     `memo` names a file that keeps the imports of known file contents between processes: parsing the whole package takes
-    several hundred milliseconds, reading the memo ten.  `known` names a file that keeps the fingerprints themselves;
-    they are valid while size, mtime and inode of every source file are unchanged, a check that takes two.
+    several hundred milliseconds, reading the memo ten.  `known` names a log that keeps the fingerprints themselves,
+    valid while size, mtime and inode of every source file are unchanged, a check that takes two.
     """
 
     def __init__(self, root: str | None = None, memo: str | None = None, known: str | None = None) -> None:
@@ -184,7 +187,7 @@ class CodeBase:
         """The fingerprints of the last process, if no source file or package version has changed since."""
         assert self._known_path is not None
         self._tree = tree_state(os.path.join(self.root, "tileiras"))
-        stored = read_json_object(self._known_path)
+        stored = tileiras.build.ledger.log.Log(self._known_path).value(KNOWN) or {}
         try:
             if (
                 stored["format"] == FORMAT
@@ -213,10 +216,7 @@ class CodeBase:
             "time": time.time_ns(),
             "fingerprints": sorted([list(roots), digest] for roots, digest in self._fingerprints.items()),
         }
-        try:
-            write_atomically(self._known_path, json.dumps(stored, separators=(",", ":")).encode())
-        except OSError:
-            pass  # found again by the next process
+        tileiras.build.ledger.log.put(self._known_path, KNOWN, stored)
 
     def _save_memo(self) -> None:
         if self._memo_path is None or not self._memo_grew:

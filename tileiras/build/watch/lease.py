@@ -1,16 +1,15 @@
 """Skips stat() of files that the file-system monitor reports unchanged.
 
-Each manifest has a lease in a file beside it: a point in time of one monitor (`watch.monitor`), and the digest of
-the manifest that a build wrote or verified after that point.  While the same monitor runs, the files of exactly that
-manifest match its rows unless the monitor names them.  A build therefore queries the monitor before it checks any file,
-and writes the answer's point as the new lease once it has compared all files that may have changed since the last one.
+The note of a manifest is a lease: a point in time of one monitor (`watch.monitor`), after which a build wrote or
+verified all rows.  While the same monitor runs, files match these rows unless the monitor names them.  A build
+therefore queries the monitor before it checks any file, and notes the answer's point as the new lease once it has
+compared all files that may have changed since the last one.
 
 The other fields of a lease decide whether a tree must be listed: the signatures it was declared for, and its kernels.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import stat
 from collections.abc import Sequence
@@ -20,12 +19,7 @@ from tileiras.build.ledger.manifest import Manifest
 from tileiras.build.tuned import SUFFIX as TUNED
 from tileiras.build.watch.monitor import client
 from tileiras.stages.units import PYTHON, SUFFIXES
-from tileiras.support.files import read_json_object, write_atomically
 from tileiras.support.named_tuple import NamedTuple
-
-FORMAT = 2
-
-SUFFIX = ".lease"
 
 SEEN = (*SUFFIXES, TUNED)
 """Suffixes of files in a folder of kernels whose content affects the build; of other files only the existence does."""
@@ -48,24 +42,8 @@ class Lease(NamedTuple):
 
 
 def read(manifest: Manifest) -> Lease | None:
-    """Read the lease of a manifest; None if it belongs to other content of the manifest."""
-    found = read_json_object(manifest.path + SUFFIX)
-    try:
-        if found["format"] == FORMAT and manifest.digest and found["manifest"] == manifest.digest:
-            signatures, reads = dict(found["signatures"]), dict(found["reads"])
-            return Lease(found["epoch"], int(found["number"]), signatures, found["listed"], reads)
-    except (KeyError, TypeError, ValueError):
-        pass
-    return None
-
-
-def write(manifest: Manifest, token: Lease) -> None:
-    """Write the lease of a manifest."""
-    stored = {"format": FORMAT, "manifest": manifest.digest, **token._asdict()}
-    try:
-        write_atomically(manifest.path + SUFFIX, json.dumps(stored).encode(), checked=True)
-    except OSError:
-        pass  # the next build checks every file
+    """Read the lease of a manifest; None without one."""
+    return Lease(**manifest.note) if manifest.note is not None else None
 
 
 def is_offered() -> bool:
