@@ -8,9 +8,7 @@ from .dots import dot
 from .views import ONE, Kernel, View, entry, tile_type, whole_numbers, zeros
 
 
-def linear_attention(
-    steps: int, rows: int = 64, depth: int = 64, columns: int = 64, element: str = "f16"
-) -> Kernel:
+def linear_attention(steps: int, rows: int = 64, depth: int = 64, columns: int = 64, element: str = "f16") -> Kernel:
     """O = Q S + (Q K^T) V and S = S + K^T V a step, where S is the state before it: Q and K are rows x depth, V and O
     rows x columns a step.  No mask hides later rows of a step."""
     q, k = (View(name, (rows, depth), element, (rows * steps, depth)) for name in "qk")
