@@ -3,6 +3,7 @@ warps that compute have the exponentials of this one."""
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from tests.agents.chained_attention import GPU, ORDERS, agents, attention, rounds, two_loops, with_unknown_steps
@@ -10,6 +11,7 @@ from tests.agents.running import SEEDS, SPECIALIZED, sites, survives
 from tests.kernels.dots import attention_like
 from tests.kernels.gradients import of_keys, of_queries, repeated
 from tests.kernels.reasons import stated
+from tileiras.sim.interpreter.lowered import execute
 
 KERNELS = {
     "64 rows": lambda: attention(),
@@ -82,6 +84,28 @@ def test_products_of_both_parts_read_one_tile(name, assemble):
     assemble(artifact.text, GPU)
     for seed in SEEDS[:2]:
         kernel.emulated(artifact, seed)
+
+
+MEANT = {
+    "64 rows": (lambda: attention(1, 2, columns=32, depth=32), "none"),
+    "two loops": (lambda: two_loops(1, 2), "host"),
+    "rounds": (lambda: rounds(attention(1, 2, columns=32, depth=32), 2), "host"),
+    "queries": (lambda: of_queries(2, 64, 32, 32), "host"),
+    "keys": (lambda: of_keys(2, 64, 32, 32), "none"),
+}
+
+
+@pytest.mark.parametrize("name", MEANT)
+def test_the_module_of_the_agents_is_executed(name):
+    """An operand that does not change is copied by the agent of dots after the wait for it."""
+    make, maps = MEANT[name]
+    kernel = make()
+    options = {"tensor_maps": maps, "num_warps": 4, **SPECIALIZED}
+    module = kernel.after("tileas-specialize-mma", GPU, **options)
+    found = [array.copy() for array in kernel.outputs]
+    execute(module, kernel.grid, [*kernel.inputs, *found])
+    for got, wanted in zip(found, kernel.expected, strict=True):
+        np.testing.assert_array_equal(got, wanted)
 
 
 @pytest.mark.parametrize("gpu", ["sm_103", "sm_110"])

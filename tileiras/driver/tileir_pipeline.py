@@ -115,7 +115,7 @@ ROWS: tuple[Row, ...] = (
     Row(1, "canonicalize", ("canonicalize", "cse")),
     Row(2, "convert-tileaa-to-tileas", (
         "tileas-pair-tile-blocks", "tileas-cluster-tile-blocks", "tileas-order-tile-blocks", "tileas-plan-cta",
-        "tileas-join-mask-bounds", "tileas-slice-batches", "tileas-fold-unit-batches",
+        "tileas-join-mask-bounds", "tileas-flush-exponentials", "tileas-slice-batches", "tileas-fold-unit-batches",
         "tileas-legalize-scaled-dot", "tileas-assign-num-warps",
         "tileas-fit-tensor-memory", "tileas-split-loop-steps", "tileas-slice-dots", "tileas-slicing",
         "convert-tileaa-to-tileas",

@@ -70,6 +70,7 @@ PASSES: Mapping[str, Place] = {
     "tileas-attach-tma-desc-args": Place("tensor_maps.arguments", ("nv_tileas.make_tma_desc",)),
     "tileas-cluster-tile-blocks": Place("tile_blocks.clusters", TILEAA_DOTS),
     "tileas-fit-tensor-memory": Place("assignment.tensor_columns", TILEAA_DOTS),
+    "tileas-flush-exponentials": Place("registers.flush_exponentials", ("math.exp2",)),
     "tileas-fold-unit-batches": Place("operands.unit_batches", TILEAA_DOTS),
     "tileas-generate-schedule": Place("schedule.generate_schedule", LOOPS),
     "tileas-insert-barriers": Place("synchronization.barriers"),

@@ -73,6 +73,7 @@ DECISIONS: tuple[Decision, ...] = (
     Decision("tileas-order-tile-blocks", "Compares loop bounds as the program wrote them.", level=2),
     Decision("tileas-plan-cta", "Before slicing and layouts, which see the share of one CTA.", level=2),
     Decision("tileas-join-mask-bounds", "Masks still cover whole tiles; slicing cuts joined masks alike.", level=2),
+    Decision("tileas-flush-exponentials", "Rows are whole, with their maximum and their sum, before slicing.", level=2),
     # Slices, and the number of warps.
     Decision("tileas-slice-batches", "Creates batches of one, which tileas-fold-unit-batches removes.", level=2),
     Decision("tileas-fold-unit-batches", "Dots must be two-dimensional before atoms are chosen.", level=2),

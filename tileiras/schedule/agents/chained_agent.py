@@ -161,6 +161,9 @@ class _ChainedDots(Agent[ChainedPipe]):
     ) -> None:
         each = self._loops.get(op)
         if each is None:
+            fixed = self._operands.get(op.buffer) if op in self._copies else None  # type: ignore[attr-defined]
+            if fixed is not None:
+                self._wait_for(fixed, builder, at)
             builder.insert(op.clone(program.values))
             return
         operands = [fixed for fixed in self._plan.fixed if each.loop in fixed.loops]

@@ -142,6 +142,7 @@ class _Rewriting:
         builder.insert(wait)
         for future, needing, value in zip(futures, users, wait.results):
             future.tile.replace_uses_in(value, needing)
+            _add_to_awaited(future.value, value, wait)
 
     def _users(self, tile: Value) -> list[Operation]:
         """Operations that use a tile in registers."""
@@ -161,6 +162,9 @@ class _Rewriting:
                 ends.append(last)
             if tileas.AWAITED_NEXT in dot.attributes:
                 ends = [0]
+            elif self._users(value):
+                # ptxas waits there if the iteration reads the registers behind a branch or a dot of its own (C7517).
+                ends.append(0)
             yield Future(value, value, 0, tail, tuple(ends))
         for op in places:
             if op in self._old:
@@ -184,6 +188,17 @@ def _to_async(builder: Builder, tiles: list[Value], unused: UnitAttr | None = No
     types = [v.type if isinstance(v.type, tileas.InFlightType) else tileas.InFlightType(v.type) for v in tiles]
     attributes = {} if unused is None else {"unused": unused}
     return list(builder.insert(tileas.ToAsyncOp.create(tiles, types, attributes)).results)
+
+
+def _add_to_awaited(future: Value, tile: Value, wait: Operation) -> None:
+    """Has dots after a wait add to the tile that it returns: as a use of the future they would need a copy of its
+    registers before the wait, and ptxas serializes dots around it (C7517)."""
+    for user in list(future.users):
+        if isinstance(user, tileas.AsyncDotOp) and user.parent is wait.parent and wait.is_before_in_block(user):
+            builder = Builder.before(user)
+            builder.location = user.location
+            (again,) = _to_async(builder, [tile])
+            user.operands = [again if operand is future else operand for operand in user.operands]
 
 
 def _keep_buffers(loop: scf.ForOp, dot: tileas.DotOp) -> None:

@@ -65,6 +65,11 @@ def is_added(instruction: Instruction) -> bool:
     return instruction.opcode == "BRA" and not _DIVERGED.isdisjoint(instruction.modifiers)
 
 
+def is_move(instruction: Instruction) -> bool:
+    """Whether it copies a register; ptxas uses other units for some copies (`IMAD.MOV`)."""
+    return instruction.opcode in ("MOV", "UMOV") or "MOV" in instruction.modifiers
+
+
 class MachineBlock(NamedTuple):
     """A basic block of the machine code, prepared for the walk."""
 

@@ -15,7 +15,17 @@ from collections.abc import Collection, Sequence
 from tileiras.codegen.machine_code import MachineCode
 from tileiras.sim.errors import SimulationError
 from tileiras.sim.estimate.events import Event, PtxBlock, WarpTrace
-from tileiras.sim.estimate.machine_blocks import ALWAYS, BRANCHES, EFFECTS, ENDS, JUMP, MachineBlock, is_added, prepare
+from tileiras.sim.estimate.machine_blocks import (
+    ALWAYS,
+    BRANCHES,
+    EFFECTS,
+    ENDS,
+    JUMP,
+    MachineBlock,
+    is_added,
+    is_move,
+    prepare,
+)
 from tileiras.sim.estimate.traced_events import TracedEvents
 from tileiras.support.named_tuple import NamedTuple
 
@@ -144,7 +154,7 @@ class Walker:
         self.blocks = prepare(code, known, {block.branch for block in ptx.values()}, several)
         told = known | set(skipped)
         self._block_of = {line: block for block in ptx.values() for line in block.lines if counts[line] == 1}
-        self._lines = [self._lines_from(number, told) for number in range(len(self.blocks))]
+        self._lines = [self._lines_from(number, known, told) for number in range(len(self.blocks))]
         self.known = {key for block in self.blocks for key in block.places}
         self._anchored = {line for block in self.blocks for line in block.anchors}
         self._to_end = _distances_to_end(self.blocks)
@@ -228,15 +238,21 @@ class Walker:
         _, best, *_, order = min(choices)
         return None if best == _FAR and leaves else block.successors[-order]
 
-    def _lines_from(self, number: int, told: Collection[int]) -> tuple[int, ...]:
+    def _lines_from(self, number: int, known: Collection[int], told: Collection[int]) -> tuple[int, ...]:
         """PTX lines of the instructions of a block, and of its fallthrough block if it is a preheader, into which
-        ptxas hoists instructions from a loop."""
+        ptxas hoists instructions from a loop. A move on an edge between blocks may have the line of a branch on
+        another edge, so that a move of PTX that no warp executes is no evidence."""
         found: list[int] = []
         while True:
             block = self.blocks[number]
             alone = len(block.instructions) <= JUMP  # its branch may be one of several
-            lines = [each.ptx_line for each in block.instructions
-                     if each.ptx_line in told and not is_added(each) and not (alone and each.opcode in BRANCHES)]
+            lines = [
+                each.ptx_line
+                for each in block.instructions
+                if each.ptx_line in (known if is_move(each) else told)
+                and not is_added(each)
+                and not (alone and each.opcode in BRANCHES)
+            ]
             guarded = self._guarded_here(block)
             found += [line for line in lines if line not in guarded] or lines
             prepares = block.successors == (number + 1,) and len(block.instructions) > JUMP
