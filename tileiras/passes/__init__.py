@@ -92,6 +92,7 @@ PASSES: Mapping[str, Place] = {
     "tileas-rematerialize": Place("registers.rematerialize", SHORT_LOOPS),
     "tileas-remove-layout-conversions": Place("assignment.rewrite"),
     "tileas-resolve-agent-boundary": Place("schedule.agents.budget", AGENTS),
+    "tileas-promote-accumulators": Place("assignment.promoted_dots", DOTS),
     "tileas-reuse-loads": Place("registers.reuse_loads", ("nv_tileas.tiled_load", "nv_tileas.load")),
     "tileas-roll-mma-dot": Place("operands.mma_dots", DOTS),
     "tileas-round-in-boxes": Place("schedule.rounded_loads", ("nv_tileas.fp_to_fp",)),

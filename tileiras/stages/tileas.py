@@ -90,6 +90,7 @@ DECISIONS: tuple[Decision, ...] = (
         "tileas-round-in-boxes", "Before dot layouts: rounded operands move from boxes through shared memory.", level=2,
     ),  # fmt: skip
     Decision("tileas-assign-dot-layouts", "Dot layouts are anchors; all other layouts are propagated from them."),
+    Decision("tileas-promote-accumulators", "After atoms; before registers are counted, which its sums take."),
     Decision(
         "tileas-pair-dots", "After atoms; before load layouts, since each CTA loads half of B.", level=3, agents=True,
     ),  # fmt: skip
