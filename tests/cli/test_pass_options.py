@@ -18,8 +18,9 @@ def dumps(text: str) -> list[str]:
 PASSES = [
     "convert-cudatile-to-tileaa", "canonicalize", "cse", "tileas-plan-cta", "tileas-legalize-scaled-dot",
     "tileas-assign-num-warps", "tileas-slice-dots", "tileas-slicing", "convert-tileaa-to-tileas",
-    "tileas-assign-dot-layouts", "tileas-assign-load-store-layouts", "tileas-remove-layout-conversions", "cse", "dce",
-    "tileas-reuse-loads", "tileas-lower-occupancy", "tileas-sink-loads", "tileas-lower-occupancy",
+    "tileas-assign-dot-layouts", "tileas-promote-accumulators", "tileas-assign-load-store-layouts",
+    "tileas-remove-layout-conversions", "cse", "dce", "tileas-reuse-loads", "tileas-lower-occupancy",
+    "tileas-sink-loads", "tileas-lower-occupancy",
     "tileas-mark-short-loops", "tileas-smem-operands", "tileas-generate-schedule", "tileas-unspecialized-pipeline",
     "tileas-smem-operands", "tileas-spill-loop-carried", "tileas-smem-operands", "cse", "tileas-roll-mma-dot",
     "tileas-legalize-fma-dot", "lower-tma-load-store-to-async", "tileas-attach-tma-desc-args",

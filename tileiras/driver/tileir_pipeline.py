@@ -118,7 +118,7 @@ ROWS: tuple[Row, ...] = (
         "tileas-legalize-scaled-dot", "tileas-assign-num-warps",
         "tileas-fit-tensor-memory", "tileas-split-loop-steps", "tileas-slice-dots", "tileas-slicing",
         "convert-tileaa-to-tileas",
-        "tileas-round-in-boxes", "tileas-assign-dot-layouts",
+        "tileas-round-in-boxes", "tileas-assign-dot-layouts", "tileas-promote-accumulators",
         "tileas-pair-dots", "tileas-assign-load-store-layouts",
         "tileas-remove-layout-conversions", "cse", "dce", "tileas-generate-schedule",
         "tileas-attach-tma-desc-args", "tileas-materialize-convert-layout", "tileas-optimize-alloc-tensor",
