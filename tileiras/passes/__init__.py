@@ -72,6 +72,7 @@ PASSES: Mapping[str, Place] = {
     "tileas-generate-schedule": Place("schedule.generate_schedule", LOOPS),
     "tileas-insert-barriers": Place("synchronization.barriers"),
     "tileas-insert-delays": Place("synchronization.delays"),
+    "tileas-interleave-copies": Place("operands.interleaved_copies", DOTS),
     "tileas-join-mask-bounds": Place("registers.mask_bounds", ("arith.andi",)),
     "tileas-legalize-fma-dot": Place("operands.fma_dots", DOTS),
     "tileas-legalize-scaled-dot": Place("operands.scaled_dot", ("nv_tileaa.block_scaled_mma",)),

@@ -145,6 +145,10 @@ DECISIONS: tuple[Decision, ...] = (
     Decision(
         "cse", "Merges the addresses that copies of loop bodies duplicated.", after="tileas-generate-schedule", level=2,
     ),  # fmt: skip
+    Decision(
+        "tileas-interleave-copies", "After cse; before dots are rolled, which its steps may make unnecessary.",
+        after="tileas-generate-schedule", level=3,
+    ),  # fmt: skip
     Decision("tileas-roll-mma-dot", "Reads operands from existing buffers; needs no memory."),
     Decision("tileas-legalize-fma-dot", "Reads operands from existing buffers, slice by slice."),
     Decision(

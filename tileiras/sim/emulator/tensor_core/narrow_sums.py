@@ -1,8 +1,8 @@
 """Sums of f8 products by the tensor cores of sm_89 and sm_90, which have fewer bits than their f32 results.
 
 Products are exact.  Those of an instruction, and the accumulator, are aligned to the largest of their exponents (of a
-product, the sum of those of its factors) with 13 fraction bits; lower bits are cut off.  The sum of what is left is
-exact, and the result has 13 fraction bits, cut off as well (Xie et al., "MMA-Sim", arXiv 2511.10909; Khattak and
+product, the sum of those of its factors) with 13 fraction bits; lower bits are cut off.  Their sum is then exact, and
+the result has 13 fraction bits, cut off as well (Xie et al., "MMA-Sim", arXiv 2511.10909; Khattak and
 Mikaitis, arXiv 2512.07004).  `mma.sync` of sm_89 is modeled with all products of an instruction in one sum.
 """
 
