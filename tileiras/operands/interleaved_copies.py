@@ -8,9 +8,9 @@
                                                  async.commit_group
                                                  %d = dot of the last slice, adding to %t
 
-Instructions of a warp are issued in order.  In front of the dot, the addresses of copies keep the tensor cores idle, and
-all copies of a step are written to shared memory while the first fragments are read from there.  A branch around copies
-would keep ptxas from moving instructions over it: a predicated one is lowered to copies of no bytes.
+Instructions of a warp are issued in order.  In front of the dot, the addresses of copies keep the tensor cores idle,
+and all copies of a step are written to shared memory while the first fragments are read from there.  A branch around
+copies would keep ptxas from moving instructions over it: a predicated one is lowered to copies of no bytes.
 """
 
 from __future__ import annotations

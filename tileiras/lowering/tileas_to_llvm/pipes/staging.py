@@ -95,7 +95,8 @@ def _copy_vector(
     emit = lowering.emit
     kept = None if count is None else emit.value(emit.mul(count, size))
     if lowering.copies_exist is not None:
-        kept = emit.select(lowering.copies_exist, emit.integer(vector * size) if kept is None else kept, emit.integer(0))
+        whole = emit.integer(vector * size)
+        kept = emit.select(lowering.copies_exist, whole if kept is None else kept, emit.integer(0))
     copy_async(lowering, target, pointer, vector * size, kept, holder)
 
 
