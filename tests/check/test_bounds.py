@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -12,13 +13,15 @@ from tileiras.check.coverage import Coverage
 from tileiras.check.fitting import Fitted, Plan
 from tileiras.check.judging import Reference, interpreted
 from tileiras.lowering.math_to_funcs import FUNCTIONS
+from tileiras.sim.emulator.tensor_core.narrow_sums import narrow_sum
 from tileiras.stages.units import entries_of
 
 
-def reference(text: str, *arguments: object, grid: int = 1, **options: object) -> Reference:
+def reference(text: str, *arguments: object, grid: int = 1, narrow_f8: bool = False, **options: object) -> Reference:
     parsed = tileiras.parse(text)
     (entry,) = entries_of(parsed)
-    return interpreted(parsed, "k", Fitted((grid, 1, 1), list(arguments), Plan({})), Coverage(entry), options)
+    launch = Fitted((grid, 1, 1), list(arguments), Plan({}))
+    return interpreted(parsed, "k", launch, Coverage(entry), options, narrow_f8=narrow_f8)
 
 
 def ends(made: Reference, position: int) -> tuple[np.ndarray, np.ndarray]:
@@ -189,6 +192,32 @@ def test_products_are_exact_for_whole_numbers_alone(whole):
     assert ((low <= exact.reshape(-1)) & (exact.reshape(-1) <= high)).all()
     size = np.abs(a.reshape(16, 32)).astype(np.float64) @ np.abs(b.reshape(32, 16)).astype(np.float64)
     assert (high - low <= (0 if whole else 70 * 2.0**-23) * size.reshape(-1) + 1e-44).all()
+
+
+def narrow_product(fast: str, c: float) -> str:
+    text = PRODUCT.replace("f16", "f8E4M3FN").replace("%x, %y, %none :", f"%x, %y, %none {fast} :")
+    return text.replace("<f32: 0.0>", f"<f32: {c}>")
+
+
+@pytest.mark.parametrize("fast", ["", "fast_acc"])
+@pytest.mark.parametrize("c", [0.0, 16384.0])
+def test_f8_sums_of_hopper_lose_bits(fast, c):
+    generator = np.random.default_rng(8)
+    a, b = (generator.standard_normal(512).astype(ml_dtypes.float8_e4m3fn) for _ in range(2))
+    text = module(narrow_product(fast, c), "%a: tile<ptr<f8E4M3FN>>, %b: tile<ptr<f8E4M3FN>>, %c: tile<ptr<f32>>")
+    wide, narrow = (reference(text, a, b, np.zeros(256, np.float32), narrow_f8=flag) for flag in (False, True))
+    left, right = a.reshape(16, 32).astype(np.float64), b.reshape(32, 16).astype(np.float64)
+    low, high = ends(narrow, 2)
+    if fast:
+        actual = narrow_sum(left, right, ("e4m3", "e4m3"), np.full((16, 16), c))
+    else:
+        actual = narrow_sum(left, right, ("e4m3", "e4m3"), 0.0).astype(np.float32) + np.float32(c)
+    assert ((low <= actual.reshape(-1)) & (actual.reshape(-1) <= high)).all()
+    low_wide, high_wide = ends(wide, 2)
+    if fast or not c:
+        assert not ((low_wide <= actual.reshape(-1)) & (actual.reshape(-1) <= high_wide)).all()
+    else:
+        assert (high - low < 1).all(), "the accumulator is outside of the narrow sums"
 
 
 ATOMIC = """

@@ -51,7 +51,7 @@ def carried_in_flight(loop: scf.ForOp) -> dict[int, Any]:
     found = {number: dots[-1] for number, dots in accumulated_in_place(loop).items()} | rescaled_in_place(loop)
     for number, value in enumerate(block.last.operands):
         op = value.defining_op
-        if not is_of_warpgroups(op) or op.parent is not block or not value.has_one_use:
+        if not is_of_warpgroups(op) or op.parent is not block or not value.has_one_use or op.promoted is not None:
             continue
         awaited = tileas.AWAITED_NEXT in op.attributes
         if awaited or is_in_shared(op.a.type) or _needs_dot(op.a, block, set()):
@@ -101,6 +101,8 @@ def chain_of(dot: Any) -> list[Any]:
         tile = found[-1].c
         before = tile.defining_op
         if not is_of_warpgroups(before) or before.parent is not dot.parent or not tile.has_one_use:
+            return found
+        if found[-1].promoted is not None:
             return found
         found.append(before)
 

@@ -32,7 +32,7 @@ from tileiras.stages.tileas import bisected
 from .coverage import Coverage, place
 from .facts import Facts
 from .fitting import Fitted
-from .judging import Image, Reference, differences, interpreted, judge, varies
+from .judging import Image, Reference, differences, interpreted, judge, sums_narrowly, varies
 from .tracking import TrackedMemory
 from .verdict import WRONG, Blame
 
@@ -116,7 +116,10 @@ class _Search:
 
     def _interpreted(self, coverage: Coverage, **given: Any) -> Reference:
         suspect = self.suspect
-        return interpreted(suspect.module, suspect.entry, self.launch, coverage, suspect.options, **given)
+        narrow = sums_narrowly(suspect.gpu_name)
+        return interpreted(
+            suspect.module, suspect.entry, self.launch, coverage, suspect.options, narrow_f8=narrow, **given
+        )  # fmt: skip
 
     def run(self) -> Blame:
         right: Snapshot | None = None

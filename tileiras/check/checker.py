@@ -23,7 +23,7 @@ from tileiras.targets.cpu import HOST, host, is_cpu
 from .facts import Facts
 from .fitting import Fitted
 from .judgement import BUDGET, SEEDS, LaunchData, choose, judgement
-from .judging import FillHidden, Image
+from .judging import FillHidden, Image, target_of
 from .verdict import Blame, Verdict
 
 if TYPE_CHECKING:
@@ -89,12 +89,6 @@ def image_of(
     if is_artifact:
         return _named(_compiled(path, None, gpu_name, opt_level, options), name, path)
     return _compiled(source, name, gpu_name, opt_level, options)
-
-
-def target_of(ptx: str) -> str:
-    """The GPU that PTX names."""
-    match = re.search(r"^\s*\.target\s+(sm_\d+)", ptx, re.MULTILINE)
-    return match[1] if match is not None else "an unknown GPU"
 
 
 def _named(image: Image, name: str, path: str) -> Image:

@@ -26,6 +26,7 @@ from tileiras.sim.interpreter.machine import InterpreterError, Machine
 from tileiras.sim.interpreter.rounding import FLOAT_DTYPES
 from tileiras.sim.interpreter.values import width_of
 from tileiras.sim.memory import Allocation, _raw_bytes, _root
+from tileiras.targets import TARGETS
 
 from .boundaries import Boundaries
 from .bounds import Bounds, is_anything, is_point, unit
@@ -60,6 +61,17 @@ class Image:
     """Executes a launch of code for this machine, which has no PTX; returns the assertion that failed, or nothing."""
     opinion: Callable[[], Image | None] | None = None
     """Makes code for this machine of the same source, which large launches are held against as well."""
+
+
+def sums_narrowly(gpu_name: str) -> bool:
+    """Whether a GPU sums f8 products in fewer bits than f32 has."""
+    return gpu_name in TARGETS and TARGETS[gpu_name].has("narrow_f8_sums")
+
+
+def target_of(ptx: str) -> str:
+    """The GPU that PTX names."""
+    match = re.search(r"^\s*\.target\s+(sm_\d+)", ptx, re.MULTILINE)
+    return match[1] if match is not None else "an unknown GPU"
 
 
 @dataclass
@@ -103,7 +115,7 @@ class Reference:
 
 def interpreted(
     module: Operation, entry: str, launch: Fitted, coverage: Coverage, options: Mapping[str, Any],
-    order: Order | None = None,
+    order: Order | None = None, narrow_f8: bool = False,
 ) -> Reference:  # fmt: skip
     """Run the interpreter.  Raises InterpreterError for an error of the program."""
     memory, arguments = TrackedMemory(), launch.copies()
@@ -111,7 +123,7 @@ def interpreted(
 
     def machine(*given: Any) -> Machine:
         machines.append(TrackingMachine(*given, coverage=coverage, approx=bool(options.get("approx")),
-                                    ftz=bool(options.get("ftz")), order=order))  # fmt: skip
+                                    ftz=bool(options.get("ftz")), narrow_f8=narrow_f8, order=order))  # fmt: skip
         return machines[0]
 
     behind = [each.array for each in launch.behind]
@@ -150,10 +162,11 @@ def judge(
 ) -> Judged:  # fmt: skip
     """The launch under each order of warps."""
     try:
-        reference = interpreted(module, image.entry, launch, coverage, options)
+        narrow = sums_narrowly(target_of(image.ptx))
+        reference = interpreted(module, image.entry, launch, coverage, options, narrow_f8=narrow)
     except InterpreterError as error:
         return Judged(FAULT, [_fault(error.diagnostic, number)])
-    again = functools.partial(interpreted, module, image.entry, launch, coverage, options)
+    again = functools.partial(interpreted, module, image.entry, launch, coverage, options, narrow_f8=narrow)
     judged = hold(facts, image, launch, number, seeds, reference, again, deadline, boundaries)
     if judged.status != RIGHT or image.opinion is None or facts.synchronises or _bytes(launch) < LARGE:
         return judged

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -38,7 +38,36 @@ def _wide(op: Operation, position: int, values: np.ndarray) -> np.ndarray:
     return np.asarray(tf32(values) if is_tf32 else values).astype(np.float64)
 
 
-def _product(left: Bounds, right: Bounds, start: Bounds, keyword: str, result: np.ndarray) -> Bounds | None:
+NARROW_BITS, NARROW_RUN, NARROW_DEPTH = 14, 32, 128
+"""Sums of f8 products on sm_89 and sm_90: significant bits, products that are aligned together, and products that are
+summed before the sum is added to the accumulator in its own type (`sim/emulator/tensor_core/narrow_sums.py`)."""
+
+
+class NarrowSums(NamedTuple):
+    """The sums of a dot that have few bits; `with_start`: the accumulator is in them (`fast_acc`)."""
+
+    with_start: bool
+
+    def are_exact(self, products: np.ndarray, magnitude: np.ndarray, lowest: np.ndarray, all_lowest: np.ndarray) -> Any:
+        """Whether no bit is cut off, given the magnitudes and lowest bits of products, and with the accumulator."""
+        if self.with_start:
+            return is_exact_sum(magnitude, all_lowest, NARROW_BITS)
+        return is_exact_sum(products, lowest, NARROW_BITS)
+
+    def bounds(
+        self, sums: Bounds, products: np.ndarray, magnitude: np.ndarray, depth: int, keyword: str
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Ends of a sum of `depth` products: each term and each run's sum loses less than a unit of the largest."""
+        terms = depth + 2 * -(-depth // NARROW_RUN)
+        low, high = sum_bounds(
+            sums, magnitude if self.with_start else products, terms, keyword, 2.0 ** (1 - NARROW_BITS)
+        )  # fmt: skip
+        return sum_bounds(Bounds(low, high), magnitude, -(-depth // NARROW_DEPTH), keyword)
+
+
+def _product(
+    left: Bounds, right: Bounds, start: Bounds, keyword: str, result: np.ndarray, narrow: NarrowSums | None = None
+) -> Bounds | None:
     """The bounds of `left @ right + start`.  Tensor cores may truncate sums: the error is a whole unit, not a half."""
     exact = is_point(start)
     for end, axis in ((left, -1), (right, -2)):
@@ -47,9 +76,13 @@ def _product(left: Bounds, right: Bounds, start: Bounds, keyword: str, result: n
     sizes = [np.abs(middle) for middle in middles]
     with np.errstate(all="ignore"):
         reach = np.maximum(np.abs(start.low), np.abs(start.high))
-        magnitude = (sizes[0] + radii[0]) @ (sizes[1] + radii[1]) + reach
+        products = (sizes[0] + radii[0]) @ (sizes[1] + radii[1])
+        magnitude = products + reach
     lowest = lowest_bit(left.low).min(-1)[..., :, None] + lowest_bit(right.low).min(-2)[..., None, :]
-    fits = is_exact_sum(magnitude, np.minimum(lowest, lowest_bit(start.low)), precision(keyword))
+    all_lowest = np.minimum(lowest, lowest_bit(start.low))
+    fits = is_exact_sum(magnitude, all_lowest, precision(keyword))
+    if narrow is not None:
+        fits = fits & narrow.are_exact(products, magnitude, lowest, all_lowest)
     wide = np.asarray(result).astype(np.float64)
     smallest = 2.0 ** (1 - FLOAT_SEMANTICS[keyword].bias - FLOAT_SEMANTICS[keyword].mantissa_bits)
     zero = exact & fits & (wide == 0)
@@ -60,7 +93,11 @@ def _product(left: Bounds, right: Bounds, start: Bounds, keyword: str, result: n
         middle = middles[0] @ middles[1]
         radius = (sizes[0] + radii[0]) @ radii[1] + radii[0] @ sizes[1] if any(map(np.any, radii)) else 0.0
         sums = Bounds(middle - radius + start.low, middle + radius + start.high)
-    low, high = sum_bounds(sums, magnitude, middles[0].shape[-1] + 1, keyword, 2.0 ** (1 - precision(keyword)))
+    depth = middles[0].shape[-1]
+    if narrow is not None:
+        low, high = narrow.bounds(sums, products, magnitude, depth, keyword)
+    else:
+        low, high = sum_bounds(sums, magnitude, depth + 1, keyword, 2.0 ** (1 - precision(keyword)))
     # A sum of infinities or NaNs is one in any order; zeros may have either sign.
     special = ~np.isfinite(magnitude) & ~(np.isinf(wide) & np.isfinite(start.low) & _all_finite(left, right))
     low, high = rounded(low, keyword), rounded(high, keyword)
@@ -89,7 +126,11 @@ def product(
             ends[n] = point(ends[n].low * np.repeat(scales[n], many, axis=axis))
     shapes = [np.shape(value) for value in values]
     ends = [Bounds(*(np.broadcast_to(end, shape) for end in each)) for each, shape in zip(ends, shapes)]
-    return _product(ends[0], ends[1], ends[2], keyword, result)
+    narrow = None
+    if machine.narrow_f8 and keyword == "f32" and op.name == "cuda_tile.mmaf":
+        eight = all(v.type.element_type.keyword in ("f8E4M3FN", "f8E5M2") for v in op.operands[:2])
+        narrow = NarrowSums("fast_acc" in op.attributes) if eight else None
+    return _product(ends[0], ends[1], ends[2], keyword, result, narrow)
 
 
 # -- reductions and scans --------------------------------------------------------------------------------------------

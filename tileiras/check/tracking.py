@@ -171,12 +171,12 @@ class TrackingMachine(Machine):
 
     def __init__(
         self, memory: TrackedMemory, grid, globals_, output, *, coverage: Coverage, approx: bool = False,
-        ftz: bool = False, order: Order | None = None,
+        ftz: bool = False, narrow_f8: bool = False, order: Order | None = None,
     ) -> None:  # fmt: skip
         super().__init__(memory, grid, globals_, output)
         self.tracked = memory
         self.coverage = coverage
-        self.approx, self.ftz = approx, ftz
+        self.approx, self.ftz, self.narrow_f8 = approx, ftz, narrow_f8
         self.order = order
         self.unruled: set[str] = set()
         """Operations that had inexact operands and no rule."""

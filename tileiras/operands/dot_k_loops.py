@@ -158,7 +158,7 @@ def dot_of(op: tileas.DotOp, target: Target) -> Dot | None:
     step, rank = _step_of(op, target), op.a.type.rank
     if step == op.a.type.shape[-1]:  # type: ignore[attr-defined]
         return None
-    first, second = _operand(op.a, rank - 1, op), _operand(op.b, rank - 2, op)  # type: ignore[attr-defined]
+    first, second = operand_of(op.a, rank - 1, op), operand_of(op.b, rank - 2, op)  # type: ignore[attr-defined]
     if first is None or second is None:
         return None
     if not is_multiply_add(op) and any(operand.stored is not None for operand in (first, second)):
@@ -166,7 +166,7 @@ def dot_of(op: tileas.DotOp, target: Target) -> Dot | None:
     return Dot(op, (first, second), step)
 
 
-def _operand(value: Value, axis: int, dot: Operation) -> Operand | None:
+def operand_of(value: Value, axis: int, dot: Operation) -> Operand | None:
     path = []
     while (before := _axis_before(value.defining_op, axis)) is not None:
         # A tile that goes through shared memory needs no other change of its layout.
@@ -266,13 +266,13 @@ def make_loop(dot: Dot, buffers: dict[Value, Value]) -> None:
                     outer.insert(store)
         start = part * dot.iterations
         if dot.iterations == 1:
-            accumulators = _step(dot, places, integer(outer, start), accumulators, zero, zero, outer)
+            accumulators = step_of_dot(dot, places, integer(outer, start), accumulators, zero, zero, outer)
             continue
         body = Block((i32, op.c.type))
         inner = Builder.at_end(body, op.location)
         counter = body.arguments[0]
         number = counter if not start else binary(inner, arith.AddIOp, counter, integer(inner, start))
-        inner.insert(scf.YieldOp.create((_step(dot, places, number, body.arguments[1], counter, zero, inner),)))
+        inner.insert(scf.YieldOp.create((step_of_dot(dot, places, number, body.arguments[1], counter, zero, inner),)))
         serial = tileas.LoopScheduleAttr(tileas.SERIAL, 1)
         attributes = {tileas.NO_UNROLL: UnitAttr(), tileas.LOOP_SCHEDULE: serial}
         loop = scf.ForOp.create((zero, iterations, one, accumulators), (op.result.type,), attributes, (Region([body]),))
@@ -285,7 +285,7 @@ def make_loop(dot: Dot, buffers: dict[Value, Value]) -> None:
     old = op.operands[:2]
     op.erase()
     for value in old:
-        _erase_unused(value)
+        erase_unused(value)
 
 
 def _part_types(dot: Dot) -> Iterator[tileas.BufferType | None]:
@@ -299,7 +299,7 @@ def _part_types(dot: Dot) -> Iterator[tileas.BufferType | None]:
         yield buffer_type(part.layout, operand.stored.type.element_type, {layout_of(types[0]): dot.iterations})
 
 
-def _step(
+def step_of_dot(
     dot: Dot,
     places: list[Value | None],
     number: Value,
@@ -329,11 +329,11 @@ def _step(
     return builder.insert(new).results[0]
 
 
-def _erase_unused(value: Value) -> None:
+def erase_unused(value: Value) -> None:
     """Erases the operations that defined an operand and have no other use."""
     op = value.defining_op
     if value.has_uses or not isinstance(op, (*OPERAND_MAKERS, tileas.CopyOp)):
         return
     operand = op.operands[0]
     op.erase()
-    _erase_unused(operand)
+    erase_unused(operand)

@@ -19,6 +19,13 @@ ROWS: dict[str, Row] = {
         "MMA operation failed to optimize to use Tensor Cores, it is using FMA instructions instead",
         name="RemarkTensorCoreFMA", kind="failed",
     ),
+    "dots.promoted": choice(
+        "sums of {depth} products in 13 fraction bits, as the instruction has them, are added to the accumulator in f32"
+    ),
+    "dots.fast-accumulation": choice(
+        "sums have the 13 fraction bits of the instruction, as fast_acc permits: {depth} products a dot, and all of the"
+        " loop around it"
+    ),
     "dots.fma-unrolled": choice("dot fully unrolled: no shared memory is left for its operands"),
     # ---- asynchronous instructions -----------------------------------------------------------------------------------
     "dots.batch": Row("{instruction} is not used for batches", "multiply the matrices of a batch in a loop"),

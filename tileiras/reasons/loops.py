@@ -17,6 +17,7 @@ ROWS: dict[str, Row] = {
     "loops.load-stays": Row("Load does not run ahead of its loop", name="RemarkLoopLoad", kind="missed"),
     "loops.not-pipelined": choice("Failed to pipeline loop"),
     "loops.not-in-stages": choice("Failed to pipeline loop in stages"),
+    "loops.copies-interleaved": choice("{copies} copies start between {steps} steps of a dot"),
     "loops.loads-without-room": choice("{loads} of {all} loads do not run ahead"),
     "loops.fewer-stages": choice("{stages} pipeline stages instead of {wanted}"),
     "loops.overlap": choice(

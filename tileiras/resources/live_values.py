@@ -18,6 +18,7 @@ from tileiras.dialects.nv_tileas import names
 from tileiras.ir import BlockArgument, DenseElementsAttr, FloatType, Operation, Pure, TensorType, Value, element_type_of
 from tileiras.layout.accumulators import accumulator_of, rescaled_in_place
 from tileiras.layout.encoding import is_in_shared, layout_of
+from tileiras.targets import Fragment, mma_atom
 
 REMATERIALIZED_WORDS = 8
 """Registers of one rematerializable tile at most: its elements are made a few at a time."""
@@ -317,3 +318,11 @@ def scalar_kind(value: Value, depth: int = 8) -> str | None:
         return "scalars"
     kinds = {scalar_kind(v, depth - 1) for v in op.operands if not isinstance(v.type, (TensorType, aa.MemTokenType))}
     return "scalars" if "scalars" in kinds else "counters" if "counters" in kinds else None
+
+
+def sums_of(op: Operation) -> int:
+    """Registers of a thread for the sums of a promoted dot of warpgroups, which it adds to the accumulator."""
+    if getattr(op, "promoted", None) is None:
+        return 0
+    atom = mma_atom(op.atom.atom)  # type: ignore[attr-defined]
+    return atom.c.operands if atom.executor == "warpgroup" and isinstance(atom.c, Fragment) else 0

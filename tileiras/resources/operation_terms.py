@@ -17,7 +17,7 @@ from tileiras.layout.shared import SharedPlan
 from tileiras.support.named_tuple import NamedTuple
 from tileiras.targets import MMA_ATOMS, SCALED_MMA_ATOMS, known_mma_atom
 
-from .live_values import LiveValues, depends_on_broadcast, fragment_words, is_elementwise, width_of
+from .live_values import LiveValues, depends_on_broadcast, fragment_words, is_elementwise, sums_of, width_of
 
 Terms = dict[str, float]
 
@@ -84,7 +84,7 @@ def own_terms(op: Any, values: LiveValues) -> Terms:
     if isinstance(op, tileas.DOTS):
         return _dot(op)
     if op.name == names.ASYNC_DOT:
-        return {"async_dot": 1, "fragments": sum(map(fragment_words, op.operands[:2]))}
+        return {"async_dot": 1, "fragments": sum(map(fragment_words, op.operands[:2])), "words": sums_of(op)}
     if isinstance(op, tileas.ReduceOp):
         return {"reduce": 1}
     if isinstance(op, tileas.ScanOp):
@@ -132,7 +132,7 @@ def _dot(op: Any) -> Terms:
         return {"fma_operands": min(16, operands / depth)}
     step = max(fragment_words(v) * atom.shape[2] / depth for v in (op.a, op.b))
     steps = min(MOST_STEPS_AHEAD, depth // atom.shape[2] - 1)
-    found = {"dot": 1, "fragments": step, "fragments_ahead": step * steps}
+    found = {"dot": 1, "fragments": step, "fragments_ahead": step * steps, "words": sums_of(op)}
     if isinstance(op, tileas.BlockScaledMmaOp):
         found["scales"] = 1
         if op.atom.atom in MMA_ATOMS:

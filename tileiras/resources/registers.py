@@ -19,7 +19,7 @@ from tileiras.layout.tensor_memory import SCALED_AT_ONCE
 from tileiras.targets import MMA_ATOMS, SCALED_MMA_ATOMS, find_copy_atom, known_mma_atom
 
 from .limits import registers_for_tiles, threads_of
-from .live_values import fragment_words, is_made_at_use, is_read_in_steps, register_tile, width_of
+from .live_values import fragment_words, is_made_at_use, is_read_in_steps, register_tile, sums_of, width_of
 
 if TYPE_CHECKING:
     from tileiras.dialects import nv_tileaa as aa
@@ -112,8 +112,9 @@ class LiveRegisters:
                 live -= self.held(value)
             for value in op.results:
                 live += self.held(value)
-            if live > most:
-                most = live
+            beside = live + sums_of(op)
+            if beside > most:
+                most = beside
         return most
 
     def of_loop(self, loop: scf.ForOp) -> int:

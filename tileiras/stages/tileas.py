@@ -91,6 +91,7 @@ DECISIONS: tuple[Decision, ...] = (
         "tileas-round-in-boxes", "Before dot layouts: rounded operands move from boxes through shared memory.", level=2,
     ),  # fmt: skip
     Decision("tileas-assign-dot-layouts", "Dot layouts are anchors; all other layouts are propagated from them."),
+    Decision("tileas-promote-accumulators", "After atoms; before registers are counted, which its sums take."),
     Decision(
         "tileas-pair-dots", "After atoms; before load layouts, since each CTA loads half of B.", level=3, agents=True,
     ),  # fmt: skip
@@ -144,6 +145,10 @@ DECISIONS: tuple[Decision, ...] = (
     ),  # fmt: skip
     Decision(
         "cse", "Merges the addresses that copies of loop bodies duplicated.", after="tileas-generate-schedule", level=2,
+    ),  # fmt: skip
+    Decision(
+        "tileas-interleave-copies", "After cse; before dots are rolled, which its steps may make unnecessary.",
+        after="tileas-generate-schedule", level=3,
     ),  # fmt: skip
     Decision("tileas-roll-mma-dot", "Reads operands from existing buffers; needs no memory."),
     Decision("tileas-legalize-fma-dot", "Reads operands from existing buffers, slice by slice."),

@@ -38,6 +38,7 @@ FEATURES: dict[str, str] = {
     "tf32_nearest_even": "90",  # cvt.rn.tf32.f32
     "fp8_conversion": "89",  # cvt to and from e4m3x2, e5m2x2
     "fp8_products": "=89,120,121",  # mma.sync on e4m3 and e5m2 is one instruction of the machine
+    "narrow_f8_sums": "=89,90a",  # the machine's f8 products are aligned to 13 fraction bits, and sums have as many
     "fp4_conversion": "=100f,110f,120f",  # cvt to and from e2m1x2, ue8m0x2
     "packed_f32": "100",  # add.rn.f32x2
     "max_of_three": "100",  # min.f32 and max.f32 with three operands, which ptxas makes of two with two

@@ -87,8 +87,9 @@ class MmaFOp(TileOp, name="cuda_tile.mmaf", since="13.1", opcode=0x49, group="Fl
     rhs = operand(TileOf(f16, bf16, f32, f64, tf32, f8E4M3FN, f8E5M2, name="mmaf operand tile type"), "K x N")
     acc = operand(TileOf(f16, f32, f64, name="mmaf acc/result tile type"), "M x N, added to the product")
     fast_acc = attribute(
-        UnitAttr, "8-bit factors may be summed with less than f32 precision, as sm_90 does", optional=True, since="13.3"
-    )
+        UnitAttr, "8-bit factors may be summed with less than f32 precision, as sm_89 and sm_90 do", optional=True,
+        since="13.3",
+    )  # fmt: skip
     result = result(TileOf(f16, f32, f64, name="mmaf acc/result tile type"), "M x N")
     assembly_format = (
         "$lhs `,` $rhs `,` $acc (`fast_acc` $fast_acc^)? attr-dict `:` custom<CudaTileType>(type($lhs)) `,`"

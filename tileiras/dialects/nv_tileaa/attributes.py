@@ -43,7 +43,7 @@ FLUSH_TO_ZERO = "nv_tileaa.flush_to_zero"
 """Of an operation that does not declare flushing, for the instructions that can do it."""
 
 FAST_ACCUMULATION = "nv_tileaa.fast_acc"
-"""Of an f8 dot: sums with fewer bits are permitted.  No instruction that is chosen here has that option yet."""
+"""Of an f8 dot: sums with fewer bits than the accumulator's type are permitted (`mmaf`'s `fast_acc`)."""
 
 
 class PaddingValueAttr(EnumAttr, name="nv_tileaa.padding_value"):

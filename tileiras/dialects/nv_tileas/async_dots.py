@@ -71,7 +71,8 @@ class AsyncDotOp(Operation, name="nv_tileas.async.dot", traits=(MemoryRead, Memo
     """`a @ b + c`, complete after a wait; with `overwrites`, `a @ b`.
 
     B lies in shared memory, A in shared memory or in registers in flight.  `exchanged`: the instruction's A is the
-    transposed B, and its B the transposed A, so that its result is transposed as well.
+    transposed B, and its B the transposed A, so that its result is transposed as well.  `promoted`: as for `dot`; the
+    operation then waits for its own sums.
     """
 
     a = operand(doc="M x K")
@@ -82,6 +83,7 @@ class AsyncDotOp(Operation, name="nv_tileas.async.dot", traits=(MemoryRead, Memo
     signedness_b = attribute(aa.SignednessAttr, "of integer elements", optional=True)
     overwrites = attribute(UnitAttr, optional=True)
     exchanged = attribute(UnitAttr, optional=True)
+    promoted = attribute(IntegerAttr, optional=True)
     result = result(InFlightType)
     assembly_format = "$a `,` $b `,` $c attr-dict `:` type($a) `,` type($b) `->` type($result)"
 

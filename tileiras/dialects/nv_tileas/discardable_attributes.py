@@ -57,6 +57,9 @@ DOTS_IN_FLIGHT = "nv_tileas.dots_in_flight"
 """Discardable unit attribute of a loop with a schedule: its dots may be in flight when the next iteration begins, whose
 copies do not overwrite their operands."""
 
+PREDICATED = "nv_tileas.predicated"
+"""Discardable unit attribute of a branch around asynchronous copies: they copy no bytes where it is not taken."""
+
 AWAITED_NEXT = "nv_tileas.awaited_next"
 """Discardable unit attribute of a dot of a loop: a dot still in flight at the end of an iteration is waited for at the
 beginning of the next one."""

@@ -187,6 +187,9 @@ class DotOp(aa.DotOp, name="nv_tileas.dot"):
     atom = attribute(MmaAtomAttr, optional=True)
     operand_layouts = attribute(ArrayAttr, optional=True)
     exchanged = attribute(UnitAttr, "the instruction's A is the transposed B", optional=True)
+    promoted = attribute(
+        IntegerAttr, "elements along K that the instructions sum before the sum is added to C in f32", optional=True
+    )
 
     def verify_shapes(self) -> None:
         verify_product(self.a.type, all_columns(self.b.type, self.atom), self.c.type, self.result.type)

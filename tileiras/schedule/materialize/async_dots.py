@@ -113,6 +113,8 @@ class _Rewriting:
         if isinstance(c.type, tileas.InFlightType):
             return c
         before = c.defining_op
+        if dot.promoted is not None:
+            return None  # it adds to a complete accumulator
         if before in self._futures and before.parent is dot.parent and c.has_one_use:
             self._added.add(before)
             return self._futures[before]

@@ -97,7 +97,7 @@ def waits_of(
 
 def kept_attributes(dot: tileas.DotOp) -> dict[str, Attribute]:
     """The attributes of a dot that its asynchronous form keeps."""
-    kept = ("atom", "signedness_a", "signedness_b", "exchanged")
+    kept = ("atom", "signedness_a", "signedness_b", "exchanged", "promoted")
     return {name: dot.attributes[name] for name in kept if name in dot.attributes}
 
 

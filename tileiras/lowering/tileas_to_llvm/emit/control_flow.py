@@ -130,6 +130,11 @@ def _loop(op: scf.ForOp, bounds: Sequence[Any], initial: list[Value], lowering: 
 
 def if_(op: scf.IfOp, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]:
     emit = lowering.emit
+    if tileas.PREDICATED in op.attributes:
+        lowering.copies_exist = args[0]
+        _body(op.then_region.blocks[0], lowering)
+        lowering.copies_exist = None
+        return []
     has_else = bool(op.else_region.blocks)
     then_block = lowering.new_block()
     else_block = lowering.new_block() if has_else else None

@@ -121,6 +121,8 @@ class FunctionLowering:
         """The remaining scratch areas of the operation that is being lowered."""
         self.counters: list[Value] = []
         """The counters of the loops around the current place, the innermost last."""
+        self.copies_exist: Value | None = None
+        """The condition of the predicated branch that is lowered: its copies are of no bytes where it does not hold."""
         self._loops_out: int | None = None
         """The number of the counter in whose loop the current operation rematerializes; None if it does not."""
         self._heads: list[tuple[Block, Block]] = []

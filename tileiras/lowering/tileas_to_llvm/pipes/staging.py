@@ -92,7 +92,11 @@ def _copy_vector(
 ) -> None:
     """One copy, of the first `count` elements of a vector; of all for None."""
     size, vector = op.buffer.type.tile.element_type.width // 8, op.atom.vector_size
-    kept = None if count is None else lowering.emit.value(lowering.emit.mul(count, size))
+    emit = lowering.emit
+    kept = None if count is None else emit.value(emit.mul(count, size))
+    if lowering.copies_exist is not None:
+        whole = emit.integer(vector * size)
+        kept = emit.select(lowering.copies_exist, whole if kept is None else kept, emit.integer(0))
     copy_async(lowering, target, pointer, vector * size, kept, holder)
 
 

@@ -168,7 +168,19 @@ def _multiplier(op: tileas.Dot, args: Sequence[Value], atom: MmaAtom, lowering: 
 
 
 def _matrix(op: tileas.DotOp, args: Sequence[Value], atom: MmaAtom, lowering: FunctionLowering) -> Value:
-    return _accumulate(op, args[2], atom, _multiplier(op, args, atom, lowering), lowering)
+    plain = _multiplier(op, args, atom, lowering)
+    if op.promoted is None:
+        return _accumulate(op, args[2], atom, plain, lowering)
+    emit, whole = lowering.emit, min(op.promoted.value, op.a.type.shape[-1])
+    zero = emit.floating(0.0, element_of(args[2].type))
+
+    def multiply(piece: tuple[int, ...], k: int, acc: list[Value]) -> list[Value]:
+        partial = [zero] * len(acc)
+        for depth in range(k, k + whole, atom.shape[2]):
+            partial = plain(piece, depth, partial)
+        return [emit.insert(llvm.FAddOp(*pair)) for pair in zip(acc, partial)]
+
+    return _accumulate(op, args[2], atom, multiply, lowering, whole)
 
 
 def _run_by_run(op: tileas.BlockScaledMmaOp, args: Sequence[Value], atom: MmaAtom, lowering: FunctionLowering) -> Value:

@@ -202,13 +202,36 @@ def dot(op: tileas.AsyncDotOp, args: Sequence[Any], lowering: FunctionLowering) 
     b = _Shared(args[1], op.b, 0, accumulator, lowering)
     in_shared = is_in_shared(op.a.type)
     a = _Shared(args[0], op.a, 1, accumulator, lowering) if in_shared else _Registers(args[0], op.a, atom, lowering)
+
+    def operands(row: int, column: int, along: range) -> tuple[_Operand, _Operand]:
+        first, second = _operand(a, row, along), _operand(b, column, along)
+        return (second, first) if exchanged else (first, second)
+
     done: list[Value] = []
     for number, (row, column) in enumerate(_pieces(accumulator, atom.c.elements)):
         part = words[number * each : (number + 1) * each]
-        parts = {"a": _operand(a, row, steps), "b": _operand(b, column, steps)}
-        first, second = ("b", "a") if exchanged else ("a", "b")
-        done += _series(atom, part, parts[first], parts[second], op.overwrites, lowering)
+        if op.promoted is None:
+            done += _series(atom, part, *operands(row, column, steps), op.overwrites, lowering)
+            continue
+        for start in range(0, depth, op.promoted.value):
+            stop = min(depth, start + op.promoted.value)
+            sums = _complete(atom, operands(row, column, range(start, stop, step)), part, lowering)
+            added = op.overwrites is None or start
+            part = [emit.insert(llvm.FAddOp(*pair)) for pair in zip(part, sums)] if added else sums
+        done += part
     return emit.build(done)
+
+
+def _complete(
+    atom: MmaAtom, operands: tuple[_Operand, _Operand], like: list[Value], lowering: FunctionLowering
+) -> list[Value]:
+    """The sums of a series of instructions that begins with zero, once they are complete."""
+    types = _struct([word.type for word in like])
+    fence = lowering.emit.insert(THREAD["warpgroup.fence"]([], res=types))
+    begin = [lowering.emit.member(fence, i) for i in range(len(like))]
+    sums = _series(atom, begin, *operands, UnitAttr(), lowering)
+    lowering.emit.insert(THREAD["warpgroup.commit"]())
+    return _threaded(THREAD["warpgroup.wait"](sums, group=IntegerAttr(0, i32), res=types), sums, lowering)
 
 
 class _Operand(NamedTuple):

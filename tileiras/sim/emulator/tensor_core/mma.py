@@ -8,7 +8,7 @@ The fragment maps are the ISA's formulas.  With g = lane / 4 and t = lane % 4, a
 - C and D: element i is at row g + 8 (i / 2), column 2 t + i % 2.
 
 The ISA leaves the order and intermediate precision of floating-point sums open; here products and their sums are
-computed in binary64 and rounded once.
+computed in binary64 and rounded once, except those of f8 on sm_89 (`narrow_sums.py`).
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from ..launch.recording import Multiply
 from ..ptx.decoder import Decoder, Instruction, Modifiers, instruction
 from ..ptx.module import Group
 from ..ptx.types import B32, F64, TYPES, U16
+from .narrow_sums import is_narrow, narrow_sum
 from .tcgen05_operands import decode_codes
 
 if TYPE_CHECKING:
@@ -172,7 +173,8 @@ def decode_mma(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> Non
     expected = (m * k * _ELEMENT_BITS[a_name] // 32 // width, k * n * _ELEMENT_BITS[b_name] // 32 // width)
     if (len(a), len(b)) != expected or len(c) != len(d_slots) or len(c) * width != m * n * TYPES[d_name].bits // 32:
         raise decoder.error(f"{shape} with these types has {expected[0]} A and {expected[1]} B registers")
-    accumulate = _accumulator(d_name, saturating, m, n)
+    narrow = decoder.module.target.startswith("sm_89") and is_narrow(a_name, b_name, d_name)
+    accumulate = _accumulator(d_name, saturating, m, n, (a_name, b_name) if narrow else None)
     told = Multiply("mma", m, n, k, a_name, d_name, 0, 0, 1)
 
     def step(group: WarpGroup) -> None:
@@ -270,8 +272,9 @@ def total_bits(
     return rounding.encode(left @ right + rounding.decode(start, addend), name)
 
 
-def _accumulator(name: str, saturating: bool, m: int, n: int):
-    """A function from the factors and the slots of C to the registers of D."""
+def _accumulator(name: str, saturating: bool, m: int, n: int, narrow: tuple[str, str] | None = None):
+    """A function from the factors and the slots of C to the registers of D; `narrow`: the types of factors whose sums
+    have fewer bits."""
     positions = c_positions(m, n)
     storage = TYPES[name].storage
     per_register = 2 if name == "f16" else 1
@@ -294,7 +297,11 @@ def _accumulator(name: str, saturating: bool, m: int, n: int):
         return words.reshape(len(words), -1)[:, order].reshape(-1, m, n)
 
     def compute(group: WarpGroup, left: np.ndarray, right: np.ndarray, slots: Sequence[int]) -> list[np.ndarray]:
-        bits = total_bits(name, name, saturating, left, right, addend(group, slots))
+        start = addend(group, slots)
+        if narrow is None:
+            bits = total_bits(name, name, saturating, left, right, start)
+        else:
+            bits = rounding.encode(narrow_sum(left, right, narrow, rounding.decode(start, name)), name)
         return registers(bits.reshape(len(bits), -1).astype(storage, copy=False))
 
     return compute

@@ -6,7 +6,8 @@ then its accumulators are in flight: reading or writing them is an error, and so
 the four warps of a warpgroup has 16 rows of D; operands in shared memory are read once for all of them, when the first
 of them waits.
 
-D consists of fragments of `mma`, 8 columns each; A in registers is a fragment of `mma` with 16 rows.
+D consists of fragments of `mma`, 8 columns each; A in registers is a fragment of `mma` with 16 rows.  Sums of f8
+products in f32 have fewer bits than these (`narrow_sums.py`).
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from ..ptx.types import B32, PRED, TYPES, U64
 from .in_flight import Accumulators, InFlight
 from .matrix_descriptor import Operand, begin_reads
 from .mma import fragment
+from .narrow_sums import is_narrow, narrow_sum
 from .warpgroups import Lockstep
 
 if TYPE_CHECKING:
@@ -84,6 +86,10 @@ class Form(NamedTuple):
     scale_d: int
     signs: tuple[int, int]
     operands: list[Operand]
+
+    @property
+    def is_narrow(self) -> bool:
+        return is_narrow(self.types[1], self.types[2], self.types[0])
 
 
 class Product:
@@ -151,9 +157,9 @@ class Product:
             from_registers = self._a_in_registers(warps) if form.a_registers else None
             for at in rows.tolist():
                 self._check_operands(at, int(self.warps[at]))
-            products = [self._product(at, None if from_registers is None else from_registers[int(self.warps[at])])
-                        for at in rows.tolist()]  # fmt: skip
-            tiles = self._accumulate(np.stack(products), tiles, rows)
+            factors = [self._factors(at, None if from_registers is None else from_registers[int(self.warps[at])])
+                       for at in rows.tolist()]  # fmt: skip
+            tiles = self._accumulate(factors, tiles, rows)
         if not all(isinstance(group.R[slot], InFlight) for slot in form.d):
             group.fault("an accumulator of this product was written before wgmma.wait_group", form.item,
                         int(warps[0]) * 32)  # fmt: skip
@@ -180,36 +186,46 @@ class Product:
         every = fragment(group, form.a_registers, "a", form.types[1], 16, form.k)
         return {warp: every[warp] for warp in warps.tolist()}
 
-    def _product(self, at: int, from_registers: np.ndarray | None) -> np.ndarray:
-        """(16, n) binary64: the rows of A of a warp, ``from_registers`` or from shared memory, times B.
+    def _factors(self, at: int, from_registers: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
+        """(16, k) and (k, n) binary64: the rows of A of a warp, ``from_registers`` or from shared memory, and B; or
+        their product alone, which the warps of a warpgroup share.
 
-        Operands in shared memory are read and multiplied by the first warp of a warpgroup that lands.
+        Operands in shared memory are read by the first warp of a warpgroup that lands.
         """
         group, form = self.group, self.form
         warp = int(self.warps[at])
         number = int(group.thread[warp * 32]) // 32
         key = (int(group.warp_cta[warp]), number // _WARPS, int(self.order[at]))
-        left, shared = group.batch.warpgroup_operands.pop(key, (_WARPS, None))
-        if shared is None:
-            *a, b = (
+        left, a, b = group.batch.warpgroup_operands.pop(key, (_WARPS, None, None))
+        if a is None and b is None:
+            *read, b = (
                 operand.read(group, form.item, access, units)
                 for operand, (access, units) in zip(form.operands, self.found[at])
             )
             b = b.T if form.signs[1] == 1 else -b.T
-            shared = self._signed(a[0]) @ b if a else b
+            a = self._signed(read[0]) if read else None
+            if a is not None and not form.is_narrow:
+                a, b = a @ b, None
         if left > 1:
-            group.batch.warpgroup_operands[key] = (left - 1, shared)
+            group.batch.warpgroup_operands[key] = (left - 1, a, b)
         if from_registers is not None:
-            return self._signed(from_registers) @ shared
-        return shared[16 * (number % _WARPS) :][:16]
+            return self._signed(from_registers), b
+        return a[16 * (number % _WARPS) :][:16], b
 
     def _signed(self, a: np.ndarray) -> np.ndarray:
         return a if self.form.signs[0] == 1 else -a
 
-    def _accumulate(self, products: np.ndarray, tiles: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """The bits of D, (warps, 16, n), from the previous ones and the dots."""
+    def _accumulate(
+        self, factors: Sequence[tuple[np.ndarray, np.ndarray | None]], tiles: np.ndarray, rows: np.ndarray
+    ) -> np.ndarray:
+        """The bits of D, (warps, 16, n), from the previous ones and the factors."""
         form, d_type = self.form, self.form.types[0]
         added = self.added[rows][:, None, None]
+        if form.is_narrow:
+            before = np.where(added, rounding.decode(tiles, d_type), 0.0)
+            sums = [narrow_sum(a, b, form.types[1:], start) for (a, b), start in zip(factors, before)]
+            return rounding.encode(np.stack(sums), d_type)
+        products = np.stack([a if b is None else a @ b for a, b in factors])
         if d_type == "s32":
             total = products.astype(np.int64) + np.where(added, tiles.view(np.int32), 0)
             total = np.clip(total, -(2**31), 2**31 - 1) if form.saturating else total
