@@ -29,7 +29,7 @@ SERVICE = ("auto", "off")
 _CATEGORIES = ("none", "all", *CATEGORIES)
 
 VENDOR = (
-    Spec("l", str, "Tile libraries to load; requires the SIMT preview", "path", repeated=True),
+    Spec("l", str, "Tile libraries or device code to link; requires the SIMT preview", "path", repeated=True),
     Spec("list-versions", FLAG, "List all supported bytecode versions and exit", stops=True),
     Spec("output-file", str, "Name of the output file, - for standard output; elf.o for a cubin", "file"),
     Spec("preview", str, "Named preview features", "feature[,feature...]", features=("simt",)),
@@ -109,7 +109,7 @@ GROUPS: dict[str, str] = {
         " rrt-size-threshold tensor-maps deterministic ftz approx parameter-ceiling pass-pipeline"
     ),
     "Debugging of kernels": "lineinfo device-debug sanitize enable-random-delay",
-    "Libraries": "l preview libdevice blob-linked-lib",
+    "Libraries": "l preview device-libraries libdevice blob-linked-lib",
     "Tools": "assembler ptxas ptxas-options apply-controls child-timeout dump-sass-command",
     "Messages": (
         "diagnostics sarif emit-remarks remarks remarks-passed remarks-missed remarks-failed remarks-analysis"
