@@ -129,6 +129,7 @@ VERBS = {
     "man [COMMAND]": "Print the man page of a command; --all FOLDER writes those of all",
     "libtileiras FOLDER": "Build the library for hosts in C, C++ and Rust, with header, pkg-config file and manual",
     "operators FILE": "Operators of PyTorch or JAX from a declaration in TOML, as source; see `operators --help`",
+    "package FILE...": "A Python package or wheel of kernels and a loader of its own; see `package --help`",
 }
 """Words instead of a file (`cli.verbs`)."""
 

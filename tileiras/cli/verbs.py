@@ -1,4 +1,4 @@
-"""Words that `tileiras` takes instead of a file: doctor, completion, man, libtileiras, operators.
+"""Words that `tileiras` takes instead of a file: doctor, completion, man, libtileiras, operators, package.
 
 A file of such a name in the current folder is the input, as for the vendor's tool.
 """
@@ -71,6 +71,11 @@ def _operators(words: list[str]) -> int:
     return cli.tileiras_operators.main(words)
 
 
+def _package(words: list[str]) -> int:
+    return cli.tileiras_package.main(words)
+
+
 _RUN: dict[str, Callable[[list[str]], int]] = {
     "doctor": _doctor, "completion": _completion, "man": _man, "libtileiras": _libtileiras, "operators": _operators,
+    "package": _package,
 }  # fmt: skip
