@@ -1,4 +1,4 @@
-"""`tileiras package`: kernels and their loader in an environment without packages, against a stand-in for the driver."""
+"""`tileiras package`: kernels and their loader in an environment without packages, against a stand-in driver."""
 
 from __future__ import annotations
 
