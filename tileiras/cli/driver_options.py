@@ -130,6 +130,7 @@ VERBS = {
     "libtileiras FOLDER": "Build the library for hosts in C, C++ and Rust, with header, pkg-config file and manual",
     "operators FILE": "Operators of PyTorch or JAX from a declaration in TOML, as source; see `operators --help`",
     "package FILE...": "A Python package or wheel of kernels and a loader of its own; see `package --help`",
+    "language-server": "The diagnostics of Tile IR text in an editor; needs pygls, the extra `editor`",
 }
 """Words instead of a file (`cli.verbs`)."""
 
