@@ -22,8 +22,12 @@ _LIGER = ("linkedin/Liger-Kernel", "ead96b618e5c67bddc6a6e9bcb99bfe6b5ab661c")
 _TILEGYM = ("NVIDIA/TileGym", "75a14307776188ff0baf451cd9b9fc9fa3a87233")
 _FLASHINFER = ("flashinfer-ai/flashinfer", "fb28d7242b3506a2348265962041acc1fb56cca4")
 
+_TENSORRT_LLM = ("NVIDIA/TensorRT-LLM", "44ca991fa728d73a75eba8e349f833ab26e49e3f")
+_TENSORRT_LLM_FUSED = ("NVIDIA/TensorRT-LLM", "79fc8b8d670b798434058fb57f43f0413fc87d6c")
+
 _L, _T = "src/liger_kernel/ops/cutile/ops", "src/tilegym/ops/cutile"
 _F = "flashinfer/gemm/kernels/cutile"
+_R = "tensorrt_llm/_torch/cuda_tile_kernels"
 
 _ROWS, _LINE = "bf16[?, 8*?]", "bf16[?]"
 _BATCHED = "bf16[?, ?, ?, 8*?]"
@@ -64,4 +68,16 @@ KERNELS = (
             4096, 1, 1, 4096, 4096, 1, 32, 1, 1, 32, 128, 128, 128, 8, 2, 0)),
     Kernel(*_FLASHINFER, f"{_F}/mm_bf16_cutile.py", "70d38f667a983a8a", "_gemm_alpha_beta_kernel_cutile",
            (_ROWS, _ROWS, _ROWS, 1.0, 0.0, 4096, 4096, 4096, 1024, 132, 32, 32, 0, 1, 128, 128, 64, 8, 0)),
+    Kernel(*_TENSORRT_LLM, f"{_R}/rms_norm.py", "20ba74b6350ee62c", "rms_norm_kernel",
+           (_ROWS, _LINE, _ROWS, _SUMS, 4096, 1e-6, 1024)),
+    Kernel(*_TENSORRT_LLM, f"{_R}/rms_norm.py", "20ba74b6350ee62c", "rms_norm_kernel_gather",
+           (_ROWS, _LINE, _ROWS, _SUMS, 4096, 1e-6, 1024)),
+    Kernel(*_TENSORRT_LLM, f"{_R}/rms_norm.py", "20ba74b6350ee62c", "rms_norm_kernel_static_persistent",
+           (_ROWS, _ROWS, _LINE, 4, 4096, 1e-6)),
+    Kernel(*_TENSORRT_LLM_FUSED, f"{_R}/rms_norm_fuse_residual.py", "ecb4c3acd5770760", "rms_norm_fuse_residual_kernel",
+           (_ROWS, _ROWS, _LINE, _SUMS, 4096, 1e-6, 1024, False)),
+    Kernel(*_TENSORRT_LLM_FUSED, f"{_R}/rms_norm_fuse_residual.py", "ecb4c3acd5770760",
+           "rms_norm_fuse_residual_kernel_gather", (_ROWS, _ROWS, _LINE, _SUMS, 4096, 1e-6, 1024, True)),
+    Kernel(*_TENSORRT_LLM_FUSED, f"{_R}/rms_norm_fuse_residual.py", "ecb4c3acd5770760",
+           "rms_norm_fuse_residual_kernel_static_persistent", (_ROWS, _ROWS, _LINE, 4, 4096, 1e-6, False)),
 )  # fmt: skip

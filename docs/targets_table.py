@@ -1,5 +1,5 @@
-"""The tables of targets, written by python docs/targets_table.py: the limits in docs/targets.md, and there and in
-README.md which of wgmma, TMA and tcgen05 each family of targets has, and which of them the compiler uses today.
+"""The tables of targets, written by python docs/targets_table.py: limits and drivers in docs/targets.md, and there and
+in README.md which of wgmma, TMA and tcgen05 each family of targets has, and which of them the compiler uses today.
 
 Used is what stands in the PTX of an example: products, reductions and copies of tiles are compiled for every target,
 by default and with tensor maps, which launchers have to fill.
@@ -13,6 +13,7 @@ from pathlib import Path
 from tileiras import api
 from tileiras.options import GPU_NAMES
 from tileiras.targets import TARGETS, target
+from tileiras.targets.drivers import DRIVERS
 from tileiras.targets.sm import TYPES
 
 ROOT = Path(__file__).parents[1]
@@ -77,6 +78,15 @@ def limits() -> list[str]:
     return found
 
 
+def drivers() -> list[str]:
+    """The lines of the table of drivers: CUDA releases, of PTX versions that a target of the compiler may need."""
+    found = ["| PTX | first driver | branch |", "|---|---|---|"]
+    for row in DRIVERS:
+        branch = "" if row.branch is None else f" r{row.branch} "
+        found.append("| {}.{} | CUDA {}.{} |{}|".format(*row.ptx, *row.cuda, branch or " "))
+    return found
+
+
 def page(text: str, tables: dict[str, list[str]]) -> str:
     """The text with the tables that it has, each between `<!-- NAME -->` and `<!-- end -->`."""
     for name, table in tables.items():
@@ -86,6 +96,6 @@ def page(text: str, tables: dict[str, list[str]]) -> str:
 
 
 if __name__ == "__main__":
-    tables = {"limits": limits(), "instructions": rows()}
+    tables = {"limits": limits(), "instructions": rows(), "drivers": drivers()}
     for path in PAGES:
         path.write_text(page(path.read_text(encoding="utf-8"), tables), encoding="utf-8")

@@ -122,6 +122,8 @@ OPTIONS: dict[str, Option] = {
                least=0),
         Option("dump-sass-command", str, "nvdisasm -c", "command that disassembles a cubin for emit=sass"),
         Option("blob-linked-lib", list, (), "bitcode files, linked as far as the kernel calls them", local=True),
+        Option("device-libraries", list, (), "PTX, bitcode, cubins and archives with the functions that kernels call",
+               local=True),
         Option("libdevice", str, None, "path of libdevice; default: the one found; explicit: link blobs only",
                local=True),
     )

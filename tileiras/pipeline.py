@@ -149,8 +149,9 @@ STAGES: tuple[Stage, ...] = (
     ),
     Stage(
         "tileaa", ENTRY, ".tileaa.mlir", (),
-        ("gpu-name", "num-warps", "num-ctas", "legalize-types", "sanitize", *DEBUG_OPTIONS),
+        ("gpu-name", "num-warps", "num-ctas", "legalize-types", "sanitize", "device-libraries", *DEBUG_OPTIONS),
         "views to pointers and masks, alias and divisibility facts",
+        tools=("tileiras.codegen.llvm_identity:device_libraries",),
         dialects=(*_MIDDLE, "cuda_tile", "nv_tileaa"),
     ),
     Stage(
@@ -174,7 +175,7 @@ STAGES: tuple[Stage, ...] = (
     ),
     Stage(
         "ptx", ENTRY, ".ptx", (".json",),
-        ("gpu-name", "opt-level", "ptx-version", "tile-launch", "blob-linked-lib", "libdevice"),
+        ("gpu-name", "opt-level", "ptx-version", "tile-launch", "blob-linked-lib", "device-libraries", "libdevice"),
         "libdevice linked, optimised, PTX and kernel metadata",
         tools=("tileiras.codegen.llvm_identity:tool_identity",),
         ahead="tileiras.processes.helper:start",
@@ -185,7 +186,7 @@ STAGES: tuple[Stage, ...] = (
         "cubin", ENTRY, ".cubin", (".resources.json",),
         (
             "opt-level", "assembler", "ptxas", "ptxas-options", "apply-controls", "sanitize", "emit-remarks",
-            "child-timeout", "tile-launch", "host-arch", "host-os", *DEBUG_OPTIONS,
+            "child-timeout", "tile-launch", "host-arch", "host-os", "device-libraries", *DEBUG_OPTIONS,
         ),
         "ptxas, or nvJitLink",
         tools=("tileiras.codegen.assembler:tool_identity",),

@@ -183,3 +183,19 @@ def test_a_deleted_artifact_is_made_again(project):
                                              (["opt=0", "emit=ptx"], "ptx")])  # fmt: skip
 def test_opt_names_the_product_and_emit_overrides_it(project, arguments, last):
     assert project.scons(*arguments).stages == WHOLE[: WHOLE.index(last) + 1]
+
+
+def test_a_library_of_device_code_is_an_input(project):
+    call = axpy("first").replace("return", "preview$call @noted() : () -> ()\n    return", 1)
+    function = ".version 7.0\n.target sm_75\n.address_size 64\n.visible .func noted()\n{\n\tret;\n}\n"
+    project.write("kernels/k.mlir", module(call))
+    project.write("library.ptx", function)
+    library = f"device-libraries={project.path('library.ptx')}"
+    assert project.scons(library).stages == WHOLE
+    assert project.scons(library).stages == []
+    project.write("library.ptx", function.replace("\tret", "\texit"))
+    assert project.scons(library).stages == ["tileaa", "ptx"]
+    assert b"exit;" in project.read("build/sm_90/O3/kernels/k/first.ptx")
+    project.write("library.ptx", function.replace("noted", "absent"))
+    errors = project.scons(library, expect=2).errors
+    assert "kernels/k.mlir" in errors and "calls '@noted', which no library defines" in errors

@@ -120,6 +120,30 @@ def test_a_call_of_a_foreign_function_is_read_and_refused(nvcc, tmp_path, capfd)
     assert f'loc("{tmp_path}/call.cu":10:33): error: ' in error and "@smoothed" in error
 
 
+FUNCTION = """\
+extern "C" __device__ float smoothed(float x) { return x * 0.5f + 1.0f; }
+"""
+
+
+@pytest.mark.parametrize("gpu", ["sm_90", "sm_100"])
+def test_a_call_from_tile_code_reaches_a_device_function(nvcc, tmp_path, gpu):
+    (tmp_path / "call.cu").write_text(CALL)
+    (tmp_path / "function.cu").write_text(FUNCTION)
+    lines = (
+        f"--enable-tile --tile-preview simt --tilebc -arch={gpu} -std=c++20 call.cu -o call.tilebc",
+        f"-rdc=true -ptx -arch={gpu} function.cu -o function.ptx",
+    )
+    for line in lines:
+        subprocess.run([str(nvcc), *line.split()], cwd=tmp_path, capture_output=True, check=True)
+    words = [str(tmp_path / "call.tilebc"), "--preview=simt", "-l", str(tmp_path / "function.ptx"), f"--gpu-name={gpu}"]
+    assert compiler.main([*words, "-o", str(tmp_path / "call.cubin")]) == 0
+    assert compiler.main([*words, "--emit=ptx", "-o", str(tmp_path / "call.ptx")]) == 0
+    x = np.arange(1024, dtype=np.float32)
+    expected = x * np.float32(0.5) + 1
+    emulate((tmp_path / "call.ptx").read_text(), "_Z1kPf", 8, [x])
+    assert np.array_equal(x, expected)
+
+
 @pytest.mark.slow
 def test_a_host_object_has_cubins_for_two_gpus_and_the_tile_ir(nvcc, tmp_path):
     gpus = "-gencode arch=compute_90,code=sm_90 -gencode arch=compute_100,code=sm_100"

@@ -26,6 +26,11 @@ def test_the_page_has_the_limits(tables):
     assert tables.page(text, {"limits": table}) == text
 
 
+def test_the_page_lists_the_drivers(tables):
+    text = (DOCS / "targets.md").read_text(encoding="utf-8")
+    assert "\n".join(tables.drivers()) in text, "run: python docs/targets_table.py"
+
+
 def test_the_pages_list_the_instructions_of_the_examples(tables):
     table = tables.rows()
     assert [name for row in table[2:] for name in row.split("|")[1].strip().split(", ")] == list(GPU_NAMES)

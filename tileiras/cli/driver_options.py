@@ -29,7 +29,7 @@ SERVICE = ("auto", "off")
 _CATEGORIES = ("none", "all", *CATEGORIES)
 
 VENDOR = (
-    Spec("l", str, "Tile libraries to load; requires the SIMT preview", "path", repeated=True),
+    Spec("l", str, "Tile libraries or device code to link; requires the SIMT preview", "path", repeated=True),
     Spec("list-versions", FLAG, "List all supported bytecode versions and exit", stops=True),
     Spec("output-file", str, "Name of the output file, - for standard output; elf.o for a cubin", "file"),
     Spec("preview", str, "Named preview features", "feature[,feature...]", features=("simt",)),
@@ -110,7 +110,7 @@ GROUPS: dict[str, str] = {
         " parameter-ceiling pass-pipeline"
     ),
     "Debugging of kernels": "lineinfo device-debug sanitize enable-random-delay",
-    "Libraries": "l preview libdevice blob-linked-lib",
+    "Libraries": "l preview device-libraries libdevice blob-linked-lib",
     "Tools": "assembler ptxas ptxas-options apply-controls child-timeout dump-sass-command",
     "Messages": (
         "diagnostics sarif emit-remarks remarks remarks-passed remarks-missed remarks-failed remarks-analysis"
@@ -130,6 +130,8 @@ VERBS = {
     "man [COMMAND]": "Print the man page of a command; --all FOLDER writes those of all",
     "libtileiras FOLDER": "Build the library for hosts in C, C++ and Rust, with header, pkg-config file and manual",
     "operators FILE": "Operators of PyTorch or JAX from a declaration in TOML, as source; see `operators --help`",
+    "package FILE...": "A Python package or wheel of kernels and a loader of its own; see `package --help`",
+    "language-server": "The diagnostics of Tile IR text in an editor; needs pygls, the extra `editor`",
 }
 """Words instead of a file (`cli.verbs`)."""
 

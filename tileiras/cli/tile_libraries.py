@@ -1,11 +1,12 @@
-"""Tile libraries, `-l`: searched, opened and read as by the vendor's tool (13.5), which does not document them.
+"""Files of `-l`: device code (`codegen.device_code`), which is an input of the compilation, and tile libraries:
+searched, opened and read as by the vendor's tool (13.5), which does not document them.
 
-A library is an object file.  The section `.nvtlifc` contains Tile IR bytecode that declares functions; sections
+A tile library is an object file.  The section `.nvtlifc` contains Tile IR bytecode that declares functions; sections
 `.nvtl.0`, `.nvtl.1` contain the implementations: bytecode, and the code that it names (LTOIR, a cubin, a fatbin).  An
 object file without such sections is a linkage provider, native code that the vendor's compiler loads.
 
-Functions that a kernel does not call are left out, so that an unused library changes nothing.  Calls are rejected by
-the lowering: the mapping of a tile to the fragments that such code expects is undocumented.
+Functions that a kernel does not call are left out, so that an unused library changes nothing.  Calls of functions of
+tile libraries are rejected by the lowering: the mapping of a tile to the fragments that they expect is undocumented.
 """
 
 from __future__ import annotations
@@ -14,20 +15,32 @@ import re
 import struct
 from collections.abc import Mapping, Sequence
 
-from tileiras import bytecode
+from tileiras import bytecode, codegen
 from tileiras.bytecode.sections import read_header, read_sections
 from tileiras.bytecode.versions import has_previews
 from tileiras.diagnostics import CompileError, Diagnostic, Severity
+from tileiras.support.files import read_if_there
 
 INTERFACE = ".nvtlifc"
 IMPLEMENTATION = re.compile(r"\.nvtl\.\d+")
+
+
+def device_code(paths: Sequence[str]) -> list[str]:
+    """The paths of libraries of device code."""
+    found = []
+    for path in paths:
+        data = read_if_there(path)
+        if data is not None and codegen.device_code.kind_of(data) is not None:
+            found.append(path)
+    return found
 
 
 def check(paths: Sequence[str], preview: Sequence[str]) -> None:
     """Raises CompileError (code 5) for the first library that cannot be used."""
     if "simt" not in preview:
         raise CompileError.at(None, "libraries require the 'simt' preview feature")
-    for sections in [_opened(path) for path in paths]:
+    others = [path for path in paths if path not in device_code(paths)]
+    for sections in [_opened(path) for path in others]:
         _check_interface(sections)
         _check_implementations(sections)
 

@@ -1,4 +1,5 @@
-"""Words that `tileiras` takes instead of a file: doctor, completion, man, libtileiras, operators.
+"""Words that `tileiras` takes instead of a file: doctor, completion, man, libtileiras, operators, package,
+language-server.
 
 A file of such a name in the current folder is the input, as for the vendor's tool.
 """
@@ -71,6 +72,19 @@ def _operators(words: list[str]) -> int:
     return cli.tileiras_operators.main(words)
 
 
+def _package(words: list[str]) -> int:
+    return cli.tileiras_package.main(words)
+
+
+def _language_server(words: list[str]) -> int:
+    try:
+        return cli.language_server.main(words)
+    except CompileError as error:
+        process.complain(error.render())
+        return error.code
+
+
 _RUN: dict[str, Callable[[list[str]], int]] = {
     "doctor": _doctor, "completion": _completion, "man": _man, "libtileiras": _libtileiras, "operators": _operators,
+    "package": _package, "language-server": _language_server,
 }  # fmt: skip

@@ -20,10 +20,11 @@ NVJITLINK = "nvjitlink"
 def tool_identity(options: StageOptions) -> str:
     """The assembler that the options of the cubin stage name, with its release.  A missing one is part of the
     identity, not an error: the stage itself reports it."""
+    libraries = codegen.llvm_identity.device_libraries(options)
     if options.assembler != NVJITLINK:
-        return codegen.ptxas.tool_identity(options)
+        return codegen.ptxas.tool_identity(options) + libraries
     try:
         found = f"nvjitlink-{codegen.nvjitlink.version(codegen.nvjitlink.find())}"
     except CompileError:
         found = "nvjitlink-missing"
-    return found + codegen.ptxas.host_identity(options)
+    return found + codegen.ptxas.host_identity(options) + libraries

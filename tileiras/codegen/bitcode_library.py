@@ -172,13 +172,18 @@ class BitcodeLibrary:
         """Whether the library has this function; raises RuntimeError when it is no bitcode."""
         return self._load().get("@" + function, ("", ()))[0].startswith("define")
 
+    def definition(self, function: str) -> str:
+        """The text of a function that the library defines."""
+        return self._load()["@" + function][0]
+
     def closure(
         self,
         functions: Iterable[str],
         location: Locatable | None = None,
         reflection: Mapping[str, int] = REFLECT_VALUES,
     ) -> str:
-        """LLVM IR text of the functions named and everything they reach, all but the named ones internal.
+        """LLVM IR text of the functions named and everything they reach, all but the named ones internal, and of the
+        library's variables that the host initializes.
 
         The named functions keep external linkage so that a module calling them links; the caller internalises them
         after linking.  Raises CompileError for a name that the library does not define.
@@ -186,7 +191,8 @@ class BitcodeLibrary:
         The text is kept in the store, too: taking the split form of a whole library from there costs 10 ms.
         """
         roots = sorted(set(functions))
-        key = f"{self._key}/closure/{','.join(roots)}/{','.join(f'{k}={v}' for k, v in sorted(reflection.items()))}"
+        answers = ",".join(f"{k}={v}" for k, v in sorted(reflection.items()))
+        key = f"{self._key}/closure-with-variables/{','.join(roots)}/{answers}"
         if self._key in _in_memory:
             return self._closure(roots, location, reflection)
         stored = self._store.get(key)
@@ -206,6 +212,7 @@ class BitcodeLibrary:
                 raise CompileError.at(location, f"{self.name} defines no function '{name}'")
         wanted: set[str] = set()
         stack = ["@" + name for name in roots]
+        stack += [name for name, (text, _) in entries.items() if _is_initialized_by_host(text)]
         while stack:
             name = stack.pop()
             if name in wanted:
@@ -264,6 +271,13 @@ def split(text: str) -> Entries:
         references = dict.fromkeys(re.findall(_REFERENCE, body))
         entries[name] = (body, tuple(r for r in references if r != name and r in pieces))
     return entries
+
+
+def _is_initialized_by_host(text: str) -> bool:
+    """Whether an entity is a variable that the host finds by its name (LLVM language reference,
+    "externally_initialized")."""
+    head = text.partition("\n")[0]
+    return head.startswith("@") and " externally_initialized " in head and " internal " not in head
 
 
 def _symbol(line: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from tileiras import processes
 from tileiras.codegen import toolkit
@@ -56,26 +56,32 @@ def identity() -> str:
 
 
 def link(
-    cubin: bytes, chip: str, *, debug: bool = False, timeout: float | None = None, location: Locatable | None = None,
-    meanwhile: Callable[[], None] | None = None,
+    cubin: bytes, chip: str, libraries: Sequence[str] = (), *, runtime: bool = True, debug: bool = False,
+    timeout: float | None = None, location: Locatable | None = None, meanwhile: Callable[[], None] | None = None,
 ) -> bytes:  # fmt: skip
-    """A cubin assembled with `LINKED_LATER` linked with the library, for a chip (`sm_90a`).
+    """A cubin assembled with `LINKED_LATER` linked with `libraries`, and the device runtime on request, for a chip
+    (`sm_90a`).
 
     Raises CompileError with nvlink's words, or with the package to install if a part is missing (nvidia-cuda-nvcc
     requires the one with the library).
     """
-    program, library = toolkit.find_program("nvlink"), find_library()
-    for found, name in ((program, "nvlink"), (library, "libcudadevrt.a")):
+    program = toolkit.find_program("nvlink")
+    parts: list[tuple[str | None, str]] = [(program, "nvlink")]
+    if runtime:
+        parts.append((find_library(), "libcudadevrt.a"))
+    for found, name in parts:
         if found is None:
             note = Diagnostic.note(None, toolkit.to_install("nvidia-cuda-nvcc", name, program=name == "nvlink"))
-            message = f"could not find {name}, which links the device runtime to a kernel that launches kernels"
-            raise CompileError.at(location, message, notes=[note])
-    assert program is not None and library is not None
+            purpose = "the device runtime to a kernel that launches kernels" if runtime else "libraries to a kernel"
+            raise CompileError.at(location, f"could not find {name}, which links {purpose}", notes=[note])
+    assert program is not None
+    inputs = [*libraries, *(path for path, _ in parts[1:] if path is not None)]
     with processes.programs.working_folder() as folder:
         with open(os.path.join(folder, "kernel.o"), "wb") as file:
             file.write(cubin)
-        arguments = ["-arch", chip, *(["--debug"] if debug else []), "kernel.o", library, "-o", "kernel.cubin"]
-        shown = [*arguments[:-3], os.path.basename(library), "-o", "kernel.cubin"]
+        head = ["-arch", chip, *(["--debug"] if debug else []), "kernel.o"]
+        arguments = [*head, *inputs, "-o", "kernel.cubin"]
+        shown = [*head, *map(os.path.basename, inputs), "-o", "kernel.cubin"]
         processes.programs.run(
             "nvlink", program, arguments, folder, timeout=timeout, location=location, shown=shown, meanwhile=meanwhile,
         )  # fmt: skip

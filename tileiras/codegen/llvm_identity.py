@@ -34,7 +34,12 @@ def llvm_identity() -> str:
 def tool_identity(options: StageOptions) -> str:
     """LLVM and the libraries, for the options of the ptx stage.  A missing one is named, not an error."""
     blobs = "".join(f" blob-{file_identity(path)}" for path in options.blob_linked_lib)
-    return f"{llvm_identity()} libdevice-{_libdevice(options.libdevice)}{blobs}"
+    return f"{llvm_identity()} libdevice-{_libdevice(options.libdevice)}{blobs}{device_libraries(options)}"
+
+
+def device_libraries(options: StageOptions) -> str:
+    """The libraries that calls reach, as a part of an identity; an empty string without any."""
+    return "".join(f" library-{file_identity(path)}" for path in options.device_libraries)
 
 
 def _libdevice(option: str | None) -> str:

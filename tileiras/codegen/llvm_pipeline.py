@@ -224,7 +224,8 @@ def _compile(
             module.link_in(library)
         local = (llvm.Linkage.internal, llvm.Linkage.private)
         for value in _definitions(module):
-            if value.name not in visible and value.linkage not in local:
+            found_by_host = not value.is_function and " externally_initialized " in str(value)
+            if value.name not in visible and value.linkage not in local and not found_by_host:
                 value.linkage = llvm.Linkage.internal
         module.verify()
         lap("link")

@@ -92,8 +92,10 @@ def assemble(
     engine: DiagnosticEngine | None = None,
     location: Locatable | None = None,
     meanwhile: Callable[[], None] | None = None,
+    libraries: Sequence[str] = (),
 ) -> Assembled:
-    """Assemble PTX for one chip, in the form of it (`sm_90a`) that the module asks for.
+    """Assemble PTX for one chip, in the form of it (`sm_90a`) that the module asks for, and link it with the cubins and
+    archives `libraries`.
 
     `extended_shared` allows more than 48 KB of static shared memory, which is the link's word and not the assembler's;
     `options` are further ptxas arguments, `host` is the host's object file, `timeout` in seconds; warnings go to
@@ -108,7 +110,7 @@ def assemble(
     try:
         (cubin, said, errors), _ = helper.call(
             "nvjitlink", meanwhile=meanwhile, timeout=timeout, library=find(location), ptx=ptx,
-            name=ptxas.INPUT_NAME, options=tuple(words),
+            name=ptxas.INPUT_NAME, options=tuple(words), libraries=tuple(libraries),
         )  # fmt: skip
     except TimedOut:
         raise CompileError.at(location, f"Child timed out: nvjitlink after {timeout:g} s") from None

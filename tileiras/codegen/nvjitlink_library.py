@@ -13,8 +13,8 @@ import os
 from collections.abc import Callable
 from typing import NamedTuple
 
-PTX = 2
-"""NVJITLINK_INPUT_PTX."""
+CUBIN, PTX, LIBRARY = 1, 2, 6
+"""NVJITLINK_INPUT_CUBIN, _PTX and _LIBRARY (nvJitLink.h)."""
 
 
 class _Library:
@@ -76,6 +76,11 @@ def _name_for_another(path: str, state: _State) -> str:
     return os.path.join(folder, *["."] * len(_libraries), name)
 
 
+def _kind(path: str) -> int:
+    with open(path, "rb") as file:
+        return LIBRARY if file.read(8) == b"!<arch>\n" else CUBIN
+
+
 def version(library: str) -> tuple[int, int]:
     """The release of a library; raises RuntimeError if it cannot be determined."""
     try:
@@ -84,8 +89,11 @@ def version(library: str) -> tuple[int, int]:
         raise RuntimeError(str(error)) from None
 
 
-def link(library: str, ptx: str, name: str, options: tuple[str, ...]) -> tuple[bytes, str, str]:
-    """A cubin, or an empty one, and the library's logs of information and errors.
+def link(
+    library: str, ptx: str, name: str, options: tuple[str, ...], libraries: tuple[str, ...] = ()
+) -> tuple[bytes, str, str]:
+    """A cubin, or an empty one, and the library's logs of information and errors; `libraries` are the paths of cubins
+    and archives to link.
 
     Raises RuntimeError if the file is not an nvJitLink library.
     """
@@ -100,6 +108,8 @@ def link(library: str, ptx: str, name: str, options: tuple[str, ...]) -> tuple[b
     data = ptx.encode()
     try:
         failed = failed or opened.function("AddData")(handle, PTX, data, ctypes.c_size_t(len(data)), name.encode())
+        for path in libraries:
+            failed = failed or opened.function("AddFile")(handle, _kind(path), path.encode())
         failed = failed or opened.function("Complete")(handle)
         said, errors = (opened.log(handle, kind) if handle else "" for kind in ("Info", "Error"))
         cubin = b""

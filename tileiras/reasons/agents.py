@@ -53,6 +53,7 @@ ROWS: dict[str, Row] = {
     ),
     # ---- obstacles of any agent --------------------------------------------------------------------------------------
     "agents.no-registers-by-agent": Row("{target} lacks setmaxnreg", "compile for sm_90 or newer"),
+    "agents.call-by-all-threads": Row("all threads of the tile block call '{callee}'"),
     "agents.too-many-warps": Row("{warps} warps exceed the limit of a CTA", _FEWER_WARPS),
     "agents.too-few-registers": Row(
         "a thread needs {needed} registers and gets {most} beside the other agents", _FEWER_REGISTERS

@@ -7,6 +7,7 @@ NAME.cubin.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tileiras import codegen
@@ -30,7 +31,9 @@ def run(source: bytes, options: StageOptions, context: StageContext) -> StageRes
     tile_launch = f"\n.language {TILE_LANGUAGE}\n" in text
     host = _host_object(module, options, context) if tile_launch and options.tile_launch else None
     assemble = _by_library if options.assembler == NVJITLINK else _by_program
-    assembled = assemble(text, module, host, options, context)
+    code = codegen.device_code.DeviceCode(options.device_libraries)
+    libraries = codegen.device_code.linked_later(text, code)
+    assembled = assemble(text, module, host, libraries, options, context)
     launches = kernel_metadata.launch_memory(context.beside.get(".json"))
     kernels = kernel_resources(module, text, assembled.resources, launches)
     if context.engine.remarks:
@@ -65,8 +68,9 @@ def _is_tile_launch(text: str) -> bool:
 
 
 def _by_library(
-    text: str, module: ptx.PtxModule, host: bytes | None, options: StageOptions, context: StageContext
-) -> ptxas.Assembled:
+    text: str, module: ptx.PtxModule, host: bytes | None, libraries: Sequence[str], options: StageOptions,
+    context: StageContext,
+) -> ptxas.Assembled:  # fmt: skip
     codegen.nvjitlink.check(options, context.location)
     if ".extern .func" in text and codegen.device_runtime.is_called(text):
         message = "--assembler=nvjitlink does not link the device runtime: --assembler=ptxas does"
@@ -75,13 +79,14 @@ def _by_library(
         text, module.target,
         opt_level=options.opt_level, line_info=options.lineinfo, extended_shared=_is_tile_launch(text),
         options=options.ptxas_options, host=host, timeout=options.child_timeout or None, engine=context.engine,
-        location=context.location, meanwhile=context.meanwhile,
+        location=context.location, meanwhile=context.meanwhile, libraries=libraries,
     )  # fmt: skip
 
 
 def _by_program(
-    text: str, module: ptx.PtxModule, host: bytes | None, options: StageOptions, context: StageContext
-) -> ptxas.Assembled:
+    text: str, module: ptx.PtxModule, host: bytes | None, libraries: Sequence[str], options: StageOptions,
+    context: StageContext,
+) -> ptxas.Assembled:  # fmt: skip
     # Full debug information includes the line tables; ptxas warns if both options are given, and if the debug
     # information is absent.
     full = options.device_debug and "debug" in module.target_options
@@ -92,7 +97,7 @@ def _by_program(
     if tile_launch:
         flags += ["--enable-extended-smem", "true"]
     launches = ".extern .func" in text and codegen.device_runtime.is_called(text)
-    if launches:
+    if launches or libraries:
         flags.append(codegen.device_runtime.LINKED_LATER)
         host = None  # ptxas adds no host code to a module that is linked later
     try:
@@ -118,10 +123,11 @@ def _by_program(
         if spoke and error.code == ExitCode.COMPILE_FAILURE:
             _blame_release(error, ptxas.version(ptxas.find(options.ptxas)))
         raise
-    if not launches or not SEPARATELY.isdisjoint(options.ptxas_options):
+    if not (launches or libraries) or not SEPARATELY.isdisjoint(options.ptxas_options):
         return assembled
     linked = codegen.device_runtime.link(
-        assembled.cubin, module.target, debug=full, timeout=options.child_timeout or None, location=context.location,
+        assembled.cubin, module.target, libraries, runtime=launches, debug=full, timeout=options.child_timeout or None,
+        location=context.location,
     )  # fmt: skip
     return assembled._replace(cubin=linked)
 

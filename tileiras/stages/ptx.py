@@ -4,8 +4,9 @@ In: the bytes of NAME.ll.  Out: the bytes of NAME.ptx, whose bodies are LLVM's a
 
 Order: intrinsics are admitted for the GPU from our own tables before LLVM sees the module (it would end its process),
 which also decides whether the target is `sm_90` or, if an instruction requires it, `sm_90a`.  External functions are
-resolved in the blobs of the module, then in libdevice, which is searched for only if needed, and never with
-`libdevice=explicit`.  LLVM links, optimises and emits in a helper process.
+resolved in the blobs of the module and in the user's bitcode, then in libdevice, which is searched for only if needed,
+and never with `libdevice=explicit`.  LLVM links, optimises and emits in a helper process.  Functions of the user's PTX
+are then copied into the module; those of cubins stay declared for the cubin stage.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from tileiras.codegen import (
     admission,
     bitcode_library,
     blobs,
+    device_code,
     kernel_metadata,
     libdevice,
     llvm_pipeline,
@@ -40,13 +42,15 @@ def run(source: bytes, options: StageOptions, context: StageContext) -> StageRes
     needs = admission.check(ir, processor(options.gpu_name, context.location), context.location)
     row = processor(options.gpu_name + needs.letter, context.location)
     externals = _without_library(llvm_pipeline.external_functions(ir))
+    code = device_code.DeviceCode(options.device_libraries, context.store)
     brought = blobs.libraries(ir, options.blob_linked_lib, context.store, context.location)
+    brought += [each.bitcode for each in code.of_kind(device_code.BITCODE) if each.bitcode is not None]
     reflection = bitcode_library.reflection(ir)
     libraries, externals = blobs.closures(brought, externals, context.location, reflection)
     externals = _without_library(externals)
     explicit = options.libdevice == EXPLICIT
     wanted = list(dict.fromkeys(name for name in externals if name.startswith(libdevice.PREFIX) and not explicit))
-    unknown = [name for name in externals if name not in wanted]
+    unknown = [name for name in externals if name not in wanted and code.find(name, context.location) is None]
     if unknown:
         raise _unresolved(unknown[0], explicit, context)
     if wanted:
@@ -80,6 +84,7 @@ def run(source: bytes, options: StageOptions, context: StageContext) -> StageRes
     if options.ptx_version is None and widest > PARAMETER_BYTES:
         module.version = max(module.version, MORE_PARAMETERS_PTX)
     module.target = row.chip
+    device_code.copy_ptx(module, code, _version(options.ptx_version))
     if debug >= 0:
         # A requested older version cannot express inlined locations.
         known = options.ptx_version is None or module.version >= codegen.ptx.debug.INLINED_PTX

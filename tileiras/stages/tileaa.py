@@ -58,7 +58,9 @@ def run(source: cuda_tile.ModuleOp, options: StageOptions, context: StageContext
         source, tileiras.ir.pass_manager.PassContext(context.engine)
     )
     with tileiras.ir.pass_instrumentation.instrumented(convert.name, source, watchers, convert.pipeline()) as step:
-        module = step.op = lowering.cuda_tile_to_tileaa.convert_to_tileaa(source, convert.target, context.engine)
+        code = tileiras.codegen.device_code.DeviceCode(options.device_libraries, context.store)
+        target = convert.target._replace(device_code=code) if options.device_libraries else convert.target
+        module = step.op = lowering.cuda_tile_to_tileaa.convert_to_tileaa(source, target, context.engine)
     tileiras.ir.pass_manager.PassManager(cleanup, verify_each=False, instrumentation=watchers).run(
         module, tileiras.ir.pass_manager.PassContext(context.engine)
     )

@@ -6,11 +6,13 @@ EXTRAS = {
     "cuda": ("nvidia-cuda-nvcc", "nvidia-nvvm", "nvidia-cuda-nvdisasm"),
     "cutile": ("cuda-tile",),
     "dask": ("distributed",),
+    "editor": ("pygls",),
     "nvjitlink": ("nvidia-nvjitlink",),
     "report": ("jinja2", "pygments"),
     "signing": ("cryptography",),
 }
 """Extra of pyproject.toml -> packages: ptxas, libdevice and nvdisasm; the front end of cuTile Python; a Dask client;
+the protocol of editors;
 the assembler as a library; templates and highlighting of HTML reports; signatures of rows on a team's server."""
 
 

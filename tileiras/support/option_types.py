@@ -45,5 +45,6 @@ class CompileKeywords(TypedDict, total=False):
     child_timeout: int | str
     dump_sass_command: str
     blob_linked_lib: Sequence[str] | str
+    device_libraries: Sequence[str] | str
     libdevice: str | None
     line_info: bool | str

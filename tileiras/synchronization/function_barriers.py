@@ -229,6 +229,7 @@ _RULES: dict[type[Operation], Callable[[Synchronization, Any], None]] = {
     tileas.CopyOp: OperationBarriers.copy,
     tileas.DeallocOp: OperationBarriers.deallocate,
     tileas.FenceAliasOp: OperationBarriers.fence,
+    tileas.ExternCallOp: OperationBarriers.fence,
     tileas.StoreTensorOp: OperationBarriers.store_tensor,
     scf.ForOp: Synchronization._for,
     scf.IfOp: Synchronization._if,

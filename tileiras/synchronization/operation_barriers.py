@@ -269,8 +269,8 @@ class OperationBarriers(BarrierTimes):
             self.wait(Place(op))
 
     def fence(self, op: Operation) -> None:
-        """Place barriers around a fence: it orders only its own thread's accesses (PTX ISA, membar / fence.proxy), and
-        barriers extend the order to the other threads."""
+        """Place barriers around a fence or a call by each thread: it orders only its own thread's accesses (PTX ISA,
+        membar / fence.proxy), and barriers extend the order to the other threads."""
         self.wait(Place(op))
         self.wait(Place(op.next), op)
 

@@ -328,6 +328,7 @@ class CallOp(LLVMOp, name="llvm.call"):
     callee_operands = variadic_operand()
     fastmathFlags = attribute(FastmathFlagsAttr, optional=True)
     no_memory = attribute(UnitAttr, "reads and writes nothing: a pure function of its operands", optional=True)
+    convergent = attribute(UnitAttr, "executed by all threads of the tile block together", optional=True)
     res = optional_result(llvm_type)
     assembly_format = "$callee `(` $callee_operands `)` attr-dict `:` functional-type($callee_operands, $res)"
 

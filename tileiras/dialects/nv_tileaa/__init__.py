@@ -9,6 +9,7 @@ from tileiras.support.lazy import lazy_names
 
 from .accesses import *  # noqa: F403
 from .attributes import *  # noqa: F403
+from .calls import *  # noqa: F403
 from .elementwise import *  # noqa: F403
 from .function import *  # noqa: F403
 from .memory import *  # noqa: F403

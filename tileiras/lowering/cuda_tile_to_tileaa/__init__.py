@@ -7,7 +7,7 @@ its location.
 from __future__ import annotations
 
 import functools
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tileiras.diagnostics import CompileError, Diagnostic, DiagnosticEngine, ExitCode, Severity
 from tileiras.ir import Operation, VerifyError, registry
@@ -16,6 +16,7 @@ from tileiras.support.named_tuple import NamedTuple
 
 from . import (
     arithmetic,
+    calls,
     collectives,
     control_flow,
     conversions,
@@ -29,7 +30,12 @@ from . import (
 )
 from .types import tileaa_types
 
-FAMILIES = (arithmetic, functions, conversions, shape, packing, memory, control_flow, collectives, mma, multimem, entry)
+if TYPE_CHECKING:
+    from tileiras.codegen.device_code import DeviceCode
+
+FAMILIES = (
+    arithmetic, functions, conversions, shape, packing, memory, control_flow, collectives, mma, multimem, calls, entry,
+)  # fmt: skip
 
 LEGAL_DIALECTS = ("arith", "builtin", "math", "nv_tileaa", "scf")
 
@@ -42,6 +48,8 @@ class TargetSpec(NamedTuple):
     gpu_name: str
     num_warps: int | None = None
     num_ctas: int | None = None
+    device_code: DeviceCode | None = None
+    """The libraries whose functions `preview$call` reaches; None if none is given."""
 
 
 @functools.cache

@@ -31,7 +31,7 @@ def _entry(op: cuda_tile.EntryOp, args: tuple, rewriter: ConversionRewriter) -> 
         nv_tileaa.FuncOp(
             sym_name=op.sym_name,
             function_type=function_type,
-            kernel_spec=_kernel_spec(op, rewriter.data),
+            kernel_spec=kernel_spec(op, rewriter.data),
             target_spec=StringAttr(rewriter.data.gpu_name),
             body=body,
             location=op.location,
@@ -39,7 +39,7 @@ def _entry(op: cuda_tile.EntryOp, args: tuple, rewriter: ConversionRewriter) -> 
     )
 
 
-def _kernel_spec(op: cuda_tile.EntryOp, data: TargetSpec) -> Any:
+def kernel_spec(op: cuda_tile.EntryOp, data: TargetSpec) -> Any:
     """The launch shape as far as it is forced, by the options first, then by the source's hints for the target."""
     hints = op.optimization_hints
 

@@ -1,4 +1,4 @@
-"""Multicast memory, and operations that are previews in the language."""
+"""Multicast memory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from .memory import ordering, result_types, with_hints
 from .rules import Table, converted
 
 if TYPE_CHECKING:
-    from tileiras.dialects import cuda_tile
     from tileiras.ir import ConversionRewriter
 
 
@@ -52,16 +51,9 @@ def _store(op: Operation, args: tuple, rewriter: ConversionRewriter) -> Any:
     return with_hints(rewriter.insert(cls(data, *_operands(op, rewriter), **named)), op, rewriter)
 
 
-def _preview_call(op: cuda_tile.PreviewCallOp, args: tuple, rewriter: ConversionRewriter) -> None:
-    """Always raises: the callee is code for threads, which takes fragments of tiles in undocumented layouts."""
-    message = f"calls '@{op.callee.root}', a function of a tile library, whose code is not linked here"
-    raise CompileError.at_operation(op, message)
-
-
 def patterns() -> Table:
     return {
         "multimem_load_reduce_view_tko": _load,
         "multimem_reduce_view_tko": _store,
         "multimem_store_view_tko": _store,
-        "preview$call": _preview_call,
     }

@@ -261,7 +261,7 @@ def _call(fn: FunctionTranslation, op: llvm.CallOp) -> str:
     result = llvm_text(op.res.type) if op.res is not None else "void"
     name = op.callee.root
     fn.module.require_function(name, result, [llvm_text(v.type) for v in op.callee_operands])
-    suffix = " memory(none)" if op.no_memory is not None else ""
+    suffix = " memory(none)" if op.no_memory is not None else " convergent" if op.convergent is not None else ""
     return f"call {flags_of(op)}{result} @{name}({fn.arguments(op.callee_operands)}){suffix}"
 
 

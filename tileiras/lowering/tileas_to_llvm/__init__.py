@@ -57,6 +57,7 @@ FAMILIES: Mapping[str, str] = {
         "nv_tileas.get_cta_rank",
     "memory.alloca": "nv_tileas.alloca nv_tileas.dealloc",
     "memory.atomics": "nv_tileas.atomic_rmw nv_tileas.atomic_cas nv_tileas.tiled_atomic_rmw",
+    "memory.calls": "nv_tileas.extern_elementwise nv_tileas.extern_call",
     "memory.debug": "nv_tileas.assert",
     "memory.load_store":
         "nv_tileas.tiled_load nv_tileas.tiled_store nv_tileas.load nv_tileas.store nv_tileas.addptr "

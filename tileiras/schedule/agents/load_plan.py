@@ -137,6 +137,9 @@ def plan_loads(func: aa.FuncOp, target: Target, loops: list[scf.ForOp]) -> LoadP
     atom = find_copy_atom(target, "global", "shared", asynchronous=True)
     if atom is None or not target.has("setmaxnreg"):
         raise CannotSpecialize(func, "agents.no-registers-by-agent", target=target.name)
+    call = next((op for op in func.walk() if isinstance(op, tileas.ExternCallOp)), None)
+    if call is not None:
+        raise CannotSpecialize(call, "agents.call-by-all-threads", callee=call.callee.root)
     # Agents have as many warps as the kernel has until `tileas-resolve-agent-boundary` determines the number of each.
     warps = 2 * func.kernel_spec.num_warps
     if warps * WARP_SIZE > MAX_THREADS_PER_CTA:

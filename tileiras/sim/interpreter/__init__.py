@@ -13,7 +13,8 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,7 +28,7 @@ from ..errors import sizes_of
 from ..memory import Journal, Memory
 
 # Importing a family registers the implementations of its operations.
-from . import arith, atomics, control_flow, conversion, debug, math, memory, mma, reduce, shape, views
+from . import arith, atomics, calls, control_flow, conversion, debug, math, memory, mma, reduce, shape, views
 from .arguments import ArgumentMismatch, bind_arguments, parameter_names
 from .machine import MEANINGS, InterpreterError, Machine
 from .undefined import RUN, STAND_INS, Run
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MEANINGS", "ArgumentMismatch", "InterpreterError", "check_arguments", "interpret", "load_module"]
 
-_FAMILIES = (arith, atomics, control_flow, conversion, debug, math, memory, mma, reduce, shape, views)
+_FAMILIES = (arith, atomics, calls, control_flow, conversion, debug, math, memory, mma, reduce, shape, views)
 _MAGIC = b"\x7fTileIR\0"
 
 Source = str | bytes | os.PathLike | Operation
@@ -147,6 +148,7 @@ def interpret(
     source: Source, entry: str | None, grid: int | Sequence[int], args: Sequence[Any], *,
     memory: Memory | None = None, output: TextIO | None = None, random_runs: int = 1, names: Sequence[str] = (),
     machine_type: Callable[..., Machine] = Machine, behind: Sequence[np.ndarray] = (),
+    functions: Mapping[str, Callable[..., Any]] = MappingProxyType({}),
 ) -> dict[int, np.ndarray]:
     """Run ``entry`` of a cuda_tile module on ``grid`` tile blocks; arrays among ``args`` are updated in place.
 
@@ -157,6 +159,8 @@ def interpret(
     ``output`` receives printed text, standard output by default. ``names`` are the names of arguments in messages,
     instead of their numbers. ``machine_type`` constructs the machine of the first run, for observers; the runs that
     search for undefined values have other machines. ``behind`` are arrays that pointers in memory lead to.
+    ``functions`` are those that the kernel calls (`preview$call`): name -> a function of NumPy arrays, which returns
+    its result.
 
     Returns the undefined elements that the kernel left: position of an argument, or of an array ``behind`` them ->
     array of bool of its shape, only for arrays with such elements. These are elements that differed in runs with other
@@ -178,7 +182,7 @@ def interpret(
     first = Run(0)
     place = memory.cursor
     machine = machine_type(memory, sizes, globals_, output if output is not None else sys.stdout)
-    machine.names = called
+    machine.names, machine.functions = called, functions
     stores = memory.journal = Journal()
     try:
         _run(first, machine, block, bound)
@@ -195,7 +199,7 @@ def interpret(
             with Journal() as memory.journal:
                 memory.cursor = place
                 again = Machine(memory, sizes, globals_, io.StringIO())
-                again.names = called
+                again.names, again.functions = called, functions
                 _run(Run(number, first.seen), again, block, bound)
                 for position, (result, arg) in enumerate(zip(results, arrays)):
                     if result is not None and (differs := (_bits(result) != _bits(arg)).any(-1)).any():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -96,6 +96,8 @@ class Machine:
         """Addresses of the `alloca` operations of the blocks being executed."""
         self.names: dict[Value, str] = {}
         """Names of the entry's parameters in messages."""
+        self.functions: Mapping[str, Callable[..., Any]] = {}
+        """The functions that the kernel calls, by name."""
         self._plans: dict[int, list] = {}
 
     # -- values ----------------------------------------------------------------------------------------------------

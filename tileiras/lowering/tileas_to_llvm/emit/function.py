@@ -21,7 +21,6 @@ from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.nv_tileas.thread import THREAD
 from tileiras.ir import (
     Block,
-    IntegerType,
     Operation,
     SymbolRefAttr,
     TensorType,
@@ -292,10 +291,10 @@ class FunctionLowering:
         element = scalar_type(type.element_type if isinstance(type, TensorType) else type)
         return vector_of(element, count_of(value.type))
 
-    def external_call(self, name: str, args: Sequence[Value], result: IntegerType | llvm.LLVMPointerType | None) -> Any:
-        """A call of a function of the driver; its result, if it has one."""
+    def external_call(self, name: str, args: Sequence[Value], result: Any, **named: Any) -> Any:
+        """A call of a function of the driver or of a library; its result, if it has one."""
         self._declare(name, args, result)
-        return self.emit.insert(llvm.CallOp(list(args), callee=SymbolRefAttr(name), res=result))
+        return self.emit.insert(llvm.CallOp(list(args), callee=SymbolRefAttr(name), res=result, **named))
 
     def _declare(self, name: str, args: Sequence[Value], result: Type | None) -> None:
         if name not in self.declared:
