@@ -109,6 +109,7 @@ PARTS = (
     _row("pygments", "pygments", "no reports in HTML; --format markdown and json need nothing"),
     _row("distributed", "distributed", "no builds on a Dask cluster"),
     _row("cryptography", "cryptography", "no signed rows on a team's server"),
+    _row("pygls", "pygls", "no language server for editors"),
     Part("driver", "system", _driver, "",
          "no launch on this machine's GPU: kernels run in the interpreter and the emulator"),
 )  # fmt: skip
