@@ -164,8 +164,9 @@ class _Rewriting:
                 ends.append(last)
             if tileas.AWAITED_NEXT in dot.attributes:
                 ends = [0]
-            elif self._users(value):
-                # ptxas waits there if the iteration reads the registers behind a branch or a dot of its own (C7517).
+            elif self._users(value) and any(isinstance(user, tileas.AsyncDotOp) for user in value.users):
+                # ptxas waits there if the iteration reads registers that it also adds to, behind a branch or a dot of
+                # its own (C7517).
                 ends.append(0)
             yield Future(value, value, 0, tail, tuple(ends))
         for op in places:
