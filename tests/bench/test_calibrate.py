@@ -38,7 +38,7 @@ def test_all_constants_of_a_device_are_recovered():
 
 
 @pytest.mark.parametrize("place", ["latency.shared", "mma_sync.f16", "latency.update"])
-def test_a_constant_is_that_under_which_the_estimate_is_the_measured_time(place):
+def test_a_constant_makes_the_estimate_the_measured_time(place):
     some = [probe for probe in PROBES if probe.place == place]
     (proposal,) = calibrate.calibrate("H200", device(**{place: OTHER[place]}), "a test", some)
     assert proposal.value == pytest.approx(OTHER[place], rel=0.01)

@@ -87,7 +87,7 @@ def test_a_row_of_the_table_and_one_without_an_estimate():
     assert ranking.means([missing]) == ranking.worst([missing]) == []
 
 
-def test_the_time_of_a_library_is_a_divisor_where_it_is_published():
+def test_published_times_of_libraries_are_divisors():
     """750 TFLOP/s of 1.1e12 FLOP; rows with other numerics are marked and in no mean."""
     gpu, work = "H200", 2.0 * 8192**3
     found = libraries.divisor("matmul_bf16 8192x8192", gpu, work)

@@ -42,7 +42,7 @@ def outer_product(size: int) -> str:
     return kernel(f"{rows}\n{sums}\n{loop(body, 60)}{total}\n{STORE}", 256, "sm_86")
 
 
-def test_sums_in_registers_are_bound_by_the_banks_and_not_by_issue():
+def test_sums_in_registers_are_bound_by_the_banks():
     """An FFMA of an outer product reads its sum and a factor, the other factor being reused where ptxas marks it."""
     found = estimate(outer_product(8), [OUT], on="RTX 3090")
     # Two warps a sub-core, 64 FFMA each, at 1 per cycle by issue.
@@ -61,7 +61,7 @@ def updates(apart: int) -> str:
     )  # fmt: skip
 
 
-def test_updates_of_one_address_take_turns_on_the_whole_grid():
+def test_updates_of_one_address_take_turns():
     ctas = 264
     found = estimate(updates(0), [np.zeros(1 << 16, np.uint32)], ctas)
     assert found.cycles == ctas * 128 * 64 * gpu("H200").latency["update"]
@@ -69,7 +69,7 @@ def test_updates_of_one_address_take_turns_on_the_whole_grid():
     assert any("on one address take turns" in note for note in found.notes)
 
 
-def test_updates_of_separate_addresses_only_wait_for_lanes_of_their_warp():
+def test_updates_of_other_addresses_do_not_wait():
     few, many = (estimate(updates(128), [np.zeros(1 << 16, np.uint32)], ctas) for ctas in (66, 264))
     assert many.cycles == pytest.approx(few.cycles, rel=0.05)
     # A trip to L2, and the turns of the other lanes.

@@ -161,7 +161,7 @@ def test_any_lane_may_be_elected_of_those_that_come(kernel):
     assert (out[:8] == (np.arange(8) == 0)).all()
 
 
-def test_redux_by_lanes_outside_of_its_mask_is_refused_unless_waived(kernel):
+def test_redux_by_lanes_outside_of_its_mask(kernel):
     out = np.zeros(64, np.uint32)
     text = "redux.sync.add.u32 %r3, %r1, 0xFF;"
     with pytest.raises(EmulationError, match="not in the member mask"):
