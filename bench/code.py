@@ -35,7 +35,7 @@ import ml_dtypes
 import numpy as np
 
 import tileiras
-from bench import against, estimates, ranking, real_sizes
+from bench import against, estimates, libraries, ranking, real_sizes
 from bench.estimates import GPUS, Job, Timed
 from bench.further_sizes import FURTHER
 from bench.kept_rows import KeptRows, digest, model_version
@@ -181,7 +181,8 @@ def compare(task: Task, settings: Settings) -> Ranked:
             for one, image in zip(keys, images):
                 found = _checked(settings.kept, digest(one, key, "results"), image, reference, job, gpu)
                 wrong = wrong or found
-    return Ranked(job.name, task.gpu, job.flops > 0, ours, theirs, wrong, before)
+    library = libraries.divisor(job.name, task.gpu, job.flops)
+    return Ranked(job.name, task.gpu, job.flops > 0, ours, theirs, wrong, before, library)
 
 
 def _before(settings: Settings, launched: str, job: Job, gpu: rates.Gpu, options: Plan) -> Taken:
@@ -303,9 +304,10 @@ def main(arguments: Sequence[str] = ()) -> int:
     if given.json is not None:
         data = [{**row._asdict(), "ours": {plan: found._asdict() for plan, found in row.ours.items()},
                  "before": {plan: found._asdict() for plan, found in row.before.items()},
-                 "theirs": row.theirs and row.theirs._asdict()} for row in rows]  # fmt: skip
+                 "theirs": row.theirs and row.theirs._asdict(), "library": row.library and row.library._asdict()}
+                for row in rows]  # fmt: skip
         given.json.write_text(json.dumps(data, indent=1) + "\n")
-    print("", *ranking.means(rows), *ranking.best_plans(rows), sep="\n")
+    print("", *ranking.means(rows), *ranking.library_means(rows), *ranking.best_plans(rows), sep="\n")
     print("", f"the {ranking.WORST} worst:", *ranking.worst(rows), "", *ranking.failures(rows), sep="\n")
     worse = ranking.worsened(rows)
     print(*ranking.changed(rows), *worse, sep="\n")

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from bench.libraries import Divisor
 from tileiras.sim.estimate import uncertainty
 from tileiras.sim.estimate.uncertainty import Needs
 from tileiras.targets import rates
@@ -52,6 +53,8 @@ class Ranked(NamedTuple):
     """The difference in the first cluster's results, or the reason for a missing comparison."""
     before: dict[str, Taken] = {}
     """Our code of another commit by plan, under the same model."""
+    library: Divisor | None = None
+    """The published time of a library."""
 
     def ratio(self, plan: str) -> float | None:
         """Of our time to the reference's: above 1 ours takes longer."""
@@ -59,6 +62,13 @@ class Ranked(NamedTuple):
         if mine is None or self.theirs is None or mine.microseconds is None or self.theirs.microseconds is None:
             return None
         return mine.microseconds / self.theirs.microseconds
+
+    def library_ratio(self, plan: str) -> float | None:
+        """Of our time to the library's; not comparable if their numerics differ."""
+        mine = self.ours.get(plan)
+        if mine is None or mine.microseconds is None or self.library is None:
+            return None
+        return mine.microseconds / self.library.microseconds
 
     def ratios(self, plan: str) -> tuple[float, float] | None:
         """(least, largest) ratio over the parameters that are not known, the same for both."""
@@ -78,7 +88,8 @@ def head(plans: Sequence[str], reference: bool) -> str:
     for plan in plans:
         cells += [f"{plan} us", "bound"]
     cells += ["reference us", "bound", *(f"{plan} ratio" for plan in plans)] if reference else []
-    return f"| {' | '.join([*cells, 'results'])} |\n{'|---' * (len(cells) + 1)}|"
+    cells += ["library", "library us", *(f"{plan} to library" for plan in plans), "results"]
+    return f"| {' | '.join(cells)} |\n{'|---' * len(cells)}|"
 
 
 def line(row: Ranked, reference: bool) -> str:
@@ -90,7 +101,17 @@ def line(row: Ranked, reference: bool) -> str:
             cells += [f"{found.microseconds:.1f}", found.bound]
     if reference:
         cells += [_ratio(row, plan) for plan in row.ours]
+    cells += _library_cells(row)
     return f"| {' | '.join([*cells, row.wrong[:80]])} |"
+
+
+def _library_cells(row: Ranked) -> list[str]:
+    if row.library is None:
+        return ["", "", *("" for _ in row.ours)]
+    mark = " (other numerics)" if row.library.numerics else ""
+    ratios = (row.library_ratio(plan) for plan in row.ours)
+    return [row.library.library, f"{row.library.microseconds:.1f}",
+            *("-" if ratio is None else f"{ratio:.2f}{mark}" for ratio in ratios)]  # fmt: skip
 
 
 def _ratio(row: Ranked, plan: str) -> str:
@@ -124,6 +145,20 @@ def means(rows: Sequence[Ranked]) -> list[str]:
                     words.append(f"{kind} {_mean_with_interval(some, plan)} ({len(some)})")
             if words:
                 lines.append(f"{gpu}, {plan}: ours takes of the reference's time {', '.join(words)}")
+    return lines
+
+
+def library_means(rows: Sequence[Ranked]) -> list[str]:
+    """A line for each GPU and plan: the geometric mean of the ratios to libraries' published times, and the rows that
+    are not in it because their numerics differ."""
+    lines = []
+    for gpu, plan in dict.fromkeys((row.gpu, plan) for row in rows for plan in row.ours):
+        known = [row for row in rows if row.gpu == gpu and row.library_ratio(plan) is not None]
+        like = [row.library_ratio(plan) or 1.0 for row in known if row.library and not row.library.numerics]
+        if like:
+            lines.append(f"{gpu}, {plan}: ours takes of the time of libraries {mean(like):.2f} ({len(like)})")
+        lines += [f"{gpu}, {plan}: not in the mean: {row.name}, {row.library.library}: {row.library.numerics}"
+                  for row in known if row.library and row.library.numerics]  # fmt: skip
     return lines
 
 

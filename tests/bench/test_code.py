@@ -11,7 +11,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import tileiras  # noqa: E402
-from bench import against, code, estimates, ranking  # noqa: E402
+from bench import against, code, estimates, libraries, ranking  # noqa: E402
 from bench.estimates import GPUS, Job, Timed  # noqa: E402
 from bench.further_sizes import FURTHER  # noqa: E402
 from bench.kept_rows import KeptRows  # noqa: E402
@@ -79,12 +79,31 @@ def test_means_are_geometric_and_by_kind():
 
 
 def test_a_row_of_the_table_and_one_without_an_estimate():
-    assert ranking.line(row("A100", 10, 20), True) == "| kernel | A100 | 10.0 | DRAM | 20.0 | DRAM | 0.50 |  |"
+    assert ranking.line(row("A100", 10, 20), True) == "| kernel | A100 | 10.0 | DRAM | 20.0 | DRAM | 0.50 |  |  |  |  |"
     missing = Ranked("kernel", "H200", True, {"plain": Taken(None, refusal="refused")}, None)
     assert missing.ratio("plain") is None
     assert ranking.line(missing, True).startswith("| kernel | H200 | - | refused | - |  | - |")
     assert ranking.failures([missing]) == ["no estimate: kernel on H200, plain: refused"]
     assert ranking.means([missing]) == ranking.worst([missing]) == []
+
+
+def test_published_times_of_libraries_are_divisors():
+    """750 TFLOP/s of 1.1e12 FLOP; rows with other numerics are marked and in no mean."""
+    gpu, work = "H200", 2.0 * 8192**3
+    found = libraries.divisor("matmul_bf16 8192x8192", gpu, work)
+    assert found.library == "cuBLAS on H100" and found.microseconds == pytest.approx(work / 795e6)
+    assert libraries.divisor("matmul_bf16 8192x8192", "L4", work) is None
+    assert libraries.divisor("softmax 65536x1024", gpu, 0.0) is None
+    causal, whole = (f"attention f16 1x32x8192x8192x128{kind}, 128x128" for kind in (" causal", ""))
+    assert libraries.divisor(causal, gpu, work).microseconds > libraries.divisor(whole, gpu, work).microseconds
+    like = row(gpu, 2 * found.microseconds, 10)._replace(library=found)
+    other = row(gpu, 100, 10)._replace(name="f8", library=libraries.divisor("matmul_f8e4m3fn 8192x8192", gpu, work))
+    assert ranking.library_means([like, other, row("A100", 1, 2)])[0] == "H200, plain: ours takes of the time of " \
+        "libraries 2.00 (1)"
+    assert "not in the mean: f8, DeepGEMM" in ranking.library_means([like, other])[1]
+    assert ranking.line(other, True).endswith("(other numerics) |  |")
+    assert "| cuBLAS on H100 |" in ranking.line(like, True)
+    assert ranking.head(["plain"], True).split("\n")[1].count("---") == ranking.line(like, True).count(" |")
 
 
 def test_the_worst_rows_list_waits_under_the_best_plan():

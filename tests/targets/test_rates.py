@@ -45,6 +45,14 @@ def test_the_peak_of_the_tensor_cores_is_the_data_sheets(name, teraflops):
     assert gpu.tensor["f16"] * gpu.sms * gpu.clock_mhz * 1e6 == pytest.approx(teraflops * 1e12, rel=0.01)
 
 
+def test_times_are_those_of_the_sustained_clock():
+    """Boards of the RTX 5090 boost beyond the clock of their data sheet; without a publication it is the same."""
+    gpu, other = rates.gpu("RTX 5090"), rates.gpu("A100")
+    assert gpu.sustained_mhz > gpu.clock_mhz and other.sustained_mhz == other.clock_mhz
+    moved = gpu.dram_bytes_per_cycle * gpu.sustained_mhz * 1e6
+    assert moved == pytest.approx(gpu.dram_bytes_per_second * gpu.dram_reach)
+
+
 def test_a_name_is_found_in_any_spelling():
     assert rates.gpu("rtx-pro-6000").name == rates.gpu("RTXPRO6000").name == "RTX PRO 6000"
     assert {rates.gpu(name).name for name in rates.names()} == set(rates.names())

@@ -20,10 +20,10 @@ class Figure(NamedTuple):
     kind: str = "read"
     """`read`: the source states it.  `derived`: computed from numbers of the source.  `recalled`: the source is known
     to state it and was not read again.  `assumed`: no publication states it; the source is the reason.  `fitted`:
-    chosen to agree with the published time that the source names."""
+    chosen to agree with the published time that the source names.  `measured`: by `bench calibrate` on the GPU."""
 
 
-KINDS = ("read", "derived", "recalled", "assumed", "fitted")
+KINDS = ("read", "derived", "recalled", "assumed", "fitted", "measured")
 
 Figures = Mapping[str, Figure]
 
@@ -51,6 +51,7 @@ class Product(NamedTuple):
     dram_reach: Figure
     launch_microseconds: Figure
     tensor_reach: Figure
+    sustained_mhz: Figure
     instead: Mapping[str, Figures] = {}
     """Figures of the architecture that are others in this product, by field."""
 
@@ -115,6 +116,7 @@ _COMMON_LATENCY = {
     "shuffle": Figure(24, "22 to 26 in microbenchmarks of several architectures", "recalled"),
     "branch": Figure(12, "10 to 15 to the first instruction behind a taken branch", "recalled"),
     "barrier": Figure(30, "bar.sync of 128 to 256 threads: 20 to 40", "recalled"),
+    "update": Figure(1, "NVIDIA Kepler GK110 whitepaper: one atomic operation a clock on a common address", "recalled"),
     "membar": Figure(30, "MEMBAR.CTA: as a barrier", "assumed"),
 }
 
@@ -294,12 +296,15 @@ def _professional(chip: str) -> dict[str, Figures]:
 def _product(
     chip: str, sms: int, mhz: float, l2_megabytes: float, l2_rate: Figure, terabytes_per_second: float,
     instead: Mapping[str, Figures] | None = None, tensor_reach: Figure | None = None, dram_reach: Figure | None = None,
+    sustained: Figure | None = None,
 ) -> Product:  # fmt: skip
     paper = PAPERS[chip]
+    clock = Figure(mhz, paper, "recalled")
     return Product(
-        chip, Figure(sms, paper, "recalled"), Figure(mhz, paper, "recalled"),
+        chip, Figure(sms, paper, "recalled"), clock,
         Figure(l2_megabytes * _MB, paper, "recalled"), l2_rate, Figure(terabytes_per_second * 1e12, paper, "recalled"),
-        dram_reach or _DRAM_REACH, _LAUNCH, tensor_reach or _WHOLE_TENSOR, instead or {},
+        dram_reach or _DRAM_REACH, _LAUNCH, tensor_reach or _WHOLE_TENSOR, sustained or clock,
+        instead or {},
     )  # fmt: skip
 
 
@@ -316,6 +321,11 @@ _B200_L2 = Figure(
     148 * 64, f"64 bytes a cycle and SM: the hand-written product of 128x128 tiles reads 60, {LEARN_CUDA}", "derived"
 )
 _B200_TENSOR = Figure(0.63, f"cuBLAS's bf16 product of 8192^3: 1,414 of 2,243 TFLOP/s, {LEARN_CUDA}", "derived")
+
+_RTX_5090_CLOCK = Figure(
+    2588, "under load without a limit of clocks, NVIDIA/open-gpu-kernel-modules, issue 1266; 2,870 in a kernel of "
+    "mma.sync at 525 W, Neroued/ninfer, pull request 160"
+)  # fmt: skip
 
 PRODUCTS: dict[str, Product] = {
     "T4": _product("sm_75", 40, 1590, 4, Figure(799, f"1,270 GB/s, {_T4_PAPER}", "recalled"), 0.32),
@@ -338,7 +348,7 @@ PRODUCTS: dict[str, Product] = {
         "sm_103", 148, 1900, 126, _B200_L2._replace(kind="assumed"), 8.0,
         tensor_reach=_B200_TENSOR._replace(kind="assumed"),
     ),
-    "RTX 5090": _product("sm_120", 170, 2407, 96, _bus(512), 1.792),
+    "RTX 5090": _product("sm_120", 170, 2407, 96, _bus(512), 1.792, sustained=_RTX_5090_CLOCK),
     "RTX PRO 6000": _product("sm_120", 188, 2617, 128, _bus(512), 1.792, _professional("sm_120")),
     "RTX PRO 6000 Max-Q": _product("sm_120", 188, 2280, 128, _bus(512), 1.792, _professional("sm_120")),
 }

@@ -8,9 +8,11 @@ row; a path that measurements show to stay below the peak has its own rate (`mma
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from tileiras.diagnostics import CompileError, ExitCode, Locatable
 from tileiras.support.named_tuple import NamedTuple
+from tileiras.targets.measured_rates import MEASURED
 from tileiras.targets.rate_tables import ARCHITECTURES, PRODUCTS, Figure
 from tileiras.targets.requirements import split
 from tileiras.targets.sm import REGISTERS_PER_SM, TARGETS, Target
@@ -31,6 +33,8 @@ class Gpu(NamedTuple):
     sms: int
     clock_mhz: float
     """The clock that the maker's peak figures are for."""
+    sustained_mhz: float
+    """The clock under load, in which times are computed: boards boost beyond the peak's, or stay below it."""
     issue: float
     """Warp instructions that an SM issues in a cycle."""
     lanes: dict[str, float]
@@ -49,7 +53,7 @@ class Gpu(NamedTuple):
     """Cycles: `shared`, `l1`, `l2`, `dram` (a load until its result), `mufu`, `conversion`, `fp64`, `shuffle`,
     `mma_sync`, `wgmma` and `tcgen05` (beyond the tensor core's own time), `tcgen05_issue`, `tcgen05_commit`,
     `tcgen05_cp`, `tcgen05_ld`, `tma` (beyond a load of the same level), `mbarrier`, `barrier`, `cluster_barrier`,
-    `fence_proxy`, `membar`, `dsmem`, `branch`."""
+    `fence_proxy`, `membar`, `update` (of an address by an atomic operation, before the next one), `dsmem`, `branch`."""
     l2_bytes: int
     l2_bytes_per_cycle: float
     """Read bandwidth of L2 for all SMs together, per cycle."""
@@ -72,7 +76,7 @@ class Gpu(NamedTuple):
     @property
     def dram_bytes_per_cycle(self) -> float:
         """DRAM bandwidth for all SMs together, per cycle of the SMs."""
-        return self.dram_bytes_per_second * self.dram_reach / (self.clock_mhz * 1e6)
+        return self.dram_bytes_per_second * self.dram_reach / (self.sustained_mhz * 1e6)
 
     def runs(self, target: str) -> bool:
         """Whether code assembled for a target such as `sm_90a` runs here: binaries go to chips of the same major number
@@ -99,33 +103,42 @@ def gpu(name: str, location: Locatable | None = None) -> Gpu:
     if row is None:
         known = ", ".join(PRODUCTS)
         raise CompileError.at(location, f"unknown GPU '{name}': known are {known}", ExitCode.CONFIGURATION)
+    return joined(row, MEASURED.get(row, {}))
+
+
+def joined(row: str, measured: Mapping[str, Figure]) -> Gpu:
+    """The GPU of a row of the products, with figures that were measured on it, by their places in `Gpu.sources`."""
     product = PRODUCTS[row]
     architecture = ARCHITECTURES[product.chip]
     sources: dict[str, Figure] = {}
     tables: dict[str, dict[str, float]] = {}
     for field in ("lanes", "tensor", "mma_sync", "bytes_per_cycle", "latency"):
         figures = {**getattr(architecture, field), **product.instead.get(field, {})}
+        figures.update((key, measured[f"{field}.{key}"]) for key in figures if f"{field}.{key}" in measured)
         sources.update((f"{field}.{key}", figure) for key, figure in figures.items())
         tables[field] = {key: figure.value for key, figure in figures.items()}
-    plain = {
-        "sms": product.sms, "clock_mhz": product.clock_mhz, "issue": architecture.issue, "l2_bytes": product.l2_bytes,
+    plain: dict[str, Figure] = {
+        "sms": product.sms, "clock_mhz": product.clock_mhz, "sustained_mhz": product.sustained_mhz,
+        "issue": architecture.issue, "l2_bytes": product.l2_bytes,
         "l2_bytes_per_cycle": product.l2_bytes_per_cycle, "dram_bytes_per_second": product.dram_bytes_per_second,
         "dram_reach": product.dram_reach, "launch_microseconds": product.launch_microseconds,
         "tensor_reach": product.tensor_reach,
     }  # fmt: skip
+    plain.update((place, figure) for place, figure in measured.items() if place in plain)
     sources.update(plain)
     return Gpu(
         name=row,
         target=TARGETS[product.chip],
-        sms=int(product.sms.value),
-        clock_mhz=product.clock_mhz.value,
-        issue=architecture.issue.value,
-        l2_bytes=int(product.l2_bytes.value),
-        l2_bytes_per_cycle=product.l2_bytes_per_cycle.value,
-        dram_bytes_per_second=product.dram_bytes_per_second.value,
-        dram_reach=product.dram_reach.value,
-        launch_microseconds=product.launch_microseconds.value,
-        tensor_reach=product.tensor_reach.value,
+        sms=int(plain["sms"].value),
+        clock_mhz=plain["clock_mhz"].value,
+        sustained_mhz=plain["sustained_mhz"].value,
+        issue=plain["issue"].value,
+        l2_bytes=int(plain["l2_bytes"].value),
+        l2_bytes_per_cycle=plain["l2_bytes_per_cycle"].value,
+        dram_bytes_per_second=plain["dram_bytes_per_second"].value,
+        dram_reach=plain["dram_reach"].value,
+        launch_microseconds=plain["launch_microseconds"].value,
+        tensor_reach=plain["tensor_reach"].value,
         sources=sources,
         **tables,
     )

@@ -58,6 +58,11 @@ RULES = {
         "fast.cu (matmul_8 to matmul_12) has blocks of a cluster arrive at each other's barriers, and store results by "
         "bulk copies, without a meeting at the end: such an arrival has no waiter, and such a copy still completes",
     ),
+    "redux-members": Rule(
+        "the lane that executes redux.sync is in the member mask (PTX ISA, redux.sync)",
+        "fast.cu (sum.cu, sumKernel4) has all lanes of a warp execute it with the mask 0xff: the reduction is over all "
+        "lanes that execute it with the same mask",
+    ),
     "tensor-pipeline": Rule(
         "products execute in the order of issue when they have the same accumulator and shape, and tcgen05.cp is not "
         "among the operations in order behind tcgen05.mma (PTX ISA, Pipelined tcgen05 Instructions)",

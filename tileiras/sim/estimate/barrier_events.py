@@ -181,4 +181,4 @@ def set_registers(engine: Simulation, warp: Warp, event: Event, index: int, at: 
 def sleep(engine: Simulation, warp: Warp, event: Event, index: int, at: float) -> Done:
     """`nanosleep` takes from nothing to twice its operand (PTX ISA, "nanosleep"): the operand."""
     asked: Sleep = event.what  # type: ignore[assignment]
-    return at + asked.nanoseconds * engine.gpu.clock_mhz / 1000, "sleep", None
+    return at + asked.nanoseconds * engine.gpu.sustained_mhz / 1000, "sleep", None

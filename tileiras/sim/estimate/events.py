@@ -60,6 +60,11 @@ class Access:
         return int(sum(load[start : start + BANKS].max() for start in range(0, load.size, BANKS)))
 
     @functools.cached_property
+    def turns(self) -> int:
+        """Lanes that access the address with most of them: updates of one address take turns."""
+        return int(np.unique(self.addresses, return_counts=True)[1].max()) if self.addresses.size else 1
+
+    @functools.cached_property
     def sectors(self) -> np.ndarray:
         """Numbers of the 32-byte sectors that it touches, in order."""
         return sectors_of(self.addresses, self.size)

@@ -22,17 +22,21 @@ class Limit(NamedTuple):
     note: str
 
 
-def limit(busy: Mapping[str, float], servers: Mapping[str, int], gpu: Gpu, active: int, recording: Recording) -> Limit:
+def limit(
+    busy: Mapping[str, float], servers: Mapping[str, int], gpu: Gpu, active: int, recording: Recording, turns: int = 0
+) -> Limit:
     """Return the largest bound of a grid on ``active`` SMs.
 
     ``busy``: cycles for which all clusters of the grid occupy each unit, on all SMs together; ``servers``: instances of
-    a unit per SM. Stores that are still in flight when clusters end leave work for L2 and DRAM, for which a simulation
-    of a few clusters need not wait but the grid has to.
+    a unit per SM; ``turns``: atomic operations on one address. Stores that are still in flight when clusters end leave
+    work for L2 and DRAM, for which a simulation of a few clusters need not wait but the grid has to.
     """
     reach = gpu.tensor_reach
     tensor = max((cycles / servers[unit] for unit, cycles in busy.items() if TITLES[unit] == "tensor"), default=0.0)
     power = tensor / (gpu.sms * reach) if at_full_rate(recording) else 0.0
     found = [Limit(power, "power", f"tensor cores keep up {reach:.0%} of their peak on the whole chip")]
+    note = f"{turns} atomic operations on one address take turns"
+    found.append(Limit(turns * gpu.latency["update"], "atomic operations", note))
     for unit in _SHARED:
         if busy.get(unit):
             title = TITLES[unit]

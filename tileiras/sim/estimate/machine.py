@@ -6,6 +6,7 @@ import re
 
 from tileiras.codegen.machine_code import Instruction
 from tileiras.sim.estimate.machine_blocks import UNITS, MachineBlock
+from tileiras.sim.estimate.operand_reads import bank_cycles
 from tileiras.support.named_tuple import NamedTuple
 from tileiras.targets.rates import SHARED_PIPES, SUB_CORES, Gpu
 
@@ -28,6 +29,8 @@ _OPCODES: dict[str, str] = {
 PIPE_OF = {opcode: pipe for pipe, names in _OPCODES.items() for opcode in names.split()}
 _PACKED = frozenset({"FADD2", "FMUL2", "FFMA2"})
 """Two results per lane."""
+_COLLECTED = frozenset({"fma", "half", "imad", "alu"})
+"""Pipes whose instructions read their operands in fixed cycles after their issue."""
 _UNIFORM = frozenset({"R2UR", "S2UR", "ULDC", "LDCU", "REDUX", "UMOV", "ELECT", "VOTEU"})
 
 
@@ -170,6 +173,9 @@ def _segment(run: tuple[Instruction, ...], first: int, position: int, acts: bool
             cycles *= 2 if instruction.opcode in _PACKED else 1
             busy[pipe] = busy.get(pipe, 0.0) + cycles
             one[pipe] = cycles
+    reads = bank_cycles([instruction for instruction in run if pipe_of(instruction) in _COLLECTED])
+    if reads > len(run):  # fewer never delay the issue
+        busy["operands"], one["operands"] = reads, reads / len(run)
     pipes = tuple((pipe, total, one[pipe]) for pipe, total in busy.items())
     tensor = PIPE_OF.get(run[-1].opcode) == "tensor"
     spent = sum(max(1, instruction.stall) for instruction in run)

@@ -13,7 +13,16 @@ from tileiras.codegen.machine_code import INSTRUCTION_BYTES
 from tileiras.sim.emulator.launch.emulation import launch_shapes
 from tileiras.sim.emulator.rules import RULES
 from tileiras.sim.errors import SimulationError
-from tileiras.sim.estimate import drawing, fill_levels, grid_limits, locks, sampling, steady_state, uncertainty
+from tileiras.sim.estimate import (
+    contention,
+    drawing,
+    fill_levels,
+    grid_limits,
+    locks,
+    sampling,
+    steady_state,
+    uncertainty,
+)
 from tileiras.sim.estimate.bottlenecks import bound_by, phases_of, reasons_of, shares_of_bounds, utilization_of
 from tileiras.sim.estimate.engine import CODE_LINE, PREFETCHED, Simulation
 from tileiras.sim.estimate.events import ClusterTrace, Recording
@@ -339,7 +348,7 @@ class Model:
 
     def _behind_locks(self, run: Run) -> float:
         """Cycles that the last of the contending CTAs waits for the critical sections of the others."""
-        places = {place: cluster for place, cluster in zip(self.places, self.recording.clusters)}
+        places = dict(zip(self.places, self.recording.clusters))
         sharing = min(locks.contenders(places, self.shape), self.sets * self.slots)
         found = [each.cycles for each in locks.sections(run.outcome)]
         if sharing <= 1 or not found:
@@ -354,7 +363,8 @@ class Model:
         each = self.clusters * self.mean / len(run.sample.clusters)
         servers = {unit: len(free) for unit, free in run.outcome.sms[0].free.items()}
         busy = {unit: cycles * each for unit, cycles in run.busy.items()}
-        return grid_limits.limit(busy, servers, self.gpu, run.sample.active, self.recording)
+        turns = contention.turns(dict(zip(self.places, self.recording.clusters)), self.shape)
+        return grid_limits.limit(busy, servers, self.gpu, run.sample.active, self.recording, turns)
 
     # -- reporting ---------------------------------------------------------------------------------------------------
 
@@ -369,12 +379,12 @@ class Model:
         utilization = utilization_of(run.busy, run.cycles, outcome)
         over = {unit: share for unit, share in utilization.items() if share > _FULL}
         assert not over, f"units are busy for more than all of the time: {over}"
-        total_us = max(cycles, limit.cycles) / gpu.clock_mhz + gpu.launch_microseconds
+        total_us = max(cycles, limit.cycles) / gpu.sustained_mhz + gpu.launch_microseconds
         needs = uncertainty.split(total_us, self._busy_microseconds(run), gpu.launch_microseconds)
         low, high = uncertainty.interval(needs, gpu)
         each = self.clusters * self.mean / len(run.sample.clusters)
         teraflops = {key: work * each / total_us / 1e6 for key, work in sorted(run.flops.items())}
-        phases, pipes = phases_of(outcome, gpu.clock_mhz), fill_levels.pipes(outcome, gpu.clock_mhz)
+        phases, pipes = phases_of(outcome, gpu.sustained_mhz), fill_levels.pipes(outcome, gpu.sustained_mhz)
         total = sum(run.issued.values()) + sum(run.stalls.values())
         stalls = self._stalls(run, total)
         held = Occupied(
@@ -388,12 +398,12 @@ class Model:
             bounds=shares_of_bounds(phases),
             utilization=utilization, stalls=stalls, issued=sum(run.issued.values()) / total if total else 0.0,
             occupancy=held, steady=self._steady_loop(run), phases=phases, pipes=pipes, notes=tuple(self.notes),
-            trace=drawing.trace_events(outcome, self.machine.instructions, gpu.clock_mhz, pipes),
+            trace=drawing.trace_events(outcome, self.machine.instructions, gpu.sustained_mhz, pipes),
         )  # fmt: skip
 
     def _busy_microseconds(self, run: Run) -> dict[str, float]:
         """Unit -> time that its work of the whole grid takes, with all SMs that have work."""
-        each = self.clusters * self.mean / len(run.sample.clusters) / run.sample.active / self.gpu.clock_mhz
+        each = self.clusters * self.mean / len(run.sample.clusters) / run.sample.active / self.gpu.sustained_mhz
         found: dict[str, float] = {}
         for unit, cycles in run.busy.items():
             title, servers = TITLES[unit], len(run.outcome.sms[0].free[unit])

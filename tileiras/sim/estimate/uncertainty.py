@@ -13,7 +13,7 @@ from itertools import product
 from tileiras.support.named_tuple import NamedTuple
 from tileiras.targets.rates import Gpu
 
-SPREADS = {"read": 0.05, "derived": 0.08, "recalled": 0.10, "fitted": 0.08, "assumed": 0.15}
+SPREADS = {"measured": 0.03, "read": 0.05, "derived": 0.08, "recalled": 0.10, "fitted": 0.08, "assumed": 0.15}
 """Relative deviation to expect of a figure, by the kind of its source (`targets.rate_tables.KINDS`)."""
 RESIDUAL = 0.10
 """Deviation of the model itself, beyond that of its parameters: with it, intervals cover four fifths of the published

@@ -46,13 +46,15 @@ SUB_CORE_UNITS = (
     "fp64",
     "uniform",
     "branch",
+    "operands",
     "tensor",
 )
 SM_UNITS = ("lsu", "shuffle", "shared", "l1", "tma", "l2", "dram", "tensor_memory")
 #: Unit -> its name in results.
 TITLES = {
     "issue": "issue", "fma": "FMA", "half": "FP16", "imad": "IMAD", "alu": "ALU", "mufu": "MUFU", "ex2": "MUFU",
-    "conversion": "conversion", "fp64": "FP64", "uniform": "uniform", "branch": "branch", "tensor": "tensor",
+    "conversion": "conversion", "fp64": "FP64", "uniform": "uniform", "branch": "branch", "operands": "register banks",
+    "tensor": "tensor",
     "lsu": "LSU", "shuffle": "shuffle", "shared": "shared memory", "l1": "L1", "tma": "TMA", "l2": "L2", "dram": "DRAM",
     "tensor_memory": "tensor memory",
 }  # fmt: skip
@@ -270,6 +272,7 @@ class Multiprocessor:
             misses = sectors.size
             missing = self.shares.missing(access, misses * SECTOR)
         start, done = self.l2_transfer(served, misses * SECTOR, missing)
+        done += (access.turns - 1) * self.gpu.latency["update"] if access.atomic else 0.0
         if access.write:
             self.stored = max(self.stored, done)
         return start, done + self.latency(missing)

@@ -161,6 +161,15 @@ def test_any_lane_may_be_elected_of_those_that_come(kernel):
     assert (out[:8] == (np.arange(8) == 0)).all()
 
 
+def test_redux_by_lanes_outside_of_its_mask(kernel):
+    out = np.zeros(64, np.uint32)
+    text = "redux.sync.add.u32 %r3, %r1, 0xFF;"
+    with pytest.raises(EmulationError, match="not in the member mask"):
+        emulate(exchange(kernel, text, threads=32), "k", 1, [VALUES, out])
+    emulate(exchange(kernel, text, threads=32), "k", 1, [VALUES, out], waive=("redux-members",))
+    assert (out[:32] == VALUES[:32].sum(dtype=np.uint32)).all()
+
+
 def test_the_last_warp_may_be_short(kernel):
     out = np.zeros(64, np.uint32)
     text = "redux.sync.add.u32 %r3, %r1, 0xFF;"

@@ -224,7 +224,8 @@ def decode_redux(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> N
         identity = -1 if operation == "and" else 0
 
     def step(group: WarpGroup) -> None:
-        _check_members(group, item, members)
+        if "redux-members" not in group.launch.waived:
+            _check_members(group, item, members)
         rows = group.full(x).reshape(-1, 32).view(value)
         if magnitude:
             rows = np.abs(rows)
