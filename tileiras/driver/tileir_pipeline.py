@@ -137,8 +137,8 @@ ROWS: tuple[Row, ...] = (
     Row(3, "canonicalize", (), "the conversion folds the operations that it emits"),
     Row(3, "cse", (), "the one of level 2 has merged equal operations"),
     Row(3, "unspecialized-pipeline", (
-        "tileas-reuse-loads", "tileas-lower-occupancy", "tileas-sink-loads", "tileas-mark-short-loops",
-        "tileas-smem-operands", "tileas-generate-schedule", "tileas-materialize-schedule",
+        "tileas-reuse-loads", "tileas-share-divisors", "tileas-lower-occupancy", "tileas-sink-loads",
+        "tileas-hoist-loads", "tileas-mark-short-loops", "tileas-smem-operands", "tileas-generate-schedule", "tileas-materialize-schedule",
         "tileas-resolve-agent-boundary", "tileas-unspecialized-pipeline", "tileas-spill-loop-carried", "cse",
         "tileas-roll-mma-dot", "tileas-legalize-fma-dot", "lower-tma-load-store-to-async",
         "tileas-materialize-async", "tileas-specialize-mma", "tileas-specialize-stores",

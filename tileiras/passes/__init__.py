@@ -30,6 +30,10 @@ AGENTS = ("nv_tileas.async.pipeline.agent_switch",)
 EXPANDED = (
     "arith.ceildivsi", "arith.ceildivui", "arith.floordivsi", "arith.mulsi_extended", "arith.mului_extended",
 )  # fmt: skip
+LONG_COMPUTATIONS = (
+    "nv_tileas.reduce", "nv_tileas.scan", "nv_tileas.convert_layout", "nv_tileas.divf", "nv_tileas.sqrt", "arith.remf",
+    "math.sin", "math.cos", "math.tan", "math.powf", "math.sinh", "math.cosh",
+)  # fmt: skip
 LOWERED_KERNEL = ("nv_tileas.kernel_spec",)
 
 PASSES: Mapping[str, Place] = {
@@ -70,6 +74,7 @@ PASSES: Mapping[str, Place] = {
     "tileas-fit-tensor-memory": Place("assignment.tensor_columns", TILEAA_DOTS),
     "tileas-fold-unit-batches": Place("operands.unit_batches", TILEAA_DOTS),
     "tileas-generate-schedule": Place("schedule.generate_schedule", LOOPS),
+    "tileas-hoist-loads": Place("registers.hoist_loads", LONG_COMPUTATIONS),
     "tileas-insert-barriers": Place("synchronization.barriers"),
     "tileas-insert-delays": Place("synchronization.delays"),
     "tileas-join-mask-bounds": Place("registers.mask_bounds", ("arith.andi",)),
@@ -95,6 +100,7 @@ PASSES: Mapping[str, Place] = {
     "tileas-reuse-loads": Place("registers.reuse_loads", ("nv_tileas.tiled_load", "nv_tileas.load")),
     "tileas-roll-mma-dot": Place("operands.mma_dots", DOTS),
     "tileas-round-in-boxes": Place("schedule.rounded_loads", ("nv_tileas.fp_to_fp",)),
+    "tileas-share-divisors": Place("registers.shared_divisors", ("nv_tileas.divf",)),
     "tileas-sink-loads": Place("registers.sink_loads"),
     "tileas-slice-batches": Place("slicing.decisions", TILEAA_DOTS),
     "tileas-slice-dots": Place("slicing.decisions", TILEAA_DOTS),
