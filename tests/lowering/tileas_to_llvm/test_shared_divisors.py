@@ -8,7 +8,7 @@ import pytest
 from tests.kernels.views import Kernel, View, entry, of_rows
 from tileiras.sim import emulate
 
-ROWS, COLUMNS = 64, 256
+ROWS, COLUMNS = 32, 1024
 
 
 def quotients(dividends: np.ndarray, divisors: np.ndarray) -> Kernel:

@@ -4,7 +4,7 @@
     q = n / d, for each element                    q = n r;  q = q + (n - d q) r
 
 This is ptxas's code for a division of operands whose exponents are moderate (P. Markstein, "IA-64 and Elementary
-Functions"), which it repeats with the reciprocal, a test and a branch for each element.  Here one branch for all
+Functions"), which it repeats with the reciprocal, a test and a branch for each element.  Here one branch for up to 16
 elements of a thread leads to LLVM's division if a divisor d is not a positive number between 2^-60 and 2^60, or an
 element n is too large or too small:
 
@@ -27,6 +27,8 @@ from ..emit.function import FunctionLowering
 from ..emit.types import count_of, vector_of
 
 MANTISSA_BITS, BIAS = 23, 127
+GROUP = 16
+"""Elements before a branch, at most: all of them wait in registers with their quotients."""
 LARGEST = 60
 """The exponent of divisors, at most; at least its negative."""
 LOST = 149 - 102
@@ -75,8 +77,15 @@ class _Divisors:
 
 def divide(dividends: Value, divisors: Value, places: Sequence[int], lowering: FunctionLowering) -> Value:
     """The quotients of f32; element i is divided by the divisor at `places[i]`."""
-    emit = lowering.emit
     once = _Divisors(divisors, lowering)
+    groups = [range(first, min(first + GROUP, len(places))) for first in range(0, len(places), GROUP)]
+    emit = lowering.emit
+    parts = [_quotients(emit.shuffle(dividends, group), once, [places[n] for n in group], lowering) for group in groups]
+    return emit.concat(parts)
+
+
+def _quotients(dividends: Value, once: _Divisors, places: Sequence[int], lowering: FunctionLowering) -> Value:
+    emit = lowering.emit
 
     def spread(value: Value) -> Value:
         return emit.shuffle(value, places)
@@ -90,7 +99,7 @@ def divide(dividends: Value, divisors: Value, places: Sequence[int], lowering: F
     halved = _product(lowering, scaled, spread(once.lost))
     lost = _fma(lowering, halved, _negated(lowering, spread(once.restored)), scaled)
     exact = emit.icmp("eq", _any_bits(lost, lowering), emit.integer(0))
-    for place in range(count_of(divisors.type)):
+    for place in dict.fromkeys(places):
         exact = emit.insert(llvm.AndOp(exact, emit.extract(once.moderate, place)))
     return _unless(exact, quotient, lambda: emit.insert(llvm.FDivOp(dividends, divisor)), lowering)
 
