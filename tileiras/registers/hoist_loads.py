@@ -38,8 +38,8 @@ _LONG = (
 """Operations with barriers or branches."""
 
 HELD = 72
-"""Registers of a thread's tiles at most, those of addresses included.  A stage of an FFT of 2^24 elements, with 68, then
-has 56 in all, and takes 61.7 us on H200 instead of 63.5; RMS norm of 16384x4096, with 50, 62.4 instead of 64.0
+"""Registers of a thread's tiles at most, those of addresses included.  A stage of an FFT of 2^24 elements, with 68,
+then has 56 in all, and takes 61.7 us on H200 instead of 63.5; RMS norm of 16384x4096, with 50, 62.4 instead of 64.0
 (sim.estimate)."""
 
 
