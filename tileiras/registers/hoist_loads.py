@@ -10,6 +10,7 @@ latency of memory would follow that of the computation.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tileiras import resources
@@ -60,31 +61,33 @@ class HoistLoads(FunctionPass):
 def hoist_loads(func: aa.FuncOp, engine: DiagnosticEngine | None = None) -> None:
     """Moves loads of tiles in each block before the first long computation that they do not depend on, in place.  No
     load moves past an operation that may write, or past a loop or a branch; blocks with dots have schedules."""
+    blocks = [region.block for op in func.walk() for region in op.regions if region.blocks]
+    found = [block for block in blocks if not any(isinstance(op, tileas.DOTS) for op in block.operations)]
+    loads = [pair for block in found for pair in _behind_long(block)]
+    free = HELD - resources.registers.tile_registers(func) if loads else 0
     hoisted = 0
-    for block in [region.block for op in func.walk() for region in op.regions if region.blocks]:
-        if not any(isinstance(op, tileas.DOTS) for op in block.operations):
-            hoisted += _hoist(block, func)
+    for load, long in loads:
+        place, needed = _place(load, long)
+        if place is not None and words(load.data) <= free:
+            for each in (*needed, load):
+                each.move_before(place)
+            free -= words(load.data)
+            hoisted += 1
     if hoisted and engine is not None:
         engine.emit(Remark(Reason("memory.loads-hoisted", tiles=hoisted), func.location))
 
 
-def _hoist(block: Block, func: aa.FuncOp) -> int:
-    """Moves the loads of one block; returns how many."""
-    hoisted = 0
+def _behind_long(block: Block) -> Iterator[tuple[tileas.Load, list[Operation]]]:
+    """Loads of tiles, with the long computations before each that no operation between forbids to pass."""
     long: list[Operation] = []
-    for op in list(block.operations):
+    for op in block.operations:
         if op.regions and not isinstance(op, _LONG) or may_write(op):
             long = []
         elif isinstance(op, _LONG):
             if isinstance(op.results[0].type, TensorType):
-                long.append(op)
+                long = [*long, op]
         elif long and isinstance(op, LOADS) and isinstance(op.data.type, TensorType):
-            place, needed = _place(op, long)
-            if place is not None and resources.registers.tile_registers(func) + words(op.data) <= HELD:
-                for each in (*needed, op):
-                    each.move_before(place)
-                hoisted += 1
-    return hoisted
+            yield op, long
 
 
 def _place(load: Operation, long: list[Operation]) -> tuple[Operation | None, list[Operation]]:

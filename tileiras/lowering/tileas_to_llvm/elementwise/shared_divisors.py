@@ -124,11 +124,10 @@ def _any_bits(values: Value, lowering: FunctionLowering) -> Value:
     """The bits that any of the floats has."""
     emit = lowering.emit
     words = emit.bitcast(values, vector_of(i32, count_of(values.type)))
-    found = [emit.extract(words, place) for place in range(count_of(words.type))]
-    while len(found) > 1:
-        rest = found[2 * (len(found) // 2) :]
-        found = [emit.insert(llvm.OrOp(a, b)) for a, b in zip(found[::2], found[1::2])] + rest
-    return found[0]
+    while (count := count_of(words.type)) > 1:
+        halves = emit.shuffle(words, range(count // 2)), emit.shuffle(words, range(count // 2, count))
+        words = emit.insert(llvm.OrOp(*halves))
+    return words
 
 
 def _product(lowering: FunctionLowering, a: Value, b: Value) -> Value:
