@@ -21,7 +21,8 @@ module {
   // CHECK-NEXT: tiled_load
   // CHECK-NEXT: math.sin
   // CHECK-NEXT: mulf
-  nv_tileaa.func @before_a_function(%view: !view, %n: i32) attributes {kernel_spec = #nv_tileaa.kernel_spec<numWarps = 4, numCtas = 1>, target_spec = "sm_90"} {
+  nv_tileaa.func @before_a_function(%view: !view) attributes {kernel_spec = #nv_tileaa.kernel_spec<numWarps = 4, numCtas = 1>, target_spec = "sm_90"} {
+    %n = nv_tileas.get_program_id x : i32
     %t = nv_tileas.create_mem_token : !nv_tileaa.mem_token
     %x, %tx = nv_tileas.tiled_load %view[%n] token = %t {atom = #nv_tileas.copy_atom<ld_global, 4>} : !view, (i32) -> !tile, !nv_tileaa.mem_token
     %s = math.sin %x : !tile
@@ -37,7 +38,8 @@ module {
   // CHECK: tiled_load %arg0
   // CHECK-NEXT: tiled_load %arg1
   // CHECK-NEXT: reduce
-  nv_tileaa.func @before_a_reduction(%rows: !rows, %view: !view, %n: i32) attributes {kernel_spec = #nv_tileaa.kernel_spec<numWarps = 4, numCtas = 1>, target_spec = "sm_90"} {
+  nv_tileaa.func @before_a_reduction(%rows: !rows, %view: !view) attributes {kernel_spec = #nv_tileaa.kernel_spec<numWarps = 4, numCtas = 1>, target_spec = "sm_90"} {
+    %n = nv_tileas.get_program_id x : i32
     %t = nv_tileas.create_mem_token : !nv_tileaa.mem_token
     %z = arith.constant 0 : i32
     %x, %tx = nv_tileas.tiled_load %rows[%n, %z] token = %t {atom = #nv_tileas.copy_atom<ld_global, 4>} : !rows, (i32, i32) -> tensor<1x512xf32, #row>, !nv_tileaa.mem_token
@@ -56,7 +58,8 @@ module {
   // CHECK: math.sin
   // CHECK: tiled_store
   // CHECK-NEXT: tiled_load
-  nv_tileaa.func @after_a_store(%view: !view, %n: i32) attributes {kernel_spec = #nv_tileaa.kernel_spec<numWarps = 4, numCtas = 1>, target_spec = "sm_90"} {
+  nv_tileaa.func @after_a_store(%view: !view) attributes {kernel_spec = #nv_tileaa.kernel_spec<numWarps = 4, numCtas = 1>, target_spec = "sm_90"} {
+    %n = nv_tileas.get_program_id x : i32
     %t = nv_tileas.create_mem_token : !nv_tileaa.mem_token
     %x, %tx = nv_tileas.tiled_load %view[%n] token = %t {atom = #nv_tileas.copy_atom<ld_global, 4>} : !view, (i32) -> !tile, !nv_tileaa.mem_token
     %s = math.sin %x : !tile
@@ -72,13 +75,31 @@ module {
   // CHECK: tiled_load
   // CHECK-NEXT: math.sin
   // CHECK-NEXT: tiled_load
-  nv_tileaa.func @without_registers(%wide: !wide, %n: i32) attributes {kernel_spec = #nv_tileaa.kernel_spec<numWarps = 4, numCtas = 1>, target_spec = "sm_90"} {
+  nv_tileaa.func @without_registers(%wide: !wide) attributes {kernel_spec = #nv_tileaa.kernel_spec<numWarps = 4, numCtas = 1>, target_spec = "sm_90"} {
+    %n = nv_tileas.get_program_id x : i32
     %t = nv_tileas.create_mem_token : !nv_tileaa.mem_token
     %x, %tx = nv_tileas.tiled_load %wide[%n] token = %t {atom = #nv_tileas.copy_atom<ld_global, 4>} : !wide, (i32) -> !many, !nv_tileaa.mem_token
     %s = math.sin %x : !many
     %w, %tw = nv_tileas.tiled_load %wide[%n] token = %t {atom = #nv_tileas.copy_atom<ld_global, 4>} : !wide, (i32) -> !many, !nv_tileaa.mem_token
     %y = nv_tileas.mulf %s, %w : !many
     %u = nv_tileas.tiled_store %y, %wide[%n] token = %t {atom = #nv_tileas.copy_atom<st_global, 4>} : !many, !wide, (i32) -> !nv_tileaa.mem_token
+    nv_tileaa.return
+  }
+
+  // All tile blocks load this tile.
+  // CHECK-LABEL: @of_all_blocks
+  // CHECK: tiled_load
+  // CHECK-NEXT: math.sin
+  // CHECK: tiled_load
+  nv_tileaa.func @of_all_blocks(%view: !view) attributes {kernel_spec = #nv_tileaa.kernel_spec<numWarps = 4, numCtas = 1>, target_spec = "sm_90"} {
+    %n = nv_tileas.get_program_id x : i32
+    %t = nv_tileas.create_mem_token : !nv_tileaa.mem_token
+    %x, %tx = nv_tileas.tiled_load %view[%n] token = %t {atom = #nv_tileas.copy_atom<ld_global, 4>} : !view, (i32) -> !tile, !nv_tileaa.mem_token
+    %s = math.sin %x : !tile
+    %zero = arith.constant 0 : i32
+    %w, %tw = nv_tileas.tiled_load %view[%zero] token = %t {atom = #nv_tileas.copy_atom<ld_global, 4>} : !view, (i32) -> !tile, !nv_tileaa.mem_token
+    %y = nv_tileas.mulf %s, %w : !tile
+    %u = nv_tileas.tiled_store %y, %view[%n] token = %t {atom = #nv_tileas.copy_atom<st_global, 4>} : !tile, !view, (i32) -> !nv_tileaa.mem_token
     nv_tileaa.return
   }
 }
