@@ -6,13 +6,16 @@ even with mixed element types; the narrowest element determines how many a threa
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from tileiras.analysis.alias import data_of
 from tileiras.analysis.copied_loads import LOADS
 from tileiras.analysis.divisibility import DivisibilityAnalysis
+from tileiras.analysis.incoming import incoming
 from tileiras.analysis.mask_runs import mask_runs
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
-from tileiras.ir import DYNAMIC, Operation, TensorType, element_type_of
+from tileiras.ir import DYNAMIC, Operation, TensorType, Value, element_type_of
 from tileiras.layout import LinearLayout
 from tileiras.layout.memory import (
     ACCESS_BITS,
@@ -50,6 +53,7 @@ class Access(NamedTuple):
 
 BRANCH_ELEMENTS = 4
 """The fewest elements of a vector of less than 16 bytes for which an access is written twice."""
+
 
 def access_of(
     op: Operation, facts: DivisibilityAnalysis, threads: int, why: list[Reason] | None = None
@@ -168,9 +172,13 @@ class MemoryLayouts:
                     self.accesses[op] = access
                     if why is not None:
                         self.bounds[op] = why
+        single = {self._key(load) for load in self._scattered_loads()}
         narrowest: dict[tuple, tuple[int, int]] = {}
         for op, access in self.accesses.items():
             key = self._key(op)
+            if key in single:
+                narrowest[key] = (1, access.element_bits)
+                continue
             # Most elements per access first: a wider element then takes several accesses of the same layout.
             # Copies of scales keep the elements of a word of the dot together.
             run = min(access.aligned_elements, (key[2] or ACCESS_BITS) // access.element_bits)
@@ -180,6 +188,19 @@ class MemoryLayouts:
             for (shape, order, least), (run, bits) in narrowest.items()
         }
         self._num_warps = num_warps
+
+    def _scattered_loads(self) -> list[Operation]:
+        """The loads of elements that are stored at computed addresses without known neighbours.
+
+        Lanes then have neighbouring elements of the tile.  If these are neighbours in memory after all, as in a stage
+        of an FFT, each store of a warp fills its sectors, which vectors of a thread would fill in several stores.
+        Addresses that are read from memory suggest no order, and the loads keep their vectors.
+        """
+        loads: list[Operation] = []
+        for op, access in self.accesses.items():
+            if access.scattered and isinstance(op, aa.StoreOp) and not _reads_memory(op.pointer):
+                loads += [source for source in _sources(op.data) if source in self.accesses]
+        return loads
 
     def layout(self, op: Operation) -> LinearLayout:
         return self._layouts[self._key(op)]
@@ -263,6 +284,30 @@ def _loads_scales(op: Operation) -> bool:
             elif not isinstance(user, tileas.BlockScaledMmaOp) or value not in (user.scale_a, user.scale_b):
                 return False
     return op.data.has_uses
+
+
+def _sources(value: Value) -> Iterator[Operation]:
+    """The loads that provide the elements of a tile, through operations that leave each element in its thread."""
+    values = [value]
+    for each in values:
+        op = each.defining_op
+        if isinstance(op, (aa.LoadOp, aa.TiledLoadOp)):
+            yield op
+        elif op is not None and not op.regions and not isinstance(op, (*MEMORY_OPS, tileas.DotOp)):
+            values += [v for v in op.operands if isinstance(v.type, TensorType) and v not in values]
+
+
+def _reads_memory(value: Value) -> bool:
+    """Whether a value depends on numbers in memory."""
+    values = [value]
+    for each in values:
+        op = each.defining_op
+        if isinstance(op, MEMORY_OPS):
+            return True
+        around = incoming(each)
+        further = list(op.operands) if around is None and op is not None else [each.value for each in around or ()]
+        values += [v for v in further if v not in values]
+    return False
 
 
 def _coalesced(

@@ -31,6 +31,10 @@ EXPANDED = (
     "arith.ceildivsi", "arith.ceildivui", "arith.floordivsi", "arith.mulsi_extended", "arith.mului_extended",
     "arith.extsi", "arith.extui", "arith.trunci",
 )  # fmt: skip
+LONG_COMPUTATIONS = (
+    "nv_tileas.reduce", "nv_tileas.scan", "nv_tileas.convert_layout", "nv_tileas.divf", "nv_tileas.sqrt", "arith.remf",
+    "math.sin", "math.cos", "math.tan", "math.powf", "math.sinh", "math.cosh",
+)  # fmt: skip
 LOWERED_KERNEL = ("nv_tileas.kernel_spec",)
 
 PASSES: Mapping[str, Place] = {
@@ -73,6 +77,7 @@ PASSES: Mapping[str, Place] = {
     "tileas-flush-exponentials": Place("registers.flush_exponentials", ("math.exp2",)),
     "tileas-fold-unit-batches": Place("operands.unit_batches", TILEAA_DOTS),
     "tileas-generate-schedule": Place("schedule.generate_schedule", LOOPS),
+    "tileas-hoist-loads": Place("registers.hoist_loads", LONG_COMPUTATIONS),
     "tileas-insert-barriers": Place("synchronization.barriers"),
     "tileas-insert-delays": Place("synchronization.delays"),
     "tileas-interleave-copies": Place("operands.interleaved_copies", DOTS),
@@ -100,6 +105,7 @@ PASSES: Mapping[str, Place] = {
     "tileas-reuse-loads": Place("registers.reuse_loads", ("nv_tileas.tiled_load", "nv_tileas.load")),
     "tileas-roll-mma-dot": Place("operands.mma_dots", DOTS),
     "tileas-round-in-boxes": Place("schedule.rounded_loads", ("nv_tileas.fp_to_fp",)),
+    "tileas-share-divisors": Place("registers.shared_divisors", ("nv_tileas.divf",)),
     "tileas-sink-loads": Place("registers.sink_loads"),
     "tileas-slice-batches": Place("slicing.decisions", TILEAA_DOTS),
     "tileas-slice-dots": Place("slicing.decisions", TILEAA_DOTS),

@@ -89,6 +89,7 @@ ROWS: dict[str, Row] = {
     "memory.carried-in-shared": choice(
         "{tiles:loop-carried tile} in shared memory while dots execute: a thread lacks registers"
     ),
+    "memory.loads-hoisted": choice("{tiles:tile} loaded before operations with barriers or branches"),
     "memory.loads-sunk": choice("{tiles:tile} loaded at first use: a thread lacks registers"),
     "memory.loads-per-slice": choice("{tiles:tile} loaded for each slice: a thread lacks registers beside dots"),
     "memory.addresses-in-parts": choice(

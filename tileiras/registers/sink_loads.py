@@ -59,7 +59,7 @@ def sink_loads(func: aa.FuncOp, engine: DiagnosticEngine | None = None) -> None:
     limit: Operation | None = None
     # From the end, so that the users of a tile are placed before it.
     for op in reversed(list(func.body.blocks[0].operations)):
-        if _may_write(op):
+        if may_write(op):
             limit = op
         elif _is_moved(op) and (place := _first_use(op, limit)) is not None and op.next is not place:
             op.move_before(place)
@@ -87,7 +87,7 @@ def _sink_into(loop: scf.ForOp) -> int:
     products = max(place for op, place in places.items() if _multiplies(op))
     moved = 0
     op = loop.prev
-    while op is not None and not _may_write(op):
+    while op is not None and not may_write(op):
         before = op.prev
         users = [body.find_ancestor_op(user) for value in op.results for user in value.users]
         inside = [user for user in users if user is not None and places.get(user, products + 1) > products]
@@ -104,11 +104,12 @@ def _multiplies(op: Operation) -> bool:
     return isinstance(op, scf.ForOp) and any(isinstance(inner, tileas.DOTS) for inner in op.walk())
 
 
-def _may_write(op: Operation) -> bool:
+def may_write(op: Operation) -> bool:
+    """Whether an operation may write memory, or orders accesses."""
     if isinstance(op, LOADS) and op.mem_semantic.value != "weak":
         return True
     if op.has_trait(RecursiveMemoryEffects):
-        return any(_may_write(inner) for inner in op.walk() if inner is not op)
+        return any(may_write(inner) for inner in op.walk() if inner is not op)
     return not (op.has_trait(MemoryRead) or op.has_trait(NoMemoryEffect) or has_no_effect(op))
 
 

@@ -100,11 +100,13 @@ DECISIONS: tuple[Decision, ...] = (
     Decision("cse", "Merges values that were rematerialized once per user."),
     Decision("dce", "Removes originals whose users all rematerialized them."),
     Decision("tileas-reuse-loads", "Needs the elements of each thread (layouts) and unique addresses (cse).", level=2),
+    Decision("tileas-share-divisors", "Needs layouts, and divisors as broadcasts.", level=2),
     # Registers and shared memory available to schedules.
     Decision(
         "tileas-lower-occupancy", "First: fixes the registers of a thread.", options={"resource": "registers"}, level=2,
     ),  # fmt: skip
     Decision("tileas-sink-loads", "Frees registers before they are counted.", level=2),
+    Decision("tileas-hoist-loads", "After tileas-sink-loads, in kernels where it left registers.", level=2),
     Decision(
         "tileas-lower-occupancy", "Before shared memory is allocated; rings have at least two stages.",
         options={"resource": "shared-memory"}, level=2,

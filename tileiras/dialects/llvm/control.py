@@ -65,6 +65,7 @@ class CondBrOp(_BranchOp, name="llvm.cond_br", traits=(Terminator, AttrSizedOper
     falseDestOperands = variadic_operand()
     trueDest = successor()
     falseDest = successor()
+    branch_weights = attribute(DenseArrayAttr, "how often the first and the second successor follow", optional=True)
     assembly_format = (
         "$condition `,` $trueDest (`(` $trueDestOperands^ `:` type($trueDestOperands) `)`)? `,`"
         " $falseDest (`(` $falseDestOperands^ `:` type($falseDestOperands) `)`)? attr-dict"
@@ -75,6 +76,8 @@ class CondBrOp(_BranchOp, name="llvm.cond_br", traits=(Terminator, AttrSizedOper
 
     def verify_op(self) -> None:
         super().verify_op()
+        if self.branch_weights is not None and len(self.branch_weights) != 2:
+            raise VerifyError("expects two branch weights")
         if self.trueDest is self.falseDest and self.trueDestOperands != self.falseDestOperands:
             # One edge of LLVM's control flow graph carries one value per phi.
             raise VerifyError("gives different operands to one block: select before branching")

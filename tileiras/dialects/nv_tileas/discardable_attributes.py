@@ -23,6 +23,10 @@ PARTS = "nv_tileas.parts"
 """Discardable attribute of an access through pointers: the number of parts, a power of two, in which it is lowered.
 Each part covers some of a thread's registers, with the addresses and conditions that only it uses."""
 
+SHARED_DIVISOR = "nv_tileas.shared_divisor"
+"""Discardable unit attribute of a division of f32: a thread divides several elements by each of its divisors, and
+computes a reciprocal for each divisor."""
+
 LOOP_SCHEDULE = "nv_tileas.loop_schedule"
 """Discardable attribute of a loop: the schedule chosen for it, a `#nv_tileas.loop_schedule`."""
 

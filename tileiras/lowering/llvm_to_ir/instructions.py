@@ -233,7 +233,11 @@ def _br(fn: FunctionTranslation, op: llvm.BrOp) -> str:
 
 @writes(llvm.CondBrOp)
 def _cond_br(fn: FunctionTranslation, op: llvm.CondBrOp) -> str:
-    return f"br {fn.typed(op.condition)}, label {fn.label(op.trueDest)}, label {fn.label(op.falseDest)}"
+    text = f"br {fn.typed(op.condition)}, label {fn.label(op.trueDest)}, label {fn.label(op.falseDest)}"
+    if op.branch_weights is None:
+        return text
+    node = ", ".join(['!"branch_weights"', *(f"i32 {weight}" for weight in op.branch_weights)])
+    return f"{text}, !prof {fn.module.metadata(node)}"
 
 
 @writes(llvm.SwitchOp)

@@ -7,17 +7,16 @@ arithmetic of their own are computed in f32 and converted back.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tileiras.dialects import arith, math, nvvm
+from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import FloatType, Operation, UnitAttr, Value, element_type_of
 
 from ..emit.function import FunctionLowering
 from ..emit.types import NATIVE_FLOATS, ROUNDING, element_of
+from . import shared_divisors
 from .conversions import from_f32, round_to_tf32, to_f32
-
-if TYPE_CHECKING:
-    from tileiras.dialects import nv_tileas as tileas
 
 # PTX suffixes of rounding modes.
 
@@ -74,6 +73,8 @@ def _arithmetic(name: str) -> Any:
         type = element_type_of(op.result.type)
         lhs, rhs = lowering.matched(args)
         rounding = _rounding(op, type, lowering, approximable=name == "div")
+        if rounding is None and name == "div" and tileas.SHARED_DIVISOR in op.attributes:
+            return shared_divisors.divide(lhs, *lowering.emit.distinct(rhs), lowering)
         if rounding is None:
             return widened(type, (lhs, rhs), lowering, lambda values: _insert(_OPERATIONS[name], values, lowering))
         if name == "sub":

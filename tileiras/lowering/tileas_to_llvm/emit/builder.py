@@ -218,6 +218,12 @@ class FragmentBuilder:
         elements = self._elements.get(value)
         return [(value, p) for p in positions] if elements is None else [elements[p] for p in positions]
 
+    def distinct(self, vector: Value) -> tuple[Value, list[int]]:
+        """The elements of different origins, as one value, and the place of each element among them."""
+        origins = self._origins(vector, range(count_of(vector.type)))
+        places = {origin: place for place, origin in enumerate(dict.fromkeys(origins))}
+        return self.build([self.extract(*origin) for origin in places]), [places[origin] for origin in origins]
+
     def shuffle(self, vector: Value, positions: Sequence[int]) -> Value:
         """The elements at these positions, as one value."""
         result = self._elements_at(vector, positions)

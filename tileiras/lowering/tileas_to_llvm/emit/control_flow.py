@@ -31,7 +31,7 @@ def _parts(type: Type, lowering: FunctionLowering) -> list[Any]:
     return [element] * count_of(type) if apart else [type]
 
 
-def _handed_on(values: Sequence[Value], lowering: FunctionLowering) -> list[Value]:
+def handed_on(values: Sequence[Value], lowering: FunctionLowering) -> list[Value]:
     """LLVM values as blocks hand them on."""
     found: list[Value] = []
     for value in values:
@@ -42,7 +42,7 @@ def _handed_on(values: Sequence[Value], lowering: FunctionLowering) -> list[Valu
 
 def _values(old: Sequence[Value], lowering: FunctionLowering) -> list[Value]:
     """The block arguments' values for those among `old` that have an LLVM value."""
-    return _handed_on([lowering.value(v) for v in old if not has_no_value(v.type)], lowering)
+    return handed_on([lowering.value(v) for v in old if not has_no_value(v.type)], lowering)
 
 
 def _bind(old: Sequence[Value], new: Sequence[Value], lowering: FunctionLowering) -> None:
@@ -77,9 +77,9 @@ def for_(op: scf.ForOp, args: Sequence[Any], lowering: FunctionLowering) -> list
     thread has all that is to be done in it, the others go to the exit."""
     carried = [a for a in args[3:] if a is not None]
     if lowering.is_one_thread or not is_done_by_one_thread(op):
-        behind = _loop(op, args[:3], _handed_on(carried, lowering), lowering)
+        behind = _loop(op, args[:3], handed_on(carried, lowering), lowering)
     else:
-        initial = _handed_on(carried, lowering)
+        initial = handed_on(carried, lowering)
         join = lowering.new_block([v.type for v in initial])
         _branch_of_others(join, initial, lowering)
         with lowering.one_thread():
@@ -154,7 +154,7 @@ def if_(op: scf.IfOp, args: Sequence[Any], lowering: FunctionLowering) -> list[A
 
 def while_(op: scf.WhileOp, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]:
     emit = lowering.emit
-    initial = _handed_on([a for a in args if a is not None], lowering)
+    initial = handed_on([a for a in args if a is not None], lowering)
     header = lowering.new_block([v.type for v in initial])
     body, done = lowering.new_block(), lowering.new_block()
     _branch(header, initial, lowering)

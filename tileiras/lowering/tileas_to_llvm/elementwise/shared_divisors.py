@@ -1,0 +1,146 @@
+"""Divisions of many f32 elements of a thread by few divisors, rounded to nearest as `div.rn` does.
+
+    r = 1 / d, once for a divisor                  r = rcp.approx(d), and a Newton step
+    q = n / d, for each element                    q = n r;  q = q + (n - d q) r
+
+This is ptxas's code for a division of operands whose exponents are moderate (P. Markstein, "IA-64 and Elementary
+Functions"), which it repeats with the reciprocal, a test and a branch for each element.  Here one branch for up to 16
+elements of a thread leads to LLVM's division if a divisor d is not a positive number between 2^-60 and 2^60, or an
+element n is too large or too small:
+
+    n s has to be a multiple of 2^(|e| - 102)      e = exponent of d;  s = 1, or 2^-e for negative e
+
+Zeros and all sufficiently large numbers are such multiples; then n - d q is exact, and q is no subnormal.  n s
+overflows where n / d may.  The test adds no rounding of its own: v = (n s) 2^-(47 + |e|) loses bits of other numbers
+only, so that n s - v 2^(47 + |e|) is 0 exactly for multiples, and NaN where n s is infinite.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tileiras.dialects import llvm, math, nvvm
+from tileiras.ir import DenseArrayAttr, Operation, UnitAttr, Value, f32, i32
+
+from ..emit.control_flow import handed_on
+from ..emit.function import FunctionLowering
+from ..emit.types import count_of, vector_of
+
+MANTISSA_BITS, BIAS = 23, 127
+GROUP = 16
+"""Elements before a branch, at most: all of them wait in registers with their quotients."""
+LARGEST = 60
+"""The exponent of divisors, at most; at least its negative."""
+LOST = 149 - 102
+"""Halvings after which a number keeps its bits only if it is a multiple of 2^-102."""
+
+LIKELY = 2000
+"""The weight of a likely branch to 1 of the other, as LLVM has it for `llvm.expect`."""
+
+
+class _Divisors:
+    """Numbers computed once for each divisor, as fragments of as many elements."""
+
+    def __init__(self, divisors: Value, lowering: FunctionLowering) -> None:
+        emit = lowering.emit
+        self._emit, count = emit, count_of(divisors.type)
+        whole = vector_of(i32, count)
+        bits = emit.bitcast(divisors, whole)
+        least, most = (BIAS - LARGEST) << MANTISSA_BITS, (BIAS + LARGEST) << MANTISSA_BITS
+        offset = emit.insert(llvm.SubOp(bits, emit.integer(least, whole)))
+        self.moderate = emit.icmp("ult", offset, emit.integer(most - least, whole))
+        field = emit.insert(llvm.LShrOp(bits, emit.integer(MANTISSA_BITS, whole)))
+        exponent = emit.insert(llvm.SubOp(field, emit.integer(BIAS, whole)))
+        below = emit.icmp("slt", exponent, emit.zeros(whole))
+        negative = emit.insert(llvm.SubOp(emit.zeros(whole), exponent))
+        size = emit.select(below, negative, exponent)
+        self.scale = self._power(emit.insert(llvm.SubOp(size, exponent)), 0, halved=True)
+        self.lost = self._power(emit.insert(llvm.SubOp(emit.zeros(whole), size)), -LOST)
+        self.restored = self._power(size, LOST)
+
+        def approximate(divisor: Value) -> Value:
+            return emit.insert(nvvm.RcpOp(divisor, rounding=nvvm.FPRoundingModeAttr("approx"), ftz=UnitAttr()))
+
+        first = emit.map_scalars(approximate, divisors)
+        error = _fma(lowering, _negated(lowering, divisors), first, emit.floating(1.0, divisors.type))
+        self.reciprocal = _fma(lowering, first, error, first)
+        self.divisor = divisors
+
+    def _power(self, exponent: Value, more: int, halved: bool = False) -> Value:
+        """2 to the power of `exponent + more`, of half of `exponent` where it is `halved`."""
+        emit, type = self._emit, exponent.type
+        shift = MANTISSA_BITS - 1 if halved else MANTISSA_BITS
+        field = emit.insert(llvm.ShlOp(exponent, emit.integer(shift, type)))
+        bits = emit.insert(llvm.AddOp(field, emit.integer((BIAS + more) << MANTISSA_BITS, type)))
+        return emit.bitcast(bits, vector_of(f32, count_of(type)))
+
+
+def divide(dividends: Value, divisors: Value, places: Sequence[int], lowering: FunctionLowering) -> Value:
+    """The quotients of f32; element i is divided by the divisor at `places[i]`."""
+    once = _Divisors(divisors, lowering)
+    groups = [range(first, min(first + GROUP, len(places))) for first in range(0, len(places), GROUP)]
+    emit = lowering.emit
+    parts = [_quotients(emit.shuffle(dividends, group), once, [places[n] for n in group], lowering) for group in groups]
+    return emit.concat(parts)
+
+
+def _quotients(dividends: Value, once: _Divisors, places: Sequence[int], lowering: FunctionLowering) -> Value:
+    emit = lowering.emit
+
+    def spread(value: Value) -> Value:
+        return emit.shuffle(value, places)
+
+    divisor, reciprocal = spread(once.divisor), spread(once.reciprocal)
+    estimate = _product(lowering, dividends, reciprocal)
+    # The signs keep that of a zero: 0 - 0 is 0, whose product with -r is the -0 that changes no sum.
+    rest = _fma(lowering, divisor, estimate, _negated(lowering, dividends))
+    quotient = _fma(lowering, rest, _negated(lowering, reciprocal), estimate)
+    scaled = _product(lowering, dividends, spread(once.scale))
+    halved = _product(lowering, scaled, spread(once.lost))
+    lost = _fma(lowering, halved, _negated(lowering, spread(once.restored)), scaled)
+    exact = emit.icmp("eq", _any_bits(lost, lowering), emit.integer(0))
+    for place in dict.fromkeys(places):
+        exact = emit.insert(llvm.AndOp(exact, emit.extract(once.moderate, place)))
+    return _unless(exact, quotient, lambda: emit.insert(llvm.FDivOp(dividends, divisor)), lowering)
+
+
+def _unless(condition: Value, value: Value, other: object, lowering: FunctionLowering) -> Value:
+    """`value` where the condition holds, else the result of `other()` in a block of its own."""
+    emit = lowering.emit
+    parts = handed_on([value], lowering)
+    before = emit.block
+    apart = lowering.new_block()
+    join = lowering.new_block([part.type for part in parts], before)
+    # LLVM would otherwise execute both sides and select.
+    weights = DenseArrayAttr(i32, (LIKELY, 1))
+    emit.insert(llvm.CondBrOp(condition, list(parts), [], trueDest=join, falseDest=apart, branch_weights=weights))
+    emit.block = apart
+    emit.insert(llvm.BrOp(handed_on([other()], lowering), dest=join))  # type: ignore[operator]
+    emit.block = join
+    return emit.build(join.arguments) if len(parts) > 1 else join.arguments[0]
+
+
+def _any_bits(values: Value, lowering: FunctionLowering) -> Value:
+    """The bits that any of the floats has."""
+    emit = lowering.emit
+    words = emit.bitcast(values, vector_of(i32, count_of(values.type)))
+    while (count := count_of(words.type)) > 1:
+        halves = emit.shuffle(words, range(count // 2)), emit.shuffle(words, range(count // 2, count))
+        words = emit.insert(llvm.OrOp(*halves))
+    return words
+
+
+def _product(lowering: FunctionLowering, a: Value, b: Value) -> Value:
+    return _made(lowering, llvm.FMulOp, a, b)
+
+
+def _negated(lowering: FunctionLowering, a: Value) -> Value:
+    return _made(lowering, llvm.FNegOp, a)
+
+
+def _fma(lowering: FunctionLowering, a: Value, b: Value, c: Value) -> Value:
+    return _made(lowering, math.FmaOp, a, b, c)
+
+
+def _made(lowering: FunctionLowering, kind: type[Operation], *operands: Value) -> Value:
+    return lowering.emit.insert(kind.create(operands, (operands[0].type,)))
