@@ -279,9 +279,17 @@ def run(source: Operation, options: StageOptions, context: StageContext) -> Stag
     context.engine.remarks = options.emit_remarks
     if options.opt_bisect_limit is not None:
         _tell_bisection(source, [(row.name, runs) for row, runs in bisected(options)])
+    without = tileiras.stages.needless_hints.drop_needless_hints(source, partial(_lower, options), context.engine)
     traced = trace(source)
     manager = PassManager(_items(options), verify_each=False, instrumentation=context.instrumentation)
     manager.run(source, PassContext(context.engine))
     attach(source, traced)
+    if without and context.engine.remarks:
+        tileiras.stages.needless_hints.say_costs(source, without, context.engine)
     verify(source)
     return StageResult(source)
+
+
+def _lower(options: StageOptions, source: Operation, context: PassContext) -> None:
+    """Makes the plans of a module, without a word about it."""
+    PassManager(_items(options), verify_each=False).run(source, context)
