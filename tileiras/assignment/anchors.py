@@ -162,7 +162,9 @@ class MemoryLayouts:
         self.accesses: dict[Operation, Access] = {}
         self.bounds: dict[Operation, list[Reason]] = {}
         """With `remarks`: the bounds of the aligned run of each access, the tightest one last."""
+        self._has_dots = False
         for op in func.walk():
+            self._has_dots = self._has_dots or isinstance(op, tileas.DOTS)
             if isinstance(op, MEMORY_OPS):
                 why: list[Reason] | None = [] if remarks else None
                 access = access_of(op, facts, 32 * num_warps, why)
@@ -175,7 +177,8 @@ class MemoryLayouts:
             key = self._key(op)
             # Most elements per access first: a wider element then takes several accesses of the same layout.
             # Copies of scales keep the elements of a word of the dot together.
-            run = min(access.aligned_elements, (key[2] or _run_bits(op)) // access.element_bits)
+            most = key[2] or (_run_bits(op) if self._has_dots else ACCESS_BITS)
+            run = min(access.aligned_elements, most // access.element_bits)
             narrowest[key] = max(narrowest.get(key, (0, 0)), (run, access.element_bits))
         self._layouts = {
             (shape, order, least): _coalesced(shape, order, run, bits, num_warps, least)
@@ -190,7 +193,7 @@ class MemoryLayouts:
         """The key of an access's layout, in addition to its runs and elements: its tile's shape, the order of
         dimensions, and the bits of the shortest access that is allowed."""
         access = self.accesses[op]
-        return access.shape, access.order, COPIED_BITS if _loads_scales(op) else 0
+        return access.shape, access.order, COPIED_BITS if self._has_dots and _loads_scales(op) else 0
 
     def vector_size(self, op: Operation, layout: LinearLayout) -> int:
         """Elements per access of a thread when the operation runs in `layout`."""

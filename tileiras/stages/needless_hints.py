@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tileiras import resources
-from tileiras.diagnostics import CompileError, DiagnosticEngine
+from tileiras.diagnostics import CompileError, Diagnostic, DiagnosticEngine
 from tileiras.diagnostics.remarks import Remark
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
@@ -30,35 +30,46 @@ class Plan(NamedTuple):
     shared: int
 
 
+class Trial(NamedTuple):
+    """Plans without a hint, of the kernels that keep it, and the module without hints if no kernel keeps one."""
+
+    plans: dict[str, Plan] = {}
+    result: Operation | None = None
+    said: list[Diagnostic] = []
+    """The diagnostics of that module."""
+
+
 def drop_needless_hints(
     source: Operation, lower: Callable[[Operation, PassContext], None], engine: DiagnosticEngine
-) -> dict[str, Plan]:
-    """Removes the occupancy from kernels of nv_tileaa, in place, whose plans meet it without; returns the plans without
-    a hint of the others.  `lower` makes a module's plans.  Where remarks are requested, also those of kernels with
-    several CTAs for each tile block, whose hint stays."""
+) -> Trial:
+    """Removes the occupancy from kernels of nv_tileaa, in place, whose plans meet it without.  `lower` makes a module's
+    plans.  Where remarks are requested, the plans returned include those of kernels with several CTAs for each tile
+    block, whose hint stays."""
     kernels = {op.sym_name.value: op for op in source.walk() if isinstance(op, aa.FuncOp)}
     for op in kernels.values():
         if op.kernel_spec.occupancy == 1:
             _without_hint(op)  # each plan meets it
     hinted = {name: op for name, op in kernels.items() if _hint(op, engine.remarks)}
     if not hinted:
-        return {}
-    trial = source.clone()
+        return Trial()
+    trial, inner = source.clone(), DiagnosticEngine()
+    inner.remarks = engine.remarks
     for op in trial.walk():
         if isinstance(op, aa.FuncOp) and op.sym_name.value in hinted:
             _without_hint(op)
     try:
-        lower(trial, PassContext(DiagnosticEngine()))
+        lower(trial, PassContext(inner))
     except CompileError:
-        return {}
+        return Trial()
     plans = {op.sym_name.value: plan_of(op) for op in trial.walk() if isinstance(op, aa.FuncOp)}
-    for name, op in hinted.items():
+    for name, op in list(hinted.items()):
         asked = op.kernel_spec.occupancy
         if asked and plans[name].ctas >= asked:
             _without_hint(op)
             engine.emit(Remark(Reason("kernel.needless-hint", asked=asked), op.location))
-            del plans[name]
-    return {name: plan for name, plan in plans.items() if name in hinted}
+            del hinted[name]
+    kept = {name: plan for name, plan in plans.items() if name in hinted}
+    return Trial(kept, None if kept else trial, inner.diagnostics)
 
 
 def say_costs(source: Operation, plans: dict[str, Plan], engine: DiagnosticEngine) -> None:
