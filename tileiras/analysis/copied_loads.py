@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import tileiras
+from tileiras.analysis.computed_operands import computes_operand, operands_from
 from tileiras.dialects import arith
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import Block, FloatType, IntegerType, Operation, Pure, TensorType, Value
@@ -156,34 +157,40 @@ def feeds_dot(load: tileas.Load, leaves: Iterable[Leaf]) -> bool:
     """Whether the data of a load passes through shared memory to a dot."""
     type = load.data.type
     moved = any(_moves(leaf, layout_of(type), stored_bits(type.element_type)) for leaf in leaves)
-    return moved or _is_stored_for_dot(load.data)
+    return moved or _is_stored_for_dot(load.data, set())
 
 
-def _is_stored_for_dot(value: Value) -> bool:
-    """Whether a tile computed element by element from another one is stored to shared memory for a dot."""
+def _is_stored_for_dot(value: Value, seen: set[Operation]) -> bool:
+    """Whether a tile computed element by element from a loaded one goes through shared memory to a dot."""
     for user in value.users:
         if isinstance(user, tileas.ConvertLayoutOp):
-            if is_in_shared(user.result.type) and _reaches_dot(user):
+            if (is_in_shared(user.result.type) or _goes_through_shared(user)) and _reaches_dot(user):
                 return True
-        elif moves_with_conversion(user) and _is_stored_for_dot(user.results[0]):
-            return True
+        elif user not in seen and computes_operand(user):
+            seen.add(user)
+            if _is_stored_for_dot(user.results[0], seen):
+                return True
     return False
+
+
+def _goes_through_shared(convert: tileas.ConvertLayoutOp) -> bool:
+    """Whether a conversion between registers goes through shared memory."""
+    source, result = convert.operand.type, convert.result.type
+    if is_in_shared(source):
+        return False
+    return _exchanges(layout_of(source), layout_of(result), stored_bits(result.element_type))
+
+
+def _exchanges(writer: LinearLayout, reader: LinearLayout, bits: int) -> bool:
+    # Kernels without such a conversion load neither.
+    plan = tileiras.layout.convert.plan_conversion(writer, reader, bits)
+    return isinstance(plan, tileiras.layout.shared.SharedPlan)
 
 
 def _moves(leaf: Leaf, writer: LinearLayout, bits: int) -> bool:
     """Whether a conversion that goes through shared memory feeds a dot."""
-    # Kernels without such a leaf load neither.
-    through = leaf.in_place or isinstance(
-        tileiras.layout.convert.plan_conversion(writer, leaf.layout, bits), tileiras.layout.shared.SharedPlan
-    )
-    return through and _reaches_dot(leaf.convert)
+    return (leaf.in_place or _exchanges(writer, leaf.layout, bits)) and _reaches_dot(leaf.convert)
 
 
 def _reaches_dot(op: Operation) -> bool:
-    for user in op.results[0].users:
-        if isinstance(user, tileas.DOTS):
-            return True
-        stored = isinstance(user, tileas.ConvertLayoutOp) and is_in_shared(user.result.type)
-        if (stored or moves_with_conversion(user)) and _reaches_dot(user):
-            return True
-    return False
+    return next(operands_from(op.results[0]), None) is not None

@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tileiras.analysis.alias import data_of
+from tileiras.analysis.computed_operands import operands_from
 from tileiras.analysis.copied_loads import LOADS
 from tileiras.analysis.divisibility import DivisibilityAnalysis
+from tileiras.analysis.dots_in_flight import is_asynchronous
 from tileiras.analysis.incoming import incoming
 from tileiras.analysis.mask_runs import mask_runs
 from tileiras.dialects import nv_tileaa as aa
@@ -164,7 +166,9 @@ class MemoryLayouts:
         self.accesses: dict[Operation, Access] = {}
         self.bounds: dict[Operation, list[Reason]] = {}
         """With `remarks`: the bounds of the aligned run of each access, the tightest one last."""
+        self._has_dots = False
         for op in func.walk():
+            self._has_dots = self._has_dots or isinstance(op, tileas.DOTS)
             if isinstance(op, MEMORY_OPS):
                 why: list[Reason] | None = [] if remarks else None
                 access = access_of(op, facts, 32 * num_warps, why)
@@ -181,7 +185,8 @@ class MemoryLayouts:
                 continue
             # Most elements per access first: a wider element then takes several accesses of the same layout.
             # Copies of scales keep the elements of a word of the dot together.
-            run = min(access.aligned_elements, (key[2] or ACCESS_BITS) // access.element_bits)
+            most = key[2] or (_run_bits(op) if self._has_dots else ACCESS_BITS)
+            run = min(access.aligned_elements, most // access.element_bits)
             narrowest[key] = max(narrowest.get(key, (0, 0)), (run, access.element_bits))
         self._layouts = {
             (shape, order, least): _coalesced(shape, order, run, bits, num_warps, least)
@@ -209,7 +214,7 @@ class MemoryLayouts:
         """The key of an access's layout, in addition to its runs and elements: its tile's shape, the order of
         dimensions, and the bits of the shortest access that is allowed."""
         access = self.accesses[op]
-        return access.shape, access.order, COPIED_BITS if _loads_scales(op) else 0
+        return access.shape, access.order, COPIED_BITS if self._has_dots and _loads_scales(op) else 0
 
     def vector_size(self, op: Operation, layout: LinearLayout) -> int:
         """Elements per access of a thread when the operation runs in `layout`."""
@@ -267,23 +272,57 @@ class MemoryLayouts:
         return found
 
 
+PACKED_ELEMENTS = 8
+"""The most elements of a byte."""
+
 COPIED_BITS = 32
 """The width of the shortest asynchronous copy (PTX ISA, "cp.async": cp-size 4)."""
 
 
 def _loads_scales(op: Operation) -> bool:
-    """Whether an access loads only scales of block-scaled dots, whose copies run ahead if they are wide enough: a
+    """Whether an access loads only scales of dots or operands, whose copies run ahead if they are wide enough: a
     thread has few elements of a tile of scales."""
-    if not isinstance(op, LOADS) or not isinstance(op.data.type, TensorType) or op.data.type.element_type.width != 8:
+    if not isinstance(op, LOADS) or not isinstance(op.data.type, TensorType) or not op.data.has_uses:
         return False
-    values = [op.data]
-    for value in values:
-        for user in value.users:
+    width = op.data.type.element_type.width if hasattr(op.data.type.element_type, "width") else COPIED_BITS
+    if not 8 <= width < COPIED_BITS:
+        return False
+    return _scales_operands(op.data) or width == 8 and _scales_dots(op.data)
+
+
+def _scales_dots(value: Value) -> bool:
+    """Whether only block-scaled dots use a tile, as scales."""
+    values = [value]
+    for each in values:
+        for user in each.users:
             if isinstance(user, tileas.VIEW_LIKE):
                 values += user.results
-            elif not isinstance(user, tileas.BlockScaledMmaOp) or value not in (user.scale_a, user.scale_b):
+            elif not isinstance(user, tileas.BlockScaledMmaOp) or each not in (user.scale_a, user.scale_b):
                 return False
-    return op.data.has_uses
+    return True
+
+
+def _scales_operands(value: Value) -> bool:
+    """Whether each element of a tile is broadcast to several of an operand of a dot."""
+    operands = [operand for _, operand in operands_from(value)]
+    return bool(operands) and all(
+        operand.type.num_elements > PACKED_ELEMENTS * value.type.num_elements for operand in operands
+    )
+
+
+def _run_bits(op: Operation) -> int:
+    """The bits that a thread loads at once.  Where threads compute a wider operand from the tile and store it in shared
+    memory, these become one access of 16 bytes: neighbouring lanes store neighbouring vectors, without bank
+    conflicts."""
+    if not isinstance(op, LOADS) or not isinstance(op.data.type, TensorType):
+        return ACCESS_BITS
+    loaded, bits = op.data.type, ACCESS_BITS
+    for dot, operand in operands_from(op.data):
+        ratio = operand.type.num_elements // max(1, loaded.num_elements)
+        if ratio <= PACKED_ELEMENTS and is_asynchronous(dot):
+            widened = ratio * operand.type.element_type.width // max(8, loaded.element_type.width)
+            bits = min(bits, ACCESS_BITS // max(1, widened))
+    return bits
 
 
 def _sources(value: Value) -> Iterator[Operation]:

@@ -75,12 +75,26 @@ class Origins:
             place = LinearLayout({}, op.operand.type.shape).coordinates(inner[0])
             moved = [place[axis] for axis in op.permutation.elements]
             return LinearLayout({}, value.type.shape).flatten(moved), inner[1]
-        if len(op.operands) == 1 and not op.regions and op.has_trait(Pure):
-            operand = op.operands[0]
+        if isinstance(op, (aa.CatOp, aa.BroadcastOp)):
+            return self._spread(op, value)
+        if op.regions or not op.has_trait(Pure):
+            return None
+        # Scales are smaller tiles, broadcast to the shape of the others.
+        for operand in sorted(op.operands, key=lambda each: isinstance(each.defining_op, aa.BroadcastOp)):
             if isinstance(operand.type, TensorType) and operand.type.shape == value.type.shape:
                 inner = self._follow(operand)
-                return None if inner is None else (inner[0], False)
+                if inner is not None:
+                    return inner[0], False
         return None
+
+    def _spread(self, op: aa.CatOp | aa.BroadcastOp, value: Value) -> tuple[int, bool] | None:
+        """Likewise for a tile that has its elements at the same places in a larger one."""
+        operand = op.operands[0]
+        inner = self._follow(operand)
+        if inner is None:
+            return None
+        place = LinearLayout({}, operand.type.shape).coordinates(inner[0])
+        return LinearLayout({}, value.type.shape).flatten(place), False
 
 
 def major(origin: Origin | None, k_axis: int, taken: Collection[Major]) -> Major | None:

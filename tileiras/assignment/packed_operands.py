@@ -185,14 +185,10 @@ def _before_views(value: Value) -> Value:
 
 def _are_zero_and_four(op: Operation | None) -> bool:
     """Whether an operation gives 0 and 4 along the last of two dimensions."""
-    shape = op.results[0].type.shape if isinstance(op, tileas.BroadcastOp) else ()
-    while isinstance(op, (tileas.BroadcastOp, tileas.ViewOp, arith.TruncIOp)):
-        op = op.operand.defining_op
-    if not isinstance(op, arith.MulIOp) or not isinstance(op.lhs.defining_op, tileas.MakeRangeOp):
+    row = op.operand.defining_op if isinstance(op, tileas.BroadcastOp) else None
+    if not isinstance(row, arith.ConstantOp) or op.results[0].type.shape[1:] != (PACKED,):  # type: ignore[union-attr]
         return False
-    by = op.rhs.defining_op
-    four = isinstance(by, arith.ConstantOp) and by.value.is_splat and by.value.stored_bits()[0] == 4
-    return four and shape[1:] == op.lhs.type.shape == (PACKED,)
+    return row.result.type.shape == (1, PACKED) and list(row.value.stored_bits()) == [0, 4]
 
 
 def _joined(value: Value, dim: int, builder: Builder) -> Value:

@@ -25,9 +25,9 @@ from tileiras.layout.reduce import mixes_axes, plan_reduction
 from tileiras.layout.scan import is_scannable, scan_layout
 from tileiras.targets import mma_atom
 
-from .anchors import MEMORY_OPS, MemoryLayouts
+from .anchors import MEMORY_OPS, PACKED_ELEMENTS, MemoryLayouts
 
-_MAKERS = (aa.SplatOp, aa.MakeRangeOp, aa.BroadcastOp)
+_MAKERS = (aa.SplatOp, aa.MakeRangeOp)
 
 
 class LayoutAssignment:
@@ -133,6 +133,8 @@ class LayoutAssignment:
         assert op is not None
         if isinstance(op, MEMORY_OPS):
             return access_layout(op) or self.memory.layout(op)
+        if isinstance(op, aa.BroadcastOp):
+            return self._spread(op)
         if isinstance(op, _MAKERS):
             return None
         rule = self._rules.get(type(op))
@@ -145,6 +147,20 @@ class LayoutAssignment:
                 if found is not None:
                     return found
         return None
+
+    def _spread(self, op: aa.BroadcastOp) -> LinearLayout | None:
+        """The layout of words that are broadcast to the elements packed in them: further registers.  None for other
+        broadcasts, whose operands are cheaper to move."""
+        words, result = op.operand.type, op.result.type
+        if not words.num_elements < result.num_elements <= PACKED_ELEMENTS * words.num_elements:
+            return None
+        found = self.layout(op.operand)
+        if found is None or any(0 in found.bases(dim) for dim in ("lane", "warp")):
+            return None
+        for axis, (size, whole) in enumerate(zip(words.shape, result.shape)):
+            for _ in range((whole // size).bit_length() - 1):
+                found = found.doubled(axis)
+        return found
 
     def _argument(self, argument: BlockArgument) -> LinearLayout | None:
         op = argument.block.parent_op

@@ -12,10 +12,20 @@ from .layouts import Rematerializable
 
 
 def convert_maker(
-    op: tileas.BroadcastOp | tileas.MakeRangeOp | tileas.SplatOp, args: tuple, rewriter: ConversionRewriter
+    op: tileas.MakeRangeOp | tileas.SplatOp, args: tuple, rewriter: ConversionRewriter
 ) -> Any:
-    """Ranges, splats and broadcasts are rematerialized at each use, in the layout of the use."""
+    """Ranges and splats are rematerialized at each use, in the layout of the use."""
     return [Rematerializable(op.result)]
+
+
+def convert_broadcast(op: tileas.BroadcastOp, args: tuple, rewriter: ConversionRewriter) -> Any:
+    """A broadcast is rematerialized at each use, unless it takes the elements out of loaded words."""
+    layouts = rewriter.data
+    layout = layouts.assignment.layout(op.result)
+    if layout is None:
+        return [Rematerializable(op.result)]
+    operand = layouts.as_layout(op.operand, layout.shrink(op.operand.type.shape))
+    return rewriter.insert(tileas.BroadcastOp(operand, result=with_layout(op.result.type, layout)))
 
 
 def convert_shape(op: tileas.PermuteOp | tileas.ViewOp, args: tuple, rewriter: ConversionRewriter) -> Any:
@@ -64,7 +74,7 @@ def convert_collective(op: tileas.ReduceOp | tileas.ScanOp, args: tuple, rewrite
 PATTERNS = {
     tileas.SplatOp: convert_maker,
     tileas.MakeRangeOp: convert_maker,
-    tileas.BroadcastOp: convert_maker,
+    tileas.BroadcastOp: convert_broadcast,
     tileas.UnpackOp: convert_maker,
     tileas.ViewOp: convert_shape,
     tileas.PermuteOp: convert_shape,

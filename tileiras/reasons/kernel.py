@@ -21,6 +21,11 @@ ROWS: dict[str, Row] = {
     "kernel.longest-first": choice("tile blocks start from the end of axis {axis}, where loops run longer"),
     "kernel.blocks-share": choice("{blocks} tile blocks, neighbours along x, may share copies in a cluster"),
     "kernel.fewer-ctas": choice("{ctas:CTA} to an SM instead of {asked}"),
+    "kernel.needless-hint": choice("the plan without the occupancy hint leaves room for {asked:CTA} to an SM"),
+    "kernel.plan-with-hint": choice(
+        "{hint}: {ctas:CTA} to an SM, {registers} registers a thread, {shared} bytes of shared memory"
+    ),
+    "kernel.plan-without-hint": Row("without the hint {ctas:CTA}, {registers} registers, {shared} bytes"),
     "kernel.registers-needed": Row("a thread needs {registers} registers", _REGISTERS),
     "kernel.registers-of-instruction": Row("an instruction needs {registers} registers", _REGISTERS),
     "kernel.bytes-ahead": Row("loads that run ahead need {bytes} bytes of shared memory", _SHARED),

@@ -69,7 +69,7 @@ def least_ctas(func: aa.FuncOp, target: Target, engine: DiagnosticEngine) -> int
     that the kernel requests is passed only if ptxas might reach fewer CTAs by itself.
     """
     threads = WARP_SIZE * tileas.block_warps(func)
-    room = min(_rooms(func, target, threads), key=lambda each: each.ctas)
+    room = min(rooms(func, target, threads), key=lambda each: each.ctas)
     asked = func.kernel_spec.occupancy or 1
     wanted = min(asked, max(1, room.ctas))
     if wanted < asked:
@@ -112,7 +112,7 @@ def _held(registers: int, threads: int, most: int) -> int:
     return next(ctas for ctas in range(most, 0, -1) if ctas == 1 or registers_per_thread(threads, ctas) >= registers)
 
 
-def _rooms(func: aa.FuncOp, target: Target, threads: int) -> Iterator[Occupancy]:
+def rooms(func: aa.FuncOp, target: Target, threads: int) -> Iterator[Occupancy]:
     """CTAs that an SM has room for, regardless of registers."""
     yield occupancy(target, threads, 0, func.attributes[tileas.SHARED_MEMORY].value)
     for op in func.walk():

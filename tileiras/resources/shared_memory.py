@@ -166,8 +166,9 @@ def resident_bytes(loop: scf.ForOp, gone: Collection[Operation] = ()) -> int:
 
 def resident_size(op: tileas.ConvertLayoutOp) -> int:
     """Bytes of the buffer for a tile that goes to shared memory and stays there."""
-    type = op.result.type
-    return aligned_to(type.element_type.width << len(layout_of(type).bases("offset")) >> 3, ARENA_ALIGNMENT)
+    type, stages = op.result.type, tileas.number_of(op, tileas.STAGES) or 1
+    bytes = aligned_to(type.element_type.width << len(layout_of(type).bases("offset")) >> 3, ARENA_ALIGNMENT)
+    return stages * bytes
 
 
 def _lives_at(op: Operation, loop: scf.ForOp) -> bool:

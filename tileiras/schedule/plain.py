@@ -14,15 +14,17 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tileiras import schedule
-from tileiras.analysis.copied_loads import loads_of, rounds
-from tileiras.analysis.dots_in_flight import carried_in_flight, is_of_warpgroups
+from tileiras.analysis.copied_loads import LOADS, loads_of, rounds
+from tileiras.analysis.dots_in_flight import carried_in_flight, is_asynchronous, is_of_warpgroups
 from tileiras.diagnostics import Diagnostic, DiagnosticEngine
 from tileiras.diagnostics.remarks import Remark
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
-from tileiras.ir import Operation, UnitAttr
+from tileiras.dialects.arith import constant_integer
+from tileiras.ir import IntegerAttr, Operation, UnitAttr, i32
 from tileiras.layout.accumulators import reads_a_in_tensor_memory
+from tileiras.layout.encoding import is_in_shared
 from tileiras.reasons import Reason
 from tileiras.resources.expected_registers import expected_registers
 from tileiras.resources.limits import LEAST_RESERVE, threads_of
@@ -153,6 +155,15 @@ def _is_around_rings(loop: scf.ForOp, atom: CopyAtom) -> bool:
 def _wanted_stages(found: Sequence[StagedLoad | StreamedLoad]) -> int:
     hints = [s.load.attributes[aa.LATENCY].value for s in found if aa.LATENCY in s.load.attributes]
     return min(MAX_STAGES, max(2, *hints)) if hints else DEFAULT_STAGES
+
+
+def _stored_operands(loop: scf.ForOp) -> list[tileas.ConvertLayoutOp]:
+    """The conversions by which threads store operands that they compute, and that asynchronous dots of a loop read in
+    shared memory."""
+    tiles = [tile for op in loop.body.block.operations if is_asynchronous(op) for tile in (op.a, op.b)]  # type: ignore[attr-defined]
+    converts = [tile.defining_op for tile in tiles if is_in_shared(tile.type)]
+    return [op for op in converts if isinstance(op, tileas.ConvertLayoutOp) and op.parent is loop.body.block
+            and not isinstance(op.operand.defining_op, (*LOADS, *tileas.VIEW_LIKE))]  # fmt: skip
 
 
 _BY_AGENT = {Loads.ALL_WARPS: (False,), Loads.AGENT: (True,), Loads.BY_RULE: (False, True)}
@@ -329,7 +340,13 @@ class _Scheduler:
         # A dot in flight reads its tiles for an iteration longer: a stage more keeps as many copies ahead of it.
         in_place = any(leaf.in_place for each in staged for leaf in each.leaves)
         in_flight = in_place and bool(carried_in_flight(loop)) and self._holds_operands(loop, staged)
-        if in_flight and not self._stages:
+        stored = _stored_operands(loop)
+        in_flight = in_flight and (not stored or self._takes_turns(loop, stored, staged, budget))
+        if in_flight and stored:
+            fitting = (budget - scratch_beside(loop, _gone(staged))) // sum(s.stage_bytes for s in staged)
+        # Beside stored operands of warpgroups that memory is left to another CTA, whose threads compute under its dots.
+        alone = not stored or not any(is_of_warpgroups(op) for op in loop.body.block.operations)
+        if in_flight and alone and not self._stages:
             known = trip_count(loop)
             wanted = wanted + 1 if known is None else min(wanted + 1, known)
         number = min(wanted, fitting)
@@ -368,6 +385,22 @@ class _Scheduler:
         while number < most and ctas(number + 1) == ctas(number):
             number += 1
         return number
+
+    def _takes_turns(
+        self, loop: scf.ForOp, stored: list[tileas.ConvertLayoutOp], staged: list[StagedLoad], budget: int
+    ) -> bool:
+        """Whether operands that threads store have two buffers in turn, so that a dot is in flight while threads
+        compute the operand of the next one; the conversions are marked then."""
+        if constant_integer(loop.step) != 1:
+            return False
+        for convert in stored:
+            convert.attributes[tileas.STAGES] = IntegerAttr(2, i32)
+        left = budget - scratch_beside(loop, _gone(staged))
+        if left >= STAGES_IN_FLIGHT * sum(each.stage_bytes for each in staged):
+            return True
+        for convert in stored:
+            del convert.attributes[tileas.STAGES]
+        return False
 
     def _stages_beside_warpgroups(self, loop: scf.ForOp, number: int, staged: list[StagedLoad], beside: int) -> int:
         """Fewer stages than a number, if an SM then holds `WARPGROUPS` CTAs of one warpgroup and the loop computes

@@ -17,6 +17,7 @@ from typing import Any
 
 import tileiras
 from tileiras.ir import Operation, Pass, verify
+from tileiras.ir.pass_instrumentation import PassInstrumentation
 from tileiras.ir.pass_manager import PassContext, PassManager, PassWhereFound
 from tileiras.order.tracing import attach, trace
 from tileiras.passes import PASSES, lookup_pass
@@ -287,9 +288,24 @@ def run(source: Operation, options: StageOptions, context: StageContext) -> Stag
     context.engine.remarks = options.emit_remarks
     if options.opt_bisect_limit is not None:
         _tell_bisection(source, [(row.name, runs) for row, runs in bisected(options)])
-    traced = trace(source)
-    manager = PassManager(_items(options), verify_each=False, instrumentation=context.instrumentation)
-    manager.run(source, PassContext(context.engine))
-    attach(source, traced)
+    hints = tileiras.stages.needless_hints
+    trial = hints.drop_needless_hints(source, partial(_lower, options), context.engine)
+    if trial.result is not None and not context.instrumentation:
+        for each in trial.said:
+            context.engine.emit(each)
+        verify(trial.result)
+        return StageResult(trial.result)
+    _lower(options, source, PassContext(context.engine), context.instrumentation)
+    if trial.plans and context.engine.remarks:
+        hints.say_costs(source, trial.plans, context.engine)
     verify(source)
     return StageResult(source)
+
+
+def _lower(
+    options: StageOptions, source: Operation, context: PassContext, instrumentation: Sequence[PassInstrumentation] = ()
+) -> None:
+    """Runs the passes on a module, in place."""
+    traced = trace(source)
+    PassManager(_items(options), verify_each=False, instrumentation=instrumentation).run(source, context)
+    attach(source, traced)

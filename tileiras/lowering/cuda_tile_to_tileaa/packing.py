@@ -12,12 +12,12 @@ from tileiras.dialects import arith, nv_tileaa
 from tileiras.ir import (
     ArrayAttr,
     Block,
+    DenseElementsAttr,
     IntegerAttr,
     IntegerType,
     Region,
     TensorType,
     Value,
-    i32,
     i64,
 )
 
@@ -69,16 +69,11 @@ def _joined(narrow: Value, result: TensorType, rewriter: ConversionRewriter) -> 
 
 def _shifts(grid: TensorType, width: int, rewriter: ConversionRewriter) -> Value:
     """0, `width`, 2 * `width`, ... along the last dimension of `grid`."""
-    insert = rewriter.insert
     count, integer = grid.shape[1], grid.element_type
-    numbers = insert(nv_tileaa.MakeRangeOp(result=TensorType((count,), i32))).results[0]
-    step = insert(arith.ConstantOp.splat(IntegerAttr(width, i32), numbers.type)).results[0]
-    shifts = insert(arith.MulIOp(numbers, step)).results[0]
-    if integer.width != 32:
-        resize = arith.ExtUIOp if integer.width > 32 else arith.TruncIOp
-        shifts = insert(resize(shifts, result=TensorType((count,), integer))).results[0]
-    row = insert(nv_tileaa.ViewOp(shifts, result=TensorType((1, count), integer))).results[0]
-    return insert(nv_tileaa.BroadcastOp(row, result=grid)).results[0]
+    size = max(1, integer.width // 8)
+    data = b"".join((width * n).to_bytes(size, "little") for n in range(count))
+    row = rewriter.insert(arith.ConstantOp(DenseElementsAttr(TensorType((1, count), integer), data))).results[0]
+    return rewriter.insert(nv_tileaa.BroadcastOp(row, result=grid)).results[0]
 
 
 def _union(grid: Value, rewriter: ConversionRewriter) -> Value:

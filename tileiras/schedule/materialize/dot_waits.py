@@ -188,7 +188,7 @@ def is_left_alone(dot: tileas.DotOp, loop: scf.ForOp) -> bool:
         if loop.is_ancestor_of(buffer.defining_op):
             return False
         fills = _fills(buffer, loop)
-        if any(isinstance(op, tileas.StoreTensorOp) for op in fills):
+        if any(isinstance(op, tileas.StoreTensorOp) for op in fills) and buffer.type.stages == 1:  # type: ignore[attr-defined]
             return False
         if fills and tileas.DOTS_IN_FLIGHT not in loop.attributes:
             return False

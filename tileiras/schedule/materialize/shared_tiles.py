@@ -12,9 +12,10 @@ Proxy"); where all threads wait for a stage that other threads have copied, and 
 from __future__ import annotations
 
 from tileiras import analysis
+from tileiras.dialects import arith, scf
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
-from tileiras.dialects.arith.build import integer
+from tileiras.dialects.arith.build import binary, integer
 from tileiras.dialects.nv_tileas import names
 from tileiras.ir import Builder, Operation, Pure, Value
 from tileiras.layout.encoding import is_in_shared
@@ -45,13 +46,20 @@ def _comes_with_wait(fence: Operation) -> bool:
 def _put(convert: tileas.ConvertLayoutOp) -> None:
     builder = Builder.before(convert)
     builder.location = convert.location
-    type = convert.result.type
-    buffer = builder.insert(tileas.AllocTensorOp(result=tileas.BufferType(1, type))).results[0]
-    stage = integer(builder, 0)
+    type, loop = convert.result.type, convert.parent_op
+    # Where a loop executes one iteration, its operations may be outside of it by now.
+    stages = tileas.number_of(convert, tileas.STAGES) if isinstance(loop, scf.ForOp) else None
+    outside, stage = builder, integer(builder, 0)
+    if stages is not None:
+        outside = Builder.before(loop)
+        outside.location = convert.location
+        passed = binary(builder, arith.SubIOp, loop.induction_variable, loop.lower_bound)
+        stage = binary(builder, arith.AndIOp, passed, integer(builder, stages - 1, passed.type))
+    buffer = outside.insert(tileas.AllocTensorOp(result=tileas.BufferType(stages or 1, type))).results[0]
     builder.insert(tileas.StoreTensorOp(convert.operand, buffer, stage))
     builder.insert(tileas.FenceProxyOp())
     copy = builder.insert(tileas.CopyOp(buffer, stage, result=type))
-    last = _last_user(convert)
+    last = _last_user(convert) if stages is None else loop
     after = Builder.before(last.next)
     after.location = last.location
     after.insert(tileas.DeallocTensorOp(buffer))

@@ -155,3 +155,54 @@ def test_4_bit_integers_keep_the_low_bits(signed):
     out = run(elementwise("i8", "i32", body), "sm_90", values, np.zeros(256, np.int32))
     low = values.astype(np.int32) & 15
     assert np.array_equal(out, np.where(signed & (low > 7), low - 16, low))
+
+
+HALVES = {"f16": np.float16, "bf16": ml_dtypes.bfloat16}
+
+
+@pytest.mark.parametrize("gpu", ["sm_75", *GPUS])
+@pytest.mark.parametrize("element", HALVES)
+@pytest.mark.parametrize("signed", [True, False])
+def test_every_byte_becomes_a_half_exactly(element, signed, gpu):
+    patterns = np.arange(256, dtype=np.uint8)
+    body = f"%y = arith.{'si' if signed else 'ui'}tofp %x : SOURCE to TARGET"
+    out = run(elementwise("i8", element, body), gpu, patterns, np.zeros(256, np.uint16))
+    numbers = patterns.view(np.int8) if signed else patterns
+    assert np.array_equal(out.view(HALVES[element]).astype(np.float32), numbers.astype(np.float32))
+    assert not (out[numbers == 0] & 0x8000).any(), "zero has no sign"
+
+
+@pytest.mark.parametrize("gpu", ["sm_80", "sm_100a"])
+@pytest.mark.parametrize("element", HALVES)
+@pytest.mark.parametrize("signed", [True, False])
+def test_every_half_byte_becomes_a_half_exactly(element, signed, gpu):
+    patterns = np.arange(256, dtype=np.uint8)
+    kind = "si" if signed else "ui"
+    body = "%n = arith.trunci %x : SOURCE to tensor<256xi4>\n"
+    body += f"%y = arith.{kind}tofp %n : tensor<256xi4> to TARGET"
+    out = run(elementwise("i8", element, body), gpu, patterns, np.zeros(256, np.uint16))
+    numbers = patterns.astype(np.int32) & 15
+    numbers = (numbers ^ 8) - 8 if signed else numbers
+    assert np.array_equal(out.view(HALVES[element]).astype(np.float32), numbers.astype(np.float32))
+
+
+@pytest.mark.parametrize("amount", range(8))
+def test_bytes_are_shifted_in_words(amount):
+    patterns = np.arange(256, dtype=np.uint8)
+    for name, expected in (
+        ("shli", patterns << amount), ("shrui", patterns >> amount), ("shrsi", patterns.view(np.int8) >> amount),
+    ):  # fmt: skip
+        body = f"%n = arith.constant dense<{amount}> : SOURCE\n%y = arith.{name} %x, %n : SOURCE"
+        out = run(elementwise("i8", "i8", body), "sm_80", patterns, np.zeros(256, np.uint8))
+        assert np.array_equal(out, expected.astype(np.int64).astype(np.uint8)), name
+
+
+@pytest.mark.parametrize("gpu", ["sm_100a", "sm_120a"])
+@pytest.mark.parametrize("element", HALVES)
+def test_every_4_bit_float_widens_exactly(element, gpu):
+    patterns = np.arange(256, dtype=np.uint8)
+    body = "%i = arith.trunci %x : SOURCE to tensor<256xi4>\n%n = arith.bitcast %i : tensor<256xi4> to "
+    body += "tensor<256xf4E2M1FN>\n%y = nv_tileaa.fp_to_fp %n : tensor<256xf4E2M1FN> to TARGET"
+    out = run(elementwise("i8", element, body), gpu, patterns, np.zeros(256, np.uint16))
+    expected = (patterns & 15).view(ml_dtypes.float4_e2m1fn).astype(HALVES[element])
+    assert np.array_equal(out, expected.view(np.uint16))

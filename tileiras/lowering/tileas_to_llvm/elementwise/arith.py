@@ -27,6 +27,7 @@ from tileiras.lowering.arith_expand import RANGES
 
 from ..emit.function import FunctionLowering
 from ..emit.types import NATIVE_FLOATS, count_of, element_of, held_bits, scalar_type, vector_of
+from . import byte_words
 from .conversions import to_f32
 
 if TYPE_CHECKING:
@@ -91,6 +92,17 @@ def _overflowing(cls: type[Operation]) -> Any:
     def lower(op: Operation, args: Sequence[Value], lowering: FunctionLowering) -> Value:
         one, other = lowering.matched(args)
         return lowering.emit.insert(cls.create((one, other), (one.type,), {"overflowFlags": op.overflowFlags}))
+
+    return lower
+
+
+def _shift(cls: Any) -> Any:
+    def lower(op: Operation, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+        one, other = lowering.matched(args)
+        if byte_words.in_words(one) and (result := byte_words.shifted(cls, one, other, lowering)) is not None:
+            return result
+        flags = {"overflowFlags": op.overflowFlags} if cls is arith.ShLIOp else {}  # type: ignore[attr-defined]
+        return lowering.emit.insert(cls.create((one, other), (one.type,), flags))
 
     return lower
 
@@ -222,9 +234,9 @@ def assume(op: tileas.AssumeOp, args: Sequence[Any], lowering: FunctionLowering)
 addi = _overflowing(arith.AddIOp)
 subi = _overflowing(arith.SubIOp)
 muli = _overflowing(arith.MulIOp)
-shli = _overflowing(arith.ShLIOp)
-shrsi = _binary(arith.ShRSIOp)
-shrui = _binary(arith.ShRUIOp)
+shli = _shift(arith.ShLIOp)
+shrsi = _shift(arith.ShRSIOp)
+shrui = _shift(arith.ShRUIOp)
 divsi = _signed_division(llvm.SDivOp, llvm.UDivOp)
 divui = _unsigned_division(llvm.UDivOp)
 remsi = _signed_division(llvm.SRemOp, llvm.URemOp)

@@ -33,6 +33,7 @@ from tileiras.support.named_tuple import NamedTuple
 
 from ..emit.function import FunctionLowering
 from ..emit.types import NATIVE_FLOATS, ROUNDING, count_of, element_of, scalar_type, vector_of
+from . import byte_words
 
 if TYPE_CHECKING:
     from tileiras.dialects import nv_tileas as tileas
@@ -375,6 +376,10 @@ def _from_integer(signed: bool) -> Any:
     def lower(op: arith.SIToFPOp | arith.UIToFPOp, args: Sequence[Value], lowering: FunctionLowering) -> Value:
         (value,) = args
         type = element_type_of(op.result.type)
+        if element_type_of(op.operand.type) is i4:
+            value = i4_to_i8(value, signed, lowering)
+        if byte_words.converts(value, type, lowering):
+            return byte_words.to_float(value, type, signed, lowering)
         # Below sm_90 LLVM goes from integers to bf16 through f32 and rounds twice.
         by_llvm = type.keyword != "bf16" or lowering.target.has("bf16_arithmetic")
         if type.keyword in NATIVE_FLOATS and by_llvm:
@@ -403,6 +408,8 @@ def _to_integer(cls: type) -> Any:
 def i4_to_i8(value: Value, signed: bool, lowering: FunctionLowering) -> Value:
     """An i4 is held in the low half of an i8, whose upper half is undefined; `arith-expand` takes both apart."""
     emit = lowering.emit
+    if byte_words.in_words(value):
+        return byte_words.low_halves(value, signed, lowering)
     half = emit.insert(arith.TruncIOp.create((value,), (vector_of(i4, count_of(value.type)),)))
     return emit.insert((arith.ExtSIOp if signed else arith.ExtUIOp).create((half,), (value.type,)))
 

@@ -188,6 +188,10 @@ class FragmentBuilder:
         """The number, if it is known at compile time."""
         return value if isinstance(value, int) else self._numbers.get(value)
 
+    def patterns(self, value: Value) -> Sequence[int] | None:
+        """The bit patterns of the elements, if they are known at compile time."""
+        return self._patterns.get(value)
+
     def truth(self, value: Value) -> bool | None:
         """The value of a truth value, or of all elements of a vector of them, if known at compile time and equal."""
         number = self._numbers.get(value)
