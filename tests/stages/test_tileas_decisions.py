@@ -105,6 +105,8 @@ def test_without_a_mandatory_row_a_later_one_names_it(number):
     left_out = items.pop(number)
     if left_out.name == "tileas-legalize-scaled-dot":
         pytest.skip("there is no block-scaled dot here; the atom of one that the target lacks is not found")
+    if left_out.name == "tileas-promote-accumulators":
+        pytest.skip("there is no dot of 8-bit floats here")
     if left_out.name == "tileas-attach-tma-desc-args":
         pytest.skip("there is no descriptor of a tensor here")
     items.append(ConvertTileASToLLVM(compute_capability="sm_90"))

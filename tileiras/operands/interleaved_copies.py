@@ -28,7 +28,7 @@ from tileiras.ir import Builder, IntegerAttr, NoMemoryEffect, Operation, UnitAtt
 from tileiras.layout.encoding import is_in_shared, layout_of
 from tileiras.layout.staging import part_of
 from tileiras.reasons import Reason
-from tileiras.resources.large_dots import is_multiply_add, matrix_instructions
+from tileiras.resources.large_dots import is_large, is_multiply_add, matrix_instructions
 from tileiras.support.named_tuple import NamedTuple
 from tileiras.targets import Target, mma_atom
 
@@ -115,7 +115,9 @@ def _interleaved(loop: scf.ForOp, target: Target) -> _Interleaved | None:
     if between is None or not all(isinstance(op, tileas.CopyOp) or op.has_trait(NoMemoryEffect) for op in between):
         return None
     atom = None if is_multiply_add(dot) else mma_atom(dot.atom.atom)
-    if atom is None or atom.executor != "warp" or matrix_instructions(dot, target) < FEWEST_INSTRUCTIONS:
+    if atom is None or atom.executor != "warp" or is_large(dot, target):
+        return None  # a large dot becomes a loop
+    if matrix_instructions(dot, target) < FEWEST_INSTRUCTIONS:
         return None
     return _cut(_Interleaved(loop, branch, commit, Dot(dot, (None, None), 0), 0), atom.shape[2])
 

@@ -150,7 +150,7 @@ DECISIONS: tuple[Decision, ...] = (
         "cse", "Merges the addresses that copies of loop bodies duplicated.", after="tileas-generate-schedule", level=2,
     ),  # fmt: skip
     Decision(
-        "tileas-interleave-copies", "After cse; before dots are rolled, which its steps may make unnecessary.",
+        "tileas-interleave-copies", "After cse; before dots are rolled, since it leaves those that are.",
         after="tileas-generate-schedule", level=3,
     ),  # fmt: skip
     Decision("tileas-roll-mma-dot", "Reads operands from existing buffers; needs no memory."),
