@@ -117,8 +117,10 @@ PROBES = (
     Probe("sustained_mhz", _chain("fma.rn.f32 %f0, %f0, %f1, %f1;", "cvt.rn.f32.u32 %f0, %r1;\nmov.f32 %f1, %f0;")),
     Probe("latency.shared", _chain("ld.volatile.shared.u32 %r2, [%r2];", _ITSELF, "cvt.rn.f32.u32 %f0, %r2;\n" + STORE,
                                    1024)),
-    Probe("latency.l2", _chain("ld.volatile.global.u64 %q2, [%q2];", "st.global.u64 [%a0], %a0;\nmov.u64 %q2, %a0;",
-                               "st.global.u64 [%a0+64], %q2;")),
+    # Loads may hit L1; atomic operations are executed in L2.
+    Probe("latency.l2", _chain("atom.global.max.u64 %q2, [%q2], %q3;",
+                               "mad.wide.u32 %q2, %r1, 8, %a0;\nst.global.u64 [%q2], %q2;\nmov.u64 %q3, 0;",
+                               "st.global.u64 [%q2+1024], %q2;")),
     Probe("mma_sync.f16", _products, lambda gpu: gpu.target.number >= 80),
     Probe("l2_bytes_per_cycle", _loads_of_l2),
     Probe("dram_reach", _copies),
