@@ -37,7 +37,7 @@ def test_expansions_of_functions_round_as_the_table_says(name):
 
 @pytest.mark.parametrize("target", ["tf32", "f8E4M3FN", "f8E5M2"])
 @pytest.mark.parametrize("source", ["f64", "i32", "i64"])
-def test_conversions_round_to_odd_before_they_round_to_a_narrow_format(source, target):
+def test_conversions_to_narrow_formats_round_to_odd_first(source, target):
     there, back = ("itof", "ftoi") if source[0] == "i" else ("ftof", "ftof")
     sign = "signed " if source[0] == "i" else ""
     text = rows(f"""%w = {there} %value {sign}: tile<256x{source}> -> tile<256x{target}>

@@ -55,7 +55,7 @@ TYPES = tuple(SPELLINGS[BITCODE])
 
 
 def kind_of(data: bytes) -> str | None:
-    """The kind of a library by its content; None for a file that is none of them."""
+    """The kind of a library by its content; None for another file."""
     if data.startswith((b"BC\xc0\xde", b"\xde\xc0\x17\x0b")):
         return BITCODE
     if data.startswith(b"\x7fELF") and len(data) >= 64 and struct.unpack_from("<H", data, 18)[0] == _EM_CUDA:

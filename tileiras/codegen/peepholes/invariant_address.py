@@ -1,4 +1,4 @@
-"""Addresses with an index of which a part is the same in all iterations.
+"""Addresses whose index has a part that is the same in all iterations.
 
     p = base + (invariant + varying) * size   ->   q = base + invariant * size;  p = q + varying * size
 

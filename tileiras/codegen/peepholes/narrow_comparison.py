@@ -1,4 +1,4 @@
-"""Comparisons of vectors of extended integers, one of which has the same scalar in all elements.
+"""Comparisons of a vector of extended integers with a scalar.
 
     icmp (extend x), splat(extend n)   ->   icmp x, splat(n)
 
