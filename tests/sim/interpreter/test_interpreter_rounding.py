@@ -137,3 +137,11 @@ def test_directed_rounding_of_f64_in_any_memory_order():
     down = compute("sqrt", [values], "f64", "negative_inf")
     assert (down < np.sqrt(2.0)).all()
     assert (compute("sqrt", [values.T], "f64", "negative_inf") == down.T).all()
+
+
+@pytest.mark.parametrize("keyword", ["f32", "f64"])
+def test_a_product_beyond_the_largest_number_adds_to_an_infinity(keyword):
+    large, infinity = np.array([1e300 if keyword == "f64" else 1e30]), np.array([-np.inf])
+    operands = [each.astype(FLOAT_DTYPES[keyword]) for each in (large, large, infinity)]
+    with np.errstate(all="ignore"):
+        assert compute("fma", operands, keyword)[0] == -np.inf

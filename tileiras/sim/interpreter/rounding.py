@@ -148,6 +148,11 @@ def _odd_sqrt(a: np.ndarray):
     return _odd(root, (a - product) - low)
 
 
+def _multiply_add(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
+    """The product of finite numbers is finite, whatever its rounding."""
+    return np.where(np.isfinite(a) & np.isfinite(b) & np.isinf(c), c, a * b + c)
+
+
 #: name -> (NumPy in the working type, rounded-to-odd in f64 for operands up to f32, exact on rationals)
 _OPERATIONS: dict[str, tuple[Callable, Callable, Callable]] = {
     "add": (np.add, _odd_add, lambda a, b: a + b),
@@ -155,7 +160,7 @@ _OPERATIONS: dict[str, tuple[Callable, Callable, Callable]] = {
     "mul": (np.multiply, np.multiply, lambda a, b: a * b),
     "div": (np.divide, _odd_div, lambda a, b: a / b if b else None),
     "sqrt": (np.sqrt, _odd_sqrt, None),
-    "fma": (lambda a, b, c: a * b + c, lambda a, b, c: _odd_add(a * b, c), lambda a, b, c: a * b + c),
+    "fma": (_multiply_add, lambda a, b, c: _odd_add(a * b, c), lambda a, b, c: a * b + c),
 }
 
 

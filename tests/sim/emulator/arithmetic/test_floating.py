@@ -48,7 +48,7 @@ def mul(a, b):
 
 
 def fma(a, b, c):
-    return a * b + c
+    return c if np.isinf(c) and np.isfinite(a) and np.isfinite(b) else a * b + c
 
 
 def typed(name: str, values: np.ndarray) -> np.ndarray:
@@ -121,6 +121,12 @@ def test_double_rounding_traps_of_fma(apply):
     c = np.array([2.0**-80, -(2.0**-80), 2.0**-100, 2.0**-149], np.float32)
     expected = np.array([nearest(exactly(x) * exactly(y) + exactly(z), "f32") for x, y, z in zip(a, b, c)])
     check(apply("fma.rn.f32 $d, $0, $1, $2;", np.float32, a, b, c), expected, a, b, c)
+
+
+def test_a_product_beyond_the_largest_number_adds_to_an_infinity(apply):
+    large = np.array([1e300, -1e300, np.inf])
+    got = apply("fma.rn.f64 $d, $0, $1, $2;", np.float64, large, np.abs(large), -np.sign(large) * np.inf)
+    assert np.array_equal(got, [-np.inf, np.inf, np.nan], equal_nan=True)
 
 
 SUBNORMAL = np.array([2.0**-126, 2.0**-127, -(2.0**-130), 2.0**-149, 1.0, -0.0, 0.0], np.float32)
