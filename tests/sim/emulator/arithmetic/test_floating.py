@@ -48,7 +48,8 @@ def mul(a, b):
 
 
 def fma(a, b, c):
-    return c if np.isinf(c) and np.isfinite(a) and np.isfinite(b) else a * b + c
+    """Of floats or of rationals."""
+    return c if c in (np.inf, -np.inf) and np.isfinite(a) and np.isfinite(b) else a * b + c
 
 
 def typed(name: str, values: np.ndarray) -> np.ndarray:
