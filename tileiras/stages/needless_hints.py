@@ -35,7 +35,7 @@ class Trial(NamedTuple):
 
     plans: dict[str, Plan] = {}
     result: Operation | None = None
-    said: list[Diagnostic] = []
+    diagnostics: list[Diagnostic] = []
     """The diagnostics of that module."""
 
 
@@ -72,7 +72,7 @@ def drop_needless_hints(
     return Trial(kept, None if kept else trial, inner.diagnostics)
 
 
-def say_costs(source: Operation, plans: dict[str, Plan], engine: DiagnosticEngine) -> None:
+def emit_costs(source: Operation, plans: dict[str, Plan], engine: DiagnosticEngine) -> None:
     """Remarks on the plans of kernels with a hint, beside those without it."""
     for op in source.walk():
         if isinstance(op, aa.FuncOp) and (other := plans.get(op.sym_name.value)) is not None:
@@ -80,11 +80,11 @@ def say_costs(source: Operation, plans: dict[str, Plan], engine: DiagnosticEngin
             beside = Reason(
                 "kernel.plan-without-hint", ctas=other.ctas, registers=other.registers, shared=other.shared
             )
-            said = Reason(
+            remark = Reason(
                 "kernel.plan-with-hint",
                 hint=_hint(op, True), ctas=own.ctas, registers=own.registers, shared=own.shared, cause=beside,
             )  # fmt: skip
-            engine.emit(Remark(said, op.location))
+            engine.emit(Remark(remark, op.location))
 
 
 def _hint(func: aa.FuncOp, of_clusters: bool) -> str:

@@ -291,13 +291,13 @@ def run(source: Operation, options: StageOptions, context: StageContext) -> Stag
     hints = tileiras.stages.needless_hints
     trial = hints.drop_needless_hints(source, partial(_lower, options), context.engine)
     if trial.result is not None and not context.instrumentation:
-        for each in trial.said:
+        for each in trial.diagnostics:
             context.engine.emit(each)
         verify(trial.result)
         return StageResult(trial.result)
     _lower(options, source, PassContext(context.engine), context.instrumentation)
     if trial.plans and context.engine.remarks:
-        hints.say_costs(source, trial.plans, context.engine)
+        hints.emit_costs(source, trial.plans, context.engine)
     verify(source)
     return StageResult(source)
 
