@@ -83,6 +83,7 @@ def test_no_import_of_the_compiler_is_executed_in_a_launch(tmp_path):
     assert remaining == {
         "from tileiras.api import Artifact", "from tileiras.codegen.tensor_map import TensorMap",
         "from tileiras.codegen import kernel_metadata, ptx", "from tileiras.targets.cpu import refusal",
+        "from tileiras.codegen.object_file import UNDEFINED, ObjectFile",
     }  # fmt: skip
 
 

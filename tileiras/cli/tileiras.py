@@ -114,7 +114,7 @@ def _run(inputs: Sequence[str], values: Mapping[str, Any], files: Sequence[str])
     emit = values.get("emit", pipeline.default_emit(values.get("gpu-name"), "cubin"))
     values, targets, last, suffix = _request(values, emit)
     given = {option: _of_compiler(option, value) for option, value in values.items() if option in OPTIONS}
-    code = cli.tile_libraries.device_code(values.get("l", ()))
+    code = cli.tile_libraries.device_code(values["l"]) if values.get("l") else ()
     if code:
         given["device-libraries"] = (*given.get("device-libraries", ()), *code)
     layered = _pipeline_options(values, given)

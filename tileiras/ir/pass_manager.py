@@ -161,8 +161,8 @@ def _fitting(name: str, key: str, value: Any, default: Any, accepted: range | No
     elif type(value) is type(default) and (accepted is None or value in accepted):
         return value
     if accepted is not None:
-        each = ", one of " + ", ".join(map(str, accepted))
-        kind += f" from {accepted[0]} to {accepted[-1]}" if accepted.step == 1 else each
+        is_dense = accepted.step == 1  # of any length
+        kind += f" from {accepted[0]} to {accepted[-1]}" if is_dense else ", one of " + ", ".join(map(str, accepted))
     message = f"'{value}' value invalid for option '{key}' of pass '{name}'; expected {kind}"
     raise CompileError.at(None, message, ExitCode.CONFIGURATION)
 

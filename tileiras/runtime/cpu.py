@@ -16,8 +16,6 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tileiras.codegen.object_file import UNDEFINED, ObjectFile
-
 from .arguments import DL_CPU, ArgumentError, HostMemory, pack
 
 THREADS = "TILEIRAS_CPU_THREADS"
@@ -79,6 +77,8 @@ class Loaded:
 
     def __init__(self, data: bytes) -> None:
         import llvmlite.binding as llvm
+
+        from tileiras.codegen.object_file import UNDEFINED, ObjectFile
 
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()

@@ -172,6 +172,10 @@ def test_agents_that_wait_for_each_other_end_the_run():
         execute(function(PIPE.format(commit="")), 1, [np.zeros(3, np.int32)])
 
 
-def test_rules_cover_both_levels_but_for_three_operations():
-    names = {name for level in ("nv_tileaa", "nv_tileas") for name in operation_names(level)}
-    assert names - rules() == {"nv_tileas.shifted", *(f"{PIPELINE}{name}" for name in ("produce_one", "consume_one"))}
+def test_rules_cover_both_levels_but_for_seven_operations():
+    """Device code of the user's own is executed at the level of the source, by functions of NumPy, or as PTX."""
+    levels = ("nv_tileaa", "nv_tileas")
+    names = {name for level in levels for name in operation_names(level)}
+    calls = {f"{level}.extern_{name}" for level in levels for name in ("call", "elementwise")}
+    pipes = {f"{PIPELINE}{name}" for name in ("produce_one", "consume_one")}
+    assert names - rules() == {"nv_tileas.shifted", *pipes, *calls}
