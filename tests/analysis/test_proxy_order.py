@@ -25,12 +25,13 @@ KERNELS = {
     "chained": lambda gpu: dots.chained((64, 64, 64, 64)),
     "attention": lambda gpu: dots.attention_like(1, columns=64, steps=4, halved=True, gpu_name=gpu),
     "small attention": lambda gpu: _at_run_time(gpu),
+    "small attention in large steps": lambda gpu: _at_run_time(gpu, columns=128),
     "two loops": lambda gpu: dots.attention_in_two_loops(2, 3, 1, rows=128, columns=64, depth=64, gpu_name=gpu),
 }
 
 
-def _at_run_time(gpu: str) -> Kernel:
-    kernel = dots.attention_like(1, rows=16, columns=64, depth=128, halved=True, gpu_name=gpu)
+def _at_run_time(gpu: str, columns: int = 64) -> Kernel:
+    kernel = dots.attention_like(1, rows=16, columns=columns, depth=128, halved=True, gpu_name=gpu)
     return dots.with_steps_at_run_time(kernel, 3)
 
 
@@ -123,11 +124,14 @@ def test_every_deletion_is_missed(name, gpu, maps, strategy, tmp_path, monkeypat
     _check_deletions(name, gpu, options, tmp_path / "k.tileas.mlir", monkeypatch)
 
 
-def test_scratch_over_operands_of_a_dot_in_flight():
-    """A reduction behind the dot of a loop exchanges elements where the dot reads its computed operand."""
-    module = _at_run_time("sm_90").tileas("sm_90")
-    (store, *_) = (op for op in module.walk() if isinstance(op, tileas.StoreTensorOp) and _is_in_loop(op))
-    place = store.buffer.defining_op.offset.value
+@pytest.mark.parametrize("stage", [0, 1])
+def test_scratch_over_operands_of_a_dot_in_flight(stage):
+    """A reduction behind the dot of a loop exchanges elements where the dot reads its computed operand, which has two
+    buffers in turn.  In steps of 64 columns an SM holds two CTAs, and each waits for its dots before its reductions."""
+    module = _at_run_time("sm_90", columns=128).tileas("sm_90")
+    (store,) = (op for op in module.walk() if isinstance(op, tileas.StoreTensorOp) and _is_in_loop(op))
+    assert store.buffer.type.stages == 2
+    place = store.buffer.defining_op.offset.value + stage * 16 * 128 * 2
     last = [op for op in module.walk() if isinstance(op, tileas.ReduceOp) and op.parent is store.parent][-1]
     area = tileas.scratch_areas(last)[0]
     moved = tileas.ScratchAttr(place, area.bytes, area.rounds, area.joins, area.waits, area.barrier, area.threads)

@@ -33,6 +33,9 @@ GOLDEN = {
     "matmul_f32.mlir": {"shared": 1, "staged": 2},
 }
 
+# The dot is four steps along K, between which copies of the loop start (`tileas-interleave-copies`): A and B are read
+# from the buffers by quarters.
+BY_STEPS = {("bytecode/matmul_f16.tileirbc", "sm_80"): {"shared": 1, "staged": 8}}
 
 # Of whole kernels by entry, on sm_90 (f4 products on sm_100, which has them); "staged" are reads of tiles that
 # asynchronous copies brought to shared memory.  A third is of 8-bit elements that lie across K: wgmma wants them along
@@ -78,7 +81,8 @@ KERNELS = {
         "matmul_scaled": {"shuffle": 1, "shared": 4},
         "matmul_scaled_f8e5m2": {"shared": 1, "staged": 4},
         "matmul_scaled_mxf4": {"shuffle": 1, "shared": 4},
-        "matmul_scaled_nvf4": {"shared": 1, "staged": 4},
+        # The words of B that are taken apart into f4 stay in the threads that load them.
+        "matmul_scaled_nvf4": {"staged": 4},
     },
     "matmul_split_k.py": {"matmul_split_k": {"shared": 3}},
     "moe_matmul.py": {"moe_matmul": {"shared": 1, "shuffle": 2, "staged": 1}},
@@ -114,7 +118,7 @@ def counted(text: str, name: str) -> dict[str, int]:
 @pytest.mark.parametrize("gpu_name", ["sm_80", "sm_100"])
 @pytest.mark.parametrize("name", sorted(GOLDEN))
 def test_conversions_of_an_example(name: str, gpu_name: str) -> None:
-    assert conversions(EXAMPLES / name, gpu_name) == GOLDEN[name]
+    assert conversions(EXAMPLES / name, gpu_name) == BY_STEPS.get((name, gpu_name), GOLDEN[name])
 
 
 @pytest.mark.parametrize("name", sorted(KERNELS))

@@ -17,7 +17,7 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.arith.build import binary, integer
 from tileiras.dialects.nv_tileas import names
-from tileiras.ir import Builder, Operation, Pure, Value
+from tileiras.ir import Builder, Operation, Pure, Value, i32
 from tileiras.layout.encoding import is_in_shared
 
 
@@ -55,6 +55,9 @@ def _put(convert: tileas.ConvertLayoutOp) -> None:
         outside.location = convert.location
         passed = binary(builder, arith.SubIOp, loop.induction_variable, loop.lower_bound)
         stage = binary(builder, arith.AndIOp, passed, integer(builder, stages - 1, passed.type))
+        if stage.type != i32:
+            cls = arith.TruncIOp if stage.type.width > 32 else arith.ExtUIOp  # type: ignore[attr-defined]
+            stage = builder.insert(cls(stage, result=i32)).results[0]
     buffer = outside.insert(tileas.AllocTensorOp(result=tileas.BufferType(stages or 1, type))).results[0]
     builder.insert(tileas.StoreTensorOp(convert.operand, buffer, stage))
     builder.insert(tileas.FenceProxyOp())
