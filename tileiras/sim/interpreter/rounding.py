@@ -149,7 +149,7 @@ def _odd_sqrt(a: np.ndarray):
 
 
 def _multiply_add(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
-    """The product of finite numbers is finite, whatever its rounding."""
+    """The exact product of finite numbers is finite, beyond the largest number as well."""
     return np.where(np.isfinite(a) & np.isfinite(b) & np.isinf(c), c, a * b + c)
 
 

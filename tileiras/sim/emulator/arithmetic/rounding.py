@@ -260,7 +260,7 @@ def fma64(a: np.ndarray, b: np.ndarray, c: np.ndarray, mode: str = "rn") -> np.n
     """binary64 a * b + c with one rounding."""
     a, b, c = np.broadcast_arrays(a, b, c)
     p = a * b
-    # The product of finite numbers is finite, whatever its rounding.
+    # The exact product of finite numbers is finite, beyond the largest number as well.
     plain = np.where(np.isfinite(a) & np.isfinite(b) & np.isinf(c), c, p + c)
     finite = np.isfinite(a) & np.isfinite(b) & np.isfinite(c)
     uh, ul = two_product(a, b)
