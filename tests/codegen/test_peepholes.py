@@ -133,3 +133,12 @@ def test_random_loops_compute_the_same(seed):
     PassManager([lookup_pass("nvptx-peepholes")()]).run(module)
     assert ir.print_op(module) != plain
     assert results(module, data, n) == before
+
+
+@pytest.mark.parametrize(("agents", "split"), [("decrease 40", False), ("increase 232", True)])
+def test_addresses_stay_where_threads_have_given_registers_back(agents, split):
+    branch = "llvm.br ^bb1"
+    text = loop_kernel(random.Random(0)).replace(branch, f"nvvm.setmaxregister {agents}\n    {branch}")
+    module = ir.parse_module(text.replace("sm_90", "sm_90a"))
+    PassManager([lookup_pass("nvptx-peepholes")()]).run(module)
+    assert ("getelementptr inbounds" not in ir.print_op(module)) == split

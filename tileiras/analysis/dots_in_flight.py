@@ -44,8 +44,9 @@ def carried_in_flight(loop: scf.ForOp) -> dict[int, Any]:
     """The dots whose results nothing in the loop uses before the next iteration, by the number of the loop-carried
     value; of those into tensor memory, also those whose results the next iteration rescales.
 
-    A dot with A in registers has to be complete before these are written again.  That holds if A is computed from
-    another dot of the iteration, whose wait comes first, or if the next iteration begins with the wait for the dot.
+    A dot with A in registers, also one whose result another one adds to, has to be complete before these are written
+    again.  That holds if A is computed from another dot of the iteration, whose wait comes first, or if the next
+    iteration begins with the wait for the dot.  A promoted dot adds to a complete accumulator.
     """
     block = loop.body.block
     found = {number: dots[-1] for number, dots in accumulated_in_place(loop).items()} | rescaled_in_place(loop)
@@ -53,8 +54,10 @@ def carried_in_flight(loop: scf.ForOp) -> dict[int, Any]:
         op = value.defining_op
         if not is_of_warpgroups(op) or op.parent is not block or not value.has_one_use or op.promoted is not None:
             continue
+        if any(is_of_warpgroups(user) and user.promoted is not None for user in loop.iter_args[number].users):
+            continue
         awaited = tileas.AWAITED_NEXT in op.attributes
-        if awaited or is_in_shared(op.a.type) or _needs_dot(op.a, block, set()):
+        if awaited or all(is_in_shared(each.a.type) or _needs_dot(each.a, block, set()) for each in chain_of(op)):
             found[number] = op
     return found
 

@@ -3,7 +3,8 @@
     p = base + (invariant + varying) * size   ->   q = base + invariant * size;  p = q + varying * size
 
 LLVM moves `q` before the loop, but does not take the sum apart by itself.  In the loop an addition of 64 bits, two
-instructions, is gone, and a varying part of 32 bits makes `p` one wide multiply-add.
+instructions, is gone, and a varying part of 32 bits makes `p` one wide multiply-add.  Not where threads have given
+registers back: `q` has two of its own, `base` is a parameter, and `invariant` is an index of 32 bits.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from .loops import Loops
 
 def rewrite(op: Operation, loops: Loops) -> bool:
     assert isinstance(op, llvm.GEPOp)
-    if not loops.contain(op) or len(op.operands) != 2 or tuple(op.rawConstantIndices) != (DYNAMIC_INDEX,):
+    if not loops.contain(op) or loops.have_few_registers(op):
+        return False
+    if len(op.operands) != 2 or tuple(op.rawConstantIndices) != (DYNAMIC_INDEX,):
         return False
     base, index = op.operands
     if not loops.is_invariant(base, op) or loops.is_invariant(index, op):

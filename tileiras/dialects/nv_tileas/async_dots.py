@@ -48,7 +48,8 @@ class InFlightType(SingleTileType, name="nv_tileas.in_flight"):
 
 class ToAsyncOp(Operation, name="nv_tileas.async.to_async", traits=(MemoryRead, MemoryWrite)):
     """Puts tiles in flight: earlier writes to their registers are visible to later dots (`wgmma.fence`). With `unused`
-    no dot uses these values: they are only the initial values of a loop that carries tiles in flight."""
+    no instruction of a dot uses these registers: they are only the initial values of a loop that carries tiles in
+    flight, or the accumulator of a promoted dot."""
 
     tiles = variadic_operand(TensorType)
     unused = attribute(UnitAttr, optional=True)
@@ -109,17 +110,21 @@ class AsyncDotOp(Operation, name="nv_tileas.async.dot", traits=(MemoryRead, Memo
 
 
 class CommitDotsOp(Operation, name="nv_tileas.async.commit_dots", traits=(MemoryRead, MemoryWrite)):
-    """The dots since the last commit form a group (`wgmma.commit_group`)."""
+    """The dots since the last commit form a group (`wgmma.commit_group`). `by_dot`: the promoted dot before it has
+    committed its own groups, and no instruction is needed."""
 
+    by_dot = attribute(UnitAttr, optional=True)
     assembly_format = "attr-dict"
 
 
 class FutureWaitOp(Operation, name="nv_tileas.async.future_wait", traits=(MemoryRead, MemoryWrite)):
     """Waits until all groups of dots but the last `pending` are complete (`wgmma.wait_group`). The futures whose dots
-    are complete then are its operands, and its results are the same tiles in registers."""
+    are complete then are its operands, and its results are the same tiles in registers.  `by_dot`: the promoted dot
+    before it has waited for its own groups, and no instruction is needed."""
 
     futures = variadic_operand(InFlightType)
     pending = attribute(IntegerAttr)
+    by_dot = attribute(UnitAttr, optional=True)
     values = variadic_result(TensorType)
     assembly_format = "$futures attr-dict `:` functional-type($futures, $values)"
 

@@ -89,6 +89,9 @@ class _Rewriting:
         """Inserts the asynchronous dot; the old one stays until its uses have a wait."""
         builder = Builder.before(dot)
         builder.location = dot.location
+        if dot.promoted is not None:
+            self._start_promoted(dot, builder)
+            return
         overwrites = is_zero(dot.c)
         accumulator = self._accumulator_in_flight(dot)
         tiles = [] if overwrites or accumulator is not None else [dot.c]
@@ -101,11 +104,19 @@ class _Rewriting:
         elif accumulator is None:
             accumulator = futures.pop(0)
         a = futures.pop() if futures else dot.a
-        named = kept_attributes(dot)
-        flag = UnitAttr() if overwrites else None
-        started = tileas.AsyncDotOp(a, dot.b, accumulator, overwrites=flag, result=accumulator.type, **named)
-        self._futures[dot] = builder.insert(started).results[0]
+        self._futures[dot] = _insert_dot(builder, dot, a, accumulator)
         builder.insert(tileas.CommitDotsOp())
+
+    def _start_promoted(self, dot: tileas.DotOp, builder: Builder) -> None:
+        """Likewise for a promoted dot: its instructions do not write to the accumulator, and it is complete behind
+        itself."""
+        (accumulator,) = _to_async(builder, [dot.c], UnitAttr())
+        a = dot.a if is_in_shared(dot.a.type) else _to_async(builder, [dot.a])[0]
+        future = _insert_dot(builder, dot, a, accumulator)
+        builder.insert(tileas.CommitDotsOp(by_dot=UnitAttr()))
+        attributes = {"pending": IntegerAttr(0, i32), "by_dot": UnitAttr()}
+        wait = tileas.FutureWaitOp.create([future], [dot.c.type], attributes, location=dot.location)
+        dot.result.replace_all_uses_with(builder.insert(wait).results[0])
 
     def _accumulator_in_flight(self, dot: tileas.DotOp) -> Value | None:
         """The accumulator of a dot when it is in flight already."""
@@ -113,8 +124,6 @@ class _Rewriting:
         if isinstance(c.type, tileas.InFlightType):
             return c
         before = c.defining_op
-        if dot.promoted is not None:
-            return None  # it adds to a complete accumulator
         if before in self._futures and before.parent is dot.parent and c.has_one_use:
             self._added.add(before)
             return self._futures[before]
@@ -170,7 +179,7 @@ class _Rewriting:
                 ends.append(0)
             yield Future(value, value, 0, tail, tuple(ends))
         for op in places:
-            if op in self._old:
+            if op in self._futures:
                 future, start = self._futures[op], places[op]
                 if op in self._added:
                     # Its tile has no use; the buffers that it reads may end before the wait for the dot that adds to
@@ -182,6 +191,14 @@ class _Rewriting:
                 value = op.results[number]
                 tail = commits_behind(dot, tileas.CommitDotsOp)
                 yield Future(value, value, places[op] + 1, tail, (*ends_of(dot, block, places), last))
+
+
+def _insert_dot(builder: Builder, dot: tileas.DotOp, a: Value, accumulator: Value) -> Value:
+    """Inserts the asynchronous form of a dot, with operands in flight; its result."""
+    overwrites = UnitAttr() if is_zero(dot.c) else None
+    named = kept_attributes(dot)
+    started = tileas.AsyncDotOp(a, dot.b, accumulator, overwrites=overwrites, result=accumulator.type, **named)
+    return builder.insert(started).results[0]
 
 
 def _to_async(builder: Builder, tiles: list[Value], unused: UnitAttr | None = None) -> list[Value]:

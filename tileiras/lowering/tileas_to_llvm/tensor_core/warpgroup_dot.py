@@ -89,6 +89,8 @@ def create_none(op: tileas.CreateNoneOp, args: Sequence[Value], lowering: Functi
 def future_wait(op: tileas.FutureWaitOp, args: Sequence[Value], lowering: FunctionLowering) -> list[Value]:
     emit = lowering.emit
     parts = [[emit.extract(value, i) for i in range(count_of(value.type))] for value in args]
+    if op.by_dot is not None:
+        return [_tile(part, value.type, lowering) for part, value in zip(parts, op.futures)]
     words = [word for part in parts for word in part]
     wait = THREAD["warpgroup.wait"](words, group=op.pending, res=_struct([word.type for word in words]))
     done = _threaded(wait, words, lowering) if words else []
@@ -99,7 +101,8 @@ def future_wait(op: tileas.FutureWaitOp, args: Sequence[Value], lowering: Functi
 
 
 def commit_dots(op: tileas.CommitDotsOp, args: Sequence[Value], lowering: FunctionLowering) -> None:
-    lowering.emit.insert(THREAD["warpgroup.commit"]())
+    if op.by_dot is None:
+        lowering.emit.insert(THREAD["warpgroup.commit"]())
 
 
 def fence_proxy_async(op: tileas.FenceProxyOp, args: Sequence[Value], lowering: FunctionLowering) -> None:
