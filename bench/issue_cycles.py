@@ -6,8 +6,10 @@ for the warp's own products.
 
 A warp issues one instruction a cycle at most, and so do all warps of its scheduler together: the cycles left beside the
 products of one warpgroup serve the other one and the loading warps.  Counted in the machine code: all instructions from
-the head of the loop to its branch back, those of branches that are not taken included.  Products of f8 have `fast_acc`; with `--promoted` they have not, and the warp adds the sums of each dot to
-its accumulator besides.  Needs ptxas and nvdisasm.
+the head of the loop to its branch back, those of branches that are not taken included.
+
+Products of f8 have `fast_acc`; with `--promoted` they have not, and the warp adds the sums of each dot to its
+accumulator besides.  Needs ptxas and nvdisasm.
 """
 
 from __future__ import annotations
@@ -98,7 +100,8 @@ def main(arguments: Sequence[str] = ()) -> int:
     for tiles in given.tiles:
         for element in given.types.split(","):
             for name, plan in given.plans.items():
-                found, row = measured(tiles, element, plan, given.promoted), f"{'x'.join(map(str, tiles))} | {element} | {name}"
+                found = measured(tiles, element, plan, given.promoted)
+                row = f"{'x'.join(map(str, tiles))} | {element} | {name}"
                 if found is None:
                     print(f"| {row} | no products of warpgroups in a loop | | | |")
                     continue

@@ -6,7 +6,6 @@ from bench.issue_cycles import BAR, main_loop, measured
 from bench.plans import PLANS
 from tests.machine_code import needs_tools
 
-
 THREADS = 256
 """Threads of the two warpgroups that multiply."""
 FEW = 16

@@ -4,6 +4,9 @@
 
 LLVM moves `q` before the loop, but does not take the sum apart by itself.  In the loop an addition of 64 bits, two
 instructions, is gone, and a varying part of 32 bits makes `p` one wide multiply-add.
+
+`q` takes two registers through the loop, where a base that is an argument took none and a part of 32 bits one: kernels
+that must do with 64 registers would spill them.
 """
 
 from __future__ import annotations
