@@ -2,10 +2,14 @@
 for the warp's own products.
 
     python -m bench issue_cycles [--tiles 128x128x64,...] [--types f16,f8E4M3FN] [--plans plain,agents-boxes]
+                                 [--promoted]
 
 A warp issues one instruction a cycle at most, and so do all warps of its scheduler together: the cycles left beside the
 products of one warpgroup serve the other one and the loading warps.  Counted in the machine code: all instructions from
-the head of the loop to its branch back, those of branches that are not taken included.  Needs ptxas and nvdisasm.
+the head of the loop to its branch back, those of branches that are not taken included.
+
+Products of f8 have `fast_acc`; with `--promoted` they have not, and the warp adds the sums of each dot to its
+accumulator besides.  Needs ptxas and nvdisasm.
 """
 
 from __future__ import annotations
@@ -17,7 +21,7 @@ from typing import NamedTuple
 
 import tileiras
 from bench.plans import PLANS, Plan, plans
-from tests.kernels.dots import matmul
+from tests.kernels.dots import fast, matmul
 from tileiras.codegen import machine_code
 from tileiras.codegen.machine_code import Instruction
 from tileiras.targets import rates
@@ -68,10 +72,12 @@ def _tensor_cycles(instruction: Instruction) -> float:
     return 2 * m * n * k / GPU.tensor[kind]
 
 
-def measured(tiles: tuple[int, int, int], element: str, plan: Plan) -> MainLoop | None:
-    """Of a product with these tiles, by a plan for its loop."""
+def measured(tiles: tuple[int, int, int], element: str, plan: Plan, promoted: bool = False) -> MainLoop | None:
+    """Of a product with these tiles, by a plan for its loop; `promoted`: dots of f8 add their sums in f32."""
     # 8-bit elements come to warpgroups with K contiguous.
     kernel = matmul(tiles, element, steps=STEPS, b_by_columns=element != "f16")
+    if element.startswith("f8") and not promoted:
+        kernel = fast(kernel)
     cubin = tileiras.compile(kernel.text, gpu_name=TARGET, emit="cubin", **plan)
     return main_loop(machine_code.read(cubin.data, "k").instructions)
 
@@ -88,12 +94,14 @@ def main(arguments: Sequence[str] = ()) -> int:
     parser.add_argument("--tiles", type=_tiles, default="128x128x64,128x256x64,256x128x64")
     parser.add_argument("--types", default="f16,f8E4M3FN")
     parser.add_argument("--plans", type=plans, default={name: PLANS[name] for name in ("plain", "agents-boxes")})
+    parser.add_argument("--promoted", action="store_true")
     given = parser.parse_args(arguments)
     print("| tile | elements | plan | instructions | tensor cycles | share | |\n|---|---|---|---|---|---|---|")
     for tiles in given.tiles:
         for element in given.types.split(","):
             for name, plan in given.plans.items():
-                found, row = measured(tiles, element, plan), f"{'x'.join(map(str, tiles))} | {element} | {name}"
+                found = measured(tiles, element, plan, given.promoted)
+                row = f"{'x'.join(map(str, tiles))} | {element} | {name}"
                 if found is None:
                     print(f"| {row} | no products of warpgroups in a loop | | | |")
                     continue

@@ -41,6 +41,36 @@ def test_predicates_are_over_chip_and_features(monkeypatch, chips, ptx, chip, fe
     assert select(chip, features) == ((row,) if holds else ())
 
 
+FEW_REGISTERS = """module {
+  gpu.module @rows [#nvvm.target<chip = "sm_100">] {
+    llvm.func @k(%p: !llvm.ptr<1>, %row: i64, %n: i64, %x: f32)
+        attributes {nvvm.kernel, nvvm.reqntid = array<i32: 256>BOUND} {
+      %zero = llvm.mlir.constant(0 : i64) : i64
+      %one = llvm.mlir.constant(1 : i64) : i64
+      llvm.br ^bb1(%zero : i64)
+    ^bb1(%i: i64):
+      %sum = llvm.add %i, %row : i64
+      %q = llvm.getelementptr %p[%sum] : (!llvm.ptr<1>, i64) -> !llvm.ptr<1>, f32
+      llvm.store %x, %q : f32, !llvm.ptr<1>
+      %next = llvm.add %i, %one : i64
+      %more = llvm.icmp "slt" %next, %n : i64
+      llvm.cond_br %more, ^bb1(%next : i64), ^bb2
+    ^bb2:
+      llvm.return
+    }
+  }
+}"""
+
+
+@pytest.mark.parametrize(("ctas", "rewritten"), [(None, True), (3, True), (4, False)])
+def test_addresses_stay_where_threads_have_few_registers(ctas, rewritten):
+    bound = "" if ctas is None else f", nvvm.minctasm = {ctas} : i32"
+    module = ir.parse_module(FEW_REGISTERS.replace("BOUND", bound), "m")
+    PassManager([lookup_pass("nvptx-peepholes")()]).run(module)
+    found = [op.name for op in module.walk()].count("llvm.getelementptr")
+    assert found == (2 if rewritten else 1)
+
+
 def test_rows_are_cached_with_the_machine(monkeypatch):
     machine = target_machine(processor("sm_89"), "+ptx78", 3)
     assert machine.peepholes == select("sm_89", "+ptx78") != ()

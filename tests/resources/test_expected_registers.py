@@ -81,6 +81,14 @@ def test_a_function_takes_registers_beside_its_tiles():
     assert tile_registers(sine) == tile_registers(plain) == 4
 
 
+def test_a_shared_divisor_keeps_numbers_beside_the_quotients():
+    plain, shared = (
+        function(f"  %y = nv_tileas.divf %x, %x{attributes} : tensor<128xf32, #layout>\n{STORED}")
+        for attributes in ("", " {nv_tileas.shared_divisor}")
+    )
+    assert expected_registers(shared) == expected_registers(plain) + 4
+
+
 def test_tiles_of_numbers_of_elements_take_few_registers():
     """They are made where they are used, unless by a function."""
     numbers = """  %r = nv_tileas.make_range : tensor<128xi32, #layout>

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -97,13 +98,47 @@ def test_the_longest_blocks_of_all_rows_of_a_group_come_first():
     assert (columns[:8] == 63).all() and (columns[8:16] == 62).all() and columns[511] == 0 and columns[512] == 63
 
 
+HINTS = "optimization_hints=<sm_80 = {occupancy = 2}>"
+LARGE = """%numbers = iota : tile<16384xi32>
+    %sum, %kept = for %i in (%lower to %upper, step %step) : tile<i32>
+        iter_values(%s = %zero, %n = %numbers) -> (tile<i32>, tile<16384xi32>) {
+      %more = addi %s, %i : tile<i32>
+      %squares = muli %n, %n : tile<16384xi32>
+      continue %more, %squares : tile<i32>, tile<16384xi32>
+    }
+    %any = reduce %kept dim=0 identities=[0 : i32] : tile<16384xi32> -> tile<i32>
+      (%a: tile<i32>, %b: tile<i32>) {
+        %or = ori %a, %b : tile<i32>
+        yield %or : tile<i32>
+      }
+    %nothing = muli %any, %zero : tile<i32>"""
+"""The loop beside a tile that leaves an SM no room for two CTAs without a hint; the tile adds nothing."""
+
+
+def hinted(source: str) -> str:
+    return source.replace("tile<i32>) {", f"tile<i32>) {HINTS} {{", 1)
+
+
 def test_groups_grow_with_the_ctas_of_an_sm():
-    hints = "optimization_hints=<sm_80 = {occupancy = 2}>"
-    made = compiled(text("addi %x, %two").replace("tile<i32>) {", f"tile<i32>) {hints} {{", 1))
+    loop = re.search(r"%sum = for .*?\n    }", KERNEL, re.DOTALL)[0]
+    source = text("mini %x, %eight signed").replace(loop, LARGE)
+    source = source.replace("%value = addi %name, %sum", "%more = addi %sum, %nothing : tile<i32>\n"
+                            "    %value = addi %name, %more")  # fmt: skip
+    assert compiled(source).kernels[0].metadata["block_group"] == GROUP
+    made = compiled(hinted(source))
     assert made.kernels[0].metadata["block_group"] == 2 * GROUP
     grid = (200, 4, 2)
-    assert (ran(made, grid) == wanted(grid, lambda x, y: x + 2)).all()
-    assert np.flatnonzero(ran(made, grid, blocks=[5]) >= 0).tolist() == [block_order(grid, 2 * GROUP)[5]]
+    order, blocks = block_order(grid, 2 * GROUP), [0, 5, 1000, 1599]
+    all_wanted = wanted(grid, lambda x, y: min(x, 8))
+    for block in blocks:
+        out = ran(made, grid, blocks=[block])
+        (does,) = np.flatnonzero(out >= 0)
+        assert does == order[block] and out[does] == all_wanted[does]
+
+
+def test_a_needless_hint_leaves_the_groups_as_they_are():
+    source = text("addi %x, %two")
+    assert compiled(hinted(source)).text == compiled(source).text
 
 
 def test_rows_themselves_start_from_the_end():

@@ -66,6 +66,10 @@ FUNCTIONS: dict[str, tuple[Function, Function]] = {
 """Of elements of up to 32 bits and of 64.  Measured: `ptxas -v` (13.0, sm_90) of kernels that load 1, 2, 4, 8 and 16
 elements a thread, apply the function and store them, less the same with an addition."""
 
+SHARED_DIVISION = Function(7)
+"""Of elements that share a divisor (`nv_tileas.shared_divisor`): its reciprocal and the three numbers by which the
+range of all dividends is tested stay beside what a division takes."""
+
 NARROW_DIVISIONS = {16: Function(3), 8: Function(1)}
 """By the width in bits of integers, which are divided as floats."""
 
@@ -175,6 +179,8 @@ def _function(op: Any) -> Function | None:
     rounding = getattr(op, "rounding_mode", None)
     if op.name not in FUNCTIONS or "approx" in op.attributes or getattr(rounding, "value", None) == "approx":
         return None
+    if tileas.SHARED_DIVISOR in op.attributes:
+        return SHARED_DIVISION
     width = width_of(op.results[0].type)
     if op.dialect == "arith" and width in NARROW_DIVISIONS:
         return NARROW_DIVISIONS[width]

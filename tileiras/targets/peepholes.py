@@ -23,6 +23,8 @@ class Peephole(NamedTuple):
     ptx: tuple[int, int]
     """The least PTX version, which the features state."""
     saves: str
+    registers: int = 0
+    """Kernels whose threads have no more registers than this, for the CTAs that an SM is to hold, stay as they are."""
 
     def holds(self, chip: str, ptx: tuple[int, int]) -> bool:
         """Whether a chip and the PTX version of its features satisfy the predicate."""
@@ -31,7 +33,7 @@ class Peephole(NamedTuple):
 
 TABLE: tuple[Peephole, ...] = (
     Peephole("invariant-address", ("llvm.getelementptr",), "75", (6, 3),
-             "matmul_f16 105 to 99, moe_matmul 142 to 119 (sm_90)"),
+             "matmul_f16 105 to 99, moe_matmul 142 to 119 (sm_90)", registers=64),
     Peephole("narrow-comparison", ("llvm.icmp",), "75", (6, 3), "conv2d 114 to 90 (sm_90)"),
     Peephole("predicated-count", ("llvm.add",), "75", (6, 3), "histogram 305 to 220 (sm_90)"),
 )  # fmt: skip

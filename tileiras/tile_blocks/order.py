@@ -40,10 +40,10 @@ if TYPE_CHECKING:
     from tileiras.targets import Target
 
 GROUP = 512
-"""The fewest tile blocks of a group, for each CTA that a kernel requests on an SM.  Of blocks whose work grows along a
-line the longest takes twice the mean: from twice as many blocks as a GPU runs at a time (188 SMs of RTX PRO 6000) the
-others of a group take as long as its longest, and little work remains after it.  And they are few enough for L2 to hold
-the data that the rows of a group read, each for itself."""
+"""The fewest tile blocks of a group, for each CTA that a kernel requests on an SM by a hint that its plan needs.  Of
+blocks whose work grows along a line the longest takes twice the mean: from twice as many blocks as a GPU runs at a
+time (188 SMs of RTX PRO 6000) the others of a group take as long as its longest, and little work remains after it.
+And they are few enough for L2 to hold the data that the rows of a group read, each for itself."""
 
 AXES = ("x", "y", "z")
 

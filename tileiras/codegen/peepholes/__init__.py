@@ -6,10 +6,13 @@ A file has `rewrite(op, loops)`, which replaces an operation and returns True, o
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from math import prod
 
 from tileiras.dialects import llvm
-from tileiras.ir import Operation
+from tileiras.ir import DenseArrayAttr, IntegerAttr, Operation
+from tileiras.targets import registers_per_thread
 from tileiras.targets.peepholes import Peephole
+from tileiras.targets.sm import REGISTERS_PER_THREAD
 
 from . import invariant_address, narrow_comparison, predicated_count
 from .loops import Loops
@@ -29,7 +32,10 @@ def apply(rows: Iterable[Peephole], function: llvm.LLVMFuncOp) -> None:
     if not loops:
         return
     rewrites: dict[str, list[Rewrite]] = {}
+    registers = _registers(function)
     for row in rows:
+        if registers <= row.registers:
+            continue
         for name in row.matches:
             rewrites.setdefault(name, []).append(REWRITES[row.name])
     for block in function.regions[0].blocks:
@@ -37,3 +43,11 @@ def apply(rows: Iterable[Peephole], function: llvm.LLVMFuncOp) -> None:
             for rewrite in rewrites.get(op.name, ()):
                 if rewrite(op, loops):
                     break
+
+
+def _registers(function: llvm.LLVMFuncOp) -> int:
+    """Registers of a thread for the CTAs that an SM is to hold; all where nothing is said."""
+    size, ctas = (function.attributes.get(name) for name in ("nvvm.reqntid", "nvvm.minctasm"))
+    if not isinstance(size, DenseArrayAttr) or not isinstance(ctas, IntegerAttr):
+        return REGISTERS_PER_THREAD
+    return registers_per_thread(prod(size.elements), ctas.value)

@@ -3,8 +3,10 @@
     p = base + (invariant + varying) * size   ->   q = base + invariant * size;  p = q + varying * size
 
 LLVM moves `q` before the loop, but does not take the sum apart by itself.  In the loop an addition of 64 bits, two
-instructions, is gone, and a varying part of 32 bits makes `p` one wide multiply-add.  Not where threads have given
-registers back: `q` has two of its own, `base` is a parameter, and `invariant` is an index of 32 bits.
+instructions, is gone, and a varying part of 32 bits makes `p` one wide multiply-add.
+
+`q` takes two registers through the loop, where a base that is an argument took none and a part of 32 bits one: kernels
+that must do with 64 registers would spill them, and agents whose threads have given registers back.
 """
 
 from __future__ import annotations
