@@ -28,7 +28,7 @@ def test_warps_that_only_multiply_issue_little(tiles, element):
 @pytest.mark.sampled(2)
 @needs_tools
 @pytest.mark.parametrize("tiles", TILES)
-def test_promoted_sums_issue_an_addition_for_each_accumulator_besides(tiles):
+def test_promoted_sums_issue_an_addition_for_each_accumulator(tiles):
     plan = PLANS["agents-boxes"]
     fast, promoted = (measured(tiles, "f8E4M3FN", plan, promoted=each) for each in (False, True))
     assert fast is not None and promoted is not None

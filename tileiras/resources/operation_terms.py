@@ -68,7 +68,7 @@ elements a thread, apply the function and store them, less the same with an addi
 
 SHARED_DIVISION = Function(7)
 """Of elements that share a divisor (`nv_tileas.shared_divisor`): its reciprocal and the three numbers by which the
-range of all dividends is tested stay beside what a division takes."""
+range of all dividends is tested stay beside the registers of a division."""
 
 NARROW_DIVISIONS = {16: Function(3), 8: Function(1)}
 """By the width in bits of integers, which are divided as floats."""
