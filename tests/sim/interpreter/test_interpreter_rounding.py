@@ -145,3 +145,13 @@ def test_a_product_beyond_the_largest_number_adds_to_an_infinity(keyword):
     operands = [each.astype(FLOAT_DTYPES[keyword]) for each in (large, large, infinity)]
     with np.errstate(all="ignore"):
         assert compute("fma", operands, keyword)[0] == -np.inf
+
+
+@pytest.mark.parametrize("keyword", ["f16", "bf16", "f32"])
+def test_numbers_below_the_least_round_down_to_positive_zero(keyword):
+    least = np.array([2.0 ** (FLOAT_SEMANTICS[keyword].smallest_exponent - FLOAT_SEMANTICS[keyword].mantissa_bits)])
+    least, half, zero = (each.astype(FLOAT_DTYPES[keyword]) for each in (least, np.array([0.5]), np.array([0.0])))
+    result = compute("fma", [least, half, zero], keyword, "negative_inf")
+    assert result[0] == 0 and not np.signbit(result[0])
+    cancelled = compute("fma", [half, half, np.array([-0.25]).astype(half.dtype)], keyword, "negative_inf")
+    assert cancelled[0] == 0 and np.signbit(cancelled[0])

@@ -183,13 +183,13 @@ def compute(name: str, operands: list[np.ndarray], keyword: str, mode: str = "ne
 
 
 def _negative_zero(name: str, operands: Sequence[np.ndarray], result: np.ndarray):
-    """IEEE 754 section 6.3: an exact cancellation is -0 when rounding down."""
+    """When rounding down, an exact cancellation is -0 (IEEE 754 section 6.3), and a positive number rounds to +0."""
     x, y, *rest = (np.asarray(operand).astype(np.float64) for operand in operands)
     if name == "fma":
         x, y = x * y, rest[0]
     elif name == "sub":
         y = -y
-    cancelled = (result == 0) & ~((x == 0) & (y == 0) & ~np.signbit(x) & ~np.signbit(y))
+    cancelled = (x + y == 0) & ~((x == 0) & (y == 0) & ~np.signbit(x) & ~np.signbit(y))
     return np.where(cancelled, -np.zeros_like(result), result).astype(result.dtype)
 
 
