@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 
 
 class DelayingServer:
     """Answers each request `latency` seconds after its arrival, also if many are on their way.
 
     `closes_after` is the number of replies of a connection.  `round_trips` counts the times that a client waits: from
-    the first request on its way until the last reply.
+    the first request on its way until the last reply.  Clock and sockets are used by the loop alone: a function of this
+    file that used them would count as a part of a module that is exported in the same process.
     """
 
     def __init__(self, latency: float, closes_after: int = 0) -> None:
@@ -21,21 +21,15 @@ class DelayingServer:
         self.requests: list[str] = []
         self.round_trips = 0
         self._under_way = 0
-        started = threading.Event()
         self._loop = asyncio.new_event_loop()
 
         async def listen() -> None:
             server = await asyncio.start_server(self._connected, "127.0.0.1", 0)
             self.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-            started.set()
 
-        def run() -> None:
-            self._loop.create_task(listen())
-            self._loop.run_forever()
-
-        self._thread = threading.Thread(target=run, daemon=True)
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
-        assert started.wait(10)
+        asyncio.run_coroutine_threadsafe(listen(), self._loop).result(10)
 
     def reset(self) -> None:
         self.requests.clear()
@@ -65,7 +59,7 @@ class DelayingServer:
                 if self._under_way == 0:
                     self.round_trips += 1
                 self._under_way += 1
-                waiting.put_nowait((time.monotonic() + self.latency, self._answer(method, path, body)))
+                waiting.put_nowait((self._loop.time() + self.latency, self._answer(method, path, body)))
         except (asyncio.IncompleteReadError, ConnectionError):
             waiting.put_nowait((0.0, b""))
             await sender
@@ -84,7 +78,7 @@ class DelayingServer:
             due, reply = await waiting.get()
             if not reply:
                 return
-            await asyncio.sleep(max(0.0, due - time.monotonic()))
+            await asyncio.sleep(max(0.0, due - self._loop.time()))
             sent += 1
             self._under_way -= 1
             writer.write(reply)

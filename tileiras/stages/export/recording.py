@@ -67,7 +67,8 @@ class Recording:
         """Files and folders that the user's modules have made themselves."""
         self.own_variables: set[str] = set()
         """Variables that they have set."""
-        self.threads = {thread.ident for thread in threading.enumerate()}
+        self.threads = set(threading.enumerate())
+        """Threads from before the recording; not their numbers, which new threads take over from ended ones."""
         self._folder = os.getcwd()
         self._path = list(sys.path)
         self._read: dict[tuple[str, str], Input] = {}
@@ -148,7 +149,7 @@ class Recording:
         found = frames.reader(frame)
         if found is None or frames.origin_of(found.f_code.co_filename) is frames.USER:
             return found
-        return found if threading.get_ident() not in self.threads else None
+        return found if threading.current_thread() not in self.threads else None
 
     def imports(self, name: str) -> None:
         """Notes that a module of the user's is about to import one."""
