@@ -24,7 +24,7 @@ class Peephole(NamedTuple):
     """The least PTX version, which the features state."""
     saves: str
     registers: int = 0
-    """Kernels whose threads have no more registers than this, for the CTAs that an SM is to hold, stay as they are."""
+    """Code of threads with no more registers than this stays as it is: of agents, or for the CTAs of an SM."""
 
     def holds(self, chip: str, ptx: tuple[int, int]) -> bool:
         """Whether a chip and the PTX version of its features satisfy the predicate."""

@@ -31,17 +31,15 @@ def apply(rows: Iterable[Peephole], function: llvm.LLVMFuncOp) -> None:
     loops = Loops(function.regions[0])
     if not loops:
         return
-    rewrites: dict[str, list[Rewrite]] = {}
-    registers = _registers(function)
+    tried: dict[str, list[Peephole]] = {}
     for row in rows:
-        if registers <= row.registers:
-            continue
         for name in row.matches:
-            rewrites.setdefault(name, []).append(REWRITES[row.name])
+            tried.setdefault(name, []).append(row)
+    registers = _registers(function)
     for block in function.regions[0].blocks:
         for op in block.operations:
-            for rewrite in rewrites.get(op.name, ()):
-                if rewrite(op, loops):
+            for row in tried.get(op.name, ()):
+                if loops.registers(op, registers) > row.registers and REWRITES[row.name](op, loops):
                     break
 
 

@@ -5,8 +5,8 @@
 LLVM moves `q` before the loop, but does not take the sum apart by itself.  In the loop an addition of 64 bits, two
 instructions, is gone, and a varying part of 32 bits makes `p` one wide multiply-add.
 
-`q` takes two registers through the loop, where a base that is an argument took none and a part of 32 bits one: kernels
-that must do with 64 registers would spill them, and agents whose threads have given registers back.
+`q` takes two registers through the loop, where a base that is an argument took none and a part of 32 bits one: threads
+that must do with 64 registers would spill them.
 """
 
 from __future__ import annotations
@@ -20,9 +20,7 @@ from .loops import Loops
 
 def rewrite(op: Operation, loops: Loops) -> bool:
     assert isinstance(op, llvm.GEPOp)
-    if not loops.contain(op) or loops.have_few_registers(op):
-        return False
-    if len(op.operands) != 2 or tuple(op.rawConstantIndices) != (DYNAMIC_INDEX,):
+    if not loops.contain(op) or len(op.operands) != 2 or tuple(op.rawConstantIndices) != (DYNAMIC_INDEX,):
         return False
     base, index = op.operands
     if not loops.is_invariant(base, op) or loops.is_invariant(index, op):

@@ -26,15 +26,15 @@ class Loops:
             for block in self._blocks[start : end + 1]:
                 self._start[block] = start
         self._invariant: dict[tuple[Value, int], bool] = {}
-        self._narrow: set[Block] = set()
-        """Blocks of agents whose threads have given registers back; each agent begins with its number."""
-        narrow = False
+        self._registers: dict[Block, int] = {}
+        """Block of an agent -> registers of its threads; each agent begins with their number."""
+        count = None
         for block in self._blocks if self._start else ():
             for op in block.operations:
                 if op.name == "nvvm.setmaxregister":
-                    narrow = op.action.value == "decrease"  # type: ignore[attr-defined]
-            if narrow:
-                self._narrow.add(block)
+                    count = op.regCount.value  # type: ignore[attr-defined]
+            if count is not None:
+                self._registers[block] = count
 
     def __bool__(self) -> bool:
         return bool(self._start)
@@ -43,9 +43,9 @@ class Loops:
         """Whether an operation is in a loop."""
         return op.parent in self._start
 
-    def have_few_registers(self, op: Operation) -> bool:
-        """Whether the threads at an operation have given registers back."""
-        return op.parent in self._narrow
+    def registers(self, op: Operation, of_kernel: int) -> int:
+        """Registers of a thread at an operation, of an agent or those of the kernel."""
+        return self._registers.get(op.parent, of_kernel)  # type: ignore[arg-type]
 
     def is_invariant(self, value: Value, op: Operation) -> bool:
         """Whether a value is the same in all iterations of the innermost loop around `op`."""
