@@ -177,7 +177,7 @@ def test_a_manifest_that_was_exchanged_is_not_vouched_for(project):
     begin(project)
     assert project.read(path).startswith(earlier)
     _, _, last = project.read(path).rpartition(b"\n#")
-    # The earlier rows have an earlier lease: what has changed since is looked at, whatever later record follows them.
+    # The earlier rows have an earlier lease: changes since then are examined, even if a later record follows them.
     for data in (earlier, earlier + b"\n#" + last):
         with open(path, "wb") as file:
             file.write(data)

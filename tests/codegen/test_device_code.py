@@ -202,7 +202,7 @@ def test_a_function_is_called_for_each_element(library, kind, gpu, rows, columns
 @pytest.mark.parametrize("gpu", ["sm_80", "sm_90", "sm_100"])
 @pytest.mark.parametrize("warps", [1, 4, 8])
 def test_scalars_in_nvshmems_shape_are_ordered_with_accesses(library, gpu, warps):
-    """The threads copy together what other threads have stored, and each loads what another one has copied."""
+    """Threads copy elements that other threads have stored, and each loads an element that another thread copied."""
     artifact = tileiras.compile(SCALARS.encode(), gpu_name=gpu, num_warps=warps, device_libraries=[library("ptx")])
     x, y = np.zeros(256, np.float32), np.zeros(256, np.float32)
     emulate(artifact.text, "k", 1, [x, y, 256], metadata=artifact.kernels[0].metadata)

@@ -12,7 +12,7 @@ ROWS, COLUMNS = 32, 1024
 
 
 def quotients(dividends: np.ndarray, divisors: np.ndarray) -> Kernel:
-    """Each row over the divisor of its own."""
+    """Each row over its divisor."""
     rows, columns = dividends.shape
     x, y = View("x", (8, columns), "f32", (rows, columns)), View("y", (8, columns), "f32", (rows, columns))
     d = View("d", (8,), "f32", (rows,))

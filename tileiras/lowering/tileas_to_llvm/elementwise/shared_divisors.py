@@ -11,13 +11,13 @@ element n is too large or too small:
     n s has to be a multiple of 2^(|e| - 102)      e = exponent of d;  s = 1, or 2^-e for negative e
 
 Zeros and all sufficiently large numbers are such multiples; then n - d q is exact, and q is no subnormal.  n s
-overflows where n / d may.  The test adds no rounding of its own: v = (n s) 2^-(47 + |e|) loses bits of other numbers
+overflows where n / d may.  The test itself does not round: v = (n s) 2^-(47 + |e|) loses bits of other numbers
 only, so that n s - v 2^(47 + |e|) is 0 exactly for multiples, and NaN where n s is infinite.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tileiras.dialects import llvm, math, nvvm
 from tileiras.ir import DenseArrayAttr, Operation, UnitAttr, Value, f32, i32
@@ -104,8 +104,8 @@ def _quotients(dividends: Value, once: _Divisors, places: Sequence[int], lowerin
     return _unless(exact, quotient, lambda: emit.insert(llvm.FDivOp(dividends, divisor)), lowering)
 
 
-def _unless(condition: Value, value: Value, other: object, lowering: FunctionLowering) -> Value:
-    """`value` where the condition holds, else the result of `other()` in a block of its own."""
+def _unless(condition: Value, value: Value, other: Callable[[], Value], lowering: FunctionLowering) -> Value:
+    """`value` where the condition holds, else the result of `other()`, which is emitted in a separate block."""
     emit = lowering.emit
     parts = handed_on([value], lowering)
     before = emit.block
@@ -115,7 +115,7 @@ def _unless(condition: Value, value: Value, other: object, lowering: FunctionLow
     weights = DenseArrayAttr(i32, (LIKELY, 1))
     emit.insert(llvm.CondBrOp(condition, list(parts), [], trueDest=join, falseDest=apart, branch_weights=weights))
     emit.block = apart
-    emit.insert(llvm.BrOp(handed_on([other()], lowering), dest=join))  # type: ignore[operator]
+    emit.insert(llvm.BrOp(handed_on([other()], lowering), dest=join))
     emit.block = join
     return emit.build(join.arguments) if len(parts) > 1 else join.arguments[0]
 
