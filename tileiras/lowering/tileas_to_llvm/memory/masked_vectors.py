@@ -88,7 +88,8 @@ class MaskedVectors:
         it is known to be true."""
         if self._mask is None or vector and self._run is not None and self._all:
             return None
-        return self._element(self._mask, register)
+        # Where all elements are needed, comparisons of vectors are narrowed together (`targets/peepholes.py`).
+        return self._emit.extract(self._mask, register) if self.axis is None else self._element(self._mask, register)
 
     def _element(self, mask: Value, register: int) -> Value | None:
         """An element of a mask, from those of the numbers that it compares: LLVM packs a vector of i1 into words where
