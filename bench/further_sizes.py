@@ -81,7 +81,7 @@ def mixture(
     dtype: str, down: bool, tokens: int = 110, hidden: int = 1024, inner: int = 512,
     tiles: tuple[int, int, int] = (128, 128, 64),
 ) -> Callable[[Gpu], Launch]:  # fmt: skip
-    """One of the two products of a fused mixture of 16 experts, of which a token has four."""
+    """One of the two products of a fused mixture of 16 experts; a token has four of them."""
 
     def launch(gpu: Gpu) -> Launch:
         experts, chosen, (tm, tn, tk) = 16, 4, tiles

@@ -139,7 +139,9 @@ class ClusterUniformity:
             return other.counter is own and other.neighbor.value == rank  # type: ignore[attr-defined]
         if op is None or other is None or op.regions:
             return False
-        if op.name != other.name or len(op.operands) != len(other.operands) or own.index != told.index:  # type: ignore[attr-defined]
+        if op.name != other.name or op.results.index(own) != other.results.index(told):
+            return False
+        if len(op.operands) != len(other.operands):
             return False
         attributes = dict(op.attributes)
         if isinstance(op, aa.GetProgramIdOp) and op.axis.value == "x":
@@ -261,15 +263,17 @@ def slice_of_numbers(value: Value, counter: Value | None = None, loads: bool = F
 def _is_of_launch(value: Value) -> bool:
     """Whether a value is computed from the arguments of the function alone, in its own block."""
     op = value.defining_op
-    if op is None or isinstance(op, aa.GetProgramIdOp):
-        return op is None
-    return op.has_trait(Pure) and isinstance(op.parent_op, aa.FuncOp) and all(map(_is_of_launch, op.operands))
+    if op is None:
+        return isinstance(value.block.parent_op, aa.FuncOp)  # type: ignore[attr-defined]
+    if not op.has_trait(Pure) or isinstance(op, aa.GetProgramIdOp) or not isinstance(op.parent_op, aa.FuncOp):
+        return False
+    return all(map(_is_of_launch, op.operands))
 
 
 def is_loaded_alike(op: Any) -> bool:
     """Whether an operation loads one element that any tile block of a cluster may load for another one, with the same
-    result: every tile block executes it, and no token orders it after or before anything else.  A write to the element,
-    by whichever tile block, would then be a race with it."""
+    result: every tile block executes it, and no token orders it with another operation.  A write to the element, by any
+    tile block, would then be a race with it."""
     if not isinstance(op, (aa.LoadOp, aa.TiledLoadOp)):
         return False
     if not isinstance(op.parent_op, aa.FuncOp) and op.parent_op.name != names.AGENT_SWITCH:

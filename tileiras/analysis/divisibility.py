@@ -118,7 +118,7 @@ class DivisibilityAnalysis:
             elif isinstance(op, scf.IfOp):
                 self._if(op)
             else:
-                for region in op.regions:  # as those of agents, each of which executes its own
+                for region in op.regions:  # such as the programs of agents
                     for inner in region.blocks:
                         self._block(inner)
 

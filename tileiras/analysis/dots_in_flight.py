@@ -68,7 +68,7 @@ def buffers_read(dot: Any) -> list[Value]:
 
 
 def copies_read(dot: Any) -> list[tileas.CopyOp]:
-    """The copies that stand for the operands which a dot reads in shared memory."""
+    """The copies of the operands that a dot reads in shared memory."""
     found = []
     for value in (dot.a, dot.b, *scales_of(dot)):
         op = value.defining_op
