@@ -17,7 +17,8 @@ from tileiras.targets.rates import Gpu
 SOURCE = (
     "cuTile Python, August 2026: parameters of test/bench_attention.py, bench_moe.py, bench_fft.py, "
     "bench_layer_norm.py, bench_vec_add.py, bench_transpose.py, tiles as they launch them; tiles of samples/MatMul.py "
-    "for products, the one of samples/AttentionFMHA.py's candidates that fits every GPU for attention"
+    "for products, the one of samples/AttentionFMHA.py's candidates that fits every GPU for attention; 512 tokens and "
+    "more of experts are sizes of layers that are served"
 )
 
 
@@ -76,12 +77,14 @@ def _routed(tokens: int, experts: int, chosen: int, tile: int) -> tuple[np.ndarr
     return np.concatenate(places).astype(np.int32), np.array(owners, np.int32)
 
 
-def mixture(dtype: str, down: bool) -> Callable[[Gpu], Launch]:
-    """One of the two products of a fused mixture of experts."""
+def mixture(
+    dtype: str, down: bool, tokens: int = 110, hidden: int = 1024, inner: int = 512,
+    tiles: tuple[int, int, int] = (128, 128, 64),
+) -> Callable[[Gpu], Launch]:  # fmt: skip
+    """One of the two products of a fused mixture of 16 experts; a token has four of them."""
 
     def launch(gpu: Gpu) -> Launch:
-        tokens, hidden, experts, inner, chosen = 110, 1024, 16, 512, 4
-        tm, tn, tk = 128, 128, 64
+        experts, chosen, (tm, tn, tk) = 16, 4, tiles
         places, owners = _routed(tokens, experts, chosen, tm)
         rows, n, k = (tokens * chosen, hidden, inner) if down else (tokens, 2 * inner, hidden)
         blocks = math.prod(divided((len(places), tm), (n, tn)))
@@ -219,6 +222,10 @@ FURTHER: dict[str, Callable[[Gpu], Launch]] = {
     "attention decode grouped": attention(8, 1, 1024, 8, tiles=(64, 64)),
     "fused MoE up": mixture("f16", down=False),
     "fused MoE down": mixture("f16", down=True),
+    "fused MoE up 512 tokens": mixture("f16", False, 512, 2048, 1408),
+    "fused MoE up 2048 tokens": mixture("f16", False, 2048, 2048, 1408),
+    "fused MoE up 2048 tokens 128x256": mixture("f16", False, 2048, 2048, 1408, (128, 256, 64)),
+    "fused MoE up 8192 tokens": mixture("f16", False, 8192, 2048, 1408),
     "silu and mul": silu_and_mul("f16"),
     "fft f16": fft("f16"),
     "fft f32": fft("f32"),

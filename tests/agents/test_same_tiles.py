@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
 import pytest
 
 import tileiras
@@ -15,6 +16,7 @@ from tileiras.analysis.pipes import PipeUses
 from tileiras.analysis.pipes.model import order_errors
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.ir import parse_module
+from tileiras.sim import emulate
 
 TWO_STAGES = {"unspecialized_pipeline_num_stages": 2}
 
@@ -78,6 +80,63 @@ def test_synchronization_of_the_tile_blocks_is_minimal():
             arrays.run(code, artifact.kernels[0].metadata, seed, step_limit=20_000)
 
     assert superfluous(artifact.text, judge) == []
+
+
+# ---- columns that are loaded --------------------------------------------------------------------------------------
+
+_GROUPS = "tensor_view<?xi32, strides=[1]>"
+_COLUMN = f"""
+    %t_g = make_tensor_view %p_g, shape = [%m_a], strides = [1] : tile<i32> -> {_GROUPS}
+    %v_g = make_partition_view %t_g : partition_view<tile=(1), {_GROUPS}>
+    %group, %k_g = load_view_tko weak %v_g[%x] : partition_view<tile=(1), {_GROUPS}>, tile<i32> -> tile<1xi32>, token
+    %column = reshape %group : tile<1xi32> -> tile<i32>"""
+
+
+def grouped() -> str:
+    """Each tile of rows of A times the columns of B that its entry of an array names, as the expert of its tokens."""
+    text = kernels.matmul(before=_COLUMN).replace("%v_b[%i, %y]", "%v_b[%i, %column]")
+    return text.replace("%steps: tile<i32>)", "%steps: tile<i32>, %p_g: tile<ptr<i32>>)")
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("groups", [(1, 1, 0, 0), (0, 1, 1, 1), (0, 7, 7, 7), (1, 1, 1)])
+def test_neighbours_share_tiles_whose_columns_both_load(groups):
+    """The same columns, others, columns outside of B, and an odd number of tiles."""
+    artifact = compiled(grouped(), **TWO_STAGES)
+    metadata = artifact.kernels[0].metadata
+    assert artifact.text.count(EVERYWHERE) == 1 and metadata["cluster_blocks"] == [2, 1, 1]
+    m, n, k = 64 * len(groups) - 5, 128, 330
+    arrays = kernels.Arrays(m, n, k)
+    depth, columns = arrays.a.shape[1], arrays.b.shape[1]
+    right = np.zeros((k, 8 * 64), np.float32)
+    right[:, :n] = arrays.b[:, :n]
+    wanted = np.concatenate([arrays.a[64 * at : 64 * at + 64, :k].astype(np.float32) @ right[:, 64 * g : 64 * g + 64]
+                             for at, g in enumerate(groups)])  # fmt: skip
+    for seed in SEEDS[:2]:
+        c = np.zeros((m, 64), np.float32)
+        arguments = [arrays.a.copy(), m, k, depth, arrays.b.copy(), k, n, columns, c, m, 64, 64, 3,
+                     np.array(groups, np.int32)]  # fmt: skip
+        assert emulate(artifact.text, "k", (len(groups),), arguments, metadata, seed=seed).searched_races
+        np.testing.assert_array_equal(c, wanted)
+
+
+@pytest.mark.parametrize("change", [
+    ("%sum, %v_c[%x, %y] :", "%sum, %v_c[%x, %y] token = %k_g :"),
+    ("weak %v_g[%x] :", "relaxed device %v_g[%x] :"),
+    ("weak %v_g[%x] :", "weak %v_g[%x] token = %k_0 :"),
+])  # fmt: skip
+def test_columns_that_others_may_write_are_copied_apart(change):
+    """A token, or a scope, orders the load of the column with writes."""
+    first = "%k_0 = store_view_tko weak %none, %v_c[%x, %y]"
+    text = grouped().replace(_COLUMN, "").replace("    %sum = for", f"{_COLUMN}\n    %sum = for")
+    if "%k_0" in change[1]:
+        begin = text.index("%end = store_view_tko")
+        stored = text[begin : text.index("\n", begin)].replace("%end", "%k_0").replace("%sum", "%none")
+        assert stored.startswith(first)
+        text = text.replace(_COLUMN, f"\n    {stored}{_COLUMN}")
+    assert change[0] in text
+    artifact = compiled(text.replace(*change))
+    assert EVERYWHERE not in artifact.text and not may_share(artifact)
 
 
 # ---- every nth tile by each tile block ---------------------------------------------------------------------------

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+import tileiras
 from tests.kernels.dots import dot
 from tests.kernels.views import ONE, Kernel, View, entry, operations, tile_type, whole_numbers, zeros
+from tileiras.analysis.divisibility import DivisibilityAnalysis
+from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
+from tileiras.dialects.nv_tileas import names
 
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "kernels"
 RAMPS = {"pipeline_strategy": "unspecialize"}
 
 
@@ -86,3 +93,35 @@ def test_a_number_given_by_the_user():
 def test_dots_that_threads_execute_have_as_many_as_before():
     """They wait for each tile themselves, and read it with their own instructions."""
     assert stages(gathered_product((64, 64, 64)), "sm_80") == 3
+
+
+def test_a_dot_is_in_flight_beside_boxes_of_other_stages():
+    """The stage that an iteration releases is that of the dot before the last one, which the last one waited for."""
+    module = gathered_product((128, 128, 64)).after("tileas-materialize-async", "sm_90", tensor_maps="host", **RAMPS)
+    (loop,) = operations(module, scf.ForOp)
+    waits = [op.pending.value for op in loop.walk() if isinstance(op, tileas.FutureWaitOp)]
+    assert waits == [1] and any(op.name == names.CONSUMER_RELEASE for op in loop.walk())
+
+
+def test_rows_that_an_agent_gathers():
+    """Facts about its addresses hold in the agent: consecutive elements are copied together."""
+    kernel, agents = gathered_product((128, 128, 64)), {"pipeline_strategy": "warp-specialize", "tensor_maps": "host"}
+    module = kernel.after("tileas-materialize-schedule", "sm_90", **agents)
+    (func,) = operations(module, aa.FuncOp)
+    (copy,) = operations(module, tileas.AsyncLoadOp)
+    assert DivisibilityAnalysis(func).contiguity(copy.pointer)[1] == 64
+    kernel.check("sm_90", unspecialized_pipeline_num_stages=3, **agents)
+
+
+def test_masks_of_an_agent_are_not_packed_into_words(tmp_path):
+    """A stage is acquired, with branches, between the comparisons and the copies: LLVM would hold a vector of i1 in
+    words, of all elements, although a copy of eight has a single condition."""
+    pytest.importorskip("cuda.tile")
+    source = (EXAMPLES / "moe_matmul.py").read_text()
+    small = '"f16[?, ?]", "f16[?, ?, 8*?]", "i32[?]", "i32[?]", "f16[?, ?]", 16, 32, 32'
+    assert small in source
+    large = small.replace('"f16[?, ?]"', '"f16[?, 8*?]"').replace("16, 32, 32", "64, 64, 64")
+    path = tmp_path / "moe_matmul.py"
+    path.write_text(source.replace(small, large))
+    text = tileiras.compile(str(path), gpu_name="sm_90", emit="ptx", pipeline_strategy="warp-specialize").text
+    assert text.count("cp.async.cg") >= 4 and "selp.b16" not in text

@@ -139,7 +139,9 @@ class ClusterUniformity:
             return other.counter is own and other.neighbor.value == rank  # type: ignore[attr-defined]
         if op is None or other is None or op.regions:
             return False
-        if op.name != other.name or len(op.operands) != len(other.operands):
+        if op.name != other.name or op.results.index(own) != other.results.index(told):
+            return False
+        if len(op.operands) != len(other.operands):
             return False
         attributes = dict(op.attributes)
         if isinstance(op, aa.GetProgramIdOp) and op.axis.value == "x":
@@ -223,34 +225,64 @@ def is_told(value: Value, counter: Value | None) -> bool:
     """Whether a tile block may compute a number for the others unconditionally: a division in a loop or a branch may be
     by zero where that is not run.  `counter`: that of a loop over tiles, taken as given."""
     blocks = (None if counter is None else counter.parent_block,)
-    steps = slice_of_numbers(value, counter)
+    steps = slice_of_numbers(value, counter, loads=True)
     return steps is not None and not any(
         isinstance(op, _DIVISIONS) and op.parent not in blocks and not isinstance(op.parent_op, aa.FuncOp)
         for op in steps
     )
 
 
-def slice_of_numbers(value: Value, counter: Value | None = None) -> list[Operation] | None:
+def slice_of_numbers(value: Value, counter: Value | None = None, loads: bool = False) -> list[Operation] | None:
     """The operations that compute a number from arguments, the tile block's place in the grid and `counter`, in
-    topological order; None if it depends on anything else."""
+    topological order; None if it depends on anything else.  `loads`: also from numbers that every tile block loads
+    (`is_loaded_alike`), as the expert of its rows, through views of arguments, which are not among the operations."""
     found: dict[Operation, None] = {}
 
     def visit(current: Value) -> bool:
-        op = current.defining_op
+        op: Any = current.defining_op
         if current is counter:
             return True
         if op is None:
             return isinstance(current.block.parent_op, aa.FuncOp)  # type: ignore[attr-defined]
         if op in found:
             return True
-        if op.regions or not op.has_trait(Pure) or any(isinstance(each.type, TensorType) for each in op.operands):
+        if isinstance(current.type, aa.TiledViewType):
+            return _is_of_launch(current)
+        if op.regions or any(isinstance(each.type, TensorType) and each.type.num_elements > 1 for each in op.operands):
             return False
-        if not all(map(visit, op.operands)):
+        if not op.has_trait(Pure) and not (loads and is_loaded_alike(op)):
+            return False
+        if not all(map(visit, (each for each in op.operands if not isinstance(each.type, aa.MemTokenType)))):
             return False
         found[op] = None
         return True
 
     return list(found) if visit(value) else None
+
+
+def _is_of_launch(value: Value) -> bool:
+    """Whether a value is computed from the arguments of the function alone, in its own block."""
+    op = value.defining_op
+    if op is None:
+        return isinstance(value.block.parent_op, aa.FuncOp)  # type: ignore[attr-defined]
+    if not op.has_trait(Pure) or isinstance(op, aa.GetProgramIdOp) or not isinstance(op.parent_op, aa.FuncOp):
+        return False
+    return all(map(_is_of_launch, op.operands))
+
+
+def is_loaded_alike(op: Any) -> bool:
+    """Whether an operation loads one element that any tile block of a cluster may load for another one, with the same
+    result: every tile block executes it, and no token orders it with another operation.  A write to the element, by any
+    tile block, would then be a race with it."""
+    if not isinstance(op, (aa.LoadOp, aa.TiledLoadOp)):
+        return False
+    if not isinstance(op.parent_op, aa.FuncOp) and op.parent_op.name != names.AGENT_SWITCH:
+        return False  # not executed by every tile block
+    type = op.data.type
+    if isinstance(type, TensorType) and type.num_elements > 1 or op.mem_semantic.value != "weak":
+        return False
+    fresh = op.token is None or isinstance(op.token.defining_op, aa.CreateMemTokenOp)
+    return fresh and not op.result_token.has_uses
 
 
 def _sources(value: Value) -> list[Value]:

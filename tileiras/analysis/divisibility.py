@@ -117,6 +117,10 @@ class DivisibilityAnalysis:
                 self._while(op)
             elif isinstance(op, scf.IfOp):
                 self._if(op)
+            else:
+                for region in op.regions:  # such as the programs of agents
+                    for inner in region.blocks:
+                        self._block(inner)
 
     def _for(self, op: scf.ForOp) -> None:
         lower, step = self.facts(op.lower_bound).divisor[0], self.facts(op.step).divisor[0]

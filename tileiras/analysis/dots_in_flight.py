@@ -64,13 +64,18 @@ def carried_in_flight(loop: scf.ForOp) -> dict[int, Any]:
 
 def buffers_read(dot: Any) -> list[Value]:
     """The buffers in shared memory in which a dot reads its operands."""
+    return [copy.buffer for copy in copies_read(dot)]
+
+
+def copies_read(dot: Any) -> list[tileas.CopyOp]:
+    """The copies of the operands that a dot reads in shared memory."""
     found = []
     for value in (dot.a, dot.b, *scales_of(dot)):
         op = value.defining_op
         while isinstance(op, tileas.VIEW_LIKE):
             op = op.operand.defining_op
         if isinstance(op, tileas.CopyOp) and is_in_shared(op.result.type):
-            found.append(op.buffer)
+            found.append(op)
     return found
 
 

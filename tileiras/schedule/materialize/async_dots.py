@@ -31,7 +31,7 @@ from .dot_waits import (
     is_left_alone,
     kept_attributes,
     reads_ring,
-    released_of,
+    released_behind,
     waits_of,
 )
 
@@ -168,7 +168,7 @@ class _Rewriting:
         for number, dot in carried.items():
             value = block.arguments[1 + number]
             tail = committed[-1] - committed[places[dot]]
-            ends = [place for each in chain_of(dot) for place in released_of(each, block, places)]
+            ends = [place for each in chain_of(dot) for place in released_behind(each, loop, places)]
             if any(reads_ring(each, loop) for each in chain_of(dot)):
                 ends.append(last)
             if tileas.AWAITED_NEXT in dot.attributes:

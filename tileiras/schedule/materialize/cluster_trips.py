@@ -46,9 +46,12 @@ def of_neighbor(
 ) -> Value:
     """The value that the tile block of a rank in the cluster computes, for a value that depends only on numbers and on
     the `counter` of a loop over tiles; `values`: those already recomputed, extended in place."""
-    steps = slice_of_numbers(value, counter)
+    steps = slice_of_numbers(value, counter, loads=True)
     assert steps is not None, "loads of such loops only are shared"
     for op in (each for each in steps if each.results[0] not in values):
+        for token in (each for each in op.operands if isinstance(each.type, aa.MemTokenType) and each not in values):
+            # The program of another agent has the tokens of its own operations.
+            values[token] = builder.insert(tileas.CreateMemTokenOp(result=aa.MemTokenType())).results[0]
         copy = op.clone(values)
         if isinstance(copy, aa.GetProgramIdOp) and copy.axis.value == "x" and copy.neighbor is None:
             copy.attributes["neighbor"] = IntegerAttr(rank, i32)

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator
 from itertools import accumulate
 
 from tileiras import analysis
-from tileiras.analysis.dots_in_flight import buffers_read
+from tileiras.analysis.dots_in_flight import buffers_read, copies_read
+from tileiras.analysis.stage_numbers import StageNumbers
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
 from tileiras.dialects.nv_tileas import names
@@ -142,12 +143,43 @@ def refilled_of(dot: tileas.DotOp, block: Block, places: dict[Operation, int]) -
 def released_of(dot: tileas.DotOp, block: Block, places: dict[Operation, int]) -> list[int]:
     """Where an operation of a block, or of a branch in it, releases a stage of a pipe through which a dot's operands
     come."""
+    return [place for place, _ in _releases_of(dot, places)]
+
+
+def _releases_of(dot: tileas.DotOp, places: dict[Operation, int]) -> Iterator[tuple[int, list[Operation]]]:
+    """The same places, each with its releases."""
     pipes = _pipes(dot)
-    return [
-        places[op]
-        for op in (places if pipes else ())
-        if not isinstance(op, scf.ForOp) and any(_releases(inner, pipes) for inner in op.walk())
-    ]
+    for op, place in places.items() if pipes else ():
+        releases = [] if isinstance(op, scf.ForOp) else [inner for inner in op.walk() if _releases(inner, pipes)]
+        if releases:
+            yield place, releases
+
+
+def released_behind(dot: tileas.DotOp, loop: scf.ForOp, places: dict[Operation, int]) -> list[int]:
+    """Where an iteration may release a stage that the dot of the previous one reads.
+
+    A release before the dot whose stage is another one is that of an earlier iteration: its dot is complete where each
+    iteration ends by waiting for the previous dot, as one whose operands are in a ring does.
+    """
+    numbers = StageNumbers()
+    read = [numbers.advanced(numbers.known(stage), loop) for stage in _stages_read(dot)]
+
+    def is_earlier(release: Operation) -> bool:
+        number, pipe = numbers.of(release.operands[0]), analysis.pipes.pipe_of(release.operands[0])
+        stages = pipe.num_stages.value  # type: ignore[union-attr]
+        return number is not None and all(number.is_apart(stage, stages) for stage in read)
+
+    found = []
+    for place, releases in _releases_of(dot, places):
+        if place > places[dot] or not reads_ring(dot, loop) or not all(map(is_earlier, releases)):
+            found.append(place)
+    return found
+
+
+def _stages_read(dot: tileas.DotOp) -> list[Value]:
+    """The stages of pipes in which a dot reads its operands."""
+    copies = copies_read(dot)
+    return [copy.stage for copy in copies if tileas.pipe_of_buffer(copy.buffer) is not None]
 
 
 def _pipes(dot: tileas.DotOp) -> set[Operation]:

@@ -88,7 +88,19 @@ class MaskedVectors:
         it is known to be true."""
         if self._mask is None or vector and self._run is not None and self._all:
             return None
-        return self._emit.extract(self._mask, register)
+        # Where all elements are needed, comparisons of vectors are narrowed together (`targets/peepholes.py`).
+        return self._emit.extract(self._mask, register) if self.axis is None else self._element(self._mask, register)
+
+    def _element(self, mask: Value, register: int) -> Value | None:
+        """An element of a mask, from those of the numbers that it compares: LLVM packs a vector of i1 into words where
+        the access is in another block than the comparisons, and computes every element for that."""
+        op: Any = mask.defining_op
+        if isinstance(op, llvm.AndOp):
+            return self._emit.both(self._element(op.lhs, register), self._element(op.rhs, register))
+        if isinstance(op, llvm.ICmpOp):
+            sides = (self._emit.extract(side, register) for side in (op.lhs, op.rhs))
+            return self._emit.icmp(op.predicate.value, *sides)
+        return self._emit.extract(mask, register)
 
     def whole(self, group: Sequence[int]) -> Value | None:
         """In the element-wise version: whether a vector is moved as a whole nevertheless; None if that is not
