@@ -6,10 +6,10 @@ load, as the slices of a tile do, copies continue from the last iteration of one
 (`materialize/stream_ring.py`).
 
 Arrays that are loaded once profit: L1 serves repeated loads, and these copies bypass it.  Several loops in one loop
-over rows, each of which loads the row with a latency hint, run ahead together where L2 can serve the repeated loads in
-the time of DRAM: while one loop walks over a row, copies of the next row are on their way for another.  The schedule is
-chosen where, by the static model, a full SM takes no longer with the ring, whose memory may leave it fewer CTAs; an SM
-with a single CTA, as in small grids, then waits for memory once and not in each iteration.
+over rows that all load the row with a latency hint run ahead together where L2 can serve the repeated loads in the time
+of DRAM: while one loop walks over a row, copies of the next row are on their way for another.  The schedule is chosen
+where, by the static model, a full SM takes no longer with the ring, whose memory may leave it fewer CTAs; an SM with a
+single CTA, as in small grids, then waits for memory once and not in each iteration.
 """
 
 from __future__ import annotations
