@@ -146,8 +146,9 @@ def _are_hinted(streams: list[Stream]) -> bool:
 def _l2_serves(func: aa.FuncOp, streams: list[Stream], target: Target) -> bool:
     """Whether L2 takes no longer for the loads of all streams and the stores of their loops than DRAM, which each array
     passes once."""
-    costs = [loop_cost(each.loop, target, func.kernel_spec.num_warps) for each in streams]
-    if None in costs:
+    found = [loop_cost(each.loop, target, func.kernel_spec.num_warps) for each in streams]
+    costs = [cost for cost in found if cost is not None]
+    if len(costs) < len(found):
         return False
     table = resources(target)
     again = sum(each.stage_bytes for each in streams[1:])
@@ -201,7 +202,7 @@ def _that_load_again(func: aa.FuncOp, stream: Stream, atom: CopyAtom) -> list[St
                 continue
             if isinstance(op, tileas.TiledLoadOp) and _array(op) not in (None, *arrays):
                 continue
-            loop = op.parent_op
+            loop: Any = op.parent_op
             is_beside = stream.around is not None and isinstance(loop, scf.ForOp) and loop.parent_op is stream.around
             other = stream_of(loop, atom) if is_beside else None
             if other is None or other.around is None or all(each.load is not op for each in other.loads):

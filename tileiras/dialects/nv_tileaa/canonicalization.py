@@ -26,7 +26,7 @@ class _TruncateOnce(RewritePattern):
     negative: `ceil` truncates numbers up to zero, and `floor` those from zero on."""
 
     def match_and_rewrite(self, op: Any, rewriter: PatternRewriter) -> bool:
-        choice = op.operand.defining_op
+        choice: Any = op.operand.defining_op
         if not isinstance(choice, arith.SelectOp) or not choice.result.has_one_use:
             return False
         if not isinstance(choice.condition.defining_op, arith.CmpFOp):
@@ -64,7 +64,7 @@ class SelectAddend(RewritePattern):
     op = arith.SelectOp
 
     def match_and_rewrite(self, op: arith.SelectOp, rewriter: PatternRewriter) -> bool:
-        arms = [value.defining_op for value in (op.true_value, op.false_value)]
+        arms: list[Any] = [value.defining_op for value in (op.true_value, op.false_value)]
         if not all(isinstance(arm, (AddFOp, SubFOp)) and arm.result.has_one_use for arm in arms):
             return False
         first, second = arms
@@ -73,8 +73,8 @@ class SelectAddend(RewritePattern):
         if first.rounding_mode is not second.rounding_mode or first.flush_to_zero is not second.flush_to_zero:
             return False
         x = first.rhs if _number(first.rhs) is None else first.lhs
-        numbers = [_added(arm.result, x) for arm in arms]
-        if None in numbers:
+        numbers = [number for arm in arms if (number := _added(arm.result, x)) is not None]
+        if len(numbers) < len(arms):
             return False
         constants = [_splat(number, op.result.type, rewriter, op.location) for number in numbers]
         addend = rewriter.insert(arith.SelectOp(op.condition, *constants, location=op.location)).result
