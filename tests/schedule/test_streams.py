@@ -16,6 +16,7 @@ from tileiras.sim.errors import SimulationError
 COPY = "cp.async.cg"
 SEEDS = (None, 0, 1)
 COLUMNS = 1024
+HINTED = {gpu: f"optimization_hints = <{gpu} = {{latency = 3}}>" for gpu in ("sm_80", "sm_90", "sm_100", "sm_120")}
 
 
 def sums(rows: int = 32, again: bool = False, stored: bool = False) -> str:
@@ -73,13 +74,13 @@ def sums(rows: int = 32, again: bool = False, stored: bool = False) -> str:
       }} }}"""
 
 
-def scaled(tiles: int) -> str:
+def scaled(tiles: int, hint: str = "") -> str:
     """Y[r] = X[r] times the sum of the row, of m x n arrays of f32: each tile block takes pairs of rows at a fixed
-    stride, and reads them in `tiles` pieces for the sum and again for the results."""
+    stride, and reads them in `tiles` pieces for the sum and again for the results; `hint`: of both loads."""
     view = "tensor_view<?x?xf32, strides=[?,1]>"
     tiles_of = f"partition_view<tile=(2x{COLUMNS}), padding_value = zero, {view}>"
     tile, pair = f"tile<2x{COLUMNS}xf32>", "tile<2x1xf32>"
-    load = f"load_view_tko weak %from[%i, %j] : {tiles_of}, tile<i32> -> {tile}, token"
+    load = f"load_view_tko weak %from[%i, %j] {hint} : {tiles_of}, tile<i32> -> {tile}, token"
     return f"""cuda_tile.module @m {{
       entry @k(%p: tile<ptr<f32>>, %q: tile<ptr<f32>>, %m: tile<i32>, %n: tile<i32>, %pairs: tile<i32>) {{
         %x0 = assume div_by<16>, %p : tile<ptr<f32>>
@@ -200,11 +201,43 @@ def test_rows_that_are_read_twice_are_loaded_once_and_ahead(gpu, ptxas):
         launch_rows(artifact, 9, COLUMNS - 16, seed)
 
 
-def test_rows_of_several_tiles_are_read_twice():
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("gpu", ["sm_80", "sm_90", "sm_100", "sm_120"])
+def test_both_loops_over_a_row_run_ahead(gpu, ptxas):
+    """Copies of the next row are on their way for one while the other reads this row."""
+    artifact = compiled(scaled(2, HINTED[gpu]), gpu)
+    assert COPY in artifact.text and "ld.global" not in artifact.text
+    assemble(artifact.text, gpu)
+    for pairs in (0, 1, 5, 9):
+        launch_rows(artifact, pairs, 2 * COLUMNS - 16, seed=pairs)
+    launch_rows(compiled(scaled(3, HINTED[gpu]), gpu, unspecialized_pipeline_num_stages=4), 7, 3 * COLUMNS, 2)
+
+
+def test_no_wait_of_two_loops_is_superfluous():
+    """With fewer tiles than stages, the waits of one loop would be enough for both."""
+    artifact = compiled(scaled(4, HINTED["sm_90"]))
+    lines = artifact.text.splitlines()
+    waits = [n for n, line in enumerate(lines) if "cp.async.wait_group" in line]
+    assert len(waits) == 2
+    for number in waits:
+        artifact.data = "\n".join(lines[:number] + lines[number + 1 :]).encode()
+        with pytest.raises((AssertionError, SimulationError)):
+            for seed in SEEDS:
+                launch_rows(artifact, 6, 4 * COLUMNS, seed)
+
+
+def test_rows_of_several_tiles_are_loaded_twice_without_a_hint():
     """The second reading finds them in L1, which copies go past."""
     artifact = compiled(scaled(2))
     assert COPY not in artifact.text and "ld.global" in artifact.text
     launch_rows(artifact, 5, 2 * COLUMNS, 0)
+
+
+def test_an_array_that_is_also_loaded_elsewhere_stays():
+    """The second loop reads the first row of its tile block, which is the same tile in each iteration around it."""
+    text = scaled(2, HINTED["sm_90"])
+    before, found, after = text.rpartition("%from[%i, %j]")
+    assert COPY in compiled(text).text and COPY not in compiled(f"{before}%from[%first, %j]{after}").text
 
 
 def test_a_tile_that_is_loaded_twice_is_copied_once():

@@ -40,7 +40,7 @@ from .remarks import ScheduleRemarks
 from .single_buffer import turns_of, turns_of_threads
 from .staging import StagedLoad, staged_load
 from .strategy import MAX_STAGES, Loads, Strategy
-from .streams import StreamedLoad, stages_of, stream_of
+from .streams import StreamedLoad, stages_together, stream_of
 from .tensor_boxes import box_refusal, comes_in_boxes, keep_apart, keep_apart_beside_threads
 
 DEFAULT_STAGES = 3
@@ -184,12 +184,15 @@ class _Scheduler:
         self._refusal: Diagnostic | None = None
         self._rings: dict[Operation, int] = {}
         """Bytes of the ring of each loop that gets one."""
+        self._streamed: set[Operation] = set()
+        """Loops whose schedule was chosen with that of an earlier one."""
         self._has_dots = any(isinstance(op, tileas.DOTS) for op in func.walk())
 
     def run(self) -> Outcome:
         outcomes = []
         for loop in [op for op in self._func.walk() if isinstance(op, scf.ForOp)]:
-            loop.attributes[tileas.LOOP_SCHEDULE] = tileas.LoopScheduleAttr(tileas.SERIAL, 1)
+            if loop not in self._streamed:
+                loop.attributes[tileas.LOOP_SCHEDULE] = tileas.LoopScheduleAttr(tileas.SERIAL, 1)
             outcomes.append(self._prefetch(loop) if self._atom is None else self._stage(loop, self._atom))
         return Outcome(outcomes.count(True), outcomes.count(False), self._refusal)
 
@@ -248,21 +251,23 @@ class _Scheduler:
 
     def _streams(self, loop: scf.ForOp, atom: CopyAtom) -> bool:
         """Gives a loop the schedule in which each thread copies its own elements ahead, where the static model predicts
-        a gain."""
+        a gain; and with it the loops that load the same arrays again."""
+        if loop in self._streamed:
+            return True
         stream = stream_of(loop, atom) if self._stages != 1 else None
         if stream is None:
             return False
         taken = ring_bytes(loop) + sum(self._rings.values())
         wanted = self._stages or _wanted_stages(stream.loads)
         budget = shared_budget(self._func, self._target) - taken - scratch_beside(stream.outermost, ())
-        stages = stages_of(self._func, stream, self._target, wanted, budget, taken)
-        if not stages:
-            return False
-        if self._remarks is not None:
-            self._remarks.streamed(stream, stages, atom)
-        self._rings[stream.outermost] = self._rings.get(stream.outermost, 0) + stages * stream.stage_bytes
-        self._schedule(loop, tileas.STREAM, stages, [each.load for each in stream.loads])
-        return True
+        chosen = stages_together(self._func, stream, atom, self._target, wanted, budget, taken)
+        for each, stages in chosen:
+            if self._remarks is not None:
+                self._remarks.streamed(each, stages, atom)
+            self._rings[each.outermost] = self._rings.get(each.outermost, 0) + stages * each.stage_bytes
+            self._schedule(each.loop, tileas.STREAM, stages, [one.load for one in each.loads])
+            self._streamed.add(each.loop)
+        return bool(chosen)
 
     def _choose_boxes(self, loop: scf.ForOp, found: list[StagedLoad], atom: CopyAtom) -> list[StagedLoad]:
         """Keeps the mark of loads that a tensor map can serve where their stages can be filled with boxes; returns the

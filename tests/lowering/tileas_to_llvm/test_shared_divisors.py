@@ -10,23 +10,28 @@ from tileiras.sim import emulate
 
 ROWS, COLUMNS = 32, 1024
 
+ELEMENTS = {np.float32: "f32", np.float16: "f16", np.int32: "i32", np.int8: "i8"}
+CONVERSIONS = {"f16": "ftof %x", "i32": "itof %x signed", "i8": "itof %x signed"}
+
 
 def quotients(dividends: np.ndarray, divisors: np.ndarray) -> Kernel:
-    """Each row over its divisor."""
+    """Each row, converted to f32, over its divisor."""
     rows, columns = dividends.shape
-    x, y = View("x", (8, columns), "f32", (rows, columns)), View("y", (8, columns), "f32", (rows, columns))
+    element = ELEMENTS[dividends.dtype.type]
+    x, y = View("x", (8, columns), element, (rows, columns)), View("y", (8, columns), "f32", (rows, columns))
     d = View("d", (8,), "f32", (rows,))
     body = [
         "%i, %j, %k = get_tile_block_id : tile<i32>",
         x.load("x", "%i, %zero"),
         d.load("d", "%i"),
         of_rows("all", "d", (8, columns)),
-        f"%q = divf %x, %all rounding<nearest_even> : {x.tile}",
+        *([f"%w = {CONVERSIONS[element]} : {x.tile} -> {y.tile}"] if element in CONVERSIONS else []),
+        f"%q = divf %{'w' if element in CONVERSIONS else 'x'}, %all rounding<nearest_even> : {y.tile}",
         y.store("q", "%i, %zero"),
     ]
     with np.errstate(all="ignore"):
-        wanted = (dividends / divisors[:, None]).astype(np.float32)
-    outputs = (np.zeros_like(dividends),)
+        wanted = dividends.astype(np.float32) / divisors[:, None]
+    outputs = (np.zeros((rows, columns), np.float32),)
     return Kernel(entry([x, d, y], body), (dividends, divisors), outputs, (wanted,), grid=rows // 8)
 
 
@@ -91,3 +96,20 @@ def test_significands_next_to_powers_of_two():
 def test_a_divisor_for_each_element_is_not_shared():
     text = quotients(np.ones((8, 4), np.float32), np.ones(8, np.float32)).compiled("sm_90").text
     assert "rcp.approx" not in text
+
+
+@pytest.mark.parametrize("gpu_name", ["sm_80", "sm_90"])
+def test_dividends_of_every_f16(gpu_name):
+    """All 65,536 in places that vary, and all but infinities and NaN: half of the threads find none."""
+    every = np.arange(1 << 16, dtype=np.uint16)
+    mixed = np.random.default_rng(8).permutation(every)[: ROWS * COLUMNS // 2]
+    finite = np.resize(every[(every & 0x7C00) != 0x7C00], ROWS * COLUMNS // 2)
+    dividends = np.concatenate([mixed, finite]).view(np.float16).reshape(ROWS, COLUMNS)
+    check_bits(dividends, np.abs(floats(9, ROWS, 66, 188)), gpu_name)
+
+
+@pytest.mark.parametrize("type", [np.int8, np.int32])
+def test_dividends_of_integers(type):
+    limits = np.iinfo(type)
+    dividends = np.random.default_rng(10).integers(limits.min, limits.max, (ROWS, COLUMNS), type, endpoint=True)
+    check_bits(dividends, np.abs(floats(11, ROWS, 66, 188)), "sm_90")

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tileiras.dialects import arith, llvm
-from tileiras.ir import FloatType, Operation, Value, VectorType, bf16, f16, i8, i16, i32
+from tileiras.ir import FloatType, Operation, Type, Value, VectorType, bf16, f16, i8, i16, i32
 
 from ..emit.function import FunctionLowering
 from ..emit.types import count_of, vector_of
@@ -23,7 +23,11 @@ _EACH = 0x01010101
 
 def in_words(value: Value) -> bool:
     """Whether a value is bytes that fill words."""
-    type = value.type
+    return fills_words(value.type)
+
+
+def fills_words(type: Type) -> bool:
+    """Whether values of a type are bytes that fill words."""
     return isinstance(type, VectorType) and type.element_type is i8 and count_of(type) % BYTES == 0
 
 
@@ -68,6 +72,17 @@ def _signed(words: Value, signs: Value, lowering: FunctionLowering) -> Value:
     # The guard bit keeps a byte from borrowing from the next one.
     biased = emit.insert(llvm.OrOp(emit.insert(llvm.XOrOp(words, signs)), guard))
     return emit.insert(llvm.XOrOp(emit.insert(llvm.SubOp(biased, signs)), guard))
+
+
+def low_bytes(value: Value, lowering: FunctionLowering) -> Value:
+    """The low bytes of words, four to a word, by three permutations; LLVM masks each of them first."""
+    emit = lowering.emit
+    size = count_of(value.type)
+    quadruple = VectorType((BYTES,), i8)
+    parts = [emit.bitcast(emit.extract(value, n), quadruple) for n in range(size)]
+    pairs = [emit.shuffle(emit.concat(parts[n : n + 2]), (0, BYTES, 0, BYTES)) for n in range(0, size, 2)]
+    joined = [emit.shuffle(emit.concat(pairs[n : n + 2]), (0, 1, BYTES, BYTES + 1)) for n in range(0, size // 2, 2)]
+    return emit.concat(joined)
 
 
 def converts(value: Value, type: FloatType, lowering: FunctionLowering) -> bool:

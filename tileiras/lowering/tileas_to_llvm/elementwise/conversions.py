@@ -400,6 +400,9 @@ def _to_integer(cls: type) -> Any:
             # A float converts to i1 by the lowest bit of its truncated value.
             wide = vector_of(IntegerType(32), count_of(value.type))
             return lowering.emit.insert(llvm.TruncOp(lowering.emit.insert(cls(value, res=wide)), res=result))
+        if byte_words.fills_words(result):
+            wide = vector_of(i32, count_of(value.type))
+            return byte_words.low_bytes(lowering.emit.insert(cls(value, res=wide)), lowering)
         return lowering.emit.insert(cls(value, res=result))
 
     return lower

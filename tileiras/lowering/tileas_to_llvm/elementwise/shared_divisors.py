@@ -20,11 +20,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tileiras.dialects import llvm, math, nvvm
-from tileiras.ir import DenseArrayAttr, Operation, UnitAttr, Value, f32, i32
+from tileiras.ir import DenseArrayAttr, Operation, UnitAttr, Value, f16, f32, i1, i16, i32
 
 from ..emit.control_flow import handed_on
 from ..emit.function import FunctionLowering
-from ..emit.types import count_of, vector_of
+from ..emit.types import count_of, element_of, vector_of
 
 MANTISSA_BITS, BIAS = 23, 127
 GROUP = 16
@@ -80,11 +80,51 @@ def divide(dividends: Value, divisors: Value, places: Sequence[int], lowering: F
     once = _Divisors(divisors, lowering)
     groups = [range(first, min(first + GROUP, len(places))) for first in range(0, len(places), GROUP)]
     emit = lowering.emit
-    parts = [_quotients(emit.shuffle(dividends, group), once, [places[n] for n in group], lowering) for group in groups]
-    return emit.concat(parts)
+    converted = dividends.defining_op
+    halves = None
+    if isinstance(converted, llvm.FPExtOp) and element_of(converted.operands[0].type) is f16:
+        halves = converted.operands[0]
+    integers = isinstance(converted, (llvm.SIToFPOp, llvm.UIToFPOp))
+
+    def part(group: Sequence[int]) -> Value:
+        some, own = emit.shuffle(dividends, group), [places[n] for n in group]
+        if halves is not None:
+            regular = _finite(emit.shuffle(halves, group), lowering)
+        else:
+            regular = emit.integer(1, i1) if integers else _exact(some, once, own, lowering)
+        return _quotients(some, once, own, regular, lowering)
+
+    return emit.concat([part(group) for group in groups])
 
 
-def _quotients(dividends: Value, once: _Divisors, places: Sequence[int], lowering: FunctionLowering) -> Value:
+def _finite(halves: Value, lowering: FunctionLowering) -> Value:
+    """Whether no f16 is infinite or NaN: 0 a + b is NaN if one of them is, and b otherwise."""
+    emit = lowering.emit
+    while (count := count_of(halves.type)) > 2:
+        low, high = emit.shuffle(halves, range(count // 2)), emit.shuffle(halves, range(count // 2, count))
+        halves = _fma(lowering, low, emit.zeros(low.type), high)
+    zero = emit.zeros(halves.type)
+    word = emit.bitcast(_fma(lowering, halves, zero, zero), i32 if count_of(halves.type) == 2 else i16)
+    return emit.icmp("eq", word, emit.zeros(word.type))
+
+
+def _exact(dividends: Value, once: _Divisors, places: Sequence[int], lowering: FunctionLowering) -> Value:
+    """Whether each f32 is neither too large nor too small for its divisor."""
+    emit = lowering.emit
+
+    def spread(value: Value) -> Value:
+        return emit.shuffle(value, places)
+
+    scaled = _product(lowering, dividends, spread(once.scale))
+    halved = _product(lowering, scaled, spread(once.lost))
+    lost = _fma(lowering, halved, _negated(lowering, spread(once.restored)), scaled)
+    return emit.icmp("eq", _any_bits(lost, lowering), emit.integer(0))
+
+
+def _quotients(
+    dividends: Value, once: _Divisors, places: Sequence[int], exact: Value, lowering: FunctionLowering
+) -> Value:
+    """`exact`: whether the dividends suit moderate divisors."""
     emit = lowering.emit
 
     def spread(value: Value) -> Value:
@@ -95,10 +135,6 @@ def _quotients(dividends: Value, once: _Divisors, places: Sequence[int], lowerin
     # The signs keep that of a zero: 0 - 0 is 0, whose product with -r is the -0 that changes no sum.
     rest = _fma(lowering, divisor, estimate, _negated(lowering, dividends))
     quotient = _fma(lowering, rest, _negated(lowering, reciprocal), estimate)
-    scaled = _product(lowering, dividends, spread(once.scale))
-    halved = _product(lowering, scaled, spread(once.lost))
-    lost = _fma(lowering, halved, _negated(lowering, spread(once.restored)), scaled)
-    exact = emit.icmp("eq", _any_bits(lost, lowering), emit.integer(0))
     for place in dict.fromkeys(places):
         exact = emit.insert(llvm.AndOp(exact, emit.extract(once.moderate, place)))
     return _unless(exact, quotient, lambda: emit.insert(llvm.FDivOp(dividends, divisor)), lowering)

@@ -1,0 +1,115 @@
+"""Canonical forms of nv_tileaa, which the `canonicalize` pass applies: rounding with halves away from zero.
+
+    %n = cmpf olt %x, 0                          %n = cmpf olt %x, 0
+    %a = ceil (%x - 0.5)                         %h = select %n, -0.5, 0.5
+    %b = floor (%x + 0.5)                  ->    %a = %x + %h
+    %i = fptosi (select %n, %a, %b)              %i = fptosi %a
+
+Such is the conversion to integers of kernels that quantize.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tileiras.dialects import arith, math
+from tileiras.ir import FloatAttr, PatternRewriter, RewritePattern, TensorType, Value, element_type_of
+
+from .elementwise import AddFOp, SubFOp
+from .tensor import SplatOp
+
+_BELOW, _NOT_BELOW = ("olt", "ole"), ("oge", "ogt")
+
+
+class _TruncateOnce(RewritePattern):
+    """Conversions to integers, which truncate, of `select(x < 0, ceil(x - c), floor(x + d))` with c and d that are not
+    negative: `ceil` truncates numbers up to zero, and `floor` those from zero on."""
+
+    def match_and_rewrite(self, op: Any, rewriter: PatternRewriter) -> bool:
+        choice: Any = op.operand.defining_op
+        if not isinstance(choice, arith.SelectOp) or not choice.result.has_one_use:
+            return False
+        if not isinstance(choice.condition.defining_op, arith.CmpFOp):
+            return False
+        test = choice.condition.defining_op
+        if _number(test.rhs) != 0.0 or test.predicate.value not in _BELOW + _NOT_BELOW:
+            return False
+        arms = choice.true_value.defining_op, choice.false_value.defining_op
+        below, above = arms if test.predicate.value in _BELOW else arms[::-1]
+        if not isinstance(below, math.CeilOp) or not isinstance(above, math.FloorOp):
+            return False
+        added = _added(below.operand, test.lhs), _added(above.operand, test.lhs)
+        if added[0] is None or added[1] is None or added[0] > 0 or added[1] < 0:
+            return False
+        kept = arith.SelectOp(choice.condition, arms[0].operand, arms[1].operand, location=choice.location)
+        rewriter.set_operands(op, (rewriter.insert(kept).result,))
+        rewriter.erase_op(choice)
+        for arm in arms:
+            if not arm.result.has_uses:
+                rewriter.erase_op(arm)
+        return True
+
+
+class TruncateOnceSigned(_TruncateOnce):
+    op = arith.FPToSIOp
+
+
+class TruncateOnceUnsigned(_TruncateOnce):
+    op = arith.FPToUIOp
+
+
+class SelectAddend(RewritePattern):
+    """`select(p, x - c, x + d)` is `x + select(p, -c, d)`, for constants c and d."""
+
+    op = arith.SelectOp
+
+    def match_and_rewrite(self, op: arith.SelectOp, rewriter: PatternRewriter) -> bool:
+        arms: list[Any] = [value.defining_op for value in (op.true_value, op.false_value)]
+        if not all(isinstance(arm, (AddFOp, SubFOp)) and arm.result.has_one_use for arm in arms):
+            return False
+        first, second = arms
+        if isinstance(op.condition.type, TensorType) is not isinstance(op.result.type, TensorType):
+            return False
+        if first.rounding_mode is not second.rounding_mode or first.flush_to_zero is not second.flush_to_zero:
+            return False
+        x = first.rhs if _number(first.rhs) is None else first.lhs
+        numbers = [number for arm in arms if (number := _added(arm.result, x)) is not None]
+        if len(numbers) < len(arms):
+            return False
+        constants = [_splat(number, op.result.type, rewriter, op.location) for number in numbers]
+        addend = rewriter.insert(arith.SelectOp(op.condition, *constants, location=op.location)).result
+        named = {"rounding_mode": first.rounding_mode, "flush_to_zero": first.flush_to_zero}
+        rewriter.replace_op(op, AddFOp(x, addend, location=op.location, **named))
+        return True
+
+
+def _added(value: Value, x: Value) -> float | None:
+    """The constant whose sum with `x` a value is; None for other values."""
+    if value is x:
+        return 0.0
+    op = value.defining_op
+    if not isinstance(op, (AddFOp, SubFOp)):
+        return None
+    if isinstance(op, AddFOp) and op.rhs is x:
+        return _number(op.lhs)
+    number = _number(op.rhs) if op.lhs is x else None
+    return number if number is None or isinstance(op, AddFOp) else -number
+
+
+def _number(value: Value) -> float | None:
+    """The constant that all elements of a value are."""
+    op = value.defining_op
+    if isinstance(op, SplatOp):
+        op = op.operand.defining_op
+    return op.value.value if isinstance(op, arith.ConstantOp) and isinstance(op.value, FloatAttr) else None
+
+
+def _splat(number: float, type: Any, rewriter: PatternRewriter, location: Any) -> Value:
+    constant = arith.ConstantOp(FloatAttr.from_float(number, element_type_of(type)), location=location)
+    value = rewriter.insert(constant).results[0]
+    if not isinstance(type, TensorType):
+        return value
+    return rewriter.insert(SplatOp(value, result=type, location=location)).result
+
+
+PATTERNS = (TruncateOnceSigned, TruncateOnceUnsigned, SelectAddend)
