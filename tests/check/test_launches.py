@@ -11,6 +11,7 @@ from tileiras.check import launches
 from tileiras.check.boundaries import Boundaries
 from tileiras.check.facts import Facts, facts
 from tileiras.check.fitting import Fitted, Unfit, fit
+from tileiras.check.values import DISTINCT
 from tileiras.stages.units import entries_of
 
 
@@ -42,6 +43,30 @@ def test_arrays_have_just_the_elements_that_views_cover():
 
 def test_values_are_of_every_kind():
     assert {launch.plan.kind for launch in found(DOUBLED)[1]} == set(launches.KINDS)
+
+
+GATHERED = """
+    %view = make_tensor_view %rows, shape = [%n], strides = [1] : tile<i32> -> tensor_view<?xi32, strides=[1]>
+    %parts = make_partition_view %view : partition_view<tile=(16)PADDED, tensor_view<?xi32, strides=[1]>>
+    %block, %b1, %b2 = get_tile_block_id : tile<i32>
+    %chosen, %t0 = load_view_tko weak %parts[%block]
+        : partition_view<tile=(16)PADDED, tensor_view<?xi32, strides=[1]>>, tile<i32> -> tile<16xi32>, token
+    %flat = reshape %x : tile<ptr<f32>> -> tile<1xptr<f32>>
+    %all = broadcast %flat : tile<1xptr<f32>> -> tile<16xptr<f32>>
+    %at = offset %all, %chosen : tile<16xptr<f32>>, tile<16xi32> -> tile<16xptr<f32>>
+    %values, %t1 = load_ptr_tko weak %at : tile<16xptr<f32>> -> tile<16xf32>, token
+"""
+
+
+@pytest.mark.parametrize("padded", [False, True])
+def test_tiles_of_addresses_are_whole_without_padding(padded):
+    """A partial tile has undefined elements; rows of addresses are all different in half of the launches."""
+    text = GATHERED.replace("PADDED", ", padding_value = zero" * padded)
+    entry = entries_of(tileiras.parse(module(text, "%rows: tile<ptr<i32>>, %x: tile<ptr<f32>>, %n: tile<i32>")))[0]
+    described = facts(entry)
+    plans = list(launches.edge_plans(described, Boundaries(described)))
+    assert all(plan.numbers[2] % 16 == 0 for plan in plans) != padded
+    assert {plan.limit for plan in plans} == {None, DISTINCT}
 
 
 @pytest.mark.parametrize(("assumption", "holds"), [

@@ -97,6 +97,7 @@ _NEEDS = {
     "tileas-specialize-mma": ("tcgen05",), "tileas-specialize-correction": ("tcgen05",),
     "tileas-materialize-async": ("wgmma", "tcgen05"),
     "tileas-cluster-tile-blocks": ("wgmma",), "tileas-order-warpgroups": ("wgmma",), "tileas-plan-cta": ("cluster",),
+    "tileas-promote-accumulators": ("narrow_f8_sums",),
     "tileas-round-in-boxes": ("tma",), "tileas-specialize-stores": ("tma",), "lower-tma-load-store-to-async": ("tma",),
     "tileas-attach-tma-desc-args": ("tma",), "tileas-ping-pong": ("wgmma",),
     "tileas-materialize-schedule": ("setmaxnreg",), "tileas-resolve-agent-boundary": ("setmaxnreg",),

@@ -379,7 +379,7 @@ class _Trial:
     def _contents(self, parameter: Parameter, count: int, row: int = 0) -> np.ndarray:
         if parameter.starts_at_zero:
             return np.zeros(count, values.dtype_in_memory(parameter.element))
-        if parameter.counts_trips and self.plan.lengths and self.plan.limit is None:
+        if parameter.counts_trips and self.plan.lengths and self.plan.limit in (None, values.DISTINCT):
             return values.lengths(parameter.element, count, parameter.tile, self.plan.lengths)
         seed = self.plan.seed * 100 + parameter.position + 100_000 * row
         return values.array(parameter.element, count, self.plan.kind, seed, self.plan.limit, parameter.scales)

@@ -10,9 +10,10 @@ from collections.abc import Iterator, Sequence
 
 from tileiras.ir import IntegerType
 
+from . import values
 from .boundaries import Boundaries
 from .facts import Facts, Parameter
-from .fitting import Plan
+from .fitting import Plan, may_index
 from .values import KINDS
 
 TRIPS = ((3, 0), (4, 1), (1, 0), (0, 1), (5, -1), (2, 0), (0, 0), (9, 1))
@@ -165,6 +166,8 @@ def edge_plans(facts: Facts, boundaries: Boundaries) -> Iterator[Plan]:
         plan.is_edge = True
         plan.has_spare_blocks = number % 4 == 1
         plan.has_large_scalars = number % 4 == 3
+        # Few small numbers repeat rows, and of rows that are indexed by them most stay outside of arrays.
+        plan.limit = values.DISTINCT if number % 4 > 1 and may_index(facts) else None
         yield plan
 
 
@@ -227,7 +230,8 @@ def _numbers(facts: Facts, number: int, trips: int = 0, edge: tuple[int, int] = 
             case = (trips, 0) if along and number == 0 else (trips, 1) if along else edge
         size = _size(members, *case)
         for position in group:
-            numbers[position] = _within(facts.parameters[position], size)
+            # The second launch reports that partial tiles are undefined.
+            numbers[position] = _within(facts.parameters[position], size, may_be_partial=number == 1)
     for parameter in facts.parameters:
         if parameter.is_threshold:
             numbers[parameter.position] = _within(parameter, _threshold(parameter, number))
@@ -250,8 +254,11 @@ def _size(members: Sequence[Parameter], tiles: int, more: int) -> int:
     return max(0, -(-(tiles * tile + more * divisor) // divisor) * divisor)
 
 
-def _within(parameter: Parameter, number: int) -> int:
-    """The nearest number that the assumptions on a parameter and its type allow."""
+def _within(parameter: Parameter, number: int, may_be_partial: bool = False) -> int:
+    """The nearest number that the assumptions on a parameter and its type allow, with whole tiles where partial ones
+    are undefined."""
+    if parameter.is_whole and not may_be_partial:
+        number = -(-number // parameter.tile) * parameter.tile
     number = -(-number // parameter.divisor) * parameter.divisor
     if parameter.low is not None and number < parameter.low:
         number = -(-parameter.low // parameter.divisor) * parameter.divisor
