@@ -69,6 +69,28 @@ def test_tiles_of_addresses_are_whole_without_padding(padded):
     assert {plan.limit for plan in plans} == {None, DISTINCT}
 
 
+COUNTS = """
+    %view = make_tensor_view %x, shape = [%n], strides = [1] : tile<i32> -> tensor_view<?xf32, strides=[1]>
+    %parts = make_partition_view %view : partition_view<tile=(16), tensor_view<?xf32, strides=[1]>>
+    %zero = constant <i32: 0> : tile<i32>
+    %numbers, %t0 = load_view_tko weak %parts[%zero]
+        : partition_view<tile=(16), tensor_view<?xf32, strides=[1]>>, tile<i32> -> tile<16xf32>, token
+    %places = ftoi %numbers signed rounding<nearest_int_to_zero> : tile<16xf32> -> tile<16xi32>
+    %four = constant <i32: 4> : tile<16xi32>
+    %bins = addi %places, %four : tile<16xi32>
+    %flat = reshape %counts : tile<ptr<i32>> -> tile<1xptr<i32>>
+    %all = broadcast %flat : tile<1xptr<i32>> -> tile<16xptr<i32>>
+    %at = offset %all, %bins : tile<16xptr<i32>>, tile<16xi32> -> tile<16xptr<i32>>
+    %t1 = store_ptr_tko weak %at, %four : tile<16xptr<i32>>, tile<16xi32> -> token
+"""
+
+
+def test_floats_that_choose_elements_have_their_values_in_the_search():
+    _, fitted = found(module(COUNTS, "%x: tile<ptr<f32>>, %counts: tile<ptr<i32>>, %n: tile<i32>"))
+    launch = fitted[0]
+    assert launch.plan.kind == "whole" and len(launch.arguments[1]) == 5 + launch.arguments[0].max() > 5
+
+
 @pytest.mark.parametrize(("assumption", "holds"), [
     ("div_by<16>", lambda n: n % 16 == 0), ("bounded<100, 300>", lambda n: 100 <= n <= 300),
 ])  # fmt: skip

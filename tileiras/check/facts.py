@@ -71,6 +71,8 @@ class Facts:
     axes: list[bool] = field(default_factory=lambda: [False] * 3)
     """Which dimensions of the grid the kernel reads."""
     reads_grid: bool = False
+    rounds_floats: bool = False
+    """Whether floats become integers, which may be addresses."""
     synchronises: bool = False
     """Whether operations of the entry may order tile blocks."""
     sizes_of: dict[Value, list[tuple[str, int] | None]] = field(default_factory=dict)
@@ -101,7 +103,8 @@ def facts(entry: Operation) -> Facts:
             for number in (position.get(pointer) for scale in op.operands[3:] for pointer in _loaded_from(scale)):
                 if number is not None:
                     parameters[number].scales = True
-        if _orders(op):
+        entry_facts.rounds_floats |= op.name == "cuda_tile.ftoi"
+        if orders(op):
             entry_facts.synchronises = True
             number = position.get(pointer_of(op))
             if number is not None and isinstance(parameters[number].element, IntegerType):
@@ -128,7 +131,7 @@ def _tables(entry: Operation, position: dict[Value, int], parameters: list[Param
     return list(tables.values())
 
 
-def _orders(op: Operation) -> bool:
+def orders(op: Operation) -> bool:
     """Whether an operation is atomic, or an access with an ordering other than `weak`."""
     semantics = op.attributes.get("memory_ordering_semantics")
     return ".atomic_" in op.name or (semantics is not None and semantics.value != "weak")
