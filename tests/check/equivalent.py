@@ -1,9 +1,10 @@
 """Proofs that a changed statement is the same: bounds and known low bits of integer registers.
 
-The rules are those of the PTX ISA: "%tid" is below "%ntid", which has at most 1024; "%laneid" is below 32; "%ctaid" is
-below 2^31 ("Special Registers"); `shr.u` fills with zeros, `and` keeps no bit that an operand lacks; signed and
-unsigned forms of `setp`, `min`, `max`, `cvt`, `mul.wide`, `div`, `rem` and `shr` agree on numbers whose sign bit is
-zero.  A register with several definitions has the bounds of all; one that is counted in a loop is unbounded.
+The rules are those of the PTX ISA: "%tid" is below "%ntid", which has at most 1024; "%laneid" is below 32; "%nctaid"
+and "%nclusterid" are below 2^31, or 2^16 along y and z ("Special Registers"); `shr.u` fills with zeros, `and` keeps no
+bit that an operand lacks; signed and unsigned forms of `setp`, `min`, `max`, `cvt`, `mul.wide`, `div`, `rem` and `shr`
+agree on numbers whose sign bit is zero.  A register with several definitions has the bounds of all; one that is counted
+in a loop is unbounded here, and bounded by `counters` for the solver.
 """
 
 from __future__ import annotations
@@ -11,11 +12,12 @@ from __future__ import annotations
 import re
 
 from tests.check.faults import Fault
+from tests.check.flow import GRID
 from tests.check.solved import solved
 from tests.check.undefined import NOTHING, Undefined
 from tileiras.check.facts import Facts
 
-_SPECIAL = {"%tid.x": 1023, "%laneid": 31, "%ctaid.x": (1 << 31) - 2, "%ctaid.y": 65534, "%ctaid.z": 65534}
+_SPECIAL = {"%tid.x": 1023, "%laneid": 31, **GRID}
 _SOLVED = ("mask bound", "type", "trip count", "number", "swizzle", "predicate")
 """Kinds that change one integer result, or the threads that execute a statement."""
 _TX_COUNT = (

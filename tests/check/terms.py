@@ -13,7 +13,7 @@ from typing import Any
 import z3
 
 from tests.check.counters import Counter, counter
-from tests.check.flow import Block, Flow, Statement
+from tests.check.flow import GRID, Block, Flow, Statement
 from tests.check.undefined import NOTHING, Undefined
 from tileiras.check.facts import Facts
 
@@ -24,7 +24,7 @@ _COMPARED = {
     "lo": lambda a, b, _: z3.ULT(a, b), "ls": lambda a, b, _: z3.ULE(a, b),
     "hi": lambda a, b, _: z3.UGT(a, b), "hs": lambda a, b, _: z3.UGE(a, b),
 }  # fmt: skip
-_MOST = {"%tid.x": 1023, "%laneid": 31, "%ctaid.x": (1 << 31) - 2, "%ctaid.y": 65534, "%ctaid.z": 65534}
+_MOST = {"%tid.x": 1023, "%laneid": 31, **GRID}
 _ADDRESS = re.compile(r"(?:mov|add|sub|mul|mad|shl|shr|and|or|cvt|cvta|selp|min|max)\.")
 """Operations by which addresses are computed."""
 _TIMEOUT = 8000

@@ -85,7 +85,7 @@ COUNTS = """
 """
 
 
-def test_floats_that_choose_elements_have_their_values_in_the_search():
+def test_floats_that_choose_elements_have_values_in_the_search():
     _, fitted = found(module(COUNTS, "%x: tile<ptr<f32>>, %counts: tile<ptr<i32>>, %n: tile<i32>"))
     launch = fitted[0]
     assert launch.plan.kind == "whole" and len(launch.arguments[1]) == 5 + launch.arguments[0].max() > 5

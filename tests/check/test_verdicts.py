@@ -150,7 +150,8 @@ def test_tile_blocks_that_write_one_place_are_the_programs_fault(behind):
     %to = offset %x, %place : tile<ptr<i32>>, tile<i32> -> tile<ptr<i32>>
     %own = offset %x, %block : tile<ptr<i32>>, tile<i32> -> tile<ptr<i32>>
     %t0 = store_ptr_tko weak %own, %block : tile<ptr<i32>>, tile<i32> -> token
-    %t1 = store_ptr_tko weak %to, %block : tile<ptr<i32>>, tile<i32> -> token""" + behind, "%x: tile<ptr<i32>>")  # fmt: skip
+    %t1 = store_ptr_tko weak %to, %block : tile<ptr<i32>>, tile<i32> -> token""" + behind,
+                  "%x: tile<ptr<i32>>")  # fmt: skip
     verdict = tileiras.check(text, gpu_name="sm_90")
     assert FAULT in {each.status for each in verdict.launches} and WRONG not in {e.status for e in verdict.launches}
 

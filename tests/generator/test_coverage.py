@@ -10,6 +10,9 @@ from tests.generator.decisions import ROWS, Watch, label
 from tests.generator.forms import FORMS
 from tests.generator.judge import Verdict, draw, judge
 from tests.generator.options import Weights
+from tests.kernels.batches import product
+from tests.kernels.views import trip_counts
+from tileiras.schedule.strategy import Loads, Strategy
 from tileiras.stages.tileas import DECISIONS
 
 
@@ -58,6 +61,21 @@ def test_pairs_are_counted_and_impossible_ones_have_a_reason():
     assert covered.contradicted(counts) == []
     wrong = covered.counted([verdict(0, ("tileas-pair-dots",), "sm_80")])
     assert covered.contradicted(wrong) == [Pair("tileas-pair-dots", "target", "sm_80")]
+
+
+def test_only_one_strategy_leaves_agents_to_a_rule():
+    """Those that take alternate tiles: no operation of the language requests them."""
+    for loads in Loads:
+        strategy = Strategy(loads)
+        name = strategy.options()["pipeline_strategy"]
+        assert strategy.is_by_rule != bool(covered.reason(Pair("tileas-ping-pong", "strategy", name)))
+
+
+def test_batches_are_sliced_where_the_reasons_allow_it():
+    kernel = product((2, 64, 64, 32))
+    for target in covered.AXES["target"]:
+        is_sliced = trip_counts(kernel.after("tileas-slice-batches", target)) == [2, 3]
+        assert is_sliced != bool(covered.reason(Pair("tileas-slice-batches", "target", target)))
 
 
 def test_the_committed_counts_contradict_no_reason():

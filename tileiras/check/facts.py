@@ -332,7 +332,7 @@ def _moves_pointers(value: Value, seen: set[Value], multiplied: bool = False) ->
 
 
 def _is_address(value: Value, seen: set[Value]) -> bool:
-    """Whether an address or the number of a tile is computed of `value`."""
+    """Whether an address or the number of a tile depends on `value`."""
     for user in value.users:
         if user.name == "cuda_tile.offset" and value is user.operands[1]:
             return True

@@ -33,7 +33,7 @@ from .tables import Behind, Table
 GUARD = 1 << 26
 """Bytes of memory behind each pointer during the search for sizes; untouched pages cost nothing."""
 FILLED = 1 << 16
-"""Elements of arrays that are initialized during the search, if addresses may be computed of them."""
+"""Elements of arrays that are initialized during the search, if addresses may depend on them."""
 _REPAIRS = 12
 _STEPS = 30_000
 """Limit on operations of one tile block; a block that waits for another would not terminate."""

@@ -166,7 +166,7 @@ def edge_plans(facts: Facts, boundaries: Boundaries) -> Iterator[Plan]:
         plan.is_edge = True
         plan.has_spare_blocks = number % 4 == 1
         plan.has_large_scalars = number % 4 == 3
-        # Few small numbers repeat rows, and of rows that are indexed by them most stay outside of arrays.
+        # Small numbers repeat rows, and most rows that negative ones choose are masked.
         plan.limit = values.DISTINCT if number % 4 > 1 and may_index(facts) else None
         yield plan
 

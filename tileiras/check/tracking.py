@@ -151,7 +151,7 @@ class TrackedMemory(Memory):
 
     def conflicts_at(self, address: int) -> bool:
         """Whether the program itself leaves the value at an address undetermined: one store writes it twice, or two
-        tile blocks access it of which neither has acquired anything before that would order it after the other."""
+        tile blocks access it, and neither has executed an operation before that may order it after the other."""
         allocation = self.find(address)
         if allocation is None:
             return False
