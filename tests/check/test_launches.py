@@ -294,6 +294,14 @@ def test_loops_end_at_each_stage_of_a_ring_in_each_phase():
     assert set(range(2 * 4 + 1)) <= {-(-plan.numbers[3] // 8) for plan in every}
 
 
+def test_a_loop_goes_on_until_a_wrong_count_of_arrivals_shows():
+    """A barrier that expects three arrivals instead of four is ahead by a phase at the fourth use of its stage."""
+    code = RING.replace("[smem], 1", "[smem], %r9") + "mov.b32 \t%r9, 4;\n"
+    assert launches.drift_trips(RING) == 0 and launches.drift_trips(code) == 4 * 5 + 1
+    *_, last = launches.ring_plans(product(), code)
+    assert -(-last.numbers[3] // 8) == 21 and last.is_edge
+
+
 def test_each_kernel_of_a_code_for_clusters_has_grids_of_its_own():
     code = f".entry a() {{ {RING} }} .entry b() .reqnctapercluster 2, 1, 1 {{ {RING} }}"
     plans = list(launches.ring_plans(product(), code))
