@@ -1,9 +1,10 @@
 """Proofs that a changed statement is the same: bounds and known low bits of integer registers.
 
-The rules are those of the PTX ISA: "%tid" is below "%ntid", which has at most 1024; "%laneid" is below 32; "%ctaid" is
-below 2^31 ("Special Registers"); `shr.u` fills with zeros, `and` keeps no bit that an operand lacks; signed and
-unsigned forms of `setp`, `min`, `max`, `cvt`, `mul.wide`, `div`, `rem` and `shr` agree on numbers whose sign bit is
-zero.  A register with several definitions has the bounds of all; one that is counted in a loop is unbounded.
+The rules are those of the PTX ISA: "%tid" is below "%ntid", which has at most 1024; "%laneid" is below 32; "%nctaid"
+and "%nclusterid" are below 2^31, or 2^16 along y and z ("Special Registers"); `shr.u` fills with zeros, `and` keeps no
+bit that an operand lacks; signed and unsigned forms of `setp`, `min`, `max`, `cvt`, `mul.wide`, `div`, `rem` and `shr`
+agree on numbers whose sign bit is zero.  A register with several definitions has the bounds of all; one that is counted
+in a loop is unbounded here, and bounded by `counters` for the solver.
 """
 
 from __future__ import annotations
@@ -11,11 +12,12 @@ from __future__ import annotations
 import re
 
 from tests.check.faults import Fault
+from tests.check.flow import GRID
 from tests.check.solved import solved
-from tileiras.check.facts import _TILED, Facts, source
-from tileiras.ir import Operation
+from tests.check.undefined import NOTHING, Undefined
+from tileiras.check.facts import Facts
 
-_SPECIAL = {"%tid.x": 1023, "%laneid": 31, "%ctaid.x": (1 << 31) - 2, "%ctaid.y": 65534, "%ctaid.z": 65534}
+_SPECIAL = {"%tid.x": 1023, "%laneid": 31, **GRID}
 _SOLVED = ("mask bound", "type", "trip count", "number", "swizzle", "predicate")
 """Kinds that change one integer result, or the threads that execute a statement."""
 _TX_COUNT = (
@@ -134,54 +136,6 @@ class Registers:
         return max(bits) if name == "and" else bits[0] if name in ("mov", "cvt", "neg") else 0
 
 
-def single_tiles(entry: Operation, facts: Facts) -> set[tuple[int, int]]:
-    """(axis, parameter) where the number of a tile block along the axis is that of a tile of one element along a
-    dimension of the parameter's size: at the size, the tile lies entirely outside of its view."""
-    pairs = set()
-    for op in entry.regions[0].block.operations:  # those that every tile block executes
-        if not hasattr(op, "index") or not hasattr(op, "view"):
-            continue
-        view = op.view.type
-        maker = op.view.defining_op
-        shape = facts.sizes_of.get(source(maker.operands[0]), []) if maker is not None else []
-        dims = tuple(getattr(view, "dim_map", range(len(view.tile_shape))))
-        for index, dim, tile in zip(op.index, dims, view.tile_shape):
-            block = source(index).defining_op
-            described = shape[dim] if dim < len(shape) else None
-            if tile == 1 and described is not None and described[0] == "parameter" and block is not None:
-                if block.name == "cuda_tile.get_tile_block_id":
-                    pairs.add((list(block.results).index(source(index)), described[1]))
-    return pairs
-
-
-def single_extents(entry: Operation, facts: Facts) -> set[int]:
-    """Parameters that are only extents of tensor views whose tiles have one element along these dimensions: a tile at
-    the extent lies entirely outside of its view."""
-    found = {each[1] for view in facts.views for each in view.shape if each is not None and each[0] == "parameter"}
-    arguments = list(entry.regions[0].block.arguments)
-    for number in list(found):
-        waiting, users = [arguments[number]], []
-        while waiting:
-            for user in waiting.pop().users:
-                users.append(user)
-                waiting += [user.results[0]] if user.name == "cuda_tile.assume" else []
-        if any(user.name not in ("cuda_tile.assume", "cuda_tile.make_tensor_view") for user in users):
-            found.discard(number)
-    for op in entry.walk():
-        if op.name not in _TILED or not (shape := facts.sizes_of.get(source(op.operands[0]), [])):
-            continue
-        view = op.results[0].type
-        for place, (dim, tile) in enumerate(zip(getattr(view, "dim_map", range(len(shape))), view.tile_shape)):
-            described = shape[dim]
-            counted = any(
-                user.name == "cuda_tile.get_index_space_shape" and user.results[place].has_uses
-                for user in op.results[0].users
-            )
-            if described is not None and described[0] == "parameter" and (tile > 1 or counted):
-                found.discard(described[1])
-    return found
-
-
 def place_of(fault: Fault, original: str) -> int:
     """Where the code of the changed statement begins in the original text."""
     first = next((n for n, (a, b) in enumerate(zip(original, fault.ptx)) if a != b), 0)
@@ -190,19 +144,14 @@ def place_of(fault: Fault, original: str) -> int:
     return start + (head.end() if head is not None else 0)
 
 
-def proof(
-    fault: Fault, original: str, facts: Facts, single: set[tuple[int, int]] = frozenset(),
-    extents: set[int] = frozenset(),
-) -> str:  # fmt: skip
+def proof(fault: Fault, original: str, facts: Facts, undefined: Undefined = NOTHING) -> str:
     """The rule by which the changed statement has the effect of the original; empty without one."""
-    return _by_rule(fault, original, facts, single, extents) or (
-        solved(fault, original, place_of(fault, original), facts, single) if fault.kind in _SOLVED else ""
+    return _by_rule(fault, original, facts, undefined) or (
+        solved(fault, original, place_of(fault, original), facts, undefined) if fault.kind in _SOLVED else ""
     )
 
 
-def _by_rule(
-    fault: Fault, original: str, facts: Facts, single: set[tuple[int, int]], extents: set[int]
-) -> str:  # fmt: skip
+def _by_rule(fault: Fault, original: str, facts: Facts, undefined: Undefined) -> str:
     code = re.sub(r"^@!?%p\d+\s+", "", fault.line).rstrip(";")
     opcode, rest = (*re.split(r"\s+", code, maxsplit=1), "")[:2]
     result, *inputs = [each.strip() for each in rest.split(",")]
@@ -219,22 +168,20 @@ def _by_rule(
             return f"operands are at most {ends}, by the PTX ISA and the program's assumptions: their sign is zero"
     if fault.kind in ("mask bound", "trip count") and len(inputs) == 2 and fault.changed.startswith("setp"):
         if not re.search(r"\.f(?:32|64|16)", opcode) and fault.changed.endswith(rest):
-            return _never_equal(registers, inputs, single, extents)
+            return _never_equal(registers, inputs, undefined)
     if fault.kind == "number" and opcode.split(".")[0] in ("add", "or") and inputs[-1].isdigit():
         return _same_part(registers, original, result, inputs, fault.changed)
     return ""
 
 
-def _never_equal(
-    registers: Registers, inputs: list[str], single: set[tuple[int, int]], extents: set[int]
-) -> str:  # fmt: skip
+def _never_equal(registers: Registers, inputs: list[str], undefined: Undefined) -> str:
     """`lt` and `le` agree on operands that are never equal."""
     for number, other in (inputs, inputs[::-1]):
         bits = registers.zeros(number)
         if other.isdigit() and int(other) % (1 << min(bits, 31)):
             return f"{number} is a multiple of {1 << min(bits, 31)}, {other} is not: they are never equal"
         parameter = re.search(r"_param_(\d+)\]", registers.origin(number))
-        if parameter is not None and int(parameter[1]) in extents and not other.isdigit():
+        if parameter is not None and int(parameter[1]) in undefined.extents and not other.isdigit():
             return 'Tile IR, "load_view_tko": where they are equal, the tile is outside of its view: undefined'
         axis = re.fullmatch(r"%ctaid\.([xyz])", registers.origin(other))
         if axis is None:
@@ -242,7 +189,7 @@ def _never_equal(
         if registers.origin(number) == f"%nctaid.{axis[1]}":
             return 'PTX ISA, "%ctaid": each element is below that of %nctaid'
         parameter = re.search(r"_param_(\d+)\]", registers.origin(number))
-        if parameter is not None and ("xyz".index(axis[1]), int(parameter[1])) in single:
+        if parameter is not None and ("xyz".index(axis[1]), int(parameter[1])) in undefined.tiles:
             return 'Tile IR, "load_view_tko": where they are equal, the tile is outside of its view: undefined'
     return ""
 

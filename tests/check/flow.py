@@ -15,6 +15,14 @@ _NAME = re.compile(r"%(?:r[sd]?|p)\d+\b")
 _NO_RESULT = re.compile(r"st\.|red\.|bra|ret|exit|bar|fence|cp\.|mbarrier\.(?!try|test)|prefetch|membar|trap|stmatrix")
 
 
+GRID = {
+    f"%{name}.{axis}": most - (not name.startswith("n"))
+    for name in ("ctaid", "nctaid", "clusterid", "nclusterid")
+    for axis, most in (("x", (1 << 31) - 1), ("y", 65535), ("z", 65535))
+}
+"""The largest values of special registers of a grid (PTX ISA, "Special Registers")."""
+
+
 @dataclass(frozen=True)
 class Statement:
     start: int

@@ -20,9 +20,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from tests.check.equivalent import proof, single_extents, single_tiles
+from tests.check.equivalent import proof
 from tests.check.faults import ALL_KINDS, Fault, faults
 from tests.check.specimens import Kernel, chosen, kernels
+from tests.check.undefined import Undefined
 from tileiras.check import judging, launches
 from tileiras.check.boundaries import Boundaries
 from tileiras.check.checker import SEEDS
@@ -74,7 +75,7 @@ class Launches:
         self.facts = facts(kernel.entry)
         self.name = entry_name(kernel.entry)
         self.coverage = Coverage(kernel.entry)
-        self.undefined = single_tiles(kernel.entry, self.facts), single_extents(kernel.entry, self.facts)
+        self.undefined = Undefined.of(kernel.entry, self.facts)
         self._right: dict[Any, str] = {}
         self._known: dict[str, tuple[Fitted, Reference, Any] | None] = {}
 
@@ -157,7 +158,7 @@ def _survivor(searched: Launches, fault: Fault) -> str:
 
 
 def _proof(searched: Launches, fault: Fault) -> str:
-    return proof(fault, searched.kernel.ptx, searched.facts, *searched.undefined)
+    return proof(fault, searched.kernel.ptx, searched.facts, searched.undefined)
 
 
 def drawn(known: list[Kernel], kinds: Sequence[str], count: int, draw: random.Random) -> list[list[Fault]]:

@@ -8,10 +8,10 @@ every execution of the statement is one about the changed code, too.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from typing import Any
 
 from tests.check.faults import Fault
+from tests.check.undefined import NOTHING, Undefined
 from tileiras.check.facts import Facts
 
 try:
@@ -35,14 +35,12 @@ _HARMLESS = re.compile(
 _PURE = re.compile(r"add|sub|mul|mad|shl|shr|and|or|min|max|mov|cvt|selp|setp|div|rem")
 
 
-def solved(
-    fault: Fault, original: str, place: int, facts: Facts, single: Iterable[tuple[int, int]] = ()
-) -> str:  # fmt: skip
+def solved(fault: Fault, original: str, place: int, facts: Facts, undefined: Undefined = NOTHING) -> str:
     """The proof that the changed statement, with code at `place`, has the effect of the original, or an empty text."""
     if z3 is None:
         return ""
     try:
-        terms = Terms(original, place, facts, single)
+        terms = Terms(original, place, facts, undefined)
         block, statement = terms.flow.at(place)
     except StopIteration:
         return ""

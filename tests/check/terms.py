@@ -8,12 +8,13 @@ of loads, of floating-point operations and of all unknown statements may be anyt
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from typing import Any
 
 import z3
 
-from tests.check.flow import Block, Flow, Statement
+from tests.check.counters import Counter, counter
+from tests.check.flow import GRID, Block, Flow, Statement
+from tests.check.undefined import NOTHING, Undefined
 from tileiras.check.facts import Facts
 
 _COMPARED = {
@@ -23,7 +24,9 @@ _COMPARED = {
     "lo": lambda a, b, _: z3.ULT(a, b), "ls": lambda a, b, _: z3.ULE(a, b),
     "hi": lambda a, b, _: z3.UGT(a, b), "hs": lambda a, b, _: z3.UGE(a, b),
 }  # fmt: skip
-_MOST = {"%tid.x": 1023, "%laneid": 31, "%ctaid.x": (1 << 31) - 2, "%ctaid.y": 65534, "%ctaid.z": 65534}
+_MOST = {"%tid.x": 1023, "%laneid": 31, **GRID}
+_ADDRESS = re.compile(r"(?:mov|add|sub|mul|mad|shl|shr|and|or|cvt|cvta|selp|min|max)\.")
+"""Operations by which addresses are computed."""
 _TIMEOUT = 8000
 """Milliseconds for one question."""
 
@@ -35,10 +38,8 @@ class Unknown(Exception):
 class Terms:
     """The terms of one entry, with the facts about its parameters and special registers."""
 
-    def __init__(self, ptx: str, place: int, facts: Facts, single: Iterable[tuple[int, int]] = ()) -> None:
-        """`single`: (axis, parameter) where a tile block accesses the tile of its number, of one element, along a
-        dimension of that size; outside of its view that is undefined."""
-        self.flow, self.facts = Flow(ptx, place), facts
+    def __init__(self, ptx: str, place: int, facts: Facts, undefined: Undefined = NOTHING) -> None:
+        self.flow, self.facts, self.undefined = Flow(ptx, place), facts, undefined
         self.holds: list[Any] = []
         """Bounds of special registers and the program's assumptions."""
         self._known: dict[Any, Any] = {}
@@ -47,7 +48,7 @@ class Terms:
         head = ptx[:place].rpartition(".entry")[2]
         threads = re.search(r"\.(?:reqntid|maxntid) (\d+)", head)
         self.threads = int(threads[1]) if threads else 1024
-        for axis, number in single:
+        for axis, number in undefined.tiles:
             self.holds.append(z3.ULT(self._special(f"%ctaid.{'xyz'[axis]}"), z3.BitVec(f"parameter {number}", 32)))
         self.aligned = {m[2]: int(m[1]) for m in re.finditer(r"\.shared \.align (\d+) \.b8 (\w+)", ptx)}
 
@@ -109,7 +110,56 @@ class Terms:
                     self._known[key] = self.result(every[0][1], every[0][0])
                 except (Unknown, z3.Z3Exception):
                     pass
+            if self._known[key] is fresh and width:
+                self._bound(fresh, name, every, reaching)
         return self._known[key]
+
+    def _bound(self, fresh: Any, name: str, every: list[tuple[Block, Statement]], reaching: frozenset[int]) -> None:
+        """The bounds of a register without a term of its own: the number of a tile, or a loop's counter."""
+        if every and all(self._is_natural(block, statement) for block, statement in every):
+            self.holds.append(fresh >= 0)
+        elif len(reaching) == 2 and (counted := counter(self.flow, name)) is not None:
+            self._bound_counter(fresh, counted)
+
+    def _bound_counter(self, fresh: Any, counted: Counter) -> None:
+        """The bounds of a counter, if its loop begins below the end only."""
+        (block, statement), width = counted.start, fresh.size()
+        try:
+            start = self.result(statement, block)
+            end = self.value(counted.end, counted.latch, counted.compare.start, width)
+        except (Unknown, z3.Z3Exception):
+            return
+        head = counted.head
+        reached = self.path(head, head.statements[0].start if head.statements else 0)
+        if self.never(*reached, start >= end):
+            self.holds.append(z3.And(start <= fresh, fresh < end))
+
+    def _is_natural(self, block: Block, statement: Statement) -> bool:
+        """Whether a definition gives the number of a tile, which is negative in undefined executions only, or a
+        constant that is not negative."""
+        if re.match(r"ld\.global\.(?:nc\.)?[bsu]32$", statement.opcode):
+            return self._arrays(statement.operands[1]) <= self.undefined.numbers
+        try:
+            term = z3.simplify(self.result(statement, block))
+        except (Unknown, z3.Z3Exception):
+            return False
+        return z3.is_bv_value(term) and term.as_signed_long() >= 0
+
+    def _arrays(self, address: str) -> set[int | None]:
+        """The pointers of the entry that an address may be computed of; None among them if anything else is."""
+        pointers = {each.position for each in self.facts.parameters if each.kind == "pointer"}
+        found, waiting, seen = set[int | None](), re.findall(r"%rd?\d+", address), set[str]()
+        while waiting:
+            name = waiting.pop()
+            for _, statement in self.flow.definitions.get(name, ()) if name not in seen else ():
+                parameter = re.search(r"_param_(\d+)\]", statement.operands[1])
+                if statement.opcode.startswith("ld.param") and parameter is not None:
+                    found |= {int(parameter[1])} & pointers
+                elif not _ADDRESS.match(statement.opcode):
+                    found.add(None)
+                waiting += re.findall(r"%rd?\d+", " ".join(statement.operands[1:]))
+            seen.add(name)
+        return found or {None}
 
     def result(self, statement: Statement, block: Block, code: str = "") -> Any:
         """The term of a statement's result, or that of a changed `code` in its place.  Raises Unknown."""
@@ -119,6 +169,9 @@ class Terms:
             operands = tuple(each.strip() for each in rest.rstrip(";").split(","))
         if opcode != "?" and len(statement.results) != 1 or opcode == "?":
             raise Unknown(opcode)
+        if half := re.fullmatch(r"\{(_, )?%r\d+(?:, _)?\}", operands[0]):
+            pair = self.value(operands[1], block, statement.start, 64)
+            return z3.Extract(63, 32, pair) if half[1] else z3.Extract(31, 0, pair)
         return self._meaning(opcode, operands[1:], block, statement.start)
 
     def _meaning(self, opcode: str, inputs: tuple[str, ...], block: Block, place: int) -> Any:
@@ -149,7 +202,11 @@ class Terms:
         if name in ("mul", "mad"):
             return self._product(kinds, name, at, width, signed)
         if name == "mov":
+            if pair := re.fullmatch(r"\{(%r\d+), (%r\d+)\}", inputs[0]):
+                return z3.Concat(*(self.value(each, block, place, 32) for each in (pair[2], pair[1])))
             return at(0)
+        if name == "bfe" and not signed and inputs[1].isdigit() and inputs[2].isdigit():
+            return z3.LShR(at(0), int(inputs[1])) & ((1 << min(int(inputs[2]), width)) - 1)
         if name in ("shl", "shr"):
             count = self.value(inputs[1], block, place, 32)
             count = z3.ZeroExt(width - 32, count) if width > 32 else z3.If(

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+import tileiras
 from tests.check.equivalent import place_of
 from tests.check.faults import Fault, faults
-from tileiras.check.facts import Facts, Parameter
+from tests.check.specimens import EXAMPLES
+from tests.check.undefined import NOTHING, Undefined
+from tileiras.check.facts import Facts, Parameter, facts
 from tileiras.ir import IntegerType
+from tileiras.stages.units import entries_of
 
 pytest.importorskip("z3")
 from tests.check.solved import solved  # noqa: E402
@@ -80,11 +84,61 @@ SUM = """
 """
 
 
-def proof(ptx: str, kind: str, line: str) -> str:
-    facts = Facts([Parameter(0, "pointer", None), Parameter(1, "size", IntegerType(32), low=0)], [], [])
+# A loop counts from a number to a parameter, and reads an element of an array in each trip.
+COUNTED = """
+.visible .entry k(
+	.param .u64 k_param_0,
+	.param .u32 k_param_1
+)
+.reqntid 64
+{
+	ld.param.b64 	%rd1, [k_param_0];
+	ld.param.b32 	%r1, [k_param_1];
+	ld.global.b32 	%r5, [%rd1];
+	mov.b64 	%rd5, {%r5, %r1};
+	mov.b64 	{_, %r6}, %rd5;
+	setp.lt.s32 	%p1, %r1, 1;
+	@%p1 bra 	$L__BB0_3;
+	mov.b32 	%r2, FIRST;
+$L__BB0_1:
+	mul.wide.s32 	%rd2, %r2, 4;
+	add.s64 	%rd3, %rd1, %rd2;
+	ld.global.b32 	%r3, [%rd3];
+	STEP;
+	setp.eq.b32 	%p2, %r2, %r6;
+	@%p2 bra 	$L__BB0_3;
+	bra.uni 	$L__BB0_1;
+$L__BB0_3:
+	mul.wide.s32 	%rd4, %r5, 4;
+	add.s64 	%rd6, %rd1, %rd4;
+	st.global.b32 	[%rd6], %r1;
+	ret;
+
+}
+"""
+
+
+def proof(ptx: str, kind: str, line: str, numbers: frozenset[int] = frozenset()) -> str:
+    known = Facts([Parameter(0, "pointer", None), Parameter(1, "size", IntegerType(32), low=0)], [], [])
     (fault,) = [each for each in faults(ptx, kind) if line in each.line]
     assert isinstance(fault, Fault)
-    return solved(fault, ptx, place_of(fault, ptx), facts)
+    return solved(fault, ptx, place_of(fault, ptx), known, NOTHING._replace(numbers=numbers))
+
+
+@pytest.mark.parametrize(("first", "step", "is_same"), [
+    ("0", "add.s32 	%r2, %r2, 1", True),
+    ("1", "add.s32 	%r2, %r2, 1", False),  # it may begin at its end, and then counts through all numbers
+    ("0", "add.s32 	%r2, %r2, %r3", False),
+])  # fmt: skip
+def test_signs_of_the_counters_of_loops(first, step, is_same):
+    ptx = COUNTED.replace("FIRST", first).replace("STEP", step)
+    assert bool(proof(ptx, "type", "%rd2")) == is_same
+
+
+@pytest.mark.parametrize("numbers", [frozenset(), frozenset({0})])
+def test_signs_of_the_numbers_of_tiles(numbers):
+    """A tile with a negative number is entirely outside of its view."""
+    assert bool(proof(COUNTED, "type", "%rd4", numbers)) == bool(numbers)
 
 
 @pytest.mark.parametrize("bound, is_dead", [("%r1", True), ("%r3", False)])
@@ -101,3 +155,10 @@ def test_signs_of_numbers_without_a_sign():
     ptx = TILES.replace("BOUND", "%r1")
     assert proof(ptx.replace("shr.u32 	%r5", "shr.s32 	%r5"), "type", "%r5, %r1")
     assert not proof(ptx.replace("setp.lt.u32 	%p3, %r10", "setp.lt.u32 	%p3, %r1"), "mask bound", "%p3")
+
+
+@pytest.mark.parametrize("name", ["kernels/moe_matmul.py", "kernels/matmul_grouped.py"])
+def test_numbers_that_choose_a_tile_and_nothing_else(name):
+    """Those of experts, but not those of tokens, nor the columns of a table."""
+    (entry,) = entries_of(tileiras.parse(EXAMPLES / name))
+    assert Undefined.of(entry, facts(entry)).numbers == ({15} if "moe" in name else set())

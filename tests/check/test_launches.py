@@ -11,6 +11,7 @@ from tileiras.check import launches
 from tileiras.check.boundaries import Boundaries
 from tileiras.check.facts import Facts, facts
 from tileiras.check.fitting import Fitted, Unfit, fit
+from tileiras.check.values import DISTINCT
 from tileiras.stages.units import entries_of
 
 
@@ -42,6 +43,52 @@ def test_arrays_have_just_the_elements_that_views_cover():
 
 def test_values_are_of_every_kind():
     assert {launch.plan.kind for launch in found(DOUBLED)[1]} == set(launches.KINDS)
+
+
+GATHERED = """
+    %view = make_tensor_view %rows, shape = [%n], strides = [1] : tile<i32> -> tensor_view<?xi32, strides=[1]>
+    %parts = make_partition_view %view : partition_view<tile=(16)PADDED, tensor_view<?xi32, strides=[1]>>
+    %block, %b1, %b2 = get_tile_block_id : tile<i32>
+    %chosen, %t0 = load_view_tko weak %parts[%block]
+        : partition_view<tile=(16)PADDED, tensor_view<?xi32, strides=[1]>>, tile<i32> -> tile<16xi32>, token
+    %flat = reshape %x : tile<ptr<f32>> -> tile<1xptr<f32>>
+    %all = broadcast %flat : tile<1xptr<f32>> -> tile<16xptr<f32>>
+    %at = offset %all, %chosen : tile<16xptr<f32>>, tile<16xi32> -> tile<16xptr<f32>>
+    %values, %t1 = load_ptr_tko weak %at : tile<16xptr<f32>> -> tile<16xf32>, token
+"""
+
+
+@pytest.mark.parametrize("padded", [False, True])
+def test_tiles_of_addresses_are_whole_without_padding(padded):
+    """A partial tile has undefined elements; rows of addresses are all different in half of the launches."""
+    text = GATHERED.replace("PADDED", ", padding_value = zero" * padded)
+    entry = entries_of(tileiras.parse(module(text, "%rows: tile<ptr<i32>>, %x: tile<ptr<f32>>, %n: tile<i32>")))[0]
+    described = facts(entry)
+    plans = list(launches.edge_plans(described, Boundaries(described)))
+    assert all(plan.numbers[2] % 16 == 0 for plan in plans) != padded
+    assert {plan.limit for plan in plans} == {None, DISTINCT}
+
+
+COUNTS = """
+    %view = make_tensor_view %x, shape = [%n], strides = [1] : tile<i32> -> tensor_view<?xf32, strides=[1]>
+    %parts = make_partition_view %view : partition_view<tile=(16), tensor_view<?xf32, strides=[1]>>
+    %zero = constant <i32: 0> : tile<i32>
+    %numbers, %t0 = load_view_tko weak %parts[%zero]
+        : partition_view<tile=(16), tensor_view<?xf32, strides=[1]>>, tile<i32> -> tile<16xf32>, token
+    %places = ftoi %numbers signed rounding<nearest_int_to_zero> : tile<16xf32> -> tile<16xi32>
+    %four = constant <i32: 4> : tile<16xi32>
+    %bins = addi %places, %four : tile<16xi32>
+    %flat = reshape %counts : tile<ptr<i32>> -> tile<1xptr<i32>>
+    %all = broadcast %flat : tile<1xptr<i32>> -> tile<16xptr<i32>>
+    %at = offset %all, %bins : tile<16xptr<i32>>, tile<16xi32> -> tile<16xptr<i32>>
+    %t1 = store_ptr_tko weak %at, %four : tile<16xptr<i32>>, tile<16xi32> -> token
+"""
+
+
+def test_floats_that_choose_elements_have_values_in_the_search():
+    _, fitted = found(module(COUNTS, "%x: tile<ptr<f32>>, %counts: tile<ptr<i32>>, %n: tile<i32>"))
+    launch = fitted[0]
+    assert launch.plan.kind == "whole" and len(launch.arguments[1]) == 5 + launch.arguments[0].max() > 5
 
 
 @pytest.mark.parametrize(("assumption", "holds"), [
@@ -245,6 +292,14 @@ def test_loops_end_at_each_stage_of_a_ring_in_each_phase():
     assert launches.ring_depth(RING) == 4 and launches.ring_depth("setp.eq.b32 %p1, %r2, 4;") == 0
     every = [*launches.plans(product(), launches.ring_trips(RING)), *launches.ring_plans(product(), RING)]
     assert set(range(2 * 4 + 1)) <= {-(-plan.numbers[3] // 8) for plan in every}
+
+
+def test_a_loop_goes_on_until_a_wrong_count_of_arrivals_shows():
+    """A barrier that expects three arrivals instead of four is ahead by a phase at the fourth use of its stage."""
+    code = RING.replace("[smem], 1", "[smem], %r9") + "mov.b32 \t%r9, 4;\n"
+    assert launches.drift_trips(RING) == 0 and launches.drift_trips(code) == 4 * 5 + 1
+    *_, last = launches.ring_plans(product(), code)
+    assert -(-last.numbers[3] // 8) == 21 and last.is_edge
 
 
 def test_each_kernel_of_a_code_for_clusters_has_grids_of_its_own():

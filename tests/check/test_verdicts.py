@@ -132,7 +132,16 @@ def test_a_given_launch_out_of_bounds_is_the_programs_fault():
     assert any(each.kind == "program" and each.location for each in verdict.findings)
 
 
-def test_tile_blocks_that_write_one_place_are_the_programs_fault():
+COUNTED = """
+    %all = constant <i32: 100> : tile<i32>
+    %count = offset %x, %all : tile<ptr<i32>>, tile<i32> -> tile<ptr<i32>>
+    %old, %t2 = atomic_rmw_tko acq_rel device %count, add, %one token = %t1
+        : tile<ptr<i32>>, tile<i32> -> tile<i32>, token"""
+
+
+@pytest.mark.parametrize("behind", ["", COUNTED], ids=["alone", "before an atomic update"])
+def test_tile_blocks_that_write_one_place_are_the_programs_fault(behind):
+    """An update behind the stores orders neither after that of another block."""
     text = module("""
     %block, %y, %z = get_tile_block_id : tile<i32>
     %one = constant <i32: 1> : tile<i32>
@@ -141,7 +150,8 @@ def test_tile_blocks_that_write_one_place_are_the_programs_fault():
     %to = offset %x, %place : tile<ptr<i32>>, tile<i32> -> tile<ptr<i32>>
     %own = offset %x, %block : tile<ptr<i32>>, tile<i32> -> tile<ptr<i32>>
     %t0 = store_ptr_tko weak %own, %block : tile<ptr<i32>>, tile<i32> -> token
-    %t1 = store_ptr_tko weak %to, %block : tile<ptr<i32>>, tile<i32> -> token""", "%x: tile<ptr<i32>>")  # fmt: skip
+    %t1 = store_ptr_tko weak %to, %block : tile<ptr<i32>>, tile<i32> -> token""" + behind,
+                  "%x: tile<ptr<i32>>")  # fmt: skip
     verdict = tileiras.check(text, gpu_name="sm_90")
     assert FAULT in {each.status for each in verdict.launches} and WRONG not in {e.status for e in verdict.launches}
 

@@ -3,6 +3,7 @@
     python tests/generator COUNT [--seed FIRST] [--targets sm_90,...] [--forms product,...] [--figures FILE] [--jobs N]
     python tests/generator --seconds SECONDS [--seed FIRST] ...
     python tests/generator --only NUMBER [--interpret] [--shrink]
+    python tests/generator --seek SECONDS [--seed FIRST] [--add-coverage FILE]
 
 Case N is the same on every machine: its weights come from `covered.json`, or from the counts that `--weights` names.
 Every case that is not right is printed in one line and shrunk to the smallest options and module that fail in the same
@@ -12,6 +13,8 @@ of tensor maps or a strategy, in these cases and those that the weights count. `
 file, and cases that it holds are not run again. `--add-coverage FILE` adds the counts of the run to a file of counts,
 `--ledger` a line to docs/reports/generator.md. `--only` prints the kernel of one case and judges it; `--interpret` adds
 the interpreter's verdict.
+`--seek` judges only cases that have a pair of a decision and a target, kind of maps or strategy without a case
+(`seek.py`).
 Ends with 1 when a case was neither right nor too large for its target.
 """
 
@@ -31,7 +34,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 os.environ.setdefault("TILEIRAS_CACHE_DIR", "off")
 
-from tests.generator import covered, ledger, workers  # noqa: E402
+from tests.generator import covered, ledger, seek, workers  # noqa: E402
 from tests.generator.forms import FORMS  # noqa: E402
 from tests.generator.judge import FINE, Verdict, draw, interpreted, judge  # noqa: E402
 from tests.generator.options import TARGETS, Weights, sm_number  # noqa: E402
@@ -102,12 +105,26 @@ class Run:
         for pair in covered.contradicted(counts):
             print(f"{pair.decision} with {pair.value} occurs, but is said to be impossible: {covered.reason(pair)}")
         if self.options.add_coverage is not None:
-            path = self.options.add_coverage
-            before = covered.read(path) if path.exists() else covered.counted([])
-            covered.write(covered.added(before, counts), path)
+            self._add(self.options.add_coverage)
         if self.options.ledger and self.verdicts:
             ledger.append(self.verdicts)
         return int(bool(failed or covered.contradicted(counts)))
+
+    def seek(self) -> int:
+        """Cases for missing pairs, one line each."""
+        counts = covered.read(self.options.weights)
+        for found in seek.seek(counts, self.options.seek, self.options.seed):
+            counts = covered.added(counts, covered.counted([found.verdict]))
+            print(found.command, *(f"{pair.decision} with {pair.value}" for pair in found.pairs), sep="; ", flush=True)
+            self._keep(found.verdict)
+        print(*covered.table(counts), sep="\n")
+        if self.options.add_coverage is not None:
+            self._add(self.options.add_coverage)
+        return int(any(each.status not in FINE for each in self.verdicts))
+
+    def _add(self, path: Path) -> None:
+        before = covered.read(path) if path.exists() else covered.counted([])
+        covered.write(covered.added(before, covered.counted(self.verdicts)), path)
 
     def _known(self) -> set[int]:
         """The numbers of cases that the figures hold; verdicts of those in the range count."""
@@ -175,6 +192,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--shrunk", type=Path, metavar="FOLDER", default=Path("build", "generator"))
     parser.add_argument("--ledger", action="store_true")
     parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--seek", type=float, metavar="SECONDS", help="cases for pairs that no case has had")
     parser.add_argument("--only", type=int, metavar="NUMBER")
     parser.add_argument("--interpret", action="store_true")
     parser.add_argument("--impossible", action="store_true", help="print the pairs that cannot occur, with reasons")
@@ -183,6 +201,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(*covered.impossible_table(), sep="\n")
         return 0
     run = Run(options)
+    if options.seek is not None:
+        return run.seek()
     return run.only(options.only) if options.only is not None else run.all()
 
 

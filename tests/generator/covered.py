@@ -97,6 +97,7 @@ _NEEDS = {
     "tileas-specialize-mma": ("tcgen05",), "tileas-specialize-correction": ("tcgen05",),
     "tileas-materialize-async": ("wgmma", "tcgen05"),
     "tileas-cluster-tile-blocks": ("wgmma",), "tileas-order-warpgroups": ("wgmma",), "tileas-plan-cta": ("cluster",),
+    "tileas-promote-accumulators": ("narrow_f8_sums",), "tileas-slice-batches": ("wgmma", "tcgen05"),
     "tileas-round-in-boxes": ("tma",), "tileas-specialize-stores": ("tma",), "lower-tma-load-store-to-async": ("tma",),
     "tileas-attach-tma-desc-args": ("tma",), "tileas-ping-pong": ("wgmma",),
     "tileas-materialize-schedule": ("setmaxnreg",), "tileas-resolve-agent-boundary": ("setmaxnreg",),
@@ -142,13 +143,18 @@ def _agents(pair: Pair) -> str:
     return "works on agents, which this strategy does not create" if is_other else ""
 
 
+def _rules(pair: Pair) -> str:
+    is_other = pair.decision == "tileas-ping-pong" and pair.axis == "strategy" and pair.value != "auto"
+    return "a rule of pipeline-strategy=auto decides; no operation of the language requests it" if is_other else ""
+
+
 def _schedules(pair: Pair) -> str:
     row = DECISIONS[ROWS.index(pair.decision)]
     is_omitted = pair.axis == "strategy" and pair.value == "none" and row.schedules
     return "omitted where loads must not run ahead" if is_omitted else ""
 
 
-IMPOSSIBLE: tuple[Callable[[Pair], str], ...] = (_schedules, _feature, _types, _maps, _boxes, _agents)
+IMPOSSIBLE: tuple[Callable[[Pair], str], ...] = (_schedules, _feature, _types, _maps, _boxes, _agents, _rules)
 
 
 def reason(pair: Pair) -> str:

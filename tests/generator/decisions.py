@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from tileiras.ir import Operation
 from tileiras.ir.pass_instrumentation import PassInstrumentation
 from tileiras.stages.tileas import DECISIONS, Decision
@@ -47,9 +49,14 @@ class Watch(PassInstrumentation):
             return None
         for number in range(self._at, len(DECISIONS)):
             row = DECISIONS[number]
-            if row.name == name and all(f"{key}={value}" in self.spelled for key, value in row.options.items()):
+            if row.name == name and all(self._has(row, key, value) for key, value in row.options.items()):
                 return number
         return None
+
+    def _has(self, row: Decision, key: str, value: str) -> bool:
+        """Whether the pass that runs has the option; defaults are not spelled."""
+        given = re.search(rf"\b{key}=([\w-]+)", self.spelled)
+        return value == (getattr(row.pass_class, key.replace("-", "_")) if given is None else given[1])
 
 
 def fingerprint(op: Operation) -> int:

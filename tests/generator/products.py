@@ -38,6 +38,9 @@ RIGHT = {
 """`at` and `bt` are A and B with their dimensions exchanged in memory; `order` gives the tile's own."""
 
 
+EPILOGUES = ("none", "none", "none", "bias", "relu", "narrow", "row sums")
+
+
 def product(pick: Choices) -> Generated:
     """C = A B with one accumulator, one tile or a loop over tiles for each tile block."""
     element = pick.choices(list(TYPES), WEIGHTS)[0]
@@ -59,12 +62,12 @@ def persistent_product(pick: Choices) -> Generated:
     element = pick.choice(("f16", "bf16", "f8E4M3FN", "i8", "tf32"))
     tile = pick.choice((64, 128, 128)), pick.choice((32, 64, 128)), pick.choice((32, 64))
     grid = pick.choice(((2, 1), (2, 2), (3, 1), (1, 4), (3, 2), (5, 1)))
-    return _product(pick, element, tile, pick.choice((1, 2, 3, 5)), grid=grid)
+    return _product(pick, element, tile, pick.choice((1, 2, 3, 5)), grid=grid, epilogues=(*EPILOGUES, *3 * ("folded",)))
 
 
 def _product(
     pick: Choices, element: str, tile: tuple[int, int, int], steps: int, is_straight: bool = False,
-    grid: tuple[int, int] | None = None,
+    grid: tuple[int, int] | None = None, epilogues: tuple[str, ...] = EPILOGUES,
 ) -> Generated:  # fmt: skip
     """`is_straight`: without a loop over K, which has one tile; `grid`: the tiles of a persistent loop."""
     total, needs = TYPES[element]
@@ -84,7 +87,7 @@ def _product(
     loads, left, right = _operands(pick, element, total, LEFT[left_way], RIGHT[right_way], left, right)
     wide = np.int64 if total == "i32" else np.float64
     wanted = left.astype(wide) @ right.astype(wide)
-    epilogue = _epilogue(pick, total, wanted, n)
+    epilogue = _epilogue(pick.choice(epilogues), pick, total, wanted, n)
     around = "grid"
     if rows * columns > 1:
         around = "persistent" if grid else pick.choices(("grid", "persistent", "swizzled"), (6, 2, 1))[0]
@@ -134,9 +137,8 @@ class _Epilogue(NamedTuple):
     arguments: list[Argument]
 
 
-def _epilogue(pick: Choices, total: str, wanted: np.ndarray, columns: int) -> _Epilogue:
+def _epilogue(kind: str, pick: Choices, total: str, wanted: np.ndarray, columns: int) -> _Epilogue:
     """`columns`: of a tile of C."""
-    kind = pick.choice(("none", "none", "none", "bias", "relu", "narrow", "row sums"))
     if kind == "bias":
         bias = whole(pick, (wanted.shape[1],), total, 5)
         lines = ["total = total + ct.load(bias, (column,), (TN,), padding_mode=ZERO)[None, :]"]
@@ -144,6 +146,10 @@ def _epilogue(pick: Choices, total: str, wanted: np.ndarray, columns: int) -> _E
     if kind == "relu":
         lines = [f"total = ct.maximum(total, ct.zeros((TM, TN), ct.{CUTILE[total]}))"]
         return _Epilogue(lines, np.maximum(wanted, 0), total, [])
+    if kind == "folded":
+        # As many operations on each element as another agent can hide.
+        lines = ["total = ct.maximum(ct.minimum(total * 2 + 1, 64), -64) - total"]
+        return _Epilogue(lines, np.clip(wanted * 2 + 1, -64, 64) - wanted, total, [])
     if kind == "narrow" and total == "f32" and np.abs(wanted).max(initial=0) <= 2048:
         return _Epilogue(["total = ct.astype(total, ct.float16)"], wanted, "f16", [])
     if kind == "row sums" and total != "f64":

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import random
 
-from tests.generator import covered, ledger
+from tests.generator import covered, ledger, seek
 from tests.generator.covered import Pair
-from tests.generator.decisions import ROWS
+from tests.generator.decisions import ROWS, Watch, label
 from tests.generator.forms import FORMS
 from tests.generator.judge import Verdict, draw, judge
 from tests.generator.options import Weights
+from tests.kernels.batches import product
+from tests.kernels.views import trip_counts
+from tileiras.schedule.strategy import Loads, Strategy
+from tileiras.stages.tileas import DECISIONS
 
 
 def verdict(number: int, decisions: tuple[str, ...], target: str = "sm_90", maps: str = "host", **given) -> Verdict:
@@ -30,6 +34,16 @@ def test_rows_that_change_a_module_are_seen():
         assert sorted(rows, key=ROWS.index) == list(rows)
 
 
+def test_rows_of_one_pass_differ_by_options():
+    """The first row has the default of its option, which a pipeline does not spell."""
+    watch = Watch()
+    registers, shared = (row for row in DECISIONS if row.name == "tileas-lower-occupancy")
+    for row in (registers, shared):
+        watch.spelled = row.pass_class(**row.options).spelled()
+        assert ROWS[watch._row(row.name)] == label(row)
+        watch._at = DECISIONS.index(row) + 1
+
+
 def test_every_row_has_a_label_of_its_own():
     assert len(set(ROWS)) == len(ROWS)
 
@@ -47,6 +61,21 @@ def test_pairs_are_counted_and_impossible_ones_have_a_reason():
     assert covered.contradicted(counts) == []
     wrong = covered.counted([verdict(0, ("tileas-pair-dots",), "sm_80")])
     assert covered.contradicted(wrong) == [Pair("tileas-pair-dots", "target", "sm_80")]
+
+
+def test_only_one_strategy_leaves_agents_to_a_rule():
+    """Those that take alternate tiles: no operation of the language requests them."""
+    for loads in Loads:
+        strategy = Strategy(loads)
+        name = strategy.options()["pipeline_strategy"]
+        assert strategy.is_by_rule != bool(covered.reason(Pair("tileas-ping-pong", "strategy", name)))
+
+
+def test_batches_are_sliced_where_the_reasons_allow_it():
+    kernel = product((2, 64, 64, 32))
+    for target in covered.AXES["target"]:
+        is_sliced = trip_counts(kernel.after("tileas-slice-batches", target)) == [2, 3]
+        assert is_sliced != bool(covered.reason(Pair("tileas-slice-batches", "target", target)))
 
 
 def test_the_committed_counts_contradict_no_reason():
@@ -71,6 +100,22 @@ def test_draws_favour_missing_pairs():
     plain = [draw(number, weights=Weights()) for number in range(200)]
     for is_wanted in (lambda case: case.build.gpu_name == "sm_120", lambda case: case.family == "rows"):
         assert sum(map(is_wanted, given)) > 1.5 * sum(map(is_wanted, plain))
+
+
+def test_cases_for_a_missing_pair_are_sought():
+    """Only products split along K have had a ring, and none on sm_80: a case of theirs is judged."""
+    row = "tileas-unspecialized-pipeline"
+    every = [
+        verdict(0, ROWS if family == "split K" and target != "sm_80" else tuple(each for each in ROWS if each != row),
+                target, maps, strategy=strategy, family=family)
+        for target in covered.AXES["target"] for maps in covered.AXES["maps"] for strategy in covered.AXES["strategy"]
+        for family in ("split K", "rows")
+    ]  # fmt: skip
+    counts = covered.counted(every)
+    assert seek.families(counts, row) == ("split K",) and counts.missing() == [Pair(row, "target", "sm_80")]
+    (found,) = seek.seek(counts, 60, seed=0)
+    assert found.pairs == (Pair(row, "target", "sm_80"),) and "--targets sm_80" in found.command
+    assert found.verdict.status == "right" and row in found.verdict.decisions
 
 
 def test_counts_are_added_and_kept(tmp_path):

@@ -127,4 +127,5 @@ def test_a_detached_memory_is_reached_only_while_it_is_attached():
     assert scratch.find(address) is None
     with first.attached():
         assert (scratch.load(address + 4 * np.arange(4), np.int32) == data).all()
+        assert scratch.find(1) is None and first.find(1) is None, "a wild pointer is in neither"
     assert scratch.find(address) is None

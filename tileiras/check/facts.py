@@ -39,6 +39,9 @@ class Parameter:
     high: int | None = None
     tile: int = 0
     """Elements of the largest tile along the dimension whose size this is."""
+    is_whole: bool = False
+    """The last tile along the dimension is whole: elements of a partial one would be addresses, and are undefined
+    without a padding value."""
     counts_trips: bool = False
     """A number, or an array of numbers, that bounds loops."""
     starts_at_zero: bool = False
@@ -68,6 +71,8 @@ class Facts:
     axes: list[bool] = field(default_factory=lambda: [False] * 3)
     """Which dimensions of the grid the kernel reads."""
     reads_grid: bool = False
+    rounds_floats: bool = False
+    """Whether floats become integers, which may be addresses."""
     synchronises: bool = False
     """Whether operations of the entry may order tile blocks."""
     sizes_of: dict[Value, list[tuple[str, int] | None]] = field(default_factory=dict)
@@ -98,9 +103,10 @@ def facts(entry: Operation) -> Facts:
             for number in (position.get(pointer) for scale in op.operands[3:] for pointer in _loaded_from(scale)):
                 if number is not None:
                     parameters[number].scales = True
-        if _orders(op):
+        entry_facts.rounds_floats |= op.name == "cuda_tile.ftoi"
+        if orders(op):
             entry_facts.synchronises = True
-            number = position.get(_pointer_of(op))
+            number = position.get(pointer_of(op))
             if number is not None and isinstance(parameters[number].element, IntegerType):
                 parameters[number].starts_at_zero = True
         if op.name in ("cuda_tile.get_tile_block_id", "cuda_tile.get_num_tile_blocks"):
@@ -125,7 +131,7 @@ def _tables(entry: Operation, position: dict[Value, int], parameters: list[Param
     return list(tables.values())
 
 
-def _orders(op: Operation) -> bool:
+def orders(op: Operation) -> bool:
     """Whether an operation is atomic, or an access with an ordering other than `weak`."""
     semantics = op.attributes.get("memory_ordering_semantics")
     return ".atomic_" in op.name or (semantics is not None and semantics.value != "weak")
@@ -139,13 +145,13 @@ def _loaded_from(value: Value) -> Iterator[Value]:
         if op is None or op.regions:
             continue
         if op.name in ("cuda_tile.load_ptr_tko", "cuda_tile.load_view_tko"):
-            yield _pointer_of(op)
+            yield pointer_of(op)
             continue
         waiting += [operand for operand in op.operands if operand not in seen]
         seen.update(op.operands)
 
 
-def _pointer_of(op: Operation) -> Value:
+def pointer_of(op: Operation) -> Value:
     """The pointer behind an access, through views, offsets and copies."""
     value = source(op.view if hasattr(op, "view") else op.operands[0])
     while value.defining_op is not None and value.defining_op.name in (*_TILED, *_MOVED):
@@ -221,6 +227,10 @@ def _tiled(op: Operation, entry_facts: Facts) -> Iterator[tuple[Any, int]]:
             continue
         parameter = entry_facts.parameters[described[1]]
         parameter.tile = max(parameter.tile, tile)
+        parameter.is_whole |= tile > 1 and view.padding_value is None and any(
+            user.name == "cuda_tile.load_view_tko" and _is_address(user.results[0], set())
+            for user in op.results[0].users
+        )
         for user in op.results[0].users:
             if user.name == "cuda_tile.get_index_space_shape" and number < len(user.results):
                 parameter.counts_trips |= _bounds_loop(user.results[number])
@@ -317,6 +327,20 @@ def _moves_pointers(value: Value, seen: set[Value], multiplied: bool = False) ->
         elif user.name in _FLOWS and user.results[0] not in seen:
             seen.add(user.results[0])
             if _moves_pointers(user.results[0], seen, multiplied or user.name == "cuda_tile.muli"):
+                return True
+    return False
+
+
+def _is_address(value: Value, seen: set[Value]) -> bool:
+    """Whether an address or the number of a tile depends on `value`."""
+    for user in value.users:
+        if user.name == "cuda_tile.offset" and value is user.operands[1]:
+            return True
+        if hasattr(user, "index") and any(value is each for each in user.index):
+            return True
+        if user.name in _FLOWS and user.results[0] not in seen:
+            seen.add(user.results[0])
+            if _is_address(user.results[0], seen):
                 return True
     return False
 

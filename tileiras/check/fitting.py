@@ -33,7 +33,7 @@ from .tables import Behind, Table
 GUARD = 1 << 26
 """Bytes of memory behind each pointer during the search for sizes; untouched pages cost nothing."""
 FILLED = 1 << 16
-"""Elements of integer arrays that are initialized during the search."""
+"""Elements of arrays that are initialized during the search, if addresses may depend on them."""
 _REPAIRS = 12
 _STEPS = 30_000
 """Limit on operations of one tile block; a block that waits for another would not terminate."""
@@ -355,7 +355,8 @@ class _Trial:
     def _guarded(self, parameter: Parameter) -> np.ndarray:
         dtype = values.dtype_in_memory(parameter.element)
         data = np.zeros(GUARD // dtype.itemsize, dtype)
-        if _may_index(parameter.element) and parameter.position not in self.tables:
+        is_read = self.facts.rounds_floats or _may_index(parameter.element)
+        if is_read and parameter.position not in self.tables:
             data[:FILLED] = self._contents(parameter, FILLED)
         return data
 
@@ -379,7 +380,7 @@ class _Trial:
     def _contents(self, parameter: Parameter, count: int, row: int = 0) -> np.ndarray:
         if parameter.starts_at_zero:
             return np.zeros(count, values.dtype_in_memory(parameter.element))
-        if parameter.counts_trips and self.plan.lengths and self.plan.limit is None:
+        if parameter.counts_trips and self.plan.lengths and self.plan.limit in (None, values.DISTINCT):
             return values.lengths(parameter.element, count, parameter.tile, self.plan.lengths)
         seed = self.plan.seed * 100 + parameter.position + 100_000 * row
         return values.array(parameter.element, count, self.plan.kind, seed, self.plan.limit, parameter.scales)

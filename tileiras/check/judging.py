@@ -229,7 +229,7 @@ def hold(
         except EmulationError as error:
             refused = _refused(image, error, number)
             races = error.message.startswith("race on") and error.address is not None
-            if races and reference.memory.conflicts_at(error.address, not facts.synchronises):
+            if races and reference.memory.conflicts_at(error.address):
                 return _ended(judged, FAULT, dataclasses.replace(refused, kind="program"))
             return _ended(judged, WRONG, refused)
         except ArgumentMismatch as error:

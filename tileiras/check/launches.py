@@ -10,9 +10,10 @@ from collections.abc import Iterator, Sequence
 
 from tileiras.ir import IntegerType
 
+from . import values
 from .boundaries import Boundaries
 from .facts import Facts, Parameter
-from .fitting import Plan
+from .fitting import Plan, may_index
 from .values import KINDS
 
 TRIPS = ((3, 0), (4, 1), (1, 0), (0, 1), (5, -1), (2, 0), (0, 0), (9, 1))
@@ -25,6 +26,8 @@ ROWS = 2
 """Rows of a table with numbers of their own, besides the first."""
 MOST_TRIPS = 17
 """The third use of each stage of a ring of eight."""
+MOST_ARRIVALS = 8
+"""Arrivals of a barrier, one for each warp, up to which a loop has trips for a wrong count to show."""
 SCALARS = (1, 3, 2, 5, 0, 7, 4, 1)
 THRESHOLDS = (1, 3, 1, 3, 0, 3, 1, 2)
 """Quarters of an integer type's range: a tile of any numbers has some on either side of one or three, whether they are
@@ -42,7 +45,7 @@ FEW_LAUNCHES = 8
 """As many suffice where each comparison of the code has met its bound."""
 NEGATIVE_LAUNCHES = 3
 """In which one parameter alone is negative."""
-MOST = len(TRIPS) + MOST_TRIPS + 1 + NEGATIVE_LAUNCHES + ROOMY_LAUNCHES + EDGE_LAUNCHES
+MOST = len(TRIPS) + MOST_TRIPS + 2 + NEGATIVE_LAUNCHES + ROOMY_LAUNCHES + EDGE_LAUNCHES
 _CANDIDATES = 24
 
 
@@ -61,6 +64,16 @@ def ring_trips(ptx: str) -> int:
     """Trips of a loop after which each stage of the deepest ring of a code has been used a third time: the parity of a
     barrier's phase then returns, and a parity that is not updated shows."""
     return min(2 * ring_depth(ptx) + 1, MOST_TRIPS)
+
+
+def drift_trips(ptx: str) -> int:
+    """Trips of a loop after which a barrier that expects an arrival too few or too many is off by a whole phase: a use
+    of each stage for each arrival, and another one.  Zero for codes whose barriers count more arrivals than warps."""
+    numbers = dict(re.findall(r"mov\.b32\s+(%r\d+), (\d+);", ptx))
+    counts = re.findall(r"mbarrier\.init\.\S+\s+\[[^\]]+\], ([^;\s]+);", ptx)
+    arrivals = [int(numbers.get(each, each)) for each in counts if each in numbers or each.isdigit()]
+    most = max((each for each in arrivals if 1 < each <= MOST_ARRIVALS), default=0)
+    return ring_depth(ptx) * (most + 1) + 1 if most else 0
 
 
 def plans(facts: Facts, trips: int = 0) -> Iterator[Plan]:
@@ -91,6 +104,9 @@ def ring_plans(facts: Facts, ptx: str) -> Iterator[Plan]:
             yield _shaped(facts, shape, (max(shape), 0), trips)
     for shape in ((3, 1, 1), (1, 3, 1)) if clusters else ():
         yield _shaped(facts, shape, (2, 1), 2)
+    drift = drift_trips(ptx)
+    if drift and any(each.counts_trips for each in facts.parameters):
+        yield _shaped(facts, (1, 1, 1), (1, 0), drift)
 
 
 def _shaped(facts: Facts, shape: tuple[int, ...], size: tuple[int, int], trips: int) -> Plan:
@@ -165,6 +181,8 @@ def edge_plans(facts: Facts, boundaries: Boundaries) -> Iterator[Plan]:
         plan.is_edge = True
         plan.has_spare_blocks = number % 4 == 1
         plan.has_large_scalars = number % 4 == 3
+        # Small numbers repeat rows, and most rows that negative ones choose are masked.
+        plan.limit = values.DISTINCT if number % 4 > 1 and may_index(facts) else None
         yield plan
 
 
@@ -227,7 +245,8 @@ def _numbers(facts: Facts, number: int, trips: int = 0, edge: tuple[int, int] = 
             case = (trips, 0) if along and number == 0 else (trips, 1) if along else edge
         size = _size(members, *case)
         for position in group:
-            numbers[position] = _within(facts.parameters[position], size)
+            # The second launch reports that partial tiles are undefined.
+            numbers[position] = _within(facts.parameters[position], size, may_be_partial=number == 1)
     for parameter in facts.parameters:
         if parameter.is_threshold:
             numbers[parameter.position] = _within(parameter, _threshold(parameter, number))
@@ -250,8 +269,11 @@ def _size(members: Sequence[Parameter], tiles: int, more: int) -> int:
     return max(0, -(-(tiles * tile + more * divisor) // divisor) * divisor)
 
 
-def _within(parameter: Parameter, number: int) -> int:
-    """The nearest number that the assumptions on a parameter and its type allow."""
+def _within(parameter: Parameter, number: int, may_be_partial: bool = False) -> int:
+    """The nearest number that the assumptions on a parameter and its type allow, with whole tiles where partial ones
+    are undefined."""
+    if parameter.is_whole and not may_be_partial:
+        number = -(-number // parameter.tile) * parameter.tile
     number = -(-number // parameter.divisor) * parameter.divisor
     if parameter.low is not None and number < parameter.low:
         number = -(-parameter.low // parameter.divisor) * parameter.divisor

@@ -25,6 +25,7 @@ from . import sum_rules  # noqa: F401  registers its rules
 from .bound_rules import RULES, SOURCES, TINY
 from .bounds import Bounds, anything, is_exact_sum, is_point, lowest_bit, precision
 from .coverage import Coverage
+from .facts import orders
 
 LOADS = {"cuda_tile.load_ptr_tko", "cuda_tile.load_view_tko"}
 STORES = {"cuda_tile.store_ptr_tko": "value", "cuda_tile.store_view_tko": "tile"}
@@ -54,6 +55,17 @@ class Shadow:
         self.flushed = np.zeros(count, bool)
 
 
+class _Access(NamedTuple):
+    """An access of a tile block: whether an operation that may order the block after others came before, the address of
+    the allocation, and the first byte of each element."""
+
+    block: tuple[int, int, int]
+    wrote: bool
+    is_ordered: bool
+    owner: int
+    places: np.ndarray
+
+
 class TrackedMemory(Memory):
     """Memory with shadows; follows accesses while `watching`."""
 
@@ -67,8 +79,9 @@ class TrackedMemory(Memory):
         self.shadows: dict[int, Shadow] = {}
         self.writers: list[tuple[Operation, Allocation, np.ndarray, int]] = []
         self.block_id = (0, 0, 0)
-        self.blocks: list[tuple[tuple[int, int, int], bool, int, np.ndarray]] = []
-        """Tile block, whether it wrote, allocation, first bytes of elements: of every access."""
+        self.record: list[_Access] = []
+        self.ordered: set[tuple[int, int, int]] = set()
+        """The tile blocks that have executed an operation which may order them after others."""
         self.operation: Operation | None = None
         self.adding: tuple[np.ndarray, str] | None = None
 
@@ -91,7 +104,7 @@ class TrackedMemory(Memory):
         if not self.watching:
             return result
         for allocation, places, _ in self._places(np.asarray(addresses).astype(np.int64), mask):
-            self.blocks.append((self.block_id, False, allocation.address, places))
+            self._record(False, allocation, places)
         if not self.shadows:
             return result
         wide = np.asarray(addresses).astype(np.int64)
@@ -115,7 +128,7 @@ class TrackedMemory(Memory):
             return
         wide, itemsize = np.asarray(addresses).astype(np.int64), np.asarray(values).dtype.itemsize
         for allocation, places, where in self._places(wide, mask):
-            self.blocks.append((self.block_id, True, allocation.address, places))
+            self._record(True, allocation, places)
             if self.operation is not None:
                 self.writers.append((self.operation, allocation, places, itemsize))
             shadow = self.shadows.get(allocation.address)
@@ -132,24 +145,30 @@ class TrackedMemory(Memory):
             shadow.low[at], shadow.high[at] = ends
             shadow.active[at] = ~is_point(Bounds(*ends))
 
-    def conflicts_at(self, address: int, between_blocks: bool) -> bool:
-        """Whether the program itself leaves the value at an address undetermined: one store writes it twice, or several
-        tile blocks access it without an order between them."""
+    def _record(self, wrote: bool, allocation: Allocation, places: np.ndarray) -> None:
+        block = self.block_id
+        self.record.append(_Access(block, wrote, block in self.ordered, allocation.address, places))
+
+    def conflicts_at(self, address: int) -> bool:
+        """Whether the program itself leaves the value at an address undetermined: one store writes it twice, or two
+        tile blocks access it, and neither has executed an operation before that may order it after the other."""
         allocation = self.find(address)
         if allocation is None:
             return False
         byte = address - allocation.address
-        at = []
-        for block, wrote, owner, places in self.blocks:
-            if owner == allocation.address:
+        at: list[_Access] = []
+        for each in self.record:
+            if each.owner == allocation.address:
                 # The widest elements have eight bytes; those of one access are apart by their size.
-                near = int(((places <= byte) & (byte < places + 8)).sum())
-                if near:
-                    at.append((block, wrote))
-                    hit = places[(places <= byte) & (byte < places + 8)]
-                    if wrote and len(np.unique(hit)) < near:
+                hit = each.places[(each.places <= byte) & (byte < each.places + 8)]
+                if hit.size:
+                    at.append(each)
+                    if each.wrote and len(np.unique(hit)) < hit.size:
                         return True
-        return between_blocks and any(wrote and other != block for block, wrote in at for other, _ in at)
+        return any(
+            one.wrote and one.block != other.block and not (one.is_ordered or other.is_ordered)
+            for one in at for other in at
+        )
 
     def writer_of(self, allocation: Allocation, byte: int) -> Operation | None:
         """The operation that last stored to a byte of an allocation."""
@@ -313,6 +332,8 @@ def _ruled(machine: TrackingMachine, op: Operation, values: list, bounds: list, 
 
 def _accessed(meaning: Callable[[Machine, Operation], Any], machine: TrackingMachine, op: Operation) -> Any:
     memory = machine.tracked
+    if orders(op):
+        memory.ordered.add(machine.block_id)
     memory.loaded, memory.watching = None, True
     stored = STORES.get(op.name)
     memory.pending = machine.bounds_of(machine.values.get(getattr(op, stored))) if stored else None

@@ -256,16 +256,18 @@ class Memory:
 
     def find(self, address: int, size: int = 1) -> Allocation | None:
         """The allocation that contains all of ``size`` bytes at ``address``, or None."""
+        allocation = self._find_own(address, size)
+        if allocation is None and self._private_cursor is not None:
+            found = (other._find_own(address, size) for other in Memory._others())
+            allocation = next((each for each in found if each is not None), None)
+        return allocation
+
+    def _find_own(self, address: int, size: int) -> Allocation | None:
         at = bisect.bisect_right(self._bases, address) - 1
-        if at >= 0:
-            allocation = self._allocations[at]
-            if address + size <= allocation.address + allocation.size:
-                return allocation
-        if self._private_cursor is not None:
-            for other in Memory._others():
-                if (allocation := other.find(address, size)) is not None:
-                    return allocation
-        return None
+        if at < 0:
+            return None
+        allocation = self._allocations[at]
+        return allocation if address + size <= allocation.address + allocation.size else None
 
     def view(self, address: int, dtype: np.dtype | type, count: int | None = None) -> np.ndarray:
         """``count`` elements (as many as fit if None) from ``address`` on, as a view of the memory."""
