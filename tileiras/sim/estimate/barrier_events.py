@@ -56,7 +56,10 @@ def wait_for_group(engine: Simulation, warp: Warp, event: Event, index: int, at:
     wait: WaitGroup = event.what  # type: ignore[assignment]
     if wait.kind == "wgmma":
         return at, "", None
-    done, cause = _when_left(warp.groups[wait.kind], wait.left, wait.reads, at)
+    group = warp.groups[wait.kind]
+    if wait.uncommitted:
+        group.committed.append((group.reads, group.open, group.cause))
+    done, cause = _when_left(group, wait.left, wait.reads, at)
     return done, "asynchronous copy", cause
 
 
@@ -138,7 +141,7 @@ def meet_block(engine: Simulation, warp: Warp, event: Event, index: int, at: flo
     if told.waits:
         state.waiting.append(Waiting(warp, at, index))
     if state.complete(32 * warp.cluster.live[warp.rank]):
-        engine.free(state.release(), at, "barrier", "barrier", cause)
+        engine.pass_barrier(warp.cluster, key, state, at, cause)
     return None if told.waits else (at + 1, "barrier", None)
 
 
