@@ -34,13 +34,6 @@ def test_copies_do_not_depend_on_the_clock_of_the_sms():
     assert time.under({**uncertainty.NEUTRAL, "clock": 0.9}) == time.under(uncertainty.NEUTRAL)
 
 
-def test_a_known_phase_is_at_an_end_of_the_interval_s_part():
-    time = needs(other=100.0)._replace(apart=30.0)
-    assert time.under(uncertainty.NEUTRAL) == 100 + 30 * uncertainty.PHASE
-    low, high = uncertainty.interval(time, H200)
-    assert low < 100 and high > 130
-
-
 @pytest.mark.parametrize("part", ["l2", "dram", "rest"])
 def test_unknown_values_widen_the_interval(part):
     low, high = uncertainty.interval(needs(**{part: 100.0}), H200)

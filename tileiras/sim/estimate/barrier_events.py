@@ -141,7 +141,7 @@ def meet_block(engine: Simulation, warp: Warp, event: Event, index: int, at: flo
     if told.waits:
         state.waiting.append(Waiting(warp, at, index))
     if state.complete(32 * warp.cluster.live[warp.rank]):
-        engine.pass_barrier(warp.cluster, key, state, at, cause)
+        engine.free(state.release(), at, "barrier", "barrier", cause)
     return None if told.waits else (at + 1, "barrier", None)
 
 

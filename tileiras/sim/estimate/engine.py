@@ -29,7 +29,7 @@ from tileiras.sim.emulator.launch.recording import (
 )
 from tileiras.sim.estimate import barrier_events, memory_events, tensor_events
 from tileiras.sim.estimate.barrier_events import deliver
-from tileiras.sim.estimate.barriers import BlockBarrierState, Cause, Waiting
+from tileiras.sim.estimate.barriers import Cause, Waiting
 from tileiras.sim.estimate.events import Access, Event
 from tileiras.sim.estimate.in_flight import (
     Cluster,
@@ -44,7 +44,6 @@ from tileiras.sim.estimate.in_flight import (
     Warp,
     WarpWork,
 )
-from tileiras.sim.estimate.in_step import InStep
 from tileiras.sim.estimate.machine import Instruction, Machine, Segment, pipe_cycles, pipe_of
 from tileiras.sim.estimate.paths import Step
 from tileiras.sim.estimate.tensor_events import multiply_in_registers
@@ -96,13 +95,9 @@ class Simulation:
 
     # -- running ---------------------------------------------------------------------------------------------------
 
-    def run(self, clusters: Sequence[Sequence[WarpWork]], slots: int, in_step: bool = False) -> Outcome:
-        """``in_step``: the clusters of the slots pass block barriers together.
-
-        Raises StalledForever if warps wait for events that never come.
-        """
+    def run(self, clusters: Sequence[Sequence[WarpWork]], slots: int) -> Outcome:
+        """Raises StalledForever if warps wait for events that never come."""
         self.queue = list(clusters)
-        self.in_step = InStep(slots, len(clusters), self.free) if in_step else None
         self.begun = 0
         for slot in range(min(slots, len(clusters))):
             self._begin(slot, 0.0)
@@ -344,28 +339,16 @@ class Simulation:
         cluster = warp.cluster
         cluster.live[warp.rank] -= 1
         cause = Cause("warp", warp.number, 0, now, now, now)
-        for (rank, number), state in cluster.block_barriers.items():
+        for (rank, _), state in cluster.block_barriers.items():
             if rank == warp.rank and state.waiting and state.complete(32 * cluster.live[rank]):
-                self.pass_barrier(cluster, (rank, number), state, now, cause)
+                self.free(state.release(), now, "barrier", "barrier", cause)
         live = sum(cluster.live.values())
         if live:
             self.free(cluster.barrier.check(live, cause), now, "cluster_barrier", "cluster barrier", cause)
             return
         self.ends[cluster.number] = now
-        if self.in_step is not None:
-            self.in_step.end(cluster.number, now)
         if self.begun < len(self.queue):
             self._begin(cluster.slot, now)
-
-    def pass_barrier(
-        self, cluster: Cluster, key: tuple[int, int], state: BlockBarrierState, at: float, cause: Cause
-    ) -> None:  # fmt: skip
-        """All warps have arrived at the block barrier of ``key``: rank and number."""
-        waiting = state.release()
-        if self.in_step is None:
-            self.free(waiting, at, "barrier", "barrier", cause)
-        else:
-            self.in_step.complete(cluster.number, key, waiting, at, cause)
 
     def free(self, waiting: list[Waiting], at: float, latency: str, reason: str, cause: Cause | None) -> None:
         """Resume warps that waited for others."""

@@ -18,7 +18,6 @@ from tileiras.sim.estimate import (
     drawing,
     fill_levels,
     grid_limits,
-    in_step,
     locks,
     sampling,
     steady_state,
@@ -33,11 +32,11 @@ from tileiras.sim.estimate.machine import Machine, compile_blocks
 from tileiras.sim.estimate.paths import Walker
 from tileiras.sim.estimate.recorder import joined, record
 from tileiras.sim.estimate.result import Estimate, Link, Occupied, Stall, SteadyLoop
-from tileiras.sim.estimate.runs import Run, Sample, extended, whole
 from tileiras.sim.estimate.sampling import Sampled
 from tileiras.sim.estimate.traffic import Cache, traffic
 from tileiras.sim.estimate.units import L1_AND_SHARED, L2_PORT, TITLES, Shares
 from tileiras.sim.memory import Journal
+from tileiras.support.named_tuple import NamedTuple
 from tileiras.targets import best_published
 from tileiras.targets.rates import Gpu
 from tileiras.targets.sm import WARP_SIZE, occupancy
@@ -58,6 +57,35 @@ _TAIL = 0.02
 """Tail fraction below which tail effects are ignored."""
 
 
+class Sample(NamedTuple):
+    """A repeatable simulation."""
+
+    clusters: tuple[ClusterTrace, ...]
+    slots: int
+    active: int
+    cycles: float
+
+
+class Run(NamedTuple):
+    """One simulation, or the extrapolation of three to a longer one."""
+
+    cycles: float
+    outcome: Outcome
+    """Of the longest simulation."""
+    busy: dict[str, float]
+    """Unit -> busy cycles of all its instances on all SMs of the simulation, for the whole run."""
+    flops: dict[str, float]
+    """Type of operands -> FLOP of dots on all SMs of the simulation, for the whole run."""
+    stalls: dict[tuple[int, str], float]
+    issued: dict[int, float]
+    per_iteration: float
+    """Cycles; 0 without a steady state."""
+    kept: int
+    """Simulated iterations of the longest loop."""
+    sample: Sample
+    """The shortest simulation made for this run."""
+
+
 class Model:
     """The estimate of one launch."""
 
@@ -74,10 +102,6 @@ class Model:
         self.mean = 1.0
         """Mean time of all clusters over the time of the cluster that `grid` returns."""
         self.outcomes: dict[tuple, Outcome] = {}
-        self.in_phase = False
-        """Whether simulations have the CTAs of an SM in phase."""
-        self.typical: ClusterTrace
-        """The cluster whose run `grid` returns."""
         self.one_by_one = False
         """Whether clusters take each other's locks and are therefore recorded one after the other."""
 
@@ -108,8 +132,8 @@ class Model:
         self.walker = Walker(image.code, self.recording.blocks, self.recording.skipped)
         self.machine: Machine = compile_blocks(self.walker.blocks, gpu)
         self.active = min(gpu.sms, self.clusters * self.members)
-        unified = L1_AND_SHARED[gpu.target.name] << 10
-        self.cache = max(0, unified - self.slots * (image.shared + gpu.target.shared_reserved))
+        whole = L1_AND_SHARED[gpu.target.name] << 10
+        self.cache = max(0, whole - self.slots * (image.shared + gpu.target.shared_reserved))
 
     def shares(self, active: int) -> Shares:
         """Bandwidth of L2 and DRAM for each of `active` SMs on average; one may use more while others use less."""
@@ -155,7 +179,7 @@ class Model:
     def simulate(self, traces: Sequence[ClusterTrace], slots: int, active: int | None = None) -> Outcome:
         """Simulate clusters on the slots of an SM; the outcome is cached by their paths."""
         active = active or self.active
-        key = (tuple(_kind(cluster) for cluster in traces), slots, active, self.in_phase)
+        key = (tuple(_kind(cluster) for cluster in traces), slots, active)
         if key not in self.outcomes:
             self.outcomes[key] = self._simulate(traces, slots, active)
         return self.outcomes[key]
@@ -173,7 +197,7 @@ class Model:
             self.machine, self.gpu, self.shares(active), self.members, self.cache, self.recording.products,
             self.image.code.registers, cold,
         )
-        return simulation.run(works, slots, self.in_phase)
+        return simulation.run(works, slots)
 
     def run(self, cluster: ClusterTrace, count: int, slots: int, active: int | None = None) -> Run:
         """``count`` clusters of a kind on the slots of an SM; loops are extrapolated from their steady state if they
@@ -188,7 +212,7 @@ class Model:
             if found is not None:
                 return found
         outcome = self.simulate([cluster] * count, slots, active)
-        return whole(outcome, Sample((cluster,) * count, slots, active or self.active, outcome.cycles))
+        return _whole(outcome, Sample((cluster,) * count, slots, active or self.active, outcome.cycles))
 
     def _steady(
         self, cluster: ClusterTrace, count: int, slots: int, active: int | None, state: steady_state.SteadyState
@@ -228,7 +252,7 @@ class Model:
                     more = (2 - since) * length
                     cycles = outcomes[2].cycles - outcomes[since].cycles
                     each = cycles / more / state.executions / max(1.0, count / slots)
-                    return extended(outcomes[since], outcomes[2], (state.trips - end) / more, each, end, sample)
+                    return _extended(outcomes[since], outcomes[2], (state.trips - end) / more, each, end, sample)
             # As many again, without whole periods.
             kept = state.trips - max(0, state.trips - 2 * (kept + 2 * stretch)) // period * period
             why = "its iterations repeat, but not in the same time"
@@ -247,8 +271,7 @@ class Model:
         for number, cluster in enumerate(self.recording.clusters):
             kinds.setdefault(_kind(cluster), number)
         if len(kinds) == 1:
-            self.typical = self.recording.clusters[0]
-            return self._even(self.typical)
+            return self._even(self.recording.clusters[0])
         runs = {
             kind: self.run(self.recording.clusters[number], self.slots, self.slots) for kind, number in kinds.items()
         }
@@ -261,8 +284,7 @@ class Model:
         kind = next(key for key, run in runs.items() if run is longest)
         durations = self.sampled.every(dict(zip(self.places, spent)))
         self.mean = float(durations.mean()) / longest.cycles
-        self.typical = self.recording.clusters[kinds[kind]]
-        return self._scheduled(durations, self.typical, longest), longest
+        return self._scheduled(durations, self.recording.clusters[kinds[kind]], longest), longest
 
     def _even(self, cluster: ClusterTrace) -> tuple[float, Run]:
         rounds, rest = divmod(self.each, self.slots)
@@ -324,20 +346,6 @@ class Model:
         self.note(f"code that comes from memory for the first time takes {longer:.0f} cycles more")
         return longer
 
-    def _in_phase(self, run: Run) -> float:
-        """Share by which the CTAs of an SM take longer if they stay in phase: none of them computes while another
-        waits for its copies."""
-        if self.slots == 1 or not run.per_iteration or not in_step.meets(run.outcome):
-            return 0.0
-        notes, free = list(self.notes), self.run(self.typical, self.slots, self.slots)
-        self.in_phase = True
-        longer = max(0.0, self.run(self.typical, self.slots, self.slots).cycles / free.cycles - 1.0)
-        self.in_phase, self.notes = False, notes
-        if longer > _TAIL:
-            self.note(f"{self.slots} CTAs of an SM take {longer:.0%} longer in phase than apart: "
-                      f"{uncertainty.PHASE:.0%} of it is in the time")  # fmt: skip
-        return longer
-
     def _behind_locks(self, run: Run) -> float:
         """Cycles that the last of the contending CTAs waits for the critical sections of the others."""
         places = dict(zip(self.places, self.recording.clusters))
@@ -362,9 +370,7 @@ class Model:
 
     def estimate(self) -> Estimate:
         cycles, run = self.grid()
-        longer = cycles * self._in_phase(run)
-        once = self._first_fetch(run, cycles) + self._behind_locks(run)
-        cycles += once
+        cycles += self._first_fetch(run, cycles) + self._behind_locks(run)
         limit = self._limit(run)
         if limit.cycles > cycles:
             self.note(f"{limit.note}: without that limit it would take {cycles:.0f} cycles")
@@ -373,12 +379,8 @@ class Model:
         utilization = utilization_of(run.busy, run.cycles, outcome)
         over = {unit: share for unit, share in utilization.items() if share > _FULL}
         assert not over, f"units are busy for more than all of the time: {over}"
-        apart, in_phase = max(cycles, limit.cycles), max(cycles + longer, limit.cycles)
-        needs = uncertainty.split(
-            apart / gpu.sustained_mhz + gpu.launch_microseconds, self._busy_microseconds(run), gpu.launch_microseconds,
-            (in_phase - apart) / gpu.sustained_mhz,
-        )  # fmt: skip
-        total_us = needs.under(uncertainty.NEUTRAL)
+        total_us = max(cycles, limit.cycles) / gpu.sustained_mhz + gpu.launch_microseconds
+        needs = uncertainty.split(total_us, self._busy_microseconds(run), gpu.launch_microseconds)
         low, high = uncertainty.interval(needs, gpu)
         each = self.clusters * self.mean / len(run.sample.clusters)
         teraflops = {key: work * each / total_us / 1e6 for key, work in sorted(run.flops.items())}
@@ -390,7 +392,7 @@ class Model:
             self.slots * self.warps, self.active, self.clusters / (self.sets * self.held.ctas),
         )  # fmt: skip
         return Estimate(
-            entry=self.image.entry, gpu=gpu.name, cycles=(total_us - gpu.launch_microseconds) * gpu.sustained_mhz,
+            entry=self.image.entry, gpu=gpu.name, cycles=max(cycles, limit.cycles),
             microseconds=total_us, low=low, high=high, needs=needs, doubt=self._doubt(teraflops), teraflops=teraflops,
             bound=limit.by if limit.cycles > cycles else bound_by(utilization, reasons_of(stalls)),
             bounds=shares_of_bounds(phases),
@@ -446,3 +448,39 @@ class Model:
 
 def _kind(cluster: ClusterTrace) -> tuple:
     return sampling.kind_of(trace.visits for trace in cluster.warps)
+
+
+def _busy(outcome: Outcome) -> dict[str, float]:
+    busy: dict[str, float] = {}
+    for sm in outcome.sms:
+        for unit, cycles in sm.busy.items():
+            busy[unit] = busy.get(unit, 0.0) + cycles
+    return busy
+
+
+def _flops(outcome: Outcome) -> dict[str, float]:
+    flops: dict[str, float] = {}
+    for sm in outcome.sms:
+        for key, work in sm.flops.items():
+            flops[key] = flops.get(key, 0.0) + work
+    return flops
+
+
+def _whole(outcome: Outcome, sample: Sample) -> Run:
+    issued = {index: float(times) for index, times in outcome.issued.items()}
+    return Run(outcome.cycles, outcome, _busy(outcome), _flops(outcome), outcome.stalls, issued, 0.0, 0, sample)
+
+
+def _extended(
+    before: Outcome, last: Outcome, times: float, per_iteration: float, kept: int, sample: Sample
+) -> Run:  # fmt: skip
+    """Extrapolate linearly: last + times * (last - before)."""
+
+    def longer(small: dict, large: dict) -> dict:
+        return {key: max(0.0, value + times * (value - small.get(key, 0.0))) for key, value in large.items()}
+
+    return Run(
+        last.cycles + times * (last.cycles - before.cycles), last, longer(_busy(before), _busy(last)),
+        longer(_flops(before), _flops(last)), longer(before.stalls, last.stalls), longer(before.issued, last.issued),
+        per_iteration, kept, sample,
+    )  # fmt: skip

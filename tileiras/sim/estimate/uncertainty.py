@@ -21,9 +21,7 @@ SPREADS = {"measured": 0.03, "read": 0.05, "derived": 0.08, "recalled": 0.10, "f
 RESIDUAL = 0.10
 """Deviation of the model itself, beyond that of its parameters: the least with which intervals hold four fifths of the
 published times of the calibrating half of `bench validation --sources`."""
-PARAMETERS = ("l2", "dram", "tensor", "latency", "clock", "phase")
-PHASE = 0.5
-"""Share of `Needs.apart` that a time contains: CTAs of an SM are found in phase as often as apart."""
+PARAMETERS = ("l2", "dram", "tensor", "latency", "clock")
 
 
 class Needs(NamedTuple):
@@ -38,28 +36,24 @@ class Needs(NamedTuple):
     rest: float
     """Beyond the largest of these: waits for latencies, imperfect overlap."""
     launch: float
-    apart: float = 0.0
-    """By which the CTAs of an SM are slower in phase than apart (`in_step`)."""
 
     def under(self, factors: Mapping[str, float]) -> float:
-        """The time if rates (`l2`, `dram`, `tensor`, `clock`) and `latency` are multiplied by factors, and the share
-        `phase` of `apart` is added.  All but DRAM is as fast as the clock."""
+        """The time if rates (`l2`, `dram`, `tensor`, `clock`) and `latency` are multiplied by factors.  All but
+        DRAM is as fast as the clock."""
         clock = factors["clock"]
         largest = max(
             self.l2 / factors["l2"] / clock, self.dram / factors["dram"], self.tensor / factors["tensor"] / clock,
             self.other / clock,
         )  # fmt: skip
-        waits = self.rest * factors["latency"] + self.apart * factors["phase"]
-        return largest + waits / clock + self.launch
+        return largest + self.rest * factors["latency"] / clock + self.launch
 
 
-NEUTRAL: Mapping[str, float] = {**dict.fromkeys(PARAMETERS, 1.0), "phase": PHASE}
+NEUTRAL: Mapping[str, float] = dict.fromkeys(PARAMETERS, 1.0)
 """The table's values."""
 
 
-def split(time: float, busy: Mapping[str, float], launch: float, apart: float = 0.0) -> Needs:
-    """Needs of a launch of ``time`` microseconds with overhead and without ``apart``; ``busy``: unit's name ->
-    microseconds of its work."""
+def split(time: float, busy: Mapping[str, float], launch: float) -> Needs:
+    """Needs of a launch of ``time`` microseconds with overhead; ``busy``: unit's name -> microseconds of its work."""
     named = {"L2": "l2", "DRAM": "dram", "tensor": "tensor"}
     needs = dict.fromkeys(named.values(), 0.0)
     other = 0.0
@@ -69,8 +63,7 @@ def split(time: float, busy: Mapping[str, float], launch: float, apart: float = 
             needs[named[unit]] = min(spent, within)
         else:
             other = max(other, min(spent, within))
-    rest = max(0.0, within - max(other, *needs.values()))
-    return Needs(**needs, other=other, rest=rest, launch=launch, apart=apart)
+    return Needs(**needs, other=other, rest=max(0.0, within - max(other, *needs.values())), launch=launch)
 
 
 def spreads(gpu: Gpu) -> dict[str, float]:
@@ -91,7 +84,7 @@ def extremes(gpu: Gpu) -> dict[str, tuple[float, float]]:
     found = {name: (1.0 - share, 1.0 + share) for name, share in spreads(gpu).items()}
     # No chip exceeds the peak of its tensor cores.
     found["tensor"] = (found["tensor"][0], min(found["tensor"][1], 1.0 / gpu.tensor_reach))
-    return {**found, "phase": (0.0, 1.0)}
+    return found
 
 
 def corners(gpu: Gpu) -> Iterator[dict[str, float]]:
