@@ -100,8 +100,9 @@ _COMMON_LANES = {
 }
 
 _GRAPHICS_LSU = Figure(
-    16, "NVIDIA GA102 and Ada architecture whitepapers: four load/store units a sub-core", "recalled"
-)
+    16, "a memory instruction every two cycles from all sub-cores together: Huerta et al., MICRO '25, section 5.4 "
+    "(RTX A6000); four load/store units a sub-core in NVIDIA's GA102 and Ada architecture whitepapers", "derived"
+)  # fmt: skip
 
 _COMMON_BYTES = {
     "shared": Figure(128, 'CUDA C++ Programming Guide, "Shared Memory": 32 banks of 4 bytes a cycle', "recalled"),
