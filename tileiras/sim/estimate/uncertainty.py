@@ -95,10 +95,10 @@ def corners(gpu: Gpu) -> Iterator[dict[str, float]]:
         yield dict(zip(PARAMETERS, values))
 
 
-def interval(needs: Needs, gpu: Gpu) -> tuple[float, float]:
+def interval(needs: Needs, gpu: Gpu, residual: float = RESIDUAL) -> tuple[float, float]:
     """Microseconds (at least, at most)."""
     time = needs.under(NEUTRAL)
-    below = above = log(1 + RESIDUAL) ** 2
+    below = above = log(1 + residual) ** 2
     for name, values in extremes(gpu).items():
         effects = [log(needs.under({**NEUTRAL, name: value}) / time) for value in values]
         below += min(0.0, *effects) ** 2
