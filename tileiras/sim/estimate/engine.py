@@ -54,9 +54,9 @@ _AHEAD = 16
 """Cycles that the last instruction of a segment may be ahead of the next event for its effects to apply at once."""
 CODE_LINE = 128
 """Bytes of code that an instruction cache fetches at a time (Jia et al., arXiv 1804.06826)."""
-PREFETCHED = 8
-"""Lines of code that are prefetched ahead of the warp by a stream buffer: the size of least error on RTX A6000, whose
-times with 16 are 2 % shorter (Huerta et al., MICRO '25, section 7.3 and table 5)."""
+PREFETCHED = 16
+"""Lines of code that are prefetched ahead of the warp by a stream buffer: 8 and 16 fit an RTX A6000 equally well, with
+mean errors of 13.45 and 13.51 % (Huerta et al., MICRO '25, table 5); code of a first launch is farther away."""
 _READ = 4
 """Cycles of an operand read: the delay that ptxas puts between dependent fixed-latency instructions."""
 
