@@ -22,7 +22,7 @@ def test_the_parts_of_a_time_are_the_time():
     assert found.under(uncertainty.NEUTRAL) == 102.0
 
 
-def test_a_unit_that_is_known_varies_with_the_clock_and_the_model_alone():
+def test_a_known_unit_varies_with_clock_and_model_alone():
     low, high = uncertainty.interval(needs(other=100.0), H200)
     clock = uncertainty.spreads(H200)["clock"]
     assert log(high / 100) == pytest.approx(hypot(log(1 / (1 - clock)), log(1 + uncertainty.RESIDUAL)))
