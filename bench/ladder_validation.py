@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import multiprocessing
 import time
 from collections.abc import Sequence
@@ -14,8 +15,13 @@ from bench.halves import calibrates
 from bench.ladders import LADDERS, Ladder, Step
 from tileiras.diagnostics import CompileError
 from tileiras.sim.errors import SimulationError
+from tileiras.sim.estimate import uncertainty
+from tileiras.sim.estimate.uncertainty import Needs
+from tileiras.targets import rates
 
 WORST_BAR = 0.35
+HELD = 0.8
+"""Share of published times that intervals are to hold."""
 APART = 0.15
 """Steps of a ladder whose published times differ by more have to come out in their order."""
 
@@ -34,6 +40,7 @@ class Rung(NamedTuple):
     doubt: str = ""
     busiest: float = 0.0
     """The largest utilisation of a unit."""
+    needs: Needs | None = None
 
     @property
     def published(self) -> float:
@@ -83,7 +90,7 @@ def judge(ladder: Ladder, step: Step, sources: Path) -> Rung:
     low, high = getattr(found, "low", found.microseconds), getattr(found, "high", found.microseconds)
     busiest = max(found.utilization.values(), default=0.0)
     return Rung(ladder, step, found.microseconds, found.bound, time.process_time() - begin, low, high,
-                getattr(found, "doubt", ""), busiest)  # fmt: skip
+                getattr(found, "doubt", ""), busiest, getattr(found, "needs", None))  # fmt: skip
 
 
 HEAD = "| ladder | step | published us | estimated us | interval | error | bound |\n|---|---|---|---|---|---|---|"
@@ -109,7 +116,35 @@ def summary(rungs: Sequence[Rung]) -> list[str]:
         "judging half": [each for each in rungs if not calibrates(each.ladder.name)],
         "both": list(rungs),
     }
-    return [f"{name}: {text}" for name, some in halves.items() if some for text in figures(some)]
+    lines = [f"{name}: {text}" for name, some in halves.items() if some for text in figures(some)]
+    found = residual(halves["calibrating half"])
+    if found is not None:
+        lines.append(f"calibrating half: intervals hold {HELD:.0%} from a residual of {found:.0%}; "
+                     f"the model has {uncertainty.RESIDUAL:.0%}")  # fmt: skip
+    return lines
+
+
+def residual(rungs: Sequence[Rung]) -> float | None:
+    """The least residual, in whole hundredths, of intervals that hold `HELD` of the published times; None if none is
+    below 1 or too few are without doubt.
+
+    A quantile of split conformal prediction (Lei et al., arXiv 1604.04173): of n needed residuals the one at
+    (n + 1) times `HELD`, rounded up, so that it holds for further rows of the same kind as well.
+    """
+    known = [each for each in rungs if each.needs is not None and not each.doubt]
+    needed = sorted(_needed(each) for each in known)
+    place = math.ceil((len(needed) + 1) * HELD)
+    return needed[place - 1] if 0 < place <= len(needed) and needed[place - 1] < 1 else None
+
+
+def _needed(rung: Rung) -> float:
+    """The least residual whose interval contains the published time."""
+    assert rung.needs is not None
+    for hundredths in range(100):
+        low, high = uncertainty.interval(rung.needs, rates.gpu(rung.ladder.gpu), hundredths / 100)
+        if low <= rung.published <= high:
+            return hundredths / 100
+    return 1.0
 
 
 def figures(rungs: Sequence[Rung]) -> list[str]:

@@ -12,6 +12,8 @@ from bench.halves import calibrates, xxh64
 from bench.ladder_validation import Rung
 from bench.ladders import DIGESTS, LADDERS
 from tileiras.sim import Memory
+from tileiras.sim.estimate import uncertainty
+from tileiras.sim.estimate.uncertainty import Needs
 from tileiras.targets import rates
 
 
@@ -78,3 +80,15 @@ def test_the_order_is_that_of_pairs_of_one_ladder():
 def test_coverage_counts_published_times_inside_of_the_interval():
     text = ladder_validation.figures([rung(100, 110, low=95, high=120), rung(100, 130, low=120, high=140)])[0]
     assert "cover 1 of 2" in text
+
+
+def test_the_residual_is_the_least_that_holds_four_fifths():
+    """Of nine rows the eighth by distance: one published time may be outside of the interval, at any distance."""
+    gpu, time = rates.gpu(LADDERS[0].gpu), 100.0
+    needs = Needs(0.0, 0.0, 0.0, time, 0.0, 0.0)
+    wide = uncertainty.interval(needs, gpu, 0.2)[1] - 0.01
+    rows = [rung(published, time)._replace(needs=needs) for published in (*[time] * 7, wide, 5 * time)]
+    assert ladder_validation.residual(rows) == 0.2
+    assert ladder_validation.residual(rows[:-1]) == 0.2 and ladder_validation.residual(rows[:7]) == 0.0
+    assert ladder_validation.residual(rows[-1:]) is None
+    assert any("from a residual of 20%" in line for line in ladder_validation.summary(rows))

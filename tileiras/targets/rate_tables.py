@@ -100,8 +100,9 @@ _COMMON_LANES = {
 }
 
 _GRAPHICS_LSU = Figure(
-    16, "NVIDIA GA102 and Ada architecture whitepapers: four load/store units a sub-core", "recalled"
-)
+    16, "a memory instruction every two cycles from all sub-cores together: Huerta et al., MICRO '25, section 5.4 "
+    "(RTX A6000); four load/store units a sub-core in NVIDIA's GA102 and Ada architecture whitepapers", "derived"
+)  # fmt: skip
 
 _COMMON_BYTES = {
     "shared": Figure(128, 'CUDA C++ Programming Guide, "Shared Memory": 32 banks of 4 bytes a cycle', "recalled"),
@@ -283,6 +284,10 @@ _HOPPER_DRAM = Figure(0.967, "fast.cu, comment of sum.cu: reads of 2^30 words at
 _HOPPER_TENSOR = Figure(
     0.84, "DeepGEMM's bf16 product: 830 of 989 TFLOP/s; cuBLAS 795, fast.cu 808 at 8192^3 (their READMEs)", "derived"
 )
+_BOOSTING = frozenset({"sm_86", "sm_89", "sm_120"})
+"""Chips of boards whose clock follows their power: RTX 5090 has been sampled at 1.07 to 1.22 times the clock of its
+peak, RTX PRO 6000 Max-Q at 0.74 times (1,690 MHz at its limit of 300 W: log of cuBLAS's product in
+waynehacking8/blackwell-tensorcore-kernels)."""
 _WHOLE_TENSOR = Figure(1.0, "clocks are taken to stay where the peak has them", "assumed")
 _MB = 1 << 20
 
@@ -300,10 +305,12 @@ def _product(
 ) -> Product:  # fmt: skip
     paper = PAPERS[chip]
     clock = Figure(mhz, paper, "recalled")
+    if sustained is None:
+        sustained = clock._replace(kind="assumed") if chip in _BOOSTING else clock
     return Product(
         chip, Figure(sms, paper, "recalled"), clock,
         Figure(l2_megabytes * _MB, paper, "recalled"), l2_rate, Figure(terabytes_per_second * 1e12, paper, "recalled"),
-        dram_reach or _DRAM_REACH, _LAUNCH, tensor_reach or _WHOLE_TENSOR, sustained or clock,
+        dram_reach or _DRAM_REACH, _LAUNCH, tensor_reach or _WHOLE_TENSOR, sustained,
         instead or {},
     )  # fmt: skip
 
@@ -323,8 +330,9 @@ _B200_L2 = Figure(
 _B200_TENSOR = Figure(0.63, f"cuBLAS's bf16 product of 8192^3: 1,414 of 2,243 TFLOP/s, {LEARN_CUDA}", "derived")
 
 _RTX_5090_CLOCK = Figure(
-    2588, "under load without a limit of clocks, NVIDIA/open-gpu-kernel-modules, issue 1266; 2,870 in a kernel of "
-    "mma.sync at 525 W, Neroued/ninfer, pull request 160"
+    2588, "under load at 601 W without a limit of clocks, NVIDIA/open-gpu-kernel-modules, issue 1266; 2,870 in a "
+    "kernel of mma.sync at 525 W, Neroued/ninfer, pull request 160; samples of 2,813 to 2,932 and at most 3,090, "
+    "kekzl/imp, issue 1671; the one that a kernel has depends on its power", "assumed"
 )  # fmt: skip
 
 PRODUCTS: dict[str, Product] = {

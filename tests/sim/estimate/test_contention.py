@@ -19,12 +19,23 @@ def test_a_bank_delivers_one_register_per_cycle(x, y, cycles):
     assert bank_cycles([ffma("R11", "R10", "R12", "R14"), ffma("R13", "R16", x, y)]) == cycles
 
 
-def test_a_reused_operand_is_read_once():
-    first = ffma("R1", "R10.reuse", "R12", "R14")
-    assert bank_cycles([first, ffma("R3", "R10", "R16", "R18")]) == 5
-    # In another position, or behind another instruction, the cache does not have it.
-    assert bank_cycles([first, ffma("R3", "R16", "R10", "R18")]) == 6
-    assert bank_cycles([first, ffma("R3", "R21", "R23", "RZ"), ffma("R3", "R10", "R23", "RZ")]) == 4
+REUSED = ffma("R1", "R2.reuse", "R3", "R4")
+
+
+@pytest.mark.parametrize("second, reads", [
+    (ffma("R5", "R2", "R7", "R8"), (2, 1, 2)),
+    (ffma("R5", "R2.reuse", "R7", "R8"), (2, 1, 1)),
+    (ffma("R5", "R7", "R2", "R8"), (2, 2, 1)),
+    (ffma("R5", "R4", "R7", "R8"), (2, 2, 2)),
+])  # fmt: skip
+def test_a_reused_operand_stays_until_its_entry_is_read(second, reads):
+    """Listing 4 of Huerta et al.: the even bank's reads by three instructions, of which the first caches R2."""
+    third = ffma("R10", "R2", "R12", "R13")
+    assert bank_cycles([REUSED, second, third]) == sum(reads)
+
+
+def test_other_positions_and_other_operands_do_not_hit():
+    assert bank_cycles([REUSED, ffma("R3", "R16", "R2", "R18")]) == 5
     assert bank_cycles([ffma("R1", "RZ", "UR12", "c[0x0][0x160]")]) == 0
 
 

@@ -9,7 +9,9 @@ import pytest
 from micro_kernels import OUT, STORE, chained_tcgen05, kernel, loop, ring
 
 from tests.machine_code import needs_tools
+from tileiras.codegen.machine_code import BasicBlock, Instruction, MachineCode
 from tileiras.sim.estimate.images import load
+from tileiras.sim.estimate.machine_blocks import prepare
 from tileiras.sim.estimate.model import Model
 from tileiras.sim.estimate.paths import NoPath, Walker
 from tileiras.sim.estimate.recorder import record
@@ -319,3 +321,17 @@ def test_a_path_without_doubt_is_not():
     model = of_other_code(stores(40), stores(40))
     model.prepare()
     assert not model.estimate().doubt
+
+
+def test_an_added_wait_for_dots_is_no_evidence_of_the_path():
+    """Where ptxas serializes dots, its waits have lines of other computations, which a loop executes elsewhere."""
+
+    def at(place: int, name: str, line: int) -> Instruction:
+        opcode, *modifiers = name.split(".")
+        return Instruction(16 * place, "", opcode, tuple(modifiers), (), 1, False, None, None, 0, 0, line, None)
+
+    code = (at(0, "FADD", 7), at(1, "HGMMA.64x64x16.F32", 4), at(2, "WARPGROUP.DEPBAR.LE", 7),
+            at(3, "WARPGROUP.DEPBAR.LE", 5), at(4, "EXIT", 9))  # fmt: skip
+    whole = MachineCode("k", "sm_90a", code, (BasicBlock(0, 80, ()),), {}, 32, 0, 0)
+    (block,) = prepare(whole, {4, 5, 7, 9}, set(), ())
+    assert block.anchors == (4, 5)

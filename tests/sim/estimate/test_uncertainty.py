@@ -1,5 +1,7 @@
 """Intervals over unknown parameters, and comparisons under the same parameters."""
 
+from math import hypot, log
+
 import pytest
 
 from tileiras.sim.estimate import uncertainty
@@ -17,13 +19,19 @@ def needs(l2: float = 0.0, dram: float = 0.0, tensor: float = 0.0, other: float 
 def test_the_parts_of_a_time_are_the_time():
     found = uncertainty.split(102.0, {"L2": 60.0, "tensor": 80.0, "issue": 90.0, "FMA": 20.0}, 2.0)
     assert found == Needs(60.0, 0.0, 80.0, 90.0, 10.0, 2.0)
-    assert found.under(dict.fromkeys(uncertainty.PARAMETERS, 1.0)) == 102.0
+    assert found.under(uncertainty.NEUTRAL) == 102.0
 
 
-def test_a_unit_that_is_known_has_the_model_s_own_deviation_only():
+def test_a_known_unit_varies_with_clock_and_model_alone():
     low, high = uncertainty.interval(needs(other=100.0), H200)
-    assert low == pytest.approx(100 / (1 + uncertainty.RESIDUAL))
-    assert high == pytest.approx(100 * (1 + uncertainty.RESIDUAL))
+    clock = uncertainty.spreads(H200)["clock"]
+    assert log(high / 100) == pytest.approx(hypot(log(1 / (1 - clock)), log(1 + uncertainty.RESIDUAL)))
+    assert log(100 / low) == pytest.approx(hypot(log(1 + clock), log(1 + uncertainty.RESIDUAL)))
+
+
+def test_copies_do_not_depend_on_the_clock_of_the_sms():
+    time = needs(dram=100.0)
+    assert time.under({**uncertainty.NEUTRAL, "clock": 0.9}) == time.under(uncertainty.NEUTRAL)
 
 
 @pytest.mark.parametrize("part", ["l2", "dram", "rest"])

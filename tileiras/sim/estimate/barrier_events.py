@@ -56,7 +56,10 @@ def wait_for_group(engine: Simulation, warp: Warp, event: Event, index: int, at:
     wait: WaitGroup = event.what  # type: ignore[assignment]
     if wait.kind == "wgmma":
         return at, "", None
-    done, cause = _when_left(warp.groups[wait.kind], wait.left, wait.reads, at)
+    group = warp.groups[wait.kind]
+    if wait.uncommitted:
+        group.committed.append((group.reads, group.open, group.cause))
+    done, cause = _when_left(group, wait.left, wait.reads, at)
     return done, "asynchronous copy", cause
 
 

@@ -73,16 +73,22 @@ class Access:
 def sectors_of(addresses: np.ndarray, size: int) -> np.ndarray:
     """Numbers of the sectors that ``size`` bytes at each of the addresses touch, in order, without duplicates."""
     first = addresses // SECTOR
-    if size > 1:
+    # Aligned elements whose size divides that of a sector do not cross its end.
+    if size > 1 and (SECTOR % size or (addresses & size - 1).any()):
         last = (addresses + (size - 1)) // SECTOR
         if (last != first).any():
             spread = np.arange(int((last - first).max()) + 1)
             every = first[:, None] + spread
             return np.unique(every[every <= last[:, None]])
-    steps = np.diff(first)
-    if first.size and (steps >= 0).all():  # true for boxes and most accesses
-        return first[np.concatenate([[True], steps > 0])]
-    return np.unique(first)
+    if not first.size:
+        return first
+    steps = first[1:] - first[:-1]
+    if steps.size and steps.min() < 0:  # false for boxes and most accesses
+        return np.unique(first)
+    rises = np.empty(first.size, bool)
+    rises[0] = True
+    np.greater(steps, 0, out=rises[1:])
+    return first[rises]
 
 
 class Event(NamedTuple):

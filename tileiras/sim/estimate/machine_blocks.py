@@ -65,6 +65,12 @@ def is_added(instruction: Instruction) -> bool:
     return instruction.opcode == "BRA" and not _DIVERGED.isdisjoint(instruction.modifiers)
 
 
+def _waits_by_itself(instruction: Instruction) -> bool:
+    """Whether it waits for dots. Where ptxas cannot keep them in flight, it adds a wait before each use of their
+    registers, with the line of some computation that it has put nearby."""
+    return instruction.opcode == "WARPGROUP" and "DEPBAR" in instruction.modifiers
+
+
 def is_move(instruction: Instruction) -> bool:
     """Whether it copies a register; ptxas uses other units for some copies (`IMAD.MOV`)."""
     return instruction.opcode in ("MOV", "UMOV") or "MOV" in instruction.modifiers
@@ -106,6 +112,7 @@ def prepare(code: MachineCode, known: set[int], branches: set[int], several: Col
     """Prepare the blocks of an entry; ``known`` are the lines of the PTX in traces, ``branches`` those that branch,
     ``several`` those of more than one instruction."""
     numbers = {block.start: number for number, block in enumerate(code.blocks)}
+    computed = {each.ptx_line for each in code.instructions if each.opcode != "WARPGROUP" and not is_move(each)}
     found = []
     jumps: set[int] = set()  # line of the branch that ends the previous block
     for block in code.blocks:
@@ -125,7 +132,7 @@ def prepare(code: MachineCode, known: set[int], branches: set[int], several: Col
                 continue
             # A branch is executed whether it is taken or not. ptxas gives some the line after the PTX's branch.
             branches_here = opcode in BRANCHES and line in branches
-            if is_added(instruction):
+            if is_added(instruction) or _waits_by_itself(instruction) and line in computed:
                 continue
             if branches_here and line in jumps and (len(instructions) <= JUMP or only_of == {line}):
                 continue  # of the next branch of the PTX, which has this one's line

@@ -1,9 +1,10 @@
 """Reads of the register file by instructions of fixed latency.
 
-A sub-core has two banks of registers, even and odd ones, and each delivers one register of a warp per cycle. Operands
-are collected over several cycles, so that the banks' sums over consecutive instructions count. An operand marked
-`.reuse` stays in the cache of its position for the warp's next instruction (Jia et al., arXiv 1804.06826; Huerta et
-al., arXiv 2503.20481; recalled).
+A sub-core has two banks of registers, even and odd ones, and each has one read port of 1,024 bits: a register of a warp
+per cycle. An instruction reads within three cycles, so that the banks' sums over consecutive instructions count. The
+cache has an entry for each bank and position of an operand: an operand marked `.reuse` stays in it until the warp reads
+another operand of that bank at that position, or the same without the mark (Huerta et al., "Dissecting and Modeling the
+Architecture of Modern GPU Cores", MICRO '25, sections 5.3 and 5.3.1, on Turing, Ampere and Blackwell).
 """
 
 from __future__ import annotations
@@ -22,18 +23,17 @@ _PACKED = frozenset({"FADD2", "FMUL2", "FFMA2"})
 def bank_cycles(run: Sequence[Instruction]) -> float:
     """Cycles that the busier bank takes for the operands of consecutive instructions of a warp."""
     reads = [0] * _BANKS
-    cached: dict[int, str] = {}  # position of an operand -> the register in its cache
+    cached: dict[tuple[int, int], int] = {}  # (position of an operand, bank) -> the register in the cache
     for instruction in run:
-        kept: dict[int, str] = {}
         for position, operand in enumerate(instruction.operands[1:]):
             match = _REGISTER.search(operand)
             if match is None:
                 continue
-            if cached.get(position) != match[1]:
-                first = int(match[1])
-                for register in range(first, first + 1 + (instruction.opcode in _PACKED)):
+            first = int(match[1])
+            for register in range(first, first + 1 + (instruction.opcode in _PACKED)):
+                entry = position, register % _BANKS
+                if cached.pop(entry, None) != register:
                     reads[register % _BANKS] += 1
-            if ".reuse" in operand:
-                kept[position] = match[1]
-        cached = kept
+                if ".reuse" in operand:
+                    cached[entry] = register
     return float(max(reads))

@@ -197,7 +197,10 @@ class Multiprocessor:
         bins = self.bins[unit]
         at = int(start) // BIN
         if start + cycles <= (at + 1) * BIN:
-            bins[at] = bins.get(at, 0.0) + cycles
+            if at in bins:
+                bins[at] += cycles
+            else:
+                bins[at] = cycles
             return
         while cycles > 0:
             part = min(cycles, (at + 1) * BIN - start)

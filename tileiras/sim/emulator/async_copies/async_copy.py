@@ -180,7 +180,7 @@ def decode_arrival(decoder: Decoder, item: Instruction, modifiers: Modifiers) ->
 
 def _wait(group: WarpGroup, item: Instruction, before: np.ndarray | None, left: int) -> None:
     if group.launch.recorder is not None:
-        each_warp(group, item, WaitGroup("cp.async", left))
+        each_warp(group, item, WaitGroup("cp.async", left, uncommitted=before is None))
     land(group, before)
 
 

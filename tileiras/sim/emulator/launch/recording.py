@@ -74,11 +74,13 @@ class Commit(NamedTuple):
 
 
 class WaitGroup(NamedTuple):
-    """A wait until at most ``left`` groups of ``kind`` are in flight; ``reads``: until their sources have been read."""
+    """A wait until at most ``left`` groups of ``kind`` are in flight; ``reads``: until their sources have been read;
+    ``uncommitted``: and operations that are in no group yet (`cp.async.wait_all`)."""
 
     kind: str
     left: int
     reads: bool = False
+    uncommitted: bool = False
 
 
 class Transfer(NamedTuple):
