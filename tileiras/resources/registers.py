@@ -208,7 +208,7 @@ class MarkShortLoops(FunctionPass):
         atom = find_copy_atom(gpu, "global", "shared", asynchronous=True)
         if not loops or atom is None:
             return
-        # An agent may copy there, and what it leaves to the other warps is not known yet.
+        # Where an agent may copy, the registers that it leaves to the other warps are not known yet.
         for loop in short_loops(func, None if gpu.has("setmaxnreg") else atom):
             loop.attributes[tileas.SHORT_OF_REGISTERS] = UnitAttr()
 
