@@ -31,6 +31,48 @@ module {
     nv_tileaa.return
   }
 
+  // Halves of loaded bytes are loaded tiles: threads need not compute them.
+  // CHECK-LABEL: @halves(
+  // CHECK: nv_tileaa.func @halves$pairs(
+  nv_tileaa.func @halves(%p: !nv_tileaa.ptr<i8>, %q: !nv_tileaa.ptr<f8E4M3FN>, %m: i32, %d: i32, %steps: i32) attributes {kernel_spec = #nv_tileaa.kernel_spec<numWarps = 4, numCtas = 1>, target_spec = "sm_100"} {
+    %token = nv_tileaa.create_mem_token : !nv_tileaa.mem_token
+    %zero = arith.constant 0 : i32
+    %one = arith.constant 1 : i32
+    %x = nv_tileaa.get_program_id x : i32
+    %y = nv_tileaa.get_program_id y : i32
+    %none = arith.constant dense<0.000000e+00> : tensor<128x128xf32>
+    %memory = nv_tileaa.make_memref %p, sizes = [%m, %m], strides = [%d] : !nv_tileaa.ptr<i8>, (i32, i32), (i32) -> !nv_tileaa.memref<?x?xi8, strides = [?, 1]>
+    %bytes = nv_tileaa.block_tile %memory : !nv_tileaa.tiled_view<[128, 32], !nv_tileaa.memref<?x?xi8, strides = [?, 1]>>
+    %runs = nv_tileaa.make_memref %q, sizes = [%m, %m], strides = [%d] : !nv_tileaa.ptr<f8E4M3FN>, (i32, i32), (i32) -> !nv_tileaa.memref<?x?xf8E4M3FN, strides = [?, 1]>
+    %scales = nv_tileaa.block_tile %runs : !nv_tileaa.tiled_view<[128, 4], !nv_tileaa.memref<?x?xf8E4M3FN, strides = [?, 1]>>
+    %four = arith.constant dense<[[0, 4]]> : tensor<1x2xi8>
+    %shifts = nv_tileaa.broadcast %four : tensor<1x2xi8> -> tensor<4096x2xi8>
+    %sum = scf.for %i = %zero to %steps step %one iter_args(%acc = %none) -> (tensor<128x128xf32>) : i32 {
+      %a, %t0 = nv_tileaa.tiled_load %bytes[%x, %i] token = %token : !nv_tileaa.tiled_view<[128, 32], !nv_tileaa.memref<?x?xi8, strides = [?, 1]>>, (i32, i32) -> tensor<128x32xi8>, !nv_tileaa.mem_token
+      %a0 = nv_tileaa.view %a : tensor<128x32xi8> -> tensor<4096x1xi8>
+      %a1 = nv_tileaa.broadcast %a0 : tensor<4096x1xi8> -> tensor<4096x2xi8>
+      %a2 = arith.shrui %a1, %shifts : tensor<4096x2xi8>
+      %a3 = arith.trunci %a2 : tensor<4096x2xi8> to tensor<4096x2xi4>
+      %a4 = arith.bitcast %a3 : tensor<4096x2xi4> to tensor<4096x2xf4E2M1FN>
+      %a5 = nv_tileaa.view %a4 : tensor<4096x2xf4E2M1FN> -> tensor<128x64xf4E2M1FN>
+      %b, %t1 = nv_tileaa.tiled_load %bytes[%y, %i] token = %token : !nv_tileaa.tiled_view<[128, 32], !nv_tileaa.memref<?x?xi8, strides = [?, 1]>>, (i32, i32) -> tensor<128x32xi8>, !nv_tileaa.mem_token
+      %b0 = nv_tileaa.view %b : tensor<128x32xi8> -> tensor<4096x1xi8>
+      %b1 = nv_tileaa.broadcast %b0 : tensor<4096x1xi8> -> tensor<4096x2xi8>
+      %b2 = arith.shrui %b1, %shifts : tensor<4096x2xi8>
+      %b3 = arith.trunci %b2 : tensor<4096x2xi8> to tensor<4096x2xi4>
+      %b4 = arith.bitcast %b3 : tensor<4096x2xi4> to tensor<4096x2xf4E2M1FN>
+      %b5 = nv_tileaa.view %b4 : tensor<4096x2xf4E2M1FN> -> tensor<128x64xf4E2M1FN>
+      %b6 = nv_tileaa.permute %b5 {permutation = array<i32: 1, 0>} : tensor<128x64xf4E2M1FN> -> tensor<64x128xf4E2M1FN>
+      %s, %t2 = nv_tileaa.tiled_load %scales[%x, %i] token = %token : !nv_tileaa.tiled_view<[128, 4], !nv_tileaa.memref<?x?xf8E4M3FN, strides = [?, 1]>>, (i32, i32) -> tensor<128x4xf8E4M3FN>, !nv_tileaa.mem_token
+      %u, %t3 = nv_tileaa.tiled_load %scales[%y, %i] token = %token : !nv_tileaa.tiled_view<[128, 4], !nv_tileaa.memref<?x?xf8E4M3FN, strides = [?, 1]>>, (i32, i32) -> tensor<128x4xf8E4M3FN>, !nv_tileaa.mem_token
+      %v = nv_tileaa.permute %u {permutation = array<i32: 1, 0>} : tensor<128x4xf8E4M3FN> -> tensor<4x128xf8E4M3FN>
+      %next = nv_tileaa.block_scaled_mma %a5 scale %s, %b6 scale %v, %acc : tensor<128x64xf4E2M1FN>, tensor<128x4xf8E4M3FN>, tensor<64x128xf4E2M1FN>, tensor<4x128xf8E4M3FN> -> tensor<128x128xf32>
+      scf.yield %next : tensor<128x128xf32>
+    }
+    %end = nv_tileaa.print "%f", %sum : tensor<128x128xf32> -> !nv_tileaa.mem_token
+    nv_tileaa.return
+  }
+
   // Neighbours along x have columns of their own.
   // CHECK-LABEL: @columns(
   // CHECK-NOT: @columns$pairs

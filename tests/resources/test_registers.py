@@ -37,3 +37,10 @@ def test_loads_ahead_have_the_shared_memory_they_need():
 def test_a_loop_with_rematerialized_addresses_is_unchanged():
     artifact = repeated(128, 3, 16).check("sm_80", num_warps=1)
     assert len(re.findall(r"mul\.lo\.s32 n, n", artifact.text)) >= 2  # in the loop and behind it
+
+
+def test_tiles_that_are_copied_for_a_dot_take_no_registers(ptxas):
+    # 128 for C, 64 for fragments of two steps, and 22 for conditions and distances of rows: of 215.
+    artifact = matmul((128, 256, 64), steps=3).compiled("sm_80", num_warps=8)
+    assert "mul.lo.s32 n, n" not in artifact.text
+    assert not on_an_sm(artifact, "sm_80")[1].spill_stores

@@ -86,7 +86,7 @@ class _Packing:
             view = self._view_of_bytes(op.view, dim)
             if view is not None:
                 return _load_bytes(op, view, dim)
-        halves = _bytes_taken_apart(value) if dim == value.type.rank - 1 else None
+        halves = bytes_taken_apart(value) if dim == value.type.rank - 1 else None
         if halves is not None:
             whole = _before_views(halves)
             if whole.type.shape == _bytes_of(value.type, dim).shape:
@@ -160,16 +160,19 @@ def _load_bytes(load: tileas.TiledLoadOp, view: Value, dim: int) -> Value:
     return made.results[0]
 
 
-def _bytes_taken_apart(value: Value) -> Value | None:
-    """The bytes whose halves are the elements of a tile in order, as `cuda_tile.unpack` splits them: pairs of the
-    last dimension; None for other tiles."""
+_VIEWS, _BROADCASTS = (aa.ViewOp, tileas.ViewOp), (aa.BroadcastOp, tileas.BroadcastOp)
+
+
+def bytes_taken_apart(value: Value) -> Value | None:
+    """The bytes whose halves are the elements of a tile of nv_tileaa or nv_tileas in order, as `cuda_tile.unpack`
+    splits them: pairs of the last dimension; None for other tiles."""
     op = value.defining_op
-    while isinstance(op, (tileas.ViewOp, arith.BitcastOp)):
+    while isinstance(op, (*_VIEWS, arith.BitcastOp)):
         op = op.operand.defining_op
     if not isinstance(op, arith.TruncIOp) or not isinstance(op.operand.defining_op, arith.ShRUIOp):
         return None
     spread, shifts = (each.defining_op for each in op.operand.defining_op.operands)
-    if not isinstance(spread, tileas.BroadcastOp) or not _are_zero_and_four(shifts):
+    if not isinstance(spread, _BROADCASTS) or not _are_zero_and_four(shifts):
         return None
     rows = spread.operand
     count, *rest = rows.type.shape
@@ -185,7 +188,7 @@ def _before_views(value: Value) -> Value:
 
 def _are_zero_and_four(op: Operation | None) -> bool:
     """Whether an operation gives 0 and 4 along the last of two dimensions."""
-    row = op.operand.defining_op if isinstance(op, tileas.BroadcastOp) else None
+    row = op.operand.defining_op if isinstance(op, _BROADCASTS) else None
     if not isinstance(row, arith.ConstantOp) or op.results[0].type.shape[1:] != (PACKED,):  # type: ignore[union-attr]
         return False
     return row.result.type.shape == (1, PACKED) and list(row.value.stored_bits()) == [0, 4]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING
 
-from tileiras.analysis.copied_loads import LOADS
+from tileiras.analysis.copied_loads import LOADS, copied_vector
 from tileiras.analysis.function_pass import FunctionPass
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
@@ -16,7 +16,7 @@ from tileiras.ir import Block, Operation, TensorType, UnitAttr, Value
 from tileiras.layout.accumulators import is_of_tensor_memory, scaling_of
 from tileiras.layout.encoding import layout_of
 from tileiras.layout.tensor_memory import SCALED_AT_ONCE
-from tileiras.targets import MMA_ATOMS, SCALED_MMA_ATOMS, find_copy_atom, known_mma_atom
+from tileiras.targets import MMA_ATOMS, SCALED_MMA_ATOMS, CopyAtom, find_copy_atom, known_mma_atom
 
 from .limits import registers_for_tiles, threads_of
 from .live_values import fragment_words, is_made_at_use, is_read_in_steps, register_tile, sums_of, width_of
@@ -205,17 +205,20 @@ class MarkShortLoops(FunctionPass):
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
         loops = [op for op in func.walk() if isinstance(op, scf.ForOp)]
         # Without asynchronous copies, loads take registers, which are counted only if the loads run ahead.
-        if not loops or find_copy_atom(gpu, "global", "shared", asynchronous=True) is None:
+        atom = find_copy_atom(gpu, "global", "shared", asynchronous=True)
+        if not loops or atom is None:
             return
-        for loop in short_loops(func):
+        # Where an agent may copy, the registers that it leaves to the other warps are not known yet.
+        for loop in short_loops(func, None if gpu.has("setmaxnreg") else atom):
             loop.attributes[tileas.SHORT_OF_REGISTERS] = UnitAttr()
 
 
-def short_loops(func: aa.FuncOp) -> list[scf.ForOp]:
+def short_loops(func: aa.FuncOp, atom: CopyAtom | None) -> list[scf.ForOp]:
     """The loops with too few registers for their tiles and their loop-invariant values: parts of addresses and
     conditions of their loads.  If an inner loop has too few, no registers are left for the invariants of an outer
-    one."""
-    live, available = LiveRegisters(), _available(func)
+    one.  Tiles that `atom` copies to shared memory for dots take none."""
+    live = LiveRegisters(lambda value: 0 if atom is not None and _is_copied(value, atom) else words(value))
+    available = _available(func)
     short: set[Operation | None] = set()
     loops = [op for op in func.walk() if isinstance(op, scf.ForOp)]
     for loop in reversed(loops):  # inner ones first
@@ -231,11 +234,30 @@ def short_loops(func: aa.FuncOp) -> list[scf.ForOp]:
     return [loop for loop in loops if loop in short]
 
 
+def _is_copied(value: Value, atom: CopyAtom) -> bool:
+    """Whether a loaded tile, perhaps under another shape, only goes to dots, through shared memory, and `atom` copies
+    it there."""
+    load = value.defining_op
+    while isinstance(load, tileas.VIEW_LIKE):
+        load = load.operands[0].defining_op
+    if not isinstance(load, LOADS) or copied_vector(load, atom) is None:
+        return False
+    return load.data.has_uses and all(map(_goes_to_dots, load.data.users))
+
+
+def _goes_to_dots(op: Operation) -> bool:
+    if isinstance(op, tileas.VIEW_LIKE):
+        return op.results[0].has_uses and all(map(_goes_to_dots, op.results[0].users))
+    return isinstance(op, tileas.ConvertLayoutOp) and is_read_in_steps(op.result)
+
+
 def _unchanging(op: Operation) -> int:
-    """Registers for the loop-invariant values of a load: the distance of a row and a condition for each access."""
+    """Registers for the loop-invariant values of a load: a condition for each access, and distances of rows, each of
+    which doubles the accesses that are reached."""
     if not isinstance(op, LOADS) or not isinstance(op.data.type, TensorType):
         return 0
-    return 3 * (layout_of(op.data.type).registers // op.atom.vector_size)
+    accesses = layout_of(op.data.type).registers // op.atom.vector_size
+    return accesses + 2 * (max(1, accesses).bit_length() - 1)
 
 
 def _beside_tiles(op: tileas.Dot) -> int:

@@ -95,7 +95,8 @@ def result_dim(op: Operation, operand: Value, dim: int, parts: int) -> int | Non
 
 
 class RematerializedValues:
-    """The tensors that are computed only from scalars and splats, so that any slice can be rematerialized."""
+    """The tensors that are computed only from scalars and constants: slices of them are rematerialized, and of other
+    constants than splats the whole is used."""
 
     def __init__(self) -> None:
         self._known: dict[Value, bool] = {}
@@ -108,9 +109,7 @@ class RematerializedValues:
 
     def _find(self, value: Value) -> bool:
         op: Any = value.defining_op
-        if isinstance(op, arith.ConstantOp):
-            return op.value.is_splat
-        if isinstance(op, _MAKERS):
+        if isinstance(op, (arith.ConstantOp, *_MAKERS)):
             return True
         if op is None or not (isinstance(op, SHAPES) or is_elementwise(op)):
             return False

@@ -22,8 +22,8 @@ from typing import Any
 
 from tileiras.analysis.alias import AliasAnalysis, address_of
 from tileiras.analysis.incoming import incoming
+from tileiras.dialects import arith, scf
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.dialects import scf
 from tileiras.ir import (
     Block,
     BlockArgument,
@@ -279,7 +279,7 @@ class Group:
             return
         self._checked.add((value, dim))
         op: Any = value.defining_op
-        if value.type.shape[dim] % self.parts:
+        if value.type.shape[dim] % self.parts or isinstance(op, arith.ConstantOp) and not op.value.is_splat:
             raise Unsliceable
         if isinstance(op, SHAPES) or is_elementwise(op):
             for operand, cut in zip(op.operands, operand_dims(op, dim, self.parts)):

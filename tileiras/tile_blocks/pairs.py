@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from tileiras import analysis
 from tileiras.analysis.cluster_uniformity import ClusterUniformity
 from tileiras.analysis.function_pass import FunctionPass, functions_of, gpu_of
+from tileiras.assignment.packed_operands import bytes_taken_apart
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import scf
 from tileiras.dialects.nv_tileas import ALONE, PAIRS_OF, PAIRS_WHERE
@@ -127,8 +128,13 @@ def dots_of(func: aa.FuncOp) -> list[Any]:
 
 
 def _load_of(value: Value) -> aa.TiledLoadOp | None:
-    """The load that gives a tile, perhaps under another shape."""
+    """The load that gives a tile, perhaps under another shape, or the bytes whose halves are the elements of a tile:
+    `tileas-assign-dot-layouts` copies these."""
     op = value.defining_op
     while isinstance(op, _RENAMED):
-        op = op.operand.defining_op
+        value = op.operand
+        op = value.defining_op
+    halves = bytes_taken_apart(value)
+    if halves is not None:
+        return _load_of(halves)
     return op if isinstance(op, aa.TiledLoadOp) else None
