@@ -142,7 +142,7 @@ def artifact_stem(path: str, beside: Collection[str] | None = None) -> str:
     `vadd.py` gives `vadd`, and `vadd.tileirbc` beside it gives `vadd-tileirbc`.
     """
     stem, own = os.path.splitext(path)
-    name = stem[stem.rfind(os.sep) + 1 :]
+    name = os.path.basename(stem)
     for suffix in SUFFIXES:
         if suffix == own:
             break
