@@ -3,7 +3,8 @@
     python -m bench.large_tree [KERNELS]
 
 The kernels have few distinct contents, so that the stages of each run once; every kernel has nodes and artifacts of its
-own.  No build may take more than LIMIT_GIB of memory.
+own.  Then come the ratios of `bench.null_build` for this tree, and the processor time of declaring its kernels in an
+SConstruct, against as many calls of a plain builder.  No build may take more than LIMIT_GIB of memory.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from bench.null_build import TREE, environment, kernel, numbers, write
+from bench.null_build import EMPTY, TREE, compare, environment, kernel, numbers, scons, write
 
 KERNELS = 10_000
 DISTINCT = 20
@@ -26,7 +27,31 @@ FOLDER = 100
 
 LIMIT_GIB = 3.0
 
+DECLARATIONS = """\
+import os, time
+from tileiras.build import tool
+env = Environment(tools=["default", tool], ENV=os.environ)
+env["BUILDERS"]["Plain"] = Builder(action="true", suffix=".plain", src_suffix=".mlir")
+paths = PATHS
+
+def timed(name, declare):
+    start = time.process_time()
+    declare()
+    print("declared:", name, time.process_time() - start)
+
+timed("plain", lambda: [env.Plain(path) for path in paths])
+timed("TileTree", lambda: env.TileTree("kernels"))
+timed("TileKernel", lambda: [env.TileKernel(path) for path in paths])
+"""
+"""Declares all kernels in three ways; PATHS is replaced by their list."""
+
+_DECLARED = re.compile(r"^declared: (\w+) ([\d.]+)$", re.MULTILINE)
+
 _SUMMARY = re.compile(r"^tileiras: (\d+) stages? run in .*?(?:, (\d+) from the store|$)", re.MULTILINE)
+
+
+def _path(number: int) -> str:
+    return f"kernels/{number // FOLDER:03d}/k{number}.mlir"
 
 
 class Row(NamedTuple):
@@ -62,13 +87,21 @@ def measure(count: int, folder: str) -> Iterator[Row]:
     """The rows of a tree of `count` kernels, made in `folder`, as the builds end."""
     write(folder, "SConstruct", TREE)
     for number in range(count):
-        write(folder, f"kernels/{number // FOLDER:03d}/k{number}.mlir", kernel(number % DISTINCT))
+        write(folder, _path(number), kernel(number % DISTINCT))
     yield build(folder, "first build")
     yield build(folder, "null")
     yield build(folder, "null again")
-    write(folder, "kernels/000/k0.mlir", kernel(0, "// edited"))
+    write(folder, _path(0), kernel(0, "// edited"))
     yield build(folder, "one leaf")
     yield build(folder, "null, whole graph", "tile_full=1")
+
+
+def declarations(count: int, folder: str) -> dict[str, float]:
+    """Seconds of processor time, by the way in which an SConstruct declares all kernels; nothing has changed."""
+    paths = [_path(number) for number in range(count)]
+    write(folder, "declarations", DECLARATIONS.replace("PATHS", repr(paths)))
+    said = scons(folder, "-f", "declarations", "-q", _path(0)).output
+    return {name: float(seconds) for name, seconds in _DECLARED.findall(said)}
 
 
 def main(arguments: Sequence[str] = ()) -> None:
@@ -80,6 +113,12 @@ def main(arguments: Sequence[str] = ()) -> None:
             most = max(most, row.gib)
             told = f"{row.ran} stages run, {row.served} served" if row.ran or row.served else "nothing to do"
             print(f"  {row.name:<20}{row.seconds:8.1f} s {row.gib:7.2f} GiB   {told}", flush=True)
+        found = declarations(count, folder)
+        for name, seconds in found.items():
+            print(f"  declared by {name:<12}{seconds:8.2f} s {seconds / found['plain']:7.2f}", flush=True)
+        empty = os.path.join(folder, "empty")
+        write(empty, "SConstruct", EMPTY)
+        compare(empty, folder, (_path(count // 2), count // 2 % DISTINCT), whole=False)
     if most > LIMIT_GIB:
         sys.exit(f"more than {LIMIT_GIB:g} GiB")
 

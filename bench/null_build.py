@@ -116,9 +116,9 @@ def numbers(name: str, arguments: Sequence[str], **defaults: int) -> list[int]:
 
 
 def measure(
-    rows: dict[str, list[tuple[Run, Run]]], empty: str, tree: str, leaf: int, turn: int, service: bool
+    rows: dict[str, list[tuple[Run, Run]]], empty: str, tree: str, leaf: tuple[str, int], turn: int, service: bool
 ) -> None:  # fmt: skip
-    """Appends to each row a run of `empty` and the run that is compared with it."""
+    """Appends to each row a run of `empty` and the run that is compared with it; `leaf`: path and number of one."""
 
     def add(name: str, unit: Run, run: Run) -> None:
         rows.setdefault(name + (", service" if service else ""), []).append((unit, run))
@@ -128,7 +128,8 @@ def measure(
     unit, run = scons(empty), scons(tree, service=service)
     assert not _STAGE.search(run.output), run.output
     add("null", unit, run)
-    write(tree, f"kernels/k{leaf}.mlir", kernel(leaf, f"// {turn} {service}"))
+    path, number = leaf
+    write(tree, path, kernel(number, f"// {turn} {service}"))
     unit, run = scons(empty), scons(tree, service=service)
     assert len(_STAGE.findall(run.output)) == 1, run.output
     add("one leaf", unit, run)
@@ -136,9 +137,30 @@ def measure(
     assert found is not None, run.output
     stage = float(found[1]) * (0.001 if found[2] == "ms" else 1)
     add("less its stage", unit, run._replace(wall=run.wall - stage, processors=run.processors - stage))
-    if not service:
-        scons(tree)
-        add("null, whole graph", scons(empty), scons(tree, "tile_full=1"))
+
+
+def compare(empty: str, tree: str, leaf: tuple[str, int], whole: bool = True) -> None:
+    """Measures builds of a tree that is up to date, with and without the service in turns, and prints a row for each
+    kind; `whole` with those of the whole graph."""
+    # The first build after the stages ran looks again at files that are as young as the manifest.
+    scons(tree)
+    rows: dict[str, list[tuple[Run, Run]]] = {}
+    try:
+        for turn in range(REPEAT):
+            for service in (False, True):
+                measure(rows, empty, tree, leaf, turn, service)
+            if whole:
+                scons(tree)
+                rows.setdefault("null, whole graph", []).append((scons(empty), scons(tree, "tile_full=1")))
+    finally:
+        stop(tree)
+    units = [unit.wall for pairs in rows.values() for unit, _ in pairs]
+    print(f"  {'default tools only':<26}{statistics.median(units) * 1000:8.0f} ms   1.00   processors 1.00")
+    for name, pairs in rows.items():
+        median = statistics.median(run.wall for _, run in pairs)
+        ratio = statistics.median(run.wall / unit.wall for unit, run in pairs)
+        processors = statistics.median(run.processors / unit.processors for unit, run in pairs)
+        print(f"  {name:<26}{median * 1000:8.0f} ms{ratio:7.2f}   processors{processors:5.2f}", flush=True)
 
 
 def main(arguments: Sequence[str] = ()) -> None:
@@ -152,22 +174,7 @@ def main(arguments: Sequence[str] = ()) -> None:
             write(tree, f"kernels/k{number}.mlir", kernel(number))
         cold = scons(tree)
         print(f"{count} kernels, {len(_STAGE.findall(cold.output))} stages: first build {cold.wall:.1f} s")
-        # The first build after the stages ran looks again at files that are as young as the manifest.
-        scons(tree)
-        rows: dict[str, list[tuple[Run, Run]]] = {}
-        try:
-            for turn in range(REPEAT):
-                for service in (False, True):
-                    measure(rows, empty, tree, leaf, turn, service)
-        finally:
-            stop(tree)
-        units = [unit.wall for pairs in rows.values() for unit, _ in pairs]
-        print(f"  {'default tools only':<26}{statistics.median(units) * 1000:8.0f} ms   1.00   processors 1.00")
-        for name, pairs in rows.items():
-            median = statistics.median(run.wall for _, run in pairs)
-            ratio = statistics.median(run.wall / unit.wall for unit, run in pairs)
-            processors = statistics.median(run.processors / unit.processors for unit, run in pairs)
-            print(f"  {name:<26}{median * 1000:8.0f} ms{ratio:7.2f}   processors{processors:5.2f}")
+        compare(empty, tree, (f"kernels/k{leaf}.mlir", leaf))
 
 
 if __name__ == "__main__":

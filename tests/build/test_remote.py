@@ -2,6 +2,7 @@
 
 import contextlib
 import hashlib
+import http.client
 import os
 import shutil
 import socket
@@ -11,6 +12,7 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
+import xml.etree.ElementTree
 
 import pytest
 from delaying_server import DelayingServer
@@ -354,13 +356,42 @@ def test_a_team_builds_once(server, tmp_path, jobs):
 # ---- bad servers -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
-def test_the_documented_configuration_requires_a_token_to_write(serve, tmp_path):
+def documented_configuration() -> str:
+    """`examples/remote_cache/nginx.conf` with `{port}` for its port."""
     with open(os.path.join(CHECKOUT, "examples", "remote_cache", "nginx.conf"), encoding="utf-8") as file:
         text = file.read()
     assert "listen 8080;" in text
-    text = text.replace("{", "{{").replace("}", "}}").replace("listen 8080;", "listen 127.0.0.1:{port};")
-    server = serve(text, prefix="", store="store")
+    return text.replace("{", "{{").replace("}", "}}").replace("listen 8080;", "listen 127.0.0.1:{port};")
+
+
+def test_the_documented_configuration_serves_sccache(serve):
+    """The requests that sccache 0.16.0 makes for a file that it compiles twice."""
+    server = serve(documented_configuration(), prefix="", store="store")
+    token = {"Authorization": "Bearer change-this-token"}
+    path = "/sccache/0/7/d/07d4f771"
+
+    def status(method: str, path: str, body: bytes = b"", headers: dict[str, str] = {}) -> tuple[int, bytes]:
+        connection = http.client.HTTPConnection(*server.url.removeprefix("http://").split(":"), timeout=10)
+        connection.request(method, path, body, headers)
+        reply = connection.getresponse()
+        return reply.status, reply.read()
+
+    assert status("GET", path)[0] == 404
+    for method in ("PUT", "PROPFIND"):
+        assert status(method, path, b"object")[0] == 403
+    code, folder = status("PROPFIND", "/sccache/0/7/d/", headers=token)
+    assert code == 207
+    (response,) = xml.etree.ElementTree.fromstring(folder)
+    assert response.find("{DAV:}href").text == "/sccache/0/7/d/"
+    assert response.find(".//{DAV:}resourcetype/{DAV:}collection") is not None
+    assert status("PUT", path, b"object", token)[0] == 201
+    assert status("GET", path) == (200, b"object")
+    assert server.files("ac") == server.files("cas") == {}
+
+
+@pytest.mark.slow
+def test_the_documented_configuration_requires_a_token_to_write(serve, tmp_path):
+    server = serve(documented_configuration(), prefix="", store="store")
     writer = {"TILEIRAS_REMOTE_CACHE": server.url, "TILEIRAS_REMOTE_MODE": "read-write"}
     one, two, three = (project(tmp_path / name, server) for name in ("one", "two", "three"))
     refused = one.scons(**writer, TILEIRAS_REMOTE_TOKEN="guessed")

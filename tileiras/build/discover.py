@@ -128,6 +128,12 @@ def required_target(path: str) -> int | None:
     return int(match[1]) if match else None
 
 
+def is_for(path: str, target: str) -> bool:
+    """Whether a source is compiled for a target in a tree: Python files may require a newer one."""
+    least = required_target(path) if path.endswith(".py") else None
+    return least is None or tileiras.targets.cpu.is_cpu(target) or tileiras.targets.target(target).meets(str(least))
+
+
 def artifact_stem(path: str, beside: Collection[str] | None = None) -> str:
     """The base name of a source's artifacts: its name without the suffix.  `beside` are the names in its folder, if
     they are known.

@@ -1,6 +1,6 @@
 """Processes of one user: how they are started, guarded and ended."""
 
-_FILES = ("helper", "programs", "workers")
+_FILES = ("helper", "programs", "sockets", "workers")
 """Files that are loaded when one of their names is used (as by `tileiras.support.lazy`, which is not loaded for this
 package: every command loads it)."""
 

@@ -1,8 +1,8 @@
 """The file format of the ledger: records that replace rows by key, appended to one file.
 
 A record is a line with the version, the record's digest and its head, and two lines for each row: its key with a word,
-and its value.  It may carry a note,
-which holds until the next record.  A record of another version, or one that is torn or damaged, counts as absent.
+and its value.  It may carry a note, which holds until the next record.  A record of another version, or one that is
+torn or damaged, counts as absent.
 A chained record counts only after the record that its writer had read last: rows and notes that describe the file as a
 whole are lost if another process has written in between, so that their files are examined again.
 

@@ -84,6 +84,10 @@ class StageAction(SCons.Action.FunctionAction):
         return f"  {LABELS[self.stage.name]:<8} {target[0]}"
 
     def _execute(self, target: Any, source: Any, env: Any) -> int:
+        # SCons takes a digest of each name in this function when a tool is set up.
+        return self._run(target, source, env)
+
+    def _run(self, target: Any, source: Any, env: Any) -> int:
         step = step_of(self.stage, target, source, env)
         display.silent = bool(SCons.Script.GetOption("silent"))
         display.started()

@@ -11,7 +11,7 @@ import SCons.Node
 import SCons.Script
 
 from tileiras import build, pipeline
-from tileiras.build import discover, plan, remark_files
+from tileiras.build import discover, plan
 from tileiras.build.run.execute import Session
 from tileiras.build.scons import patches, pruning, staleness
 from tileiras.build.scons.action import BUILDERS, declared_steps, display, is_done
@@ -58,22 +58,14 @@ def asked_for(targets: Sequence[Any]) -> None:
 
 
 def _reached(targets: Sequence[Any]) -> set[Any]:
-    """The first targets of the steps on which targets depend, by the dependencies known before files are scanned."""
-    found: set[Any] = set()
-    seen: set[Any] = set()
-    pending = list(targets)
-    while pending:
-        node = pending.pop()
-        if node in seen:
-            continue
-        seen.add(node)
-        if isinstance(node, SCons.Node.FS.Dir):
-            pending += [own for own in declared_steps if own.is_under(node)]
-        executor = node.get_executor(create=0) if node.has_builder() else None
-        if executor is not None:
-            found.add(executor.get_all_targets()[0])
-        pending += [*node.sources, *node.depends]
-    return found
+    """The first targets of the steps on which targets depend."""
+
+    def below(node: Any) -> list[Any]:
+        is_folder = isinstance(node, SCons.Node.FS.Dir)
+        return [own for own in declared_steps if own.is_under(node)] if is_folder else []
+
+    builders = (node.get_executor(create=0) for node in pruning.reached_from(targets, below) if node.has_builder())
+    return {executor.get_all_targets()[0] for executor in builders if executor is not None}
 
 
 class Declared(NamedTuple):
@@ -109,11 +101,11 @@ def declare(
         made.update(zip(step.outputs, nodes, strict=True))
         every += nodes
     if SCons.Script.GetOption("clean"):
-        for path in remark_files.remark_files(planned.steps):
+        for path in build.remark_files.remark_files(planned.steps):
             env.Clean(every, from_top(path))
     display.idle = builds_nothing()
     if not display.idle:
-        remark_files.remove_remarks(planned.steps)
+        build.remark_files.remove_remarks(planned.steps)
     display.declared(planned.steps, made, [made[product] for product in planned.products])
     return Declared([made[product] for product in planned.products], every, stem, entries)
 

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import tileiras
+from tileiras import build
 from tileiras.build.overrides import unused
-from tileiras.build.remark_files import remark_text
 from tileiras.build.step import Report, Step
 from tileiras.diagnostics import ExitCode, counted
 
@@ -171,7 +171,7 @@ class Display:
                 done = [step for step in steps if self._is_done(nodes[step.outputs[0]])]
                 own.update(((step.stem, step.stage.name), step) for step in done)
         for own in files.values():
-            text = remark_text(list(own.values()))
+            text = build.remark_files.remark_text(list(own.values()))
             if text:
                 self._say(text, self._error)
 

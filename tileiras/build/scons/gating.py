@@ -9,7 +9,7 @@ from __future__ import annotations
 import collections
 import os
 from collections.abc import Sequence, Set
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import SCons.Node
 import SCons.Node.FS
@@ -19,7 +19,7 @@ import SCons.Util
 from tileiras import pipeline
 from tileiras.build import discover
 from tileiras.build.ledger.history import noted_inputs
-from tileiras.build.ledger.manifest import FOLDER, FileState, Manifest, Row
+from tileiras.build.ledger.manifest import FOLDER, FORMAT, FileState, Manifest, Row
 from tileiras.build.run.execute import Session
 from tileiras.build.scons import patches
 from tileiras.build.scons.variables import FULL, flag
@@ -27,6 +27,9 @@ from tileiras.build.watch import lease
 from tileiras.inputs import UNSEEN, states
 from tileiras.options import CompileOptions
 from tileiras.support.named_tuple import NamedTuple
+
+if TYPE_CHECKING:
+    from tileiras.build.scons.declare import Declared
 
 DONE = (SCons.Node.up_to_date, SCons.Node.executed)
 """States of a node that the run has brought up to date."""
@@ -51,40 +54,28 @@ class Tree(NamedTuple):
 
 
 class Kernel(NamedTuple):
-    """One source for one target, as requested from `TileTree`."""
+    """One source of a tree; `key` names its row."""
 
     path: str
     stem: str
     options: CompileOptions
-    emit: str
-    entries: Sequence[str] | None
-
-    @property
-    def key(self) -> str:
-        return f"{self.stem}:{self.emit}".replace(os.sep, "/")
-
-
-class _Declared(NamedTuple):
-    kernel: Kernel
-    before: list[FileState]
-    products: list[Any]
-    nodes: list[Any]
-    signature: str
-    entries: Sequence[str]
+    key: str
 
 
 class Gate:
     """The manifest of one folder and variant during one run of SCons."""
 
-    def __init__(self, manifest: Manifest, session: Session, closed: bool) -> None:
+    def __init__(self, manifest: Manifest, session: Session, tree: Tree, closed: bool) -> None:
         self.manifest = manifest
+        self._tree = tree
         self.closed = closed
         """Whether every kernel is declared, independent of the manifest."""
         self._session = session
         self._abandoned = False
         self._signatures: dict[tuple, str] = {}
         self._options: dict[int, CompileOptions] = {}
-        self._declared: list[_Declared] = []
+        self._declared: list[tuple[Kernel, list[FileState], str, Declared]] = []
+        """Kernels whose stages were declared, with the states of their inputs before, and their signatures."""
         self._keys: dict[str, None] = {}
         """Keys of all requested kernels, in order."""
         self._firsts: dict[str, set[str]] = collections.defaultdict(set)
@@ -113,12 +104,16 @@ class Gate:
         if found is None:
             full = flag(FULL, SCons.Script.ARGUMENTS.get(FULL, "0"))
             closed = full or bool(option("tree_printers")) or "explain" in (option("debug") or ())
-            found = _gates[path] = Gate(Manifest(path, env.Dir("#").abspath), session, closed)
+            found = _gates[path] = Gate(Manifest(path, env.Dir("#").abspath), session, tree, closed)
             if not option("question"):
                 import atexit
 
                 atexit.register(found.finish)
         return found
+
+    def kernel(self, path: str, stem: str, options: CompileOptions) -> Kernel:
+        """A kernel of the tree: its source, the stem of its artifacts and its options."""
+        return Kernel(path, stem, options, f"{stem}:{self._tree.emit}".replace(os.sep, "/"))
 
     def clean(self, kernel: Kernel) -> Row | None:
         """Return the row of a kernel that needs no stage to run; None if the manifest cannot establish that."""
@@ -156,28 +151,23 @@ class Gate:
 
     def know(self, row: Row) -> None:
         """Pass the digests of a declared clean kernel's artifacts to the session."""
-        self._session.known.update(zip(map(self.manifest.absolute, row.files), row.digests, strict=True))
+        for index, name in enumerate(row.files):
+            self._session.known[self.manifest.absolute(name)] = row.digest(index)
 
     def entries(self, kernel: Kernel) -> list[str] | None:
         """Return the entries of a kernel as of its last complete build; None without one."""
-        return self.manifest.entries(kernel.key)
+        row = self.manifest.row(kernel.key)
+        return row.entries if row is not None else None
 
     def observe(self, kernel: Kernel) -> list[FileState] | None:
         """Return the states of a kernel's inputs before the build reads them."""
         inputs = [kernel.path, *(discover.imported_files(kernel.path) if kernel.path.endswith(".py") else ())]
         return self.manifest.observe(inputs)
 
-    def declared(
-        self,
-        kernel: Kernel,
-        before: list[FileState] | None,
-        products: list[Any],
-        nodes: list[Any],
-        entries: Sequence[str],
-    ) -> None:
+    def add(self, kernel: Kernel, before: list[FileState] | None, declared: Declared) -> None:
         """Record a kernel whose stages were declared; `finish` decides whether it gets a row."""
         if before is not None:
-            self._declared.append(_Declared(kernel, before, products, nodes, self._signature(kernel), entries))
+            self._declared.append((kernel, before, self._signature(kernel), declared))
 
     def abandon(self) -> None:
         """Stop updating the manifest."""
@@ -187,7 +177,7 @@ class Gate:
         """After the build, write rows of the kernels that it brought up to date, unless a target failed."""
         if SCons.Script.GetBuildFailures() or self._abandoned:
             return
-        whole = all([self._became_row(item) for item in self._declared])
+        whole = all([self._became_row(*item) for item in self._declared])
         if self.is_listed:
             self.manifest.keep(self._keys)
             whole &= self.manifest.count == len(self._keys)
@@ -196,20 +186,18 @@ class Gate:
         if self.changes is not None and self.changes.answer is None:
             self.changes.ask()  # starts the monitor for the next build
 
-    def _became_row(self, item: _Declared) -> bool:
+    def _became_row(self, kernel: Kernel, before: list[FileState], signature: str, declared: Declared) -> bool:
         """Set the row of a kernel if the run has brought it up to date; return whether it has a row."""
-        if not all(node.get_state() in DONE for node in item.nodes):
+        if not all(node.get_state() in DONE for node in declared.nodes):
             return False
-        known, kernel = self._session.known, item.kernel
+        known = self._session.known
         reads = self._reads(kernel)
         if reads is None:
             self.manifest.drop(kernel.key)
             return False
-        made = {node.abspath: known.get(node.abspath) for node in item.nodes}
-        products = [(self.manifest.relative(node.abspath), node.get_csig()) for node in item.products]
-        return self.manifest.set(
-            kernel.key, kernel.path, item.signature, item.before, made, products, item.entries, reads
-        )  # fmt: skip
+        made = {node.abspath: known.get(node.abspath) for node in declared.nodes}
+        products = [(self.manifest.relative(node.abspath), node.get_csig()) for node in declared.products]
+        return self.manifest.set(kernel.key, kernel.path, signature, before, made, products, declared.entries, reads)
 
     def _reads(self, kernel: Kernel) -> dict[str, str] | None:
         """Return the states of the inputs that a kernel's modules read; None if unknown, or if one is UNSEEN."""
@@ -236,9 +224,9 @@ class Gate:
         if self.is_listed or self.lease is None:
             return {row.source: row.reads for row in self.manifest.rows() if row.reads}
         found = dict(self.lease.reads)
-        for item in self._declared:
-            reads = self._reads(item.kernel)
-            found[self.manifest.relative(item.kernel.path)] = [[*pair] for pair in (reads or {}).items()]
+        for kernel, *_ in self._declared:
+            reads = self._reads(kernel)
+            found[self.manifest.relative(kernel.path)] = [[*pair] for pair in (reads or {}).items()]
         return {source: reads for source, reads in found.items() if reads}
 
     def _row_signatures(self) -> dict[str, str]:
@@ -253,27 +241,27 @@ class Gate:
     def _signature(self, kernel: Kernel) -> str:
         """Return the signature of a kernel's dependencies besides files: code, options, tools, product and entries."""
         first = "export" if kernel.path.endswith(".py") else "read"
-        found = self.signature(kernel.options, first, kernel.emit, kernel.entries)
+        found = self.signature(kernel.options, first)
         self._firsts[first].add(found)
         return found
 
-    def signature(self, options: CompileOptions, first: str, emit: str, only: Sequence[str] | None) -> str:
+    def signature(self, options: CompileOptions, first: str) -> str:
         """Return the signature of kernels with this first stage."""
-        entries = tuple(only) if only is not None else None
-        # The options are one object for a whole tree; the reference keeps its id from being reused.
-        self._options[id(options)] = options
-        key = (id(options), first, emit, entries)
-        found = self._signatures.get(key)
+        found = self._signatures.get((id(options), first))
         if found is None:
             import xxhash
 
+            # The options are one object for a whole tree; the reference keeps its id from being reused.
+            self._options[id(options)] = options
+            emit, only = self._tree.emit, self._tree.entries
             last, _ = pipeline.emit_stage(emit, options["gpu-name"])
-            digest = xxhash.xxh3_128(repr(key[1:]).encode())
+            entries = tuple(only) if only is not None else None
+            digest = xxhash.xxh3_128(repr((FORMAT, first, emit, entries)).encode())
             # The hash of SCons' signatures is an option (--hash-format).
             digest.update(SCons.Util.hash_signature(b"").encode())
             for row in pipeline.stages_between(first, last.name):
                 digest.update(self._session.signature(row, options) + b"\n")
-            found = self._signatures[key] = digest.hexdigest()
+            found = self._signatures[id(options), first] = digest.hexdigest()
         return found
 
 

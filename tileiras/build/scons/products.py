@@ -6,6 +6,7 @@ one node for each run of consecutive clean kernels, instead of a node for each p
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -25,7 +26,7 @@ class Settled:
         signatures of their contents."""
         self.text = text
         self._make = make
-        self.signature = signature
+        self.signature = functools.cache(signature)
         self.made: list[Any] | None = None
         """The nodes, once created."""
 

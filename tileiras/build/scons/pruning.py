@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import SCons.Node.FS
@@ -98,7 +98,8 @@ class Pruning:
         """Restrict the listings to the targets of the run: a listing is complete only if all its kernels are built."""
         if not SCons.Script.COMMAND_LINE_TARGETS:
             return
-        reached, folders = _reached(targets)
+        reached = reached_from(targets)
+        folders = [node for node in reached if isinstance(node, SCons.Node.FS.Dir)]
         self._listings = [
             listing
             for listing in self._listings
@@ -127,13 +128,16 @@ def _is_in(folder: str, outer: str) -> bool:
     return folder == outer or folder.startswith(outer.rstrip(os.sep) + os.sep)
 
 
-def _reached(targets: Sequence[Any]) -> tuple[set[Any], list[Any]]:
-    """Return the targets and all nodes that they depend on, and the folders among these."""
+def reached_from(targets: Sequence[Any], below: Callable[[Any], Iterable[Any]] = lambda node: ()) -> set[Any]:
+    """Return the targets and all nodes that they depend on, as known before files are scanned.
+
+    `below` returns further nodes that a node stands for.
+    """
     found: set[Any] = set()
     stack = list(targets)
     while stack:
         node = stack.pop()
         if node not in found:
             found.add(node)
-            stack += [*node.sources, *node.depends]
-    return found, [node for node in found if isinstance(node, SCons.Node.FS.Dir)]
+            stack += [*node.sources, *node.depends, *below(node)]
+    return found

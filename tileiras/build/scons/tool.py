@@ -89,18 +89,19 @@ def tile_kernel(
     variants = _variants(env, sm, opt, emit, options)
     only = arguments.entry_names(entries)
     take_turns(env)
-    for node in _sources(env, source):
-        if only is not None and not node.has_builder():
-            _check_entries(node, only)
-        for values, product in variants:
-            path = node.srcnode().abspath
-            _note(Single(path, source_name(node), values, product, build_folder(env), only))
-            declared = declare(env, node, values, product, only)
-            nodes += declared.products
-            listing = pruning.Listing(None, absolute_path(env, variant_folder(env, values)), values)
-            known = declared.entries if only is None else None
-            listing.add(path, absolute_path(env, declared.stem), known, declared.products, declared.nodes)
-            prune(session(env), listing)
+    with collector_off():
+        for node in _sources(env, source):
+            if only is not None and not node.has_builder():
+                _check_entries(node, only)
+            for values, product in variants:
+                path = node.srcnode().abspath
+                _note(Single(path, source_name(node), values, product, build_folder(env), only))
+                declared = declare(env, node, values, product, only)
+                nodes += declared.products
+                listing = pruning.Listing(None, absolute_path(env, variant_folder(env, values)), values)
+                known = declared.entries if only is None else None
+                listing.add(path, absolute_path(env, declared.stem), known, declared.products, declared.nodes)
+                prune(session(env), listing)
     _add_products(env, nodes)
     return nodes
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import SCons.Script
 
-from tileiras.build import discover, plan
+from tileiras.build import discover
 from tileiras.build.ledger import leftovers
 from tileiras.build.ledger.manifest import Row
 from tileiras.build.scons import gating, pruning
@@ -17,12 +17,12 @@ from tileiras.build.scons.declare import declare, entries_of, prune
 from tileiras.build.scons.places import absolute_path, named_from_top, variant_folder
 from tileiras.build.scons.products import Products, Settled
 from tileiras.build.scons.sessions import session
-from tileiras.build.tuned import path_of, tuned
+from tileiras.build.tuned import SUFFIX as TUNED
+from tileiras.build.tuned import tuned
 from tileiras.build.watch import lease
 from tileiras.options import CompileOptions
 from tileiras.support import extras
-from tileiras.targets import target as find_target
-from tileiras.targets.cpu import is_cpu
+from tileiras.support.named_tuple import NamedTuple
 
 MOST_CHANGED = 256
 """Maximum changed files that are looked up in a manifest one by one; with more, the folder is listed."""
@@ -64,17 +64,38 @@ class LeftOut:
             print(f"tileiras: left out for {target}, as they need a newer one: {', '.join(files)}")
 
 
+class _Folder(NamedTuple):
+    """A listed folder of kernels."""
+
+    names: frozenset[str]
+    is_tuned: bool
+    """Whether one of its kernels has options of its own."""
+
+    @staticmethod
+    def of(path: str) -> _Folder:
+        names = frozenset(os.listdir(path))
+        return _Folder(names, any(name.endswith(TUNED) for name in names))
+
+
 class _Variant:
     """One target with options, and a product, for which a folder is declared."""
 
     def __init__(self, env: Any, base: Any, options: CompileOptions, emit: str, entries: Sequence[str] | None) -> None:
         self.options = options
         self.emit = emit
+        self.target = options["gpu-name"]
         self.folder = variant_folder(env, options)
+        self.prefixes: dict[str, str] = {}
+        """By folder of kernels: the stems of its artifacts without their last component."""
         self.listing = pruning.Listing(base.abspath, absolute_path(env, self.folder), options)
         # With overrides all kernels are declared: manifests do not cover new, changed and deleted overrides.
-        self.tree = gating.Tree(base.abspath, self.listing.variant_folder, emit, entries)
-        self.gate = gating.Gate.of(env, session(env), self.tree) if not env["TILE_OVERRIDES"] else None
+        tree = gating.Tree(base.abspath, self.listing.variant_folder, emit, entries)
+        self.gate = gating.Gate.of(env, session(env), tree) if not env["TILE_OVERRIDES"] else None
+
+
+def _folder_of(path: str) -> str:
+    """The folder of a file with the separator behind it; empty for none."""
+    return path[: path.rfind(os.sep) + 1]
 
 
 class TreeDeclaration:
@@ -115,13 +136,13 @@ class TreeDeclaration:
         for variant in self._variants:
             if variant.gate is not None:
                 variant.gate.manifest.near = near
-        names: dict[str, frozenset[str]] = {}
+        folders: dict[str, _Folder] = {}
         for path in discover.kernel_files(base):
-            full = os.path.join(base, path)
-            folder = os.path.dirname(full)
-            beside = names.get(folder)
-            if beside is None:
-                beside = names[folder] = frozenset(os.listdir(folder))
+            full = base + os.sep + path
+            below = _folder_of(path)
+            folder = folders.get(below)
+            if folder is None:
+                folder = folders[below] = _Folder.of(os.path.join(base, below))
             self._left_out.sources += 1
             if path.endswith(".py") and not discover.has_front_end():
                 self._left_out.python += 1
@@ -129,7 +150,7 @@ class TreeDeclaration:
                     variant.listing.add(full, "", None)
                 continue
             for variant in self._variants:
-                self._kernel(variant, path, full, beside)
+                self._kernel(variant, path, full, folder)
         self._settle()
         for variant in self._variants:
             if variant.gate is not None:
@@ -189,7 +210,7 @@ class TreeDeclaration:
             if not gate.still_reads():
                 return False
             for first, signature in token.signatures.items():
-                if gate.signature(variant.options, first, variant.emit, self._entries) != signature:
+                if gate.signature(variant.options, first) != signature:
                     return False
             if found.noted(variant.listing.evaluated()) != token.listed:
                 return False
@@ -237,23 +258,26 @@ class TreeDeclaration:
 
     # ---- one kernel --------------------------------------------------------------------------------------------------
 
-    def _kernel(self, variant: _Variant, path: str, full: str, beside: Collection[str] | None = None) -> None:
-        """Declare or skip a kernel; `beside` are the names in its folder, if they are known."""
-        name = named_from_top(os.path.join(self._base_path, path))
-        stem = plan.stem(variant.folder, full, name, beside)
-        listing, gate = variant.listing, variant.gate
-        absolute = os.path.join(listing.variant_folder, stem[len(variant.folder) + 1 :])
-        target = variant.options["gpu-name"]
-        least = discover.required_target(full) if path.endswith(".py") else None
-        if least is not None and not is_cpu(target) and not find_target(target).meets(str(least)):
+    def _kernel(self, variant: _Variant, path: str, full: str, folder: _Folder | None = None) -> None:
+        """Declare or skip a kernel; `folder` is its folder, if it was listed."""
+        below = _folder_of(path)
+        prefix = variant.prefixes.get(below)
+        if prefix is None:
+            name = named_from_top(os.path.join(self._base_path, path))
+            prefix = variant.prefixes[below] = os.path.join(variant.folder, os.path.dirname(name), "")
+        stem = prefix + discover.artifact_stem(full, folder.names if folder is not None else None)
+        listing, gate, target = variant.listing, variant.gate, variant.target
+        absolute = listing.variant_folder + stem[len(variant.folder) :]
+        if path.endswith(".py") and not discover.is_for(full, target):
+            least = discover.required_target(full)
             self._left_out.too_old.setdefault(target, []).append(f"{self._top.File(path)} (sm_{least})")
             listing.add(full, absolute, None)
             return
-        options = variant.options
-        if beside is None or os.path.basename(path_of(full)) in beside:
-            options = tuned(options, full)
-        kernel = gating.Kernel(full, stem, options, variant.emit, self._entries)
-        row = gate.clean(kernel) if gate is not None else None
+        options = tuned(variant.options, full) if folder is None or folder.is_tuned else variant.options
+        row = None
+        if gate is not None:
+            kernel = gate.kernel(full, stem, options)
+            row = gate.clean(kernel)
         if gate is not None and row is not None:
             if not gate.is_declared(kernel):
                 self._clean.append(row)
@@ -267,7 +291,7 @@ class TreeDeclaration:
         self._parts += declared.products
         if gate is not None:
             listing.has_new_entries |= gate.entries(kernel) != declared.entries
-            gate.declared(kernel, before, declared.products, declared.nodes, declared.entries)
+            gate.add(kernel, before, declared)
         known = declared.entries if self._entries is None else None
         listing.add(full, absolute, known, declared.products, declared.nodes)
 

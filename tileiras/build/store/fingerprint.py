@@ -193,7 +193,7 @@ class CodeBase:
                 stored["format"] == FORMAT
                 and stored["root"] == self.root
                 and stored["versions"] == {package: _version(package) for package in EXTERNAL}
-                and stored["files"] == self._tree
+                and stored["files"] == _digest_of(self._tree)
                 # A file may have changed again within the same tick of its clock.
                 and all(mtime < stored["time"] - RACY_NS for _, mtime, _ in self._tree.values())
             ):
@@ -212,7 +212,7 @@ class CodeBase:
             "format": FORMAT,
             "root": self.root,
             "versions": {package: _version(package) for package in EXTERNAL},
-            "files": self._tree,
+            "files": _digest_of(self._tree or {}),
             "time": time.time_ns(),
             "fingerprints": sorted([list(roots), digest] for roots, digest in self._fingerprints.items()),
         }
@@ -376,6 +376,13 @@ def tree_state(folder: str) -> dict[str, list[int]]:
                 elif entry.is_dir() and entry.name != "__pycache__":
                     stack.append(entry.path)
     return found
+
+
+def _digest_of(tree: dict[str, list[int]]) -> str:
+    """A digest of a result of `tree_state`."""
+    import xxhash
+
+    return xxhash.xxh3_128_hexdigest(repr(sorted(tree.items())).encode("utf-8", "surrogateescape"))
 
 
 def _version(package: str) -> str:

@@ -13,13 +13,18 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
+from tileiras import processes
 from tileiras.build import NOTES
 from tileiras.build.ledger.manifest import Manifest
 from tileiras.build.tuned import SUFFIX as TUNED
-from tileiras.build.watch.monitor import client
+from tileiras.build.watch import monitor
 from tileiras.stages.units import PYTHON, SUFFIXES
 from tileiras.support.named_tuple import NamedTuple
+
+if TYPE_CHECKING:
+    from tileiras.build.watch.monitor.client import Answer
 
 SEEN = (*SUFFIXES, TUNED)
 """Suffixes of files in a folder of kernels whose content affects the build; of other files only the existence does."""
@@ -51,7 +56,7 @@ def is_offered() -> bool:
 
     Without one, `Changes.changed_since` would return None: the build examines all files.
     """
-    return client.is_wanted()
+    return os.environ.get("TILEIRAS_SERVER") == "auto" and processes.sockets.supported()
 
 
 class Changes:
@@ -67,10 +72,10 @@ class Changes:
         self._since = since
         self.answer = self.ask()
 
-    def ask(self) -> client.Answer | None:
+    def ask(self) -> Answer | None:
         """Query the monitor; even if it cannot answer yet, it watches the folders from then on."""
         notes = os.path.join(self._roots[1], NOTES)
-        return client.ask(notes, [(self._roots[0], SEEN), (self._roots[1], ())], self._since)
+        return monitor.client.ask(notes, [(self._roots[0], SEEN), (self._roots[1], ())], self._since)
 
     def changed_since(self, token: Lease | None) -> list[str] | None:
         """Return the absolute paths of files that may have changed since a lease was written; None for all."""

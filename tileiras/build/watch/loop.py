@@ -33,8 +33,6 @@ from tileiras.inputs import UNSEEN, Input, kinds
 from tileiras.stages.units import Source
 from tileiras.support.files import content_digest
 from tileiras.support.named_tuple import NamedTuple
-from tileiras.targets import target as find_target
-from tileiras.targets.cpu import is_cpu
 
 SWEEP = 2.0
 """Seconds after which files are checked without an event: some systems lose events, some file systems send none."""
@@ -458,10 +456,7 @@ def _real(path: str) -> str:
 
 
 def _is_for(kernel: Single) -> bool:
-    """Whether a kernel of a tree is compiled for its target: Python sources may ask for a newer one."""
-    least = discover.required_target(kernel.path) if kernel.path.endswith(".py") else None
-    name = kernel.options["gpu-name"]
-    return least is None or is_cpu(name) or find_target(name).meets(str(least))
+    return discover.is_for(kernel.path, kernel.options["gpu-name"])
 
 
 def _named(kernel: Single) -> str:

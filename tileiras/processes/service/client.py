@@ -21,41 +21,21 @@ from tileiras.processes.service.protocol import COMMIT, EXIT, GREETING, RETIRED,
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from _socket import socket
+    from collections.abc import Callable
 
 
-def tileiras_run() -> int:
-    """The command `tileiras-run`."""
-    return run("tileiras-run")
+def _command(name: str) -> Callable[[], int]:
+    return lambda: run(name)
 
 
-def tileiras_cache() -> int:
-    """The command `tileiras-cache`."""
-    return run("tileiras-cache")
-
-
-def tileiras_watch() -> int:
-    """The command `tileiras-watch`."""
-    return run("tileiras-watch")
-
-
-def tileiras_report() -> int:
-    """The command `tileiras-report`."""
-    return run("tileiras-report")
-
-
-def tileiras_sweep() -> int:
-    """The command `tileiras-sweep`."""
-    return run("tileiras-sweep")
-
-
-def tileirdisasm() -> int:
-    """The command `tileirdisasm`."""
-    return run("tileirdisasm")
-
-
-def tileiras_check() -> int:
-    """The command `tileiras-check`."""
-    return run("tileiras-check")
+tileiras_run = _command("tileiras-run")
+tileiras_cache = _command("tileiras-cache")
+tileiras_watch = _command("tileiras-watch")
+tileiras_report = _command("tileiras-report")
+tileiras_sweep = _command("tileiras-sweep")
+tileirdisasm = _command("tileirdisasm")
+tileiras_check = _command("tileiras-check")
+"""Entry points of the commands that the service does not answer."""
 
 
 def run(name: str) -> int:

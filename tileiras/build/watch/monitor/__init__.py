@@ -4,3 +4,9 @@ The protocol follows Git's fsmonitor: a build sends the token up to which it has
 the files touched since.  If the monitor cannot answer with certainty it does not answer; the build then checks every
 file, as it does without a monitor.
 """
+
+from __future__ import annotations
+
+from tileiras.support.lazy import lazy_names
+
+__getattr__ = lazy_names(__name__, globals())

@@ -33,11 +33,6 @@ class Answer(NamedTuple):
     None for all files."""
 
 
-def is_wanted() -> bool:
-    """Whether the user has enabled services and this system supports them."""
-    return os.environ.get("TILEIRAS_SERVER") == "auto" and sockets.supported()
-
-
 def ask(notes: str, roots: Iterable[tuple[str, Iterable[str]]], since: Mapping[str, int]) -> Answer | None:
     """Query the changes below `roots`, each given with the suffixes of its relevant files (empty: all files).
 
