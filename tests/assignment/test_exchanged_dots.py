@@ -34,7 +34,7 @@ def test_other_dots_are_not(name):
 
 
 @pytest.mark.parametrize(("sizes", "element"), [((64, 64), "f16"), ((128, 64), "bf16")])
-def test_factors_and_what_is_broadcast_stay_in_their_threads(sizes, element):
+def test_factors_and_numbers_of_rows_stay_in_their_threads(sizes, element):
     """Neither the factors nor the numbers of rows go through shared memory; the results are right."""
     kernel = of_keys(2, *sizes, element=element, of_rows=True)
     module = kernel.after("tileas-remove-layout-conversions", "sm_90")

@@ -1,10 +1,10 @@
-"""Dots that compute their transposed result, since another dot multiplies by what is computed from it, transposed.
+"""Dots that compute their transposed result, since a tile computed from it, transposed, is a factor of another dot.
 
     S = Q K^T,   P = f(S),   W = P^T D        as the gradients of keys and values in attention
 
 With the operands exchanged, S^T = K Q^T, a thread has P^T in the registers in which the dot of W takes its A.  Without,
-P^T goes through shared memory.  What is broadcast to rows of S is then broadcast to columns of S^T, of which a thread
-has more: the sum of both costs decides, for all dots whose results are combined element by element at once.
+P^T goes through shared memory.  Numbers of rows of S are then numbers of columns of S^T, of which a thread has more:
+the sum of both costs decides, for all dots whose results are combined element by element at once.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class _Factor(NamedTuple):
 
 
 class _Group(NamedTuple):
-    """Dots whose results are combined element by element, and all uses of what is computed from these: the factors of
-    other dots, the smaller tiles that are broadcast to theirs, and the dimensions along which theirs are reduced."""
+    """Dots whose results are combined element by element, and all uses of the tiles computed from these: the factors
+    of other dots, the smaller tiles that are broadcast to theirs, and the dimensions along which theirs are reduced."""
 
     dots: list[aa.Dot]
     factors: list[_Factor]
@@ -93,8 +93,8 @@ class ExchangedDots:
         return costs[1] < costs[0]
 
     def _cost(self, group: _Group, layout: LinearLayout) -> float | None:
-        """Wavefronts of a warp, in an iteration, for the movement of elements between threads and for what is
-        broadcast; None where a dot takes its operands in no layout of a thread or of shared memory."""
+        """Wavefronts of a warp, in an iteration, for the movement of elements between threads and for
+        broadcast tiles; None where a dot takes its operands in no layout of a thread or of shared memory."""
         cost = 0.0
         for factor in group.factors:
             taken = self._taken(factor.dot)
