@@ -40,14 +40,22 @@ def of_queries(steps: int, rows: int = 64, columns: int = 64, depth: int = 64, e
     return Kernel(entry([q, d, k, v, out], body), inputs, (np.zeros_like(wanted),), (wanted,))
 
 
-def of_keys(steps: int, rows: int = 64, columns: int = 64, depth: int = 64, element: str = "f16") -> Kernel:
+def of_keys(
+    steps: int, rows: int = 64, columns: int = 64, depth: int = 64, element: str = "f16", of_rows: bool = False
+) -> Kernel:
     """W = sum of S^T D and O = sum of (S - D V^T)^T Q, with S = Q K^T: a step reads its tiles of Q and D twice, each of
-    which is rows x depth; K and V are columns x depth."""
+    which is rows x depth; K and V are columns x depth.  `of_rows`: a number for each row, which a step loads, is
+    subtracted from the row of S - D V^T."""
     q, d = (View(name, (rows, depth), element, (rows * steps, depth)) for name in "qd")
     k, v = (View(name, (columns, depth), element) for name in "kv")
     o, w = (View(name, (columns, depth), "f32") for name in "ow")
     square, turned = tile_type((rows, columns), "f32"), tile_type((depth, columns), element)
     halved, upright = tile_type((rows, columns), element), tile_type((columns, rows), element)
+    x, column = View("x", (rows,), "f32", (rows * steps,)), tile_type((rows, 1), "f32")
+    lowered = [
+        x.load("x", "%i"), f"%x_c = reshape %x : {x.tile} -> {column}", f"%x_s = broadcast %x_c : {column} -> {square}",
+        f"%e = subf %e_1, %x_s : {square}",
+    ]  # fmt: skip
     body = [
         ONE, f"%steps = constant <i32: {steps}> : tile<i32>", zeros("none", square), zeros("o_0", o.tile),
         k.load("k"), v.load("v"),
@@ -60,7 +68,7 @@ def of_keys(steps: int, rows: int = 64, columns: int = 64, depth: int = 64, elem
         f"%s_t = permute %s_h [1, 0] : {halved} -> {upright}",
         dot("w_2", "s_t", "d", "w_1", (upright, d.tile, w.tile)),
         dot("r", "d", "v_t", "none", (d.tile, turned, square)),
-        f"%e = subf %s, %r : {square}",
+        f"%{'e_1' if of_rows else 'e'} = subf %s, %r : {square}", *(lowered if of_rows else []),
         f"%e_h = ftof %e : {square} -> {halved}",
         f"%e_t = permute %e_h [1, 0] : {halved} -> {upright}",
         dot("o_2", "e_t", "q", "o_1", (upright, q.tile, o.tile)),
@@ -71,8 +79,13 @@ def of_keys(steps: int, rows: int = 64, columns: int = 64, depth: int = 64, elem
     inputs = tuple(whole_numbers(shape, element, seed, 1) for seed, shape in enumerate(shapes))
     queries, others, keys, values = (each.astype(np.float64) for each in inputs)
     scores = queries @ keys.T
-    wanted = tuple(array.astype(np.float32) for array in ((scores - others @ values.T).T @ queries, scores.T @ others))
-    return Kernel(entry([q, d, k, v, o, w], body), inputs, tuple(map(np.zeros_like, wanted)), wanted)
+    differences, views = scores - others @ values.T, [q, d, k, v]
+    if of_rows:
+        views.append(x)
+        inputs += (whole_numbers((rows * steps,), "f32", 4, 3),)
+        differences -= inputs[-1][:, None]
+    wanted = tuple(array.astype(np.float32) for array in (differences.T @ queries, scores.T @ others))
+    return Kernel(entry([*views, o, w], body), inputs, tuple(map(np.zeros_like, wanted)), wanted)
 
 
 def repeated(kernel: Kernel, count: int) -> Kernel:

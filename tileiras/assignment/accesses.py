@@ -68,7 +68,7 @@ def assign_load_store_layouts(
     for op in accesses:
         layout, vector_size = None, 1
         if isinstance(data_of(op).type, TensorType):
-            layout = assignment.store_layout(op) if isinstance(op, _STORES) else assignment.memory.layout(op)
+            layout = assignment.store_layout(op) if isinstance(op, _STORES) else assignment.read_layout(op)
             vector_size = assignment.memory.vector_size(op, layout)
             op.attributes["layout"] = encode(layout)
         atom = _atom(op, target)

@@ -9,7 +9,12 @@ from tileiras.ir import TensorType, Value
 def is_chained(op: aa.DotOp) -> bool:
     """Whether the result of one dot becomes an operand of another, and `op` is either: rows then stay in their warp
     between the dots, as do computations on whole rows."""
-    return _becomes_factor(op.result, set()) or any(_comes_from_dot(v, set()) for v in (op.a, op.b))
+    return _becomes_factor(op.result, set()) or comes_from_dot(op.a) or comes_from_dot(op.b)
+
+
+def comes_from_dot(value: Value) -> bool:
+    """Whether a tile is the result of a dot, or computed from one, without the passage of a loop or branch."""
+    return _comes_from_dot(value, set())
 
 
 def _becomes_factor(value: Value, seen: set[Value]) -> bool:

@@ -8,6 +8,7 @@ of their own and are computed in any layout that a user requires, which is cheap
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Callable
 
 import tileiras
@@ -20,12 +21,16 @@ from tileiras.ir import Block, BlockArgument, Operation, TensorType, Value
 from tileiras.ir.pass_manager import PassContext
 from tileiras.layout import LinearLayout
 from tileiras.layout.accumulators import accumulator_of
+from tileiras.layout.convert import plan_conversion
 from tileiras.layout.encoding import layout_of
 from tileiras.layout.reduce import mixes_axes, plan_reduction
 from tileiras.layout.scan import is_scannable, scan_layout
+from tileiras.layout.shared import INSTRUCTION_COST, SharedPlan
 from tileiras.targets import mma_atom
 
 from .anchors import MEMORY_OPS, PACKED_ELEMENTS, MemoryLayouts
+from .chained_dots import comes_from_dot
+from .exchanged_dots import is_element_wise
 
 _MAKERS = (aa.SplatOp, aa.MakeRangeOp)
 
@@ -132,7 +137,7 @@ class LayoutAssignment:
         op = value.defining_op
         assert op is not None
         if isinstance(op, MEMORY_OPS):
-            return access_layout(op) or self.memory.layout(op)
+            return access_layout(op) or self.read_layout(op)
         if isinstance(op, aa.BroadcastOp):
             return self._spread(op)
         if isinstance(op, _MAKERS):
@@ -152,7 +157,7 @@ class LayoutAssignment:
         """The layout of words that are broadcast to the elements packed in them: further registers.  None for other
         broadcasts, whose operands are cheaper to move."""
         words, result = op.operand.type, op.result.type
-        if not words.num_elements < result.num_elements <= PACKED_ELEMENTS * words.num_elements:
+        if not self._is_packed(op):
             return None
         found = self.layout(op.operand)
         if found is None or any(0 in found.bases(dim) for dim in ("lane", "warp")):
@@ -188,7 +193,57 @@ class LayoutAssignment:
                 return found
         return None if self._met_itself else self.memory.default(shape)
 
-    # ---- stores ------------------------------------------------------------------------------------------------------
+    # ---- loads and stores --------------------------------------------------------------------------------------------
+
+    def read_layout(self, op: Operation) -> LinearLayout:
+        """Where a memory operation leaves its data: as the accesses of a warp fill sectors, or, where that is broadcast
+        to results of dots and would go to its threads through shared memory, in these threads at once."""
+        anchor = self.memory.layout(op)
+        addresses = [each for each in op.operands if isinstance(each.type, TensorType)]
+        if not isinstance(op, (aa.TiledLoadOp, aa.LoadOp)) or any(self.layout(each) is not None for each in addresses):
+            return anchor
+        wanted = set(self._broadcast_layouts(op.data))
+        direct = wanted.pop() if len(wanted) == 1 else None
+        if direct is None:
+            return anchor
+        bits = self.memory.accesses[op].element_bits
+        plan = plan_conversion(anchor, direct, bits)
+        if not isinstance(plan, SharedPlan):
+            return anchor
+        of_anchor, of_direct = (each.registers // self.memory.vector_size(op, each) for each in (anchor, direct))
+        more = (of_direct - of_anchor) * (1 + INSTRUCTION_COST)
+        return direct if more < plan.cost(bits) else anchor
+
+    def _broadcast_layouts(self, value: Value) -> Iterator[LinearLayout | None]:
+        """The layouts in which a tile is broadcast to the results of dots; None for another use of it."""
+        for user in value.users:
+            if isinstance(user, aa.ViewOp):
+                inner = self._broadcast_layouts(user.result)
+                yield from (_then(layout, lambda x: x.reshape(value.type.shape)) for layout in inner)
+            elif isinstance(user, aa.BroadcastOp) and not self._is_packed(user):
+                inner = (self._beside_dots(each, user.result) for each in user.result.users)
+                yield from (_then(layout, lambda x: x.shrink(value.type.shape)) for layout in inner)
+            elif is_element_wise(user) and sum(isinstance(each.type, TensorType) for each in user.operands) == 1:
+                yield from self._broadcast_layouts(user.results[0])
+            else:
+                yield None
+
+    def _beside_dots(self, user: Operation, value: Value) -> LinearLayout | None:
+        """The layout in which an operation reads a tile without a layout of its own beside one that is computed from
+        the result of a dot; None for other operations."""
+        if not is_element_wise(user):
+            return None
+        result = user.results[0]
+        if comes_from_dot(result):
+            return self.layout(result)
+        layouts = {self._beside_dots(each, result) for each in result.users}
+        return layouts.pop() if len(layouts) == 1 else None
+
+    @staticmethod
+    def _is_packed(op: aa.BroadcastOp) -> bool:
+        """Whether words are broadcast to the elements packed in them."""
+        words, result = op.operand.type, op.result.type
+        return words.num_elements < result.num_elements <= PACKED_ELEMENTS * words.num_elements
 
     def store_layout(self, op: Operation) -> LinearLayout:
         """Where the data of a store should be: as it is, unless rearranging it first saves much traffic."""

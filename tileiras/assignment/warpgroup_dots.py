@@ -8,10 +8,7 @@ widths than 16 bits, which wgmma takes only where K is contiguous, go through re
 
 from __future__ import annotations
 
-from typing import Any
-
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.ir import TensorType, Value
 from tileiras.layout import LinearLayout, warpgroup_layouts
 from tileiras.layout.matrix_descriptor import Major, NoDescriptor, matrix_layout
 from tileiras.reasons import Reason
@@ -19,6 +16,8 @@ from tileiras.resources.limits import registers_for_tiles
 from tileiras.support.named_tuple import NamedTuple
 from tileiras.targets import MmaAtom, Target, find_warpgroup_atom, product_types
 
+from .chained_dots import comes_from_dot
+from .exchanged_dots import ExchangedDots
 from .operand_origins import Origin, Origins, major
 
 NAME = "wgmma"
@@ -73,15 +72,23 @@ class WarpgroupDots:
         # yield.
         self._registers = registers_for_tiles(32 * num_warps)
         self._origins = origins
+        self._exchanged = ExchangedDots(lambda op, exchanged: self._plan(op, exchanged, []), self._taken)
 
     def plan(self, op: aa.Dot, why: list[Reason]) -> WarpgroupPlan | None:
         """How warpgroups multiply a dot; None, with the reason in `why`, when they cannot or should not."""
         if not self._target.has("wgmma") or isinstance(op, aa.BlockScaledMmaOp):
             return None
-        shape = self._shape(op, why)
+        return self._plan(op, op.c.type.shape[-2] < ROWS or self._exchanged.includes(op), why)
+
+    def _taken(self, op: aa.Dot) -> tuple[LinearLayout, LinearLayout] | None:
+        """The layouts in which a dot takes A and B; None if warpgroups do not execute it."""
+        plan = self.plan(op, [])
+        return None if plan is None else (plan.a, plan.b)
+
+    def _plan(self, op: aa.DotOp, exchanged: bool, why: list[Reason]) -> WarpgroupPlan | None:
+        shape = self._shape(op, exchanged, why)
         if shape is None:
             return None
-        exchanged = op.c.type.shape[-2] < ROWS
         types = product_types(op)
         atom_types = (types[1], types[0], types[2]) if exchanged else types
         columns = min(MOST_COLUMNS, shape.n // shape.groups[1])
@@ -112,13 +119,13 @@ class WarpgroupDots:
         assert a is not None, "an operand in registers has a fragment"
         return WarpgroupPlan(atom, a, b, accumulator.permute((1, 0)) if exchanged else accumulator, exchanged)
 
-    def _shape(self, op: aa.DotOp, why: list[Reason]) -> Shape | None:
+    def _shape(self, op: aa.DotOp, exchanged: bool, why: list[Reason]) -> Shape | None:
         """The sizes of a dot as the instruction sees them; None when it has no such form."""
         c, k = op.c.type, op.a.type.shape[-1]
         if c.rank != 2:
             why.append(Reason("dots.batch", instruction=NAME))
             return None
-        m, n = c.shape if c.shape[0] >= ROWS else (c.shape[1], c.shape[0])
+        m, n = c.shape[::-1] if exchanged else c.shape
         if m < ROWS or n < FEWEST_COLUMNS:
             least = f"{ROWS}x{FEWEST_COLUMNS}"
             why.append(Reason("dots.small", instruction=NAME, least=least, m=c.shape[0], n=c.shape[1]))
@@ -141,14 +148,4 @@ class WarpgroupDots:
         """Whether A is computed from registers of the thread."""
         if origin is not None:
             return not origin.copied
-        return _comes_from_dot(op.a, set())
-
-
-def _comes_from_dot(value: Value, seen: set[Value]) -> bool:
-    op: Any = value.defining_op
-    if value in seen or op is None or op.regions:
-        return False
-    seen.add(value)
-    if isinstance(op, aa.DotOp):
-        return True
-    return any(_comes_from_dot(v, seen) for v in op.operands if isinstance(v.type, TensorType))
+        return comes_from_dot(op.a)

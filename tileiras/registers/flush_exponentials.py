@@ -15,6 +15,10 @@ The sum is at least 1 once the running maximum is the maximum of some %x, whose 
 %n is the maximum of %x again, or %n is %m, and %l is kept whole.  Before, each %x is below the initial %m; this is
 -inf, or so far from zero that the difference of two numbers there is zero or below -150, where the exponential is zero
 in any case.
+
+bf16 has numbers that small, and a dot multiplies them by factors of up to 2^127: a probability of 2^-127 may add 1 to
+an output whose other terms are zero, and no bound of the factors is known.  Such exponentials flush only where the
+program allows it (`flush_to_zero`), as the front end's samples do.
 """
 
 from __future__ import annotations

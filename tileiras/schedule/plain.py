@@ -355,9 +355,9 @@ class _Scheduler:
             known = trip_count(loop)
             wanted = wanted + 1 if known is None else min(wanted + 1, known)
         number = min(wanted, fitting)
-        if in_flight and False in self._by_agent and self._may_have_more(staged):
+        if in_place and False in self._by_agent and self._may_have_more(staged):
             beside = around + ring_bytes(loop) + scratch_beside(loop, _gone(staged)) + pipe_mbarrier_bytes(self._func)
-            fewer = self._stages_beside_warpgroups(loop, number, staged, beside)
+            fewer = self._stages_beside_warpgroups(loop, number, staged, beside, in_flight)
             number, wanted = fewer, fewer if fewer < number else wanted
         if in_place and any(isinstance(each.load, tileas.LoadOp) for each in staged) and self._may_have_more(staged):
             beside = around + ring_bytes(loop) + scratch_beside(loop, _gone(staged))
@@ -407,9 +407,12 @@ class _Scheduler:
             del convert.attributes[tileas.STAGES]
         return False
 
-    def _stages_beside_warpgroups(self, loop: scf.ForOp, number: int, staged: list[StagedLoad], beside: int) -> int:
-        """Fewer stages than a number, if an SM then holds `WARPGROUPS` CTAs of one warpgroup and the loop computes
-        between dots that depend on each other; the number itself otherwise."""
+    def _stages_beside_warpgroups(
+        self, loop: scf.ForOp, number: int, staged: list[StagedLoad], beside: int, in_flight: bool
+    ) -> int:
+        """Fewer stages than a number, if an SM then holds `WARPGROUPS` CTAs of one warpgroup, or a second one, and the
+        loop computes between dots that depend on each other; the number itself otherwise.  Dots that are waited for in
+        their iteration anyway are not worth more than a second one."""
         dots = sum(is_of_warpgroups(op) for op in loop.body.block.operations)
         threads = threads_of(self._func)
         if dots < 2 or self._func.kernel_spec.num_warps != WARPGROUP or self._func.kernel_spec.occupancy:
@@ -419,8 +422,11 @@ class _Scheduler:
         def ctas(stages: int) -> int:
             return occupancy(self._target, threads, registers, stages * stage + beside).ctas
 
-        fitting = [stages for stages in range(2, number) if ctas(stages) >= WARPGROUPS]
-        return max(fitting) if fitting and ctas(number) < WARPGROUPS else number
+        for wanted in (WARPGROUPS, 2) if in_flight else (2,):
+            fitting = [stages for stages in range(2, number + 1) if ctas(stages) >= wanted]
+            if fitting:
+                return max(fitting)
+        return number
 
     def _holds_operands(self, loop: scf.ForOp, staged: list[StagedLoad]) -> bool:
         """Whether a thread has registers for the operands of dots in flight while the first dot of the next iteration
