@@ -56,17 +56,17 @@ def checkout(commit: str) -> Iterator[Path]:
 
 def compiled(files: Path, job: Job, gpu: Gpu, options: Mapping[str, Any]) -> Image:
     """The code of a launch's entry by the compiler in `files`.  Raises CompileError with that compiler's message."""
-    given = {"bytecode": job.bytecode.hex(), "gpu": gpu.target.name, "entry": job.entry, "options": dict(options)}
+    entry = {"bytecode": job.bytecode.hex(), "gpu": gpu.target.name, "entry": job.entry, "options": dict(options)}
     environment = {**os.environ, "PYTHONPATH": str(files), "TILEIRAS_CACHE_DIR": "off"}
     result = subprocess.run(
-        [sys.executable, "-c", _COMPILE], input=json.dumps(given), capture_output=True, text=True, check=False,
+        [sys.executable, "-c", _COMPILE], input=json.dumps(entry), capture_output=True, text=True, check=False,
         cwd=files, env=environment,
     )  # fmt: skip
     try:
-        found = json.loads(result.stdout)
+        data = json.loads(result.stdout)
     except json.JSONDecodeError:
         lines = result.stderr.strip().splitlines()
-        found = {"error": lines[-1] if lines else f"the compiler ended with {result.returncode}"}
-    if "error" in found:
-        raise CompileError.at(None, found["error"].strip().split("\n")[0], ExitCode.CONFIGURATION)
-    return Image(found["ptx"], found["metadata"])
+        data = {"error": lines[-1] if lines else f"the compiler ended with {result.returncode}"}
+    if "error" in data:
+        raise CompileError.at(None, data["error"].strip().split("\n")[0], ExitCode.CONFIGURATION)
+    return Image(data["ptx"], data["metadata"])

@@ -87,38 +87,40 @@ class Row(NamedTuple):
 def rows(kernel: Kernel, target: str, plan: str, options: Plan) -> Iterator[Row]:
     """A row for each entry of a file."""
     try:
-        made = tileiras.compile(kernel.path, gpu_name=target, emit="ptx", emit_remarks=True, **options)
+        result = tileiras.compile(kernel.path, gpu_name=target, emit="ptx", emit_remarks=True, **options)
     except CompileError as error:
         yield Row(kernel.name, "", target, plan, refusal=f"{error}".strip().split("\n")[0])
         return
-    for each in made.kernels:
+    for each in result.kernels:
         try:
             done = ptxas.assemble(each.artifacts[".ptx"].decode(), target)
         except CompileError as error:
             yield Row(kernel.name, each.name, target, plan, refusal=f"{error}".strip().split("\n")[0])
             continue
-        dots = [d for d in made.diagnostics if isinstance(d, Remark) and d.code in _OF_DOTS and d.function == each.name]
+        dots = [
+            d for d in result.diagnostics if isinstance(d, Remark) and d.code in _OF_DOTS and d.function == each.name
+        ]
         chosen = [dot for dot in dots if dot.arguments["Instruction"].startswith(ASYNCHRONOUS)]
         executed = 0
         if dots:
             code = machine_code.read(done.cubin, each.name).instructions
             executed = sum(_PRODUCTS.fullmatch(instruction.opcode) is not None for instruction in code)
-        found = done.resources[each.name]
+        resource = done.resources[each.name]
         left = tuple(sorted({dot.cause.spelled() if dot.cause else "" for dot in dots if dot not in chosen}))
-        yield Row(kernel.name, each.name, target, plan, found.registers, found.stack, len(chosen), executed, left,
+        yield Row(kernel.name, each.name, target, plan, resource.registers, resource.stack, len(chosen), executed, left,
                   done.messages)  # fmt: skip
 
 
 def reference_rows(kernel: Kernel, target: str) -> Iterator[Row]:
     """A row for each entry by the reference compiler, whose PTX is assembled as ours is."""
     try:
-        made = vendor_compile(Path(kernel.path).read_bytes(), target)
-        done = ptxas.assemble(made.ptx, target)
+        result = vendor_compile(Path(kernel.path).read_bytes(), target)
+        done = ptxas.assemble(result.ptx, target)
     except (Refused, CompileError) as error:
         yield Row(kernel.name, "", target, REFERENCE, refusal=f"{error}".strip().split("\n")[0])
         return
-    for name, found in done.resources.items():
-        yield Row(kernel.name, name, target, REFERENCE, found.registers, found.stack)
+    for name, resource in done.resources.items():
+        yield Row(kernel.name, name, target, REFERENCE, resource.registers, resource.stack)
 
 
 REFERENCE = "reference"
@@ -165,14 +167,14 @@ def _front_end(folder: str, target: str) -> Iterator[Kernel]:
 def _few_of_each(kernels: Sequence[Kernel], most: int) -> list[Kernel]:
     """At most so many files whose first name, up to the mangled signature, is the same."""
     seen: collections.Counter[bytes] = collections.Counter()
-    kept = []
+    few = []
     for kernel in kernels:
         match = re.search(rb"(\w+?)_Kt\d", Path(kernel.path).read_bytes())
         name = match[1] if match else kernel.path.encode()
         seen[name] += 1
         if seen[name] <= most:
-            kept.append(kernel)
-    return kept
+            few.append(kernel)
+    return few
 
 
 # ---- the table -----------------------------------------------------------------------------------------------------
@@ -227,21 +229,23 @@ def main(arguments: Sequence[str] = ()) -> int:
     parser.add_argument("--reference", action="store_true")
     parser.add_argument("--most", type=int, default=sys.maxsize)
     parser.add_argument("files", nargs="*")
-    given = parser.parse_args(arguments)
-    if given.samples:
-        real_sizes.prepare(given.samples)
-    kept, found = Kept(given.rows), []
+    options = parser.parse_args(arguments)
+    if options.samples:
+        real_sizes.prepare(options.samples)
+    value, result = Kept(options.rows), []
     with tempfile.TemporaryDirectory() as folder:
-        files = [] if given.samples and not given.files else _few_of_each(collect(folder, given.files), given.most)
-        for target in given.targets.split(","):
-            more = list(_front_end(folder, target)) if given.samples else []
+        files = (
+            [] if options.samples and not options.files else _few_of_each(collect(folder, options.files), options.most)
+        )
+        for target in options.targets.split(","):
+            more = list(_front_end(folder, target)) if options.samples else []
             for kernel in [*files, *more]:
-                for plan in [*given.plans, *([REFERENCE] if given.reference else [])]:
-                    done = kept.get((kernel.name, target, plan))
+                for plan in [*options.plans, *([REFERENCE] if options.reference else [])]:
+                    done = value.get((kernel.name, target, plan))
                     if done is None:
-                        made = reference_rows(kernel, target) if plan == REFERENCE else rows(
-                            kernel, target, plan, given.plans[plan])  # fmt: skip
-                        kept.put(done := list(made))
-                    found += done
-    table(found)
+                        entry = reference_rows(kernel, target) if plan == REFERENCE else rows(
+                            kernel, target, plan, options.plans[plan])  # fmt: skip
+                        value.put(done := list(entry))
+                    result += done
+    table(result)
     return 0

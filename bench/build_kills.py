@@ -93,7 +93,7 @@ class BuildKills:
 
     def _clean(self, folder: str) -> dict[str, dict[str, bytes]]:
         """By operation, the files of a build of kernels with it."""
-        found = {}
+        clean = {}
         for operation in OPERATIONS:
             shutil.rmtree(folder, ignore_errors=True)
             os.mkdir(folder)
@@ -101,10 +101,10 @@ class BuildKills:
             for name in NAMES:
                 _write(os.path.join(folder, "kernels", f"{name}.mlir"), _kernel(name, operation))
             process = self._start(folder, TILEIRAS_SERVER="off", TILEIRAS_CACHE_DIR="off")
-            said, _ = process.communicate()
-            assert process.returncode == 0, said.decode(errors="replace")
-            found[operation] = _artifacts(folder)
-        return found
+            result, _ = process.communicate()
+            assert process.returncode == 0, result.decode(errors="replace")
+            clean[operation] = _artifacts(folder)
+        return clean
 
     def _start(self, folder: str, **changes: str) -> subprocess.Popen[bytes]:
         changes = {"TILEIRAS_SERVER": "auto", "TILEIRAS_CACHE_DIR": self._store, **changes}
@@ -119,8 +119,8 @@ class BuildKills:
             self._edit(operations)
             process = self._start(self._project)
             killed = self._kill_during(process, count)
-            said = process.communicate()[0].decode(errors="replace")
-            self._check(process.returncode, killed, said)
+            text = process.communicate()[0].decode(errors="replace")
+            self._check(process.returncode, killed, text)
             self._check_whole(operations)
         self._check_end()
 
@@ -164,14 +164,14 @@ class BuildKills:
 
     def _check_whole(self, operations: dict[str, str]) -> None:
         process = self._start(self._project)
-        said = process.communicate()[0].decode(errors="replace")
-        self._check(process.returncode, (), said)
+        text = process.communicate()[0].decode(errors="replace")
+        self._check(process.returncode, (), text)
         expected = {
             path: data for name, operation in operations.items() for path, data in self._expected[operation].items()
             if name in path.replace(".", os.sep).split(os.sep)
         }  # fmt: skip
-        found = _artifacts(self._project)
-        wrong = sorted(path for path in found.keys() | expected.keys() if found.get(path) != expected.get(path))
+        artifacts = _artifacts(self._project)
+        wrong = sorted(path for path in artifacts.keys() | expected.keys() if artifacts.get(path) != expected.get(path))
         if wrong:
             self.problems.append(f"another build than one from nothing: {wrong}")
 
@@ -194,11 +194,11 @@ class BuildKills:
 
 def _kinds(scons: int, runtime: str) -> dict[str, list[int]]:
     """The processes of a build, and those of the service and the monitor, by kind."""
-    found: dict[str, list[int]] = {"scons": [scons]}
+    kinds: dict[str, list[int]] = {"scons": [scons]}
     every = processes(runtime)
     for pid in every - {scons}:
-        found.setdefault(_kind(pid, scons, every), []).append(pid)
-    return found
+        kinds.setdefault(_kind(pid, scons, every), []).append(pid)
+    return kinds
 
 
 def _kind(pid: int, scons: int, every: set[int]) -> str:
@@ -238,15 +238,15 @@ def _write(path: str, text: str) -> None:
 
 def _artifacts(folder: str) -> dict[str, bytes]:
     """The artifacts of a build, by path; hidden folders are the build's own notes."""
-    found = {}
+    artifacts = {}
     for top in ("build", "commands"):
         for base, folders, names in os.walk(os.path.join(folder, top)):
             folders[:] = [name for name in folders if not name.startswith(".")]
             for name in names:
                 path = os.path.join(base, name)
                 with open(path, "rb") as file:
-                    found[os.path.relpath(path, folder)] = file.read()
-    return found
+                    artifacts[os.path.relpath(path, folder)] = file.read()
+    return artifacts
 
 
 def main(arguments: Sequence[str] = ()) -> int:

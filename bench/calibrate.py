@@ -50,7 +50,7 @@ def estimated(launch: Launch, gpu: Gpu) -> float:
 def calibrate(row: str, device: Device, source: str, probes: Sequence[Probe] = PROBES) -> list[Proposal]:
     """The constants that a device has, in the order of the probes; each is used by those after it."""
     taken = dict(measured_rates.MEASURED.get(row, {}))
-    found = []
+    result = []
     for probe in probes:
         gpu = rates.joined(row, taken)
         if not probe.applies(gpu):
@@ -58,10 +58,10 @@ def calibrate(row: str, device: Device, source: str, probes: Sequence[Probe] = P
         short, long = probe.launches(gpu.target.name, gpu.sms)
         before = gpu.sources[probe.place].value
         value = _solved(row, taken, probe.place, before, (short, long), device(long) - device(short))
-        found.append(Proposal(probe.place, before, value))
-        if found[-1].changes:
+        result.append(Proposal(probe.place, before, value))
+        if result[-1].changes:
             taken[probe.place] = Figure(value, source, "measured")
-    return found
+    return result
 
 
 def _solved(
@@ -132,7 +132,7 @@ def on_gpu(runs: int) -> Device:
 def main(arguments: Sequence[str] = ()) -> int:
     parser = argparse.ArgumentParser(prog="calibrate", description=__doc__.partition("\n\n")[2])
     parser.add_argument("--runs", type=int, default=21)
-    given = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     from tileiras import runtime
     from tileiras.runtime.driver import load_driver
 
@@ -146,7 +146,7 @@ def main(arguments: Sequence[str] = ()) -> int:
         print(f"calibrate: no row for {name} in tileiras/targets/rate_tables.py", file=sys.stderr)
         return 2
     source = f"bench calibrate on {name}, driver of CUDA {'.'.join(map(str, cuda.version()))}"
-    proposals = calibrate(gpu.name, on_gpu(given.runs), source)
+    proposals = calibrate(gpu.name, on_gpu(options.runs), source)
     print(*report(proposals), "", diff(gpu.name, proposals, source), sep="\n")
     return 0
 

@@ -79,13 +79,13 @@ def measure(kernel: Kernel, entry: str, target: str, budget: float, clock: _Cloc
 
 
 def _work(kernels: Sequence[Kernel], targets: Sequence[str]) -> list[tuple[Kernel, str, str]]:
-    found = []
+    work = []
     for kernel in kernels:
         names = [units.entry_name(op) for op in units.entries_of(tileiras.parse(kernel.path))]
         fitting = [target for target in targets if int(target[3:]) >= kernel.lowest]
-        found += [(kernel, name, target) for name in names for target in fitting]
-    random.Random(0).shuffle(found)
-    return found
+        work += [(kernel, name, target) for name in names for target in fitting]
+    random.Random(0).shuffle(work)
+    return work
 
 
 def main(arguments: Sequence[str] = ()) -> int:
@@ -94,20 +94,20 @@ def main(arguments: Sequence[str] = ()) -> int:
     parser.add_argument("--targets", default=",".join(TARGETS))
     parser.add_argument("--budget", type=float, default=checker.BUDGET)
     parser.add_argument("--seconds", type=float, default=float("inf"))
-    given = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     clock = judging.emulate = _Clock()  # type: ignore[assignment]
     rows: list[Row] = []
     started = time.perf_counter()
     try:
         with tempfile.TemporaryDirectory() as folder:
-            work = _work(collect(folder, given.kernels), given.targets.split(","))
+            work = _work(collect(folder, options.kernels), options.targets.split(","))
             print(HEAD)
             for number, (kernel, entry, target) in enumerate(work):
-                if time.perf_counter() - started > given.seconds:
+                if time.perf_counter() - started > options.seconds:
                     print(f"{len(work) - number} of {len(work)} were left out")
                     break
                 try:
-                    row = measure(kernel, entry, target, given.budget, clock)
+                    row = measure(kernel, entry, target, options.budget, clock)
                 except CompileError as error:
                     print(f"  {kernel.name}:{entry} {target}: {error.diagnostics[0]}")
                     continue

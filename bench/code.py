@@ -84,7 +84,7 @@ class Settings(NamedTuple):
 def configurations(gpu: str) -> list[tuple[str, dict[str, Any]]]:
     """The benchmarks of the front end in the configurations of a GPU."""
     tuned, number = gpu if gpu in TUNED_FOR else TUNED_FOR[-1], rates.gpu(gpu).target.number
-    found = []
+    result = []
     for row in published():
         if row.gpu != tuned or row.kernel == "swizzled_scaled_matmul" and number < SCALED_TARGET:
             continue
@@ -95,8 +95,8 @@ def configurations(gpu: str) -> list[tuple[str, dict[str, Any]]]:
         config = dict(row.config)
         if number < CLUSTER_TARGET and "num_ctas" in config:
             config["num_ctas"] = 1
-        found.append((row.kernel, config))
-    return found
+        result.append((row.kernel, config))
+    return result
 
 
 def job_of_launch(make: Callable[[rates.Gpu], real_sizes.Launch], gpu: str) -> Job:
@@ -179,8 +179,8 @@ def compare(task: Task, settings: Settings) -> Ranked:
         theirs = _kept(settings.kept, key, lambda: _timed_reference(reference, job, gpu))
         if settings.checked:
             for one, image in zip(keys, images):
-                found = _checked(settings.kept, digest(one, key, "results"), image, reference, job, gpu)
-                wrong = wrong or found
+                result = _checked(settings.kept, digest(one, key, "results"), image, reference, job, gpu)
+                wrong = wrong or result
     library = libraries.divisor(job.name, task.gpu, job.flops)
     return Ranked(job.name, task.gpu, job.flops > 0, ours, theirs, wrong, before, library)
 
@@ -211,8 +211,8 @@ def reference_version() -> str:
 
 
 def _kept(kept: KeptRows, key: str, make: Callable[[], Timed]) -> Taken:
-    if (found := kept.get(key)) is not None:
-        return Taken(**found)
+    if (entry := kept.get(key)) is not None:
+        return Taken(**entry)
     result = estimates.taken(make())
     kept.put(key, result._asdict())
     return result
@@ -229,13 +229,13 @@ def _timed_reference(reference: Callable[[], bytes], job: Job, gpu: rates.Gpu) -
 def _checked(
     kept: KeptRows, key: str, image: tileiras.Artifact, reference: Callable[[], bytes], job: Job, gpu: rates.Gpu
 ) -> str:
-    if (found := kept.get(key)) is None:
+    if (result := kept.get(key)) is None:
         try:
-            found = estimates.difference(image, reference(), job, gpu)
+            result = estimates.difference(image, reference(), job, gpu)
         except (CompileError, SimulationError, estimates.Refused) as error:
-            found = f"not compared: {error}".strip().split("\n")[0]
-        kept.put(key, found)
-    return found
+            result = f"not compared: {error}".strip().split("\n")[0]
+        kept.put(key, result)
+    return result
 
 
 # ---- a run -------------------------------------------------------------------------------------------------------
@@ -277,36 +277,36 @@ def main(arguments: Sequence[str] = ()) -> int:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows as data")
     parser.add_argument("--against", default="", metavar="COMMIT", help="fail where a row is worse than at COMMIT")
     parser.add_argument("--unchecked", action="store_true", help="do not compare results")
-    given = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     if missing := estimates.missing_tools():
         print(f"code: needs {' and '.join(missing)}", file=sys.stderr)
         return 2
     try:
-        gpus = [rates.gpu(name).name for name in given.gpus.split(",")]
+        gpus = [rates.gpu(name).name for name in options.gpus.split(",")]
     except CompileError as error:
         print(error, file=sys.stderr)
         return 2
-    if given.samples is not None:
-        real_sizes.prepare(given.samples)
-    only, skip = ([part for part in parts.split(",") if part] for parts in (given.only, given.skip))
+    if options.samples is not None:
+        real_sizes.prepare(options.samples)
+    only, skip = ([part for part in parts.split(",") if part] for parts in (options.only, options.skip))
     chosen = [
         task
-        for task in tasks(gpus, given.samples is not None)
+        for task in tasks(gpus, options.samples is not None)
         if (not only or any(part in task.name for part in only)) and not any(part in task.name for part in skip)
     ]
-    settings = Settings(given.plans, vendor_tool() is not None, not given.unchecked, KeptRows(given.rows))
+    settings = Settings(options.plans, vendor_tool() is not None, not options.unchecked, KeptRows(options.rows))
     try:
-        with against.checkout(given.against) if given.against else contextlib.nullcontext() as before:
-            rows = run(chosen, settings._replace(before=before), given.jobs)
+        with against.checkout(options.against) if options.against else contextlib.nullcontext() as before:
+            rows = run(chosen, settings._replace(before=before), options.jobs)
     except CompileError as error:
         print(error, file=sys.stderr)
         return 2
-    if given.json is not None:
-        data = [{**row._asdict(), "ours": {plan: found._asdict() for plan, found in row.ours.items()},
-                 "before": {plan: found._asdict() for plan, found in row.before.items()},
+    if options.json is not None:
+        data = [{**row._asdict(), "ours": {plan: result._asdict() for plan, result in row.ours.items()},
+                 "before": {plan: value._asdict() for plan, value in row.before.items()},
                  "theirs": row.theirs and row.theirs._asdict(), "library": row.library and row.library._asdict()}
                 for row in rows]  # fmt: skip
-        given.json.write_text(json.dumps(data, indent=1) + "\n")
+        options.json.write_text(json.dumps(data, indent=1) + "\n")
     print("", *ranking.means(rows), *ranking.library_means(rows), *ranking.best_plans(rows), sep="\n")
     print("", f"the {ranking.WORST} worst:", *ranking.worst(rows), "", *ranking.failures(rows), sep="\n")
     worse = ranking.worsened(rows)

@@ -127,9 +127,9 @@ def usage(cubin: bytes, folder: Path) -> str:
     if program is None:
         return ""
     (folder / "k.cubin").write_bytes(cubin)
-    said = subprocess.run([program, "-res-usage", folder / "k.cubin"], capture_output=True, text=True, check=False)
-    found = re.search(r"REG:(\d+) STACK:(\d+) SHARED:(\d+)", said.stdout)
-    return "/".join(found.groups()) if found else ""
+    process = subprocess.run([program, "-res-usage", folder / "k.cubin"], capture_output=True, text=True, check=False)
+    match = re.search(r"REG:(\d+) STACK:(\d+) SHARED:(\d+)", process.stdout)
+    return "/".join(match.groups()) if match else ""
 
 
 def ours(bytecode: bytes, target: str, folder: Path) -> str:
@@ -159,10 +159,10 @@ def vendor(bytecode: bytes, target: str, folder: Path, seconds: float) -> str:
 
 def verdict(bytecode: bytes, target: str, budget: float) -> str:
     try:
-        found = tileiras.check(bytecode, gpu_name=target, budget=budget)
+        result = tileiras.check(bytecode, gpu_name=target, budget=budget)
     except CompileError as error:
         return error.diagnostics[0].message
-    return found.status
+    return result.status
 
 
 def rows(root: Path, kernel: Kernel, targets: list[str], given: argparse.Namespace, folder: Path) -> list[Row]:
@@ -172,18 +172,18 @@ def rows(root: Path, kernel: Kernel, targets: list[str], given: argparse.Namespa
     try:
         function = load(root, kernel)
         # The front end refuses element types that its target does not have.
-        made = tileiras.compile(
+        value = tileiras.compile(
             function, signature=kernel.signature, gpu_name=targets[-1], emit="bytecode", bytecode_version=kernel.version
         )
-        bytecode = made.data
+        bytecode = value.data
     except Exception as error:  # a row of the table, whatever a library's module does
         return [Row(kernel, "", f"not captured: {type(error).__name__}: {str(error).splitlines()[0]}", "", "")]
-    found = []
+    result = []
     for target in targets:
         judged = verdict(bytecode, target, given.budget) if target == given.checked else ""
-        found.append(Row(kernel, target, ours(bytecode, target, folder),
+        result.append(Row(kernel, target, ours(bytecode, target, folder),
                          vendor(bytecode, target, folder, given.seconds), judged))  # fmt: skip
-    return found
+    return result
 
 
 def main(words: list[str] | None = None) -> int:
@@ -194,17 +194,17 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("--budget", type=float, default=10.0, help="seconds of a check")
     parser.add_argument("--seconds", type=float, default=60.0, help="limit of the vendor's tool")
     parser.add_argument("--only", default="")
-    given = parser.parse_args(words or [])
+    options = parser.parse_args(words or [])
     print("| kernel | target | ours | vendor | check |\n|---|---|---|---|---|")
     failed = False
     with tempfile.TemporaryDirectory() as folder:
         for kernel in KERNELS:
-            if given.only not in f"{kernel.repository}/{kernel.path}:{kernel.name}":
+            if options.only not in f"{kernel.repository}/{kernel.path}:{kernel.name}":
                 continue
-            root = given.sources / kernel.repository.rpartition("/")[2]
+            root = options.sources / kernel.repository.rpartition("/")[2]
             file = root / kernel.path
             same = not file.exists() or hashlib.sha256(file.read_bytes()).hexdigest()[:16] == kernel.digest
-            for row in rows(root, kernel, given.targets.split(","), given, Path(folder)):
+            for row in rows(root, kernel, options.targets.split(","), options, Path(folder)):
                 # A type that the target does not have is refused by both.
                 alone = row.ours.startswith("refused") and not row.vendor.startswith("refused")
                 failed |= not row.target or alone or row.verdict == "wrong"

@@ -46,7 +46,7 @@ def product_text(element: str, tile: tuple[int, int, int]) -> str:
         name: f"partition_view<tile=({rows}x{columns}), {whole[name]}>"
         for name, rows, columns in (("a", m, k), ("b", k, n), ("c", m, n))
     }
-    made = "".join(
+    text = "".join(
         f"%{x}t = make_tensor_view %{x}p, shape = [{SIDE}, {SIDE}], strides = [{SIDE}, 1] : {whole[x]}\n"
         f"%{x}v = make_partition_view %{x}t : {view[x]}\n"
         for x in "abc"
@@ -54,7 +54,7 @@ def product_text(element: str, tile: tuple[int, int, int]) -> str:
     parameters = ", ".join(f"%{name}p: tile<ptr<{e}>>" for name, e in _TYPES(element))
     left, right, total = f"tile<{m}x{k}x{element}>", f"tile<{k}x{n}x{element}>", f"tile<{m}x{n}xf32>"
     return f"""cuda_tile.module @m {{ entry @product({parameters}) {{
-{made}%x, %y, %z = get_tile_block_id : tile<i32>
+{text}%x, %y, %z = get_tile_block_id : tile<i32>
 %first = constant <i32: 0> : tile<i32>
 %one = constant <i32: 1> : tile<i32>
 %steps = constant <i32: {SIDE // k}> : tile<i32>
@@ -144,8 +144,8 @@ class Bench:
         self.say("softmax / NumPy copy", self.beside(copy, run))
         norm = tileiras.compile(ROOT / "examples" / "layer_norm.py", gpu_name=self.options.target)
         (kernel,) = norm.kernels
-        given = slots(x, weight, bias, out)
-        arguments = [*given, np.float32(1e-5)][: len(kernel.metadata["parameters"])]
+        result = slots(x, weight, bias, out)
+        arguments = [*result, np.float32(1e-5)][: len(kernel.metadata["parameters"])]
         run = self.launch(norm, kernel.name, ROWS, arguments)
         self.say("layer norm / NumPy copy", self.beside(copy, run))
 
@@ -168,20 +168,20 @@ class Bench:
                 continue
             seen.add(case.entry)
             bytecode = tileiras.compile(case.path, gpu_name="sm_100", emit="bytecode", entry=case.entry).data
-            made: dict[str, Any] = {}
+            entry: dict[str, Any] = {}
 
             def compile_for(target: str) -> None:
-                made[target] = api.compile(bytecode, gpu_name=target, entry=case.entry, legalize_types=True)
+                entry[target] = api.compile(bytecode, gpu_name=target, entry=case.entry, legalize_types=True)
 
             times = {t: median(lambda t=t: compile_for(t), 3) for t in (self.options.target, "sm_100")}
             compiled.append(times[self.options.target] / times["sm_100"])
             values = case.make_arguments() if isinstance(case, Case) else case.make_values()
-            given = values if isinstance(case, Case) else case.slots(values)
+            result = values if isinstance(case, Case) else case.slots(values)
             module = tileiras.parse(bytecode)
             start = time.perf_counter()
-            interpret(module, case.entry, case.grid, copy.deepcopy(given), memory=Memory())
+            interpret(module, case.entry, case.grid, copy.deepcopy(result), memory=Memory())
             slow = time.perf_counter() - start
-            fast = median(self.launch(made[self.options.target], case.entry, case.grid, copy.deepcopy(given)), 3)
+            fast = median(self.launch(entry[self.options.target], case.entry, case.grid, copy.deepcopy(result)), 3)
             gained.append((case.entry, slow / fast))
         self.say("compile / PTX, geometric mean", _mean(compiled))
         self.say("compile / PTX, worst", max(compiled))

@@ -153,40 +153,40 @@ def main(arguments: Sequence[str] = ()) -> int:
     parser.add_argument("--tensor-maps", default="host")
     parser.add_argument("--hints", default="")
     parser.add_argument("--code", type=Path)
-    given = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     if missing := estimates.missing_tools():
         print(f"dequantised: needs {' and '.join(missing)}", file=sys.stderr)
         return 2
-    wanted = set(filter(None, given.only.split(",")))
+    wanted = set(filter(None, options.only.split(",")))
     base: dict[tuple[str, str, bool], float] = {}
     slow = False
     print("| GPU | type | weights | us | ratio | bound |\n|---|---|---|---|---|---|")
-    for gpu, element, name in rows(given.gpus.split(","), given.types.split(",")):
+    for gpu, element, name in rows(options.gpus.split(","), options.types.split(",")):
         plain, by_columns = name.startswith("plain"), name.endswith("by columns")
         if wanted and name not in wanted and not (plain and by_columns in {w.endswith("by columns") for w in wanted}):
             continue
         chosen = rates.gpu(gpu)
         try:
-            launch = job(name, element, given.size, given.tiles, chosen.target.name, given.hints)
-            image = estimates.ours(launch, chosen, tensor_maps=given.tensor_maps)
+            launch = job(name, element, options.size, options.tiles, chosen.target.name, options.hints)
+            image = estimates.ours(launch, chosen, tensor_maps=options.tensor_maps)
         except CompileError as error:
             print(f"| {gpu} | {element} | {name} | - | - | {error} |".replace("\n", " "), flush=True)
             continue
-        if given.code:
-            cubin = estimates.ours(launch, chosen, tensor_maps=given.tensor_maps)
-            given.code.mkdir(parents=True, exist_ok=True)
-            (given.code / f"{gpu} {element} {name}.ptx".replace(" ", "_")).write_bytes(cubin.data)
-        found = estimates.timed(image, launch, chosen)
-        if plain and found.microseconds:
-            base[gpu, element, by_columns] = found.microseconds
+        if options.code:
+            cubin = estimates.ours(launch, chosen, tensor_maps=options.tensor_maps)
+            options.code.mkdir(parents=True, exist_ok=True)
+            (options.code / f"{gpu} {element} {name}.ptx".replace(" ", "_")).write_bytes(cubin.data)
+        result = estimates.timed(image, launch, chosen)
+        if plain and result.microseconds:
+            base[gpu, element, by_columns] = result.microseconds
         first = base.get((gpu, element, by_columns))
-        if found.microseconds is None or first is None:
-            print(f"| {gpu} | {element} | {name} | - | - | {found.refusal} |", flush=True)
+        if result.microseconds is None or first is None:
+            print(f"| {gpu} | {element} | {name} | - | - | {result.refusal} |", flush=True)
             continue
-        ratio = found.microseconds / first
+        ratio = result.microseconds / first
         slow |= ratio > BAR
-        reason = estimates.taken(found).reason().partition(', ')[2]
-        print(f"| {gpu} | {element} | {name} | {found.microseconds:.1f} | {ratio:.3f} | {reason} |",
+        reason = estimates.taken(result).reason().partition(', ')[2]
+        print(f"| {gpu} | {element} | {name} | {result.microseconds:.1f} | {ratio:.3f} | {reason} |",
               flush=True)  # fmt: skip
     return int(slow)
 

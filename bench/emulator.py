@@ -50,7 +50,7 @@ def block_seconds() -> list[tuple[str, float, float]]:
     from tiled_kernels import attention, product
     from vendor_kernels import attempt, compiled
 
-    found = []
+    result = []
     for name, case in (
         ("product 128x256x64, K = 256", product((128, 256, 64), steps=4)),
         ("attention 128x128, d 128", attention((128, 128, 128), hints="occupancy=2", steps=4)),
@@ -58,8 +58,8 @@ def block_seconds() -> list[tuple[str, float, float]]:
         compiled(case, "sm_90")
         times = [_best(lambda case=case, races=races: _checked(attempt(case, "sm_90", check_races=races)[0]))
                  for races in (True, False)]  # fmt: skip
-        found.append((name, *times))
-    return found
+        result.append((name, *times))
+    return result
 
 
 def _best(run: Callable[[], None]) -> float:

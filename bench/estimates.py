@@ -72,12 +72,12 @@ def timed(image: Any, job: Job, gpu: Gpu, dirty_l2: bool = False, metadata: Any 
 
     begin = time.perf_counter()
     try:
-        found = estimate(
+        result = estimate(
             image, job.entry, job.grid, job.parameters, gpu=gpu.name, metadata=metadata, dirty_l2=dirty_l2
         )
     except (CompileError, SimulationError) as error:
         return Timed(None, _first_line(error), time.perf_counter() - begin)
-    return Timed(found, "", time.perf_counter() - begin)
+    return Timed(result, "", time.perf_counter() - begin)
 
 
 def taken(found: Timed) -> Taken:
@@ -132,18 +132,18 @@ def difference(first: Any, second: Any, job: Job, gpu: Gpu) -> str:
     roots = {n: value for n, value in enumerate(job.parameters) if isinstance(value, np.ndarray)}
     for image in (first, second):
         loaded = images.load(image, job.entry, gpu, grid=job.grid, arguments=job.parameters)
-        given = [value.copy(order="K") if n in roots else value for n, value in enumerate(job.parameters)]
+        result = [value.copy(order="K") if n in roots else value for n, value in enumerate(job.parameters)]
         try:
-            members = int(np.prod(launch_shapes(loaded.ptx, loaded.entry, job.grid, loaded.metadata, given)[2]))
+            members = int(np.prod(launch_shapes(loaded.ptx, loaded.entry, job.grid, loaded.metadata, result)[2]))
             group = (loaded.metadata or {}).get("block_group", 0)
             begin = int(block_order(job.grid, group).argmin()) * members  # its cluster does the first work
             emulate(
-                loaded.ptx, loaded.entry, job.grid, given, loaded.metadata, hidden=loaded.hidden, waive=tuple(RULES),
+                loaded.ptx, loaded.entry, job.grid, result, loaded.metadata, hidden=loaded.hidden, waive=tuple(RULES),
                 blocks=range(begin, begin + members), check_races=False, seed=None,
             )  # fmt: skip
         except SimulationError as error:
             return _first_line(error)
-        left.append({n: given[n] for n in roots})
+        left.append({n: result[n] for n in roots})
     compared = 0
     for n, before in roots.items():
         mine, other = (each[n] for each in left)

@@ -42,8 +42,8 @@ def cost(task: tuple[int, str]) -> Cost:
     except CompileError as error:
         return Cost(name_of(row), gpu.name, 0.0, None, f"{error}".split("\n")[0])
     before = spent()
-    found = estimates.timed(image, job, gpu)
-    return Cost(name_of(row), gpu.name, spent() - before, found.microseconds, found.refusal)
+    result = estimates.timed(image, job, gpu)
+    return Cost(name_of(row), gpu.name, spent() - before, result.microseconds, result.refusal)
 
 
 def spent() -> float:
@@ -65,19 +65,19 @@ def main(arguments: Sequence[str] = ()) -> int:
     parser = argparse.ArgumentParser(prog="estimator", description=__doc__.partition("\n\n")[2])
     parser.add_argument("--gpus", default=",".join(GPUS.values()))
     parser.add_argument("--only", default="", help="only those of whose names a part is given")
-    given = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     if missing := estimates.missing_tools():
         print(f"estimator: needs {' and '.join(missing)}", file=sys.stderr)
         return 2
-    tasks = selected(given.gpus, given.only)
+    tasks = selected(options.gpus, options.only)
     print("| kernel | GPU | processor s | estimated us | |\n|---|---|---|---|---|", flush=True)
     slow: list[Cost] = []
     # Each in a process of its own: arrays of large launches go back with it.
     with multiprocessing.get_context("fork").Pool(1, maxtasksperchild=1) as pool:
-        for found in pool.imap(cost, tasks, chunksize=1):
-            slow += [found] * (found.seconds > BAR)
-            time_ = "-" if found.microseconds is None else f"{found.microseconds:.1f}"
-            print(f"| {found.name} | {found.gpu} | {found.seconds:.1f} | {time_} | {found.refusal[:80]} |", flush=True)
+        for item in pool.imap(cost, tasks, chunksize=1):
+            slow += [item] * (item.seconds > BAR)
+            time_ = "-" if item.microseconds is None else f"{item.microseconds:.1f}"
+            print(f"| {item.name} | {item.gpu} | {item.seconds:.1f} | {time_} | {item.refusal[:80]} |", flush=True)
     print(f"{len(slow)} of {len(tasks)} above {BAR:.0f} s")
     return int(bool(slow))
 

@@ -102,10 +102,10 @@ def mixture(
 def silu_and_mul(dtype: str) -> Callable[[Gpu], Launch]:
     def launch(gpu: Gpu) -> Launch:
         rows, columns = 440, 512
-        given = [filled((rows, columns), dtype) for _ in range(2)]
+        result = [filled((rows, columns), dtype) for _ in range(2)]
         return Launch(
             f"silu and mul {dtype} {rows}x{columns}", "kernels.fused_moe", "silu_and_mul_kernel", {}, (rows,),
-            [*given, zeros((rows, columns), dtype), Constant(columns)],
+            [*result, zeros((rows, columns), dtype), Constant(columns)],
         )  # fmt: skip
 
     return launch

@@ -110,17 +110,20 @@ def main(arguments: Sequence[str] = ()) -> int:
     parser.add_argument("--tensor-maps", default="host")
     parser.add_argument("--hints", default="", help="of the kernel, as `occupancy=2`")
     parser.add_argument("--against", default="", metavar="COMMIT")
-    given = parser.parse_args(arguments)
+    result = parser.parse_args(arguments)
     if missing := estimates.missing_tools():
         print(f"gradients: needs {' and '.join(missing)}", file=sys.stderr)
         return 2
-    gpu, options = rates.gpu(given.gpu), {"tensor_maps": given.tensor_maps}
+    gpu, options = rates.gpu(result.gpu), {"tensor_maps": result.tensor_maps}
     rows = itertools.product(
-        map(int, given.depths.split(",")), given.types.split(","), (False, True), map(_numbers, given.tiles.split(","))
+        map(int, result.depths.split(",")),
+        result.types.split(","),
+        (False, True),
+        map(_numbers, result.tiles.split(",")),
     )
-    with against.checkout(given.against) if given.against else contextlib.nullcontext() as before:
+    with against.checkout(result.against) if result.against else contextlib.nullcontext() as before:
         for depth, element, causal, tile in rows:
-            each = job(tile, depth, element, causal, given.size, gpu, given.hints)
+            each = job(tile, depth, element, causal, result.size, gpu, result.hints)
             now = _shown(estimates.timed(estimates.ours(each, gpu, **options), each, gpu))
             if before is not None:
                 old = against.compiled(before, each, gpu, options)

@@ -21,23 +21,23 @@ def xxh64(data: bytes, seed: int = 0) -> int:
             for lane in range(4):
                 lanes[lane] = _round(lanes[lane] & _MASK, _word(data, at + 8 * lane, 8))
             at += 32
-        found = sum(_rotated(lane, by) for lane, by in zip(lanes, (1, 7, 12, 18))) & _MASK
+        result = sum(_rotated(lane, by) for lane, by in zip(lanes, (1, 7, 12, 18))) & _MASK
         for lane in lanes:
-            found = ((found ^ _round(0, lane)) * one + four) & _MASK
+            result = ((result ^ _round(0, lane)) * one + four) & _MASK
     else:
-        found = (seed + five) & _MASK
-    found = (found + end) & _MASK
+        result = (seed + five) & _MASK
+    result = (result + end) & _MASK
     while at + 8 <= end:
-        found = (_rotated(found ^ _round(0, _word(data, at, 8)), 27) * one + four) & _MASK
+        result = (_rotated(result ^ _round(0, _word(data, at, 8)), 27) * one + four) & _MASK
         at += 8
     if at + 4 <= end:
-        found = (_rotated(found ^ _word(data, at, 4) * one & _MASK, 23) * two + three) & _MASK
+        result = (_rotated(result ^ _word(data, at, 4) * one & _MASK, 23) * two + three) & _MASK
         at += 4
     for byte in data[at:]:
-        found = _rotated(found ^ byte * five & _MASK, 11) * one & _MASK
-    found = (found ^ found >> 33) * two & _MASK
-    found = (found ^ found >> 29) * three & _MASK
-    return found ^ found >> 32
+        result = _rotated(result ^ byte * five & _MASK, 11) * one & _MASK
+    result = (result ^ result >> 33) * two & _MASK
+    result = (result ^ result >> 29) * three & _MASK
+    return result ^ result >> 32
 
 
 def _word(data: bytes, at: int, size: int) -> int:

@@ -396,8 +396,8 @@ def launch(step: Step, rows: int, columns: int, depth: int, values: Sequence[np.
     maps = []
     for operand, box in ((a, ROWS), (b, step.b_rows)):
         address = memory.allocate(operand)
-        made = TensorMap("bf16", address, operand.shape[::-1], operand.strides[:1], (_SLICE, box), 128)
-        maps.append(np.frombuffer(tensor_map.encode(made), np.uint8).copy())
+        value = TensorMap("bf16", address, operand.shape[::-1], operand.strides[:1], (_SLICE, box), 128)
+        maps.append(np.frombuffer(tensor_map.encode(value), np.uint8).copy())
     result = np.zeros((rows, columns), ml_dtypes.bfloat16)
     across = columns // step.columns
     tiles = rows // ROWS * across
@@ -411,9 +411,9 @@ def estimated(step: Step) -> float:
     """TFLOP/s of a step by its estimate, at the published size."""
     from tileiras.sim import estimate
 
-    made = launch(step, SIZE, SIZE, SIZE)
-    found = estimate(ptx(step), ENTRY, made.grid, made.args, gpu=GPU, metadata={"kernels": [made.metadata]})
-    return 2 * SIZE**3 / found.microseconds / 1e6
+    value = launch(step, SIZE, SIZE, SIZE)
+    result = estimate(ptx(step), ENTRY, value.grid, value.args, gpu=GPU, metadata={"kernels": [value.metadata]})
+    return 2 * SIZE**3 / result.microseconds / 1e6
 
 
 def wrong_pairs(rates: Sequence[float | None]) -> list[tuple[Step, Step]]:
@@ -435,11 +435,11 @@ def report() -> list[str]:
     for each in STEPS:
         try:
             rates.append(estimated(each))
-            found = f"{rates[-1]:.0f} TFLOP/s"
+            text = f"{rates[-1]:.0f} TFLOP/s"
         except SimulationError as problem:
             rates.append(None)
-            found = f"no estimate: {problem}"
-        lines.append(f"  {each.name}: {found}, published {each.teraflops:.0f}" + " (set a rate)" * each.set_a_rate)
+            text = f"no estimate: {problem}"
+        lines.append(f"  {each.name}: {text}, published {each.teraflops:.0f}" + " (set a rate)" * each.set_a_rate)
     wrong = [f"{slow.name} before {fast.name}" for slow, fast in wrong_pairs(rates)]
     return [*lines, f"  their order is {'wrong: ' + ', '.join(wrong) if wrong else 'right'}"]
 

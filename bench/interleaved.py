@@ -77,14 +77,14 @@ def _remove(path: str) -> None:
 def artifacts(folder: str) -> dict[str, bytes]:
     """Every file that the build made, by its path in the build directory."""
     build = os.path.join(folder, "build")
-    found = {}
+    result = {}
     for base, folders, files in os.walk(build):
         folders[:] = [name for name in folders if not name.startswith(".")]
         for name in files:
             path = os.path.join(base, name)
             with open(path, "rb") as file:
-                found[os.path.relpath(path, build)] = file.read()
-    return found
+                result[os.path.relpath(path, build)] = file.read()
+    return result
 
 
 class Tree:
@@ -149,14 +149,14 @@ class Rounds:
 
     def expected(self, sources: Sources, options: tuple[str, ...]) -> dict[str, bytes]:
         """The artifacts of a build from nothing."""
-        found = self._expected.get((sources, options))
-        if found is None:
+        result = self._expected.get((sources, options))
+        if result is None:
             shutil.rmtree(os.path.join(self._clean.folder, "build"), ignore_errors=True)
             sources.write(self._clean.folder)
-            code, said = self._clean.build(options)
-            assert code == 0, said
-            found = self._expected[sources, options] = artifacts(self._clean.folder)
-        return found
+            code, value = self._clean.build(options)
+            assert code == 0, value
+            result = self._expected[sources, options] = artifacts(self._clean.folder)
+        return result
 
     def round(self) -> Outcome:
         chance, tree = self._chance, self._tree
@@ -171,8 +171,8 @@ class Rounds:
         problems = self._problems(sources, options, whole=False)
         if not problems:
             for others in (*VARIANTS, options):
-                code, said = tree.build(others)
-                problems += [f"{others}: {said}"] if code else []
+                code, result = tree.build(others)
+                problems += [f"{others}: {result}"] if code else []
             problems += self._problems(sources, options, whole=True)
         return Outcome(killed, damaged, problems)
 
@@ -217,19 +217,19 @@ class Rounds:
 
     def _problems(self, sources: Sources, options: tuple[str, ...], whole: bool) -> list[str]:
         """The faults after one more build; `whole` when nothing may lie there besides its artifacts."""
-        code, said = self._tree.build(options)
+        code, value = self._tree.build(options)
         if code:
-            return [f"exit code {code}: {said}"]
-        expected, found = self.expected(sources, options), artifacts(self._tree.folder)
+            return [f"exit code {code}: {value}"]
+        expected, result = self.expected(sources, options), artifacts(self._tree.folder)
         if not whole:
-            found = {name: content for name, content in found.items() if name in expected}
+            result = {name: content for name, content in result.items() if name in expected}
         problems = [
-            f"{name} {'is missing' if name not in found else 'differs' if name in expected else 'is left over'}"
-            for name in sorted({*expected, *found})
-            if expected.get(name) != found.get(name)
+            f"{name} {'is missing' if name not in result else 'differs' if name in expected else 'is left over'}"
+            for name in sorted({*expected, *result})
+            if expected.get(name) != result.get(name)
         ]
-        code, said = self._tree.build(options)
-        return problems + ([f"not up to date: {said}"] if code or "tileiras: " in said else [])
+        code, value = self._tree.build(options)
+        return problems + ([f"not up to date: {value}"] if code or "tileiras: " in value else [])
 
 
 def run(count: int, seed: int) -> int:

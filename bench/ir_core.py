@@ -112,11 +112,11 @@ def rates() -> dict[str, float]:
         "verify": lambda: verify(module),
         "clone": lambda: module.clone(),
     }
-    found = {name: count / best(function) for name, function in work.items()}
+    result = {name: count / best(function) for name, function in work.items()}
     source = parse_module(_tensor_module())
     copies = [source.clone() for _ in range(5)]
-    found["convert 1:1"] = 2000 / best(lambda: conversion(copies.pop()), 5)
-    return found
+    result["convert 1:1"] = 2000 / best(lambda: conversion(copies.pop()), 5)
+    return result
 
 
 def read_seconds() -> tuple[int, float]:

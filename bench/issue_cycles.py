@@ -48,17 +48,17 @@ class MainLoop(NamedTuple):
 
 def main_loop(instructions: Sequence[Instruction]) -> MainLoop | None:
     """The shortest of the loops with the most products; None without products in a loop."""
-    found: list[tuple[float, int]] = []
+    items: list[tuple[float, int]] = []
     for last in instructions:
         if last.target is None or last.target > last.address:
             continue
         inside = [each for each in instructions if last.target <= each.address <= last.address]
         cycles = sum(_tensor_cycles(each) for each in inside)
         if cycles:
-            found.append((-cycles, len(inside)))
-    if not found:
+            items.append((-cycles, len(inside)))
+    if not items:
         return None
-    cycles, count = min(found)
+    cycles, count = min(items)
     return MainLoop(count, -cycles)
 
 
@@ -83,10 +83,10 @@ def measured(tiles: tuple[int, int, int], element: str, plan: Plan, promoted: bo
 
 
 def _tiles(text: str) -> list[tuple[int, int, int]]:
-    found = [tuple(map(int, each.split("x"))) for each in text.split(",")]
-    if any(len(each) != 3 for each in found):
+    tiles = [tuple(map(int, each.split("x"))) for each in text.split(",")]
+    if any(len(each) != 3 for each in tiles):
         raise argparse.ArgumentTypeError("expected tiles as 128x128x64, separated by commas")
-    return found  # type: ignore[return-value]
+    return tiles  # type: ignore[return-value]
 
 
 def main(arguments: Sequence[str] = ()) -> int:
@@ -95,16 +95,16 @@ def main(arguments: Sequence[str] = ()) -> int:
     parser.add_argument("--types", default="f16,f8E4M3FN")
     parser.add_argument("--plans", type=plans, default={name: PLANS[name] for name in ("plain", "agents-boxes")})
     parser.add_argument("--promoted", action="store_true")
-    given = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     print("| tile | elements | plan | instructions | tensor cycles | share | |\n|---|---|---|---|---|---|---|")
-    for tiles in given.tiles:
-        for element in given.types.split(","):
-            for name, plan in given.plans.items():
-                found = measured(tiles, element, plan, given.promoted)
+    for tiles in options.tiles:
+        for element in options.types.split(","):
+            for name, plan in options.plans.items():
+                result = measured(tiles, element, plan, options.promoted)
                 row = f"{'x'.join(map(str, tiles))} | {element} | {name}"
-                if found is None:
+                if result is None:
                     print(f"| {row} | no products of warpgroups in a loop | | | |")
                     continue
-                said = "" if found.share <= BAR else f"above {BAR}"
-                print(f"| {row} | {found.instructions} | {found.tensor_cycles:.0f} | {found.share:.2f} | {said} |")
+                text = "" if result.share <= BAR else f"above {BAR}"
+                print(f"| {row} | {result.instructions} | {result.tensor_cycles:.0f} | {result.share:.2f} | {text} |")
     return 0

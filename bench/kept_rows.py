@@ -20,11 +20,11 @@ MODEL = ("tileiras.sim.estimate", "tileiras.sim.emulator", "tileiras.targets.rat
 
 def digest(*parts: str | bytes) -> str:
     """Of all parts in their order."""
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for part in parts:
         data = part.encode() if isinstance(part, str) else part
-        found.update(len(data).to_bytes(8, "little") + data)
-    return found.hexdigest()[:32]
+        digest.update(len(data).to_bytes(8, "little") + data)
+    return digest.hexdigest()[:32]
 
 
 @functools.cache

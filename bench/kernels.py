@@ -28,9 +28,9 @@ class Kernel(NamedTuple):
 
 def collect(folder: str, given: Sequence[str] = ()) -> list[Kernel]:
     """The kernels as bytecode files, those made here in `folder`; sources that do not export are named and left out."""
-    found = [Kernel(os.path.basename(path), path, 0) for path in _files(given)]
+    result = [Kernel(os.path.basename(path), path, 0) for path in _files(given)]
     if given:
-        return found
+        return result
     for name in discover.kernel_files("examples"):
         source = units.Source.read(os.path.join("examples", name))
         if source.kind == units.BYTECODE or not _exported(name):
@@ -45,8 +45,8 @@ def collect(folder: str, given: Sequence[str] = ()) -> list[Kernel]:
                 continue
             with open(path, "wb") as file:
                 file.write(data)
-            found.append(Kernel(stem, path, lowest))
-    return found
+            result.append(Kernel(stem, path, lowest))
+    return result
 
 
 def _files(given: Sequence[str]) -> Iterator[str]:

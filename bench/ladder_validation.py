@@ -63,12 +63,12 @@ def chosen(gpus: Sequence[str], parts: Sequence[str]) -> list[tuple[int, int]]:
 def estimates(rows: Sequence[tuple[int, int]], sources: Path, jobs: int) -> list[Rung]:
     """Estimate rows, each in a process of its own, and print each as it comes."""
     print(HEAD, flush=True)
-    found = []
+    rungs = []
     with multiprocessing.get_context("fork").Pool(jobs, maxtasksperchild=1) as pool:
         for rung in pool.imap(_judge, [(*row, sources) for row in rows], chunksize=1):
-            found.append(rung)
+            rungs.append(rung)
             print(line(rung), flush=True)
-    return found
+    return rungs
 
 
 def _judge(row: tuple[int, int, Path]) -> Rung:
@@ -82,15 +82,15 @@ def judge(ladder: Ladder, step: Step, sources: Path) -> Rung:
 
     begin = time.process_time()
     try:
-        made = ladder_launches.launch(ladder, step, sources)
-        found = estimate(made.ptx, made.entry, made.grid, made.arguments, gpu=ladder.gpu, metadata=made.metadata)
+        value = ladder_launches.launch(ladder, step, sources)
+        result = estimate(value.ptx, value.entry, value.grid, value.arguments, gpu=ladder.gpu, metadata=value.metadata)
     except (CompileError, SimulationError, ladder_launches.NoSource) as error:
         reason = f"{error}".strip().split("\n")[0]
         return Rung(ladder, step, None, reason, time.process_time() - begin)
-    low, high = getattr(found, "low", found.microseconds), getattr(found, "high", found.microseconds)
-    busiest = max(found.utilization.values(), default=0.0)
-    return Rung(ladder, step, found.microseconds, found.bound, time.process_time() - begin, low, high,
-                getattr(found, "doubt", ""), busiest, getattr(found, "needs", None))  # fmt: skip
+    low, high = getattr(result, "low", result.microseconds), getattr(result, "high", result.microseconds)
+    busiest = max(result.utilization.values(), default=0.0)
+    return Rung(ladder, step, result.microseconds, result.bound, time.process_time() - begin, low, high,
+                getattr(result, "doubt", ""), busiest, getattr(result, "needs", None))  # fmt: skip
 
 
 HEAD = "| ladder | step | published us | estimated us | interval | error | bound |\n|---|---|---|---|---|---|---|"
@@ -117,9 +117,9 @@ def summary(rungs: Sequence[Rung]) -> list[str]:
         "both": list(rungs),
     }
     lines = [f"{name}: {text}" for name, some in halves.items() if some for text in figures(some)]
-    found = residual(halves["calibrating half"])
-    if found is not None:
-        lines.append(f"calibrating half: intervals hold {HELD:.0%} from a residual of {found:.0%}; "
+    result = residual(halves["calibrating half"])
+    if result is not None:
+        lines.append(f"calibrating half: intervals hold {HELD:.0%} from a residual of {result:.0%}; "
                      f"the model has {uncertainty.RESIDUAL:.0%}")  # fmt: skip
     return lines
 

@@ -78,12 +78,12 @@ def main(arguments: Sequence[str] = ()) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench large_tiles", description=__doc__.split("\n\n")[1])
     parser.add_argument("--gpu", default="sm_90")
     parser.add_argument("--sizes", default=f"{1 << 16},{1 << 20},{1 << 24}")
-    given = parser.parse_args(arguments)
-    sizes = [int(size) for size in given.sizes.split(",")]
-    measured(store(sizes[0]), given.gpu)  # modules that are loaded once
+    options = parser.parse_args(arguments)
+    sizes = [int(size) for size in options.sizes.split(",")]
+    measured(store(sizes[0]), options.gpu)  # modules that are loaded once
     print("| kernel | elements | ms | lines of PTX |\n|---|---|---|---|")
     for name, make in KERNELS.items():
         for size in sizes:
-            seconds, lines = measured(make(size), given.gpu)
+            seconds, lines = measured(make(size), options.gpu)
             print(f"| {name} | {size} | {seconds * 1000:.0f} | {lines} |")
     return 0

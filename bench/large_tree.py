@@ -78,8 +78,8 @@ def build(folder: str, name: str, *arguments: str) -> Row:
         text = output.read().decode(errors="replace")
     if process.returncode or "Error" in text:
         raise RuntimeError(text[-4000:])
-    found = _SUMMARY.search(text)
-    counts = (int(found[1]), int(found[2] or 0)) if found is not None else (0, 0)
+    match = _SUMMARY.search(text)
+    counts = (int(match[1]), int(match[2] or 0)) if match is not None else (0, 0)
     return Row(name, seconds, usage.ru_maxrss / (1 << 20), *counts)
 
 
@@ -100,8 +100,8 @@ def declarations(count: int, folder: str) -> dict[str, float]:
     """Seconds of processor time, by the way in which an SConstruct declares all kernels; nothing has changed."""
     paths = [_path(number) for number in range(count)]
     write(folder, "declarations", DECLARATIONS.replace("PATHS", repr(paths)))
-    said = scons(folder, "-f", "declarations", "-q", _path(0)).output
-    return {name: float(seconds) for name, seconds in _DECLARED.findall(said)}
+    output = scons(folder, "-f", "declarations", "-q", _path(0)).output
+    return {name: float(seconds) for name, seconds in _DECLARED.findall(output)}
 
 
 def main(arguments: Sequence[str] = ()) -> None:
@@ -111,11 +111,11 @@ def main(arguments: Sequence[str] = ()) -> None:
     with tempfile.TemporaryDirectory() as folder:
         for row in measure(count, folder):
             most = max(most, row.gib)
-            told = f"{row.ran} stages run, {row.served} served" if row.ran or row.served else "nothing to do"
-            print(f"  {row.name:<20}{row.seconds:8.1f} s {row.gib:7.2f} GiB   {told}", flush=True)
-        found = declarations(count, folder)
-        for name, seconds in found.items():
-            print(f"  declared by {name:<12}{seconds:8.2f} s {seconds / found['plain']:7.2f}", flush=True)
+            text = f"{row.ran} stages run, {row.served} served" if row.ran or row.served else "nothing to do"
+            print(f"  {row.name:<20}{row.seconds:8.1f} s {row.gib:7.2f} GiB   {text}", flush=True)
+        result = declarations(count, folder)
+        for name, seconds in result.items():
+            print(f"  declared by {name:<12}{seconds:8.2f} s {seconds / result['plain']:7.2f}", flush=True)
         empty = os.path.join(folder, "empty")
         write(empty, "SConstruct", EMPTY)
         compare(empty, folder, (_path(count // 2), count // 2 % DISTINCT), whole=False)

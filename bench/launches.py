@@ -94,14 +94,14 @@ def launches(text: str, target: str, tiles: bool) -> dict[str, Launch]:
     """The resources of each entry by ptxas.  Raises CompileError."""
     options = CompileOptions({"gpu-name": target, "tile-launch": tiles})
     flags = ("--enable-extended-smem", "true") if tiles else ()
-    found = {}
+    result = {}
     for each in api.compile_with(text, options, "ptx", store=STORE).kernels:
         assembled = each.artifacts[".ptx"].decode()
         used = ptxas.assemble(assembled, target, options=flags).resources[each.name]
         x, y, z = ptx.parse(assembled).entry(each.name).dimensions("reqntid") or (1, 1, 1)
         shared = used.shared + (0 if tiles else (each.metadata or {}).get("shared_memory", 0))
-        found[each.name] = Launch(assembled, x * y * z, shared, used)
-    return found
+        result[each.name] = Launch(assembled, x * y * z, shared, used)
+    return result
 
 
 def rows(name: str, text: str, target: str, hints: Sequence[int | None]) -> Iterator[Row]:
@@ -145,30 +145,30 @@ def main(arguments: Sequence[str] = ()) -> int:
     parser.add_argument("--rows", type=Path)
     parser.add_argument("--all", action="store_true")
     parser.add_argument("files", nargs="*")
-    given = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     if toolkit.find_program("ptxas") is None:
         print("launches: needs ptxas")
         return 2
-    hints = [None if word.lower() == "none" else int(word) for word in given.hints.split(",")]
-    found: list[Row] = []
+    hints = [None if word.lower() == "none" else int(word) for word in options.hints.split(",")]
+    items: list[Row] = []
     print(HEADER)
     with tempfile.TemporaryDirectory() as folder:
-        kernels: list[Kernel] = collect(folder, given.files)
-        for kernel in kernels if given.files else [*kernels, *front_end_kernels(folder)]:
+        kernels: list[Kernel] = collect(folder, options.files)
+        for kernel in kernels if options.files else [*kernels, *front_end_kernels(folder)]:
             text = text_of(kernel.path)
-            for target in given.targets.split(","):
+            for target in options.targets.split(","):
                 if int(target[3:]) < kernel.lowest:
                     continue
                 try:
-                    found += rows(kernel.name, text, target, hints)
+                    items += rows(kernel.name, text, target, hints)
                 except CompileError as error:
                     print(f"{kernel.name} {target}: {f'{error}'.strip().splitlines()[0]}")
-    if given.rows:
-        given.rows.write_text("".join(json.dumps(row._asdict()) + "\n" for row in found))
-    wrong = list(faults(found))
-    for row, why in [(row, "") for row in found] if given.all else wrong:
+    if options.rows:
+        options.rows.write_text("".join(json.dumps(row._asdict()) + "\n" for row in items))
+    wrong = list(faults(items))
+    for row, why in [(row, "") for row in items] if options.all else wrong:
         print(row, why)
-    print(f"{len(found)} rows: {len(wrong)} remarks")
+    print(f"{len(items)} rows: {len(wrong)} remarks")
     return 0
 
 

@@ -47,7 +47,7 @@ class Cost(NamedTuple):
 def cost(task: tuple[int, str, tuple[int, ...]]) -> Cost:
     row, gpu = MEASURED[task[0]], rates.gpu(task[1])
     times: list[float] = []
-    found: list[float | None] = []
+    result: list[float | None] = []
     refusal = ""
     try:
         job = job_of_example(row, gpu.target.name)
@@ -60,11 +60,11 @@ def cost(task: tuple[int, str, tuple[int, ...]]) -> Cost:
                 seconds.append(spent() - before)
             times.append(1000 * min(seconds[1:]))
             timed = estimates.timed(image, job, gpu)
-            found.append(timed.microseconds)
+            result.append(timed.microseconds)
             refusal = refusal or timed.refusal
     except CompileError as error:
         refusal = f"{error}".split("\n")[0]
-    return Cost(name_of(row), gpu.name, times, found, refusal)
+    return Cost(name_of(row), gpu.name, times, result, refusal)
 
 
 def _number(value: float | None) -> str:
@@ -91,20 +91,20 @@ def main(arguments: Sequence[str] = ()) -> int:
     parser.add_argument("--gpus", default=",".join(GPUS.values()))
     parser.add_argument("--levels", default="1,2,3")
     parser.add_argument("--only", default="", help="only those of whose names a part is given")
-    given = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     if missing := estimates.missing_tools():
         print(f"levels: needs {' and '.join(missing)}", file=sys.stderr)
         return 2
-    levels = tuple(map(int, given.levels.split(",")))
-    tasks = [(*task, levels) for task in selected(given.gpus, given.only)]
+    levels = tuple(map(int, options.levels.split(",")))
+    tasks = [(*task, levels) for task in selected(options.gpus, options.only)]
     heads = [f"O{level} {unit}" for unit in ("ms", "us") for level in levels]
     print(f"| kernel | GPU | {' | '.join(heads)} | |\n|---|---|{'---|' * len(heads)}---|", flush=True)
     rows: list[Cost] = []
     with multiprocessing.get_context("fork").Pool(1, maxtasksperchild=1) as pool:
-        for found in pool.imap(cost, tasks, chunksize=1):
-            rows.append(found)
-            figures = " | ".join(map(_number, [*found.milliseconds, *found.microseconds]))
-            print(f"| {found.name} | {found.gpu} | {figures} | {found.refusal[:80]} |", flush=True)
+        for item in pool.imap(cost, tasks, chunksize=1):
+            rows.append(item)
+            figures = " | ".join(map(_number, [*item.milliseconds, *item.microseconds]))
+            print(f"| {item.name} | {item.gpu} | {figures} | {item.refusal[:80]} |", flush=True)
     print(summary(rows, levels))
     return int(any(row.slower() for row in rows))
 

@@ -36,12 +36,12 @@ _ROWS_SCALED = "sums are scaled by row and column"
 def _products(gpus: tuple[str, ...], kind: str, name: str, source: str, measured_on: str, numerics: str = "",
               **sizes: float) -> tuple[Library, ...]:  # fmt: skip
     """Those of `bench products` by size, `n8192` for 8192 cubed or `m16n6144k4096`, as TFLOP/s."""
-    found = []
+    products = []
     for size, teraflops in sizes.items():
         shape = size[1:].replace("n", "x").replace("k", "x")
         shape = "x".join([shape] * 3) if "x" not in shape else shape
-        found.append(Library(gpus, f"product {kind} {shape}", name, teraflops, source, measured_on, numerics))
-    return tuple(found)
+        products.append(Library(gpus, f"product {kind} {shape}", name, teraflops, source, measured_on, numerics))
+    return tuple(products)
 
 
 LIBRARIES = (

@@ -64,14 +64,14 @@ def main(arguments: Sequence[str] = ()) -> None:
     (count,) = numbers("llvm_memory", arguments, compilations=COMPILATIONS)
     texts = kernels(count).values()
     start = time.perf_counter()
-    found = growth((lambda text=text: api.compile(text, gpu_name="sm_90")) for text in texts)
+    result = growth((lambda text=text: api.compile(text, gpu_name="sm_90")) for text in texts)
     seconds = time.perf_counter() - start
-    print(f"{count} compilations to PTX in {seconds:.0f} s, LLVM in {found.processes} processes one after the other")
+    print(f"{count} compilations to PTX in {seconds:.0f} s, LLVM in {result.processes} processes one after the other")
     print(
-        f"  LLVM's process: {found.settled:.1f} MB after {SETTLED}, at most {found.most:.1f} MB from there on, "
-        f"{found.last:.1f} MB at the end: {found.above:+.1f} MB (bar {BAR:.0f})"
+        f"  LLVM's process: {result.settled:.1f} MB after {SETTLED}, at most {result.most:.1f} MB from there on, "
+        f"{result.last:.1f} MB at the end: {result.above:+.1f} MB (bar {BAR:.0f})"
     )
-    print(f"  this process: {found.own_settled:.1f} MB after {SETTLED}, {found.own_last:.1f} MB at the end")
+    print(f"  this process: {result.own_settled:.1f} MB after {SETTLED}, {result.own_last:.1f} MB at the end")
 
 
 if __name__ == "__main__":

@@ -63,10 +63,10 @@ def write(folder: str, name: str, text: str) -> None:
 
 def environment(folder: str) -> dict[str, str]:
     """The environment of builds of a folder: this checkout, a store of their own, and no service."""
-    found = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+    result = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     own = {"PYTHONPATH": root, "TILEIRAS_CACHE_DIR": os.path.join(folder, "store"), "TILEIRAS_SERVER": "off"}
-    return {**found, **own}
+    return {**result, **own}
 
 
 def served(folder: str) -> dict[str, str]:
@@ -133,9 +133,9 @@ def measure(
     unit, run = scons(empty), scons(tree, service=service)
     assert len(_STAGE.findall(run.output)) == 1, run.output
     add("one leaf", unit, run)
-    found = _STAGE_TIME.search(run.output)
-    assert found is not None, run.output
-    stage = float(found[1]) * (0.001 if found[2] == "ms" else 1)
+    match = _STAGE_TIME.search(run.output)
+    assert match is not None, run.output
+    stage = float(match[1]) * (0.001 if match[2] == "ms" else 1)
     add("less its stage", unit, run._replace(wall=run.wall - stage, processors=run.processors - stage))
 
 

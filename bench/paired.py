@@ -127,7 +127,7 @@ class Row(NamedTuple):
 
 def compared(name: str, checkouts: tuple[Checkout, Checkout], request: dict[str, object], repeat: int) -> Row:
     """Raises Refused."""
-    found: tuple[list[list[int]], list[list[int]]] = ([], [])
+    result: tuple[list[list[int]], list[list[int]]] = ([], [])
     if request["calls"]:
         for _ in range(WARM):  # caches between compilations are filled from the second on
             counts = [checkout.ask(**request) for checkout in checkouts]
@@ -138,8 +138,8 @@ def compared(name: str, checkouts: tuple[Checkout, Checkout], request: dict[str,
             while answer is None:  # LLVM's process was replaced meanwhile
                 answer = checkouts[which].ask(**request)
             if number >= 0:
-                found[which].append(answer)  # type: ignore[arg-type]
-    medians = [tuple(statistics.median(time[part] for time in times) / 1e6 for part in (0, 1)) for times in found]
+                result[which].append(answer)  # type: ignore[arg-type]
+    medians = [tuple(statistics.median(time[part] for time in times) / 1e6 for part in (0, 1)) for times in result]
     return Row(name, *medians)  # type: ignore[arg-type]
 
 

@@ -30,7 +30,7 @@ def kernels(count: int) -> dict[str, str]:
     for name in SOURCES:
         with open(os.path.join(folder, name + ".mlir"), encoding="utf-8") as file:
             texts[name] = file.read()
-    found = {}
+    result = {}
     for number in range(count):
         name = SOURCES[number % len(SOURCES)]
         # An assertion that always holds, with a number of its own: it reaches the PTX of every kernel.
@@ -39,8 +39,8 @@ def kernels(count: int) -> dict[str, str]:
             f"    %unique = constant <i1: true> : tile<i1>\n"
             f'    assert %unique, "kernel {number}" : tile<i1>\n    return\n',
         )
-        found[f"kernels/{name}_{number}.mlir"] = text
-    return found
+        result[f"kernels/{name}_{number}.mlir"] = text
+    return result
 
 
 def main(arguments: Sequence[str] = ()) -> None:
@@ -52,8 +52,8 @@ def main(arguments: Sequence[str] = ()) -> None:
         ratios, times = [], {"-j1": [], "-j2": []}
         for _ in range(turns):
             for jobs, taken in times.items():
-                for made in ("build", "store", ".sconsign.dblite"):
-                    path = os.path.join(folder, made)
+                for item in ("build", "store", ".sconsign.dblite"):
+                    path = os.path.join(folder, item)
                     shutil.rmtree(path) if os.path.isdir(path) else os.path.exists(path) and os.unlink(path)
                 taken.append(scons(folder, jobs).wall)
             ratios.append(times["-j1"][-1] / times["-j2"][-1])

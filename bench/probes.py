@@ -63,11 +63,11 @@ def _chain(step: str, before: str, after: str = STORE, shared: int = 0) -> Calla
 
 def _copies(target: str, sms: int) -> tuple[Launch, Launch]:
     """Copies of 32 and 64 MiB."""
-    made = []
+    items = []
     for size in (1 << 25, 1 << 26):
         source, to = np.zeros(size, np.uint8), np.zeros(size, np.uint8)
-        made.append(Launch(copy_kernel(target), size // 16384, 256, [source, to]))
-    return made[0], made[1]
+        items.append(Launch(copy_kernel(target), size // 16384, 256, [source, to]))
+    return items[0], items[1]
 
 
 def _loads_of_l2(target: str, sms: int) -> tuple[Launch, Launch]:
@@ -78,11 +78,11 @@ def _loads_of_l2(target: str, sms: int) -> tuple[Launch, Launch]:
     )
     sums = "\n".join(f"xor.b32 %r9, %r9, %r{register};" for register in range(10, 26))
     piece = "and.b32 %r2, %r100, 15;\nmad.lo.u32 %r3, %r2, 4096, %r1;\nmad.wide.u32 %q1, %r3, 16, %a0;"
-    made = []
+    items = []
     for trips in (64, 128):
         body = f"mov.u32 %r9, 0;\n{loop(chr(10).join((piece, loads, sums)), trips)}st.global.u32 [%q1], %r9;"
-        made.append(Launch(kernel(body, 1024, target), sms, 1024, [np.zeros(1 << 18, np.float32)]))
-    return made[0], made[1]
+        items.append(Launch(kernel(body, 1024, target), sms, 1024, [np.zeros(1 << 18, np.float32)]))
+    return items[0], items[1]
 
 
 def _products(target: str, sms: int) -> tuple[Launch, Launch]:
@@ -92,22 +92,22 @@ def _products(target: str, sms: int) -> tuple[Launch, Launch]:
     words = "\n".join(f"mov.u32 %r{register}, %r1;" for register in range(40, 46))
     zeros = "\n".join(f"mov.f32 %f{register}, 0f00000000;" for register in range(16))
     total = "\n".join(f"add.f32 %f0, %f0, %f{register};" for register in range(1, 16))
-    made = []
+    items = []
     for times in (4, 8):
         body = loop("\n".join(dot.format(some) for _ in range(times) for some in sums), _TRIPS)
         text = kernel(f"{words}\n{zeros}\n{body}{total}\n{STORE}", 256, target)
-        made.append(Launch(text, sms, 256, [np.zeros(1 << 14, np.float32)]))
-    return made[0], made[1]
+        items.append(Launch(text, sms, 256, [np.zeros(1 << 14, np.float32)]))
+    return items[0], items[1]
 
 
 def _updates(target: str, sms: int) -> tuple[Launch, Launch]:
     """All threads update one address 16 and 32 times."""
-    made = []
+    items = []
     for trips in (16, 32):
         step = "atom.global.max.u32 %r3, [%a0], %r4;\nadd.u32 %r4, %r4, %r3;"
         body = f"mov.u32 %r4, %r1;\n{loop(step, trips)}st.global.u32 [%a0+4096], %r4;"
-        made.append(Launch(kernel(body, 256, target), sms, 256, [np.zeros(1 << 14, np.uint32)]))
-    return made[0], made[1]
+        items.append(Launch(kernel(body, 256, target), sms, 256, [np.zeros(1 << 14, np.uint32)]))
+    return items[0], items[1]
 
 
 _ITSELF = "mov.u32 %r2, data;\nst.shared.u32 [data], %r2;\nbar.sync 0;\nmov.f32 %f0, 0f00000000;"

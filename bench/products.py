@@ -187,8 +187,8 @@ def timed(row: Row, tile: Tile, kept: KeptRows, options: dict[str, Any]) -> Take
         return Taken(None, refusal=f"{error}".strip().split("\n")[0])
     key = digest(model_version(), gpu.name, row.name, f"{tile}", image.text, json.dumps(image.kernels[0].metadata,
                  sort_keys=True))  # fmt: skip
-    if (found := kept.get(key)) is not None:
-        return Taken(**found)
+    if (entry := kept.get(key)) is not None:
+        return Taken(**entry)
     result = estimates.taken(estimates.timed(image, launch, gpu))
     kept.put(key, result._asdict())
     return result
@@ -236,23 +236,23 @@ def main(arguments: Sequence[str] = ()) -> int:
     parser.add_argument("--tensor-maps", default="host")
     parser.add_argument("--every", action="store_true")
     parser.add_argument("--rows", type=lambda words: Path(words) if words else None, default=ROWS, metavar="FILE")
-    given = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     if missing := estimates.missing_tools():
         print(f"products: needs {' and '.join(missing)}", file=sys.stderr)
         return 2
-    kept, slow = KeptRows(given.rows), False
+    value, slow = KeptRows(options.rows), False
     print("| GPU | type | MxNxK | tile | us | TFLOP/s | bound | library us | ratio |", "|" + "---|" * 9, sep="\n")
-    rows = [Row(gpu, kind, _shape(size)) for gpu in given.gpus.split(",") for kind in given.types.split(",")
-            for size in given.sizes.split(",") if KINDS[kind].needs <= rates.gpu(gpu).target.number]  # fmt: skip
+    rows = [Row(gpu, kind, _shape(size)) for gpu in options.gpus.split(",") for kind in options.types.split(",")
+            for size in options.sizes.split(",") if KINDS[kind].needs <= rates.gpu(gpu).target.number]  # fmt: skip
     for row in rows:
         best: tuple[float, Tile, Taken] | None = None
-        for tile in [_tile(words) for words in given.tiles.split(",") if words] or tiles(row):
-            found = _timed_in_process(row, tile, kept, {"tensor_maps": given.tensor_maps})
-            if given.every or found.microseconds is None:
-                print(line(row, tile, found)[0], flush=True)
-            if found.microseconds is not None and (best is None or found.microseconds < best[0]):
-                best = found.microseconds, tile, found
-        if best is not None and not given.every:
+        for tile in [_tile(words) for words in options.tiles.split(",") if words] or tiles(row):
+            result = _timed_in_process(row, tile, value, {"tensor_maps": options.tensor_maps})
+            if options.every or result.microseconds is None:
+                print(line(row, tile, result)[0], flush=True)
+            if result.microseconds is not None and (best is None or result.microseconds < best[0]):
+                best = result.microseconds, tile, result
+        if best is not None and not options.every:
             words, short = line(row, *best[1:])
             slow |= short
             print(words, flush=True)

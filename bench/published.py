@@ -71,10 +71,10 @@ _RMS_KEYS = {"persistent": ("tile_size_m", "tile_size_n")}
 
 def published() -> list[Published]:
     """Every figure, in the order of the source."""
-    found = list(_TUNED)
+    result = list(_TUNED)
     for gpu, algorithm, element, rows in _RMS_NORM:
         first, second = _RMS_KEYS.get(algorithm, ("num_worker_warps", "tile_size"))
         for columns, one, two, microseconds in rows:
             config = {"algo": algorithm, "dtype": element, "columns": columns, first: one, second: two}
-            found.append(Published(gpu, "rms_norm", config, microseconds))
-    return found
+            result.append(Published(gpu, "rms_norm", config, microseconds))
+    return result

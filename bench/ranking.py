@@ -79,8 +79,8 @@ class Ranked(NamedTuple):
 
     def claim(self, plan: str) -> str:
         """`faster` or `slower` where ours is for all values of the parameters, else empty."""
-        found = self.ratios(plan)
-        return "" if found is None else "faster" if found[1] < 1 else "slower" if found[0] > 1 else ""
+        ratios = self.ratios(plan)
+        return "" if ratios is None else "faster" if ratios[1] < 1 else "slower" if ratios[0] > 1 else ""
 
 
 def head(plans: Sequence[str], reference: bool) -> str:
@@ -94,11 +94,11 @@ def head(plans: Sequence[str], reference: bool) -> str:
 
 def line(row: Ranked, reference: bool) -> str:
     cells = [row.name, row.gpu]
-    for found in (*row.ours.values(), *([row.theirs] if reference else [])):
-        if found is None or found.microseconds is None:
-            cells += ["-", (found.refusal if found is not None else "")[:60]]
+    for item in (*row.ours.values(), *([row.theirs] if reference else [])):
+        if item is None or item.microseconds is None:
+            cells += ["-", (item.refusal if item is not None else "")[:60]]
         else:
-            cells += [f"{found.microseconds:.1f}", found.bound]
+            cells += [f"{item.microseconds:.1f}", item.bound]
     if reference:
         cells += [_ratio(row, plan) for plan in row.ours]
     cells += _library_cells(row)
@@ -115,10 +115,10 @@ def _library_cells(row: Ranked) -> list[str]:
 
 
 def _ratio(row: Ranked, plan: str) -> str:
-    ratio, found = row.ratio(plan), row.ratios(plan)
+    ratio, result = row.ratio(plan), row.ratios(plan)
     if ratio is None:
         return "-"
-    return f"{ratio:.2f}" if found is None else f"{ratio:.2f} ({found[0]:.2f} to {found[1]:.2f})"
+    return f"{ratio:.2f}" if result is None else f"{ratio:.2f} ({result[0]:.2f} to {result[1]:.2f})"
 
 
 KINDS: dict[str, Callable[[Ranked], bool]] = {
@@ -164,8 +164,8 @@ def library_means(rows: Sequence[Ranked]) -> list[str]:
 
 def _mean_with_interval(rows: Sequence[Ranked], plan: str) -> str:
     """The geometric mean of the ratios, and its extremes over the parameters where all rows have them."""
-    found = [row.ratios(plan) for row in rows]
-    known = [pair for pair in found if pair is not None]
+    result = [row.ratios(plan) for row in rows]
+    known = [pair for pair in result if pair is not None]
     text = f"{mean([row.ratio(plan) or 1.0 for row in rows]):.2f}"
     if len(known) < len(rows):
         return text
@@ -192,14 +192,14 @@ def best_plans(rows: Sequence[Ranked]) -> list[str]:
 
 def worst(rows: Sequence[Ranked], count: int = WORST) -> list[str]:
     """The rows whose ratio is largest, under the best of the plans, with the bounds of both."""
-    found = []
+    items = []
     for row in rows:
         ratios = {plan: ratio for plan in row.ours if (ratio := row.ratio(plan)) is not None}
         if ratios:
             plan = min(ratios, key=lambda name: ratios[name])
-            found.append((ratios[plan], plan, row))
+            items.append((ratios[plan], plan, row))
     lines = []
-    for ratio, plan, row in sorted(found, key=lambda each: -each[0])[:count]:
+    for ratio, plan, row in sorted(items, key=lambda each: -each[0])[:count]:
         assert row.theirs is not None
         lines += [f"{ratio:.2f} {row.name} on {row.gpu}", f"  {plan}: {row.ours[plan].reason()}",
                   f"  reference: {row.theirs.reason()}"]  # fmt: skip
@@ -250,9 +250,9 @@ def failures(rows: Sequence[Ranked]) -> list[str]:
     """Code without an estimate, and results that differ."""
     lines = []
     for row in rows:
-        for name, found in (*row.ours.items(), ("reference", row.theirs)):
-            if found is not None and found.microseconds is None:
-                lines.append(f"no estimate: {row.name} on {row.gpu}, {name}: {found.refusal}")
+        for name, result in (*row.ours.items(), ("reference", row.theirs)):
+            if result is not None and result.microseconds is None:
+                lines.append(f"no estimate: {row.name} on {row.gpu}, {name}: {result.refusal}")
         if row.wrong:
             lines.append(f"results: {row.name} on {row.gpu}: {row.wrong}")
     return lines

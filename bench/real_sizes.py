@@ -57,13 +57,13 @@ class Constant(NamedTuple):
 def slots(values: Sequence[Any]) -> list[Any]:
     """The parameters that a kernel in cuTile Python has for its arguments: of an array pointer, sizes and strides in
     elements, of a constant none."""
-    found: list[Any] = []
+    result: list[Any] = []
     for value in values:
         if isinstance(value, np.ndarray):
-            found += [value, *value.shape, *(stride // value.itemsize for stride in value.strides)]
+            result += [value, *value.shape, *(stride // value.itemsize for stride in value.strides)]
         elif not isinstance(value, Constant):
-            found.append(value)
-    return found
+            result.append(value)
+    return result
 
 
 def prepare(checkout: Path) -> None:

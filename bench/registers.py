@@ -105,14 +105,14 @@ def front_end_kernels(folder: str) -> list[Kernel]:
         from front_end_kernels import LAUNCHES
     except ImportError:
         return []
-    found = []
+    result = []
     for name in LAUNCHES:
         path = os.path.join(folder, f"front_end_{name}.tileirbc")
         exported = kernels.export(name, "13.4")
         with open(path, "wb") as file:
             file.write(exported[0] if isinstance(exported, tuple) else exported)
-        found.append(Kernel(f"front_end_{name}", path, 0))
-    return found
+        result.append(Kernel(f"front_end_{name}", path, 0))
+    return result
 
 
 def summary(rows: Sequence[Row]) -> str:

@@ -68,14 +68,14 @@ def usage(cuobjdump: str, path: str) -> dict[str, Usage]:
         wide = sum(any(width in access for width in (".128", ".256")) for access in accesses)
         total = len(re.findall(r"^\s+/\*[0-9a-f]{4,}\*/", body, re.MULTILINE))
         counts[part.split(None, 1)[0]] = total, wide, len(accesses) - wide
-    found = {}
+    result = {}
     for name, line in re.findall(r"Function (\S+):\n\s*(.*)", text):
         numbers = {key: int(value) for key, value in re.findall(r"(\w+):(\d+)", line)}
         local = numbers["LOCAL"] + numbers["STACK"]
-        found[name] = Usage(
+        result[name] = Usage(
             threads.get(name, 0), numbers["REG"], numbers["SHARED"], local, *counts.get(name, (0, 0, 0))
         )
-    return found
+    return result
 
 
 def main(arguments: Sequence[str] = ()) -> None:
@@ -137,11 +137,11 @@ def _ours(
     cubin = os.path.join(folder, "own.cubin")
     with open(cubin, "wb") as file:
         file.write(artifact.data)
-    found = usage(cuobjdump, cubin)
+    result = usage(cuobjdump, cubin)
     for entry in artifact.kernels:
         shared = (entry.metadata or {}).get("shared_memory", 0)
-        found[entry.name] = found[entry.name]._replace(shared=found[entry.name].shared + shared)
-    return found
+        result[entry.name] = result[entry.name]._replace(shared=result[entry.name].shared + shared)
+    return result
 
 
 def _cells(mine: Usage, yours: Usage | None) -> str:

@@ -106,8 +106,8 @@ def difference(before: str, now: str) -> tuple[str, ...]:
 
 def _words(counter: collections.Counter[str]) -> list[str]:
     """The kinds of instructions of some lines."""
-    found = (re.match(r"(?:_ = )?((?:tail )?[\w.]+)", line) for line in counter)
-    return sorted({each[1] for each in found if each is not None})
+    result = (re.match(r"(?:_ = )?((?:tail )?[\w.]+)", line) for line in counter)
+    return sorted({each[1] for each in result if each is not None})
 
 
 def report(classes: dict[tuple[str, ...], list[tuple[Case, str, str]]], shown: int) -> None:

@@ -102,8 +102,8 @@ class Connection:
         if delay > policy.answer:
             self._turn_off(now + policy.answer)
             return now + policy.answer, set()
-        found = {key for key in keys if day.server.rows.get(key, 1e9) <= now}
-        size = sum(size for key, size in zip(keys, sizes) if key in found)
+        result = {key for key in keys if day.server.rows.get(key, 1e9) <= now}
+        size = sum(size for key, size in zip(keys, sizes) if key in result)
         if policy.waves:
             done = now
             for requests, share in day.server.pieces(len(keys), size):
@@ -113,14 +113,14 @@ class Connection:
             now = max(done, at + size / self.machine.line) + self.machine.trip + delay
         else:
             # A message and then its bytes, one kernel after the other in each of the jobs.
-            day.server.serve(now, len(keys) + len(found), size)
-            trips = -(-len(keys) // beside) - (-len(found) // beside)
+            day.server.serve(now, len(keys) + len(result), size)
+            trips = -(-len(keys) // beside) - (-len(result) // beside)
             now += trips * (self.machine.trip + PER_REQUEST + delay) + size / self.machine.line
         self._judge(delay, now)
         day.sum.asked += len(keys)
-        day.sum.found += len(found)
+        day.sum.found += len(result)
         day.server.sent += size
-        return now, found
+        return now, result
 
     def _judge(self, delay: float, now: float) -> None:
         policy = self.day.policy
@@ -221,7 +221,7 @@ class Day:
         chains: dict[int, float] = {}
         """Seconds of stages that have to run, by kernel."""
         hits = 0
-        made: list[tuple[Key, int]] = []
+        items: list[tuple[Key, int]] = []
         for stage in range(5):
             wanted: list[int] = []
             for kernel, own in keys.items():
@@ -233,22 +233,22 @@ class Day:
                 elif kernel not in chains or machine.trip <= self.policy.after_miss:
                     wanted.append(kernel)
                 else:
-                    self._ran(kernel, stage, key, chains, made)
+                    self._ran(kernel, stage, key, chains, items)
                 machine.standing[kernel, stage] = key
             sizes = [self.kernels.sizes[kernel][stage] for kernel in wanted]
-            now, found = yield from connection.ask([keys[kernel][stage] for kernel in wanted], sizes, now, JOBS)
-            hits += len(found)
+            now, result = yield from connection.ask([keys[kernel][stage] for kernel in wanted], sizes, now, JOBS)
+            hits += len(result)
             for kernel in wanted:
-                if keys[kernel][stage] in found:
+                if keys[kernel][stage] in result:
                     machine.store.add(keys[kernel][stage])
                 else:
-                    self._ran(kernel, stage, keys[kernel][stage], chains, made)
-        now += (hits + len(made)) * self.kernels.hit
+                    self._ran(kernel, stage, keys[kernel][stage], chains, items)
+        now += (hits + len(items)) * self.kernels.hit
         now = self.cluster.work(now, list(chains.values())) if ci else now + _packed(chains.values())
-        machine.store.update(key for key, _ in made)
+        machine.store.update(key for key, _ in items)
         yield now
         if self.policy.server and (ci or self.policy.everybody_writes):
-            self._upload(made)
+            self._upload(items)
         waits.append(self.calendar.now - start)
 
     def _ran(

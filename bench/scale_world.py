@@ -50,20 +50,20 @@ class Kernels:
     def keys(self, kernel: int, version: Version, code: tuple[int, ...]) -> list[Key]:
         """The keys of a kernel's stages, with `code` the version of each stage's code."""
         effective = _effective(kernel, code)
-        found: list[Key] = [(kernel, 0, version.text, code[0])]
+        result: list[Key] = [(kernel, 0, version.text, code[0])]
         for stage in range(1, len(self.stages)):
-            found.append((kernel, stage, version.meaning, effective[:stage], code[stage]))
-        return found
+            result.append((kernel, stage, version.meaning, effective[:stage], code[stage]))
+        return result
 
 
 def _effective(kernel: int, code: Sequence[int]) -> tuple[int, ...]:
     """For each stage the last version of its code that changed this kernel's product."""
-    found = []
+    effective = []
     for stage, version in enumerate(code):
         while version and random.Random(kernel * 64 + stage * 8 + version).random() >= EFFECT:
             version -= 1
-        found.append(version)
-    return tuple(found)
+        effective.append(version)
+    return tuple(effective)
 
 
 class Calendar:

@@ -83,8 +83,8 @@ class Bench:
         self._server = os.path.join(programs, "tileiras-server")
         runtime = os.path.join(folder, "runtime")
         os.mkdir(runtime)
-        kept = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
-        self.environment = {**kept, "XDG_RUNTIME_DIR": runtime, "TILEIRAS_CACHE_DIR": os.path.join(folder, "store")}
+        result = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+        self.environment = {**result, "XDG_RUNTIME_DIR": runtime, "TILEIRAS_CACHE_DIR": os.path.join(folder, "store")}
 
     def control(self, word: str) -> dict:
         done = subprocess.run(
@@ -110,10 +110,10 @@ class Bench:
             words, env={**self.environment, **changes}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
         )  # fmt: skip
-        said, _ = process.communicate()
+        result, _ = process.communicate()
         wall = time.perf_counter() - start
         if process.returncode:
-            raise subprocess.CalledProcessError(process.returncode, words, said)
+            raise subprocess.CalledProcessError(process.returncode, words, result)
         with contextlib.suppress(ChildProcessError):
             while True:
                 os.wait()
@@ -121,14 +121,14 @@ class Bench:
 
     def served(self, words: Sequence[str], **changes: str) -> Usage:
         """One process, with the service's usage for it; raises RuntimeError where it was not asked."""
-        found, number = self._timed(words, {**changes, "TILEIRAS_SERVER": "auto"})
+        result, number = self._timed(words, {**changes, "TILEIRAS_SERVER": "auto"})
         limit = time.monotonic() + ANSWER_SECONDS
         while time.monotonic() < limit:
             # The child that has answered ends after its client.
             time.sleep(0.05)
             for row in reversed(self.control("status")["last_requests"]):
                 if row["client"] == number:
-                    return Usage(found.wall, found.processor + row["processor_seconds"] + row["service_seconds"])
+                    return Usage(result.wall, result.processor + row["processor_seconds"] + row["service_seconds"])
         raise RuntimeError(f"the service has not answered {' '.join(words)}")
 
 
@@ -280,7 +280,7 @@ def _measure(
     bench: Bench, vendor: str, kernels: list[Kernel], loads: list[Kernel], options: argparse.Namespace
 ) -> None:
     target = options.target
-    found = {"a hit of the store, by python -c 'import socket'":
+    result = {"a hit of the store, by python -c 'import socket'":
              client_cost(bench, loads[-1].path, target, options.repeat)}  # fmt: skip
     print(f"from bytecode to cubin for {target} with {options.assembler}, store {options.store}, median of "
           f"{options.repeat}, ratios to the vendor's wall and processor time")  # fmt: skip
@@ -298,17 +298,17 @@ def _measure(
         print(f"  {kernel.name[:36]:<36}{row.vendor * 1000:10.0f}{row.on:8.2f}{row.off:8.2f}{row.processor_on:8.2f}"
               f"{row.processor_off:9.2f}", flush=True)  # fmt: skip
     if rows:
-        found["wall, service on, geometric mean"] = statistics.geometric_mean(row.on for row in rows)
-        found["processor time, service on, geometric mean"] = statistics.geometric_mean(
+        result["wall, service on, geometric mean"] = statistics.geometric_mean(row.on for row in rows)
+        result["processor time, service on, geometric mean"] = statistics.geometric_mean(
             row.processor_on for row in rows
         )
-        found["wall, service off, median"] = statistics.median(row.off for row in rows)
+        result["wall, service off, median"] = statistics.median(row.off for row in rows)
         small = [row.on for row in rows if row.vendor < SMALL]
         if small:
-            found["wall, service on, small kernels, median"] = statistics.median(small)
+            result["wall, service on, small kernels, median"] = statistics.median(small)
     for name, bar in BARS.items():
-        if name in found:
-            print(f"  {name:<52}{found[name]:6.2f}   at most {bar}{'' if found[name] <= bar else '   missed'}")
+        if name in result:
+            print(f"  {name:<52}{result[name]:6.2f}   at most {bar}{'' if result[name] <= bar else '   missed'}")
     if rows:
         middle = statistics.median(row.processor_off for row in rows)
         print(f"  {'processor time, service off, median':<52}{middle:6.2f}")

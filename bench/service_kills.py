@@ -88,10 +88,10 @@ class Kills:
     def _kill_one(self) -> None:
         """Kills a process of the service or a command; processes of a child (ptxas) are not killed."""
         clients = {process.pid for process in self._running}
-        found = processes(self.runtime)
+        result = processes(self.runtime)
         # A service has its own session; a process that a request started when its service was killed is in it, too.
-        services = [pid for pid in found if _session(pid) == pid]
-        children = [pid for pid in found if parent(pid) in services]
+        services = [pid for pid in result if _session(pid) == pid]
+        children = [pid for pid in result if parent(pid) in services]
         (kind,) = self._chance.choices(tuple(WEIGHTS), tuple(WEIGHTS.values()))
         candidates = {"service": services, "client": sorted(clients), "child": children}[kind]
         if candidates:
@@ -106,14 +106,14 @@ class Kills:
 
     def _check(self, process: subprocess.Popen) -> None:
         target, path = self._running.pop(process)
-        said = process.stdout.read() if process.stdout is not None else b""
+        result = process.stdout.read() if process.stdout is not None else b""
         if process.stdout is not None:
             process.stdout.close()
         if process.pid in self._killed and process.returncode == -signal.SIGKILL:
             if os.path.exists(path) and _read(path) != self._expected[target]:
                 self.problems.append(f"a killed command has left half of {target}")
-        elif process.returncode != 0 or said:
-            self.problems.append(f"exit code {process.returncode}: {said.decode(errors='replace')}")
+        elif process.returncode != 0 or result:
+            self.problems.append(f"exit code {process.returncode}: {result.decode(errors='replace')}")
         elif _read(path) != self._expected[target]:
             self.problems.append(f"another cubin for {target}")
         else:
@@ -149,16 +149,16 @@ def _read(path: str) -> bytes:
 
 def processes(runtime: str | os.PathLike[str]) -> set[int]:
     """Those whose environment names a runtime directory: services, their children, and commands."""
-    found = set()
+    result = set()
     for name in os.listdir("/proc"):
         if name.isdigit():
             try:
                 with open(f"/proc/{name}/environ", "rb") as file:
                     if b"XDG_RUNTIME_DIR=" + os.fsencode(runtime) in file.read().split(b"\0"):
-                        found.add(int(name))
+                        result.add(int(name))
             except OSError:
                 pass
-    return found
+    return result
 
 
 def parent(pid: int) -> int:

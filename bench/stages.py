@@ -33,9 +33,9 @@ def stage_times(path: str, target: str = TARGET, last: str = "ptx") -> dict[str,
         data = run("export", data)
     module = run("read", data)
     for _, unit in units.entry_modules(module):
-        given: object = unit
+        value: object = unit
         for row in pipeline.stages_between("tileaa", last):
-            given = run(row.name, given)
+            value = run(row.name, value)
     return times
 
 

@@ -94,17 +94,17 @@ def shares(gpu_name: str = "H100 PCIe") -> list[tuple[StandIn, float]]:
     from tileiras.targets import rates
 
     gpu = rates.gpu(gpu_name)
-    found = []
+    entry = []
     for each in (mma_sync(), wgmma()):
         result = estimate(each.ptx, ENTRY, gpu.sms, [np.zeros(4, np.float32)], gpu=gpu_name)
-        found.append((each, each.flops / result.cycles / gpu.tensor["f16"]))
-    return found
+        entry.append((each, each.flops / result.cycles / gpu.tensor["f16"]))
+    return entry
 
 
 def report() -> list[str]:
-    found = shares()
-    lines = [f"  {each.name}: {share:.1%} of the peak, published {each.published:.1%}" for each, share in found]
-    (_, slow), (_, fast) = found
+    result = shares()
+    lines = [f"  {each.name}: {share:.1%} of the peak, published {each.published:.1%}" for each, share in result]
+    (_, slow), (_, fast) = result
     return ["stand-ins on Hopper, one loop a block:", *lines, f"  their order is {'right' if fast > slow else 'wrong'}"]
 
 

@@ -50,22 +50,22 @@ def judge(row: Published) -> Row:
     data = real_sizes.bytecode(launch, gpu.target.name)
     job = estimates.Job(launch.name, data, real_sizes.ENTRY, launch.grid, launch.parameters(), launch.flops)
     # The tuner fills memory as large as L2 before each launch that it measures.
-    found = estimates.compiled_and_timed(estimates.theirs, job, gpu, dirty_l2=True)
-    bound = found.refusal if found.estimate is None else found.estimate.bound
-    return Row(row, launch.name, found.microseconds, bound, found.seconds)
+    result = estimates.compiled_and_timed(estimates.theirs, job, gpu, dirty_l2=True)
+    bound = result.refusal if result.estimate is None else result.estimate.bound
+    return Row(row, launch.name, result.microseconds, bound, result.seconds)
 
 
 def variants(rows: Sequence[Row]) -> list[tuple[Row, Row]]:
     """Pairs of rows that compute the same on one GPU by different kernels or configurations, whose published times
     differ by more than ORDER: the faster first."""
-    found = []
+    result = []
     for one, other in itertools.combinations(rows, 2):
         if _task(one.published) != _task(other.published):
             continue
         fast, slow = sorted((one, other), key=lambda row: row.published.microseconds)
         if slow.published.microseconds > fast.published.microseconds * (1 + ORDER):
-            found.append((fast, slow))
-    return found
+            result.append((fast, slow))
+    return result
 
 
 def _task(row: Published) -> tuple:
@@ -115,19 +115,19 @@ def main(arguments: Sequence[str] = ()) -> int:
     parser.add_argument("--gpus", default="")
     parser.add_argument("--kernels", default="", help="only those of whose names and configurations a part is given")
     parser.add_argument("--jobs", type=int, default=1)
-    given = parser.parse_args(arguments)
-    if given.samples is None and given.sources is None:
+    options = parser.parse_args(arguments)
+    if options.samples is None and options.sources is None:
         parser.error("nothing to judge by: give --samples or --sources")
-    missing = estimates.missing_tools() + (ladder_launches.missing_tools() if given.sources else [])
+    missing = estimates.missing_tools() + (ladder_launches.missing_tools() if options.sources else [])
     if missing:
         print(f"validation: needs {' and '.join(dict.fromkeys(missing))}", file=sys.stderr)
         return 2
-    gpus = [rates.gpu(name).name for name in given.gpus.split(",") if name]
-    parts = [part for part in given.kernels.split(",") if part]
-    if given.sources is not None:
-        rungs = ladder_validation.estimates(ladder_validation.chosen(gpus, parts), given.sources, given.jobs)
+    gpus = [rates.gpu(name).name for name in options.gpus.split(",") if name]
+    parts = [part for part in options.kernels.split(",") if part]
+    if options.sources is not None:
+        rungs = ladder_validation.estimates(ladder_validation.chosen(gpus, parts), options.sources, options.jobs)
         print("", *ladder_validation.summary(rungs), sep="\n")
-    return _by_samples(given, gpus, parts) if given.samples is not None else 0
+    return _by_samples(options, gpus, parts) if options.samples is not None else 0
 
 
 def _by_samples(given: argparse.Namespace, gpus: Sequence[str], parts: Sequence[str]) -> int:

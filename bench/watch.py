@@ -50,10 +50,10 @@ def measure(count: int, saves: int) -> tuple[list[float], list[float]]:
                     time.sleep(0.0005)
                 taken = time.perf_counter() - start
                 line = process.stdout.readline()
-                found = _LINE.search(line)
-                assert found is not None, line
+                match = _LINE.search(line)
+                assert match is not None, line
                 if turn:  # The first save loads modules that later ones reuse.
-                    stages.append(int(found[1]) / 1000)
+                    stages.append(int(match[1]) / 1000)
                     overheads.append(taken - stages[-1])
                 time.sleep(0.1)
         finally:

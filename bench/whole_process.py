@@ -42,8 +42,8 @@ SLOWEST_TENTH = 0.5
 
 def environment(store: str) -> dict[str, str]:
     """Compiled modules kept, as in every installation; artifacts made again each time."""
-    kept = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
-    return {**kept, "TILEIRAS_CACHE_DIR": store, "TILEIRAS_CACHE_MODE": "refresh"}
+    result = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+    return {**result, "TILEIRAS_CACHE_DIR": store, "TILEIRAS_CACHE_MODE": "refresh"}
 
 
 def alternately(commands: Sequence[list[str]], repeat: int, env: dict[str, str]) -> list[list[float]]:
@@ -62,9 +62,9 @@ def alternately(commands: Sequence[list[str]], repeat: int, env: dict[str, str])
 
 def vendor_tool() -> str | None:
     """The vendor's compiler, which must not be a program of this package that has the same name."""
-    found = toolkit.find_program("tileiras")
+    program = toolkit.find_program("tileiras")
     own = os.path.dirname(sys.executable)
-    return None if found is None or os.path.dirname(os.path.realpath(found)) == os.path.realpath(own) else found
+    return None if program is None or os.path.dirname(os.path.realpath(program)) == os.path.realpath(own) else program
 
 
 class Row(NamedTuple):

@@ -507,17 +507,17 @@ Next: [codes of remarks](reasons.md) for the reasons behind choices; [the comman
 def page() -> str:
     parts = [HEADER, "## Texts\n\n"]
     for layer, rows in LAYERS.items():
-        given = [row for row in rows if not row.why_not]
-        if given:
+        result = [row for row in rows if not row.why_not]
+        if result:
             parts += [f"### {layer}\n\n", "| text | trigger | exit code |\n|---|---|---|\n"]
-            parts += [f"| {_code(row.text)} | {row.trigger} | {row.code} |\n" for row in given]
+            parts += [f"| {_code(row.text)} | {row.trigger} | {row.code} |\n" for row in result]
             parts.append("\n")
     parts.append("## Documented texts that cannot be provoked\n\n")
     for layer, rows in LAYERS.items():
-        given = [row for row in rows if row.why_not]
-        if given:
+        result = [row for row in rows if row.why_not]
+        if result:
             parts += [f"### {layer}\n\n", "| text | why not |\n|---|---|\n"]
-            parts += [f"| {_code(row.text)} | {row.why_not} |\n" for row in given]
+            parts += [f"| {_code(row.text)} | {row.why_not} |\n" for row in result]
             parts.append("\n")
     return "".join([*parts, NEXT])
 

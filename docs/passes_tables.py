@@ -14,8 +14,8 @@ PAGE = Path(__file__).with_name("passes.md")
 def contracts() -> str:
     rows = ["| pass | needs | establishes | keeps |", "|---|---|---|---|"]
     for name in names():
-        found = lookup_pass(name)
-        rows.append(f"| `{name}` | {found.needs} | {found.establishes} | {found.keeps} |")
+        result = lookup_pass(name)
+        rows.append(f"| `{name}` | {result.needs} | {result.establishes} | {result.keeps} |")
     return "\n".join(rows)
 
 

@@ -61,7 +61,7 @@ def ptx(gpu_name: str, tensor_maps: str) -> str:
 
 def limits() -> list[str]:
     """The lines of the table of limits."""
-    found = [
+    result = [
         "| GPU | lowest PTX | shared memory of a CTA, of an SM | threads, CTAs of an SM | cluster | narrow types |",
         "|---|---|---|---|---|---|",
     ]
@@ -74,17 +74,17 @@ def limits() -> list[str]:
         shared = f"{row.shared_per_cta // 1024}, {row.shared_per_sm // 1024} KB"
         cluster = str(row.max_cluster) if row.max_cluster > 1 else ""
         cells = (name, ", ".join(versions), shared, f"{row.threads}, {row.ctas}", cluster, types)
-        found.append(f"| {' | '.join(cells)} |".replace("|  |", "| |").replace("|  |", "| |"))
-    return found
+        result.append(f"| {' | '.join(cells)} |".replace("|  |", "| |").replace("|  |", "| |"))
+    return result
 
 
 def drivers() -> list[str]:
     """The lines of the table of drivers: CUDA releases, of PTX versions that a target of the compiler may need."""
-    found = ["| PTX | first driver | branch |", "|---|---|---|"]
+    result = ["| PTX | first driver | branch |", "|---|---|---|"]
     for row in DRIVERS:
         branch = "" if row.branch is None else f" r{row.branch} "
-        found.append("| {}.{} | CUDA {}.{} |{}|".format(*row.ptx, *row.cuda, branch or " "))
-    return found
+        result.append("| {}.{} | CUDA {}.{} |{}|".format(*row.ptx, *row.cuda, branch or " "))
+    return result
 
 
 def page(text: str, tables: dict[str, list[str]]) -> str:

@@ -30,7 +30,7 @@ def read_directives(text: str, prefixes: list[str], strict: bool) -> list[Direct
     line_pattern = re.compile(
         rf"(?<![\w-])(?:{names})(-NEXT|-SAME|-NOT|-DAG|-LABEL|-EMPTY|-COUNT-(\d+))?:(.*)$"
     )
-    found = []
+    directives = []
     for number, line in enumerate(text.split("\n"), 1):
         match = line_pattern.search(line)
         if match is None:
@@ -43,10 +43,10 @@ def read_directives(text: str, prefixes: list[str], strict: bool) -> list[Direct
             body = re.sub(r"[ \t]+", " ", body)
         if not body and kind != "EMPTY":
             raise CheckError(f"line {number}: found empty check string")
-        found.append(Directive(kind, count, body, number))
-    if found and found[0].kind in ("NEXT", "SAME", "EMPTY"):
-        raise CheckError(f"line {found[0].line}: found -{found[0].kind} without previous check line")
-    return found
+        directives.append(Directive(kind, count, body, number))
+    if directives and directives[0].kind in ("NEXT", "SAME", "EMPTY"):
+        raise CheckError(f"line {directives[0].line}: found -{directives[0].kind} without previous check line")
+    return directives
 
 
 class Checker:
@@ -204,9 +204,9 @@ def check(
     checker.run()
     for text in implicit_not or ():
         extra = Directive("NOT", 1, text, 0)
-        found = checker.find(extra, 0, len(checker.text))
-        if found is not None:
-            raise checker.fail(extra, "excluded string found in input", found.start())
+        result = checker.find(extra, 0, len(checker.text))
+        if result is not None:
+            raise checker.fail(extra, "excluded string found in input", result.start())
 
 
 def main(argv: list[str]) -> int:

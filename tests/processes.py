@@ -17,10 +17,10 @@ _Found = TypeVar("_Found")
 def until(condition: Callable[[], _Found], what: str) -> _Found:
     """The first true result; long enough for a machine with much else to do."""
     limit = time.monotonic() + 300
-    while not (found := condition()):
+    while not (result := condition()):
         assert time.monotonic() < limit, what
         time.sleep(0.02)
-    return found
+    return result
 
 
 def children(of: int) -> set[int]:
@@ -30,5 +30,5 @@ def children(of: int) -> set[int]:
 
 def descendants(of: int) -> set[int]:
     """The processes that one has started, and theirs."""
-    found = children(of)
-    return found.union(*map(descendants, found))
+    result = children(of)
+    return result.union(*map(descendants, result))

@@ -92,8 +92,8 @@ def test_adding_an_operation(tmp_path):
 
 def test_adding_an_agent(tmp_path):
     """Four warps load the tiles of C beside four that multiply, and one that loads those of A and B."""
-    said = run(patched("adding-an-agent", tmp_path), AGENT)
-    assert "agents.prefetched loads=1" in said and "[288, 1, 1]" in said
+    result = run(patched("adding-an-agent", tmp_path), AGENT)
+    assert "agents.prefetched loads=1" in result and "[288, 1, 1]" in result
 
 
 def test_adding_an_atom(tmp_path, ptxas):

@@ -29,8 +29,8 @@ def test_fields_of_results_are_all_on_the_page():
     from tileiras.sim.emulator import EmulationResult
 
     page = (ROOT / "docs/library.md").read_text()
-    made = api.compile(ROOT / "examples/saxpy.mlir", gpu_name="sm_90", emit="cubin")
-    (kernel,) = made.kernels
+    result = api.compile(ROOT / "examples/saxpy.mlir", gpu_name="sm_90", emit="cubin")
+    (kernel,) = result.kernels
     resources = json.loads(kernel.artifacts[".resources.json"])["kernels"]["saxpy"]
     carried = [
         *api.Artifact.__slots__, *api.Kernel.__slots__, *EmulationResult.__slots__, *kernel.artifacts,

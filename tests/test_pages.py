@@ -19,13 +19,13 @@ WIDTH = 120
 
 def long_lines(text: str) -> list[int]:
     """Numbers of lines above WIDTH; those of tables do not count, nor URLs in code, which cannot be broken."""
-    found, fenced = [], False
+    result, fenced = [], False
     for number, line in enumerate(text.splitlines(), 1):
         fenced ^= line.startswith("```")
         in_code = fenced or line.startswith("    ")
         if len(line) > WIDTH and not line.startswith("|") and not (in_code and "://" in line):
-            found.append(number)
-    return found
+            result.append(number)
+    return result
 
 
 def test_long_lines_are_found():

@@ -13,12 +13,12 @@ from tests.pairwise import pairwise, spaced
 @pytest.mark.parametrize("sizes", [(3, 4, 2), (14, 2, 2), (6, 3, 6), (2, 2, 2, 2, 2)])
 def test_every_two_values_meet_in_fewer_combinations(sizes):
     axes = [[f"{axis}{value}" for value in range(size)] for axis, size in enumerate(sizes)]
-    found = pairwise(axes)
+    result = pairwise(axes)
     every = list(itertools.product(*axes))
-    assert found == [each for each in every if each in found] and found == pairwise(axes)
+    assert result == [each for each in every if each in result] and result == pairwise(axes)
     for one, other in itertools.combinations(range(len(axes)), 2):
-        assert {(each[one], each[other]) for each in found} == set(itertools.product(axes[one], axes[other]))
-    assert len(found) < len(every) * 0.7
+        assert {(each[one], each[other]) for each in result} == set(itertools.product(axes[one], axes[other]))
+    assert len(result) < len(every) * 0.7
 
 
 def test_two_parameters_have_no_fewer():

@@ -99,9 +99,9 @@ def texts(path: Path) -> Iterator[str]:
 def test_printed_texts_have_no_idiom():
     """Help, messages, reasons, labels of reports, and the documentation in declarations of operations and passes."""
     paths = (ROOT / "tileiras").glob("**/*.py")
-    found = [(str(path.relative_to(ROOT)), text) for path in paths for text in texts(path)]
-    assert len(found) > 5000
-    assert [each for each in found if IDIOM.search(each[1])] == []
+    result = [(str(path.relative_to(ROOT)), text) for path in paths for text in texts(path)]
+    assert len(result) > 5000
+    assert [each for each in result if IDIOM.search(each[1])] == []
 
 
 OTHER_LANGUAGES = ("*.c", "*.h", "*.hpp", "*.js", "*.cmake")

@@ -56,8 +56,8 @@ def stores(cubin: bytes, folder: Path) -> dict[str, int]:
     if nvdisasm is None:
         pytest.skip("no nvdisasm")
     (folder / "k.cubin").write_bytes(cubin)
-    said = subprocess.run([nvdisasm, "-c", folder / "k.cubin"], capture_output=True, text=True, check=True).stdout
-    return collections.Counter(re.findall(r"STG[.A-Z0-9]*", said))
+    stdout = subprocess.run([nvdisasm, "-c", folder / "k.cubin"], capture_output=True, text=True, check=True).stdout
+    return collections.Counter(re.findall(r"STG[.A-Z0-9]*", stdout))
 
 
 def test_the_stores_of_the_scatter(tmp_path, ptxas):
@@ -70,8 +70,8 @@ def test_the_stores_of_the_scatter(tmp_path, ptxas):
 
 def test_the_stores_of_the_vendors_code_for_the_scatter(tmp_path):
     vendor = toolkit.find_program("tileiras")
-    said = subprocess.run([vendor, "--version"], capture_output=True, text=True).stdout if vendor else ""
-    if "V13.5.37" not in said:
+    stdout = subprocess.run([vendor, "--version"], capture_output=True, text=True).stdout if vendor else ""
+    if "V13.5.37" not in stdout:
         pytest.skip("not the vendor's release 13.5.37")
     bytecode = tileiras.compile(SCATTER, gpu_name="sm_90", emit="bytecode", bytecode_version="13.3").data
     (tmp_path / "k.bc").write_bytes(bytecode)

@@ -29,7 +29,7 @@ def test_the_site_is_built_and_loads_nothing_from_elsewhere(tmp_path):
     sources = [path.relative_to(ROOT / "docs").with_suffix(".html") for path in (ROOT / "docs").rglob("*.md")]
     assert {path.as_posix() for path in sources} <= set(pages)
     assert "An open compiler for" in pages["index.html"] and "<table" in pages["index.html"]
-    assert [found for text in pages.values() for found in LOADED.findall(text)] == []
+    assert [match for text in pages.values() for match in LOADED.findall(text)] == []
 
 
 @pytest.mark.parametrize("link", ["no-such-page.md", "glossary.md#no-such-heading"])

@@ -46,11 +46,11 @@ def long_functions(tree: ast.Module) -> list[str]:
 
 def local_imports(tree: ast.Module) -> int:
     """Statements within functions that import modules of the package."""
-    found = {node for function in functions(tree) for node in ast.walk(function)}
-    names = [alias.name for node in found if isinstance(node, ast.Import) for alias in node.names]
-    names += [node.module or "" for node in found if isinstance(node, ast.ImportFrom) if not node.level]
+    nodes = {node for function in functions(tree) for node in ast.walk(function)}
+    names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+    names += [node.module or "" for node in nodes if isinstance(node, ast.ImportFrom) if not node.level]
     own = sum(name.partition(".")[0] == "tileiras" for name in names)
-    return own + sum(isinstance(node, ast.ImportFrom) and node.level > 0 for node in found)
+    return own + sum(isinstance(node, ast.ImportFrom) and node.level > 0 for node in nodes)
 
 
 def test_the_measures():

@@ -27,21 +27,21 @@ def checked_imports(front: str) -> dict[str, str]:
     """The imports below `if TYPE_CHECKING:` of a package: name -> module."""
     with open(importlib.import_module(front).__file__, encoding="utf-8") as file:
         tree = ast.parse(file.read())
-    found = {}
+    result = {}
     for node in tree.body:
         if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
             for line in node.body:
                 if isinstance(line, ast.ImportFrom):
                     module = f"{front}.{line.module}" if line.level else line.module
-                    found.update({alias.name: module for alias in line.names})
-    return found
+                    result.update({alias.name: module for alias in line.names})
+    return result
 
 
 @pytest.mark.parametrize("front", FRONTS)
 def test_type_checkers_see_the_table(front):
-    found = checked_imports(front)
+    result = checked_imports(front)
     table = table_of(front)
-    assert {name: module for name, module in found.items() if name in table} == table
+    assert {name: module for name, module in result.items() if name in table} == table
     for name, module in table.items():
         assert getattr(importlib.import_module(module), name) is not None
 

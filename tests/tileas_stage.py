@@ -34,9 +34,9 @@ def through(
     module: Operation, to: str = "", gpu: str = "sm_90", engine: DiagnosticEngine | None = None, **options: Any
 ) -> Operation:
     """The module after the rows up to `to`, of `from_` on if that is given; `options` are those of `tileas{...}`."""
-    given = {"compute-capability": gpu.rstrip("af"), **({"to": to} if to else {})}
-    given.update((name.rstrip("_").replace("_", "-"), value) for name, value in options.items() if value is not None)
-    passes = tileas_passes(" ".join(f"{name}={value}" for name, value in given.items()))
+    result = {"compute-capability": gpu.rstrip("af"), **({"to": to} if to else {})}
+    result.update((name.rstrip("_").replace("_", "-"), value) for name, value in options.items() if value is not None)
+    passes = tileas_passes(" ".join(f"{name}={value}" for name, value in result.items()))
     # Texts may be for another GPU than the one that they are compiled for here, which verifiers do not let pass.
     PassManager(passes, verify_each=False).run(module, PassContext(engine))
     verify(module)

@@ -60,10 +60,10 @@ def compile(
     Raises CompileError with located diagnostics and the driver's exit code.
     """
     values = checked_options(gpu_name, opt_level, options)
-    with handled(handlers) as made:
+    with handled(handlers) as context:
         emit = emit or pipeline.default_emit(gpu_name)
-        made.append(compile_any(compile_with, source, signature, values, emit, entry, source_name))
-    return made[0]
+        context.append(compile_any(compile_with, source, signature, values, emit, entry, source_name))
+    return context[0]
 
 
 def compile_any(
@@ -84,25 +84,25 @@ def compile_any(
     exported = stages.export.function.export(source, signature, pipeline.stage("export").select(options), source_name)
     bytecode = units.Source(exported.bytecode, exported.name, None, units.BYTECODE)
     try:
-        made = compile_with(bytecode, options, emit, entry=entry)
+        result = compile_with(bytecode, options, emit, entry=entry)
     except CompileError as error:
         error.diagnostics = with_lines(error.diagnostics, exported.name, exported.text)
         raise
-    made.diagnostics = with_lines(made.diagnostics, exported.name, exported.text)
-    return made
+    result.diagnostics = with_lines(result.diagnostics, exported.name, exported.text)
+    return result
 
 
 @contextlib.contextmanager
 def handled(handlers: Sequence[Handler]) -> Iterator[list[Artifact]]:
     """Pass the diagnostics of the block to handlers: those of artifacts added to the list, or of a CompileError."""
-    made: list[Artifact] = []
+    artifacts: list[Artifact] = []
     try:
-        yield made
+        yield artifacts
     except CompileError as error:
         if handlers:
             error.diagnostics = offered(error.diagnostics, handlers)
         raise
-    for artifact in made if handlers else ():
+    for artifact in artifacts if handlers else ():
         artifact.diagnostics = offered(artifact.diagnostics, handlers)
 
 

@@ -112,12 +112,12 @@ class Stage(NamedTuple):
 
     def artifacts(self, options: CompileOptions) -> list[str]:
         """The suffixes of all artifacts of the stage for one unit in a build, its product first."""
-        found = [self.suffix, *self.side_suffixes]
+        result = [self.suffix, *self.side_suffixes]
         if self.makes_module:
-            found.append(self.location_suffix)
+            result.append(self.location_suffix)
         if self.says_remarks(options):
-            found.append(self.remark_suffix)
-        return found
+            result.append(self.remark_suffix)
+        return result
 
     def select(self, options: CompileOptions) -> StageOptions:
         return StageOptions(self.name, self.options, options)
@@ -300,13 +300,13 @@ def emit_stage(emit: str, gpu_name: str | None = None) -> tuple[Stage, str]:
     """
     is_cpu = gpu_name in CPU_NAMES
     table = EMIT_CPU if is_cpu else EMIT
-    found = table.get(emit)
-    if found is None:
+    entry = table.get(emit)
+    if entry is None:
         where = f" on target {gpu_name}" if is_cpu else ""
         raise CompileError.at(
             None, f"invalid value for emit: {emit}; accepted{where}: {', '.join(table)}", ExitCode.CONFIGURATION
         )
-    return BY_NAME[found[0]], found[1]
+    return BY_NAME[entry[0]], entry[1]
 
 
 def default_emit(gpu_name: str | None, gpu_default: str = "ptx") -> str:
@@ -431,8 +431,8 @@ def up_to(stage: Stage) -> tuple[Stage, ...]:
     if stage not in BESIDE:
         rows = chain(stage.name)
         return rows[: rows.index(stage) + 1]
-    given = [row for row in STAGES if not set(stage.reads_beside).isdisjoint((row.suffix, *row.side_suffixes))]
-    return (*STAGES[: STAGES.index(given[-1]) + 1], stage)
+    result = [row for row in STAGES if not set(stage.reads_beside).isdisjoint((row.suffix, *row.side_suffixes))]
+    return (*STAGES[: STAGES.index(result[-1]) + 1], stage)
 
 
 def takes_module(stage: Stage) -> bool:

@@ -38,12 +38,12 @@ def _real_package():
                     setattr(package, name.partition(".")[2], module)
             return
     # An editable installation finds the package through an import hook instead of a folder on the path.
-    kept, sys.path[:] = list(sys.path), [e for e in sys.path if os.path.abspath(e or os.curdir) != _here]
+    result, sys.path[:] = list(sys.path), [e for e in sys.path if os.path.abspath(e or os.curdir) != _here]
     sys.modules.pop("tileiras", None)
     try:
         importlib.import_module("tileiras")
     finally:
-        sys.path[:] = kept
+        sys.path[:] = result
 
 
 _real_package()

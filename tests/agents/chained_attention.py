@@ -24,8 +24,8 @@ def two_loops(first: int, second: int, rows: int = 64, ctas: int = 1) -> Kernel:
 def agents(kernel: Kernel, **options) -> str:
     """The warps of each agent, as they are in the end."""
     text = kernel.compiled(GPU, emit="tileas", **{**SPECIALIZED, **options}).text
-    found = re.search(r"num_warps = \[([^]]*)]", text)
-    return "" if found is None else found[1]
+    match = re.search(r"num_warps = \[([^]]*)]", text)
+    return "" if match is None else match[1]
 
 
 def with_unknown_steps(kernel: Kernel, steps: int) -> Kernel:

@@ -13,8 +13,8 @@ def assemble(ptxas: str) -> Callable[..., assembler.Resources]:
     kernel."""
 
     def judge(code: str, gpu: str, entry: str = "k") -> assembler.Resources:
-        found = assembler.assemble(code, gpu, ptxas=ptxas)
-        assert not found.messages
-        return found.resources[entry]
+        result = assembler.assemble(code, gpu, ptxas=ptxas)
+        assert not result.messages
+        return result.resources[entry]
 
     return judge

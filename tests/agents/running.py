@@ -84,8 +84,8 @@ SYNCHRONISATION = re.compile(
 
 def sites(code: str) -> list[tuple[str, str]]:
     """(passage, text without it) for each passage that synchronises."""
-    return [(" ".join(found[0].split()), code[: found.start()] + code[found.end() :])
-            for found in SYNCHRONISATION.finditer(code)]  # fmt: skip
+    return [(" ".join(match[0].split()), code[: match.start()] + code[match.end() :])
+            for match in SYNCHRONISATION.finditer(code)]  # fmt: skip
 
 
 def survives(code: str, judge: Judge, seeds: tuple[int | None, ...] = SEEDS) -> bool:

@@ -16,8 +16,8 @@ EVERYWHERE = ".multicast::cluster"
 @functools.cache
 def compiled(text: str, gpu: str = "sm_90", emit: str = "ptx", **options: str | int | bool) -> tileiras.Artifact:
     """Compiled with agents and tensor maps of the host, once for all tests of a kernel."""
-    given = {**SPECIALIZED, "tensor_maps": "host", "emit_remarks": True, **options}
-    return tileiras.compile(text, gpu_name=gpu, emit=emit, **given)
+    result = {**SPECIALIZED, "tensor_maps": "host", "emit_remarks": True, **options}
+    return tileiras.compile(text, gpu_name=gpu, emit=emit, **result)
 
 
 def may_share(artifact: tileiras.Artifact) -> bool:
@@ -28,10 +28,10 @@ def may_share(artifact: tileiras.Artifact) -> bool:
 def superfluous(code: str, judge: Judge) -> list[str]:
     """Passages that order tile blocks and their agents, and that can be deleted without a wrong result."""
     assert survives(code, judge, SEEDS)
-    found = sites(code)
+    result = sites(code)
     barrier = re.search(r"barrier\.cluster\.arrive[\w.]*;\s*barrier\.cluster\.wait[\w.]*;", code)
-    found.append((barrier[0], code[: barrier.start()] + code[barrier.end() :]))
-    found.append(("acquire.cluster", code.replace("parity.acquire.cluster", "parity")))
-    found.append(("fence.acq_rel.cta", code.replace("fence.acq_rel.cluster", "fence.acq_rel.cta")))
-    assert sum("shared::cluster.b64" in line for line, _ in found) == 2
-    return [line for line, broken in found if survives(broken, judge, SEEDS)]
+    result.append((barrier[0], code[: barrier.start()] + code[barrier.end() :]))
+    result.append(("acquire.cluster", code.replace("parity.acquire.cluster", "parity")))
+    result.append(("fence.acq_rel.cta", code.replace("fence.acq_rel.cluster", "fence.acq_rel.cta")))
+    assert sum("shared::cluster.b64" in line for line, _ in result) == 2
+    return [line for line, broken in result if survives(broken, judge, SEEDS)]

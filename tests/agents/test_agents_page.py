@@ -32,11 +32,11 @@ def test_the_example_runs(assemble):
     (text,) = re.findall(r"```mlir\n(.*?)```", PAGE, re.DOTALL)
     code = ptx(text, "sm_80")
     assemble(code, "sm_80", "double")
-    given = np.arange(5 * 256, dtype=np.float32)
+    arange = np.arange(5 * 256, dtype=np.float32)
     for seed in SEEDS[:2]:
-        doubled = np.zeros_like(given)
-        emulate(code, "double", 1, [given, doubled, given.size, 5], seed=seed)
-        np.testing.assert_array_equal(doubled, 2 * given)
+        doubled = np.zeros_like(arange)
+        emulate(code, "double", 1, [arange, doubled, arange.size, 5], seed=seed)
+        np.testing.assert_array_equal(doubled, 2 * arange)
 
 
 def test_the_commands_compile_the_example(tmp_path, monkeypatch):
@@ -57,9 +57,9 @@ def test_the_commands_compile_the_example(tmp_path, monkeypatch):
     assert described["block"] == [160, 1, 1]
     # Mbarriers at both ends of two stages; then these, of 256 numbers each, at a multiple of 128 bytes.
     assert described["shared_memory"] == 128 + 2 * 1024
-    given, doubled = np.arange(512, dtype=np.float32), np.zeros(512, np.float32)
-    emulate(artifact.text, "double", 1, [given, doubled, 512, 2], metadata=metadata, seed=0)
-    np.testing.assert_array_equal(doubled, 2 * given)
+    result, doubled = np.arange(512, dtype=np.float32), np.zeros(512, np.float32)
+    emulate(artifact.text, "double", 1, [result, doubled, 512, 2], metadata=metadata, seed=0)
+    np.testing.assert_array_equal(doubled, 2 * result)
 
 
 def row(protocol: PipeProtocol) -> str:

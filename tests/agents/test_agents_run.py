@@ -87,14 +87,14 @@ def test_no_rounds_at_all():
 @pytest.mark.parametrize("kinds", EXECUTED, ids="-".join)
 def test_synchronization_of_agents_is_minimal(kinds):
     code = ptx(kernels.copy_kernel(*kinds, 2, "sm_90", producers=2, consumers=2, warps=2))
-    found = sites(code)
-    assert len(found) >= 10
+    result = sites(code)
+    assert len(result) >= 10
 
     def judge(code, seed):
         judge_copy(kinds, code, seed)
 
     assert survives(code, judge)
-    assert [line for line, broken in found if survives(broken, judge)] == []
+    assert [line for line, broken in result if survives(broken, judge)] == []
 
 
 @pytest.mark.slow
@@ -166,9 +166,9 @@ def test_one_agent_that_fills_and_drains(kind, assemble):
         check(b, 2 * a)
 
     assert survives(code, judge)
-    first_wait, *found = sites(code)[[line.startswith("mbarrier.try_wait") for line, _ in sites(code)].index(True) :]
+    first_wait, *result = sites(code)[[line.startswith("mbarrier.try_wait") for line, _ in sites(code)].index(True) :]
     assert survives(first_wait[1], judge), "the first stages have never been used"
-    assert [line for line, broken in found if survives(broken, judge)] == []
+    assert [line for line, broken in result if survives(broken, judge)] == []
 
 
 def test_agents_that_take_turns(assemble):
@@ -212,8 +212,8 @@ def test_registers_by_agent(name, gpu, assemble):
     agents = [*consumers, (1, kernels.producer("cp_async", 1, 2))]
     text = kernels.kernel(agents, 2, ("cp_async", "ld_shared"), gpu, registers, total)
     code = ptx(text, gpu)
-    found = re.findall(r"setmaxnreg\.([^;]*);", code)
-    assert {line: found.count(line) for line in found} == emitted
+    matches = re.findall(r"setmaxnreg\.([^;]*);", code)
+    assert {line: matches.count(line) for line in matches} == emitted
     assert re.search(rf"^\.target {gpu}[af]$", code, re.MULTILINE)
     assemble(code, gpu)
     for seed in SEEDS[:2]:
@@ -226,9 +226,9 @@ def test_registers_that_are_never_released_are_awaited():
     consumers = [(4, kernels.consumer("ld_shared", 4, view)) for view in ("%vb", "%vc")]
     agents = [*consumers, (1, kernels.producer("cp_async", 1, 2))]
     code = ptx(kernels.kernel(agents, 2, ("cp_async", "ld_shared"), "sm_90", registers, total))
-    found = [(line, broken) for line, broken in sites(code) if line.startswith("setmaxnreg.dec")]
-    assert len(found) == 2
-    for _, broken in found:
+    result = [(line, broken) for line, broken in sites(code) if line.startswith("setmaxnreg.dec")]
+    assert len(result) == 2
+    for _, broken in result:
         with pytest.raises(EmulationError, match="deadlock|setmaxnreg"):
             run(broken, 0)
 
@@ -250,8 +250,8 @@ def test_a_dot_reads_its_operands_from_a_stage(kind, released_first, assemble):
 
     assert survives(code, judge)
     if not released_first:
-        found = [site for site in sites(code) if not site[0].startswith("setmaxnreg")]
-        assert [line for line, broken in found if survives(broken, judge, (None, 0))] == []
+        result = [site for site in sites(code) if not site[0].startswith("setmaxnreg")]
+        assert [line for line, broken in result if survives(broken, judge, (None, 0))] == []
 
 
 @pytest.mark.parametrize("groups", [1, 2])

@@ -68,14 +68,14 @@ def test_synchronization_is_minimal():
     artifact = kernel.compiled(GPU, emit="ptx", tensor_maps="host", **SPECIALIZED)
     beside = ("fence.mbarrier_init", "setmaxnreg")
     code = artifact.text
-    found = [(line, broken) for line, broken in sites(code) if not line.startswith(beside)]
-    found += [(each[0], code[: each.start()] + code[each.end() :]) for each in ORDERS.finditer(code)]
+    result = [(line, broken) for line, broken in sites(code) if not line.startswith(beside)]
+    result += [(each[0], code[: each.start()] + code[each.end() :]) for each in ORDERS.finditer(code)]
     implied = _implied(code)
 
     def judge(code: str, seed: int | None) -> None:
         kernel.emulated(artifact, seed, code)
 
-    chosen = random.Random(1).sample(found, len(found) // 3)
+    chosen = random.Random(1).sample(result, len(result) // 3)
     left = [(line, len(os.path.commonprefix([code, broken]))) for line, broken in chosen if survives(broken, judge)]
     assert [line for line, at in left if not any(at in part for part in implied)] == []
 

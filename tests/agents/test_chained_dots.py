@@ -102,9 +102,9 @@ def test_the_module_of_the_agents_is_executed(name):
     kernel = make()
     options = {"tensor_maps": maps, "num_warps": 4, **SPECIALIZED}
     module = kernel.after("tileas-specialize-mma", GPU, **options)
-    found = [array.copy() for array in kernel.outputs]
-    execute(module, kernel.grid, [*kernel.inputs, *found])
-    for got, wanted in zip(found, kernel.expected, strict=True):
+    result = [array.copy() for array in kernel.outputs]
+    execute(module, kernel.grid, [*kernel.inputs, *result])
+    for got, wanted in zip(result, kernel.expected, strict=True):
         np.testing.assert_array_equal(got, wanted)
 
 
@@ -134,12 +134,12 @@ def test_synchronization_is_minimal():
     kernel = attention(steps=9, columns=32, depth=32)
     artifact = kernel.compiled(GPU, emit="ptx", tensor_maps="host", **SPECIALIZED)
     # Commits arrive by the asynchronous proxy; the emulator asks for the fence behind `mbarrier.init` of copies only.
-    found = [(line, broken) for line, broken in sites(artifact.text) if not line.startswith("fence.mbarrier_init")]
+    result = [(line, broken) for line, broken in sites(artifact.text) if not line.startswith("fence.mbarrier_init")]
     code = artifact.text
-    found += [(each[0], code[: each.start()] + code[each.end() :]) for each in ORDERS.finditer(code)]
-    assert sum("tcgen05.commit" in line for line, _ in found) == 7
+    result += [(each[0], code[: each.start()] + code[each.end() :]) for each in ORDERS.finditer(code)]
+    assert sum("tcgen05.commit" in line for line, _ in result) == 7
 
     def judge(code: str, seed: int | None) -> None:
         kernel.emulated(artifact, seed, code)
 
-    assert [line for line, broken in found if survives(broken, judge)] == []
+    assert [line for line, broken in result if survives(broken, judge)] == []

@@ -165,11 +165,11 @@ def test_synchronization_is_minimal():
     kernel = rescaled(9, 64, 32, 32)
     artifact = marked(kernel)
     code = artifact.text
-    found = [(line, broken) for line, broken in sites(code) if not line.startswith("fence.mbarrier_init")]
-    found += [(each[0], code[: each.start()] + code[each.end() :]) for each in ORDERS.finditer(code)]
+    result = [(line, broken) for line, broken in sites(code) if not line.startswith("fence.mbarrier_init")]
+    result += [(each[0], code[: each.start()] + code[each.end() :]) for each in ORDERS.finditer(code)]
 
     def judge(code: str, seed: int | None) -> None:
         kernel.emulated(artifact, seed, code)
 
-    assert [line for line, broken in found if survives(broken, judge)] == []
+    assert [line for line, broken in result if survives(broken, judge)] == []
 

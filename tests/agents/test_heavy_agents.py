@@ -24,7 +24,7 @@ HEAVY = SPECIALIZED
 
 
 def overlaps(artifact) -> bool:
-    return any("loops.overlap stages=2 " in said for said in stated(artifact.diagnostics))
+    return any("loops.overlap stages=2 " in item for item in stated(artifact.diagnostics))
 
 
 def in_random_stages(module, gpu, maps, rng, most):
@@ -52,9 +52,9 @@ def test_any_stages_of_attention(gpu, maps, seed):
     code, metadata = in_random_stages(module, gpu, maps, random.Random(seed), 3)
     inputs = [array.view("u2") if array.dtype.kind == "V" else array for array in kernel.inputs]
     for order in (None, seed):
-        found = [array.copy() for array in kernel.outputs]
-        emulate(code, "k", kernel.grid, [*inputs, *found], metadata, seed=order)
-        kernel._compare(found)
+        result = [array.copy() for array in kernel.outputs]
+        emulate(code, "k", kernel.grid, [*inputs, *result], metadata, seed=order)
+        kernel._compare(result)
 
 
 @pytest.mark.pairwise(gpu=["sm_90", "sm_100", "sm_120"], maps=["none", "host"], seed=range(2))
@@ -72,9 +72,9 @@ def test_computations_on_a_tile_run_in_the_stage_of_their_use(gpu, which, seed):
     kernel = converted((64, 64, 32), which, "f16", "tf32", steps=5)
     module = kernel.after(SCHEDULED, gpu, **LIGHT)
     code, metadata = in_random_stages(module, gpu, "none", random.Random(seed), 3)
-    found = [array.copy() for array in kernel.outputs]
-    emulate(code, "k", kernel.grid, [*kernel.inputs, *found], metadata, seed=seed)
-    kernel._compare(found)
+    result = [array.copy() for array in kernel.outputs]
+    emulate(code, "k", kernel.grid, [*kernel.inputs, *result], metadata, seed=seed)
+    kernel._compare(result)
 
 
 @pytest.mark.sampled(2)
@@ -127,9 +127,9 @@ def test_synchronization_of_agents_is_minimal(counted):
     def judge(code, seed):
         kernel.emulated(artifact, seed, code)
 
-    found = [(line, broken) for line, broken in sites(artifact.text) if "mbarrier" in line or "fence" in line]
-    assert len(found) >= 10 and survives(artifact.text, judge, SEEDS[:3])
-    assert [line for line, broken in found if survives(broken, judge, SEEDS[:3])] == []
+    result = [(line, broken) for line, broken in sites(artifact.text) if "mbarrier" in line or "fence" in line]
+    assert len(result) >= 10 and survives(artifact.text, judge, SEEDS[:3])
+    assert [line for line, broken in result if survives(broken, judge, SEEDS[:3])] == []
 
 
 @pytest.mark.parametrize("gpu", ["sm_90", "sm_120"])

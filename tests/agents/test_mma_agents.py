@@ -150,20 +150,22 @@ def test_synchronization_of_pairs_of_ctas_is_minimal():
     kernel = _pairs((256, 32, 32), count=5)
     artifact = kernel.compiled(GPU, emit="ptx", **HOST)
     # As below; of a wait that goes on by a branch, the way back would stay.
-    kept = ("fence.mbarrier_init", "mbarrier.try_wait")
-    found = [(line, broken) for line, broken in sites(artifact.text) if not line.startswith(kept) or "not.pred" in line]
+    value = ("fence.mbarrier_init", "mbarrier.try_wait")
+    result = [
+        (line, broken) for line, broken in sites(artifact.text) if not line.startswith(value) or "not.pred" in line
+    ]
     for last in LAST_WAIT.finditer(artifact.text):
         # The last wait of the agent that multiplies is implied by `tcgen05.dealloc` of the emulator.
         if "acquire.cluster" not in last[0]:
-            found.append((last[0], artifact.text[: last.start()] + last[1] + artifact.text[last.end() :]))
+            result.append((last[0], artifact.text[: last.start()] + last[1] + artifact.text[last.end() :]))
     for pattern in (COMMIT, TENSOR_FENCE, TENSOR_MEMORY, OF_CLUSTER):
-        found += _without(pattern, artifact.text)
-    assert sum("mapa" in line for line, _ in found) == 1 and sum("fence.acq_rel" in line for line, _ in found) == 1
+        result += _without(pattern, artifact.text)
+    assert sum("mapa" in line for line, _ in result) == 1 and sum("fence.acq_rel" in line for line, _ in result) == 1
 
     def judge(code: str, seed: int | None) -> None:
         kernel.emulated(artifact, seed, code)
 
-    assert [line for line, broken in found if survives(broken, judge)] == []
+    assert [line for line, broken in result if survives(broken, judge)] == []
 
 
 @pytest.mark.slow
@@ -172,19 +174,19 @@ def test_synchronization_of_agents_is_minimal(maps):
     kernel = rounds((64, 16, 32), count=6)
     artifact = kernel.compiled(GPU, emit="ptx", tensor_maps=maps, **SPECIALIZED)
     # Commits arrive by the asynchronous proxy; the emulator asks for the fence behind `mbarrier.init` of copies only.
-    found = [each for each in deletions(artifact.text) if not each.deleted.startswith("fence.mbarrier_init")]
-    assert sum("tcgen05.commit" in each.deleted for each in found) == 2
-    assert sum("tcgen05.fence" in each.deleted for each in found) == 3
-    assert {"tensor memory", "wait for a phase"} <= {each.kind for each in found}
+    result = [each for each in deletions(artifact.text) if not each.deleted.startswith("fence.mbarrier_init")]
+    assert sum("tcgen05.commit" in each.deleted for each in result) == 2
+    assert sum("tcgen05.fence" in each.deleted for each in result) == 3
+    assert {"tensor memory", "wait for a phase"} <= {each.kind for each in result}
 
     def judge(code: str, seed: int | None) -> None:
         kernel.emulated(artifact, seed, code)
 
-    assert [each.deleted for each in found if survives(each.text, judge)] == []
+    assert [each.deleted for each in result if survives(each.text, judge)] == []
 
 
 def _without(pattern: re.Pattern[str], code: str) -> list[tuple[str, str]]:
-    return [(found[0], code[: found.start()] + code[found.end() :]) for found in pattern.finditer(code)]
+    return [(match[0], code[: match.start()] + code[match.end() :]) for match in pattern.finditer(code)]
 
 
 def test_products_of_one_cta_do_not_fill_accumulators_of_a_pair():

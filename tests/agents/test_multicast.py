@@ -98,8 +98,8 @@ def test_two_rings_one_behind_the_other():
 def test_four_ctas_cut_boxes_into_smaller_ones(plan, monkeypatch, assemble):
     monkeypatch.setattr(kernels, "TILES", (256, 64, 32))
     artifact = compiled(kernels.matmul(), ctas=4, plan=plan)
-    said = [each.arguments for each in remarks_of(artifact.diagnostics) if "CTAs" in each.arguments]
-    assert [(each["Shape"], each["Box"], each["CTAs"]) for each in said] == [("[32, 64]", "[8, 64]", "4")]
+    result = [each.arguments for each in remarks_of(artifact.diagnostics) if "CTAs" in each.arguments]
+    assert [(each["Shape"], each["Box"], each["CTAs"]) for each in result] == [("[32, 64]", "[8, 64]", "4")]
     assemble(artifact.text, "sm_90")
     Arrays(256, 64, 231).launch(artifact.text, artifact.kernels[0].metadata, 0)
 
@@ -123,11 +123,11 @@ def test_synchronization_of_the_ctas_of_a_ring_is_minimal():
         arrays.launch(code, artifact.kernels[0].metadata, seed)
 
     assert survives(artifact.text, judge, SEEDS)
-    found = [(line, broken) for line, broken in sites(artifact.text) if "cluster" in line and "fence.acq" not in line]
-    found.append(("fence.acq_rel.cta", artifact.text.replace("fence.acq_rel.cluster", "fence.acq_rel.cta")))
-    found.append(("acquire.cluster", artifact.text.replace("parity.acquire.cluster", "parity")))
-    assert len(found) >= 4
-    passed = [line for line, broken in found if survives(broken, judge, SEEDS)]
+    result = [(line, broken) for line, broken in sites(artifact.text) if "cluster" in line and "fence.acq" not in line]
+    result.append(("fence.acq_rel.cta", artifact.text.replace("fence.acq_rel.cluster", "fence.acq_rel.cta")))
+    result.append(("acquire.cluster", artifact.text.replace("parity.acquire.cluster", "parity")))
+    assert len(result) >= 4
+    passed = [line for line, broken in result if survives(broken, judge, SEEDS)]
     # The tiles before the loop find all stages empty.  Their waits keep the phase of the other CTA's arrival, which may
     # come late, out of the next round; in the emulator it comes at once.
     before = artifact.text.count("mbarrier.try_wait.parity.acquire.cluster") - 1
@@ -145,14 +145,14 @@ def test_synchronization_of_the_ctas_is_minimal(gpu):
         arrays.launch(code, artifact.kernels[0].metadata, seed)
 
     assert survives(artifact.text, judge, SEEDS)
-    found = sites(artifact.text)
+    result = sites(artifact.text)
     (barrier,) = CLUSTER_BARRIER.finditer(artifact.text)
-    found.append((barrier[0], artifact.text[: barrier.start()] + artifact.text[barrier.end() :]))
+    result.append((barrier[0], artifact.text[: barrier.start()] + artifact.text[barrier.end() :]))
     # Arrivals at the CTA itself and at the other one, and the scopes that order them in the cluster.
-    assert sum("shared::cluster.b64" in line for line, _ in found) == 2
-    found.append(("acquire.cluster", artifact.text.replace("parity.acquire.cluster", "parity")))
-    found.append(("fence.acq_rel.cta", artifact.text.replace("fence.acq_rel.cluster", "fence.acq_rel.cta")))
-    lines = [line for line, broken in found if survives(broken, judge, SEEDS)]
+    assert sum("shared::cluster.b64" in line for line, _ in result) == 2
+    result.append(("acquire.cluster", artifact.text.replace("parity.acquire.cluster", "parity")))
+    result.append(("fence.acq_rel.cta", artifact.text.replace("fence.acq_rel.cluster", "fence.acq_rel.cta")))
+    lines = [line for line, broken in result if survives(broken, judge, SEEDS)]
     # On sm_100 either of the two fences behind `mbarrier.init` can stand in for the other one.
     assert [line for line in lines if gpu == "sm_90" or not line.startswith("fence.mbarrier_init")] == []
 
@@ -214,12 +214,12 @@ WRONG = {
 
 @pytest.mark.parametrize("name", WRONG)
 def test_errors(name):
-    change, said = WRONG[name]
+    change, result = WRONG[name]
     before = placed()
     after = change(before)
     assert after != before
-    gpu = "sm_120" if "sm_120" in said else "sm_90"
-    with pytest.raises(tileiras.CompileError, match=said):
+    gpu = "sm_120" if "sm_120" in result else "sm_90"
+    with pytest.raises(tileiras.CompileError, match=result):
         verify(after, gpu)
 
 

@@ -40,8 +40,8 @@ stores."""
 
 
 def options(maps: str) -> dict[str, object]:
-    found = {name.replace("unspecialized_pipeline_", ""): value for name, value in STORES.items()}
-    return found if maps == "stored in boxes" else {"tensor_maps": maps}
+    result = {name.replace("unspecialized_pipeline_", ""): value for name, value in STORES.items()}
+    return result if maps == "stored in boxes" else {"tensor_maps": maps}
 
 
 def artifact_of(text: str):
@@ -57,8 +57,8 @@ def artifact_of(text: str):
 def test_tiles_in_any_order_of_the_agents(name, maps, assemble):
     """Round t has t iterations, none in the first one."""
     kernel = ROUNDS[name]()
-    text, said = asked(kernel.text, **options(maps))
-    assert TAKEN in said
+    text, result = asked(kernel.text, **options(maps))
+    assert TAKEN in result
     verify(text)
     artifact = artifact_of(text)
     assert assemble(artifact.text, "sm_90").stack == 0
@@ -72,16 +72,16 @@ def test_tiles_in_any_order_of_the_agents(name, maps, assemble):
 def test_tiles_of_a_grid(blocks, k, monkeypatch):
     """Six tiles; a tile block takes between zero and all of them.  The extent of K is an argument, and may be zero."""
     monkeypatch.setattr(tensor_maps, "TILES", (64, 64, 64))
-    text, said = asked(persistent(), tensor_maps="host")
-    assert TAKEN in said
+    text, result = asked(persistent(), tensor_maps="host")
+    assert TAKEN in result
     artifact = artifact_of(text)
     Products(180, 100, k).run(artifact.text, artifact.kernels[0].metadata, 1, blocks=blocks)
 
 
 def test_tile_blocks_that_share_copies(monkeypatch, assemble):
     monkeypatch.setattr(tensor_maps, "TILES", (64, 64, 128))
-    text, said = asked(persistent(), tensor_maps="host")
-    assert TAKEN in said
+    text, result = asked(persistent(), tensor_maps="host")
+    assert TAKEN in result
     artifact = artifact_of(text)
     assert ".multicast::cluster" in artifact.text and assemble(artifact.text, "sm_90").stack == 0
     for blocks in (2, 4):
@@ -107,10 +107,10 @@ def _changed(text: str, pattern: str, by: str) -> str:
     ("registers", lambda: tile_rounds.rounds((256, 128, 32), 2, hints="").text, "agents.too-few-registers "),
 ])  # fmt: skip
 def test_loops_that_stay_with_one_agent(_, text, why):
-    found, said = asked(text())
-    assert not any("turns.tiles-alternate" in each for each in said)
-    assert "by_turns" not in found and "ping_pong" not in found
-    assert any("turns.tiles-together; " in each and why in each for each in said), said
+    result, value = asked(text())
+    assert not any("turns.tiles-alternate" in each for each in value)
+    assert "by_turns" not in result and "ping_pong" not in result
+    assert any("turns.tiles-together; " in each and why in each for each in value), value
 
 
 def test_the_text_is_read_again():
@@ -174,8 +174,8 @@ def test_synchronization_of_the_agents_is_minimal():
     """A round takes more stages than the ring has, so that an agent that is ahead confuses the parities of two rounds.
     One passage in three is deleted."""
     kernel = tile_rounds.rounds(TILES, 6, in_one_place=True)
-    text, said = asked(kernel.text, num_stages=2)
-    assert TAKEN in said
+    text, result = asked(kernel.text, num_stages=2)
+    assert TAKEN in result
     artifact = artifact_of(text)
 
     def judge(code: str, seed: int | None) -> None:
@@ -192,8 +192,8 @@ def test_no_wait_is_superfluous_where_an_agent_stores(monkeypatch):
     """Without products tiles follow each other faster than they are stored.  Waits for other CTAs are not deleted: this
     launch has one CTA."""
     monkeypatch.setattr(tensor_maps, "TILES", (64, 64, 256))
-    text, said = asked(persistent(), tensor_maps="host", num_stages=2)
-    assert TAKEN in said and "agents.stores-specialized stores=1" in said
+    text, result = asked(persistent(), tensor_maps="host", num_stages=2)
+    assert TAKEN in result and "agents.stores-specialized stores=1" in result
     artifact = artifact_of(text)
     metadata = artifact.kernels[0].metadata
 

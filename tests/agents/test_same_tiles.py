@@ -214,12 +214,12 @@ WRONG = {
 
 @pytest.mark.parametrize("name", WRONG)
 def test_errors(name):
-    change, said = WRONG[name]
+    change, result = WRONG[name]
     before = compiled(persistent(), emit="tileas").text
     verify(before)
     after = change(before)
     assert after != before
-    with pytest.raises(tileiras.CompileError, match=said):
+    with pytest.raises(tileiras.CompileError, match=result):
         verify(after)
 
 

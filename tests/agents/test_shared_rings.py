@@ -36,6 +36,6 @@ def test_their_synchronization_is_minimal():
     def judge(code, seed):
         arrays.launch(code, artifact.kernels[0].metadata, seed, times=2)
 
-    found = sites(artifact.text)
-    assert len([line for line, _ in found if line.startswith("mbarrier.arrive.shared")]) >= 2
-    assert [line for line, broken in found if survives(broken, judge, SEEDS[:2])] == []
+    result = sites(artifact.text)
+    assert len([line for line, _ in result if line.startswith("mbarrier.arrive.shared")]) >= 2
+    assert [line for line, broken in result if survives(broken, judge, SEEDS[:2])] == []

@@ -33,7 +33,7 @@ def attention(steps: int = 3, rows: int = 64, columns: int = 256, ctas: int = 1,
 def stages(kernel: Kernel, gpu: str = GPU, **options) -> list[int]:
     """The stages of the pipes of K and of V; that of Q, which does not change, comes behind them."""
     text = kernel.compiled(gpu, emit="tileas", **options).text
-    return [int(found) for found in re.findall(r"stages (\d) producer = (?:bulk_load|cp_async)", text)][:2]
+    return [int(match) for match in re.findall(r"stages (\d) producer = (?:bulk_load|cp_async)", text)][:2]
 
 
 def said(kernel: Kernel, **options) -> list[str]:
@@ -69,13 +69,13 @@ def test_synchronization_is_minimal():
     the emulator requires the fence only for copies."""
     kernel = attention()
     artifact = kernel.compiled(GPU, emit="ptx", tensor_maps="host")
-    found = [each for each in deletions(artifact.text) if not each.deleted.startswith("fence.mbarrier_init")]
-    assert {"wait for a phase", "mbarrier", "arrival", "barrier", "tensor memory"} <= {each.kind for each in found}
+    result = [each for each in deletions(artifact.text) if not each.deleted.startswith("fence.mbarrier_init")]
+    assert {"wait for a phase", "mbarrier", "arrival", "barrier", "tensor memory"} <= {each.kind for each in result}
 
     def judge(code, seed):
         kernel.emulated(artifact, seed, code)
 
-    chosen = random.Random(5).sample(found, len(found) // 5)
+    chosen = random.Random(5).sample(result, len(result) // 5)
     assert [each.deleted for each in chosen if survives(each.text, judge, SEEDS[:3])] == []
 
 
@@ -89,8 +89,8 @@ KEPT = {
 @pytest.mark.parametrize("reason", KEPT)
 def test_where_nothing_is_gained(reason):
     kernel = KEPT[reason]()
-    (found,) = (each for each in said(kernel, tensor_maps="host") if each.startswith(UNSPECIALIZED))
-    assert reason.partition(":")[0] in found
+    (result,) = (each for each in said(kernel, tensor_maps="host") if each.startswith(UNSPECIALIZED))
+    assert reason.partition(":")[0] in result
     assert not is_specialized(kernel)
 
 

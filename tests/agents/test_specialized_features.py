@@ -42,8 +42,8 @@ def in_each_step(made: Matmul, line: str) -> Kernel:
 def test_prints_of_a_loop_come_once(plan):
     kernel = in_each_step(product(), '%said = print_tko "step %d;", %i : tile<i32> -> token')
     artifact = compiled(kernel, plan)
-    given = [*(array.view(np.uint16) for array in kernel.inputs), kernel.outputs[0].copy()]
-    result = emulate(artifact.text, "k", 1, given, metadata=artifact.kernels[0].metadata, seed=1)
+    items = [*(array.view(np.uint16) for array in kernel.inputs), kernel.outputs[0].copy()]
+    result = emulate(artifact.text, "k", 1, items, metadata=artifact.kernels[0].metadata, seed=1)
     assert result.output == "".join(f"step {step};" for step in range(STEPS))
 
 
@@ -63,8 +63,8 @@ def test_assertions_of_a_loop_hold_or_end_the_kernel(limit, plan):
 
 def returning(condition: str) -> Kernel:
     """The product, unless the block returns before it."""
-    made = product()
-    text = made.text()
+    result = product()
+    text = result.text()
     start = text.index("%sum = for")
     early = f"""%two = constant <i32: 2> : tile<i32>
     %ends = cmpi {condition} %two, %two, signed : tile<i32> -> tile<i1>
@@ -72,7 +72,7 @@ def returning(condition: str) -> Kernel:
       return
     }}
     """
-    kernel = made.kernel(text[:start] + early + text[start:])
+    kernel = result.kernel(text[:start] + early + text[start:])
     return kernel if condition == "not_equal" else kernel._replace(expected=kernel.outputs)
 
 
@@ -85,9 +85,9 @@ def test_a_return_ahead_of_the_loop(condition, plan):
 
 def leaving(steps: int) -> Kernel:
     """The product, in a loop that the block leaves behind so many steps; it returns from there if they are all."""
-    made = product()
-    text = made.text()
-    loop = f"""%sum = loop iter_values(%i = %zero, %acc = %c) : tile<i32>, {made.c.tile} -> {made.c.tile} {{
+    result = product()
+    text = result.text()
+    loop = f"""%sum = loop iter_values(%i = %zero, %acc = %c) : tile<i32>, {result.c.tile} -> {result.c.tile} {{
       %last = constant <i32: {steps}> : tile<i32>
       %ends = cmpi equal %i, %last, signed : tile<i32> -> tile<i1>
       if %ends {{
@@ -95,12 +95,12 @@ def leaving(steps: int) -> Kernel:
         if %all {{
           return
         }}
-        break %acc : {made.c.tile}
+        break %acc : {result.c.tile}
       }}"""
     head = next(line for line in text.split("\n") if "%sum = for" in line)
-    next_round = f"%more = addi %i, %one : tile<i32>\ncontinue %more, %next : tile<i32>, {made.c.tile}"
-    text = text.replace(head, loop).replace(f"continue %next : {made.c.tile}", next_round)
-    kernel = made.kernel(text, lambda a, b: a[:, : 64 * steps] @ b[: 64 * steps])
+    next_round = f"%more = addi %i, %one : tile<i32>\ncontinue %more, %next : tile<i32>, {result.c.tile}"
+    text = text.replace(head, loop).replace(f"continue %next : {result.c.tile}", next_round)
+    kernel = result.kernel(text, lambda a, b: a[:, : 64 * steps] @ b[: 64 * steps])
     return kernel if steps < STEPS else kernel._replace(expected=kernel.outputs)
 
 
@@ -114,8 +114,8 @@ def test_an_exit_inside_of_the_loop(steps, plan):
 
 def leaving_around(rounds: int) -> Kernel:
     """Rounds that all do the product and store it; the block returns from the loop around, and stores nothing else."""
-    made = product()
-    text = made.text()
+    result = product()
+    text = result.text()
     start, end = text.index("%sum = for"), text.rindex("return")
     around = f"""%rounds = constant <i32: {rounds}> : tile<i32>
     loop iter_values(%t = %zero) : tile<i32> {{
@@ -128,8 +128,8 @@ def leaving_around(rounds: int) -> Kernel:
       continue %later : tile<i32>
     }
     %end_again = store_view_tko weak %c, """
-    again = made.c.store("c").partition("%c, ")[2]
-    kernel = made.kernel(text[:start] + around + text[start:end] + behind + again + "\n    " + text[end:])
+    again = result.c.store("c").partition("%c, ")[2]
+    kernel = result.kernel(text[:start] + around + text[start:end] + behind + again + "\n    " + text[end:])
     return kernel if rounds else kernel._replace(expected=kernel.outputs)
 
 
@@ -160,9 +160,9 @@ def test_arrays_of_unknown_alignment(plan):
 @pytest.mark.parametrize("plan", EVERY)
 @pytest.mark.parametrize("sizes", [(64, 71, 0), (0, 64, 64), (64, 0, 64)])
 def test_arrays_without_elements(sizes, plan):
-    made = tileiras.compile(tensor_maps.matmul(), gpu_name=GPU, **PLANS[plan])
+    result = tileiras.compile(tensor_maps.matmul(), gpu_name=GPU, **PLANS[plan])
     for steps in (0, 1, STEPS):
-        tensor_maps.Arrays(*sizes).launch(made.text, made.kernels[0].metadata, 0, steps)
+        tensor_maps.Arrays(*sizes).launch(result.text, result.kernels[0].metadata, 0, steps)
 
 
 @pytest.mark.parametrize("options", [{}, {"device_debug": True}], ids=["", "-g"])
@@ -223,16 +223,16 @@ TRIPS = {
 @pytest.mark.parametrize("way", TRIPS)
 def test_trip_counts_that_both_agents_find_out(way):
     """From a number in memory, whose load comes behind another one."""
-    made = product()
+    value = product()
     count = View("count", (1,), "i32", aligned=None)
-    text = made.text(more=[count])
+    text = value.text(more=[count])
     fixed = f"%steps = constant <i32: {STEPS}> : tile<i32>"
-    found = f"""{made.c.load("first")}
+    result = f"""{value.c.load("first")}
       {count.load("loaded", "%zero", token="%k_first")}
       %many = reshape %loaded : tile<1xi32> -> tile<i32>
       {TRIPS[way]}"""
     assert fixed in text
-    kernel = made.kernel(text.replace(fixed, found), lambda a, b: a[:, :128] @ b[:128])
+    kernel = value.kernel(text.replace(fixed, result), lambda a, b: a[:, :128] @ b[:128])
     kernel = kernel._replace(outputs=(*kernel.outputs, np.array([2], np.int32)), expected=(*kernel.expected, 2))
     kernel.interpreted()
     for maps in MAPS:

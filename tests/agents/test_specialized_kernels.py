@@ -114,13 +114,13 @@ def test_boxes_that_warps_read(gpu, assemble):
 def test_synchronization_of_agents_is_minimal(name, maps):
     kernel = KERNELS[name]()
     artifact = kernel.compiled("sm_90", emit="ptx", tensor_maps=maps, **LIGHT)
-    found = sites(artifact.text)
-    assert len(found) >= 10
+    result = sites(artifact.text)
+    assert len(result) >= 10
 
     def judge(code, seed):
         kernel.emulated(artifact, seed, code)
 
-    assert [line for line, broken in found if survives(broken, judge)] == []
+    assert [line for line, broken in result if survives(broken, judge)] == []
 
 
 def test_stores_of_threads_for_dots_are_fenced_once():
@@ -175,7 +175,7 @@ def test_registers_follow_from_values_in_flight(depth, columns, given, maps, ass
     to which ptxas gives the registers of three warpgroups."""
     kernel = attention_like(1, rows=128, columns=columns, depth=depth)
     code = kernel.compiled("sm_90", emit="ptx", tensor_maps=maps, **SPECIALIZED).text
-    assert sorted({" ".join(found) for found in re.findall(r"setmaxnreg\.(\w+)\S* (\d+);", code)}) == given
+    assert sorted({" ".join(match) for match in re.findall(r"setmaxnreg\.(\w+)\S* (\d+);", code)}) == given
     assert assemble(code, "sm_90").stack == 0
     without = code.replace("setmaxnreg.inc", "// ").replace("setmaxnreg.dec", "// ")
     complaints = str(assembler.assemble(without, "sm_90").messages)
@@ -186,14 +186,14 @@ def test_every_warp_that_gives_registers_back_is_waited_for():
     """Those of no agent as well, which fill up the warpgroup of the one that loads."""
     kernel = matmul((128, 256, 64), steps=3)
     artifact = kernel.compiled("sm_90", emit="ptx", tensor_maps="host", **SPECIALIZED)
-    found = [(line, broken) for line, broken in sites(artifact.text) if line.startswith("setmaxnreg.dec")]
-    assert len(found) == 2
+    result = [(line, broken) for line, broken in sites(artifact.text) if line.startswith("setmaxnreg.dec")]
+    assert len(result) == 2
 
     def judge(code, seed):
         kernel.emulated(artifact, seed, code)
 
     assert survives(artifact.text, judge, SEEDS[:1])
-    assert [line for line, broken in found if survives(broken, judge, SEEDS[:1])] == []
+    assert [line for line, broken in result if survives(broken, judge, SEEDS[:1])] == []
 
 
 def test_loads_behind_a_store_stay_with_it():
@@ -234,11 +234,11 @@ def test_a_loop_with_too_many_warps_for_agents_has_its_own_ring():
     ],
 )
 def test_loops_that_cannot_be_split_get_the_plain_schedule(kernel, gpu, reason):
-    made = kernel()
-    artifact = made.compiled(gpu, emit="ptx", **SPECIALIZED)
+    result = kernel()
+    artifact = result.compiled(gpu, emit="ptx", **SPECIALIZED)
     assert reason in said(artifact)
-    assert artifact.text == made.compiled(gpu, emit="ptx").text
-    made.emulated(artifact)
+    assert artifact.text == result.compiled(gpu, emit="ptx").text
+    result.emulated(artifact)
 
 
 @pytest.mark.parametrize(
@@ -251,12 +251,12 @@ def test_loops_that_cannot_be_split_get_the_plain_schedule(kernel, gpu, reason):
     ],
 )
 def test_where_agents_pay(kernel, maps, reason):
-    made = kernel()
-    artifact = made.compiled("sm_90", emit="ptx", tensor_maps=maps, pipeline_strategy="auto")
+    result = kernel()
+    artifact = result.compiled("sm_90", emit="ptx", tensor_maps=maps, pipeline_strategy="auto")
     chosen = "unspecialize" if reason else "warp-specialize"
-    assert artifact.text == made.compiled("sm_90", emit="ptx", tensor_maps=maps, pipeline_strategy=chosen).text
+    assert artifact.text == result.compiled("sm_90", emit="ptx", tensor_maps=maps, pipeline_strategy=chosen).text
     assert (reason or "agents.loads-specialized ") in said(artifact)
-    made.emulated(artifact, 1)
+    result.emulated(artifact, 1)
 
 
 def test_without_optimization_all_warps_do_the_same():

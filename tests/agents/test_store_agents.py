@@ -32,8 +32,8 @@ def compiled(kernel: Kernel, gpu: str, **options: object):
 
 
 def said(artifact) -> str:
-    (found,) = stated(artifact.diagnostics, "agents.stores")
-    return found
+    (result,) = stated(artifact.diagnostics, "agents.stores")
+    return result
 
 
 @pytest.mark.parametrize("gpu", FULL)

@@ -208,11 +208,11 @@ WRONG = {
 
 @pytest.mark.parametrize("name", WRONG)
 def test_errors(name):
-    before, after, said = WRONG[name]
+    before, after, result = WRONG[name]
     text = compiled(persistent(), emit="tileas").text
     run_verifier(text)
     assert text.count(before) == 1
-    with pytest.raises(CompileError, match=said):
+    with pytest.raises(CompileError, match=result):
         run_verifier(text.replace(before, after))
 
 
@@ -229,7 +229,7 @@ def test_other_arguments_are_as_right():
     a, b = np.ones((m, k), np.float16), np.ones((k, n + 8), np.float16)
     c = np.zeros((m, n), np.float32)
     sizes = [np.int32(each) for each in (m, n, n)]
-    found = emulate(artifact.text, "k", np.int64(2), [a, m, k, k, b, k, n, n + 8, c, *sizes, 2],
+    result = emulate(artifact.text, "k", np.int64(2), [a, m, k, k, b, k, n, n + 8, c, *sizes, 2],
                     artifact.kernels[0].metadata, seed=0)  # fmt: skip
-    assert found.instruction_counts and any(PAIR in each for each in found.instruction_counts)
+    assert result.instruction_counts and any(PAIR in each for each in result.instruction_counts)
     np.testing.assert_array_equal(c, np.full_like(c, k))

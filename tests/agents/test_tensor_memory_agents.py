@@ -61,13 +61,13 @@ def test_synchronization_of_agents_is_minimal(strategy, maps):
     kernel = matmul((64, 16, 32), steps=6)
     artifact = kernel.compiled(GPU, emit="ptx", tensor_maps=maps, **STRATEGIES[strategy])
     # Commits arrive by the asynchronous proxy; the emulator asks for the fence behind `mbarrier.init` of copies only.
-    found = [each for each in deletions(artifact.text) if not each.deleted.startswith("fence.mbarrier_init")]
-    assert any("tcgen05.commit" in each.deleted for each in found)
+    result = [each for each in deletions(artifact.text) if not each.deleted.startswith("fence.mbarrier_init")]
+    assert any("tcgen05.commit" in each.deleted for each in result)
 
     def judge(code, seed):
         kernel.emulated(artifact, seed, code)
 
-    assert [each.deleted for each in found if survives(each.text, judge)] == []
+    assert [each.deleted for each in result if survives(each.text, judge)] == []
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)

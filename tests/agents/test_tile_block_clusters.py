@@ -100,9 +100,9 @@ class Triangle(Arrays):
         c = np.full((m, n), -7, np.float32)
         a, b = self.a.copy(), self.b.copy()
         arguments = [a, m, k, a.shape[1], b, k, n, b.shape[1], c, m, n, n, steps]
-        found = emulate(code, "k", (-(-m // 64), -(-n // 128)), arguments, metadata, seed=seed, cluster=cluster,
+        result = emulate(code, "k", (-(-m // 64), -(-n // 128)), arguments, metadata, seed=seed, cluster=cluster,
                         blocks=blocks)  # fmt: skip
-        assert found.searched_races
+        assert result.searched_races
         wanted = np.full_like(c, -7)
         for row in range(0, m, 64):
             deep = min(k, 64 * (row // 64 + 1 + steps))
@@ -119,14 +119,14 @@ def test_each_returns_buffers_of_its_neighbour_only(loops, assemble):
     assert assemble(artifact.text, "sm_90").stack == 0
     arrays = Triangle(256, 256, 512)
     for seed, steps, cluster in ((None, 0, None), (0, 0, None), (1, 4, None), (0, 1, (1, 1, 1))):
-        found, wanted = arrays.launch(artifact.text, metadata, seed, steps, cluster)
-        np.testing.assert_array_equal(found, wanted)
+        result, wanted = arrays.launch(artifact.text, metadata, seed, steps, cluster)
+        np.testing.assert_array_equal(result, wanted)
 
 
 def test_grids_without_clusters_run_up_to_their_limit():
     artifact = compiled(triangle("elsewhere"))
-    found, wanted = Triangle(192, 128, 512).launch(artifact.text, artifact.kernels[0].metadata, 0, 1)
-    np.testing.assert_array_equal(found, wanted)
+    result, wanted = Triangle(192, 128, 512).launch(artifact.text, artifact.kernels[0].metadata, 0, 1)
+    np.testing.assert_array_equal(result, wanted)
 
 
 def test_clusters_with_more_work_start_first_as_estimated():
@@ -134,8 +134,8 @@ def test_clusters_with_more_work_start_first_as_estimated():
     metadata, arrays = artifact.kernels[0].metadata, Triangle(256, 256, 512)
     order = block_order((2, 2, 1), metadata["block_group"] // 2)
     for started in range(4):
-        found, _ = arrays.launch(artifact.text, metadata, blocks=[2 * started, 2 * started + 1])
-        rows = np.flatnonzero((found != -7).any(axis=1))
+        result, _ = arrays.launch(artifact.text, metadata, blocks=[2 * started, 2 * started + 1])
+        rows = np.flatnonzero((result != -7).any(axis=1))
         assert rows.tolist() == list(range(128 * (order[started] % 2), 128 * (order[started] % 2) + 128))
 
 
@@ -199,9 +199,9 @@ WRONG = {
 
 @pytest.mark.parametrize("name", WRONG)
 def test_errors(name):
-    change, said = WRONG[name]
+    change, result = WRONG[name]
     before = compiled(kernels.matmul(), emit="tileas").text
     after = change(before)
     assert after != before
-    with pytest.raises(tileiras.CompileError, match=said):
+    with pytest.raises(tileiras.CompileError, match=result):
         verify(after)

@@ -148,8 +148,8 @@ ALONE = {
 @pytest.mark.parametrize("name", ALONE)
 def test_one_kernel(name):
     text, options = ALONE[name]
-    given = {"gpu_name": GPU, "tensor_maps": "host", **options}
-    artifact = tileiras.compile(text(), emit="ptx", **given)
+    result = {"gpu_name": GPU, "tensor_maps": "host", **options}
+    artifact = tileiras.compile(text(), emit="ptx", **result)
     assert artifact.text.count(".entry") == 1 and "pairs" not in artifact.kernels[0].metadata
 
 

@@ -63,14 +63,14 @@ def test_an_agent_that_stores(ordered, assemble):
 def test_synchronization_of_agents_is_minimal(maps):
     kernel = rounds((64, 16, 64), way="listed", count=10)
     artifact = kernel.compiled("sm_90", tensor_maps=maps, **LIGHT)
-    found = sites(artifact.text)
-    assert len(found) >= 10
+    result = sites(artifact.text)
+    assert len(result) >= 10
 
     def judge(code, seed):
         kernel.emulated(artifact, seed, code)
 
     assert survives(artifact.text, judge, SEEDS[:3])
-    assert [line for line, broken in found if survives(broken, judge, SEEDS[:3])] == []
+    assert [line for line, broken in result if survives(broken, judge, SEEDS[:3])] == []
 
 
 def test_effects_that_happen_once_stay_with_one_agent():

@@ -97,14 +97,14 @@ def test_synchronization_is_minimal(name):
     kernel = KERNELS[name]()
     artifact = kernel.compiled(GPU, emit="ptx", tensor_maps="host", **SPECIALIZED)
     beside = ("fence.mbarrier_init", "setmaxnreg")
-    found = [(line, broken) for line, broken in sites(artifact.text) if not line.startswith(beside)]
+    result = [(line, broken) for line, broken in sites(artifact.text) if not line.startswith(beside)]
     code = artifact.text
-    found += [(each[0], code[: each.start()] + code[each.end() :]) for each in ORDERS.finditer(code)]
+    result += [(each[0], code[: each.start()] + code[each.end() :]) for each in ORDERS.finditer(code)]
 
     def judge(code: str, seed: int | None) -> None:
         kernel.emulated(artifact, seed, code)
 
-    chosen = random.Random(name).sample(found, len(found) // 3)
+    chosen = random.Random(name).sample(result, len(result) // 3)
     assert {line for line, broken in chosen if survives(broken, judge)} <= set(IMPLIED.get(name, []))
 
 

@@ -50,9 +50,9 @@ def test_any_number_of_turns(rows, depth, again, assemble):
 
 def test_who_ends_no_turn_is_waited_for():
     code = ptx(doubling(in_turns(drained("ld_shared", "%row", 8))))
-    for found in ARRIVAL.finditer(code):
+    for match in ARRIVAL.finditer(code):
         with pytest.raises(EmulationError):
-            run(code[: found.start()] + code[found.end() :], None)
+            run(code[: match.start()] + code[match.end() :], None)
 
 
 WRONG = {
@@ -69,8 +69,8 @@ WRONG = {
 
 @pytest.mark.parametrize("name", WRONG)
 def test_mistakes_are_named(name):
-    warps, program, said = WRONG[name]
-    with pytest.raises(CompileError, match=said) as info:
+    warps, program, result = WRONG[name]
+    with pytest.raises(CompileError, match=result) as info:
         verify(doubling(program, warps))
     assert info.value.diagnostics[0].location is not None
 

@@ -59,8 +59,8 @@ MEET = {
 def accesses():
     text = tileiras.compile(TEXT, gpu_name="sm_90", emit="tileaa", source_name="kernel.mlir").text
     module = parse_module(text, "kernel.tileaa.mlir")
-    found = [op for op in module.walk() if isinstance(op, (aa.StoreOp, aa.TiledLoadOp))]
-    return module, dict(zip(NAMES, found, strict=True))
+    operations = [op for op in module.walk() if isinstance(op, (aa.StoreOp, aa.TiledLoadOp))]
+    return module, dict(zip(NAMES, operations, strict=True))
 
 
 @pytest.mark.parametrize("name", MEET)

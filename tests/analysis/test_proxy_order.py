@@ -87,8 +87,8 @@ def _emulator_says(kernel: Kernel, module: Operation, gpu: str, path, monkeypatc
         try:
             kernel.emulated(artifact, seed)
         except (EmulationError, AssertionError) as error:
-            said = str(error)
-            return said if _OF_PROXIES.search(said) and not _NOT_OF_SHARED_MEMORY.search(said) else ""
+            result = str(error)
+            return result if _OF_PROXIES.search(result) and not _NOT_OF_SHARED_MEMORY.search(result) else ""
     return ""
 
 
@@ -97,10 +97,10 @@ def _check_deletions(name, gpu, options, path, monkeypatch):
     missed = objections = 0
     for deleted, module in without_each(kernel.compiled(gpu, emit="tileas", **options).text):
         objects = bool(found_in(module))
-        said = _emulator_says(kernel, module, gpu, path, monkeypatch)
-        assert objects or not said, (deleted, said)
+        emulator_says = _emulator_says(kernel, module, gpu, path, monkeypatch)
+        assert objects or not emulator_says, (deleted, emulator_says)
         objections += objects
-        missed += bool(said)
+        missed += bool(emulator_says)
     assert objections >= missed > 0
 
 
@@ -137,8 +137,8 @@ def test_scratch_over_operands_of_a_dot_in_flight(stage):
     moved = tileas.ScratchAttr(place, area.bytes, area.rounds, area.joins, area.waits, area.barrier, area.threads)
     assert not found_in(module)
     last.attributes[tileas.SCRATCH] = ArrayAttr([moved])
-    ((op, said),) = found_in(module)
-    assert op is last and names.ASYNC_DOT in said
+    ((op, result),) = found_in(module)
+    assert op is last and names.ASYNC_DOT in result
 
 
 def _is_in_loop(op: Operation) -> bool:

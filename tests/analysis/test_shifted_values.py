@@ -23,8 +23,8 @@ def moved(body: str, dim: int = 0):
     text = f"builtin.module {{ {head} {{\n{NUMBERS}{body}\nnv_tileaa.return }} }}"
     block = parse_module(text, "test.mlir").regions[0].block.first.regions[0].blocks[0]
     b = block.last.prev
-    found = ShiftedValues().moved(b.prev.results[0], b.results[0], dim)
-    return None if found is None else "any" if found.by is None else found.by
+    result = ShiftedValues().moved(b.prev.results[0], b.results[0], dim)
+    return None if result is None else "any" if result.by is None else result.by
 
 
 @pytest.mark.parametrize(

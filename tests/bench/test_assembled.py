@@ -40,8 +40,8 @@ WRONG = {
 
 @pytest.mark.parametrize("name", WRONG)
 def test_mistakes_are_stated(name):
-    row, said = WRONG[name]
-    assert found(row) == said
+    row, result = WRONG[name]
+    assert found(row) == result
 
 
 @pytest.mark.parametrize("reason", [

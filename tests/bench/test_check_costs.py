@@ -18,8 +18,8 @@ def test_a_check_is_measured_by_compile_and_smallest_launch(capsys):
 def test_ratios_are_of_the_compile_and_the_launch():
     row = checks.Row("k", "sm_90", "wrong", 6.0, 0.5, 0.25, (3, 4), 5, True)
     assert row.ratio == 8.0
-    said = checks._summary([row])
-    assert "ratio 8.0" in said and "75.00%" in said and "not right: k sm_90" in said
+    summary = checks._summary([row])
+    assert "ratio 8.0" in summary and "75.00%" in summary and "not right: k sm_90" in summary
 
 
 def test_kernels_that_do_not_compile_are_reported_and_left_out(monkeypatch, capsys):

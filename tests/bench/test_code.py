@@ -38,8 +38,8 @@ def test_a_launch_is_estimated_and_its_results_compared():
     job = code.job_of_example(ROW, "sm_90")
     assert job.name == "saxpy 2048" and len(job.parameters) == 4
     image = estimates.ours(job, gpu)
-    found = estimates.timed(image, job, gpu)
-    assert found.estimate.entry == "saxpy" and found.microseconds > 0 and found.refusal == ""
+    result = estimates.timed(image, job, gpu)
+    assert result.estimate.entry == "saxpy" and result.microseconds > 0 and result.refusal == ""
     other = tileiras.compile(job.bytecode, gpu_name="sm_90", emit="cubin", entry="saxpy", num_warps=1)
     assert estimates.difference(image, other, job, gpu) == ""
     assert "parameter 1 differs by " in estimates.difference(image, estimates.ours(changed(job), gpu), job, gpu)
@@ -58,13 +58,13 @@ def test_nans_of_both_sides_are_equal():
 def test_an_image_without_an_estimate_is_a_row_without_a_time():
     gpu = rates.gpu("H200")
     job = code.job_of_example(ROW, "sm_90")
-    found = estimates.timed(tileiras.compile(job.bytecode, gpu_name="sm_90", emit="cubin").data, job, gpu)
-    assert found.microseconds is None and "does not have its PTX" in found.refusal
+    result = estimates.timed(tileiras.compile(job.bytecode, gpu_name="sm_90", emit="cubin").data, job, gpu)
+    assert result.microseconds is None and "does not have its PTX" in result.refusal
 
 
 def row(gpu: str, ours: float, theirs: float, dots: bool = False, wrong: str = "") -> Ranked:
-    found = [Taken(time, "DRAM", "", {"DRAM": 0.9}, {"global memory": 0.5}, "8 warps") for time in (ours, theirs)]
-    return Ranked("kernel", gpu, dots, {"plain": found[0]}, found[1], wrong)
+    result = [Taken(time, "DRAM", "", {"DRAM": 0.9}, {"global memory": 0.5}, "8 warps") for time in (ours, theirs)]
+    return Ranked("kernel", gpu, dots, {"plain": result[0]}, result[1], wrong)
 
 
 def test_means_are_geometric_and_by_kind():
@@ -90,13 +90,13 @@ def test_a_row_of_the_table_and_one_without_an_estimate():
 def test_published_times_of_libraries_are_divisors():
     """750 TFLOP/s of 1.1e12 FLOP; rows with other numerics are marked and in no mean."""
     gpu, work = "H200", 2.0 * 8192**3
-    found = libraries.divisor("matmul_bf16 8192x8192", gpu, work)
-    assert found.library == "cuBLAS on H100" and found.microseconds == pytest.approx(work / 795e6)
+    divisor = libraries.divisor("matmul_bf16 8192x8192", gpu, work)
+    assert divisor.library == "cuBLAS on H100" and divisor.microseconds == pytest.approx(work / 795e6)
     assert libraries.divisor("matmul_bf16 8192x8192", "L4", work) is None
     assert libraries.divisor("softmax 65536x1024", gpu, 0.0) is None
     causal, whole = (f"attention f16 1x32x8192x8192x128{kind}, 128x128" for kind in (" causal", ""))
     assert libraries.divisor(causal, gpu, work).microseconds > libraries.divisor(whole, gpu, work).microseconds
-    like = row(gpu, 2 * found.microseconds, 10)._replace(library=found)
+    like = row(gpu, 2 * divisor.microseconds, 10)._replace(library=divisor)
     other = row(gpu, 100, 10)._replace(name="f8", library=libraries.divisor("matmul_f8e4m3fn 8192x8192", gpu, work))
     assert ranking.library_means([like, other, row("A100", 1, 2)])[0] == "H200, plain: ours takes of the time of " \
         "libraries 2.00 (1)"
@@ -143,22 +143,22 @@ class TestKeptRows:
 
     def test_other_code_and_another_model_are_estimated(self, tmp_path, monkeypatch):
         code.compare(self.task(), self.settings(tmp_path / "rows"))
-        made = []
-        monkeypatch.setattr(estimates, "timed", lambda *_: made.append(1) or Timed(None, "not made", 0.0))
-        found = code.compare(self.task(), self.settings(tmp_path / "rows", plain={}, few={"num_warps": 1}))
-        assert made == [1] and found.ours["few"].refusal == "not made" and found.ours["plain"].microseconds > 0
+        items = []
+        monkeypatch.setattr(estimates, "timed", lambda *_: items.append(1) or Timed(None, "not made", 0.0))
+        compare = code.compare(self.task(), self.settings(tmp_path / "rows", plain={}, few={"num_warps": 1}))
+        assert items == [1] and compare.ours["few"].refusal == "not made" and compare.ours["plain"].microseconds > 0
         monkeypatch.setattr(code, "model_version", lambda: "another")
         code.compare(self.task(), self.settings(tmp_path / "rows"))
-        assert made == [1, 1]
+        assert items == [1, 1]
 
     def test_lines_that_were_cut_off_are_left_out(self, tmp_path):
         path = tmp_path / "rows"
         KeptRows(path).put("one", {"a": 1})
         with path.open("a") as file:
             file.write('{"key": "two", "val')
-        kept = KeptRows(path)
-        assert kept.get("one") == {"a": 1} and kept.get("two") is None
-        kept.put("three", "")
+        kept_rows = KeptRows(path)
+        assert kept_rows.get("one") == {"a": 1} and kept_rows.get("two") is None
+        kept_rows.put("three", "")
         assert KeptRows(path).get("three") == "" and KeptRows(path).get("one") == {"a": 1}
 
 
@@ -169,8 +169,8 @@ def test_a_run_prints_rows_means_and_data(tmp_path, capsys):
     printed = capsys.readouterr().out.splitlines()
     assert printed[0].startswith("| kernel | GPU | plain us | bound | none us | bound |")
     assert printed[2].startswith("| saxpy 16777216 | RTX PRO 6000 | ")
-    (found,) = json.loads(data.read_text())
-    assert set(found["ours"]) == {"plain", "none"} and found["ours"]["plain"]["microseconds"] > 10
+    (result,) = json.loads(data.read_text())
+    assert set(result["ours"]) == {"plain", "none"} and result["ours"]["plain"]["microseconds"] > 10
 
 
 def needing(microseconds: float, l2: float, refusal: str = "") -> Taken:
@@ -187,8 +187,8 @@ def needing(microseconds: float, l2: float, refusal: str = "") -> Taken:
     (needing(0, 0, "no path"), needing(10, 10), ""),
 ])  # fmt: skip
 def test_a_row_is_worse_only_for_all_values_of_the_parameters(old, new, word):
-    found = Ranked("kernel", "H200", False, {"plain": new}, None, "", {"plain": old})
-    lines = ranking.worsened([found])
+    result = Ranked("kernel", "H200", False, {"plain": new}, None, "", {"plain": old})
+    lines = ranking.worsened([result])
     assert len(lines) == bool(word) and all(word in line for line in lines)
 
 
@@ -203,8 +203,8 @@ def compile(source, gpu_name, emit, entry, **options):
     return made(text=f"{source!r} {emit} {entry} {options}", kernels=[made(metadata={"gpu": gpu_name})])
 """)
     job = Job("name", b"bytes", "k", (1,), [])
-    found = against.compiled(tmp_path, job, rates.gpu("H200"), {"num_warps": 2})
-    assert found == ("b'bytes' ptx k {'num_warps': 2}", {"gpu": "sm_90"})
+    result = against.compiled(tmp_path, job, rates.gpu("H200"), {"num_warps": 2})
+    assert result == ("b'bytes' ptx k {'num_warps': 2}", {"gpu": "sm_90"})
     with pytest.raises(tileiras.CompileError, match="old compilers say this$"):
         against.compiled(tmp_path, job, rates.gpu("A100"), {})
 

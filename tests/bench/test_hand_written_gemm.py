@@ -16,9 +16,11 @@ def test_a_step_multiplies(step, seed):
     random = np.random.default_rng(0)
     sizes = 256, step.columns * (2 if step.persistent else 1), max(256, 2 * step.depth)
     a, b = (random.integers(-3, 4, (size, sizes[2])).astype(ml_dtypes.bfloat16) for size in sizes[:2])
-    made = hand_written_gemm.launch(step._replace(persistent=2 if step.persistent else 0), *sizes, (a, b))
-    emulate(hand_written_gemm.ptx(step), ENTRY, made.grid, made.args, metadata={"kernels": [made.metadata]}, seed=seed)
-    assert (made.result == (a.astype(np.float32) @ b.astype(np.float32).T).astype(ml_dtypes.bfloat16)).all()
+    result = hand_written_gemm.launch(step._replace(persistent=2 if step.persistent else 0), *sizes, (a, b))
+    emulate(
+        hand_written_gemm.ptx(step), ENTRY, result.grid, result.args, metadata={"kernels": [result.metadata]}, seed=seed
+    )
+    assert (result.result == (a.astype(np.float32) @ b.astype(np.float32).T).astype(ml_dtypes.bfloat16)).all()
 
 
 @needs_tools

@@ -20,9 +20,9 @@ TILES = [(128, 128, 64), (128, 256, 64), (256, 128, 64)]
 @pytest.mark.parametrize("element", ["f16", "f8E4M3FN"])
 @pytest.mark.parametrize("tiles", TILES)
 def test_warps_that_only_multiply_issue_little(tiles, element):
-    found = measured(tiles, element, PLANS["agents-boxes"])
-    assert found is not None and found.instructions > 10
-    assert found.share <= BAR
+    result = measured(tiles, element, PLANS["agents-boxes"])
+    assert result is not None and result.instructions > 10
+    assert result.share <= BAR
 
 
 @pytest.mark.sampled(2)

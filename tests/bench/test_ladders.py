@@ -53,17 +53,17 @@ def test_maps_of_a_step_describe_its_boxes():
     ladder = next(each for each in LADDERS if each.arguments == "hopper_product")
     memory = Memory()
     for step in ladder.steps:
-        made = ladder_launches.hopper_product(step, memory)
-        maps = [bytes(each) for each in made if isinstance(each, bytes) or getattr(each, "nbytes", 0) == 128]
+        hopper_product = ladder_launches.hopper_product(step, memory)
+        maps = [bytes(each) for each in hopper_product if isinstance(each, bytes) or getattr(each, "nbytes", 0) == 128]
         boxes = [ladder_launches.tensor_map.decode(each).box for each in maps]
         assert (64, 128) in [box[:2] for box in boxes] and (64, step.tile[1]) in [box[:2] for box in boxes]
 
 
 def rung(published: float, estimated: float | None, ladder: int = 0, low: float = 0.0, high: float = 1e9,
          doubt: str = "") -> Rung:  # fmt: skip
-    made = LADDERS[ladder]
-    step = made.steps[0]._replace(published=made.work / published / 1e6)
-    return Rung(made, step, estimated, "L2", 0.0, low, high, doubt)
+    result = LADDERS[ladder]
+    step = result.steps[0]._replace(published=result.work / published / 1e6)
+    return Rung(result, step, estimated, "L2", 0.0, low, high, doubt)
 
 
 def test_uncertain_rows_and_rows_without_estimate_are_left_out():

@@ -31,8 +31,8 @@ def test_libraries_have_the_names_of_rows():
 @pytest.mark.parametrize(("microseconds", "short"), [(1500.0, False), (1700.0, True)])
 def test_a_row_is_short_beyond_the_error_of_the_clock(microseconds, short):
     taken = Taken(microseconds, "power", units={"tensor": 0.9})
-    line, found = products.line(Row("H200", "f16", CUBE), Tile((128, 256, 64), 2), taken)
-    assert found == short and "128x256x64, 2 CTAs" in line and line.count("|") == 10
+    line, result = products.line(Row("H200", "f16", CUBE), Tile((128, 256, 64), 2), taken)
+    assert result == short and "128x256x64, 2 CTAs" in line and line.count("|") == 10
 
 
 def test_every_target_has_tiles():

@@ -125,16 +125,16 @@ def test_a_day_is_that_of_its_seed_in_every_process(tmp_path):
         "from bench import scale\nscale.DEVELOPERS, scale.KERNELS, scale.WORKERS = 3, 30, 4\n"
         "scale.ROWS = scale.ROWS[4:5] + scale.ROWS[11:12]\nscale.main(['SEED'])\n"
     )
-    said = []
+    items = []
     for seed, hashes in (("1", "0"), ("1", "77"), ("2", "0")):
         environment = {**os.environ, "PYTHONHASHSEED": hashes, "PYTHONPATH": str(Path(__file__).parents[2])}
         done = subprocess.run(
             [sys.executable, "-c", code.replace("SEED", seed)], env=environment, capture_output=True, text=True,
             check=True,
         )  # fmt: skip
-        said.append(done.stdout.partition("\n")[2])
-    assert said[0] == said[1] != said[2]
-    assert len(said[0].splitlines()) == 3
+        items.append(done.stdout.partition("\n")[2])
+    assert items[0] == items[1] != items[2]
+    assert len(items[0].splitlines()) == 3
 
 
 def test_pulls_are_shorter_with_a_server(small):

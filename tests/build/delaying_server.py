@@ -68,9 +68,9 @@ class DelayingServer:
         if method == "PUT":
             self.files[path] = body
             return b"HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n"
-        found = self.files.get(path)
-        status = b"404 Not Found" if found is None else b"200 OK"
-        return b"HTTP/1.1 %s\r\nContent-Length: %d\r\n\r\n" % (status, len(found or b"")) + (found or b"")
+        entry = self.files.get(path)
+        status = b"404 Not Found" if entry is None else b"200 OK"
+        return b"HTTP/1.1 %s\r\nContent-Length: %d\r\n\r\n" % (status, len(entry or b"")) + (entry or b"")
 
     async def _send(self, waiting: asyncio.Queue[tuple[float, bytes]], writer: asyncio.StreamWriter) -> None:
         sent = 0

@@ -30,24 +30,24 @@ def tools() -> dict[str, str]:
     """The tools, besides this package, that determine the bytes, by stage."""
     import importlib
 
-    found = {}
+    result = {}
     for name in ("export", "ptx"):
         row = pipeline.stage(name)
         for tool in row.tools:
             module, _, function = tool.partition(":")
             identity = getattr(importlib.import_module(module), function)(row.select(CompileOptions({})))
-            found[name] = " ".join(identity.split())
-    return found
+            result[name] = " ".join(identity.split())
+    return result
 
 
 def examples() -> dict[str, str]:
     """Path in `examples/` -> the target for which it is compiled."""
-    found = {}
+    result = {}
     for name in discover.kernel_files(os.path.join(CHECKOUT, "examples")):
         path = os.path.join(CHECKOUT, "examples", name)
         least = discover.required_target(path) if name.endswith(".py") else None
-        found[name.replace(os.sep, "/")] = f"sm_{max(LOWEST, least or 0)}"
-    return found
+        result[name.replace(os.sep, "/")] = f"sm_{max(LOWEST, least or 0)}"
+    return result
 
 
 def digest(ptx: bytes) -> str:
@@ -57,13 +57,13 @@ def digest(ptx: bytes) -> str:
 def compiled(names: Iterable[str]) -> dict[str, str]:
     """`PATH ENTRY TARGET` -> digest, compiled in this process without a store."""
     targets = examples()
-    found = {}
+    result = {}
     for name in names:
         target = targets[name]
         path = os.path.join(CHECKOUT, "examples", *name.split("/"))
         for kernel in api.compile(path, gpu_name=target, source_name=name).kernels:
-            found[f"{name} {kernel.name} {target}"] = digest(kernel.artifacts[".ptx"])
-    return found
+            result[f"{name} {kernel.name} {target}"] = digest(kernel.artifacts[".ptx"])
+    return result
 
 
 def whole(found: Mapping[str, str]) -> str:
@@ -79,14 +79,14 @@ def read() -> tuple[dict[str, str], str]:
 
 
 def main(arguments: Sequence[str] = ()) -> None:
-    found = compiled(examples())
+    result = compiled(examples())
     if "--each" in arguments:
-        print(*(f"{key} {value}" for key, value in sorted(found.items())), sep="\n")
+        print(*(f"{key} {value}" for key, value in sorted(result.items())), sep="\n")
         return
     rows = [f"with {name}: {identity}\n" for name, identity in tools().items()]
     with open(PATH, "w", encoding="utf-8") as file:
-        file.writelines([HEAD, *rows, f"{whole(found)}\n"])
-    print(f"{PATH}: {len(found)} kernels", file=sys.stderr)
+        file.writelines([HEAD, *rows, f"{whole(result)}\n"])
+    print(f"{PATH}: {len(result)} kernels", file=sys.stderr)
 
 
 if __name__ == "__main__":

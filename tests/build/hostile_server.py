@@ -79,8 +79,8 @@ class HostileServer:
             return reply(b"", b"201 Created")
         if path not in self.files:
             return reply(b"", b"404 Not Found")
-        found = self.files[path]
-        return reply(self.change(path, found) if self.change is not None else found)
+        file = self.files[path]
+        return reply(self.change(path, file) if self.change is not None else file)
 
 
 def reply(body: bytes, status: bytes = b"200 OK", *headers: bytes) -> bytes:

@@ -156,9 +156,9 @@ def main(folder: str, count: int, seed: int) -> None:
         again = finish(build([]))
         same = project.artifacts() == expected[operation]
         with open("errors") as file:
-            said = file.read()
+            result = file.read()
         print(json.dumps({"kind": kind, "start": start, "jobs": jobs, "killed": status == -signal.SIGKILL,
-                          "code": again, "same": same, "said": said}), flush=True)  # fmt: skip
+                          "code": again, "same": same, "said": result}), flush=True)  # fmt: skip
 
 
 if __name__ == "__main__":

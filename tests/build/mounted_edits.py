@@ -134,10 +134,10 @@ def main(folder: Path, seed: int) -> None:
         }), flush=True)  # fmt: skip
     # Once no file is mounted below it, the monitor vouches again.
     for _ in range(20):
-        found = looked(Project.scons(pair.gated, *pair.arguments).output)
-        if not found:
+        result = looked(Project.scons(pair.gated, *pair.arguments).output)
+        if not result:
             break
-    print(json.dumps({"edit": "vouched", "looked": sorted(found)}), flush=True)
+    print(json.dumps({"edit": "vouched", "looked": sorted(result)}), flush=True)
 
 
 if __name__ == "__main__":

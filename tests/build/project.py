@@ -76,14 +76,14 @@ class Project:
 
     def artifacts(self, folder: str = "build") -> dict[str, bytes]:
         """Every file below the build folder, by its path in it."""
-        found = {}
+        result = {}
         for base, folders, files in os.walk(self.path(folder)):
             folders[:] = [name for name in folders if not name.startswith(".")]  # the build's own notes
             for name in files:
                 path = os.path.join(base, name)
                 with open(path, "rb") as file:
-                    found[os.path.relpath(path, self.path(folder))] = file.read()
-        return dict(sorted(found.items()))
+                    result[os.path.relpath(path, self.path(folder))] = file.read()
+        return dict(sorted(result.items()))
 
     def delete_build(self) -> None:
         shutil.rmtree(self.path("build"))

@@ -16,9 +16,9 @@ def parameters(tree: ast.AST) -> Iterator[tuple[str, ast.arg]]:
     """Every parameter of every function, with the function's name."""
     for node in ast.walk(tree):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            given = node.args
-            several = [each for each in (given.vararg, given.kwarg) if each is not None]
-            for each in (*given.posonlyargs, *given.args, *given.kwonlyargs, *several):
+            args = node.args
+            several = [each for each in (args.vararg, args.kwarg) if each is not None]
+            for each in (*args.posonlyargs, *args.args, *args.kwonlyargs, *several):
                 if each.arg not in ("self", "cls"):
                     yield node.name, each
 
@@ -40,8 +40,8 @@ def test_few_parameters_may_be_anything():
             if name.endswith(".py"):
                 path = os.path.join(folder, name)
                 with open(path, encoding="utf-8") as file:
-                    found = list(parameters(ast.parse(file.read())))
-                count += len(found)
+                    result = list(parameters(ast.parse(file.read())))
+                count += len(result)
                 vague += [f"{os.path.relpath(path, top)}: {function}({each.arg})"
-                          for function, each in found if says_nothing(each)]  # fmt: skip
+                          for function, each in result if says_nothing(each)]  # fmt: skip
     assert len(vague) <= MOST * count, vague

@@ -10,9 +10,9 @@ BROKEN = module(axpy("broken")).replace("addi %first_n, %lane", "addi %first_m, 
 
 @pytest.fixture
 def project(tmp_path):
-    made = Project(tmp_path)
-    made.write("kernels/good.mlir", module(axpy("good")))
-    return made
+    result = Project(tmp_path)
+    result.write("kernels/good.mlir", module(axpy("good")))
+    return result
 
 
 def test_a_broken_source_is_located_and_the_others_still_build(project):

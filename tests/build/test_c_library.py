@@ -69,9 +69,9 @@ class Library:
 
 @pytest.fixture
 def library(example):
-    made = Library(str(example / "libtileiras.so"))
-    yield made
-    made.functions.tileirasSetMessageHandler(HANDLER(0), None)
+    result = Library(str(example / "libtileiras.so"))
+    yield result
+    result.functions.tileirasSetMessageHandler(HANDLER(0), None)
 
 
 def test_the_example_compiles_a_file(ptxas, example, tmp_path):
@@ -124,13 +124,13 @@ def test_the_four_functions_in_a_process_that_runs_python(ptxas, library):
 
 def test_a_handler_of_diagnostics_gets_their_bodies_once(library):
     """What it accepts is not said; what the C code itself refuses has a body as well."""
-    found, accepts = [], [True]
+    result, accepts = [], [True]
 
     def receive(address, _):
         body = Body.from_address(address)
         arguments = [Argument.from_address(body.arguments + 24 * number) for number in range(body.size)]
         text = "".join(ctypes.string_at(each.value, each.length).decode() for each in arguments)
-        found.append((body.word, text, body.alive))
+        result.append((body.word, text, body.alive))
         return accepts[0]
 
     handler = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)(receive)
@@ -148,9 +148,9 @@ def test_a_handler_of_diagnostics_gets_their_bodies_once(library):
     finally:
         library.functions.tileirasSetDiagnosticHandler(type(handler)(0), None)
     assert library.said == ["error: program is null"]
-    assert [word for word, *_ in found[:2]] == [0x503, 0x503] and found[2][0] in (0x003, 0x104)
-    assert found[0][1] == "program is null" and found[1][1] == "invalid optimization level: 4"
-    assert {alive for *_, alive in found} == {0}
+    assert [word for word, *_ in result[:2]] == [0x503, 0x503] and result[2][0] in (0x003, 0x104)
+    assert result[0][1] == "program is null" and result[1][1] == "invalid optimization level: 4"
+    assert {alive for *_, alive in result} == {0}
 
 
 def test_null_pointers_are_refused_with_their_codes(library):
@@ -254,13 +254,13 @@ def test_messages_have_their_place_in_the_source(library):
 
 
 def test_threads_have_programs_of_their_own(ptxas, library):
-    made: dict[int, bytes] = {}
+    result: dict[int, bytes] = {}
 
     def work(gpu: int) -> None:
         handle = ctypes.c_void_p()
         library.create(handle, gpu=gpu)
         library.functions.tileirasProgramCompile(handle)
-        made[gpu] = library.output(handle)[1]
+        result[gpu] = library.output(handle)[1]
         library.functions.tileirasProgramRelease(handle)
 
     threads = [threading.Thread(target=work, args=(gpu,)) for gpu in (80, 90)]
@@ -269,7 +269,7 @@ def test_threads_have_programs_of_their_own(ptxas, library):
     for thread in threads:
         thread.join()
     assert library.said == []
-    for gpu, cubin in made.items():
+    for gpu, cubin in result.items():
         program = Program.create(TEXT, gpu_name=f"sm_{gpu}")
         program.compile()
         assert cubin == program.get_output()

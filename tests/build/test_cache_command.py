@@ -15,11 +15,11 @@ from tileiras.cli.tileiras_cache import main
 
 @pytest.fixture
 def project(tmp_path, monkeypatch):
-    made = Project(tmp_path)
-    made.write("kernels/k.mlir", module(axpy("first")))
+    result = Project(tmp_path)
+    result.write("kernels/k.mlir", module(axpy("first")))
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("TILEIRAS_CACHE_DIR", made.store)
-    return made
+    monkeypatch.setenv("TILEIRAS_CACHE_DIR", result.store)
+    return result
 
 
 def ask(capsys, *arguments: str, expect: int = 0):
@@ -33,12 +33,12 @@ def test_stats_count_the_rows_of_each_stage(project, capsys):
     shutil.rmtree(project.store)
     assert ask(capsys, "stats")["entries"] == 0 and not os.path.exists(project.store)
     project.scons()
-    found = ask(capsys, "stats")
-    stages = {name: row["entries"] for name, row in found["stages"].items() if name != "other"}
+    result = ask(capsys, "stats")
+    stages = {name: row["entries"] for name, row in result["stages"].items() if name != "other"}
     assert stages == {"read": 1, "tileaa": 1, "tileas": 1, "llvm": 1, "ptx": 1}
-    assert found["limit"] == 5 << 30 and found["bytes"] > 1000
+    assert result["limit"] == 5 << 30 and result["bytes"] > 1000
     assert main(["stats"]) == 0
-    assert f"{project.store}: {found['entries']} entries" in capsys.readouterr().out
+    assert f"{project.store}: {result['entries']} entries" in capsys.readouterr().out
 
 
 def test_verify_finds_and_removes_damaged_rows(project, capsys):
@@ -127,8 +127,8 @@ def test_why_names_the_part_of_the_key_that_differed(project, capsys):
     assert why(capsys, "first")["ptx"] == ("ran", ["options: ptx-version: None -> '8.8'"])
     project.write("kernels/k.mlir", module(axpy("first", operation="mulf")))
     project.scons("ptx-version=8.8")
-    found = why(capsys, "kernels/k.mlir")
-    assert [found[stage] for stage in ("read", "tileaa", "ptx")] == [("ran", ["the input's bytes"])] * 3
+    result = why(capsys, "kernels/k.mlir")
+    assert [result[stage] for stage in ("read", "tileaa", "ptx")] == [("ran", ["the input's bytes"])] * 3
 
 
 def test_why_names_the_module_of_the_compiler_that_was_edited(project, capsys):

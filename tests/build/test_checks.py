@@ -33,23 +33,23 @@ NAME = "build/sm_90/O3/kernels/saxpy/saxpy"
 
 @pytest.fixture
 def project(tmp_path):
-    found = Project(tmp_path)
-    found.write("SConstruct", SCONSTRUCT)
+    result = Project(tmp_path)
+    result.write("SConstruct", SCONSTRUCT)
     with open(os.path.join(CHECKOUT, "examples", "saxpy.mlir"), encoding="utf-8") as file:
-        found.write("kernels/saxpy.mlir", file.read())
-    return found
+        result.write("kernels/saxpy.mlir", file.read())
+    return result
 
 
 def verdict(project):
-    (found,) = json.loads(project.read(f"{NAME}.check.json"))
-    return found
+    (result,) = json.loads(project.read(f"{NAME}.check.json"))
+    return result
 
 
 def test_a_verdict_is_made_where_it_is_asked_for(project):
     assert "CHECK" not in project.scons().output
     assert "CHECK" in project.scons("check=1").output
-    found = verdict(project)
-    assert (found["status"], found["entry"], found["gpu_name"]) == ("right", "saxpy", "sm_90")
+    result = verdict(project)
+    assert (result["status"], result["entry"], result["gpu_name"]) == ("right", "saxpy", "sm_90")
 
 
 def test_a_comment_checks_nothing_again_and_a_change_does(project):
@@ -82,8 +82,8 @@ def test_mistakes_are_reported_at_their_present_line(project):
     project.write("kernels/saxpy.mlir", "// A comment.\n" + project.read("kernels/saxpy.mlir").decode())
     failed = project.scons("check=1", "overrides=fixed", expect=2)
     assert "kernels/saxpy.mlir:47:13: error: argument 1 differs" in failed.errors and "(cached)" in failed.output
-    ((found, folder),) = check_files.stored([project.path("build")])
-    assert [each.location for each in found.failures] == ["kernels/saxpy.mlir:47:13"]
+    ((result, folder),) = check_files.stored([project.path("build")])
+    assert [each.location for each in result.failures] == ["kernels/saxpy.mlir:47:13"]
     assert os.path.samefile(folder, project.path("."))
     project.write(f"{NAME}.ptx", "other")
     with pytest.raises(UsageError, match="other PTX"):
@@ -93,12 +93,12 @@ def test_mistakes_are_reported_at_their_present_line(project):
 def test_the_description_of_a_checked_kernel_has_the_verdict(project):
     project.scons("check=1")
     (kernel,) = json.loads(project.read(f"{NAME}.checked.json"))["kernels"]
-    found = kernel.pop("verdict")
-    assert found["status"] == "right" and found["right"] == found["launches"] > 1
-    assert found["ptx"] == hashlib.sha256(project.read(f"{NAME}.ptx")).hexdigest()
+    entry = kernel.pop("verdict")
+    assert entry["status"] == "right" and entry["right"] == entry["launches"] > 1
+    assert entry["ptx"] == hashlib.sha256(project.read(f"{NAME}.ptx")).hexdigest()
     assert [kernel] == json.loads(project.read(f"{NAME}.json"))["kernels"]
     (reported,) = collect.of_build(project.path("build")).kernels
-    assert (reported.verdict.status, reported.verdict.right) == ("right", found["right"])
+    assert (reported.verdict.status, reported.verdict.right) == ("right", entry["right"])
     assert [stage.outcome for stage in reported.stages if stage.name == "check"] == ["ran"]
 
 

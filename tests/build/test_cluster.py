@@ -35,10 +35,10 @@ KERNELS = {
 
 
 def project(folder, **keywords) -> Project:
-    made = Project(folder, **keywords)
+    result = Project(folder, **keywords)
     for name, text in KERNELS.items():
-        made.write(f"kernels/{name}.mlir", text)
-    return made
+        result.write(f"kernels/{name}.mlir", text)
+    return result
 
 
 def local_cluster(folder, monkeypatch, *, workers: int = 2, site: str = "") -> "distributed.LocalCluster":
@@ -60,9 +60,9 @@ def executor(running) -> str:
 @pytest.fixture(scope="module")
 def running(tmp_path_factory):
     with pytest.MonkeyPatch.context() as monkeypatch:
-        made = local_cluster(tmp_path_factory.mktemp("cluster") / "workers", monkeypatch)
-        yield made
-        made.close()
+        result = local_cluster(tmp_path_factory.mktemp("cluster") / "workers", monkeypatch)
+        yield result
+        result.close()
 
 
 @pytest.fixture(scope="module")
@@ -109,14 +109,14 @@ def test_secondary_inputs_of_stages_travel_with_the_first(tmp_path, running):
 
 
 def test_errors_are_those_of_one_process(tmp_path, running):
-    said = []
+    items = []
     for words in ([], [executor(running)]):
         tree = project(tmp_path / str(len(words)))
         tree.write("kernels/bad.mlir", "cuda_tile.module @k {\n  entry @bad( {\n}\n")
         tree.write("kernels/sine.mlir", KERNELS["one"].replace("addf %v, %v rounding<nearest_even>", "sin %v"))
         build = tree.scons("-k", "libdevice=nowhere.bc", *words, expect=2)
-        said.append((sorted(build.errors.splitlines()), sorted(build.ran)))
-    assert said[0] == said[1] and any("bad.mlir:2" in line for line in said[0][0])
+        items.append((sorted(build.errors.splitlines()), sorted(build.ran)))
+    assert items[0] == items[1] and any("bad.mlir:2" in line for line in items[0][0])
 
 
 DIE_ONCE = """\
@@ -174,13 +174,13 @@ def test_a_scheduler_that_is_not_there_costs_one_warning(tmp_path, here):
 def test_a_cluster_without_workers_is_not_waited_for_for_ever(tmp_path, monkeypatch):
     monkeypatch.setattr(cluster_module, "LOOK_SECONDS", 0.1)
     monkeypatch.setattr(cluster_module, "ALONE_SECONDS", 0.3)
-    said: list[str] = []
+    items: list[str] = []
     with local_cluster(tmp_path / "workers", monkeypatch, workers=0) as empty:
-        client = Cluster(executor(empty).removeprefix("executor="), said.append)
+        client = Cluster(executor(empty).removeprefix("executor="), items.append)
         assert client._ask(cluster_module.Work([], {})) is None
         assert client._ask(cluster_module.Work([], {})) is None
         client.close()
-    assert len(said) == 1 and "it has no workers; stages run here for this build" in said[0]
+    assert len(items) == 1 and "it has no workers; stages run here for this build" in items[0]
 
 
 @pytest.mark.parametrize("value", ["dask://host", "tcp://host:1", "dask://:8786", "dask://host:port", "dask://a:1/b"])

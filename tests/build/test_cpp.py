@@ -55,8 +55,8 @@ def test_the_example_builds_and_computes_without_gpu(tmp_path, store):
     left_out = shutil.ignore_patterns("build", "kernels", "*.py")
     shutil.copytree(os.path.join(CHECKOUT, "examples"), tmp_path / "examples", ignore=left_out)
     folder = tmp_path / "examples" / "cpp_app"
-    said = scons(folder, store)
-    assert said.count("  EMBED ") == 2 and "warning" not in said
+    result = scons(folder, store)
+    assert result.count("  EMBED ") == 2 and "warning" not in result
     listed = subprocess.run([folder / "build" / "app", "--list"], capture_output=True, text=True, check=True).stdout
     assert [line.split(",")[0] for line in listed.splitlines() if "PTX" in line] == [
         "saxpy: sm_80 PTX", "saxpy: sm_90 PTX", "relu_add_2d: sm_80 PTX", "relu_add_2d: sm_90 PTX",
@@ -129,9 +129,9 @@ env.Default(env.Program("app", ["main.cpp", env.TileLibrary("tiles", sources, sm
     # The names are part of the header only.
     source = project.read("kernels/words.py").decode()
     project.write("kernels/words.py", source.replace("scale", "times"))
-    said = project.scons().output
+    output = project.scons().output
     assert "float times" in project.read("tiles.h").decode()
-    assert "PTX" not in said and "EMBED    tiles.h" in said and "main.o" in said
+    assert "PTX" not in output and "EMBED    tiles.h" in output and "main.o" in output
 
 
 # ---- the texts -------------------------------------------------------------------------------------------------------
@@ -351,16 +351,16 @@ def public_declarations(text: str) -> dict[str, bool]:
     """The names that a header declares outside of `detail`, and whether each follows a comment."""
     introduced = r"(?:extern|inline|struct|enum|using|template)\b"
     declaration = re.compile(introduced + r"(?:[^=({:;]|::)*?(\w+)(?:\[\])?\s*(?=[=({;]|:[^:])")
-    found: dict[str, bool] = {}
+    result: dict[str, bool] = {}
     inside, before = False, ""
     for line in text.split("\n"):
         if line.startswith(("namespace ", "}  // namespace ")):
             inside = line.startswith("}") != ("detail" not in line)
         declared = declaration.match(line)
         if inside and declared:
-            found[declared.group(1)] = before.lstrip().startswith("///")
+            result[declared.group(1)] = before.lstrip().startswith("///")
         before = line
-    return found
+    return result
 
 
 def test_every_name_of_the_headers_is_documented():

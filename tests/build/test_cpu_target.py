@@ -24,14 +24,14 @@ def test_a_build_for_both(tmp_path):
     output = project.scons().output
     assert "OBJECT   build/cpu/O3/a/a.cpu.o" in output and "PTX      build/sm_90/O3/a/a.ptx" in output
     assert "a.cpu.so" not in output and (tmp_path / "build/cpu/O3/a/a.h").exists()
-    made = (tmp_path / "build/cpu/O3/a/a.cpu.o").read_bytes()
-    assert made[:4] == b"\x7fELF" and (tmp_path / "build/cpu/O3/a/a.json").exists()
+    data = (tmp_path / "build/cpu/O3/a/a.cpu.o").read_bytes()
+    assert data[:4] == b"\x7fELF" and (tmp_path / "build/cpu/O3/a/a.json").exists()
     project.write("a.mlir", module(axpy("a", comment="  // edited\n")))
     assert "OBJECT" not in project.scons().output
     # Artifacts that are gone come from the store, with the same bytes.
     shutil.rmtree(tmp_path / "build/cpu")
     assert "OBJECT   build/cpu/O3/a/a.cpu.o (cached)" in project.scons().output
-    assert (tmp_path / "build/cpu/O3/a/a.cpu.o").read_bytes() == made
+    assert (tmp_path / "build/cpu/O3/a/a.cpu.o").read_bytes() == data
     project.write("a.mlir", module(axpy("a", operation="mulf")))
     assert "CPU-LLVM build/cpu/O3/a/a.cpu.ll" in project.scons().output
-    assert (tmp_path / "build/cpu/O3/a/a.cpu.o").read_bytes() != made
+    assert (tmp_path / "build/cpu/O3/a/a.cpu.o").read_bytes() != data

@@ -13,9 +13,9 @@ LINE = "differs from its stage's output: rebuilding it"
 
 @pytest.fixture
 def project(tmp_path):
-    made = Project(tmp_path)
-    made.write("kernels/k.mlir", module(axpy("first"), axpy("second")))
-    return made
+    result = Project(tmp_path)
+    result.write("kernels/k.mlir", module(axpy("first"), axpy("second")))
+    return result
 
 
 def append(path: str) -> None:
@@ -46,12 +46,12 @@ def test_every_kind_of_artifact_is_repaired(project, damage, mode):
     }  # fmt: skip
     for name in names:
         damage(project.path(f"build/{name}"))
-    said = project.scons(TILEIRAS_CACHE_MODE=mode)
+    result = project.scons(TILEIRAS_CACHE_MODE=mode)
     assert project.artifacts() == whole
     # A line for each stage, and none about the source; undamaged entries stay.
-    assert said.output.count(LINE) == len(said.ran) + len(said.cached) == 5
-    assert (said.ran == []) == (mode == "read-write")
-    assert "k.mlir:" not in said.output + said.errors
+    assert result.output.count(LINE) == len(result.ran) + len(result.cached) == 5
+    assert (result.ran == []) == (mode == "read-write")
+    assert "k.mlir:" not in result.output + result.errors
     again = project.scons("tile_full=1")
     assert (again.ran, again.cached, LINE in again.output) == ([], [], False)
 
@@ -164,18 +164,18 @@ def test_a_watch_repairs_its_inputs(project, monkeypatch):
     from tileiras.options import CompileOptions
 
     monkeypatch.chdir(project.folder)
-    said: list[str] = []
+    items: list[str] = []
     tree = Tree(project.path("kernels"), "kernels", [(CompileOptions({"gpu-name": "sm_90"}), "tileas")], "build")
     session = Session(ArtifactStore(OFF, pytest.fail), history=History("build"))
-    watching = Watch([tree], session, out=said.append, error=said.append)
+    watching = Watch([tree], session, out=items.append, error=items.append)
     assert watching.build(watching.scan()[0])
     whole = project.artifacts()
     cut(project.path("build/sm_90/O3/kernels/k/first.tileaa.mlir"))
     project.write("kernels/k.mlir", "// a comment\n" + module(axpy("first"), axpy("second")))
     assert watching.build(watching.scan()[0])
-    assert [line for line in said if LINE in line] == [f"build/sm_90/O3/kernels/k/first.tileaa.mlir {LINE}"]
-    found = project.artifacts()
-    assert {name for name in whole if whole[name] != found[name]} == {
+    assert [line for line in items if LINE in line] == [f"build/sm_90/O3/kernels/k/first.tileaa.mlir {LINE}"]
+    artifacts = project.artifacts()
+    assert {name for name in whole if whole[name] != artifacts[name]} == {
         f"sm_90/O3/kernels/k{name}.cuda_tile.loc" for name in ("", "/first", "/second")
     }
 
@@ -191,9 +191,9 @@ def test_a_folder_in_an_artifacts_place_is_reported_and_stays(project, name, job
     os.unlink(path)
     project.write(os.path.join(path, "mine"), "kept")
     for arguments in ((), ("-c",)):
-        said = project.scons(jobs, *arguments, expect=2)
-        assert f"build/sm_90/O3/kernels/{name} is a folder where a file" in said.errors
-        assert 'File "' in said.errors and "SConstruct" in said.errors
+        result = project.scons(jobs, *arguments, expect=2)
+        assert f"build/sm_90/O3/kernels/{name} is a folder where a file" in result.errors
+        assert 'File "' in result.errors and "SConstruct" in result.errors
     assert project.read(os.path.join(path, "mine")) == b"kept"
     shutil.move(path, project.path("elsewhere"))
     project.scons(jobs)
@@ -203,7 +203,7 @@ def test_a_folder_in_an_artifacts_place_is_reported_and_stays(project, name, job
 @pytest.mark.parametrize("name", ["build", "build/sm_90/O3/kernels/k"])
 def test_a_file_in_a_folders_place_is_reported_and_stays(project, name):
     project.write(name, "kept")
-    said = project.scons(expect=2)
-    assert name in said.errors and project.read(name) == b"kept"
+    result = project.scons(expect=2)
+    assert name in result.errors and project.read(name) == b"kept"
     os.unlink(project.path(name))
     assert len(project.scons().stages) == 9

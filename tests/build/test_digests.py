@@ -21,8 +21,8 @@ def test_one_process_makes_the_bytes_that_are_known():
         pytest.skip(f"the digest is of {tools}, here is {digests.tools()}")
     if not discover.has_front_end():
         pytest.skip("the digest is of the examples in Python as well")
-    found = digests.whole(digests.compiled(digests.examples()))
-    assert found == known, "other bytes: python tests/build/digests.py --each tells where, without --each it takes them"
+    whole = digests.whole(digests.compiled(digests.examples()))
+    assert whole == known, "other bytes: python tests/build/digests.py --each tells where, without --each it takes them"
 
 
 @pytest.fixture(scope="module")
@@ -39,15 +39,15 @@ def built(folder, *words: str, **environment: str) -> dict[str, str]:
         os.makedirs(os.path.dirname(path), exist_ok=True)
         shutil.copy(os.path.join(CHECKOUT, "examples", name), path)
     tree.scons(*words, **environment)
-    found = {}
+    result = {}
     for name in STAGED:
         stem = discover.artifact_stem(tree.path(f"kernels/{name}"))
         place = tree.path(os.path.join("build/sm_90/O3/kernels", os.path.dirname(name), stem))
         for artifact in os.listdir(place):
             if artifact.endswith(".ptx"):
                 with open(os.path.join(place, artifact), "rb") as file:
-                    found[f"{name} {artifact.removesuffix('.ptx')} sm_90"] = digests.digest(file.read())
-    return found
+                    result[f"{name} {artifact.removesuffix('.ptx')} sm_90"] = digests.digest(file.read())
+    return result
 
 
 @pytest.mark.parametrize("jobs", ["-j1", "-j2"])

@@ -74,8 +74,8 @@ def test_imports_beside_a_file_are_followed(tmp_path):
     (tmp_path / "package").mkdir()
     (tmp_path / "package" / "__init__.py").write_text("")
     (tmp_path / "package" / "deep.py").write_text("")
-    found = discover.imported_files(str(tmp_path / "k.py"))
-    assert [path[len(str(tmp_path)) + 1 :] for path in found] == [
+    imported_files = discover.imported_files(str(tmp_path / "k.py"))
+    assert [path[len(str(tmp_path)) + 1 :] for path in imported_files] == [
         "helper.py", "package/__init__.py", "package/deep.py", "second.py",
     ]  # fmt: skip
 
@@ -116,5 +116,5 @@ def test_relative_imports_start_at_the_importing_file(tmp_path):
     for name, text in texts.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
-    found = discover.imported_files(str(tmp_path / "k.py"))
-    assert [path[len(str(tmp_path)) + 1 :] for path in found] == sorted(name for name in texts if "/" in name)
+    imported_files = discover.imported_files(str(tmp_path / "k.py"))
+    assert [path[len(str(tmp_path)) + 1 :] for path in imported_files] == sorted(name for name in texts if "/" in name)

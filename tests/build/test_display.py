@@ -13,10 +13,10 @@ from tileiras.pipeline import stage
 
 @pytest.fixture
 def project(tmp_path):
-    made = Project(tmp_path)
+    result = Project(tmp_path)
     for name in ("a", "b"):
-        made.write(f"kernels/{name}.mlir", module(axpy(name)))
-    return made
+        result.write(f"kernels/{name}.mlir", module(axpy(name)))
+    return result
 
 
 def said(build) -> list[str]:

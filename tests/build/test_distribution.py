@@ -39,11 +39,11 @@ def test_links_of_the_long_description_are_absolute(source):
 
 def packages_of(extra: str) -> set[str]:
     """The names of an extra's packages, those of the extras that it names included."""
-    found = set()
+    packages = set()
     for word in PROJECT["optional-dependencies"][extra]:
         own = re.match(r"tileiras\[(.*)\]", word)
-        found |= set().union(*map(packages_of, own[1].split(","))) if own else {re.match(r"[\w-]+", word)[0]}
-    return found
+        packages |= set().union(*map(packages_of, own[1].split(","))) if own else {re.match(r"[\w-]+", word)[0]}
+    return packages
 
 
 def test_the_extra_all_brings_every_ability():
@@ -65,11 +65,11 @@ def distributions(tmp_path_factory) -> dict[str, Path]:
     """The wheel, made from the sdist, so that the sdist is complete for it."""
     folder = tmp_path_factory.mktemp("dist")
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-q"]
-    made = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", "import setuptools; print(setuptools.__version__.split('.')[0])"],
         capture_output=True, text=True, check=True,
     )  # fmt: skip
-    if int(made.stdout) < 77:
+    if int(process.stdout) < 77:
         target = folder / "setuptools"
         subprocess.run([*pip, "install", "--target", target, "setuptools>=77", "wheel"], check=True)
         environment = {**os.environ, "PYTHONPATH": str(target)}
@@ -126,10 +126,10 @@ def test_the_metadata_is_valid(distributions):
     with zipfile.ZipFile(distributions["wheel"]) as wheel:
         (name,) = [name for name in wheel.namelist() if name.endswith(".dist-info/METADATA")]
         data = wheel.read(name)
-    found = metadata.Metadata.from_email(data, validate=True)
-    assert found.name == "tileiras" and found.description_content_type == "text/markdown"
-    assert found.license_expression == PROJECT["license"] and found.license_files == PROJECT["license-files"]
-    assert found.project_urls == PROJECT["urls"]
-    assert all(url.startswith("https://") for url in found.project_urls.values())
-    assert found.description.startswith("# tileiras\n")
-    assert set(found.provides_extra) == set(PROJECT["optional-dependencies"])
+    email = metadata.Metadata.from_email(data, validate=True)
+    assert email.name == "tileiras" and email.description_content_type == "text/markdown"
+    assert email.license_expression == PROJECT["license"] and email.license_files == PROJECT["license-files"]
+    assert email.project_urls == PROJECT["urls"]
+    assert all(url.startswith("https://") for url in email.project_urls.values())
+    assert email.description.startswith("# tileiras\n")
+    assert set(email.provides_extra) == set(PROJECT["optional-dependencies"])

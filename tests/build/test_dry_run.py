@@ -8,10 +8,10 @@ MARK = " (may run)"
 
 @pytest.fixture
 def project(tmp_path):
-    made = Project(tmp_path)
-    made.write("kernels/a.mlir", module(axpy("a")))
-    made.write("kernels/b.mlir", module(axpy("b")))
-    return made
+    result = Project(tmp_path)
+    result.write("kernels/a.mlir", module(axpy("a")))
+    result.write("kernels/b.mlir", module(axpy("b")))
+    return result
 
 
 def listed(project: Project, *arguments: str) -> list[str]:

@@ -44,10 +44,10 @@ def no_toolkit(monkeypatch):
 )
 def test_a_missing_package_is_named_as_installed(no_toolkit, missing, package, extra):
     try:
-        said = missing()
+        result = missing()
     except CompileError as error:
-        said = error
-    text = said.render() if isinstance(said, CompileError) else said
+        result = error
+    text = result.render() if isinstance(result, CompileError) else result
     assert f"install the package '{package}' (the '{extra}' extra brings it)" in text
     assert "pip install tileiras" not in text and "tileiras[" not in text
 
@@ -63,11 +63,11 @@ def test_the_examples_build_with_the_extras_of_readme(tmp_path):
     build = project.scons("sm=sm_90", "opt=3", PYTHONPATH=hidden)
     sources = discover.kernel_files(project.path("examples"))
     built = [name for name in sources if not name.endswith(".py")]
-    made = project.artifacts("build/sm_90/O3/examples")
+    artifacts = project.artifacts("build/sm_90/O3/examples")
     for name in built:
         folder = os.path.join(os.path.dirname(name), discover.artifact_stem(project.path(f"examples/{name}"))) + os.sep
-        assert any(path.startswith(folder) and path.endswith(".ptx") for path in made), name
-    said = [line for line in build.output.split("\n") if line.startswith("tileiras: ") and "left out" in line]
+        assert any(path.startswith(folder) and path.endswith(".ptx") for path in artifacts), name
+    lines = [line for line in build.output.split("\n") if line.startswith("tileiras: ") and "left out" in line]
     python = f"{len(sources) - len(built)} of {len(sources)} kernel sources in examples are cuTile Python"
     hint = "install the package 'cuda-tile' (the 'cutile' extra brings it)"
-    assert said == [f"tileiras: {python}, which is not installed, and are left out; to build them, {hint}"]
+    assert lines == [f"tileiras: {python}, which is not installed, and are left out; to build them, {hint}"]

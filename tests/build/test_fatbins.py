@@ -33,9 +33,9 @@ def test_a_fat_binary_is_a_node_of_its_images(tmp_path):
         for stem in stems
     ]
     bytecode = fatbin.bytecode_of(project.read(stems[1] + ".cuda_tile.mlir"), "m", None)
-    made = project.read("fat/first.fatbin"), project.read("fat/first.fatbin.json")
-    assert made == fatbin.pack(compiled, bytecode)
-    assert [image["target"] for image in json.loads(made[1])["images"]] == ["sm_80", "sm_90", "sm_90"]
+    result = project.read("fat/first.fatbin"), project.read("fat/first.fatbin.json")
+    assert result == fatbin.pack(compiled, bytecode)
+    assert [image["target"] for image in json.loads(result[1])["images"]] == ["sm_80", "sm_90", "sm_90"]
     # Above the first kernel, so that all its lines move.
     project.write("kernels/k.mlir", "// A comment.\n" + text.replace("mulf", "addf"))
     assert [line.split()[1] for line in project.scons().output.splitlines() if "FATBIN" in line] == [

@@ -54,14 +54,14 @@ def built(tmp_path_factory):
 def test_every_module_that_a_stage_loads_is_in_its_fingerprint(built, name):
     row = stage(name)
     if name == "read":
-        given = [f"kernels/{path}" for path in discover.kernel_files(built.path("kernels"))]
+        result = [f"kernels/{path}" for path in discover.kernel_files(built.path("kernels"))]
     else:
         suffix = STAGES[STAGES.index(row) - 1].suffix
         entries = [path for path in built.artifacts() if path.endswith(suffix) and path.count("/") >= 4]
-        given = [f"build/{path}" for path in entries]
-    assert len(given) > 5
+        result = [f"build/{path}" for path in entries]
+    assert len(result) > 5
     done = subprocess.run(
-        [sys.executable, "-c", PERFORM, name, *given],
+        [sys.executable, "-c", PERFORM, name, *result],
         cwd=built.folder,
         env={**os.environ, "PYTHONPATH": CHECKOUT},
         capture_output=True,

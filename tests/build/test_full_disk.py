@@ -18,16 +18,16 @@ from tileiras.stages import StageContext
 
 @pytest.fixture
 def project(tmp_path):
-    made = Project(tmp_path, store="off")
-    made.write("kernels/k.mlir", module(axpy("first")))
-    return made
+    result = Project(tmp_path, store="off")
+    result.write("kernels/k.mlir", module(axpy("first")))
+    return result
 
 
 def check(errors: str, folder: str) -> None:
     """Checks that the errors are about a file in `folder` only."""
-    said = [line for line in errors.splitlines() if "error: " in line]
-    assert said and all(line.startswith(f"error: unable to write '{folder}") for line in said), errors
-    assert all(line.endswith(": No space left on device") for line in said), errors
+    lines = [line for line in errors.splitlines() if "error: " in line]
+    assert lines and all(line.startswith(f"error: unable to write '{folder}") for line in lines), errors
+    assert all(line.endswith(": No space left on device") for line in lines), errors
     assert "Error 1" in errors and "Traceback" not in errors and "k.mlir:" not in errors
 
 
@@ -101,8 +101,8 @@ def test_a_limit_on_the_size_of_files_is_reported(project, jobs, limit):
         check=False,
     )  # fmt: skip
     assert done.returncode == 2 and "Traceback" not in done.stderr and "scons/" not in done.stderr.lower(), done.stderr
-    said = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
-    assert said and all(line.startswith("error: unable to write ") for line in said)
+    lines = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
+    assert lines and all(line.startswith("error: unable to write ") for line in lines)
     assert not any(name.endswith(".tmp") for name in os.listdir(project.folder))
     project.scons(jobs)
     assert project.scons(jobs).stages == []

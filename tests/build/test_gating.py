@@ -12,10 +12,10 @@ from tileiras.build.ledger.manifest import Manifest
 
 @pytest.fixture
 def project(tmp_path):
-    made = Project(tmp_path)
+    result = Project(tmp_path)
     for name in ("a", "b"):
-        made.write(f"kernels/{name}.mlir", module(axpy(name)))
-    return made
+        result.write(f"kernels/{name}.mlir", module(axpy(name)))
+    return result
 
 
 def manifests(project: Project) -> dict[str, bytes]:

@@ -51,9 +51,9 @@ HELPER = "def twice(x):\n    return x + x\n"
 
 @pytest.fixture
 def server():
-    made = HostileServer()
-    yield made
-    made.close()
+    hostile_server = HostileServer()
+    yield hostile_server
+    hostile_server.close()
 
 
 class Origin(NamedTuple):
@@ -68,20 +68,20 @@ class Origin(NamedTuple):
 def origin(tmp_path_factory):
     """A kernel as text and, where there is a front end, one as cuTile Python."""
     folder = tmp_path_factory.mktemp("origin")
-    made = Project(folder / "tree")
-    made.write("kernels/k.mlir", module(axpy("k")))
+    project = Project(folder / "tree")
+    project.write("kernels/k.mlir", module(axpy("k")))
     if discover.has_front_end():
-        made.write("kernels/scale.py", KERNEL)
-        made.write("kernels/helper.py", HELPER)
+        project.write("kernels/scale.py", KERNEL)
+        project.write("kernels/helper.py", HELPER)
     server = HostileServer()
     with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(made.folder)
+        patch.chdir(project.folder)
         writing = {"TILEIRAS_REMOTE_CACHE": server.url, "TILEIRAS_REMOTE_MODE": "read-write"}
         expected = build(str(folder / "store"), patch, [], **writing)
         remove_builds()
     server.close()
     assert len(server.files) >= 2
-    return Origin(made.folder, expected, server.files)
+    return Origin(project.folder, expected, server.files)
 
 
 @pytest.fixture
@@ -112,19 +112,19 @@ def remove_builds() -> None:
 
 def within(call, seconds: float = HANGS):
     """The result of a call; a call that hangs is a failure and not the end of the tests."""
-    found: list = []
+    items: list = []
 
     def work() -> None:
         try:
-            found.append((call(), None))
+            items.append((call(), None))
         except BaseException as error:
-            found.append((None, error))
+            items.append((None, error))
 
     thread = threading.Thread(target=work, daemon=True)
     thread.start()
     thread.join(seconds)
-    assert found, "it hangs"
-    value, error = found[0]
+    assert items, "it hangs"
+    value, error = items[0]
     if error is not None:
         raise error
     return value
@@ -147,7 +147,7 @@ def build(store: str, monkeypatch, said: list[str], **environment: str) -> dict[
             entry = "k" if path == "k.mlir" else "scale_128"
             planned = plan.plan(os.path.abspath(name), name, name, f"{folder}/{path[0]}", options, "tileaa", [entry])
             steps += planned.steps
-    found = {}
+    result = {}
     look_ahead(session, steps)
     for step in steps:
         outcome = session.perform(step)
@@ -155,21 +155,21 @@ def build(store: str, monkeypatch, said: list[str], **environment: str) -> dict[
         session.ran(step.outputs if not outcome.cached else ())
         for suffix, output in zip(step.wanted, step.outputs):
             with open(output, "rb") as file:
-                found[output.removeprefix(folder)] = file.read()
+                result[output.removeprefix(folder)] = file.read()
     opened.close()
-    return found
+    return result
 
 
 def check(tree: Project, server: HostileServer, monkeypatch, expected: dict[str, bytes], **more: str) -> list[str]:
     """Builds with the server, then without it from the store that it filled; gives the warnings of the first."""
-    said: list[str] = []
+    result: list[str] = []
     address = {"TILEIRAS_REMOTE_CACHE": server.url, "TILEIRAS_REMOTE_SECONDS": SECONDS, **more}
-    assert within(lambda: build(tree.store, monkeypatch, said, **address)) == expected
-    assert len(said) <= 2 and all(line.isprintable() and len(line) < 400 for line in said), said
+    assert within(lambda: build(tree.store, monkeypatch, result, **address)) == expected
+    assert len(result) <= 2 and all(line.isprintable() and len(line) < 400 for line in result), result
     assert maintenance.verify(tree.store)["damaged"] == []
     later: list[str] = []
     assert within(lambda: build(tree.store, monkeypatch, later)) == expected and later == []
-    return said
+    return result
 
 
 # ---- replies ---------------------------------------------------------------------------------------------------------
@@ -179,13 +179,13 @@ def check(tree: Project, server: HostileServer, monkeypatch, expected: dict[str,
 @pytest.mark.parametrize("keeps", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", WIRE)
 def test_an_invalid_reply_ends_and_is_a_miss(server, name, keeps):
-    said: list[str] = []
+    items: list[str] = []
     server.wire, server.keeps = WIRE[name], keeps
-    reader = Remote(server.url, said.append)
+    reader = Remote(server.url, items.append)
     reader.request_seconds = float(SECONDS)
     keys = [f"key {number}" for number in range(3)]
     assert within(lambda: reader.get_many(keys)) == {} and within(lambda: reader.get("another")) is None
-    assert len(said) <= 2 and all(line.isprintable() and len(line) < 400 for line in said)
+    assert len(items) <= 2 and all(line.isprintable() and len(line) < 400 for line in items)
 
 
 @pytest.mark.sampled(2)
@@ -221,42 +221,42 @@ def test_replies_that_only_just_come_use_a_process_patience_up(server, monkeypat
     monkeypatch.setattr(remote, "SHARE_SECONDS", 0.0)
     quick, slow = parts(reply(b"", b"404 N")), parts(0.3, reply(b"", b"404 N"))
     server.keeps = True
-    said: list[str] = []
-    reader = Remote(server.url, said.append)
+    items: list[str] = []
+    reader = Remote(server.url, items.append)
     reader.request_seconds = 0.4
     for number in range(20):
         server.wire = slow if number % 3 else quick
         assert within(lambda: reader.get(f"key {number}")) is None
-    assert len(said) == 1 and server.requests < 12
+    assert len(items) == 1 and server.requests < 12
 
 
 def test_requests_in_a_row_share_the_time_of_their_wave(server, monkeypatch):
     monkeypatch.setattr(remote, "SHARE_SECONDS", 0.001)
     server.wire, server.keeps = parts(0.3, reply(b"", b"404 N")), True
-    said: list[str] = []
-    reader = Remote(server.url, said.append)
+    items: list[str] = []
+    reader = Remote(server.url, items.append)
     reader.request_seconds = 0.4
     within(lambda: reader.get_many([f"key {number}" for number in range(500)]))
-    assert len(said) == 1 and server.requests < 250
+    assert len(items) == 1 and server.requests < 250
 
 
 def test_an_upload_has_one_time_as_well(server, monkeypatch):
     monkeypatch.setattr(remote, "DRAIN_SECONDS", 60.0)
-    said: list[str] = []
-    writer = Remote(server.url, said.append, writes=True)
+    items: list[str] = []
+    writer = Remote(server.url, items.append, writes=True)
     writer.request_seconds = float(SECONDS)
     monkeypatch.setattr(server, "_answer", lambda *_: b"HTTP/1.1 100 Continue\r\n\r\n" * 100_000)
     writer.put("key", b"value")
     within(writer.close)
-    assert len(said) == 1
+    assert len(items) == 1
 
 
 def test_a_zipped_reply_stays_zipped(server):
     bomb = gzip.compress(MEGABYTE * 60)
     server.wire, server.keeps = parts(reply(bomb, b"200 OK", b"Content-Encoding: gzip")), True
-    said: list[str] = []
-    assert within(lambda: Remote(server.url, said.append).get("key")) is None
-    assert len(said) == 1 and "is damaged" in said[0]
+    items: list[str] = []
+    assert within(lambda: Remote(server.url, items.append).get("key")) is None
+    assert len(items) == 1 and "is damaged" in items[0]
 
 
 # ---- messages --------------------------------------------------------------------------------------------------------
@@ -277,8 +277,8 @@ MESSAGES = {
 @pytest.mark.parametrize("name", MESSAGES)
 def test_an_invalid_message_is_damaged(name):
     try:
-        found = within(lambda: output_file(MESSAGES[name]))
-        assert found.size > remote.BLOB_LIMIT
+        result = within(lambda: output_file(MESSAGES[name]))
+        assert result.size > remote.BLOB_LIMIT
     except Damaged:
         pass
 
@@ -288,9 +288,9 @@ def test_a_row_beside_its_message_has_the_size_that_this_says(server):
     digest = hashlib.sha256(value).hexdigest()
     for size, blob in ((1000, value), (999, value), (1001, value), (1 << 60, value), (1000, MEGABYTE)):
         server.files = {f"/ac/{remote._name('key')}": action_result(digest, size), f"/cas/{digest}": blob}
-        said: list[str] = []
-        found = within(lambda: Remote(server.url, said.append).get("key"))
-        assert found == (value if (size, blob) == (1000, value) else None) and len(said) == (found is None)
+        items: list[str] = []
+        result = within(lambda: Remote(server.url, items.append).get("key"))
+        assert result == (value if (size, blob) == (1000, value) else None) and len(items) == (result is None)
 
 
 # ---- rows ------------------------------------------------------------------------------------------------------------
@@ -304,8 +304,8 @@ def changed(**fields):
     """A record with other fields in its head."""
 
     def change(head: dict, data: bytes) -> bytes:
-        given = {name: value(head) if callable(value) else value for name, value in fields.items()}
-        return with_head(json.dumps({**head, **given}).encode(), data)
+        result = {name: value(head) if callable(value) else value for name, value in fields.items()}
+        return with_head(json.dumps({**head, **result}).encode(), data)
 
     return change
 
@@ -315,8 +315,8 @@ def text(**fields):
 
     def change(head: dict, data: bytes) -> bytes:
         rest = json.dumps({name: value for name, value in head.items() if name not in fields})[1:-1]
-        given = ", ".join(f'"{name}": {value}' for name, value in fields.items())
-        return with_head(f"{{{given}, {rest}}}".encode(), data)
+        result = ", ".join(f'"{name}": {value}' for name, value in fields.items())
+        return with_head(f"{{{result}, {rest}}}".encode(), data)
 
     return change
 
@@ -380,10 +380,10 @@ def changing(change_record, change_files):
             (length,) = struct.unpack_from("<I", value)
             head = json.loads(value[4 : 4 + length])
         except (ValueError, struct.error):
-            made = change_files(value)
+            result = change_files(value)
         else:
-            made = change_record(head, value[4 + length :])
-        return action_result(hashlib.sha256(made).hexdigest(), len(made), made)
+            result = change_record(head, value[4 + length :])
+        return action_result(hashlib.sha256(result).hexdigest(), len(result), result)
 
     return change
 

@@ -66,23 +66,23 @@ def part_of(module: str) -> str:
 
 
 def modules(code: CodeBase) -> list[str]:
-    found = []
+    result = []
     for folder, _, files in os.walk(os.path.join(code.root, "tileiras")):
         base = os.path.relpath(folder, code.root).replace(os.sep, ".")
         for file in files:
             if file.endswith(".py"):
-                found.append(base if file == "__init__.py" else f"{base}.{file[:-3]}")
-    return sorted(found)
+                result.append(base if file == "__init__.py" else f"{base}.{file[:-3]}")
+    return sorted(result)
 
 
 def imports(code: CodeBase, module: str) -> set[str]:
     """The parts of the package that a module itself imports."""
     file = code._file(module)
-    found = set()
+    result = set()
     for base, name in file.imports:
         if base.partition(".")[0] == "tileiras":
-            found.update(part_of(m) for m in code._reached(base, name) or [base])
-    return found
+            result.update(part_of(m) for m in code._reached(base, name) or [base])
+    return result
 
 
 def test_imports_point_one_way():
@@ -177,12 +177,12 @@ def cycles(follows: dict[str, set[str]]) -> set[str]:
     grew = True
     while grew:
         grew = False
-        for module, found in reached.items():
-            more = set().union(*(follows.get(other, set()) for other in found)) - found
+        for module, result in reached.items():
+            more = set().union(*(follows.get(other, set()) for other in result)) - result
             if more:
-                found |= more
+                result |= more
                 grew = True
-    return {module for module, found in reached.items() if module in found}
+    return {module for module, value in reached.items() if module in value}
 
 
 def test_the_measure_of_cycles():
@@ -204,20 +204,20 @@ def loaded_with(module: str, text: str, known: set[str]) -> set[str]:
     """The modules that a module's own statements import when it is loaded."""
     package = module if any(name.startswith(f"{module}.") for name in known) else module.rpartition(".")[0]
     statements: list[ast.AST] = [*ast.parse(text).body]
-    found = set()
+    result = set()
     while statements:
         node = statements.pop()
         if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
             statements += node.orelse
         elif isinstance(node, ast.Import):
-            found.update(alias.name for alias in node.names)
+            result.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             around = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
             base = ".".join([*around, *([node.module] if node.module else [])])
-            found.update(f"{base}.{alias.name}" if f"{base}.{alias.name}" in known else base for alias in node.names)
+            result.update(f"{base}.{alias.name}" if f"{base}.{alias.name}" in known else base for alias in node.names)
         elif not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             statements += ast.iter_child_nodes(node)
-    return {name for name in found if name in known and name != module}
+    return {name for name in result if name in known and name != module}
 
 
 def test_the_measure_of_loading():

@@ -10,9 +10,9 @@ WHOLE = ["read", "tileaa", "tileas", "llvm", "ptx"]
 
 @pytest.fixture
 def project(tmp_path):
-    made = Project(tmp_path)
-    made.write("kernels/k.mlir", module(axpy("first")))
-    return made
+    result = Project(tmp_path)
+    result.write("kernels/k.mlir", module(axpy("first")))
+    return result
 
 
 def edit(project: Project, name: str, old: str, new: str) -> None:
@@ -126,14 +126,14 @@ def test_an_edit_of_the_compiler_reruns_stages_after_the_change(project):
 
 
 def test_artifacts_do_not_depend_on_place_or_hash_seed(tmp_path):
-    made = []
+    items = []
     for folder, seed in (("one", "1"), ("two/deeper é", "77")):
         project = Project(tmp_path / folder)
         project.write("kernels/k.mlir", module(axpy("first"), axpy("second", operation="mulf")))
         project.scons(PYTHONHASHSEED=seed)
-        made.append(project.artifacts())
-    assert made[0] == made[1]
-    for name, data in made[0].items():
+        items.append(project.artifacts())
+    assert items[0] == items[1]
+    for name, data in items[0].items():
         assert str(tmp_path).encode() not in data, name
 
 
@@ -157,8 +157,8 @@ def test_builds_at_the_same_time_share_a_store(tmp_path):
         return project.artifacts()
 
     with concurrent.futures.ThreadPoolExecutor(3) as pool:
-        made = list(pool.map(build, range(3)))
-    assert made[0] == made[1] == made[2] != {}
+        result = list(pool.map(build, range(3)))
+    assert result[0] == result[1] == result[2] != {}
 
 
 def test_without_a_store_everything_still_builds_once(project):

@@ -62,9 +62,9 @@ def test_an_answered_command_loads_the_client_alone(programs, tmp_path):
         for name in ANSWERED:
             with open(os.path.join(programs, name), encoding="utf-8") as file:
                 assert os.path.samefile(file.readline().removeprefix("#!").strip(), python[0])
-            found = loaded([*python, os.path.join(programs, name), *words[name]], tmp_path, **environment)
-            assert "tileiras.processes.service.client" in found
-            assert found - bare <= CLIENT, name
+            result = loaded([*python, os.path.join(programs, name), *words[name]], tmp_path, **environment)
+            assert "tileiras.processes.service.client" in result
+            assert result - bare <= CLIENT, name
             assert (tmp_path / words[name][-1]).stat().st_size
     finally:
         loaded([*control, "stop"], tmp_path, **environment)

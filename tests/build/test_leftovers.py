@@ -8,10 +8,10 @@ from project import SCONSTRUCT, Project, axpy, module
 
 @pytest.fixture
 def project(tmp_path):
-    made = Project(tmp_path)
-    made.write("kernels/a.mlir", module(axpy("a"), axpy("a2")))
-    made.write("kernels/sub/b.mlir", module(axpy("b")))
-    return made
+    result = Project(tmp_path)
+    result.write("kernels/a.mlir", module(axpy("a"), axpy("a2")))
+    result.write("kernels/sub/b.mlir", module(axpy("b")))
+    return result
 
 
 def remains(project: Project, word: str, folder: str = "build") -> list[str]:
@@ -146,8 +146,8 @@ def test_files_that_no_build_made_stay(project):
     project.write("build/sm_90/O3/kernels/sub/b/b.ptx", "mine")
     project.write("build/sm_90/O3/kernels/sub/b/b.cubin", "mine")
     os.unlink(project.path("kernels/sub/b.mlir"))
-    said = project.scons().output
-    assert "removed 11 artifacts" in said and "left build/sm_90/O3/kernels/sub/b/b.ptx, not as it was made" in said
+    output = project.scons().output
+    assert "removed 11 artifacts" in output and "left build/sm_90/O3/kernels/sub/b/b.ptx, not as it was made" in output
     names = remains(project, "/b")
     assert {os.path.basename(name): project.read(f"build/{name}") for name in names} == {
         "notes.txt": b"mine", "b.ptx": b"mine", "b.cubin": b"mine"
@@ -202,10 +202,10 @@ def test_a_watch_removes_them_as_well(project, monkeypatch):
     os.unlink(project.path("kernels/old.mlir"))
     monkeypatch.chdir(project.folder)
     monkeypatch.setattr(watch_module, "POLL", 0.01)
-    said: list[str] = []
+    items: list[str] = []
     tree = Tree(project.path("kernels"), "kernels", [(CompileOptions({"gpu-name": "sm_90"}), "tileaa")], "build")
     session = Session(ArtifactStore(OFF, pytest.fail), history=History("build"))
-    watching = Watch([tree], session, out=said.append, error=said.append)
+    watching = Watch([tree], session, out=items.append, error=items.append)
     left: list[list[str]] = []
     scan = watching.scan
 
@@ -226,4 +226,4 @@ def test_a_watch_removes_them_as_well(project, monkeypatch):
     assert {name for name in first - second} == {name for name in first if name.startswith("old")} != set()
     assert {name for name in second - third} == {name for name in second if "a2" in name} != set()
     assert {name for name in third - fourth} == {name for name in third if name.startswith("sub/b")} != set()
-    assert "kernels/sub/b.mlir sm_90: deleted  6 artifacts" in said
+    assert "kernels/sub/b.mlir sm_90: deleted  6 artifacts" in items

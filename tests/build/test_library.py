@@ -42,11 +42,11 @@ def never_compiled(monkeypatch):
 
 @pytest.mark.parametrize("emit", ["bytecode", "cuda_tile", "llvm", "ptx"])
 def test_the_second_compilation_is_served_and_equal(store, never_compiled, emit):
-    made = tileiras.compile(TEXT, gpu_name="sm_90", emit=emit)
+    result = tileiras.compile(TEXT, gpu_name="sm_90", emit=emit)
     never_compiled()
     served = tileiras.compile(TEXT, gpu_name="sm_90", emit=emit)
-    assert (served.data, served.suffix) == (made.data, made.suffix)
-    assert [(k.name, k.artifacts) for k in served.kernels] == [(k.name, k.artifacts) for k in made.kernels]
+    assert (served.data, served.suffix) == (result.data, result.suffix)
+    assert [(k.name, k.artifacts) for k in served.kernels] == [(k.name, k.artifacts) for k in result.kernels]
     assert statistics(store)["stages"]["compile"]["entries"] == 1
 
 
@@ -93,15 +93,15 @@ def test_repeated_diagnostics_have_their_line(store, monkeypatch):
     whole = library.api.compile_with
 
     def warn(*arguments, **keywords):
-        made = whole(*arguments, **keywords)
-        made.diagnostics.append(warning)
-        return made
+        result = whole(*arguments, **keywords)
+        result.diagnostics.append(warning)
+        return result
 
     monkeypatch.setattr(library.api, "compile_with", warn)
     tileiras.compile(TEXT, gpu_name="sm_90")
     monkeypatch.setattr(library.api, "compile_with", lambda *_, **__: pytest.fail("it was compiled"))
-    (said,) = tileiras.compile(TEXT, gpu_name="sm_90").diagnostics
-    assert said.render() == "<input>:2:3: warning: slow\n" + TEXT.split("\n")[1] + "\n  ^"
+    (result,) = tileiras.compile(TEXT, gpu_name="sm_90").diagnostics
+    assert result.render() == "<input>:2:3: warning: slow\n" + TEXT.split("\n")[1] + "\n  ^"
 
 
 def test_verify_compiles_and_compares(store, monkeypatch):
@@ -139,16 +139,16 @@ def test_an_invalid_source_is_named(source):
 
 
 def test_a_string_of_one_line_is_text_when_it_has_a_brace():
-    made = tileiras.compile("cuda_tile.module @m { entry @k() { return } }", gpu_name="sm_90")
-    assert ".entry k(" in made.text
+    result = tileiras.compile("cuda_tile.module @m { entry @k() { return } }", gpu_name="sm_90")
+    assert ".entry k(" in result.text
 
 
 def test_a_path_may_have_a_brace(tmp_path, monkeypatch):
     text = "cuda_tile.module @m { entry @k() { return } }"
     monkeypatch.chdir(tmp_path)
     Path("a{b}.mlir").write_text(text)
-    made = tileiras.compile("a{b}.mlir", gpu_name="sm_90", emit="tileaa")
-    assert made.data == tileiras.compile(Path("a{b}.mlir"), gpu_name="sm_90", emit="tileaa").data
+    result = tileiras.compile("a{b}.mlir", gpu_name="sm_90", emit="tileaa")
+    assert result.data == tileiras.compile(Path("a{b}.mlir"), gpu_name="sm_90", emit="tileaa").data
     assert print_op(tileiras.parse("a{b}.mlir")) == print_op(tileiras.parse(text))
     interpret("a{b}.mlir", "k", 1, [])
     with pytest.raises(CompileError, match="unable to read input file 'c{d}.tileirbc': No such file"):
@@ -156,12 +156,12 @@ def test_a_path_may_have_a_brace(tmp_path, monkeypatch):
 
 
 def test_a_cubin_is_no_text(ptxas):
-    made = tileiras.compile("cuda_tile.module @m { entry @k() { return } }", gpu_name="sm_90", emit="cubin")
+    result = tileiras.compile("cuda_tile.module @m { entry @k() { return } }", gpu_name="sm_90", emit="cubin")
     with pytest.raises(ValueError, match="<.cubin of k: [0-9]+ bytes> is no text"):
-        made.text  # noqa: B018
+        result.text  # noqa: B018
 
 
 def test_documented_modules_are_there_without_being_imported():
     code = "import tileiras; print(tileiras.api.compile.__module__, tileiras.sim.emulate, tileiras.runtime.launch)"
-    made = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert made.stdout.startswith("tileiras.api ") and not made.stderr
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert process.stdout.startswith("tileiras.api ") and not process.stderr

@@ -38,10 +38,10 @@ def flags(prefix: Path, *wanted: str) -> list[str]:
     if program is None:
         pytest.skip("no pkg-config")
     environment = {**os.environ, "PKG_CONFIG_PATH": str(prefix / "lib" / "pkgconfig")}
-    said = subprocess.run(
+    stdout = subprocess.run(
         [program, *wanted, "libtileiras"], env=environment, capture_output=True, text=True, check=True
     ).stdout
-    return shlex.split(said)
+    return shlex.split(stdout)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="versions of GNU's linker")
@@ -49,10 +49,10 @@ def test_exports_are_the_versioned_functions_of_the_header(prefix):
     nm = shutil.which("nm")
     if nm is None:
         pytest.skip("no nm")
-    said = subprocess.run(
+    stdout = subprocess.run(
         [nm, "-D", "--defined-only", prefix / "lib" / "libtileiras.so"], capture_output=True, text=True, check=True
     ).stdout
-    exported = {line.split()[2] for line in said.splitlines() if line.split()[1] == "T"}
+    exported = {line.split()[2] for line in stdout.splitlines() if line.split()[1] == "T"}
     assert exported == {f"{name}@@TILEIRAS_1.0" for name in FUNCTIONS} and len(FUNCTIONS) == 6
 
 

@@ -75,9 +75,9 @@ def test_stored_diagnostics_are_relocated_to_the_present_source():
     note = Diagnostic.note(OpLoc(before, 1), "defined here")
     stored = encode_diagnostics([Diagnostic(Severity.WARNING, OpLoc(before, 1), "slow", [note])], "k.mlir")
     after = LocationTable(["-", "f0:9:5"], source_name="k.mlir")
-    (found,) = decode_diagnostics(stored, "k.mlir", after)
-    assert str(found) == "k.mlir:9:5: warning: slow"
-    assert str(found.notes[0]) == "k.mlir:9:5: note: defined here"
+    (result,) = decode_diagnostics(stored, "k.mlir", after)
+    assert str(result) == "k.mlir:9:5: warning: slow"
+    assert str(result.notes[0]) == "k.mlir:9:5: note: defined here"
 
 
 @pytest.mark.parametrize("seed", range(3))

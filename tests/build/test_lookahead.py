@@ -28,10 +28,10 @@ def near():
 
 
 def tree(folder, kernels: int = KERNELS) -> Project:
-    made = Project(folder)
+    project = Project(folder)
     for number in range(kernels):
-        made.write(f"kernels/k{number}.mlir", module(axpy(f"k{number}")))
-    return made
+        project.write(f"kernels/k{number}.mlir", module(axpy(f"k{number}")))
+    return project
 
 
 def writing(server: DelayingServer) -> dict[str, str]:
@@ -41,12 +41,12 @@ def writing(server: DelayingServer) -> dict[str, str]:
 def fill(server: DelayingServer, folder, kernels: int = KERNELS) -> Project:
     """Builds all kernels on a machine that uploads them to the server, and then resets the counts of requests."""
     latency, server.latency = server.latency, 0.0
-    made = tree(folder, kernels)
-    made.scons("-j2", **writing(server))
+    result = tree(folder, kernels)
+    result.scons("-j2", **writing(server))
     assert len(server.files) == kernels * STAGES
     server.latency = latency
     server.reset()
-    return made
+    return result
 
 
 @pytest.mark.sampled(1)
@@ -107,10 +107,10 @@ def test_only_requested_rows_are_looked_up(far, tmp_path):
 @pytest.mark.skipif(not discover.has_front_end(), reason="needs cuTile Python")
 def test_sources_that_import_others_take_a_wave_more(far, tmp_path):
     def machine(folder) -> Project:
-        made = Project(folder)
-        made.write("kernels/sizes.py", "TILE = 128\n")
+        project = Project(folder)
+        project.write("kernels/sizes.py", "TILE = 128\n")
         for number in range(3):
-            made.write(f"kernels/k{number}.py", f"""\
+            project.write(f"kernels/k{number}.py", f"""\
 import cuda.tile as ct
 from sizes import TILE
 
@@ -120,7 +120,7 @@ def k{number}(x):
 
 TILEIRAS_EXPORT = {{"k{number}": (k{number}, "f32[?]")}}
 """)  # fmt: skip
-        return made
+        return project
 
     far.latency = 0.0
     writer = machine(tmp_path / "writer")
@@ -135,12 +135,12 @@ TILEIRAS_EXPORT = {{"k{number}": (k{number}, "f32[?]")}}
 
 def test_many_requests_on_connections_that_the_server_closes(tmp_path):
     server = DelayingServer(0.0, closes_after=3)
-    said: list[str] = []
-    writer = Remote(server.url, said.append, writes=True)
+    items: list[str] = []
+    writer = Remote(server.url, items.append, writes=True)
     values = {f"key {number}": bytes([number]) * number for number in range(200)}
     for key, value in values.items():
         writer.put(key, value)
     writer.close()
-    found = Remote(server.url, said.append).get_many([*values, "none"])
+    result = Remote(server.url, items.append).get_many([*values, "none"])
     server.close()
-    assert found == values and said == []
+    assert result == values and items == []

@@ -12,9 +12,9 @@ ARGUMENTS = ("lineinfo=1", "emit=ptx")
 
 @pytest.fixture
 def project(tmp_path):
-    made = Project(tmp_path)
-    made.write("kernels/k.mlir", module(axpy("first"), axpy("second")))
-    return made
+    result = Project(tmp_path)
+    result.write("kernels/k.mlir", module(axpy("first"), axpy("second")))
+    return result
 
 
 def move(project: Project, before: str) -> None:
@@ -47,8 +47,8 @@ def test_live_modules_and_artifacts_lead_to_the_same_lines(project, arguments, o
     folder = f"build/sm_90/O{options.get('opt_level', 3)}/kernels"
     text = project.read("kernels/k.mlir").decode()
     for source, name, stem in ((text, "first", "k"), (text, "second", "k"), (bytecode, "softmax", "s")):
-        made = tileiras.compile(
+        result = tileiras.compile(
             source, gpu_name="sm_90", emit="ptx", entry=name, source_name=f"kernels/{stem}.mlir", **options
         )
-        assert b".loc" in made.data
-        assert made.data == project.read(f"{folder}/{stem}/{name}.ptx")
+        assert b".loc" in result.data
+        assert result.data == project.read(f"{folder}/{stem}/{name}.ptx")

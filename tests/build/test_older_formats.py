@@ -14,11 +14,11 @@ from tileiras.build.store.local import ArtifactStore, Record
 
 @pytest.fixture
 def project(tmp_path):
-    made = Project(tmp_path)
+    result = Project(tmp_path)
     for name in ("a", "b"):
-        made.write(f"kernels/{name}.mlir", module(axpy(name)))
-    made.scons()
-    return made
+        result.write(f"kernels/{name}.mlir", module(axpy(name)))
+    result.scons()
+    return result
 
 
 def records(project: Project) -> list[Path]:
@@ -91,8 +91,8 @@ def test_an_older_store_is_a_miss(project):
 
 
 def test_rows_without_new_fields_are_read_and_other_forms_a_miss(tmp_path):
-    said: list[str] = []
-    store = ArtifactStore(str(tmp_path / "store"), said.append)
+    items: list[str] = []
+    store = ArtifactStore(str(tmp_path / "store"), items.append)
     whole = Record({".cuda_tile.mlir": b"text"}, {"diagnostics": []}).to_bytes()
     (size,) = struct.unpack_from("<I", whole)
     head = json.loads(whole[4 : 4 + size])

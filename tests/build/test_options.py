@@ -116,9 +116,9 @@ def test_gpu_names_are_the_chips_of_the_target_table():
 
 
 def test_variables_become_construction_variables():
-    given = {"sm": "sm_90,sm_100,sm_90", "opt": "2", "num-warps": "8", "tile-launch": "1", "executor": "dask://a:8786"}
-    found = construction_variables(given)
-    assert found == {
+    entry = {"sm": "sm_90,sm_100,sm_90", "opt": "2", "num-warps": "8", "tile-launch": "1", "executor": "dask://a:8786"}
+    result = construction_variables(entry)
+    assert result == {
         "TILE_SM": "sm_90,sm_100",
         "TILE_OPT": 2,
         "TILE_EMIT": "",

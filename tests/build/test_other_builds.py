@@ -81,13 +81,13 @@ def _said(output: str) -> list[str]:
     """The steps that a build names, without counts and folders."""
     words = {"Kernels of": "kernels", "Building CXX": "object", "Linking CXX": "link", "Generating from": "kernels",
              "Compiling C++": "object", "Linking target": "link"}  # fmt: skip
-    found = []
+    result = []
     for line in output.splitlines():
         for spelled, meant in words.items():
             if line.startswith("[") and spelled in line:
                 name = os.path.basename(line.split()[-1].strip("'")).removeprefix("meson-generated_")
-                found.append(f"{meant} {name.partition('.')[0]}")
-    return sorted(found)
+                result.append(f"{meant} {name.partition('.')[0]}")
+    return sorted(result)
 
 
 @pytest.fixture(scope="module")
@@ -289,8 +289,8 @@ def test_a_kernel_with_an_error_fails_the_other_build_too(folder):
 def test_mistakes_in_a_cmake_project_are_reported(folder, old, new, message):
     folder.write("CMakeLists.txt", LIBRARY.replace(old, new))
     folder.write("main.cpp", "int main() {}\n")
-    said = folder.run("cmake", "-B", "build", f"-Dtileiras_DIR={CMAKE}/tileiras", "-DTILEIRAS_GPU=sm_90", expect=1)
-    assert message in said
+    result = folder.run("cmake", "-B", "build", f"-Dtileiras_DIR={CMAKE}/tileiras", "-DTILEIRAS_GPU=sm_90", expect=1)
+    assert message in result
 
 
 @HAS_CMAKE

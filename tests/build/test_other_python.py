@@ -23,8 +23,8 @@ VERSION = "import sys; print('.'.join(map(str, sys.version_info[:2])))"
 def other_python() -> tuple[str, str] | None:
     """Another Python that the package supports, on PATH or of pyenv, and its version."""
     root = os.environ.get("PYENV_ROOT") or os.path.expanduser("~/.pyenv")
-    found = [path for minor in (12, 13, 14, 11) if (path := shutil.which(f"python3.{minor}"))]
-    for path in [*found, *sorted(glob.glob(os.path.join(root, "versions", "3.1[1-9]*", "bin", "python")))]:
+    paths = [path for minor in (12, 13, 14, 11) if (path := shutil.which(f"python3.{minor}"))]
+    for path in [*paths, *sorted(glob.glob(os.path.join(root, "versions", "3.1[1-9]*", "bin", "python")))]:
         # pyenv has commands on PATH also for versions that are not selected; these fail.
         done = subprocess.run([path, "-c", VERSION], capture_output=True, text=True, check=False)
         if done.returncode == 0 and done.stdout.strip() != "{}.{}".format(*sys.version_info):
@@ -35,10 +35,10 @@ def other_python() -> tuple[str, str] | None:
 @pytest.fixture(scope="module")
 def other(tmp_path_factory):
     """Runs scons of another Python in a project."""
-    found = other_python()
-    if found is None:
+    result = other_python()
+    if result is None:
         pytest.skip("there is no other Python here")
-    python, version = found
+    python, version = result
     folder = str(tmp_path_factory.mktemp("other") / "packages")
     wanted = [f"{name}=={metadata.version(name)}" for name in PACKAGES]
     installed = subprocess.run(
@@ -62,10 +62,10 @@ def other(tmp_path_factory):
 
 @pytest.fixture
 def project(tmp_path):
-    made = Project(tmp_path / "project")
-    made.write("kernels/k.mlir", module(axpy("first"), axpy("second", operation="mulf")))
-    made.scons(WITHOUT)
-    return made
+    result = Project(tmp_path / "project")
+    result.write("kernels/k.mlir", module(axpy("first"), axpy("second", operation="mulf")))
+    result.scons(WITHOUT)
+    return result
 
 
 @pytest.mark.slow

@@ -17,11 +17,11 @@ NAME = "build/sm_90/O3/kernels/saxpy/saxpy"
 
 @pytest.fixture
 def project(tmp_path):
-    found = Project(tmp_path)
+    result = Project(tmp_path)
     with open(os.path.join(CHECKOUT, "examples", "saxpy.mlir"), encoding="utf-8") as file:
-        found.write("kernels/saxpy.mlir", file.read())
-    found.scons()
-    return found
+        result.write("kernels/saxpy.mlir", file.read())
+    result.scons()
+    return result
 
 
 def launched(project):
@@ -104,8 +104,8 @@ def test_an_override_of_another_kernel_is_reported_as_unused(project):
     os.rename(project.path("fixed/saxpy.sm_90.tileas.mlir"), project.path("fixed/saxpy.sm_80.tileas.mlir"))
     build = project.scons("overrides=fixed")
     assert launched(project) == 5
-    said = build.output + build.errors
-    assert os.path.join("fixed", "saxpy.sm_80.tileas.mlir") + " replaces no artifact of this build" in said
+    result = build.output + build.errors
+    assert os.path.join("fixed", "saxpy.sm_80.tileas.mlir") + " replaces no artifact of this build" in result
 
 
 @pytest.mark.sampled(2)

@@ -27,16 +27,16 @@ KERNELS = {
 
 
 def project(folder) -> Project:
-    made = Project(folder)
+    result = Project(folder)
     for name, text in KERNELS.items():
-        made.write(f"kernels/{name}.mlir", text)
-    return made
+        result.write(f"kernels/{name}.mlir", text)
+    return result
 
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("store", [None, "off"])
 def test_workers_give_the_artifacts_of_one_process(tmp_path, store):
-    made = []
+    items = []
     for jobs in ("-j1", "-j3"):
         tree = project(tmp_path / jobs)
         tree.store = store or tree.store
@@ -50,8 +50,8 @@ def test_workers_give_the_artifacts_of_one_process(tmp_path, store):
             }.items() for name in names
         )  # fmt: skip
         assert tree.scons(jobs, "tile_full=1").stages == []
-        made.append(tree.artifacts())
-    assert made[0] == made[1]
+        items.append(tree.artifacts())
+    assert items[0] == items[1]
 
 
 def test_edits_run_the_same_stages_as_in_one_process(tmp_path):
@@ -75,14 +75,14 @@ def test_the_path_of_the_temporary_folder_may_be_long(tmp_path):
 
 
 def test_errors_and_exit_codes_are_those_of_one_process(tmp_path):
-    said = []
+    items = []
     for jobs in ("-j1", "-j2"):
         tree = project(tmp_path / jobs)
         tree.write("kernels/bad.mlir", "cuda_tile.module @k {\n  entry @bad( {\n}\n")
         tree.write("kernels/sine.mlir", KERNELS["one"].replace("addf %v, %v rounding<nearest_even>", "sin %v"))
         build = tree.scons("-k", jobs, "libdevice=nowhere.bc", expect=2)
-        said.append((sorted(build.errors.splitlines()), sorted(build.ran)))
-    assert said[0] == said[1]
+        items.append((sorted(build.errors.splitlines()), sorted(build.ran)))
+    assert items[0] == items[1]
 
 
 # ---- the pool itself -------------------------------------------------------------------------------------------------
@@ -93,14 +93,14 @@ def chain(folder) -> Step:
     (folder / "k.mlir").write_text(KERNELS["one"])
     options = CompileOptions({"gpu-name": "sm_90"})
     steps = []
-    given, tables = "k.mlir", []
+    result, tables = "k.mlir", []
     for row in stages_between("read", "tileas"):
         stem = "out/k" if row.name == "read" else "out/k/one"
         wanted = [row.suffix, row.location_suffix]
         if row.name == "read":
             wanted += ["/one" + row.suffix, "/one" + row.location_suffix]
-        steps.append(Step(row, given, stem, wanted, "k.mlir", "k.mlir", options, "one", list(tables)))
-        given = "out/k/one" + row.suffix
+        steps.append(Step(row, result, stem, wanted, "k.mlir", "k.mlir", options, "one", list(tables)))
+        result = "out/k/one" + row.suffix
         tables.insert(0, "out/k/one" + row.location_suffix)
     for step, after in zip(steps, steps[1:], strict=False):
         step.next = after
@@ -113,9 +113,9 @@ def place(folder) -> Place:
 
 @pytest.fixture
 def pool():
-    made = worker.pool(1)
-    yield made
-    made.close()
+    result = worker.pool(1)
+    yield result
+    result.close()
 
 
 def test_a_worker_continues_with_successors_and_is_reused(tmp_path, pool):

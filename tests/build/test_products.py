@@ -16,10 +16,10 @@ kernels = env.TileTree("kernels")
 
 @pytest.fixture
 def project(tmp_path):
-    made = Project(tmp_path)
+    result = Project(tmp_path)
     for name in ("a", "b", "c"):
-        made.write(f"kernels/{name}.mlir", module(axpy(name)))
-    return made
+        result.write(f"kernels/{name}.mlir", module(axpy(name)))
+    return result
 
 
 def extend(project: Project, text: str) -> None:

@@ -35,10 +35,10 @@ WHOLE = ["export", "read", *["tileaa", "tileas", "llvm", "ptx"] * 2]
 
 @pytest.fixture
 def project(tmp_path):
-    made = Project(tmp_path)
-    made.write("kernels/scale.py", KERNEL)
-    made.write("kernels/helper.py", HELPER)
-    return made
+    result = Project(tmp_path)
+    result.write("kernels/scale.py", KERNEL)
+    result.write("kernels/helper.py", HELPER)
+    return result
 
 
 def test_every_signature_is_a_kernel_of_its_own(project):
@@ -80,15 +80,15 @@ def test_an_error_in_a_kernel_points_into_the_python_file(project):
 
 
 def test_artifacts_do_not_name_the_place_of_the_tree(tmp_path):
-    made = []
+    items = []
     for folder in ("one", "two/deeper"):
         project = Project(tmp_path / folder)
         project.write("kernels/scale.py", KERNEL)
         project.write("kernels/helper.py", HELPER)
         project.scons("emit=cuda_tile")
-        made.append(project.artifacts())
-    assert made[0] == made[1]
-    for name, data in made[0].items():
+        items.append(project.artifacts())
+    assert items[0] == items[1]
+    for name, data in items[0].items():
         assert str(tmp_path).encode() not in data, name
 
 

@@ -65,11 +65,11 @@ def test_the_library_reruns_stages_with_changed_inputs(tmp_path, monkeypatch, ex
     for thing in [*choice.sample(sorted(THINGS), len(THINGS)), None]:
         enter(monkeypatch, world)
         exports.clear()
-        made = {name: export(world, name) for name in reads}
+        result = {name: export(world, name) for name in reads}
         assert set(exports) == edited, thing
         for name in edited:
             monkeypatch.setenv("TILEIRAS_CACHE_MODE", "refresh")
-            assert export(world, name) == made[name]
+            assert export(world, name) == result[name]
             monkeypatch.delenv("TILEIRAS_CACHE_MODE")
         if thing is not None:
             world.edit(thing)
@@ -128,8 +128,8 @@ def test_a_watch_reruns_stages_with_changed_inputs(tmp_path, monkeypatch, export
     enter(monkeypatch, world)
     monkeypatch.chdir(world.top)
     session = Session(ArtifactStore(OFF, pytest.fail), history=History("build"))
-    told = []
-    watch = Watch([Tree(str(world.kernels), "", [(OPTIONS, "bytecode")], "build")], session, out=told.append,
+    items = []
+    watch = Watch([Tree(str(world.kernels), "", [(OPTIONS, "bytecode")], "build")], session, out=items.append,
                   error=pytest.fail)  # fmt: skip
     edited = set(reads)
     for thing in [*choice.sample(sorted(THINGS), len(THINGS)), None]:
@@ -154,9 +154,9 @@ def test_a_watch_checks_inputs_of_modules_after_a_failure(tmp_path, monkeypatch,
                                         "'tiles.json')))['tile']\n" + KERNEL)  # fmt: skip
     monkeypatch.chdir(world.top)
     session = Session(ArtifactStore(OFF, pytest.fail), history=History("build"))
-    said = []
-    watch = Watch([Tree(str(world.kernels), "", [(OPTIONS, "bytecode")], "build")], session, out=said.append,
-                  error=said.append)  # fmt: skip
+    items = []
+    watch = Watch([Tree(str(world.kernels), "", [(OPTIONS, "bytecode")], "build")], session, out=items.append,
+                  error=items.append)  # fmt: skip
     tiles = os.path.realpath(world.kernels / "tiles.json")
     watch.build(watch.scan()[0])
     watch.scan()
@@ -191,20 +191,20 @@ def test_a_machine_fetches_from_a_server_by_equal_inputs(tmp_path, monkeypatch, 
         enter(monkeypatch, world)
         monkeypatch.chdir(world.top)  # numpy.genfromtxt reads it
         exports.clear()
-        made = {name: export(world, name) for name in reads}
+        result = {name: export(world, name) for name in reads}
         library.default_session().store.close()
-        return made, set(exports)
+        return result, set(exports)
 
-    made, ran = machine(here)
-    assert ran == set(reads) and machine(there) == (made, set())
+    result, ran = machine(here)
+    assert ran == set(reads) and machine(there) == (result, set())
     for thing in choice.sample(sorted(THINGS), edits):
         here.edit(thing)
         reading = {name for name, things in reads.items() if thing in things}
-        made, ran = machine(here)
+        result, ran = machine(here)
         assert ran == reading, thing
         assert machine(there)[1] == set(), thing
         there.edit(thing)
-        assert machine(there) == (made, set()), thing
+        assert machine(there) == (result, set()), thing
 
 
 CLOCK = """\
@@ -223,9 +223,9 @@ TILEIRAS_EXPORT = {"k": (k, "f32[?]", "f32[?]")}
 @pytest.fixture
 def clock(tmp_path):
     """A project whose kernel reads the clock."""
-    made = Project(tmp_path)
-    made.write("kernels/k.py", CLOCK)
-    return made
+    project = Project(tmp_path)
+    project.write("kernels/k.py", CLOCK)
+    return project
 
 
 def test_incomparable_inputs_rerun_always_and_are_reported_once(clock):

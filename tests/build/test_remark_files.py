@@ -23,10 +23,10 @@ FILES = ("tileas.remarks.json", "llvm.remarks.json")
 
 @pytest.fixture
 def project(tmp_path):
-    made = Project(tmp_path)
-    made.write("kernels/k.mlir", module(axpy("first"), axpy("second", operation="mulf")))
-    made.write("kernels/other.mlir", module(axpy("third", width=512)))
-    return made
+    result = Project(tmp_path)
+    result.write("kernels/k.mlir", module(axpy("first"), axpy("second", operation="mulf")))
+    result.write("kernels/other.mlir", module(axpy("third", width=512)))
+    return result
 
 
 def remarks_in(project: Project) -> list[str]:
@@ -46,17 +46,17 @@ def test_an_up_to_date_build_repeats_remarks_in_order(project, jobs):
     for arguments in (ASKED, ("tile_full=1", *ASKED)):
         again = project.scons(*arguments, jobs)
         assert (again.stages, again.cached, again.errors) == ([], [], ran.errors)
-    made = project.artifacts()
+    artifacts = project.artifacts()
     project.delete_build()
     served = project.scons(*ASKED, jobs)
     assert (served.stages, served.errors) == ([], ran.errors)
-    assert project.artifacts() == made
+    assert project.artifacts() == artifacts
 
 
 def test_only_requested_remarks_are_reported(project):
     project.scons(*ASKED)
-    told = project.scons(*ASKED, place("third", "ptx", "other")).errors
-    assert "remarks on kernels/other.mlir" in told and "kernels/k.mlir" not in told
+    errors = project.scons(*ASKED, place("third", "ptx", "other")).errors
+    assert "remarks on kernels/other.mlir" in errors and "kernels/k.mlir" not in errors
     assert project.scons("-n", *ASKED).errors == project.scons("emit=ptx").errors == ""
 
 
@@ -65,14 +65,14 @@ def test_a_file_holds_the_librarys_remarks_on_the_stage(project, monkeypatch):
 
     project.scons(*ASKED)
     monkeypatch.chdir(project.folder)
-    made = api.compile("kernels/k.mlir", gpu_name="sm_90", entry="second", emit_remarks=True)
-    said = [json.loads(json.dumps(remark.fields())) for remark in made.diagnostics]
+    result = api.compile("kernels/k.mlir", gpu_name="sm_90", entry="second", emit_remarks=True)
+    value = [json.loads(json.dumps(remark.fields())) for remark in result.diagnostics]
     rows = []
     for name in FILES:
         document = json.loads(project.read(place("second", name)))
         assert document["format"] == FORMAT
         rows += document["remarks"]
-    assert rows == said and {row["function"] for row in rows} == {"second"}
+    assert rows == value and {row["function"] for row in rows} == {"second"}
 
 
 def test_remarks_follow_lines_that_move(project):
@@ -115,27 +115,27 @@ env.TileAS("out/one", aa[0])
 
 def test_a_watch_reports_its_builds(project, monkeypatch):
     monkeypatch.chdir(project.folder)
-    for asked in (True, False):
-        options = CompileOptions({"gpu-name": "sm_90", "emit-remarks": asked})
+    for item in (True, False):
+        options = CompileOptions({"gpu-name": "sm_90", "emit-remarks": item})
         kernel = Single(project.path("kernels/k.mlir"), "kernels/k.mlir", options, "tileas", "build")
-        said: list[str] = []
+        items: list[str] = []
         session = Session(ArtifactStore(OFF, pytest.fail), history=History("build"))
-        watching = Watch([kernel], session, out=lambda line: None, error=said.append)
+        watching = Watch([kernel], session, out=lambda line: None, error=items.append)
         assert watching.build(watching.scan()[0])
-        assert [text.splitlines()[0] for text in said] == ["remarks on kernels/k.mlir (sm_90, O3):"] * asked
-        assert len(remarks_in(project)) == 2 * asked
+        assert [text.splitlines()[0] for text in items] == ["remarks on kernels/k.mlir (sm_90, O3):"] * item
+        assert len(remarks_in(project)) == 2 * item
 
 
 def test_written_tiles_are_read_back():
     where = FileLineColLoc("k.py", 4, 8)
     loaded, cause = Reason("access.load", bytes=4), Reason("kernel.most-registers", most=255)
-    made = [
+    items = [
         Remark(loaded, where, arguments={"Width": 4}, function="k", notes=[Diagnostic.note(where, "here")]),
         Remark(Reason("kernel.spills", stored=4, loaded=8, cause=cause), None, function="k"),
         Remark(loaded, BytecodeLoc("k.tileirbc", "Func", 17), function="k"),
     ]
-    found = read_remarks(remarks_json(made))
-    assert [(str(d), d.fields()) for d in found] == [(str(d), d.fields()) for d in made]
+    remarks = read_remarks(remarks_json(items))
+    assert [(str(d), d.fields()) for d in remarks] == [(str(d), d.fields()) for d in items]
 
 
 ROW = {"code": "maps.unused", "code_arguments": {}, "arguments": {}, "function": "k"}
@@ -155,15 +155,15 @@ def test_a_missing_file_is_reported(text):
 
 
 def test_a_damaged_file_is_made_again(project):
-    told = project.scons(*ASKED).errors
+    errors = project.scons(*ASKED).errors
     path = project.path(place("first", FILES[0]))
-    made = project.artifacts()
+    artifacts = project.artifacts()
     with open(path, "wb") as file:
         file.write(b"x" * os.path.getsize(path))
     again = project.scons(*ASKED)
     assert "first.tileas.remarks.json differs from its stage's output: rebuilding it" in again.output
-    assert again.errors == told
-    assert project.artifacts() == made
+    assert again.errors == errors
+    assert project.artifacts() == artifacts
 
 
 def test_schedules_and_reasons_are_reported_on_request_only(project):
@@ -171,8 +171,8 @@ def test_schedules_and_reasons_are_reported_on_request_only(project):
         project.write("kernels/k.mlir", file.read())
     silent = project.scons("emit=ptx")
     assert "remark" not in silent.output + silent.errors
-    told = project.scons(*ASKED)
-    assert told.errors.count("agents.loads-stay variant=auto; ") == 1
+    result = project.scons(*ASKED)
+    assert result.errors.count("agents.loads-stay variant=auto; ") == 1
     (path,) = (name for name in remarks_in(project) if "/k/" in name and name.endswith(FILES[0]))
     names = {remark.name for remark in read_remarks(project.artifacts()[path])}
     assert "RemarkKernelSchedule" in names

@@ -106,9 +106,9 @@ def serve(tmp_path):
         return started[-1]
 
     yield start
-    for made in started:
-        made.process.terminate()
-        made.process.wait()
+    for item in started:
+        item.process.terminate()
+        item.process.wait()
 
 
 @pytest.fixture
@@ -117,9 +117,9 @@ def server(serve):
 
 
 def project(folder, server: Server, **environment: str) -> Project:
-    made = Project(folder)
-    made.write("kernels/k.mlir", module(axpy("first")))
-    return made
+    result = Project(folder)
+    result.write("kernels/k.mlir", module(axpy("first")))
+    return result
 
 
 # ---- messages --------------------------------------------------------------------------------------------------------
@@ -153,9 +153,9 @@ def declared_message():
         message = file.message_type.add(name=name)
         for spelled, number, kind, of in fields:
             label = field.LABEL_REPEATED if spelled == "output_files" else field.LABEL_OPTIONAL
-            made = message.field.add(name=spelled, number=number, type=kind, label=label)
+            result = message.field.add(name=spelled, number=number, type=kind, label=label)
             if of:
-                made.type_name = f".{file.package}.{of}"
+                result.type_name = f".{file.package}.{of}"
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)
     return message_factory.GetMessageClass(pool.FindMessageTypeByName(f"{file.package}.ActionResult"))
@@ -199,53 +199,55 @@ def test_invalid_addresses_and_modes_are_refused():
 
 
 def test_rows_are_read_on_another_machine(server, tmp_path):
-    said: list[str] = []
-    writer = Remote(server.url, said.append, writes=True, token="secret")
+    items: list[str] = []
+    writer = Remote(server.url, items.append, writes=True, token="secret")
     writer.put("key", b"value" * 1000)
     writer.close()
     digest = hashlib.sha256(b"value" * 1000).hexdigest()
     assert server.files("cas") == {}
     assert list(server.files("ac").values()) == [action_result(digest, 5000, b"value" * 1000)]
-    reader = Remote(server.url, said.append)
+    reader = Remote(server.url, items.append)
     assert reader.get("key") == b"value" * 1000 and reader.get("other key") is None
     reader.put("third", b"never sent")
     reader.close()
-    assert len(server.files("ac")) == 1 and said == []
+    assert len(server.files("ac")) == 1 and items == []
     assert server.requests()[0].endswith(" 201 Bearer secret")
     assert [line.split()[0] for line in server.requests()] == ["PUT", "GET", "GET"]
 
 
 def test_many_bytes_lie_beside_their_message(server):
-    said: list[str] = []
-    writer = Remote(server.url, said.append, writes=True)
+    items: list[str] = []
+    writer = Remote(server.url, items.append, writes=True)
     large = os.urandom(INLINE + 1)
     writer.put("large", large)
     writer.put("small", large[:-1])
     writer.close()
     digest = hashlib.sha256(large).hexdigest()
     assert server.files("cas") == {digest: large}
-    reader = Remote(server.url, said.append)
-    assert reader.get_many(["none", "large", "small"]) == {"large": large, "small": large[:-1]} and said == []
+    reader = Remote(server.url, items.append)
+    assert reader.get_many(["none", "large", "small"]) == {"large": large, "small": large[:-1]} and items == []
 
 
 def test_altered_bytes_are_refused_and_missing_bytes_are_a_miss(server, monkeypatch):
     monkeypatch.setattr(remote, "INLINE", 0)
-    said: list[str] = []
-    both = Remote(server.url, said.append, writes=True)
+    items: list[str] = []
+    both = Remote(server.url, items.append, writes=True)
     both.put("key", b"value")
     both.close()
     (path,) = (server.folder / "root" / "team" / "cas").glob("*")
     path.unlink()
-    assert both.get("key") is None and said == []
+    assert both.get("key") is None and items == []
     path.write_bytes(b"Value")
     assert both.get("key") is None
-    assert len(said) == 1 and said[0].endswith(" is damaged; artifacts that it cannot provide are rebuilt and replaced")
-    assert both.get("key") is None and len(said) == 1
+    assert len(items) == 1 and items[0].endswith(
+        " is damaged; artifacts that it cannot provide are rebuilt and replaced"
+    )
+    assert both.get("key") is None and len(items) == 1
     # The server is still used for all other keys, and for a value that replaces the damaged one.
     both.put("other key", b"other value")
     both.put("key", b"value")
     both.close()
-    assert (both.get("key"), both.get("other key"), len(said)) == (b"value", b"other value", 1)
+    assert (both.get("key"), both.get("other key"), len(items)) == (b"value", b"other value", 1)
 
 
 def damage(server: Server, kind: str, how: str) -> int:
@@ -289,23 +291,23 @@ def test_a_writer_replaces_damaged_rows_on_the_server(server, tmp_path, kind, ho
 
 
 def test_a_server_that_gives_nothing_sound_is_turned_off(server):
-    said: list[str] = []
-    writer = Remote(server.url, said.append, writes=True)
+    items: list[str] = []
+    writer = Remote(server.url, items.append, writes=True)
     for number in range(DAMAGED + 1):
         writer.put(f"key {number}", b"value")
     writer.close()
     damage(server, "ac", "emptied")
-    reader = Remote(server.url, said.append)
+    reader = Remote(server.url, items.append)
     for number in range(DAMAGED + 1):
         assert reader.get(f"key {number}") is None
-    assert len(said) == 2 and said[1].endswith("replies; done without for this build")
+    assert len(items) == 2 and items[1].endswith("replies; done without for this build")
     assert reader.failure is not None
     # A server that answers that it lacks a key is one of this kind, and is still used.
-    patient = Remote(server.url, said.append)
+    patient = Remote(server.url, items.append)
     assert patient.get("no such key") is None
     for number in range(DAMAGED + 1):
         assert patient.get(f"key {number}") is None
-    assert patient.failure is None and len(said) == 3
+    assert patient.failure is None and len(items) == 3
 
 
 @pytest.mark.slow
@@ -316,11 +318,11 @@ def test_without_a_store_here_the_server_is_still_asked(server, tmp_path, jobs):
         tree.store = "off"
         build = tree.scons(jobs, TILEIRAS_REMOTE_CACHE=server.url, TILEIRAS_REMOTE_MODE="read-write")
         assert (len(build.stages), len(build.cached), build.errors) == (expected, 5 - expected, "")
-    asked = len(server.requests())
+    count = len(server.requests())
     for arguments, environment in ((["--cache-disable"], {}), ([], {"TILEIRAS_CACHE_MODE": "off"})):
         tree.delete_build()
         assert len(tree.scons(*arguments, TILEIRAS_REMOTE_CACHE=server.url, **environment).stages) == 5
-    assert len(server.requests()) == asked
+    assert len(server.requests()) == count
 
 
 def test_the_library_asks_the_server_without_a_store_here(server, monkeypatch):
@@ -329,12 +331,12 @@ def test_the_library_asks_the_server_without_a_store_here(server, monkeypatch):
     for name, value in (("CACHE_DIR", "off"), ("REMOTE_CACHE", server.url), ("REMOTE_MODE", "read-write")):
         monkeypatch.setenv(f"TILEIRAS_{name}", value)
     text = module(axpy("first"))
-    made = []
+    items = []
     for _ in range(2):
         monkeypatch.setattr(library, "_sessions", {})
-        made.append(library.compile(text, gpu_name="sm_90").data)
+        items.append(library.compile(text, gpu_name="sm_90").data)
         library.default_session().store.close()
-    assert made[0] == made[1] and len(server.files("ac")) == 1
+    assert items[0] == items[1] and len(server.files("ac")) == 1
     assert [line.split()[0] for line in server.requests()] == ["GET", "PUT", "GET"]
 
 
@@ -412,48 +414,48 @@ def test_a_server_that_is_not_there_costs_one_warning(tmp_path):
 
 def test_a_server_that_does_not_answer_costs_one_warning(monkeypatch):
     monkeypatch.setattr(remote, "READ_SECONDS", 0.2)
-    said: list[str] = []
+    items: list[str] = []
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        both = Remote(f"http://127.0.0.1:{silent.getsockname()[1]}", said.append, writes=True)
+        both = Remote(f"http://127.0.0.1:{silent.getsockname()[1]}", items.append, writes=True)
         start = time.monotonic()
         assert both.get("key") is None and both.get("key") is None
         assert time.monotonic() - start < 2
         both.put("key", b"value")
         both.close()
-    assert len(said) == 1 and "timed out" in said[0]
+    assert len(items) == 1 and "timed out" in items[0]
 
 
 def test_a_server_with_three_slow_answers_is_skipped(monkeypatch):
     monkeypatch.setattr(remote, "SLOW_SECONDS", 0.05)
     server = DelayingServer(0.1)
-    said: list[str] = []
-    reader = Remote(server.url, said.append)
-    assert reader.get("key") is None and reader.get_many(["key", "other key"]) == {} and said == []
+    items: list[str] = []
+    reader = Remote(server.url, items.append)
+    assert reader.get("key") is None and reader.get_many(["key", "other key"]) == {} and items == []
     server.latency = 0.0
     assert reader.get("key") is None  # not slow: it begins anew
     server.latency = 0.1
     for number in range(5):
         assert reader.get(f"key {number}") is None
     server.close()
-    assert said == [f"remote cache {server.url}: the last 3 replies took more than 0.05 s each; "
+    assert items == [f"remote cache {server.url}: the last 3 replies took more than 0.05 s each; "
                     "done without for this build"]  # fmt: skip
     assert len(server.requests) == 7
 
 
 def test_other_processes_skip_an_absent_server_for_a_while(tmp_path, monkeypatch):
-    said: list[str] = []
+    items: list[str] = []
     notes = str(tmp_path / "server.json")
     url = f"http://127.0.0.1:{free_port()}"
 
     def another(address: str = url) -> Remote:
-        said.clear()
-        made = Remote(address, said.append, writes=True, notes=notes)
-        made.get("key")
-        made.put("key", b"value")
-        return made
+        items.clear()
+        result = Remote(address, items.append, writes=True, notes=notes)
+        result.get("key")
+        result.put("key", b"value")
+        return result
 
     assert "ago" not in (another().failure or "ago")
-    assert "ago, and it is asked again in" in another().failure and len(said) == 1
+    assert "ago, and it is asked again in" in another().failure and len(items) == 1
     # Another server is asked; so is this one later, even if the clock is set back in between.
     assert "ago" not in another(url + "/prefix").failure
     another()
@@ -484,37 +486,37 @@ def test_a_build_waits_once_for_a_server_that_does_not_answer(tmp_path, jobs):
             jobs, TILEIRAS_REMOTE_CACHE=url, TILEIRAS_REMOTE_MODE="read-write",
             PYTHONPATH=os.pathsep.join([tree.folder, CHECKOUT]),
         )  # fmt: skip
-        asked = count_connections(silent)
+        connections = count_connections(silent)
     assert build.errors == f"warning: remote cache {url}: timed out; done without for this build\n"
     assert build.cached == [] and len(build.stages) == 14
     # Only lookups that were under way at the same time have connected, and none afterwards.
-    assert 1 <= asked <= int(jobs[2])
+    assert 1 <= connections <= int(jobs[2])
 
 
 def test_uploads_block_no_build(monkeypatch):
     monkeypatch.setattr(remote, "DRAIN_SECONDS", 0.3)
-    said: list[str] = []
+    items: list[str] = []
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        writer = Remote(f"http://127.0.0.1:{silent.getsockname()[1]}", said.append, writes=True)
+        writer = Remote(f"http://127.0.0.1:{silent.getsockname()[1]}", items.append, writes=True)
         for number in range(2 * remote.WAITING):
             writer.put(f"key {number}", b"value" * 1000)
         writer.close()
         # The server never answers: a wait for an upload would last until its failure.
-        assert writer._uploads.unfinished_tasks and writer.failure is None and said == []
+        assert writer._uploads.unfinished_tasks and writer.failure is None and items == []
 
 
 def test_the_end_waits_as_long_as_uploads_end(monkeypatch):
     monkeypatch.setattr(remote, "DRAIN_SECONDS", 1.5)
     server = DelayingServer(0.3)
-    said: list[str] = []
+    items: list[str] = []
     for limit, whole in ((60.0, True), (1.0, False)):
         monkeypatch.setattr(remote, "DRAIN_LIMIT", limit)
         server.files.clear()
-        writer = Remote(server.url, said.append, writes=True)
+        writer = Remote(server.url, items.append, writes=True)
         for number in range(10):
             writer.put(f"key {number}", b"value")
         writer.close()
-        assert (len(server.files) == 10) == whole and said == []
+        assert (len(server.files) == 10) == whole and items == []
     server.close()
 
 
@@ -531,13 +533,13 @@ def test_an_upload_that_is_cut_off_leaves_nothing(server):
 def count_connections(listening: socket.socket) -> int:
     """The number of connections to a socket since it began to listen."""
     listening.setblocking(False)
-    found = 0
+    connections = 0
     while True:
         try:
             listening.accept()[0].close()
         except BlockingIOError:
-            return found
-        found += 1
+            return connections
+        connections += 1
 
 
 def test_a_connection_that_was_closed_meanwhile_is_made_again(tmp_path):
@@ -555,8 +557,8 @@ def test_a_connection_that_was_closed_meanwhile_is_made_again(tmp_path):
 
         thread = threading.Thread(target=serve, daemon=True)
         thread.start()
-        said: list[str] = []
-        reader = Remote(f"http://127.0.0.1:{listening.getsockname()[1]}", said.append)
+        items: list[str] = []
+        reader = Remote(f"http://127.0.0.1:{listening.getsockname()[1]}", items.append)
         assert [reader.get("key"), reader.get("key")] == [b"v", b"v"]
-        assert said == []
+        assert items == []
         thread.join(5)

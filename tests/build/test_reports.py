@@ -22,10 +22,10 @@ env.Alias("report", env.TileReport("build/report.json", kernels))
 
 @pytest.fixture
 def project(tmp_path):
-    found = Project(tmp_path)
-    found.write("SConstruct", SCONSTRUCT)
-    found.write("kernels/saxpy.mlir", open(SAXPY, encoding="utf-8").read())
-    return found
+    result = Project(tmp_path)
+    result.write("SConstruct", SCONSTRUCT)
+    result.write("kernels/saxpy.mlir", open(SAXPY, encoding="utf-8").read())
+    return result
 
 
 def test_a_report_is_a_node_of_the_build(project):

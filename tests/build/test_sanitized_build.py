@@ -25,10 +25,10 @@ def test_a_moved_access_is_recompiled_only_if_its_line_matters(tmp_path):
     sanitized = ("sm=sm_90", "emit=ptx", "sanitize=memcheck")
     project.scons(*sanitized)
     (ptx,) = [data for name, data in project.artifacts().items() if name.endswith(".ptx")]
-    made = tileiras.compile(
+    result = tileiras.compile(
         KERNEL, gpu_name="sm_90", emit="ptx", sanitize="memcheck", source_name="kernels/k.mlir"
     )
-    assert ptx == made.data
+    assert ptx == result.data
     project.write("kernels/k.mlir", "// moved\n" + KERNEL)
     assert "tileaa" in project.scons(*sanitized).stages
     (moved,) = [data for name, data in project.artifacts().items() if name.endswith(".ptx")]

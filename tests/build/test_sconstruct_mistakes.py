@@ -56,9 +56,9 @@ MISTAKES = {
 
 @pytest.fixture
 def project(tmp_path):
-    made = Project(tmp_path)
-    made.write("kernels/k.mlir", module(axpy("first"), axpy("second")))
-    return made
+    result = Project(tmp_path)
+    result.write("kernels/k.mlir", module(axpy("first"), axpy("second")))
+    return result
 
 
 def test_every_mistake_is_located_at_its_sconstruct_line(project):
@@ -72,8 +72,8 @@ def test_every_mistake_is_located_at_its_sconstruct_line(project):
     lines += ["print('found', json.dumps(found))", "Exit(0)"]
     project.write("SConstruct", "\n".join(lines))
     output = project.scons("-n", "-Q").output
-    found = json.loads(next(line for line in output.splitlines() if line.startswith("found "))[6:])
-    for (call, expected), (message, file, line) in zip(MISTAKES.items(), found, strict=True):
+    data = json.loads(next(line for line in output.splitlines() if line.startswith("found "))[6:])
+    for (call, expected), (message, file, line) in zip(MISTAKES.items(), data, strict=True):
         assert message is not None and expected in message, call
         assert (file, line) == ("SConstruct", call)
         assert not message.startswith("error: ")
@@ -96,19 +96,19 @@ def test_an_unusable_environment_is_reported_before_the_build(project):
 
 
 def test_lists_and_commas_name_the_same_products(project):
-    made = []
+    items = []
     for emit, sm in (("tileaa,ptx", "sm_80,sm_90"), (["tileaa", "ptx"], ["sm_80", "sm_90"])):
         project.write(
             "SConstruct", f"{HEAD}nodes = env.TileTree('kernels', emit={emit!r}, sm={sm!r})\nprint(*map(str, nodes))\n"
         )
         build = project.scons("-Q")
         assert "warning" not in build.errors + build.output
-        made.append(build.output.splitlines()[0])
+        items.append(build.output.splitlines()[0])
     names = [
         f"build/{sm}/O3/kernels/k/{entry}.{suffix}"
         for sm in ("sm_80", "sm_90") for suffix in ("tileaa.mlir", "ptx") for entry in ("first", "second")
     ]  # fmt: skip
-    assert made == [" ".join(names)] * 2
+    assert items == [" ".join(names)] * 2
     project.write("SConstruct", f"{HEAD}env['TILE_SM'] = ['sm_80', 'sm_90']\nenv['TILE_EMIT'] = ['tileaa', 'ptx']\n"
                                 "env.TileTree('kernels')\n")  # fmt: skip
     assert project.scons().stages == []
@@ -125,8 +125,8 @@ def test_the_command_that_watches_takes_several_products(project, monkeypatch):
     monkeypatch.chdir(project.folder)
     variables = construction_variables({"sm": "sm_80,sm_90", "emit": "ptx,tileas"})
     (tree,) = tileiras_watch._watch(["kernels"], variables, "build", 1)._watched
-    found = [(options["gpu-name"], emit) for options, emit in tree.variants]
-    assert found == [("sm_80", "ptx"), ("sm_80", "tileas"), ("sm_90", "ptx"), ("sm_90", "tileas")]
+    result = [(options["gpu-name"], emit) for options, emit in tree.variants]
+    assert result == [("sm_80", "ptx"), ("sm_80", "tileas"), ("sm_90", "ptx"), ("sm_90", "tileas")]
 
 
 def test_an_image_of_either_kind_is_declared_once(project):

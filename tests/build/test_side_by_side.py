@@ -27,9 +27,9 @@ if os.environ.get("SLOW"):
 
 @pytest.fixture
 def project(tmp_path):
-    made = Project(tmp_path)
-    made.write("kernels/k.mlir", module(axpy("k", width=1024)))
-    return made
+    result = Project(tmp_path)
+    result.write("kernels/k.mlir", module(axpy("k", width=1024)))
+    return result
 
 
 @pytest.fixture
@@ -86,12 +86,12 @@ def test_two_builds_with_other_options_then_one_more(project, start):
     both = [start("num_warps=4"), start("num_warps=8")]
     assert [process.wait(120) for process in both] == [0, 0]
     project.scons("num_warps=8")
-    found = project.artifacts()
+    artifacts = project.artifacts()
     assert threads(project) == 256
     project.delete_build()
     os.unlink(project.path(".sconsign.dblite"))
     project.scons("num_warps=8", TILEIRAS_CACHE_DIR="off")
-    assert project.artifacts() == found
+    assert project.artifacts() == artifacts
 
 
 def test_the_second_build_waits_and_says_for_whom(project, start):
@@ -151,15 +151,15 @@ def test_a_lock_is_that_of_the_directory_as_it_is_now(tmp_path):
     )
     holder = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert holder.stdout.readline() == "held\n"
-    said = []
+    lines = []
 
     def say(line: str) -> None:
-        said.append(line)
+        lines.append(line)
         holder.stdin.write("\n")
         holder.stdin.flush()
 
     with lock.BuildLock(build, say), lock.BuildLock(str(tmp_path / "other"), pytest.fail):
-        assert said == [f"{WAITING} {holder.pid} (-c), which builds in {build}"]
+        assert lines == [f"{WAITING} {holder.pid} (-c), which builds in {build}"]
         assert os.path.isfile(os.path.join(build, lock.FILE))
         holder.communicate(timeout=20)
     assert holder.returncode == 0

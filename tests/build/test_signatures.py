@@ -17,10 +17,10 @@ Default(env.TileKernel(made, entries="made"), listed)
 
 @pytest.fixture
 def project(tmp_path):
-    made = Project(tmp_path)
+    result = Project(tmp_path)
     for name in ("a", "b"):
-        made.write(f"kernels/{name}.mlir", module(axpy(name)))
-    return made
+        result.write(f"kernels/{name}.mlir", module(axpy(name)))
+    return result
 
 
 def rows(project: Project) -> dict[str, bytes]:

@@ -17,9 +17,9 @@ pytest.importorskip("cryptography")
 
 @pytest.fixture
 def server():
-    made = HostileServer()
-    yield made
-    made.close()
+    hostile_server = HostileServer()
+    yield hostile_server
+    hostile_server.close()
 
 
 @pytest.fixture
@@ -31,21 +31,21 @@ def keys(tmp_path):
 
 
 def opened(server: HostileServer, said: list[str], own: str = "", accepted: str = "") -> Remote:
-    made = from_environment(said.append, {
+    environment = from_environment(said.append, {
         "TILEIRAS_REMOTE_CACHE": server.url, "TILEIRAS_REMOTE_MODE": "read-write" if own else "",
         signing.SIGNING_KEY: own, signing.PUBLIC_KEYS: accepted,
     })  # fmt: skip
-    assert made is not None
-    return made
+    assert environment is not None
+    return environment
 
 
 def put(server: HostileServer, own: str, **rows: bytes) -> None:
-    said: list[str] = []
-    writer = opened(server, said, own) if own else Remote(server.url, said.append, writes=True)
+    items: list[str] = []
+    writer = opened(server, items, own) if own else Remote(server.url, items.append, writes=True)
     for key, value in rows.items():
         writer.put(key, value)
     writer.close()
-    assert said == [] and len(server.files) >= len(rows)
+    assert items == [] and len(server.files) >= len(rows)
 
 
 @pytest.mark.parametrize("inline", [True, False])
@@ -56,9 +56,9 @@ def test_a_reader_with_keys_accepts_rows_signed_by_them(server, keys, tmp_path, 
     (tmp_path / "team").write_text(f"# the team\n\n{(tmp_path / 'other.pub').read_text()}")
     both = os.pathsep.join((f"{keys[0]}.pub", str(tmp_path / "team")))
     for accepted in (f"{keys[0]}.pub", both, ""):
-        said: list[str] = []
-        found = opened(server, said, accepted=accepted).get_many(["one", "two", "three"])
-        assert found == {"one": b"first", "two": b"second"} and said == []
+        items: list[str] = []
+        result = opened(server, items, accepted=accepted).get_many(["one", "two", "three"])
+        assert result == {"one": b"first", "two": b"second"} and items == []
 
 
 def forged(message: bytes, change) -> bytes:
@@ -85,25 +85,25 @@ FORGERIES = {
 def test_a_forgery_is_a_miss_with_one_line(server, keys, name):
     put(server, keys[0], one=b"first", two=b"second")
     server.change = lambda path, message: forged(message, FORGERIES[name])
-    said: list[str] = []
-    assert opened(server, said, accepted=f"{keys[0]}.pub").get_many(["one", "two"]) == {}
-    assert len(said) == 1 and "is not believed" in said[0]
+    items: list[str] = []
+    assert opened(server, items, accepted=f"{keys[0]}.pub").get_many(["one", "two"]) == {}
+    assert len(items) == 1 and "is not believed" in items[0]
 
 
 @pytest.mark.parametrize("own", ["", "other"])
 def test_rows_of_another_writer_are_a_miss(server, keys, tmp_path, own):
     put(server, own and str(tmp_path / own), one=b"first")
-    said: list[str] = []
-    assert opened(server, said, accepted=f"{keys[0]}.pub").get("one") is None and len(said) == 1
-    assert opened(server, said).get("one") == b"first"
+    items: list[str] = []
+    assert opened(server, items, accepted=f"{keys[0]}.pub").get("one") is None and len(items) == 1
+    assert opened(server, items).get("one") == b"first"
 
 
 def test_a_signed_row_is_invalid_under_another_key(server, keys):
     put(server, keys[0], one=b"first", two=b"second")
     server.files = dict(zip(server.files, reversed(server.files.values())))
-    said: list[str] = []
-    assert opened(server, said, accepted=f"{keys[0]}.pub").get_many(["one", "two"]) == {} and len(said) == 1
-    assert opened(server, said).get_many(["one", "two"]) == {"one": b"second", "two": b"first"}
+    items: list[str] = []
+    assert opened(server, items, accepted=f"{keys[0]}.pub").get_many(["one", "two"]) == {} and len(items) == 1
+    assert opened(server, items).get_many(["one", "two"]) == {"one": b"second", "two": b"first"}
 
 
 @pytest.mark.slow

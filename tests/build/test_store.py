@@ -28,8 +28,8 @@ def open_store(tmp_path):
 def test_a_record_comes_back_as_it_was_put(open_store):
     store = open_store[0]()
     store.put_record("key", RECORD)
-    found = store.get_record("key")
-    assert (dict(found.artifacts), found.diagnostics, found.inputs) == (
+    record = store.get_record("key")
+    assert (dict(record.artifacts), record.diagnostics, record.inputs) == (
         dict(RECORD.artifacts), RECORD.diagnostics, RECORD.inputs,
     )  # fmt: skip
     assert store.get_record("other key") is None
@@ -144,9 +144,9 @@ def test_reading_a_row_notes_its_use(open_store, tmp_path):
 
     def noted() -> float:
         connection = sqlite3.connect(database)
-        found = connection.execute("SELECT access_time FROM Cache").fetchone()[0]
+        entry = connection.execute("SELECT access_time FROM Cache").fetchone()[0]
         connection.close()
-        return found
+        return entry
 
     before = noted()
     again = open_store[0]()

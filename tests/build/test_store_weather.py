@@ -21,10 +21,10 @@ KERNELS = {name: module(axpy(name, operation=operation))
 
 
 def project(folder, store=None) -> Project:
-    made = Project(folder, store=store)
+    result = Project(folder, store=store)
     for name, text in KERNELS.items():
-        made.write(f"kernels/{name}.mlir", text)
-    return made
+        result.write(f"kernels/{name}.mlir", text)
+    return result
 
 
 @pytest.fixture(scope="module")

@@ -9,9 +9,9 @@ from project import CHECKOUT, Project, axpy, module
 
 @pytest.fixture
 def project(tmp_path):
-    made = Project(tmp_path)
-    made.write("kernels/k.mlir", module(axpy("first"), axpy("second", operation="mulf")))
-    return made
+    result = Project(tmp_path)
+    result.write("kernels/k.mlir", module(axpy("first"), axpy("second", operation="mulf")))
+    return result
 
 
 def test_tile_kernel_returns_products_of_entries_and_targets(project):
@@ -209,8 +209,8 @@ atexit.register(lambda: print("DEFAULT", SCons.Defaults._default_env is not None
     project.write("kernels/k.mlir", "// a comment\n" + project.read("kernels/k.mlir").decode())
     second = project.scons()
     assert second.stages == ["read"] and "DEFAULT True" in second.output
-    kept = [name for _, _, names in os.walk(project.path("host_cache")) for name in names]
-    assert len(kept) > 2
+    result = [name for _, _, names in os.walk(project.path("host_cache")) for name in names]
+    assert len(result) > 2
 
 
 @pytest.mark.sampled(2)

@@ -15,9 +15,9 @@ from tileiras.build.store.local import ArtifactStore
 
 @pytest.fixture
 def server():
-    made = StrictServer()
-    yield made
-    made.close()
+    strict_server = StrictServer()
+    yield strict_server
+    strict_server.close()
 
 
 @pytest.fixture
@@ -59,22 +59,22 @@ def test_a_build_is_on_the_server_at_its_end(server, tmp_path, jobs, inline):
 
 
 def test_uploads_that_did_not_end_are_reported_and_resumed(server, writes, tmp_path):
-    said: list[str] = []
+    items: list[str] = []
     server.latency = 1.0
-    first = ArtifactStore(str(tmp_path / "store"), said.append)
+    first = ArtifactStore(str(tmp_path / "store"), items.append)
     for number in range(3):
         first.publish(f"key {number}", b"value %d" % number)
     first.close()
     assert len(server.files) < 3
-    (line,) = said
+    (line,) = items
     assert line.startswith("remote cache ") and "did not end in time" in line
     server.latency = 0.0
-    second = ArtifactStore(str(tmp_path / "store"), said.append)
+    second = ArtifactStore(str(tmp_path / "store"), items.append)
     until(lambda: len(server.files) == 3, "the uploads are not resumed")
     second.close()
-    assert server.wrong == [] and len(said) == 1
+    assert server.wrong == [] and len(items) == 1
     # They are resumed once.
-    assert ArtifactStore(str(tmp_path / "store"), said.append).remote.take_unfinished() == []
+    assert ArtifactStore(str(tmp_path / "store"), items.append).remote.take_unfinished() == []
 
 
 def test_readers_resume_nothing(server, writes, tmp_path, monkeypatch):

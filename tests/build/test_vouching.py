@@ -33,13 +33,13 @@ def scons(project: Project, *arguments: str, **keywords) -> tuple[list[str], set
 @pytest.fixture
 def project(tmp_path, runtime):
     """Three kernels that the monitor vouches for."""
-    made = Project(tmp_path / "project")
-    made.write("SConstruct", SCONSTRUCT)
+    result = Project(tmp_path / "project")
+    result.write("SConstruct", SCONSTRUCT)
     for name in ("a", "b", "sub/c"):
-        made.write(f"kernels/{name}.mlir", module(axpy(os.path.basename(name))))
-    made.scons()
-    begin(made)
-    return made
+        result.write(f"kernels/{name}.mlir", module(axpy(os.path.basename(name))))
+    result.scons()
+    begin(result)
+    return result
 
 
 def begin(project: Project) -> None:
@@ -101,8 +101,8 @@ def test_an_artifact_is_rebuilt_after_any_change_of_it(project):
 ], ids=["replace", "new", "folder", "tuned", "project", "move", "symbolic link", "hard link", "editor"])  # fmt: skip
 def test_a_tree_that_has_other_kernels_is_listed(project, tmp_path, edit, stages):
     edit(tmp_path / "project" / "kernels")
-    made, _ = scons(project)
-    assert len(made) >= stages and (stages > 0 or made == [])
+    result, _ = scons(project)
+    assert len(result) >= stages and (stages > 0 or result == [])
     other = Project(tmp_path / "other")
     shutil.rmtree(other.path("kernels"))
     shutil.copytree(project.path("kernels"), other.path("kernels"), symlinks=True)

@@ -49,12 +49,12 @@ class Running:
 
     def until(self, word: str) -> list[str]:
         """The lines up to one with `word` in it, without times."""
-        found = []
+        result = []
         deadline = time.monotonic() + 60
-        while not found or word not in found[-1]:
+        while not result or word not in result[-1]:
             line = self._lines.get(timeout=max(0.1, deadline - time.monotonic()))
-            found.append(re.sub(r"  \d.*", "", line))
-        return found
+            result.append(re.sub(r"  \d.*", "", line))
+        return result
 
     def end(self) -> int:
         self.process.send_signal(signal.SIGINT)
@@ -78,9 +78,9 @@ def running():
 
 @pytest.fixture
 def project(tmp_path):
-    made = Project(tmp_path)
-    made.write("kernels/k.mlir", module(axpy("first")))
-    return made
+    result = Project(tmp_path)
+    result.write("kernels/k.mlir", module(axpy("first")))
+    return result
 
 
 def test_every_way_of_saving_builds_the_change_once(project, running):
@@ -197,12 +197,12 @@ def test_a_command_line_that_cannot_be_used_is_refused(tmp_path, capsys, monkeyp
 @pytest.fixture
 def quiet_watch(project, monkeypatch):
     monkeypatch.chdir(project.folder)
-    said: list[str] = []
+    result: list[str] = []
     options = CompileOptions({"gpu-name": "sm_90"})
 
     def make(*watched, scripts=()):
         session = Session(ArtifactStore(OFF, pytest.fail), history=History("build"))
-        return Watch(watched, session, scripts, out=said.append, error=said.append), said
+        return Watch(watched, session, scripts, out=result.append, error=result.append), result
 
     make.tree = Tree(project.path("kernels"), "kernels", [(options, "tileaa")], "build")
     make.single = Single(project.path("kernels/k.mlir"), "kernels/k.mlir", options, "tileaa", "build")
@@ -245,12 +245,12 @@ def test_of_many_kernels_those_come_first_that_were_saved_last(project, quiet_wa
         project.write(f"kernels/{name}.mlir", module(axpy(name)))
         os.utime(project.path(f"kernels/{name}.mlir"), (number, number))
     os.utime(project.path("kernels/k.mlir"), (10, 10))
-    watching, said = quiet_watch(quiet_watch.tree)
+    watching, result = quiet_watch(quiet_watch.tree)
 
     def order(kernels) -> str:
-        said.clear()
+        result.clear()
         assert watching.build(kernels)
-        return "".join(line.split(".mlir")[0][-1] for line in said if " sm_90: " in line)
+        return "".join(line.split(".mlir")[0][-1] for line in result if " sm_90: " in line)
 
     assert order(watching.scan()[0]) == "kcba"  # the youngest sources
     for name in ("a", "b"):
@@ -270,10 +270,10 @@ def test_a_kernel_for_newer_targets_is_left_out(project, quiet_watch):
 def test_one_mistake_is_reported_once_for_all_targets(project, quiet_watch):
     project.write("kernels/k.mlir", module(axpy("first")).replace("%lane = iota", "%lane = iotta"))
     variants = [(CompileOptions({"gpu-name": gpu}), emit) for gpu in ("sm_80", "sm_90") for emit in ("tileaa", "llvm")]
-    watching, said = quiet_watch(Tree(project.path("kernels"), "kernels", variants, "build"))
+    watching, result = quiet_watch(Tree(project.path("kernels"), "kernels", variants, "build"))
     assert not watching.build(watching.scan()[0])
-    assert len([line for line in said if "iotta" in line]) == 1
-    assert len([line for line in said if "read failed" in line]) == 4
+    assert len([line for line in result if "iotta" in line]) == 1
+    assert len([line for line in result if "read failed" in line]) == 4
 
 
 def test_an_artifact_that_is_as_it_should_be_keeps_its_time(project, quiet_watch):
@@ -313,7 +313,7 @@ def test_without_watches_of_the_system_files_are_looked_at(project, quiet_watch,
 
     monkeypatch.setattr(watchdog.observers.Observer, "start", start)
     monkeypatch.setattr(watch_module, "POLL", 0.05)
-    watching, said = quiet_watch(quiet_watch.tree)
+    watching, result = quiet_watch(quiet_watch.tree)
     turns = []
     scan = watching.scan
 
@@ -328,7 +328,7 @@ def test_without_watches_of_the_system_files_are_looked_at(project, quiet_watch,
     monkeypatch.setattr(watching, "scan", edit_then_stop)
     with pytest.raises(Restart, match="enough"):
         watching.run()
-    assert "raise fs.inotify.max_user_watches" in said[0]
+    assert "raise fs.inotify.max_user_watches" in result[0]
     assert [len(changed) for changed, _ in turns[:3]] == [1, 0, 1]
 
 

@@ -9,9 +9,9 @@ from project import CHECKOUT, Project, axpy, module
 
 @pytest.fixture
 def project(tmp_path):
-    made = Project(tmp_path)
-    made.write("kernels/k.mlir", module(axpy("first")))
-    return made
+    result = Project(tmp_path)
+    result.write("kernels/k.mlir", module(axpy("first")))
+    return result
 
 
 HOUR = 3600 * 10**9

@@ -45,10 +45,10 @@ get_target_property(include tileiras::tileiras INTERFACE_INCLUDE_DIRECTORIES)
 message(STATUS "found ${TILEIRAS_EMBED} and ${include}")
 """)
     folder = run(os.path.join(environment, "tileiras"), "--cmakedir", cwd=str(tmp_path)).strip()
-    said = run("cmake", "-B", "build", f"-Dtileiras_DIR={folder}", cwd=str(tmp_path), PATH="/usr/bin:/bin")
+    value = run("cmake", "-B", "build", f"-Dtileiras_DIR={folder}", cwd=str(tmp_path), PATH="/usr/bin:/bin")
     include = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(folder))), "cpp")
     assert os.path.dirname(environment) in folder and os.path.exists(os.path.join(include, "tileiras.hpp"))
     program = os.path.realpath(os.path.join(environment, "tileiras-embed"))
-    (found,) = [line for line in said.splitlines() if "found " in line]
-    words = found.split()
+    (result,) = [line for line in value.splitlines() if "found " in line]
+    words = result.split()
     assert os.path.realpath(words[2]) == program and words[4] == include

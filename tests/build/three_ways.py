@@ -49,25 +49,25 @@ Reported = dict[str, Any]
 def all_cases(names: Iterable[str] = (), targets: Iterable[str] = GPU_NAMES) -> list[Case]:
     """Every example, for every target that has the features of the example."""
     wanted = set(names)
-    found = []
+    cases = []
     for name in digests.examples():
         path = os.path.join(CHECKOUT, "examples", *name.split("/"))
         least = (discover.required_target(path) if name.endswith(".py") else None) or 0
         if not wanted or name in wanted:
-            found += [(name, target) for target in targets if int(target.removeprefix("sm_")) >= least]
-    return found
+            cases += [(name, target) for target in targets if int(target.removeprefix("sm_")) >= least]
+    return cases
 
 
 def some_cases(parts: int) -> list[list[Case]]:
     """Every example for one target, targets in turn, and one with shared memory for every target; in equal parts."""
-    found = []
+    cases = []
     for number, name in enumerate(digests.examples()):
         targets = [target for _, target in all_cases([name])]
-        found.append((name, targets[number % len(targets)]))
-    found += [case for case in all_cases([DYNAMIC]) if case not in found]
+        cases.append((name, targets[number % len(targets)]))
+    cases += [case for case in all_cases([DYNAMIC]) if case not in cases]
     if not discover.has_front_end():
-        found = [case for case in found if not case[0].endswith(".py")]
-    return [found[part::parts] for part in range(parts)]
+        cases = [case for case in cases if not case[0].endswith(".py")]
+    return [cases[part::parts] for part in range(parts)]
 
 
 def source_of(case: Case) -> str:
@@ -78,25 +78,25 @@ def of_library(case: Case) -> Reported | None:
     """None for a kernel that the target refuses."""
     source = source_of(case)
     try:
-        made = api.compile(source, gpu_name=case[1], emit="cubin", emit_remarks=True)
+        result = api.compile(source, gpu_name=case[1], emit="cubin", emit_remarks=True)
     except CompileError:
         return None
-    resources = json.loads(made.kernels[0].artifacts[".resources.json"])["kernels"]
-    return {"resources": resources, "remarks": [remark.fields() for remark in remarks_of(made.diagnostics)]}
+    resources = json.loads(result.kernels[0].artifacts[".resources.json"])["kernels"]
+    return {"resources": resources, "remarks": [remark.fields() for remark in remarks_of(result.diagnostics)]}
 
 
 def of_command(case: Case, folder: str, *words: str) -> Reported | None:
     """The files and messages of `tileiras --save-temps`."""
-    said = io.StringIO()
+    string_io = io.StringIO()
     arguments = [source_of(case), "--gpu-name", case[1], "-o", os.path.join(folder, "out.cubin"), "--save-temps"]
-    with contextlib.redirect_stderr(said):
+    with contextlib.redirect_stderr(string_io):
         code = tileiras.main([*arguments, "--remarks=all", "--diagnostics=json", *words])
     if code:
         return None
     stem = os.path.splitext(os.path.basename(case[0]))[0]
     with open(os.path.join(folder, f"{stem}.resources.json"), "rb") as file:
         resources = json.load(file)["kernels"]
-    return {"resources": resources, "remarks": [json.loads(line) for line in said.getvalue().splitlines()]}
+    return {"resources": resources, "remarks": [json.loads(line) for line in string_io.getvalue().splitlines()]}
 
 
 def of_builds(cases: Iterable[Case], folder: str) -> dict[Case, Reported | None]:
@@ -125,12 +125,12 @@ def _built(tree: Project, case: Case) -> Reported | None:
 
 def shared_memory(reported: Reported) -> dict[str, Any]:
     """Shared memory of each kernel, in its resources and in its remark, which have to be the same."""
-    said = {row["function"]: row["code_arguments"] for row in reported["remarks"] if row["code"] == "kernel.resources"}
-    found = {}
+    value = {row["function"]: row["code_arguments"] for row in reported["remarks"] if row["code"] == "kernel.resources"}
+    result = {}
     for name, row in reported["resources"].items():
-        assert said[name]["shared"] == row["shared"], (name, said[name], row)
-        found[name] = row["shared"]
-    return found
+        assert value[name]["shared"] == row["shared"], (name, value[name], row)
+        result[name] = row["shared"]
+    return result
 
 
 def differences(cases: Iterable[Case], folder: str) -> Iterator[str]:
@@ -173,14 +173,14 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="three_ways", description=__doc__)
     parser.add_argument("--targets", default=",".join(GPU_NAMES))
     parser.add_argument("names", nargs="*", help="paths below examples/")
-    given = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     os.environ["TILEIRAS_CACHE_DIR"] = "off"
     os.chdir(CHECKOUT)
-    cases = all_cases(given.names, given.targets.split(","))
+    cases = all_cases(options.names, options.targets.split(","))
     with tempfile.TemporaryDirectory() as folder:
-        found = list(differences(cases, folder))
-    print(*found, f"{len(cases)} compilations three ways, {len(found)} differences", sep="\n")
-    return 1 if found else 0
+        result = list(differences(cases, folder))
+    print(*result, f"{len(cases)} compilations three ways, {len(result)} differences", sep="\n")
+    return 1 if result else 0
 
 
 if __name__ == "__main__":

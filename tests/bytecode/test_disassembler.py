@@ -46,12 +46,12 @@ def test_the_kernels_cover_the_front_ends_operations():
     known = re.findall(r"^def encode_(\w+)Op\(", encoders.read_text(), re.MULTILINE)
     # Only a package of its own, cuda.tile_preview, makes the operations that call the front end's preview functions.
     written = {name for name in known if re.search(rf"\bencode_{name}Op\b", source)} - {"PreviewCall"}
-    found = set()
+    result = set()
     for name, version in CASES:
         module = bytecode.read_module(kernels.export(name, version), name)
-        found |= {op.name.partition(".")[2].replace("_", "") for op in module.walk()}
+        result |= {op.name.partition(".")[2].replace("_", "") for op in module.walk()}
     assert len(written) > 90
-    assert sorted(name for name in written if name.lower() not in found) == []
+    assert sorted(name for name in written if name.lower() not in result) == []
 
 
 def spelled_out(text):

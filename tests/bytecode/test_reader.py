@@ -158,11 +158,11 @@ def test_the_order_of_sections_does_not_matter():
 def test_a_newer_version_is_refused_with_its_unknown_sections():
     from tileiras.stages import units
 
-    for extra, said in ((b"", "it has no section unknown here"), (b"\x09\x01\x00", "sections unknown here: 9"),
+    for extra, result in ((b"", "it has no section unknown here"), (b"\x09\x01\x00", "sections unknown here: 9"),
                         (b"\x09\x7f", "its sections are framed in another way")):  # fmt: skip
         data = build(version=(13, 6, 0))[:-1] + extra + b"\0"
         (note,) = refused(data).notes
-        assert note.message == f"the file is of a newer version, 13.6; {said}; write it as 13.5 or older"
+        assert note.message == f"the file is of a newer version, 13.6; {result}; write it as 13.5 or older"
         with pytest.raises(CompileError) as caught:
             units.bytecode_version(data)
         assert caught.value.diagnostics[0].notes[0].message == note.message

@@ -64,8 +64,8 @@ def test_a_global_has_no_location_in_bytecode():
 
 
 def test_the_compiler_writes_forms_that_the_tool_refuses():
-    found = module("fused[#there, #here]")
-    data = tileiras.compile(found, gpu_name="sm_90", emit="bytecode").data
+    result = module("fused[#there, #here]")
+    data = tileiras.compile(result, gpu_name="sm_90", emit="bytecode").data
     assert shown(bytecode.read_module(data)) == shown(module("#there"))
     with pytest.raises(CompileError, match="unsupported location, got FusedLoc, expected DILocAttr or CallSiteLoc"):
-        bytecode.write_module(found, strict_locations=True)
+        bytecode.write_module(result, strict_locations=True)

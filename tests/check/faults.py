@@ -61,10 +61,10 @@ def _number(code: str, draw: random.Random) -> str | None:
     """A constant of address arithmetic one larger; bits that `and` keeps may be known to be zero."""
     if not re.match(r"(?:add|shl|or|mad|mul)\.[a-z.]*[us b](?:32|64)\b", code):
         return None
-    found = list(_NUMBER.finditer(code))
-    if not found:
+    result = list(_NUMBER.finditer(code))
+    if not result:
         return None
-    return _replaced(code, found[-1], int(found[-1].group()) + 1)
+    return _replaced(code, result[-1], int(result[-1].group()) + 1)
 
 
 def _replaced(code: str, match: re.Match, number: int) -> str:
@@ -73,9 +73,9 @@ def _replaced(code: str, match: re.Match, number: int) -> str:
 
 def _swizzle(code: str, draw: random.Random) -> str | None:
     """A bit of a place that is folded into another no longer is, or at another place."""
-    found = list(_NUMBER.finditer(code)) if re.match(r"xor\.b(?:32|64)", code) else []
-    if found:
-        return _replaced(code, found[-1], int(found[-1].group()) ^ 16)
+    matches = list(_NUMBER.finditer(code)) if re.match(r"xor\.b(?:32|64)", code) else []
+    if matches:
+        return _replaced(code, matches[-1], int(matches[-1].group()) ^ 16)
     return re.sub(r"^xor\.", "or.", code) if re.match(r"xor\.b32", code) else None
 
 

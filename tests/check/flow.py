@@ -105,28 +105,28 @@ class Flow:
     def dominators(self) -> list[set[int]]:
         """Of each block, those that every path to it passes."""
         everything = set(range(len(self.blocks)))
-        found = [{0}] + [everything] * (len(self.blocks) - 1)
+        result = [{0}] + [everything] * (len(self.blocks) - 1)
         changed = True
         while changed:
             changed = False
             for block in self.blocks[1:]:
-                through = [found[each] for each in block.before]
+                through = [result[each] for each in block.before]
                 new = {block.number} | (set.intersection(*through) if through else set())
-                changed |= new != found[block.number]
-                found[block.number] = new
-        return found
+                changed |= new != result[block.number]
+                result[block.number] = new
+        return result
 
     @cached_property
     def _reaching(self) -> dict[str, list[frozenset[int]]]:
         """Of registers with several definitions, the places of those that reach the begin of each block."""
-        found = {}
+        reaching = {}
         for name, every in self.definitions.items():
             if len(every) < 2:
                 continue
             last: dict[int, frozenset[int]] = {}
             for block, statement in every:
-                kept = last.get(block.number, frozenset()) if statement.guard else frozenset()
-                last[block.number] = kept | {statement.start}
+                entry = last.get(block.number, frozenset()) if statement.guard else frozenset()
+                last[block.number] = entry | {statement.start}
             always = {block.number for block, statement in every if not statement.guard}
             begins = [frozenset[int]() for _ in self.blocks]
             changed = True
@@ -140,8 +140,8 @@ class Flow:
                     new = frozenset().union(*ends)
                     changed |= new != begins[block.number]
                     begins[block.number] = new
-            found[name] = begins
-        return found
+            reaching[name] = begins
+        return reaching
 
     def reaching(self, name: str, block: Block, place: int) -> frozenset[int]:
         """The places of the definitions of a register that reach a place of a block."""
@@ -154,25 +154,25 @@ class Flow:
 
     def reachable(self, start: int, without: frozenset[int] = frozenset()) -> set[int]:
         """The blocks on paths from a block on, outside of `without`."""
-        found, waiting = set(), [start]
+        result, waiting = set(), [start]
         while waiting:
             number = waiting.pop()
-            if number not in found and number not in without:
-                found.add(number)
+            if number not in result and number not in without:
+                result.add(number)
                 waiting += self.blocks[number].next
-        return found
+        return result
 
     def loop(self, latch: Block, head: int) -> set[int]:
         """The blocks of the loop that a branch back from `latch` to `head` closes; empty if it closes none."""
         if head not in self.dominators[latch.number]:
             return set()
-        found, waiting = {head}, [latch.number]
+        result, waiting = {head}, [latch.number]
         while waiting:
             number = waiting.pop()
-            if number not in found:
-                found.add(number)
+            if number not in result:
+                result.add(number)
                 waiting += self.blocks[number].before
-        return found
+        return result
 
 
 def _statement(match: re.Match) -> Statement:

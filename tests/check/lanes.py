@@ -67,21 +67,21 @@ def another_thread(terms: Terms, block: Block, old: Any, new: Any) -> str:
 
 def threads_of(terms: Terms, conditions: list[Any]) -> set[int] | None:
     """The threads of a block for which all conditions hold; None if they depend on something else."""
-    kept: list[Any] = []  # whose numbers stay theirs
+    values: list[Any] = []  # whose numbers stay theirs
     number, condition = z3.BitVec("%tid.x", 32), z3.And(*conditions) if conditions else z3.BoolVal(True)
-    found, known = set(), {}
+    result, known = set(), {}
     for thread in range(terms.threads):
         value = z3.simplify(z3.substitute(condition, (number, z3.BitVecVal(thread, 32))))
         outcome = known.get(value.get_id())
         if outcome is None:
             outcome = True if terms.never(z3.Not(value)) else False if terms.never(value) else None
             known[value.get_id()] = outcome
-            kept.append(value)
+            values.append(value)
         if outcome is None:
             return None
         if outcome:
-            found.add(thread)
-    return found
+            result.add(thread)
+    return result
 
 
 def _lane_bits(terms: Terms, name: str, block: Block, place: int, seen: frozenset[str]) -> frozenset[int]:
@@ -104,11 +104,11 @@ def _lane_bits(terms: Terms, name: str, block: Block, place: int, seen: frozense
             step = _butterfly(terms, other, one)
             if step is not None:
                 return _lane_bits(terms, one, here, statement.start, seen | {name}) - {step}
-    found = frozenset[int]()
+    lane_bits = frozenset[int]()
     for each in inputs:
         if not each.startswith(("%ctaid", "%nctaid")):
-            found |= _lane_bits(terms, each, here, statement.start, seen | {name})
-    return found
+            lane_bits |= _lane_bits(terms, each, here, statement.start, seen | {name})
+    return lane_bits
 
 
 def _butterfly(terms: Terms, name: str, of: str) -> int | None:
@@ -137,15 +137,15 @@ def _is_of_warp(terms: Terms, name: str, block: Block, place: int) -> bool:
 
 
 def _free(term: Any) -> set[Any]:
-    found, waiting, seen = set(), [term], set()
+    result, waiting, seen = set(), [term], set()
     while waiting:
         each = waiting.pop()
         if each.get_id() not in seen:
             seen.add(each.get_id())
             if z3.is_const(each) and each.decl().kind() == z3.Z3_OP_UNINTERPRETED:
-                found.add(each)
+                result.add(each)
             waiting += each.children()
-    return found
+    return result
 
 
 def proof_of_lanes(fault: Fault, terms: Terms, block: Block, statement: Statement) -> str:

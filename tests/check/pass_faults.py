@@ -31,10 +31,10 @@ def named(module: Operation, name: str) -> list[Operation]:
 
 def at(name: str, change: Callable[[Operation], None], nth: int = 0) -> Callable[[Operation], bool]:
     def damage(module: Operation) -> bool:
-        found = named(module, name)
-        if len(found) <= nth:
+        result = named(module, name)
+        if len(result) <= nth:
             return False
-        change(found[nth])
+        change(result[nth])
         return True
 
     return damage
@@ -72,10 +72,10 @@ def _a_trip_less(loop: Operation) -> None:
 
 def _with_constant(module: Operation) -> bool:
     """The extent by which a loop's trips are counted is one more."""
-    found = [op for op in named(module, "ceildivui") if op.operands[1].defining_op is not None]
-    for op in found:
+    constant = [op for op in named(module, "ceildivui") if op.operands[1].defining_op is not None]
+    for op in constant:
         _one_more("value")(op.operands[1].defining_op)
-    return bool(found)
+    return bool(constant)
 
 
 def _other_stage(module: Operation) -> bool:
@@ -116,13 +116,13 @@ FAULTS = {
 
 def plant(monkeypatch: pytest.MonkeyPatch, name: str, damage: Callable[[Operation], bool]) -> list[str]:
     """Make the pass of this name damage its output, once for each module; the list has a word for each time."""
-    made = lookup_pass(name)
-    original, done = made.run, []
+    result = lookup_pass(name)
+    original, done = result.run, []
 
     def run(self: Any, op: Operation, context: Any) -> None:
         original(self, op, context)
         if damage(op):
             done.append(name)
 
-    monkeypatch.setattr(made, "run", run)
+    monkeypatch.setattr(result, "run", run)
     return done

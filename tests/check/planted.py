@@ -104,13 +104,13 @@ class Launches:
                 continue
             number = len(seen)
             seen.add(key)
-            found = self._held(image, ready, number, boundaries)
-            if found:
+            result = self._held(image, ready, number, boundaries)
+            if result:
                 if key not in self._right:
                     self._right[key] = self._held(replace(image, ptx=self.kernel.ptx), ready, number, None)
                 if self._right[key]:
                     raise CalledWrong(self._right[key])
-                return f"launch {number} ({plan.kind}): {found}"
+                return f"launch {number} ({plan.kind}): {result}"
         finding = rounded_otherwise(self.kernel.module, image)
         return f"roundings: {finding.message}" if finding is not None else ""
 
@@ -185,12 +185,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--kinds", default=",".join(ALL_KINDS))
     parser.add_argument("--seconds", type=float, default=1e9, help="no further fault is planted then")
     parser.add_argument("--budget", type=float, default=20.0, help="processor seconds of launches for a fault")
-    given = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     judging.STEP_LIMIT = STEPS
-    draw, deadline = random.Random(given.seed), time.monotonic() + given.seconds
+    draw, deadline = random.Random(options.seed), time.monotonic() + options.seconds
     rows = chosen(draw)
-    if given.kernels:
-        rows = [(name, gpu_name) for gpu_name, _, name in (each.partition(":") for each in given.kernels.split(","))]
+    if options.kernels:
+        rows = [(name, gpu_name) for gpu_name, _, name in (each.partition(":") for each in options.kernels.split(","))]
     known: list[Kernel] = []
     for name, gpu_name in rows:
         try:
@@ -199,11 +199,11 @@ def main(arguments: list[str] | None = None) -> int:
             print(f"{name}\t{gpu_name}\tleft out: {str(error).splitlines()[0]}", flush=True)
     outcomes: Counter[tuple[str, str]] = Counter()
     used: set[tuple[str, str]] = set()
-    planted = list(zip(known, drawn(known, given.kinds.split(","), given.count, draw)))
+    planted = list(zip(known, drawn(known, options.kinds.split(","), options.count, draw)))
     draw.shuffle(planted)
     for kernel, planned in planted:
         if planned and time.monotonic() < deadline:
-            _plant(kernel, planned, given.budget, deadline, outcomes, used)
+            _plant(kernel, planned, options.budget, deadline, outcomes, used)
     print(*_table(outcomes, used), sep="\n")
     return 0
 
@@ -219,17 +219,17 @@ def _plant(
         begin = time.process_time()
         try:
             with alarm(8 * budget):
-                outcome = found = searched.find(fault.ptx)
+                outcome = result = searched.find(fault.ptx)
         except CalledWrong as error:
             outcomes["right code", "called wrong"] += 1
             print(*head, "right code", f"called wrong: {error}", sep="\t", flush=True)
             return
         except Expired:
-            found, outcome = "", "survivor"
-        if not found:
+            result, outcome = "", "survivor"
+        if not result:
             outcome = _survivor(searched, fault)
         used.add(head)
-        outcomes[fault.kind, "found" if found else outcome.partition(":")[0]] += 1
+        outcomes[fault.kind, "found" if result else outcome.partition(":")[0]] += 1
         changed, seconds = f"{fault.line} -> {fault.changed}", f"{time.process_time() - begin:.1f} s"
         columns = (*head, fault.kind, changed, seconds, outcome)
         print(*(" ".join(each.split()) for each in columns), sep="\t", flush=True)
@@ -243,9 +243,9 @@ def _table(outcomes: Counter[tuple[str, str]], used: set[tuple[str, str]]) -> It
             for outcome in ("found", "survivor", "equivalent", "refused by ptxas", "right", "called wrong")
         })
         if sum(count.values()):
-            told = ", ".join(f"{n} {outcome}" for outcome, n in count.items() if n)
+            text = ", ".join(f"{n} {outcome}" for outcome, n in count.items() if n)
             judged = count["found"] + count["survivor"]
-            yield f"{kind or 'all'}: {told}" + (f"; {100 * count['found'] / judged:.1f} %" if judged else "")
+            yield f"{kind or 'all'}: {text}" + (f"; {100 * count['found'] / judged:.1f} %" if judged else "")
 
 
 if __name__ == "__main__":

@@ -148,18 +148,18 @@ class Terms:
     def _arrays(self, address: str) -> set[int | None]:
         """The pointers of the entry that an address may be computed of; None among them if anything else is."""
         pointers = {each.position for each in self.facts.parameters if each.kind == "pointer"}
-        found, waiting, seen = set[int | None](), re.findall(r"%rd?\d+", address), set[str]()
+        result, waiting, seen = set[int | None](), re.findall(r"%rd?\d+", address), set[str]()
         while waiting:
             name = waiting.pop()
             for _, statement in self.flow.definitions.get(name, ()) if name not in seen else ():
                 parameter = re.search(r"_param_(\d+)\]", statement.operands[1])
                 if statement.opcode.startswith("ld.param") and parameter is not None:
-                    found |= {int(parameter[1])} & pointers
+                    result |= {int(parameter[1])} & pointers
                 elif not _ADDRESS.match(statement.opcode):
-                    found.add(None)
+                    result.add(None)
                 waiting += re.findall(r"%rd?\d+", " ".join(statement.operands[1:]))
             seen.add(name)
-        return found or {None}
+        return result or {None}
 
     def result(self, statement: Statement, block: Block, code: str = "") -> Any:
         """The term of a statement's result, or that of a changed `code` in its place.  Raises Unknown."""
@@ -280,7 +280,7 @@ class Terms:
 
     def path(self, block: Block, place: int, stop: int = -1) -> list[Any]:
         """Conditions of branches that every path to a block passes, from the block `stop` on."""
-        found = []
+        result = []
         number = block.number
         dominators = self.flow.dominators
         while number not in (0, stop):
@@ -290,10 +290,10 @@ class Terms:
                 if before.guard and len(set(before.next)) == 2:
                     last = before.statements[-1]
                     taken = self.predicate(before.guard, before, last.start)
-                    found.append(taken if before.next[0] == number else z3.Not(taken))
+                    result.append(taken if before.next[0] == number else z3.Not(taken))
             above = dominators[number] - {number}
             number = max(above, key=lambda each: len(dominators[each])) if above else 0
-        return found
+        return result
 
     def never(self, *conditions: Any) -> bool:
         """Whether conditions cannot all be true."""

@@ -77,5 +77,5 @@ def test_a_function_differs_by_code_alone(ptxas):
 @pytest.mark.parametrize("words", ["7.5,7.5", "13,", "13.5", "./nowhere/ptxas,./nowhere/ptxas"])
 def test_missing_packages_are_reported(source, words, capsys):
     assert main([source, "--gpu-name", "sm_90", "--ptxas-versions", words]) in (1, 2)
-    said = capsys.readouterr().err
-    assert "Traceback" not in said and ("not installed" in said or "two are compared" in said or "nowhere" in said)
+    err = capsys.readouterr().err
+    assert "Traceback" not in err and ("not installed" in err or "two are compared" in err or "nowhere" in err)

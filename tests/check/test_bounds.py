@@ -27,16 +27,16 @@ def reference(text: str, *arguments: object, grid: int = 1, narrow_f8: bool = Fa
 def ends(made: Reference, position: int) -> tuple[np.ndarray, np.ndarray]:
     """The least and the greatest allowed value of each element; the element itself where it is exact."""
     values = made.arguments[position].astype(np.float64)
-    kept = made.bounds(position, made.arguments[position].dtype.itemsize)
-    if kept is None:
+    result = made.bounds(position, made.arguments[position].dtype.itemsize)
+    if result is None:
         return values, values
-    bounds, active = kept
+    bounds, active = result
     return np.where(active, bounds.low, values), np.where(active, bounds.high, values)
 
 
 def on_rows(text: str, values: np.ndarray, **options: object) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    made = reference(text, values, np.zeros_like(values), len(values), **options)
-    return (made.arguments[1], *ends(made, 1))
+    result = reference(text, values, np.zeros_like(values), len(values), **options)
+    return (result.arguments[1], *ends(result, 1))
 
 
 def normal(count: int = 256, seed: int = 0) -> np.ndarray:
@@ -185,9 +185,9 @@ def test_products_are_exact_for_whole_numbers_alone(whole):
     generator = np.random.default_rng(6)
     a, b = (generator.integers(-3, 4, 512).astype(np.float16) if whole
             else generator.standard_normal(512).astype(np.float16) for _ in range(2))  # fmt: skip
-    made = reference(module(PRODUCT, "%a: tile<ptr<f16>>, %b: tile<ptr<f16>>, %c: tile<ptr<f32>>"),
+    result = reference(module(PRODUCT, "%a: tile<ptr<f16>>, %b: tile<ptr<f16>>, %c: tile<ptr<f32>>"),
                      a, b, np.zeros(256, np.float32))  # fmt: skip
-    low, high = ends(made, 2)
+    low, high = ends(result, 2)
     exact = a.reshape(16, 32).astype(np.float64) @ b.reshape(32, 16).astype(np.float64)
     assert ((low <= exact.reshape(-1)) & (exact.reshape(-1) <= high)).all()
     size = np.abs(a.reshape(16, 32)).astype(np.float64) @ np.abs(b.reshape(32, 16)).astype(np.float64)
@@ -233,8 +233,8 @@ ATOMIC = """
 def test_atomic_additions_have_the_bound_of_a_sum(whole):
     values = np.arange(1, 9, dtype=np.float32) if whole else normal(8, 7)
     text = module(ATOMIC, "%x: tile<ptr<f32>>, %out: tile<ptr<f32>>")
-    made = reference(text, values, np.zeros(1, np.float32), grid=8)
-    low, high = ends(made, 1)
+    result = reference(text, values, np.zeros(1, np.float32), grid=8)
+    low, high = ends(result, 1)
     exact = values.astype(np.float64).sum()
     assert low[0] <= exact <= high[0] and (high[0] - low[0] == 0) == whole
     assert high[0] - low[0] < 1e-4
@@ -245,7 +245,7 @@ def test_an_operation_without_a_rule_is_named():
     body = """%p = exp %value : tile<256xf32>
               %bits = bitcast %p : tile<256xf32> -> tile<256xi32>
               %result = bitcast %bits : tile<256xi32> -> tile<256xf32>"""
-    made = reference(rows(body), normal(), np.zeros(256, np.float32), 256)
-    assert made.machine.unruled == {"cuda_tile.bitcast"}
-    low, high = ends(made, 1)
+    result = reference(rows(body), normal(), np.zeros(256, np.float32), 256)
+    assert result.machine.unruled == {"cuda_tile.bitcast"}
+    low, high = ends(result, 1)
     assert (low == -np.inf).all() and (high == np.inf).all()

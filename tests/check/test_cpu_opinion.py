@@ -27,9 +27,9 @@ def mistaken(monkeypatch):
         image = honest(*given)
 
         def run(grid, arguments):
-            said = image.run(grid, arguments)
+            result = image.run(grid, arguments)
             arguments[1].reshape(-1)[:1] += 1
-            return said
+            return result
 
         return dataclasses.replace(image, run=run)
 
@@ -49,8 +49,8 @@ def test_wrong_code_for_the_processor_is_found(mistaken):
 def judged(monkeypatch, least: int) -> str:
     monkeypatch.setattr(judging, "LARGE", least)
     monkeypatch.setattr("tileiras.check.launches.MOST", 0)
-    given = [((3,), [value.copy() if isinstance(value, np.ndarray) else value for value in ARGUMENTS])]
-    verdict = tileiras.check(SAXPY, gpu_name="sm_80", given=given, budget=0, seeds=(None,))
+    items = [((3,), [value.copy() if isinstance(value, np.ndarray) else value for value in ARGUMENTS])]
+    verdict = tileiras.check(SAXPY, gpu_name="sm_80", given=items, budget=0, seeds=(None,))
     return verdict.status + "".join(each.message[:26] for each in verdict.findings if each.kind == "value")
 
 

@@ -47,11 +47,11 @@ EXCHANGES = """
 
 def test_elements_of_a_tile_exchange_in_any_order():
     text = module(EXCHANGES, "%out: tile<ptr<i32>>")
-    given = [((1, 1, 1), [np.zeros(4, np.int32)])]
+    items = [((1, 1, 1), [np.zeros(4, np.int32)])]
     image = tileiras.compile(text, gpu_name="sm_90").text
-    assert check(text, gpu_name="sm_90", image=image, given=given).status == "right"
+    assert check(text, gpu_name="sm_90", image=image, given=items).status == "right"
     moved = re.sub(r"(atom\S*exch\S* %r\d+, \[%rd\d+)\]", r"\1+8]", image)
-    assert moved != image and check(text, gpu_name="sm_90", image=moved, given=given).status == "wrong"
+    assert moved != image and check(text, gpu_name="sm_90", image=moved, given=items).status == "wrong"
 
 
 

@@ -152,9 +152,9 @@ def test_data_of_a_comparison(source, capsys):
     import json
 
     main([source, "--gpu-name", GPU, "--same-order=-O0", "--json"])
-    (found,) = json.loads(capsys.readouterr().out)
-    assert (found["claim"], found["contradiction"], found["outputs"][0]["different"]) == ("same", False, 0)
-    assert found["launches"] > 2
+    (result,) = json.loads(capsys.readouterr().out)
+    assert (result["claim"], result["contradiction"], result["outputs"][0]["different"]) == ("same", False, 0)
+    assert result["launches"] > 2
 
 
 @pytest.mark.parametrize("words", [
@@ -175,8 +175,8 @@ def test_places_of_a_certificate_move_with_the_source():
     source = tileiras.parse(ROWS, source_name="k.mlir")
     artifact = parse_module(module_text(source).decode(), "k.cuda_tile.mlir")
     certificate = order.of_kernel(image(ROWS).metadata, "k")
-    made = dataclasses.replace(verdict(), order=order.located(certificate, artifact, "k", GPU))
-    assert made.order["sums"][0]["location"].startswith("k.cuda_tile.mlir:")
-    (row,) = moved(made, places_in(artifact, source)).order["sums"]
+    result = dataclasses.replace(verdict(), order=order.located(certificate, artifact, "k", GPU))
+    assert result.order["sums"][0]["location"].startswith("k.cuda_tile.mlir:")
+    (row,) = moved(result, places_in(artifact, source)).order["sums"]
     assert row["location"].startswith("k.mlir:")
     assert row["location"].rsplit(":", 2)[1] == verdict().order["sums"][0]["location"].rsplit(":", 2)[1]

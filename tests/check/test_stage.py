@@ -67,8 +67,8 @@ def test_a_verdict_that_is_not_right_fails_each_time(built, status, kind, monkey
     for cached in (False, True):
         outcome = session.perform(step)
         assert outcome.cached == cached and outcome.error.code == 7
-        (said,) = outcome.diagnostics
-        assert said.position[:2] == ("saxpy.mlir", 7) and said.message == "argument 1 differs"
+        (result,) = outcome.diagnostics
+        assert result.position[:2] == ("saxpy.mlir", 7) and result.message == "argument 1 differs"
         assert os.path.isfile(step.outputs[0]) and session.staleness(step).made is None
 
 
@@ -78,8 +78,8 @@ def test_an_inconclusive_verdict_is_a_warning(built, monkeypatch):
     monkeypatch.setattr(stage, "judgement", lambda *given, **further: verdict)
     monkeypatch.setattr(session.code, "fingerprint", lambda row: "unjudged")
     outcome = session.perform(step)
-    (said,) = outcome.diagnostics
-    assert outcome.error is None and said.severity is Severity.WARNING and "no size fits" in said.message
+    (result,) = outcome.diagnostics
+    assert outcome.error is None and result.severity is Severity.WARNING and "no size fits" in result.message
     assert session.staleness(step).made is not None
 
 

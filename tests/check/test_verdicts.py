@@ -72,8 +72,8 @@ def judged(name: str, ptx: str) -> Verdict:
 
 def planted(name: str, kind: str, count: int) -> list[Fault]:
     """So many faults of a kind, spread over the text."""
-    found = faults(compiled(name)[0], kind)
-    return found[:: max(len(found) // count, 1)][:count]
+    result = faults(compiled(name)[0], kind)
+    return result[:: max(len(result) // count, 1)][:count]
 
 
 @pytest.mark.parametrize(("name", "kind"), [

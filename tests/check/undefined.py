@@ -50,17 +50,19 @@ def _single_tiles(entry: Operation, facts: Facts) -> set[tuple[int, int]]:
 def _single_extents(entry: Operation, facts: Facts) -> set[int]:
     """Parameters that are only extents of tensor views whose tiles have one element along these dimensions: a tile at
     the extent lies entirely outside of its view."""
-    found = {each[1] for view in facts.views for each in view.shape if each is not None and each[0] == "parameter"}
+    single_extents = {
+        each[1] for view in facts.views for each in view.shape if each is not None and each[0] == "parameter"
+    }
     arguments = list(entry.regions[0].block.arguments)
-    found &= set(range(len(arguments)))  # columns of tables have no argument of their own
-    for number in list(found):
+    single_extents &= set(range(len(arguments)))  # columns of tables have no argument of their own
+    for number in list(single_extents):
         waiting, users = [arguments[number]], []
         while waiting:
             for user in waiting.pop().users:
                 users.append(user)
                 waiting += [user.results[0]] if user.name == "cuda_tile.assume" else []
         if any(user.name not in ("cuda_tile.assume", "cuda_tile.make_tensor_view") for user in users):
-            found.discard(number)
+            single_extents.discard(number)
     for op in entry.walk():
         if op.name not in _TILED or not (shape := facts.sizes_of.get(source(op.operands[0]), [])):
             continue
@@ -72,22 +74,22 @@ def _single_extents(entry: Operation, facts: Facts) -> set[int]:
                 for user in op.results[0].users
             )
             if described is not None and described[0] == "parameter" and (tile > 1 or counted):
-                found.discard(described[1])
-    return found
+                single_extents.discard(described[1])
+    return single_extents
 
 
 def _numbers(entry: Operation) -> set[int]:
     """Pointers whose elements number tiles of one element, and do nothing else: a negative one has no effect that is
     defined, since its tile is entirely outside of its view."""
     position = {argument: number for number, argument in enumerate(entry.regions[0].block.arguments)}
-    found: dict[int, bool] = {}
+    result: dict[int, bool] = {}
     for op in entry.walk():
         if not op.name.startswith("cuda_tile.") or not (hasattr(op, "view") or _is_of_pointers(op)):
             continue
         number = position.get(pointer_of(op))
         if number is not None:
-            found[number] = found.get(number, True) and _is_number(op)
-    return {number for number, is_number in found.items() if is_number}
+            result[number] = result.get(number, True) and _is_number(op)
+    return {number for number, is_number in result.items() if is_number}
 
 
 def _is_of_pointers(op: Operation) -> bool:

@@ -38,8 +38,8 @@ def served(service: Service, program: str) -> Callable[[Sequence[str]], int]:
             [*command(program), *arguments], env=environment(service), stdin=subprocess.DEVNULL,
             capture_output=True, check=False,
         )  # fmt: skip
-        for stream, said in ((sys.stdout, done.stdout), (sys.stderr, done.stderr)):
-            stream.write(said.decode("utf-8", "surrogateescape"))
+        for stream, result in ((sys.stdout, done.stdout), (sys.stderr, done.stderr)):
+            stream.write(result.decode("utf-8", "surrogateescape"))
             stream.flush()
         return done.returncode
 

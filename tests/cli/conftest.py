@@ -45,19 +45,19 @@ def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 @pytest.fixture(scope="session")
 def service_of_commands(tmp_path_factory) -> Iterator[Service]:
-    found = Service(tmp_path_factory.mktemp("commands"))
-    found.start()
-    yield found
-    found.stop()
+    service = Service(tmp_path_factory.mktemp("commands"))
+    service.start()
+    yield service
+    service.stop()
 
 
 @pytest.fixture(autouse=True)
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """The value of TILEIRAS_SERVER; with `auto`, the test fails unless the service answers every command."""
-    asked = getattr(request, "param", "off")
-    monkeypatch.setenv("TILEIRAS_SERVER", asked)
-    if asked == "off":
-        yield asked
+    result = getattr(request, "param", "off")
+    monkeypatch.setenv("TILEIRAS_SERVER", result)
+    if result == "off":
+        yield result
         return
     service: Service = request.getfixturevalue("service_of_commands")
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(service.runtime))
@@ -73,7 +73,7 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iter
             monkeypatch.setattr(request.module, name, replacements[value])
     both_ways.begin()
     before = service.facts()["requests"]
-    yield asked
+    yield result
     assert both_ways.started or both_ways.others, "runs no command: mark it in_process"
     # The service may count a request of its child only after the child has answered.
     until(lambda: service.facts()["requests"] == before + both_ways.started, "some were not answered by the service")

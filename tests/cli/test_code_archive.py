@@ -153,10 +153,10 @@ class Small:
     def archive(self) -> Archive:
         """An archive whose file is closed with its last reference: it is not in `sys.meta_path`, from which `close`
         would remove it."""
-        made = Archive(str(self.store), "small", str(self.folder), writable=True)
-        if made._file >= 0:
-            weakref.finalize(made, os.close, made._file)
-        return made
+        result = Archive(str(self.store), "small", str(self.folder), writable=True)
+        if result._file >= 0:
+            weakref.finalize(result, os.close, result._file)
+        return result
 
     def value(self, archive: Archive, name: str) -> object:
         spec = archive.find_spec(f"small.{name}", [str(self.folder)])

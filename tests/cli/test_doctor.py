@@ -26,10 +26,10 @@ def test_the_table_lists_all_packages_and_dependencies():
 
 
 def test_found_tools_have_a_release_and_a_location(capsys):
-    told = facts(capsys, 0)
-    parts = {part["name"]: part for part in told["parts"]}
+    result = facts(capsys, 0)
+    parts = {part["name"]: part for part in result["parts"]}
     assert parts["llvmlite"]["state"] == "found" and parts["llvmlite"]["version"]
-    assert told["cubins"] and told["store"]["directory"]
+    assert result["cubins"] and result["store"]["directory"]
     assert tileiras.main(["doctor"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines if not line.startswith((" ", "note: "))] == [
@@ -45,8 +45,8 @@ def test_missing_tools_are_listed_with_effect_and_exit_code(capsys, monkeypatch)
 
     parts = (row("ptxas", lambda: None), row("jinja2", lambda: None), row("nvdisasm", broken))
     monkeypatch.setattr(tileiras_doctor, "PARTS", parts)
-    told = facts(capsys, 2)
-    assert not told["cubins"] and [part["state"] for part in told["parts"]] == ["missing", "missing", "broken"]
+    result = facts(capsys, 2)
+    assert not result["cubins"] and [part["state"] for part in result["parts"]] == ["missing", "missing", "broken"]
     assert tileiras.main(["doctor"]) == 2
     text = capsys.readouterr().out
     assert "error: ptxas is missing: no cubins" in text

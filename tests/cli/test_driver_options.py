@@ -30,11 +30,11 @@ def test_standard_output_is_no_file_to_replace(kernel, tmp_path):
 
 
 def test_lines_are_asked_for_in_either_spelling(kernel, tmp_path):
-    made = set()
+    result = set()
     for option in ("--lineinfo", "--line-info", "-line-info=true"):
         assert compile(kernel, option) == 0
-        made.add((tmp_path / "out").read_bytes())
-    (text,) = made
+        result.add((tmp_path / "out").read_bytes())
+    (text,) = result
     assert b"\t.loc\t" in text
     assert compile(kernel, "--line-info=false") == 0 and b".loc" not in (tmp_path / "out").read_bytes()
 
@@ -43,13 +43,13 @@ def test_libdevice_can_be_left_to_blobs(kernel, tmp_path, capsys):
     text = F32.replace("%t2 =", "%w = sin %v : tile<16xf32>\n    %t2 =").replace("%a, %v", "%a, %w")
     (tmp_path / kernel).write_text(text)
     assert compile(kernel) == 0
-    made = (tmp_path / "out").read_bytes()
+    data = (tmp_path / "out").read_bytes()
     assert compile(kernel, "--libdevice=explicit") == 5
     assert "error: Unresolved extern function '__nv_sinf'" in capsys.readouterr().err
     from tileiras.codegen import libdevice
 
     assert compile(kernel, "--libdevice=explicit", f"--blob-linked-lib={libdevice.find().path}") == 0
-    assert (tmp_path / "out").read_bytes() == made
+    assert (tmp_path / "out").read_bytes() == data
 
 
 @pytest.mark.parametrize("pipeline", ["tileir{num-warps=8}", "builtin.module(tileir{num-warps=8})"])
@@ -92,8 +92,8 @@ def test_instrumentation_does_not_change_the_code(kernel, tmp_path, capsys):
 
 
 def test_requested_changes_are_no_difference(kernel, tmp_path, capsys):
-    asked = "tileir{num-warps=4 num-ctas=1 pipeline-strategy=none}"
-    pipeline = (f"--pass-pipeline={asked}", "--unspecialized-pipeline-num-stages=4")
+    text = "tileir{num-warps=4 num-ctas=1 pipeline-strategy=none}"
+    pipeline = (f"--pass-pipeline={text}", "--unspecialized-pipeline-num-stages=4")
     assert compile(str(MATMUL), *pipeline) == 0
     assert b"cp.async" not in (tmp_path / "out").read_bytes() and capsys.readouterr().err == ""
     words = ("--pipeline-strategy=none", "--num-warps=4", "--remarks=kernel")
@@ -120,12 +120,12 @@ def test_messages_are_objects_with_json(kernel, capsys):
     with open(kernel, "w") as file:
         file.write(KERNEL.replace("TYPE", "f8E4M3FN"))
     assert main([kernel, "--gpu-name=sm_80", "--diagnostics=json"]) == 5
-    said = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
-    assert [(d["severity"], d["message"]) for d in said] == [
+    result = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert [(d["severity"], d["message"]) for d in result] == [
         ("error", "Incompatibility with architecture 'sm_80': unsupported type 'f8E4M3FN'"),
         ("error", "failed to compile Tile IR program"),
     ]
-    assert (said[0]["file"], said[0]["line"]) == ("k.mlir", 4)
+    assert (result[0]["file"], result[0]["line"]) == ("k.mlir", 4)
 
 
 def test_remarks_are_printed_when_asked_for(kernel, capsys):
@@ -133,8 +133,8 @@ def test_remarks_are_printed_when_asked_for(kernel, capsys):
     assert capsys.readouterr().err == ""
     assert compile(kernel, "--num-ctas=2", "--remarks=kernel") == 0
     category = capsys.readouterr().err.split("in function: k:")[1].split("category: Kernel")[1]
-    (said,) = (each for each in category.split("\n\n") if "= code: slices.shared-by-ctas ctas=2 shape=" in each)
-    assert '--> "k.mlir":8:11' in said
+    (result,) = (each for each in category.split("\n\n") if "= code: slices.shared-by-ctas ctas=2 shape=" in each)
+    assert '--> "k.mlir":8:11' in result
 
 
 @pytest.mark.parametrize("word, codes", [
@@ -208,8 +208,8 @@ def test_columns_of_python_are_those_of_the_bytecode():
     from tileiras.diagnostics import Diagnostic, Severity
     from tileiras.ir import FileLineColLoc
 
-    told = [Diagnostic(Severity.ERROR, FileLineColLoc(name, 3, 5), "no") for name in ("absent.py", "absent.mlir")]
-    assert render_for_bytecode(told).splitlines() == [
+    result = [Diagnostic(Severity.ERROR, FileLineColLoc(name, 3, 5), "no") for name in ("absent.py", "absent.mlir")]
+    assert render_for_bytecode(result).splitlines() == [
         'loc("absent.py":3:4): error: no', 'loc("absent.mlir":3:5): error: no',
     ]  # fmt: skip
 

@@ -54,9 +54,9 @@ def identity(answer: Answer) -> None:
 
 def release(answer: Answer) -> None:
     """cuTile.jl (remarks need 13.4) and XLA (13.3) search for a token of three numbers."""
-    found = re.search(r"\bV(\d+)\.(\d+)\.(\d+)\b", answer.output)
-    assert answer.code == 0 and found is not None
-    assert (13, 4) <= tuple(int(number) for number in found.groups())[:2]
+    match = re.search(r"\bV(\d+)\.(\d+)\.(\d+)\b", answer.output)
+    assert answer.code == 0 and match is not None
+    assert (13, 4) <= tuple(int(number) for number in match.groups())[:2]
 
 
 def versions(answer: Answer) -> None:
@@ -85,11 +85,11 @@ def refusal(answer: Answer) -> None:
 def remarks(answer: Answer) -> None:
     """cuTile.jl takes the file apart at lines that begin with `---`."""
     cubin(answer)
-    kept = answer.remarks.read_text()
-    starts = [match.start() for match in re.finditer(r"(?m)^---(?:[ \t].*)?\r?$", kept)]
+    result = answer.remarks.read_text()
+    starts = [match.start() for match in re.finditer(r"(?m)^---(?:[ \t].*)?\r?$", result)]
     assert starts and starts[0] == 0
-    for start, end in zip(starts, [*starts[1:], len(kept)]):
-        assert kept[start:end].startswith("--- !") and kept[start:end].endswith("...\n")
+    for start, end in zip(starts, [*starts[1:], len(result)]):
+        assert result[start:end].startswith("--- !") and result[start:end].endswith("...\n")
 
 
 def text(answer: Answer) -> None:

@@ -103,6 +103,6 @@ def test_the_emulator_takes_the_bytes_of_an_artifact():
     )
     kernel = tileiras.compile(source, gpu_name="sm_90", emit="ptx").kernels[0]
     for ptx in (kernel.artifacts[".ptx"], memoryview(kernel.artifacts[".ptx"])):
-        found = np.zeros(1, np.int32)
-        emulate(ptx, "k", 1, [found], kernel.metadata)
-        assert found[0] == 7
+        array = np.zeros(1, np.int32)
+        emulate(ptx, "k", 1, [array], kernel.metadata)
+        assert array[0] == 7

@@ -42,10 +42,10 @@ def test_ours_answers_as_recorded(ptxas, folder, store, monkeypatch, capfd, line
     monkeypatch.setattr(library, "_sessions", {})
     before = set(os.listdir())
     code = main(shlex.split(line))
-    found = {"code": int(code), "error": normalized(capfd.readouterr().err), "files": leave(folder, before)}
+    result = {"code": int(code), "error": normalized(capfd.readouterr().err), "files": leave(folder, before)}
     expected = {**EXPECTED[line], **OURS.get(line, {})}
     expected.pop("why", None)
-    assert found == expected
+    assert result == expected
 
 
 @pytest.fixture(scope="module")
@@ -54,8 +54,8 @@ def vendor() -> str:
     tool = toolkit.find_program("tileiras")
     if tool is None:
         pytest.skip("no vendor tool")
-    said = subprocess.run([tool, "--version"], capture_output=True, text=True, check=False).stdout
-    if f"release {RELEASE}," not in said:
+    stdout = subprocess.run([tool, "--version"], capture_output=True, text=True, check=False).stdout
+    if f"release {RELEASE}," not in stdout:
         pytest.skip(f"not the vendor's release {RELEASE}")
     return tool
 
@@ -75,20 +75,20 @@ def test_damage_has_its_place_in_the_file(folder, tmp_path, capsys, at, value, m
     data[at] = value
     (tmp_path / "k.bc").write_bytes(data)
     assert main([str(tmp_path / "k.bc"), "--gpu-name=sm_90"]) == 3
-    said = capsys.readouterr().err.splitlines()
-    assert said == [message.format(at=at), "error: input does not correspond to Tile IR bytecode"]
+    lines = capsys.readouterr().err.splitlines()
+    assert lines == [message.format(at=at), "error: input does not correspond to Tile IR bytecode"]
 
 
 def test_every_option_of_the_vendors_help_is_taken(vendor):
     """With its alias, its spelling, and the words that it accepts."""
-    said = subprocess.run([vendor, "--help-hidden"], capture_output=True, text=True, check=True).stdout
+    stdout = subprocess.run([vendor, "--help-hidden"], capture_output=True, text=True, check=True).stdout
     line = command_line()
     name = ""
-    for spelled, word in re.findall(r"^  (?:--?([\w-]+)|  =([\w-]+)) ?", said, re.MULTILINE):
+    for spelled, word in re.findall(r"^  (?:--?([\w-]+)|  =([\w-]+)) ?", stdout, re.MULTILINE):
         name = spelled or name
         spec = line.specs[line.aliases.get(name, name)]
         assert not word or word in spec.kind
-    assert {"gpu-name", "remarks-analysis", "sanitize", "print-all-options"} <= set(re.findall(r"--([\w-]+)", said))
+    assert {"gpu-name", "remarks-analysis", "sanitize", "print-all-options"} <= set(re.findall(r"--([\w-]+)", stdout))
 
 
 def test_versions_are_listed_as_the_vendors_tool_lists_them(capfd):

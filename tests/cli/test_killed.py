@@ -93,8 +93,8 @@ def test_a_command_killed_during_ptxas_leaves_nothing(command, tmp_path, send, n
     process, inner = command("-m", "tileiras.cli.tileiras")
     assert len(inner) == 2, "LLVM's process and ptxas"
     send(process.pid, number)
-    _, said = process.communicate()
-    assert process.returncode == -number and said == b""
+    _, result = process.communicate()
+    assert process.returncode == -number and result == b""
     until(lambda: not any(map(running, inner)), "a child goes on")
     until(lambda: not os.listdir(tmp_path / "temporary"), "a temporary folder stays")
     assert sorted(os.listdir(tmp_path)) == ["k.mlir", "ptxas", "started", "temporary"]
@@ -122,7 +122,9 @@ def test_workers_end_when_the_build_is_killed(command, tmp_path):
     (tmp_path / "SConstruct").write_text(SCONSTRUCT.replace('"ptxas"', repr(str(tmp_path / "ptxas"))))
     process, _ = command("-m", "SCons", "-j2", arguments=())
     # A server of forks, two workers, LLVM for each, and ptxas.
-    inner = until(lambda: (found := descendants(process.pid)) and len(found) >= 7 and found, "it does not get that far")
+    inner = until(
+        lambda: (result := descendants(process.pid)) and len(result) >= 7 and result, "it does not get that far"
+    )
     process.kill()
     until(lambda: not any(map(running, inner)), "a child goes on")
     assert not [name for name in os.listdir(tmp_path / "temporary") if name.startswith("tileiras-")]
@@ -138,14 +140,14 @@ def test_other_commands_end_without_a_word_as_well(tmp_path, name):
     )  # fmt: skip
     assert process.stdout.readline() == b"started\n"
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate()
-    assert (process.returncode, said) == (-signal.SIGINT, b"")
+    _, result = process.communicate()
+    assert (process.returncode, result) == (-signal.SIGINT, b"")
 
 
 def test_a_command_without_a_reader_of_its_output_is_silent():
     words = ["-m", "tileiras.cli.tileiras_opt", "--help"]
     process = subprocess.Popen([sys.executable, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     process.stdout.close()
-    said = process.stderr.read()
+    result = process.stderr.read()
     process.stderr.close()
-    assert (process.wait(), said) == (2, b"")
+    assert (process.wait(), result) == (2, b"")

@@ -102,8 +102,8 @@ def test_a_session_shows_errors_while_they_are_there():
 def test_a_target_adds_the_diagnostics_of_the_compilation():
     editor = Editor("--gpu-name=sm_90")
     try:
-        found = editor.open((EXAMPLES / "saxpy.mlir").read_text())
-        assert found and {each["severity"] for each in found} == {3}  # remarks
+        result = editor.open((EXAMPLES / "saxpy.mlir").read_text())
+        assert result and {each["severity"] for each in result} == {3}  # remarks
         call = "cuda_tile.module @m {\n  entry @k() {\n    preview$call @f() : () -> ()\n    return\n  }\n}\n"
         first, *_ = editor.open(call)
         assert first["severity"] == 1 and first["range"]["start"] == {"line": 2, "character": 4}

@@ -40,10 +40,10 @@ def test_help_fits(program, width):
 def test_every_option_is_reported_everywhere(program):
     one = MANUALS[program]
     page, scripts = manual.man_page(one), {shell: completion.completion(shell) for shell in completion.SHELLS}
-    told = manual.help_text(one)
+    help_text = manual.help_text(one)
     for row in one.rows:
         for name in row.names:
-            assert name in told and name.replace("-", "\\-") in page
+            assert name in help_text and name.replace("-", "\\-") in page
             assert f" {name}" in scripts["bash"] or f'"{name}' in scripts["bash"]
             assert f"'*{name}" in scripts["zsh"]
         assert row.doc, row

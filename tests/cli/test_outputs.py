@@ -92,8 +92,8 @@ def test_the_source_is_no_output(folder, capsys, line, spelling):
     line = line.replace("{}", spelled(spelling, "k.mlir", folder))
     before = contents(folder)
     assert run(line) == 1
-    said = capsys.readouterr().err.splitlines()
-    assert len(said) == 1 and "are one file" in said[0] and "the input" in said[0]
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 1 and "are one file" in lines[0] and "the input" in lines[0]
     assert contents(folder) == before
 
 
@@ -200,17 +200,17 @@ def test_streams_may_be_named_twice(folder, capfd):
     for name in ("/dev/null", "/dev/stdout"):
         line = f"{COMPILE} -o {name} --depfile={name} --remarks=all --remark-format=yaml --remarks-output-file={name}"
         assert run(line) == 0
-    said = capfd.readouterr().out
-    assert "nv_tileaa.func @k" in said and said.endswith("/dev/stdout: k.mlir\n")
+    result = capfd.readouterr().out
+    assert "nv_tileaa.func @k" in result and result.endswith("/dev/stdout: k.mlir\n")
     os.mkfifo("pipe")
-    found = []
-    reader = threading.Thread(target=lambda: found.append(open("pipe").read()))
+    items = []
+    reader = threading.Thread(target=lambda: items.append(open("pipe").read()))
     reader.start()
     keep = os.open("pipe", os.O_WRONLY)
     assert run(f"{COMPILE} -o pipe --depfile=pipe") == 0
     os.close(keep)
     reader.join()
-    assert "nv_tileaa.func @k" in found[0] and found[0].endswith("pipe: k.mlir\n")
+    assert "nv_tileaa.func @k" in items[0] and items[0].endswith("pipe: k.mlir\n")
     assert sorted(os.listdir()) == ["k.mlir", "pipe"] and stat.S_ISFIFO(os.stat("pipe").st_mode)
 
 
@@ -386,10 +386,10 @@ def test_the_trace_has_all_parts_and_the_reproducer_the_failure(folder, capsys, 
     assert run(f"opt parts.mlir {options} --tileir=compute-capability=sm_90,schedule-trace-file=trace -o out") == 5
     events = json.loads((folder / "trace").read_text())["traceEvents"]
     assert [event["name"] for event in events].count("dce") == 2
-    said = capsys.readouterr().err
-    assert said.count("error: nothing is dead here") == 2
-    assert said.count("note: reproducer generated at `r.mlir`") == 1
-    assert said.count("note: no reproducer generated: `r.mlir` has that of an earlier failure") == 1
+    err = capsys.readouterr().err
+    assert err.count("error: nothing is dead here") == 2
+    assert err.count("note: reproducer generated at `r.mlir`") == 1
+    assert err.count("note: no reproducer generated: `r.mlir` has that of an earlier failure") == 1
     assert "parts.mlir\":2" in (folder / "r.mlir").read_text()
 
 
@@ -400,9 +400,9 @@ def test_a_reproducer_that_cannot_be_written_hides_no_failure(folder, capsys, no
     option = f"--mlir-pass-pipeline-crash-reproducer={place} --diagnostics={form}"
     for line in (f"tileiras k.mlir --gpu-name=sm_80 -o out {option}", f"opt k.mlir --dce -o out {option}"):
         assert run(line) == 5
-        said = capsys.readouterr().err
-        assert "nothing is dead here" in said and "no reproducer generated: " in said and reason in said
-        for text in said.splitlines() if form == "json" else ():
+        err = capsys.readouterr().err
+        assert "nothing is dead here" in err and "no reproducer generated: " in err and reason in err
+        for text in err.splitlines() if form == "json" else ():
             assert json.loads(text)["severity"] == "error"
 
 
@@ -446,5 +446,5 @@ def test_remarks_that_cannot_be_written_hide_no_failure(folder, capsys, no_dce, 
     monkeypatch.setattr(messages, "to_yaml", lambda remarks: "some text")
     line = "tileiras k.mlir --gpu-name=sm_90 -o out --verify-each --remarks=all --remark-format=yaml"
     assert run(f"{line} --remarks-output-file=/dev/full") == 5
-    said = capsys.readouterr().err
-    assert "nothing is dead here" in said and "IO failure on output stream: No space left on device" in said
+    err = capsys.readouterr().err
+    assert "nothing is dead here" in err and "IO failure on output stream: No space left on device" in err

@@ -42,8 +42,8 @@ def test_the_module_is_printed_after_every_pass(kernel, capsys):
 
 def test_passes_of_debug_information_are_seen(kernel, capsys):
     assert compile(kernel, "--mlir-print-ir-after-all", "--lineinfo") == 0
-    found = dumps(capsys.readouterr().err)
-    assert found[:3] == ["synthesize-debug-info-scopes", "convert-cudatile-to-tileaa", "tileir-insert-debug-scope"]
+    result = dumps(capsys.readouterr().err)
+    assert result[:3] == ["synthesize-debug-info-scopes", "convert-cudatile-to-tileaa", "tileir-insert-debug-scope"]
     assert compile(kernel, "--mlir-timing", "-g", "-O0", "--sanitize=memcheck") == 0
     names = [line.split()[-1] for line in capsys.readouterr().err.splitlines()]
     passes = ["synthesize-debug-info-scopes", "instrument-memcheck", "convert-cudatile-to-tileaa"]
@@ -53,8 +53,8 @@ def test_passes_of_debug_information_are_seen(kernel, capsys):
 
 def test_only_changes_are_printed(kernel, capsys):
     assert compile(kernel, "--mlir-print-ir-after-change") == 0
-    found = dumps(capsys.readouterr().err)
-    assert found[0] == PASSES[0] and "dce" not in found
+    result = dumps(capsys.readouterr().err)
+    assert result[0] == PASSES[0] and "dce" not in result
 
 
 def test_the_module_is_printed_after_the_pass_named(kernel, capsys):
@@ -118,8 +118,8 @@ WATCHING = {
 
 def test_instrumentations_combine_and_change_nothing(kernel, capsys, tmp_path):
     assert compile(kernel) == 0
-    alone, said = (tmp_path / "out").read_bytes(), capsys.readouterr().err
-    assert said == ""
+    alone, result = (tmp_path / "out").read_bytes(), capsys.readouterr().err
+    assert result == ""
     assert compile(kernel, *WATCHING) == 0
     assert (tmp_path / "out").read_bytes() == alone
     lines = capsys.readouterr().err.splitlines()
@@ -173,8 +173,8 @@ def test_the_reproducer_command_runs_on_the_kept_files(tmp_path, monkeypatch, ca
     script.chmod(0o755)
     words = ["two.mlir", "--gpu-name=sm_80", "--ptxas=./ptxas", "--save-temps", "--cache=off", "-o", "kept/out"]
     assert main(words) == 5
-    said = capsys.readouterr().err
-    (command,) = re.findall(r"^note: reproduce: (ptxas .*)$", said, re.MULTILINE)
-    assert f" {ptx} -o kernel.cubin" in command and "ptxas failed with exit status 3\n.version 9.2\n" in said
+    err = capsys.readouterr().err
+    (command,) = re.findall(r"^note: reproduce: (ptxas .*)$", err, re.MULTILINE)
+    assert f" {ptx} -o kernel.cubin" in command and "ptxas failed with exit status 3\n.version 9.2\n" in err
     done = subprocess.run(f"./{command}", shell=True, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (3, ".version 9.2\n")

@@ -43,8 +43,8 @@ def command_lines(seed: int) -> list[str]:
 
 def words_alike(error: str) -> list[str]:
     """Messages without those that differ by choice (`docs/command-line.md`): repeated damage, remarks, outputs."""
-    said = error.partition("in function: ")[0].split("\n")
-    return [line for line in said if line and "failed to parse" not in line and "unable to open output" not in line]
+    result = error.partition("in function: ")[0].split("\n")
+    return [line for line in result if line and "failed to parse" not in line and "unable to open output" not in line]
 
 
 def test_random_command_lines_are_answered_alike(tmp_path, monkeypatch, capfd):

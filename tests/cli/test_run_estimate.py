@@ -84,8 +84,8 @@ def test_trace_and_data_are_written(capsys, tmp_path):
     trace, data = tmp_path / "trace.json", tmp_path / "data.json"
     text = printed(capsys, SAXPY, "--gpu", "L4", "--trace", str(trace), "--json", str(data))
     assert json.loads(trace.read_text())["traceEvents"]
-    found = json.loads(data.read_text())
-    assert found["gpu"] == "L4" and found["microseconds"] == pytest.approx(microseconds(text, "L4"), rel=1e-3)
+    result = json.loads(data.read_text())
+    assert result["gpu"] == "L4" and result["microseconds"] == pytest.approx(microseconds(text, "L4"), rel=1e-3)
 
 
 @pytest.mark.parametrize(

@@ -48,15 +48,15 @@ def sections(image: bytes) -> dict[str, bytes]:
 def information(image: bytes, entry: str = "k") -> dict[int, list[bytes]]:
     """The attributes that a cubin has for an entry: number -> values."""
     data = sections(image)[f".nv.info.{entry}"]
-    found: dict[int, list[bytes]] = {}
+    result: dict[int, list[bytes]] = {}
     at = 0
     while at < len(data):
         form, number, value = struct.unpack_from("<BBH", data, at)
         at += 4
         payload = data[at : at + value] if form == 4 else struct.pack("<H", value)
         at += value if form == 4 else 0
-        found.setdefault(number, []).append(payload)
-    return found
+        result.setdefault(number, []).append(payload)
+    return result
 
 
 def ours(folder, text: str, gpu: str, *options: str) -> bytes:
@@ -102,7 +102,7 @@ def test_the_driver_gets_the_vendors_options(ptxas, tmp_path, gpu, ctas):
     for number in (LANGUAGE, PARAMETER, CLUSTER, BLOCKS_ARE_CLUSTERS):
         assert information(image).get(number) == information(vendor).get(number), hex(number)
     # Both state the number of threads of a tile block; each compiler chooses its own.
-    threads = [struct.unpack("<III", information(made)[REQUIRED_THREADS][0]) for made in (image, vendor)]
+    threads = [struct.unpack("<III", information(item)[REQUIRED_THREADS][0]) for item in (image, vendor)]
     assert all(y == z == 1 and x % 32 == 0 for x, y, z in threads)
     assert set(sections(vendor)) == set(sections(image))
     assert (CLUSTER in information(image)) is (ctas == "2" and gpu != "sm_80")
@@ -121,11 +121,11 @@ def test_tile_blocks_are_clusters_where_there_are_any(gpu, register):
 
 @pytest.mark.in_process
 def test_no_parameter_is_hidden_and_no_memory_dynamic():
-    made = tileiras.compile("examples/matmul_f32.mlir", gpu_name="sm_90", tile_launch=True)
-    (kernel,) = made.kernels
+    result = tileiras.compile("examples/matmul_f32.mlir", gpu_name="sm_90", tile_launch=True)
+    (kernel,) = result.kernels
     assert kernel.metadata["tile_launch"] is True and kernel.metadata["hidden_parameters"] == []
     assert kernel.metadata["shared_memory"] > 0
-    assert ".extern .shared" not in made.text and f"[{kernel.metadata['shared_memory']}];" in made.text
+    assert ".extern .shared" not in result.text and f"[{kernel.metadata['shared_memory']}];" in result.text
 
 
 def test_kernels_of_one_module_have_memories_of_their_own(ptxas, tmp_path):

@@ -38,9 +38,9 @@ def test_an_interface_with_previews_has_whole_sections(image, tmp_path):
     path.write_bytes(object_file({".nvtlifc": data[:-1], ".nvtl.0": data}))
     with pytest.raises(CompileError) as error:
         tile_libraries.check([str(path)], ["simt"])
-    said = [diagnostic.message for diagnostic in error.value.diagnostics]
-    assert "unexpected end of data while reading section header" in said[0]
-    assert said[1:] == ["failed to read interface and splice it into the module"]
+    result = [diagnostic.message for diagnostic in error.value.diagnostics]
+    assert "unexpected end of data while reading section header" in result[0]
+    assert result[1:] == ["failed to read interface and splice it into the module"]
 
 
 def test_a_library_that_ends_early_is_refused(image, tmp_path):

@@ -160,8 +160,8 @@ def test_an_image_has_no_pass_to_blame(wrong, capsys):
 
 
 def test_the_pass_at_fault_is_printed_with_its_line(monkeypatch, capsys):
-    made = lookup_pass("tileas-slicing")
-    original = made.run
+    result = lookup_pass("tileas-slicing")
+    original = result.run
 
     def run(self, op, context):
         original(self, op, context)
@@ -169,7 +169,7 @@ def test_the_pass_at_fault_is_printed_with_its_line(monkeypatch, capsys):
             if each.name == "nv_tileaa.fma":
                 each.operands = [each.operands[0], each.operands[0], each.operands[2]]
 
-    monkeypatch.setattr(made, "run", run)
+    monkeypatch.setattr(result, "run", run)
     assert main([SAXPY, *GPU, "--blame"]) == 7
     printed = capsys.readouterr().out
     assert "note: pass 'tileas-slicing'" in printed and "'nv_tileaa.fma' gives another value" in printed

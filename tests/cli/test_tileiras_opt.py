@@ -161,8 +161,8 @@ def test_invalid_modules_print_in_the_generic_form(tmp_path, capsys, form):
     ],
 )
 def test_values_of_pass_options_are_checked(tmp_path, capsys, option, code, message):
-    found, _, err = run(tmp_path, capsys, "module {\n}\n", option)
-    assert found == code and message in err and "Traceback" not in err
+    result, _, err = run(tmp_path, capsys, "module {\n}\n", option)
+    assert result == code and message in err and "Traceback" not in err
 
 
 class Break(Pass):

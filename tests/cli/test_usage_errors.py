@@ -38,8 +38,8 @@ def test_errors_before_the_compilation_are_structured_too(kernel, capsys, option
 def test_gpus_are_listed_where_one_is_unknown_or_missing(kernel, capsys, words):
     for form in ([], ["--diagnostics=json"]):
         assert main([kernel, *form, *words]) in (1, 2)
-        said = capsys.readouterr().err.splitlines()
-        notes = [note["message"] for line in said for note in json.loads(line)["notes"]] if form else said[1:]
+        lines = capsys.readouterr().err.splitlines()
+        notes = [note["message"] for line in lines for note in json.loads(line)["notes"]] if form else lines[1:]
         assert len(notes) == 1 and notes[0].endswith(f"gpu-name takes {', '.join((*GPU_NAMES, *CPU_NAMES))}")
     with pytest.raises(tileiras.CompileError, match="Supported: " + ", ".join((*GPU_NAMES, *CPU_NAMES))):
         tileiras.compile(F32, gpu_name="sm_91")
@@ -79,9 +79,9 @@ def test_mistakes_on_a_command_line_are_structured_too(kernel, tmp_path, capsys,
         if line.endswith("--version") and words[-1] == "json":
             continue  # the program stops at --version
         main(words)
-        said = [json.loads(text) for text in capsys.readouterr().err.splitlines()]
-        assert [one["severity"] for one in said] == ["error"] * len(USAGE[line])
-        assert all(expected in (None, one["message"]) for one, expected in zip(said, USAGE[line]))
+        result = [json.loads(text) for text in capsys.readouterr().err.splitlines()]
+        assert [one["severity"] for one in result] == ["error"] * len(USAGE[line])
+        assert all(expected in (None, one["message"]) for one, expected in zip(result, USAGE[line]))
 
 
 @pytest.mark.parametrize("words, message", [

@@ -9,7 +9,7 @@ from tileiras.codegen import bitcode_library, libdevice
 
 @pytest.fixture
 def device_library() -> bitcode_library.BitcodeLibrary:
-    found = libdevice.find()
-    if found is None:
+    result = libdevice.find()
+    if result is None:
         pytest.skip("no libdevice")
-    return found
+    return result

@@ -217,8 +217,8 @@ def test_machine_code_is_a_product():
     if toolkit.find_program("nvdisasm") is None or toolkit.find_program("ptxas") is None:
         pytest.skip("needs ptxas and nvdisasm")
     text = "cuda_tile.module @m {\n  entry @k() {\n    return\n  }\n}\n"
-    made = api.compile(text, gpu_name="sm_90", emit="sass")
-    assert ".text.k:" in made.text and "EXIT" in made.text
+    result = api.compile(text, gpu_name="sm_90", emit="sass")
+    assert ".text.k:" in result.text and "EXIT" in result.text
 
 
 def test_controls_reach_ptxas_under_a_name_of_ours(program, tmp_path):
@@ -276,10 +276,10 @@ print(*(path for path in seen if path.startswith(sys.argv[1])), sep="\\n")
 @pytest.mark.parametrize("variables", [("TMPDIR",), ("TEMP",), ("TMP",)])
 def test_folders_follow_the_environment_without_being_probed(tmp_path, variables):
     """A process killed during a trial would leave the file."""
-    kept = {name: value for name, value in os.environ.items() if name not in ("TMPDIR", "TEMP", "TMP")}
+    result = {name: value for name, value in os.environ.items() if name not in ("TMPDIR", "TEMP", "TMP")}
     named = {"TMPDIR": str(tmp_path / "absent"), **{name: str(tmp_path) for name in variables}}
     command = [sys.executable, "-c", WATCHED, str(tmp_path)]
-    done = subprocess.run(command, env={**kept, **named}, capture_output=True, text=True, check=True)
+    done = subprocess.run(command, env={**result, **named}, capture_output=True, text=True, check=True)
     folder, *touched = done.stdout.split()
     assert os.path.dirname(folder) == str(tmp_path)
     assert {path for path in touched if os.path.dirname(path) == str(tmp_path)} == {folder}

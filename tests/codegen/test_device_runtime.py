@@ -65,8 +65,8 @@ def test_a_launch_of_a_function_is_an_error(tmp_path):
     text = TEXT.replace("@child(%p: !llvm.ptr<1>) attributes {nvvm.kernel}", "@child(%p: !llvm.ptr<1>)")
     with pytest.raises(CompileError) as error:
         compiled(tmp_path, text)
-    (found,) = error.value.diagnostics[:1]
-    assert found.message == "a function that is not __global__ cannot be launched" and found.position.line == 13
+    (result,) = error.value.diagnostics[:1]
+    assert result.message == "a function that is not __global__ cannot be launched" and result.position.line == 13
 
 
 def test_missing_parts_are_named(tmp_path, monkeypatch):

@@ -40,8 +40,8 @@ def refused(tmp_path, text, code=5, **options):
 )
 def test_triples_of_other_machines(tmp_path, triple, why):
     text = "; written by hand\n" + f'  target triple = "{triple}"\n' + KERNEL.format("")
-    said = f"failed to look up NVPTX target for requested triple: '{triple}'{why}"
-    assert refused(tmp_path, text) == (2, said)
+    result = f"failed to look up NVPTX target for requested triple: '{triple}'{why}"
+    assert refused(tmp_path, text) == (2, result)
 
 
 @pytest.mark.parametrize("triple", ["nvptx64-nvidia-cuda", "nvptx64", "nvptx64-unknown-unknown"])
@@ -64,8 +64,8 @@ def test_triples_of_the_gpu(tmp_path, triple):
     ],
 )
 def test_data_layouts_of_other_machines(tmp_path, layout, word):
-    line, said = refused(tmp_path, TRIPLE + f'target datalayout = "{layout}"\n' + KERNEL.format(""))
-    assert (line, said) == (2, f"data layout of another machine: {word}")
+    line, result = refused(tmp_path, TRIPLE + f'target datalayout = "{layout}"\n' + KERNEL.format(""))
+    assert (line, result) == (2, f"data layout of another machine: {word}")
 
 
 @pytest.mark.parametrize(

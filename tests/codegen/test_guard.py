@@ -119,8 +119,8 @@ def test_children_of_a_killed_process_end(tmp_path, order):
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         program = int(process.stdout.readline())
         assert folder.is_dir() and is_running(program)
-        said, _ = process.communicate("\n")
-    assert said.split() == [str(-signal.SIGKILL)] and process.returncode == 0
+        result, _ = process.communicate("\n")
+    assert result.split() == [str(-signal.SIGKILL)] and process.returncode == 0
     soon(lambda: not is_running(program), "the program goes on")
     soon(lambda: not list(tmp_path.iterdir()), "a folder stays")
 

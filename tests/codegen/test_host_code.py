@@ -52,13 +52,13 @@ def sections(image: bytes) -> dict[str, tuple[tuple, bytes]]:
 
 def relocations(image: bytes, section: str) -> list[tuple[int, int, str, int]]:
     """Offset, type, symbol (or the section whose symbol it is) and addend."""
-    found = sections(image)
-    symbols, strings = found[".symtab"][1], found[".strtab"][1]
+    result = sections(image)
+    symbols, strings = result[".symtab"][1], result[".strtab"][1]
     rows = []
-    for at, info, addend in struct.iter_unpack("<QQq", found[section][1]):
+    for at, info, addend in struct.iter_unpack("<QQq", result[section][1]):
         name, kind, _, index, _, _ = struct.unpack_from("<IBBHQQ", symbols, 24 * (info >> 32))
         symbol = strings[name : strings.index(b"\0", name)].decode()
-        rows.append((at, info & 0xFFFFFFFF, symbol if kind & 15 != 3 else list(found)[index], addend))
+        rows.append((at, info & 0xFFFFFFFF, symbol if kind & 15 != 3 else list(result)[index], addend))
     return rows
 
 
@@ -69,7 +69,7 @@ def compiled() -> dict[tuple[str, str], bytes]:
         pytest.skip(f"not llvmlite {MADE_WITH}")
     triples = {f"{arch}-unknown-{system}-elf": (arch, system) for arch, system in CODE}
     done = subprocess.run([sys.executable, "-c", COMPILE, SOURCE, *triples], capture_output=True, check=True)
-    return {triples[triple]: bytes.fromhex(made) for triple, made in json.loads(done.stdout).items()}
+    return {triples[triple]: bytes.fromhex(result) for triple, result in json.loads(done.stdout).items()}
 
 
 @pytest.mark.parametrize("platform", CODE, ids="-".join)

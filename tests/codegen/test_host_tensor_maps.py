@@ -108,10 +108,10 @@ def test_the_code_fills_the_described_parameters(platform, bank_start):
         after = called(platform, code, before)
         hidden_parameters.fill(kernel, data)
         wanted = bytes(data[kernel["hidden_parameters"][0]["offset"] :])
-        found = bytearray(after[place : place + len(wanted)])
-        for at in range(0, len(found), tensor_map.BYTES):
-            found[at + 10] &= ~(1 << 2)  # the hint that only code for hosts has
-        assert found == wanted and after[:place] == before[:place] and not any(after[place + len(wanted) :]), seed
+        result = bytearray(after[place : place + len(wanted)])
+        for at in range(0, len(result), tensor_map.BYTES):
+            result[at + 10] &= ~(1 << 2)  # the hint that only code for hosts has
+        assert result == wanted and after[:place] == before[:place] and not any(after[place + len(wanted) :]), seed
 
 
 def test_unfillable_parameters_are_reported():
@@ -136,10 +136,10 @@ def test_a_cubin_fills_the_maps_of_its_kernels(ptxas, gpu, assembler):
     kernel, artifact = _tiles(gpu, host_arch="x86_64", host_os="linux", assembler=assembler)
     text = artifact.kernels[0].artifacts[".ptx"].decode()
     assert text.count(".hidden .param") == len(artifact.kernels[0].metadata["hidden_parameters"]) >= 2
-    found = [array.copy() for array in kernel.outputs]
-    arguments = [*(each.view(np.uint16) for each in kernel.inputs), *found]
+    result = [array.copy() for array in kernel.outputs]
+    arguments = [*(each.view(np.uint16) for each in kernel.inputs), *result]
     emulate(text, "k", kernel.grid, arguments, hidden=cubin_host.hidden_parameters(artifact.data, "k"))
-    for got, wanted in zip(found, kernel.expected, strict=True):
+    for got, wanted in zip(result, kernel.expected, strict=True):
         np.testing.assert_array_equal(got, wanted)
     kernel.emulated(artifact, ptx=text)  # by NAME.json, for launchers that read it
 
@@ -153,15 +153,15 @@ def test_the_vendor_s_code_fills_the_same(ptxas, tmp_path):
     (tmp_path / "k.bc").write_bytes(bytecode)
     subprocess.run([tool, tmp_path / "k.bc", "--gpu-name=sm_90", "--lineinfo", "-o", tmp_path / "vendor"], check=True)
     values = [struct.pack("<Q", 0x7F0000001000 + number * 0x100000) for number in range(3)]
-    made: list[set[bytes]] = []
+    items: list[set[bytes]] = []
     for cubin in (artifact.data, (tmp_path / "vendor").read_bytes()):
         text = Cubin(cubin).embedded_ptx() or artifact.kernels[0].artifacts[".ptx"].decode()
         count = len(re.findall(r"\.hidden\s+\.param", text))
         fill = cubin_host.hidden_parameters(cubin, "k")
         maps = {bytes(each[: tensor_map.USED]) for each in fill(values, [tensor_map.BYTES] * count)}
         # Each cuts the result into boxes of its own.
-        made.append({each for each in maps if not each.startswith(values[2])})
-    assert made[0] == made[1] and len(made[0]) == 2
+        items.append({each for each in maps if not each.startswith(values[2])})
+    assert items[0] == items[1] and len(items[0]) == 2
 
 
 @pytest.mark.parametrize("gpu", GPU_NAMES)

@@ -24,22 +24,22 @@ def row(text: str, launches: dict[str, int]) -> dict:
 
 
 def test_launch_additions_count_for_smem_and_occupancy():
-    found = row(HEAD + DYNAMIC + ENTRY, {"k": 98304})
-    assert (found["shared"], found["dynamic_shared"], found["registers"]) == (99328, 98304, 64)
+    result = row(HEAD + DYNAMIC + ENTRY, {"k": 98304})
+    assert (result["shared"], result["dynamic_shared"], result["registers"]) == (99328, 98304, 64)
     limit = "99328 bytes of shared memory a CTA"
-    assert found["occupancy"] == {"ctas": 2, "warps": 8, "most_warps": 64, "limit": limit}
+    assert result["occupancy"] == {"ctas": 2, "warps": 8, "most_warps": 64, "limit": limit}
 
 
 def test_resources_without_a_report_are_null():
-    found = row(HEAD + DYNAMIC + ENTRY, {})
-    assert (found["shared"], found["dynamic_shared"], found["occupancy"]) == (None, None, None)
+    result = row(HEAD + DYNAMIC + ENTRY, {})
+    assert (result["shared"], result["dynamic_shared"], result["occupancy"]) == (None, None, None)
 
 
 def test_a_module_without_launch_array_is_unchanged():
     # As of a tile launch, whose description has the bytes that the module itself declares.
-    found = row(HEAD + ENTRY, {"k": 98304})
-    assert (found["shared"], found["dynamic_shared"]) == (1024, 0)
-    assert found["occupancy"]["ctas"] == 8
+    result = row(HEAD + ENTRY, {"k": 98304})
+    assert (result["shared"], result["dynamic_shared"]) == (1024, 0)
+    assert result["occupancy"]["ctas"] == 8
 
 
 def test_launch_memory_is_read_of_descriptions_only():
@@ -61,10 +61,10 @@ def test_resuming_from_an_artifact_keeps_its_resource_usage(tmp_path):
     expected = json.loads(whole.artifacts[".resources.json"])["kernels"]["matmul_f32"]
     assert expected["shared"] == whole.metadata["shared_memory"] > 0
     for emit, known in (("tileas", True), ("llvm", True), ("ptx", False)):
-        made = api.compile(EXAMPLE, gpu_name="sm_90", emit=emit)
-        path = tmp_path / f"kernel{made.suffix}"
-        path.write_bytes(made.data)
+        result = api.compile(EXAMPLE, gpu_name="sm_90", emit=emit)
+        path = tmp_path / f"kernel{result.suffix}"
+        path.write_bytes(result.data)
         artifacts = api.compile(path, gpu_name="sm_90", emit="cubin").kernels[0].artifacts
-        found = json.loads(artifacts[".resources.json"])["kernels"]["matmul_f32"]
+        entry = json.loads(artifacts[".resources.json"])["kernels"]["matmul_f32"]
         unknown = {"shared": None, "dynamic_shared": None, "occupancy": None}
-        assert found == (expected if known else {**expected, **unknown})
+        assert entry == (expected if known else {**expected, **unknown})

@@ -187,10 +187,10 @@ def small_library(tmp_path, monkeypatch):
 @pytest.fixture
 def taken_apart(monkeypatch) -> list[str]:
     """Names of the requests to the helper process, which takes a library apart."""
-    asked: list[str] = []
+    names: list[str] = []
     call = helper.call
-    monkeypatch.setattr(helper, "call", lambda name, **given: (asked.append(name), call(name, **given))[1])
-    return asked
+    monkeypatch.setattr(helper, "call", lambda name, **given: (names.append(name), call(name, **given))[1])
+    return names
 
 
 def test_a_prepared_library_is_not_taken_apart_again(small_library, taken_apart, tmp_path):

@@ -34,22 +34,22 @@ def compilations(modules, count):
 
 
 def test_300_compilations_stay_within_5_mb_of_the_first_100(modules):
-    found = llvm_memory.growth(compilations(modules, 300))
-    assert found.above <= llvm_memory.BAR, found
-    assert found.processes == -(-300 // helper.MAX_REQUESTS)
+    growth = llvm_memory.growth(compilations(modules, 300))
+    assert growth.above <= llvm_memory.BAR, growth
+    assert growth.processes == -(-300 // helper.MAX_REQUESTS)
 
 
 def test_passes_are_freed_with_their_compilation(modules, monkeypatch):
     """The growth is memory that llvmlite cannot free; unfreed tables of passes added up to 70 KB per module."""
     monkeypatch.setattr(helper, "MAX_REQUESTS", sys.maxsize)
-    found = llvm_memory.growth(compilations(modules, 140), settled=60)
-    assert found.processes == 1
-    assert found.last - found.settled < 80 * 0.065, found
+    growth = llvm_memory.growth(compilations(modules, 140), settled=60)
+    assert growth.processes == 1
+    assert growth.last - growth.settled < 80 * 0.065, growth
 
 
 def test_a_process_that_has_grown_is_replaced(monkeypatch):
-    kept = []
-    monkeypatch.setitem(helper._functions(), "keep", lambda size: kept.append(b"x" * size))
+    items = []
+    monkeypatch.setitem(helper._functions(), "keep", lambda size: items.append(b"x" * size))
     helper.stop()
     pids = []
     for size in (1, helper.MAX_GROWTH // 2, helper.MAX_GROWTH, 1, 1):

@@ -67,13 +67,13 @@ def test_malformed_ir_is_a_diagnostic_with_the_place():
 
 
 def test_the_decisive_line_is_found_and_has_no_local_folder():
-    said = (
+    text = (
         "Can't create an unknown libcall!\n"
         "UNREACHABLE executed at /home/builder/work/llvm/lib/CodeGen/LegalizeDAG.cpp:2205!\n"
         "PLEASE submit a bug report to x\nStack dump:\n0.\tRunning pass 'a'\n #0 0x00007f1 (/lib/x.so+0x12)\n"
     )
-    assert llvm_pipeline.first_line(said) == "Can't create an unknown libcall!"
-    (note,) = llvm_pipeline._quoted(said)
+    assert llvm_pipeline.first_line(text) == "Can't create an unknown libcall!"
+    (note,) = llvm_pipeline._quoted(text)
     assert "executed at llvm/lib/CodeGen/LegalizeDAG.cpp:2205!" in note.message
     assert "0x00007f1" not in note.message and "/home" not in note.message
     assert llvm_pipeline.first_line("warning: x\nLLVM ERROR: Cannot select: y\n") == "LLVM ERROR: Cannot select: y"
@@ -129,12 +129,12 @@ def test_shared_memory_of_a_known_size_changes_no_instruction(monkeypatch):
     import llvmlite.binding as llvm
 
     monkeypatch.setattr(llvm.ModulePassManager, "run", None)  # the passes of a module cannot run
-    found = []
+    items = []
     for definition in ("external addrspace(3) global [0 x i8]", "internal addrspace(3) global [512 x i8] undef"):
         text, _ = llvm_pipeline._compile(MODULE_HEADER + SHARED_SUM % definition, "sm_90", "+ptx78", 3, (), ())
         body = text[text.index("{\n") :].split("\n")
-        found.append([line for line in body if line and ".shared .align" not in line and "demoted" not in line])
-    assert found[0] == found[1]
+        items.append([line for line in body if line and ".shared .align" not in line and "demoted" not in line])
+    assert items[0] == items[1]
 
 
 def test_same_bytes_from_a_used_helper_and_a_fresh_process():

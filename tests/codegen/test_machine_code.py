@@ -98,15 +98,15 @@ def test_instructions_name_the_lines_that_they_come_from(target):
     lines = text.split("\n")
     # ptxas keeps lines where they are, without some of their blanks, comments and directives on lines of the source.
     embedded = ["".join(line.split()) for line in Cubin(cubin).embedded_ptx().split("\n")]
-    kept = ["".join(re.sub(r"//.*|\s\.(loc|file)\s.*", "", line).split()) for line in lines]
-    assert Cubin(cubin).has_ptx_lines and embedded[:-1] == kept[: len(embedded) - 1] and "ret;" in embedded
+    result = ["".join(re.sub(r"//.*|\s\.(loc|file)\s.*", "", line).split()) for line in lines]
+    assert Cubin(cubin).has_ptx_lines and embedded[:-1] == result[: len(embedded) - 1] and "ret;" in embedded
     code = read(cubin, "matmul_f16")
     assert [n.address for n in code.instructions] == [INSTRUCTION_BYTES * n for n in range(len(code.instructions))]
-    assert sum(len(found) for found in code.by_ptx_line.values()) == len(code.instructions)
+    assert sum(len(item) for item in code.by_ptx_line.values()) == len(code.instructions)
     dot = re.compile(r"^\s*mma\.sync|wgmma\.mma_async|tcgen05\.mma")
     products = {n + 1 for n, line in enumerate(lines) if dot.search(line)}
-    made = {each.ptx_line for each in code.instructions if each.opcode in DOTS}
-    assert products and made == products
+    value = {each.ptx_line for each in code.instructions if each.opcode in DOTS}
+    assert products and value == products
     threads = {each.ptx_line for each in code.instructions if "SR_TID.X" in each.operands}
     assert threads and all("%tid.x" in lines[line - 1] for line in threads)
     files = {each.source[0] for each in code.instructions if each.source is not None}

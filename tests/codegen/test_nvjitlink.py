@@ -51,19 +51,19 @@ def library() -> str:
 
 def sources() -> list[str]:
     """Examples in text and bytecode, and those in Python whose bytecode is not among them."""
-    found = discover.kernel_files(str(EXAMPLES))
-    stems = {Path(name).stem for name in found if name.endswith(".tileirbc")}
-    return [name for name in found if not (name.endswith(".py") and Path(name).stem in stems)]
+    kernel_files = discover.kernel_files(str(EXAMPLES))
+    stems = {Path(name).stem for name in kernel_files if name.endswith(".tileirbc")}
+    return [name for name in kernel_files if not (name.endswith(".py") and Path(name).stem in stems)]
 
 
 def assembled(name: str, assembler: str, ptx: bytes, gpu: str = "sm_90") -> tuple[bytes, dict, list[str]]:
     """The cubin of a source's PTX, the reported resources of each kernel, and the messages."""
     options = CompileOptions({"gpu-name": gpu, "assembler": assembler, "tile-launch": True})
-    made = api.compile_with(units.Source(ptx, Path(name).stem + ".ptx", None, ".ptx"), options, "cubin")
+    result = api.compile_with(units.Source(ptx, Path(name).stem + ".ptx", None, ".ptx"), options, "cubin")
     reported = {}
-    for kernel in made.kernels:
+    for kernel in result.kernels:
         reported.update(json.loads(kernel.artifacts[".resources.json"])["kernels"])
-    return made.data, reported, [diagnostic.message for diagnostic in made.diagnostics]
+    return result.data, reported, [diagnostic.message for diagnostic in result.diagnostics]
 
 
 LANGUAGE, PARAMETER, REQUIRED_THREADS, CLUSTER, BLOCKS_ARE_CLUSTERS = 0x66, 0x17, 0x10, 0x3D, 0x5B
@@ -75,7 +75,7 @@ TILE_IR = struct.pack("<I", 7)
 
 def attribute_of(data: bytes, wanted: int) -> set[bytes]:
     """The values of one attribute of an entry."""
-    found = set()
+    attribute = set()
     at = 0
     while at < len(data):
         form, number, value = struct.unpack_from("<BBH", data, at)
@@ -83,8 +83,8 @@ def attribute_of(data: bytes, wanted: int) -> set[bytes]:
         payload = data[at : at + value] if form == 4 else struct.pack("<H", value)
         at += value if form == 4 else 0
         if number == wanted:
-            found.add(payload)
-    return found
+            attribute.add(payload)
+    return attribute
 
 
 OTHER_GPUS = ("sm_80", "sm_100", "sm_120")
@@ -111,13 +111,13 @@ def test_an_example_is_the_same_kernel_by_both(ptxas, library, name, gpu):
         if "cuTile Python is not installed" in error.render():
             pytest.skip("no front end")
         raise
-    program, reported, said = assembled(name, "ptxas", ptx, gpu)
-    linked, found, heard = assembled(name, "nvjitlink", ptx, gpu)
-    assert heard == said and found.keys() == reported.keys()
+    program, reported, value = assembled(name, "ptxas", ptx, gpu)
+    linked, result, heard = assembled(name, "nvjitlink", ptx, gpu)
+    assert heard == value and result.keys() == reported.keys()
     first, second = ObjectFile(program), ObjectFile(linked)
     assert first.section(".nv.host") == second.section(".nv.host")
     for entry, expected in reported.items():
-        resources = found[entry]
+        resources = result[entry]
         assert {name: resources[name] for name in SAME} == {name: expected[name] for name in SAME}
         assert resources["shared"] - expected["shared"] in (0, RESERVED)
         most = MORE_REGISTERS.get((gpu, entry), REGISTERS[1])
@@ -167,16 +167,16 @@ def test_refusals_are_reported_in_its_words(ptxas, library, kernel, capsys):
         assert "ptxas fatal   : Unknown option '-nonsense'" in capsys.readouterr().err
         (kernel / "bad.ptx").write_text(".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k() { nop; }\n")
         assert main(["bad.ptx", "--gpu-name=sm_90", f"--assembler={assembler}"]) == 5
-        said = capsys.readouterr().err
-        assert re.search(r"ptxas kernel.ptx, line 4; (error|fatal) +: ", said), said
-        assert "NVJITLINK" not in said
+        err = capsys.readouterr().err
+        assert re.search(r"ptxas kernel.ptx, line 4; (error|fatal) +: ", err), err
+        assert "NVJITLINK" not in err
 
 
 def test_a_missing_library_names_the_package(kernel, capsys, monkeypatch):
     monkeypatch.setattr(nvjitlink, "LIBRARIES", ("lib/nothing",))
     assert main(["k.mlir", "--gpu-name=sm_90", "--assembler=nvjitlink"]) == 2
-    said = capsys.readouterr().err
-    assert "could not find libnvJitLink" in said and "install the package 'nvidia-nvjitlink'" in said
+    err = capsys.readouterr().err
+    assert "could not find libnvJitLink" in err and "install the package 'nvidia-nvjitlink'" in err
 
 
 def test_an_invalid_library_is_reported(kernel, capsys, monkeypatch):
@@ -193,12 +193,12 @@ def test_time_and_death_are_reported(library, kernel, capsys, monkeypatch):
 
         time.sleep(100)
 
-    for function, words, told in ((slow, ("--child-timeout=1",), "Child timed out: nvjitlink after 1 s"),
+    for function, words, result in ((slow, ("--child-timeout=1",), "Child timed out: nvjitlink after 1 s"),
                                   (lambda **arguments: os.abort(), (), "nvjitlink failed: SIGABRT")):  # fmt: skip
         helper.stop()
         monkeypatch.setattr(nvjitlink_library, "link", function)
         assert main(["k.mlir", "--gpu-name=sm_90", "--assembler=nvjitlink", *words]) == 5
-        assert told in capsys.readouterr().err
+        assert result in capsys.readouterr().err
     helper.stop()
 
 

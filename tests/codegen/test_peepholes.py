@@ -67,8 +67,8 @@ def test_addresses_stay_where_threads_have_few_registers(ctas, rewritten):
     bound = "" if ctas is None else f", nvvm.minctasm = {ctas} : i32"
     module = ir.parse_module(FEW_REGISTERS.replace("BOUND", bound), "m")
     PassManager([lookup_pass("nvptx-peepholes")()]).run(module)
-    found = [op.name for op in module.walk()].count("llvm.getelementptr")
-    assert found == (2 if rewritten else 1)
+    result = [op.name for op in module.walk()].count("llvm.getelementptr")
+    assert result == (2 if rewritten else 1)
 
 
 def test_rows_are_cached_with_the_machine(monkeypatch):

@@ -20,10 +20,10 @@ ptxas info    : Used 4 registers, used 0 barriers
 
 
 def test_report_is_read_entry_by_entry():
-    found = assembler.parse_resources(REPORT)
-    assert list(found) == ["first", "second"]
-    assert found["first"] == assembler.Resources(32, 40, 8, 12, 1, 4096, 536)
-    assert found["second"] == assembler.Resources(4, 0, 0, 0, 0, 0, 0)
+    resources = assembler.parse_resources(REPORT)
+    assert list(resources) == ["first", "second"]
+    assert resources["first"] == assembler.Resources(32, 40, 8, 12, 1, 4096, 536)
+    assert resources["second"] == assembler.Resources(4, 0, 0, 0, 0, 0, 0)
 
 
 @pytest.mark.parametrize("chip", ["sm_80", "sm_90", "sm_100", "sm_120"])
@@ -73,11 +73,11 @@ def test_a_version_is_queried_once_per_state_of_the_program(tmp_path, monkeypatc
     monkeypatch.setenv("TILEIRAS_CACHE_DIR", str(tmp_path / "cache"))
     program = tmp_path / "ptxas"
     program.write_text("one")
-    asked = []
+    paths = []
 
     def ask(path):
-        asked.append(path)
-        return f"version {len(asked)}"
+        paths.append(path)
+        return f"version {len(paths)}"
 
     assert [toolkit.remembered(str(program), ask) for _ in range(3)] == ["version 1"] * 3
     program.write_text("another")

@@ -54,10 +54,10 @@ def test_llvm_accepts_every_processor_from_its_lowest_version():
     ir = MODULE_HEADER + "define ptx_kernel void @k() {\n  ret void\n}\n"
     for row in PROCESSORS.values():
         def emit(version, chip=row.chip):
-            (text, _), said = helper.call(
+            (text, _), result = helper.call(
                 "compile", ir=ir, chip=chip, features=llvm_ptx_feature(version), opt_level=0, libraries=(), bitcode=()
             )
-            assert "not a recognized processor" not in said
+            assert "not a recognized processor" not in result
             return text
 
         assert f".target {row.llvm_cpu}" in emit(row.ptx)

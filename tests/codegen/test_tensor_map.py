@@ -11,11 +11,11 @@ WHOLE = (
 
 
 def test_a_description_is_read():
-    made = parse(WHOLE)
-    assert (made.data_type, made.element_size, made.address) == (9, 2, Operand(True, 0))
-    assert made.dims == (Operand(True, 2), Operand(False, 64)) and made.strides == (Operand(True, 1),)
-    assert (made.box, made.element_strides) == ((64, 8), (1, 2))
-    assert (made.interleave, made.swizzle, made.l2, made.oob) == (0, 3, 3, 1)
+    result = parse(WHOLE)
+    assert (result.data_type, result.element_size, result.address) == (9, 2, Operand(True, 0))
+    assert result.dims == (Operand(True, 2), Operand(False, 64)) and result.strides == (Operand(True, 1),)
+    assert (result.box, result.element_strides) == ((64, 8), (1, 2))
+    assert (result.interleave, result.swizzle, result.l2, result.oob) == (0, 3, 3, 1)
     line = parse("tensor_map element=i8 address=p1 dims=p0 box=128")
     assert (line.strides, line.element_strides, line.swizzle, line.oob) == ((), (1,), 0, 0)
     # CU_TENSOR_MAP_SWIZZLE_128B_ATOM_32B

@@ -34,11 +34,11 @@ cuda_tile.module @m {
 
 @pytest.fixture
 def waiting():
-    found = ptxas.start()
-    assert found is not None
-    yield found
-    found.close()
-    assert not os.path.exists(found.folder)
+    result = ptxas.start()
+    assert result is not None
+    yield result
+    result.close()
+    assert not os.path.exists(result.folder)
 
 
 def outcome(text: str, **how) -> object:
@@ -90,8 +90,8 @@ def test_another_program_than_that_is_started_itself(waiting, tmp_path):
     other = tmp_path / "ptxas"
     other.write_text('#!/bin/sh\nprintf "\\177ELF" > kernel.cubin\necho "$1" >&2\n')
     other.chmod(0o755)
-    found, _ = outcome(PTX, ptxas=str(other), waiting=waiting)
-    assert found.messages == "-arch"
+    result, _ = outcome(PTX, ptxas=str(other), waiting=waiting)
+    assert result.messages == "-arch"
 
 
 def test_only_a_wheels_program_waits(monkeypatch, tmp_path):
@@ -105,15 +105,15 @@ def test_only_a_wheels_program_waits(monkeypatch, tmp_path):
 @pytest.fixture
 def started(monkeypatch) -> list[programs.WaitingProgram]:
     """The programs that compilations start."""
-    found: list[programs.WaitingProgram] = []
+    waiting_programs: list[programs.WaitingProgram] = []
     start = ptxas.start
 
     def noted():
-        found.append(start())
-        return found[-1]
+        waiting_programs.append(start())
+        return waiting_programs[-1]
 
     monkeypatch.setattr(ptxas, "start", noted)
-    return found
+    return waiting_programs
 
 
 @pytest.mark.parametrize("target", ["sm_80", "sm_90", "sm_100", "sm_120"])
@@ -142,12 +142,12 @@ def test_variable_programs_are_not_started_early(started, options):
 
 
 def test_a_compilation_starts_one_for_all_kernels(started, monkeypatch):
-    given = []
+    items = []
     give = programs.WaitingProgram.give
-    monkeypatch.setattr(programs.WaitingProgram, "give", lambda self, words: given.append(give(self, words)))
+    monkeypatch.setattr(programs.WaitingProgram, "give", lambda self, words: items.append(give(self, words)))
     second = KERNEL.replace("@k(", "@second(").partition("{\n")[2].rpartition("}")[0]
     whole = api.compile(KERNEL.rpartition("}")[0] + second + "}", emit="cubin", gpu_name="sm_90").data
-    assert len(started) == 1 and given[0] is not None
+    assert len(started) == 1 and items[0] is not None
     monkeypatch.setattr(programs.WaitingProgram, "give", lambda self, words: None)
     assert api.compile(KERNEL.rpartition("}")[0] + second + "}", emit="cubin", gpu_name="sm_90").data == whole
     assert not any(os.path.exists(program.folder) for program in started)

@@ -39,8 +39,8 @@ def here(request, monkeypatch, functions) -> bool:
 def test_output_of_a_call_is_in_its_answer_only(here, capfd):
     before = sorted(os.listdir("/proc/self/fd")) if here else None
     done = []
-    value, said = helper.call("says", number=1, meanwhile=lambda: done.append(1))
-    assert said == "output\nerror" and done == [1]
+    value, result = helper.call("says", number=1, meanwhile=lambda: done.append(1))
+    assert result == "output\nerror" and done == [1]
     assert (value == 1 + os.getpid()) == here
     assert (helper.helper_pid() is None) == here
     with pytest.raises(RuntimeError, match="^refused$"):
@@ -52,8 +52,8 @@ def test_output_of_a_call_is_in_its_answer_only(here, capfd):
 
 def test_calls_with_a_timeout_use_a_helper(functions, monkeypatch):
     monkeypatch.setattr(helper, "_may_die", lambda: True)
-    value, said = helper.call("says", number=1, timeout=60.0)
-    assert said == "output\nerror" and value == 1 + helper.helper_pid()
+    value, result = helper.call("says", number=1, timeout=60.0)
+    assert result == "output\nerror" and value == 1 + helper.helper_pid()
 
 
 def test_work_stops_here_once_an_earlier_error_is_fatal(functions, monkeypatch):

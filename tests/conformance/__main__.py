@@ -199,10 +199,10 @@ def main() -> int:
         runs[key] = run_part(groups, part, options)
         if options.figures:
             file = options.figures[0]
-            kept = json.loads(file.read_text()) if file.exists() else {}
+            data = json.loads(file.read_text()) if file.exists() else {}
             # An interrupted write would otherwise lose all parts.
             half = file.with_name(file.name + ".new")
-            half.write_text(json.dumps({**kept, key: runs[key]}, indent=1) + "\n")
+            half.write_text(json.dumps({**data, key: runs[key]}, indent=1) + "\n")
             half.replace(file)
         if options.parts is not None:
             print(f"part {part[0]} of {part[1]}: {time.monotonic() - begin:.0f} s", flush=True)

@@ -124,10 +124,10 @@ def returns() -> Iterator[Kernel]:
         view = f"partition_view<tile=({'x'.join(map(str, (1, *shape)))}), {tensor}>"
         place = ", ".join(["%bx", *["%zero"] * len(shape)])
         whole = tile_type((1, *shape), element)
-        made = f"""%X_t = make_tensor_view %X_p, shape = {list(a.shape)}, strides = {strides} : {tensor}
+        text = f"""%X_t = make_tensor_view %X_p, shape = {list(a.shape)}, strides = {strides} : {tensor}
           %X_v = make_partition_view %X_t : {view}"""
-        body = f"""{made.replace("X", "m")}
-          {made.replace("X", "r")}
+        body = f"""{text.replace("X", "m")}
+          {text.replace("X", "r")}
           %c = cmpi equal %bx, %one, signed : tile<i32> -> tile<i1>
           if %c {{
             return
@@ -138,9 +138,9 @@ def returns() -> Iterator[Kernel]:
         output = Operand("r", element, a.shape, np.zeros_like(a), "memory")
 
         def kept(a: np.ndarray) -> list[np.ndarray]:
-            found = a.copy()
-            found[1] = np.zeros(a.shape[1:], a.dtype)
-            return [found]
+            result = a.copy()
+            result[1] = np.zeros(a.shape[1:], a.dtype)
+            return [result]
 
         yield Kernel("control", f"return {element} {t}", inputs, body, (output,), (count,), reference=kept)
 
@@ -214,7 +214,7 @@ def sizes() -> Iterator[Kernel]:
         unknown = f"tensor_view<{'?x' * rank}f32, strides=[{', '.join(['1'] * rank)}]>"
         for kind, tensor in (("static", known), ("dynamic", unknown)):
             view = f"partition_view<tile=({'x'.join(map(str, tile))}), {tensor}>"
-            given = ", ".join(f"%s{dim}" for dim in range(rank)) if kind == "dynamic" else ", ".join(map(str, shape))
+            text = ", ".join(f"%s{dim}" for dim in range(rank)) if kind == "dynamic" else ", ".join(map(str, shape))
             of = "tile<i32> -> " if kind == "dynamic" else ""
             shapes, spaces = (", ".join(f"%{letter}{dim}" for dim in range(rank)) for letter in "ng")
             blocks = "addi %gx, %zero : tile<i32>"
@@ -224,7 +224,7 @@ def sizes() -> Iterator[Kernel]:
                 blocks = "exti %gx unsigned : tile<i32> -> tile<i64>"
             lines = [f"%s{dim} = addi %{'abc'[dim]}, %zero : tile<i32>" for dim in range(rank)]
             lines += [
-                f"%t = make_tensor_view %m_p, shape = [{given}], strides = [{', '.join(['1'] * rank)}] : {of}{tensor}",
+                f"%t = make_tensor_view %m_p, shape = [{text}], strides = [{', '.join(['1'] * rank)}] : {of}{tensor}",
                 f"%v = make_partition_view %t : {view}",
                 f"{shapes} = get_tensor_shape %t : {tensor} -> tile<{element}>",
                 f"{spaces} = get_index_space_shape %v : {view} -> tile<{element}>",

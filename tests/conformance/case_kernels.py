@@ -135,8 +135,8 @@ def aggregate(kind: str, combiner: Combiner, element: str, shape: tuple[int, ...
         if kind == "reduce":
             return combiner.function.reduce(wide, axis=axis, dtype=wide.dtype)
         wide = np.flip(wide, axis) if reverse else wide
-        found = combiner.function.accumulate(wide, axis=axis, dtype=wide.dtype)
-        return np.flip(found, axis) if reverse else found
+        accumulate = combiner.function.accumulate(wide, axis=axis, dtype=wide.dtype)
+        return np.flip(accumulate, axis) if reverse else accumulate
 
     words = combiner.operation.replace("%x, %y", "").split()
     name = f"{kind}{' reverse' if reverse else ''} {' '.join(words)} {element} {shape} dim {axis}"

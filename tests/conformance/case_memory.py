@@ -112,29 +112,29 @@ def _grid_name(grid: Grid) -> str:
 
 def grids(elements: Sequence[str]) -> Iterator[Kernel]:
     for grid, element in itertools.product(GRIDS, elements):
-        made, view, indices = grid.make(element, True)
+        result, view, indices = grid.make(element, True)
         tile = tile_type(grid.tile, element)
 
         def cut(memory: np.ndarray, grid: Grid = grid, element: str = element) -> list[np.ndarray]:
             array = elements_of(memory, element, grid.array)
-            found = np.zeros(grid.tile, array.dtype)
+            result = np.zeros(grid.tile, array.dtype)
             for coordinates, place in grid.places():
-                found[coordinates] = array[place]
-            return [found]
+                result[coordinates] = array[place]
+            return [result]
 
         def put(source: np.ndarray, grid: Grid = grid, element: str = element) -> list[np.ndarray]:
-            found = values("any", element, grid.array, "store").copy()
+            result = values("any", element, grid.array, "store").copy()
             for coordinates, place in grid.places():
-                found[place] = source[coordinates]
-            return [held(found, element)]
+                result[place] = source[coordinates]
+            return [held(result, element)]
 
         a = held(values("any", element, grid.array, "load"), element)
-        body = f"{made}\n%r, %k = load_view_tko weak %v[{indices}] : {view}, tile<i32> -> {tile}, token"
+        body = f"{result}\n%r, %k = load_view_tko weak %v[{indices}] : {view}, tile<i32> -> {tile}, token"
         memory = Operand("m", element, grid.array, a, "memory")
         yield Kernel("view", f"load {element} {_grid_name(grid)}", (memory,), body, (_result(element, grid.tile),),
                      reference=cut)  # fmt: skip
-        made, view, indices = grid.make(element, False)
-        body = f"{made}\n%k = store_view_tko weak %a, %v[{indices}] : {tile}, {view}, tile<i32> -> token"
+        result, view, indices = grid.make(element, False)
+        body = f"{result}\n%k = store_view_tko weak %a, %v[{indices}] : {tile}, {view}, tile<i32> -> token"
         source = Operand("a", element, grid.tile, values("any", element, grid.tile, "source"))
         before = held(values("any", element, grid.array, "store"), element)
         target = Operand("m", element, grid.array, before, "memory")
@@ -155,10 +155,10 @@ def paddings() -> Iterator[Kernel]:
         a = values("scales" if element == SCALES else "digits", element, grid.array, "padding")
         outside = np.zeros(1, a.dtype) if word == "zero" else np.array([number]).astype(a.dtype)
         expected = np.concatenate([a[64:], np.repeat(outside, 26)])
-        made, view, indices = grid.make(element, True)
-        made, view = (text.replace("= zero", f"= {word}") for text in (made, view))
+        value, view, indices = grid.make(element, True)
+        value, view = (text.replace("= zero", f"= {word}") for text in (value, view))
         tile, result = tile_type(grid.tile, element), element
-        body = f"{made}\n%x, %k = load_view_tko weak %v[{indices}] : {view}, tile<i32> -> {tile}, token\n"
+        body = f"{value}\n%x, %k = load_view_tko weak %v[{indices}] : {view}, tile<i32> -> {tile}, token\n"
         if element in ("tf32", PACKED):
             body = body.replace("%x", "%r")
         else:
@@ -191,7 +191,7 @@ def sparse(elements: Sequence[str]) -> Iterator[Kernel]:
         indices = ", ".join("%b" if dim == along else "%one" for dim in range(len(array)))
         rows_type = tile_type((tile[along],), "i32")
         types = ", ".join(rows_type if dim == along else "tile<i32>" for dim in range(len(array)))
-        made = f"%t = make_tensor_view %m_p, shape = {list(array)}, strides = {strides} : {tensor}"
+        text = f"%t = make_tensor_view %m_p, shape = {list(array)}, strides = {strides} : {tensor}"
 
         def inside(array: tuple[int, ...] = array, tile: tuple[int, ...] = tile, along: int = along,
                    order: np.ndarray = order) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:  # fmt: skip
@@ -203,29 +203,29 @@ def sparse(elements: Sequence[str]) -> Iterator[Kernel]:
         def gathered(memory: np.ndarray, rows: np.ndarray, tile: tuple[int, ...] = tile, array: tuple[int, ...] = array,
                      element: str = element, inside: Any = inside) -> Any:  # fmt: skip
             source = elements_of(memory, element, array)
-            found = np.zeros(tile, source.dtype)
+            result = np.zeros(tile, source.dtype)
             for coordinates, place in inside():
-                found[coordinates] = source[place]
-            return [found]
+                result[coordinates] = source[place]
+            return [result]
 
         def scattered(source: np.ndarray, rows: np.ndarray, array: tuple[int, ...] = array, element: str = element,
                       inside: Any = inside) -> Any:  # fmt: skip
-            found = values("any", element, array, "scatter").copy()
+            result = values("any", element, array, "scatter").copy()
             for coordinates, place in inside():
-                found[place] = source[coordinates]
-            return [held(found, element)]
+                result[place] = source[coordinates]
+            return [held(result, element)]
 
         rows = Operand("b", "i32", (tile[along],), order)
         t = tile_type(tile, element)
         memory = Operand("m", element, array, held(values("any", element, array, "gather"), element), "memory")
-        body = f"{made}\n%v = make_gather_scatter_view %t : {padded}\n"
+        body = f"{text}\n%v = make_gather_scatter_view %t : {padded}\n"
         body += f"%r, %k = load_view_tko weak %v[{indices}] : {padded}, {types} -> {t}, token"
         name = f"{element} {tile} of {array} along {along}"
         yield Kernel("view", f"gather {name}", (memory, rows), body, (_result(element, tile),), reference=gathered)
         source = Operand("a", element, tile, values("any", element, tile, "scattered"))
         before = held(values("any", element, array, "scatter"), element)
         target = Operand("m", element, array, before, "memory")
-        body = f"{made}\n%v = make_gather_scatter_view %t : {plain}\n"
+        body = f"{text}\n%v = make_gather_scatter_view %t : {plain}\n"
         body += f"%k = store_view_tko weak %a, %v[{indices}] : {t}, {plain}, {types} -> token"
         yield Kernel("view", f"scatter {name}", (source, rows), body, (target,), reference=scattered)
 
@@ -256,9 +256,9 @@ def orders(elements: Sequence[str]) -> Iterator[Kernel]:
           %k1 = store_ptr_tko {store} %rp, %x, %mask token=%k0 : {p}, {t}, {m} -> token"""
 
         def kept(memory: np.ndarray, limit: int = limit, element: str = element, count: int = count) -> Any:
-            found = elements_of(memory, element, (count,)).copy()
-            found[limit:] = np.zeros(count - limit, found.dtype)
-            return [held(found, element)]
+            result = elements_of(memory, element, (count,)).copy()
+            result[limit:] = np.zeros(count - limit, result.dtype)
+            return [held(result, element)]
 
         name = f"{load} {store} {element} {count}"
         if element != PACKED:
@@ -317,10 +317,10 @@ def updates() -> Iterator[Kernel]:
         if mode == "xchg":
             continue
         for element, grid, scope in itertools.product(elements, GRIDS, SCOPES[:2]):
-            made, view, indices = grid.make(element, False)
+            result, view, indices = grid.make(element, False)
             tile = tile_type(grid.tile, element)
             before = values(domain, element, grid.array, f"{mode} view")
-            body = f"{made}\n%k = atomic_red_view_tko relaxed {scope} %v[{indices}], {mode}, %b : {tile}, {view},"
+            body = f"{result}\n%k = atomic_red_view_tko relaxed {scope} %v[{indices}], {mode}, %b : {tile}, {view},"
             body += " tile<i32> -> token"
 
             def reduced(b: np.ndarray, before: np.ndarray = before, grid: Grid = grid, function: Any = function) -> Any:
@@ -408,17 +408,17 @@ def packed_blocks() -> Iterator[Kernel]:
     t = tile_type((64,), PACKED)
     tensor = f"tensor_view<64x{PACKED}, strides=[1]>"
     view = f"partition_view<tile=(64), {tensor}>"
-    made = f"""%t = make_tensor_view %g, shape = [64], strides = [1] : {tensor}
+    text = f"""%t = make_tensor_view %g, shape = [64], strides = [1] : {tensor}
           %v = make_partition_view %t : {view}
           %r, %k0 = load_view_tko weak %v[%zero] TOKEN : {view}, tile<i32> -> {t}, token"""
     a = values("any", PACKED, (64,), "packed")
     for flags in ("", "private "):
-        body = f"%g = get_global @$entry_global : tile<ptr<{PACKED}>>\n" + made.replace(" TOKEN", "")
+        body = f"%g = get_global @$entry_global : tile<ptr<{PACKED}>>\n" + text.replace(" TOKEN", "")
         declared = f"global {flags}@$entry_global <{PACKED}: [{', '.join(map(str, a))}]> : {t}"
         yield Kernel("global", f"global {flags}{PACKED}", (), body, (_result(PACKED, (64,)),), reference=lambda: [a],
                      globals_=declared)  # fmt: skip
     for alignment in (8, 32, 256):
-        head, _, load = made.rpartition("\n")
+        head, _, load = text.rpartition("\n")
         body = f"""%g = alloca num_elem = 64, alignment = {alignment} : tile<ptr<{PACKED}>>
           {head}
           %k = store_view_tko weak %a, %v[%zero] : {t}, {view}, tile<i32> -> token

@@ -149,13 +149,13 @@ def _view(operand: Operand) -> tuple[list[str], str]:
         sizes = ", ".join(f"%{n}_s{dim}" for dim in range(len(shape)))
         steps = ", ".join([*(f"%{n}_d{dim}" for dim in range(len(shape) - 1)), "1"])
         tensor = f"tensor_view<{'?x' * len(shape)}{operand.element}, strides=[{'?,' * (len(shape) - 1)}1]>"
-        made = f"%{n}_t = make_tensor_view %{n}_p, shape = [{sizes}], strides = [{steps}] : tile<i32> -> {tensor}"
+        text = f"%{n}_t = make_tensor_view %{n}_p, shape = [{sizes}], strides = [{steps}] : tile<i32> -> {tensor}"
     else:
         tensor = f"tensor_view<{'x'.join(map(str, shape))}x{operand.element}, strides=[{','.join(map(str, strides))}]>"
-        made = f"%{n}_t = make_tensor_view %{n}_p, shape = {list(shape)}, strides = {strides} : {tensor}"
+        text = f"%{n}_t = make_tensor_view %{n}_p, shape = {list(shape)}, strides = {strides} : {tensor}"
     padding = f", padding_value = {operand.padding}" if operand.padding else ""
     view = f"partition_view<tile=({'x'.join(map(str, operand.tile))}){padding}, {tensor}>"
-    return [made, f"%{n}_v = make_partition_view %{n}_t : {view}"], view
+    return [text, f"%{n}_v = make_partition_view %{n}_t : {view}"], view
 
 
 def _pointers(operand: Operand) -> tuple[list[str], bool]:

@@ -83,8 +83,8 @@ def _both(source: str, target: str, sizes: tuple[int, int, int], element: str, t
 
 
 def _tensor(source: str, sizes: tuple[int, int, int]) -> list[Case]:
-    made = Case(f"blackwell/{source}", "100a", sizes, "DABC", "f2", "f4")
-    return [made, made._replace(mended=True)]
+    case = Case(f"blackwell/{source}", "100a", sizes, "DABC", "f2", "f4")
+    return [case, case._replace(mended=True)]
 
 
 CASES = [
@@ -188,15 +188,15 @@ def record(case: Case, ptx: str, program: Path) -> Recorded:
 
 
 def read_launch(text: str) -> Recorded:
-    found: dict[str, list[str]] = {}
+    result: dict[str, list[str]] = {}
     for line in text.splitlines():
         word, _, rest = line.partition(" ")
-        found.setdefault(word, []).append(rest)
-    maps = {int(fields.split()[0]): encoded(*map(int, fields.split()[1:])) for fields in found.get("map", ())}
-    memory = [(int(each.split()[0]), bytes.fromhex(each.split()[1])) for each in found["memory"]]
-    grid, block, cluster = (tuple(map(int, found[word][0].split())) for word in ("grid", "block", "cluster"))
-    parameters = [with_maps(bytes.fromhex(each), maps) for each in found["parameter"]]
-    return Recorded(found["entry"][0], grid, block, cluster, int(found["shared"][0]), parameters, memory)
+        result.setdefault(word, []).append(rest)
+    maps = {int(fields.split()[0]): encoded(*map(int, fields.split()[1:])) for fields in result.get("map", ())}
+    memory = [(int(each.split()[0]), bytes.fromhex(each.split()[1])) for each in result["memory"]]
+    grid, block, cluster = (tuple(map(int, result[word][0].split())) for word in ("grid", "block", "cluster"))
+    parameters = [with_maps(bytes.fromhex(each), maps) for each in result["parameter"]]
+    return Recorded(result["entry"][0], grid, block, cluster, int(result["shared"][0]), parameters, memory)
 
 
 def encoded(kind: int, interleave: int, swizzle: int, fill: int, address: int, rank: int, *sizes: int) -> bytes:
@@ -287,10 +287,10 @@ def attempt(case: Case, ptx: str, program: Path, seed: int | None) -> Row:
             ptx, count = re.subn(wanting, mended, ptx)
             if not count:
                 raise CannotPrepare(f"the PTX has no {wanting}")
-        said, steps = judge(case, record(case, ptx, program), ptx, seed)
+        text, steps = judge(case, record(case, ptx, program), ptx, seed)
     except (CannotPrepare, SimulationError) as error:
-        said = f"{type(error).__name__}: {error}"
-    return row(case, said, steps, time.monotonic() - begin)
+        text = f"{type(error).__name__}: {error}"
+    return row(case, text, steps, time.monotonic() - begin)
 
 
 def attempt_example(checkout: Path, build: Path, seed: int | None, cases: Sequence[Case]) -> list[Row]:
@@ -309,19 +309,19 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1, help="of the order in which warps advance; -1: in lock step")
     parser.add_argument("--build", type=Path, help="keep what was compiled, and use what is there")
     parser.add_argument("--jobs", type=int, default=1)
-    given = parser.parse_args()
-    chosen = [case for case in CASES if given.match in case.name]
+    options = parser.parse_args()
+    chosen = [case for case in CASES if options.match in case.name]
     examples = [list(group) for _, group in itertools.groupby(chosen, key=lambda case: case.source)]
-    seed = None if given.seed < 0 else given.seed
+    seed = None if options.seed < 0 else options.seed
     wrong = 0
     print("| example | target | result | instructions of warps |\n|---|---|---|---|")
-    with tempfile.TemporaryDirectory() as folder, multiprocessing.get_context("fork").Pool(given.jobs) as pool:
-        run = functools.partial(attempt_example, given.checkout.resolve(), given.build or Path(folder), seed)
-        for found in itertools.chain.from_iterable(pool.imap(run, examples)):
-            wrong += bool(found.said) and found.known is None
-            said = (found.known or found.said).replace("\n", "; ").replace("|", "/") or "equal"
-            print(f"| {found.name} | {found.target} | {said} | {found.steps:,} |", flush=True)
-            print(f"{found.name}: {found.seconds:.1f} s", file=sys.stderr)
+    with tempfile.TemporaryDirectory() as folder, multiprocessing.get_context("fork").Pool(options.jobs) as pool:
+        run = functools.partial(attempt_example, options.checkout.resolve(), options.build or Path(folder), seed)
+        for item in itertools.chain.from_iterable(pool.imap(run, examples)):
+            wrong += bool(item.said) and item.known is None
+            result = (item.known or item.said).replace("\n", "; ").replace("|", "/") or "equal"
+            print(f"| {item.name} | {item.target} | {result} | {item.steps:,} |", flush=True)
+            print(f"{item.name}: {item.seconds:.1f} s", file=sys.stderr)
     return bool(wrong)
 
 

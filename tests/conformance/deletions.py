@@ -37,16 +37,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--strategies", default="auto")
     parser.add_argument("--match", default="", help="kernels whose name has this in it")
     parser.add_argument("--part", default="1/1", metavar="N/COUNT", help="every COUNTth deletion, from the Nth on")
-    given = parser.parse_args(arguments)
-    first, step = map(int, given.part.split("/"))
+    value = parser.parse_args(arguments)
+    first, step = map(int, value.part.split("/"))
     tried = left = 0
-    for name, found in sorted(cases(more=True).items()):
-        if given.match not in name:
+    for name, result in sorted(cases(more=True).items()):
+        if value.match not in name:
             continue
-        for target in given.targets.split(","):
-            own = [case for case in found if target in getattr(case, "targets", [target])]
-            for maps in given.maps.split(",") if own else ():
-                for strategy in given.strategies.split(","):
+        for target in value.targets.split(","):
+            own = [case for case in result if target in getattr(case, "targets", [target])]
+            for maps in value.maps.split(",") if own else ():
+                for strategy in value.strategies.split(","):
                     begin = time.monotonic()
                     options = {"gpu_name": target, "tensor_maps": maps, "pipeline_strategy": strategy}
                     try:
@@ -59,14 +59,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
                         left += 1
                         continue
                     sites = deletions(entry.ptx)[first - 1 :: step]
-                    kept = [site for site in sites if not (site.deleted == KEPT and "tcgen05.commit" in entry.ptx)
-                            and survives(entry, site.text, SEEDS)]  # fmt: skip
-                    print(f"{name} [{target} {maps} {strategy}] {len(sites)} deletions, {len(kept)} found by nobody, "
+                    outcome = [site for site in sites if not (site.deleted == KEPT and "tcgen05.commit" in entry.ptx)
+                               and survives(entry, site.text, SEEDS)]  # fmt: skip
+                    print(f"{name} [{target} {maps} {strategy}] {len(sites)} deletions, {len(outcome)} survive, "
                           f"{time.monotonic() - begin:.0f} s", flush=True)  # fmt: skip
-                    for site in kept:
+                    for site in outcome:
                         line = entry.ptx.count("\n", 0, site.span[0]) + 1
                         print(f"    line {line}: {site.deleted} ({site.kind})", flush=True)
-                    tried, left = tried + len(sites), left + len(kept)
+                    tried, left = tried + len(sites), left + len(outcome)
     print(f"{tried} deletions, {left} found by nobody")
     return int(left > 0)
 

@@ -196,10 +196,10 @@ def sample_rows(run: Run, whole: dict[str, dict], small: dict[str, dict[str, dic
 
 
 def by_file(rows: list[dict[str, Any]], key: str) -> dict[str, list[dict[str, Any]]]:
-    found: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    result: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for row in rows:
-        found[os.path.basename(row[key].partition("::")[0])].append(row)
-    return dict(sorted(found.items()))
+        result[os.path.basename(row[key].partition("::")[0])].append(row)
+    return dict(sorted(result.items()))
 
 
 def benchmarks_part(run: Run) -> None:
@@ -272,8 +272,8 @@ def agreement(run: Run, launches: list[dict[str, Any]]) -> str:
 
 def tests_part(run: Run) -> None:
     """Interpret and emulate; with figures of earlier runs, run only the missing tests, and print the table of all."""
-    found = (path for path in run.suite.rglob("test_*.py") if path.name not in LEFT_OUT)
-    files = sorted(str(path.relative_to(run.suite)) for path in found)
+    result = (path for path in run.suite.rglob("test_*.py") if path.name not in LEFT_OUT)
+    files = sorted(str(path.relative_to(run.suite)) for path in result)
     emulated, targets = ",".join(run.emulated), ",".join(run.targets)
     without = os.path.join(run.folder, "without")
     with open(without, "w", encoding="utf-8") as file:
@@ -289,9 +289,9 @@ def tests_part(run: Run) -> None:
     kernels, known, rows = by_file(records, "origin"), Counter(), []
     for file, tests in by_file(outcomes, "test").items():
         own = kernels.get(file, [])
-        made, launched = ([row for row in own if ("result" in row) == launch] for launch in (False, True))
-        cells: list[Any] = [file, count_tests(run, tests, known), len({row["digest"] for row in made})]
-        cells += [compiled(run, made, target) for target in run.targets]
+        value, launched = ([row for row in own if ("result" in row) == launch] for launch in (False, True))
+        cells: list[Any] = [file, count_tests(run, tests, known), len({row["digest"] for row in value})]
+        cells += [compiled(run, value, target) for target in run.targets]
         rows.append([*cells, agreement(run, launched)])
     print("Tests: passed, failed, known, skipped.  Agreement: to the bit, within the tolerance, too large, other.")
     table(["tests", "interpreted and emulated", "kernels", *run.targets, "agreement"], rows)
@@ -334,23 +334,23 @@ def main() -> int:
     parser.add_argument("--list", action="store_true", help="say what failed")
     parser.add_argument("--vendor", action="store_true", help="emulate the vendor's code in the place of ours")
     parser.add_argument("--emulate", default=",".join(EMULATED), help="the targets whose code is emulated")
-    given = parser.parse_args()
+    options = parser.parse_args()
     missing = [name for name in ("cuda.tile", "torch", "pytest") if importlib.util.find_spec(name) is None]
     missing += ["ptxas"] if toolkit.find_program("ptxas") is None else []
     if missing:
         print(f"front_end_samples: not installed: {', '.join(missing)}", file=sys.stderr)
         return 2
     parts = {"samples": samples_part, "benchmarks": benchmarks_part, "small": small_part, "tests": tests_part}
-    wanted = given.suite if given.parts == "tests" else "samples"
-    if not (given.checkout / wanted).is_dir():
-        parser.error(f"'{given.checkout}' has no {wanted}")
-    if unknown := [name for name in given.parts.split(",") if name not in parts]:
+    wanted = options.suite if options.parts == "tests" else "samples"
+    if not (options.checkout / wanted).is_dir():
+        parser.error(f"'{options.checkout}' has no {wanted}")
+    if unknown := [name for name in options.parts.split(",") if name not in parts]:
         parser.error(f"no part '{unknown[0]}'; there are {', '.join(parts)}")
-    if given.keep:
-        given.keep.mkdir(parents=True, exist_ok=True)
+    if options.keep:
+        options.keep.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
-        run = Run(given, folder)
-        for name in given.parts.split(","):
+        run = Run(options, folder)
+        for name in options.parts.split(","):
             parts[name](run)
     print(f"{len(run.failed)} failed")
     return 1 if run.failed else 0

@@ -143,13 +143,13 @@ class Suite:
 
     def _negative(self, case: Case, file: Path, path: Path, figures: Figures) -> Iterator[str]:
         refused = texts = exact = True
-        said = ""
+        result = ""
         checked = case.prefixes
         for run in case.runs:
             plain = [word for word in run if word.lstrip("-") not in PER_CASE]
             code, _, errors = self._tool(plain, file, path)
             refused = refused and code != 0
-            said = errors
+            result = errors
             if checked:
                 missing = _missing_checks(case.text, checked, errors)
                 texts = texts and not missing
@@ -165,7 +165,7 @@ class Suite:
         if not refused:
             yield "accepted"
         elif not exact:
-            yield f"{'place' if texts else 'text'}: {_brief(said)} || wanted: {_wanted(case)}"
+            yield f"{'place' if texts else 'text'}: {_brief(result)} || wanted: {_wanted(case)}"
 
     def _binary(self, case: Case, file: Path, path: Path, figures: Figures) -> Iterator[str]:
         """A file of bytecode: read, printed as expected, written and read again."""
@@ -348,15 +348,15 @@ def _checks(text: str, prefixes: list[str]) -> list[str]:
 
 def _missing_checks(text: str, prefixes: list[str], output: str) -> list[str]:
     output = " ".join(output.split())
-    found = []
+    missing_checks = []
     for wanted in _checks(text, prefixes):
         pattern = "".join(
             piece if number % 2 else re.escape(" ".join(piece.split()) if piece.strip() else piece)
             for number, piece in enumerate(re.split(r"\{\{(.*?)\}\}", wanted))
         )
         if re.search(pattern, output) is None:
-            found.append(wanted)
-    return found
+            missing_checks.append(wanted)
+    return missing_checks
 
 
 def _wanted(case: Case) -> str:
@@ -374,16 +374,16 @@ def table(figures: dict[str, Figures]) -> str:
     """The figures as a Markdown table, files in order and a sum."""
     total = Figures()
     rows = []
-    for name, found in figures.items():
-        total.add(found)
-        rows.append((name, found))
+    for name, figure in figures.items():
+        total.add(figure)
+        rows.append((name, figure))
     head = (
         "| file | positive | accepted | text, generic | bytecode | negative | refused | text | exact | warnings | as"
         " wanted | RUN lines | hold |"
     )
     lines = [head, "|---" * 13 + "|"]
-    for name, found in [*rows, ("all", total)]:
-        lines.append(f"| {name} | " + " | ".join(str(value) if value else "" for value in found.row()) + " |")
+    for name, figure in [*rows, ("all", total)]:
+        lines.append(f"| {name} | " + " | ".join(str(value) if value else "" for value in figure.row()) + " |")
     return "\n".join(lines)
 
 
@@ -405,7 +405,7 @@ def main(argv: list[str]) -> int:
         if "--list" in argv:
             reason = f" ({KNOWN[case]})" if case in KNOWN else ""
             print(f"{case if number >= 0 else name} {complaint}{reason}")
-    refused = all(found.refused == found.negative for found in suite.figures.values())
+    refused = all(item.refused == item.negative for item in suite.figures.values())
     return int(unknown or not refused)
 
 

@@ -77,17 +77,17 @@ _tensor_arguments = functools.cache(tensor_specialised.arguments)
 
 
 def _specialised(ptx: str, seed: int | None) -> bool:
-    given, product, _memory = _specialised_arguments()
-    given[2].fill(0)
-    emulate(ptx, "k", 1, given, seed=seed, step_limit=STEP_LIMIT)
-    return bool((given[2] == product).all())
+    result, product, _memory = _specialised_arguments()
+    result[2].fill(0)
+    emulate(ptx, "k", 1, result, seed=seed, step_limit=STEP_LIMIT)
+    return bool((result[2] == product).all())
 
 
 def _tensor(blocks: int, ptx: str, seed: int | None) -> bool:
-    given, product, _memory = _tensor_arguments(blocks)
-    given[2].fill(0)
-    emulate(ptx, "k", blocks, given, cluster=(blocks, 1, 1), seed=seed, step_limit=STEP_LIMIT)
-    return bool((given[2] == product).all())
+    result, product, _memory = _tensor_arguments(blocks)
+    result[2].fill(0)
+    emulate(ptx, "k", blocks, result, cluster=(blocks, 1, 1), seed=seed, step_limit=STEP_LIMIT)
+    return bool((result[2] == product).all())
 
 
 def _buffered(ptx: str, seed: int | None) -> bool:
@@ -206,7 +206,7 @@ def subjects() -> list[Subject]:
 
 def _statements(ptx: str, phase: str | None) -> list[tuple[int, int]]:
     """(start, end) in the text of the statements that synchronize or set a phase, with their guards."""
-    found = []
+    statements = []
     for match in re.finditer(r"[^;{}]*;", ptx):
         text = match.group()
         lead = re.match(r"\s*(?:[A-Z_]+:\s*)*", text).end()  # labels stay where they are
@@ -214,8 +214,8 @@ def _statements(ptx: str, phase: str | None) -> list[tuple[int, int]]:
         if "st.async" in text:
             continue  # the stored value has to be computed before it
         if (_ORDERING.search(text) or sets_phase) and not text.strip().startswith("."):
-            found.append((match.start() + lead, match.end()))
-    return found
+            statements.append((match.start() + lead, match.end()))
+    return statements
 
 
 def mutate(ptx: str, phase: str | None, draw: random.Random) -> str:
@@ -310,11 +310,11 @@ class Figures:
         self.counts: dict[str, Counter[str]] = {}
         self.mistakes: list[str] = []
         if file is not None and file.exists():
-            kept = json.loads(file.read_text())
-            if kept["options"] != options:
-                raise SystemExit(f"{file} is of another run: {kept['options']}")
-            self.done, self.mistakes = kept["done"], kept["mistakes"]
-            self.counts = {name: Counter(counter) for name, counter in kept["counts"].items()}
+            data = json.loads(file.read_text())
+            if data["options"] != options:
+                raise SystemExit(f"{file} is of another run: {data['options']}")
+            self.done, self.mistakes = data["done"], data["mistakes"]
+            self.counts = {name: Counter(counter) for name, counter in data["counts"].items()}
 
     def add(self, number: int, name: str, outcome: str, said: str) -> None:
         self.done += 1
@@ -328,8 +328,8 @@ class Figures:
             return
         # An interrupted write would otherwise lose all earlier results.
         half = self.file.with_name(self.file.name + ".new")
-        kept = {"options": self.options, "done": self.done, "counts": self.counts, "mistakes": self.mistakes}
-        half.write_text(json.dumps(kept, indent=1) + "\n")
+        result = {"options": self.options, "done": self.done, "counts": self.counts, "mistakes": self.mistakes}
+        half.write_text(json.dumps(result, indent=1) + "\n")
         half.replace(self.file)
 
     def table(self) -> str:
@@ -358,26 +358,26 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--limit", type=int, default=60, help="seconds for a mutant")
     parser.add_argument("--figures", type=Path, metavar="FILE", help="where what has been run is kept, to go on from")
-    given = parser.parse_args()
-    wanted = [name for name in given.kernels.split(",") if name]
+    options = parser.parse_args()
+    wanted = [name for name in options.kernels.split(",") if name]
     _chosen = [subject for subject in subjects() if not wanted or subject.name in wanted]
-    _limit = given.limit
-    figures = Figures(given.figures, {"seed": given.seed, "kernels": [subject.name for subject in _chosen]})
+    _limit = options.limit
+    figures = Figures(options.figures, {"seed": options.seed, "kernels": [subject.name for subject in _chosen]})
     begin, before = time.monotonic(), figures.done
-    numbers = range(given.seed + figures.done, given.seed + given.count)
-    with multiprocessing.get_context("fork").Pool(given.jobs) as pool:
+    numbers = range(options.seed + figures.done, options.seed + options.count)
+    with multiprocessing.get_context("fork").Pool(options.jobs) as pool:
         # In order, so that the figures cover exactly the first `done` mutants.
         for number, outcome in pool.imap(_numbered, numbers, chunksize=50):
             figures.add(number, *outcome)
             if figures.done % _STRIDE == 0:
                 figures.keep()
                 each = (time.monotonic() - begin) / (figures.done - before)
-                left = (given.count - figures.done) * each / 60
-                print(f"{figures.done:,} of {given.count:,}: {each * 1000:.0f} ms each, {left:.0f} min left",
+                left = (options.count - figures.done) * each / 60
+                print(f"{figures.done:,} of {options.count:,}: {each * 1000:.0f} ms each, {left:.0f} min left",
                       file=sys.stderr, flush=True)  # fmt: skip
     figures.keep()
     print(figures.table())
-    print(f"{distinct(range(given.seed, given.seed + given.count), _chosen):,} different texts; "
+    print(f"{distinct(range(options.seed, options.seed + options.count), _chosen):,} different texts; "
           f"{time.monotonic() - begin:.0f} s")  # fmt: skip
     return int(bool(figures.mistakes))
 

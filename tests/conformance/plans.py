@@ -79,24 +79,24 @@ OF_SEED = ("unspecialized_pipeline_num_stages", "num_warps")
 
 
 def of_nest(seed: int) -> Program:
-    made = RandomNest(seed)
-    source = made.bytecode()
-    return Program(f"nest {seed}", source, "nest", (made.grid,), (), made.options,
-                   lambda launch: made.run(source, launch))  # fmt: skip
+    result = RandomNest(seed)
+    source = result.bytecode()
+    return Program(f"nest {seed}", source, "nest", (result.grid,), (), result.options,
+                   lambda launch: result.run(source, launch))  # fmt: skip
 
 
 def of_seed(seed: int, kind: type[RandomLoops] | type[RandomChains]) -> Program:
     """A random program; the seed gives stages and warps, but not the plan."""
-    made = kind(seed)
-    kernel = made.kernel()
+    result = kind(seed)
+    kernel = result.kernel()
 
     def run(launch: Callable[[list[Any]], None]) -> None:
-        found = [array.copy() for array in kernel.outputs]
-        launch([*(array.copy() for array in kernel.inputs), *found])
-        for got, wanted in zip(found, kernel.expected, strict=True):
+        result = [array.copy() for array in kernel.outputs]
+        launch([*(array.copy() for array in kernel.inputs), *result])
+        for got, wanted in zip(result, kernel.expected, strict=True):
             np.testing.assert_array_equal(got, wanted)
 
-    options = {key: value for key, value in made.strategy.items() if key in OF_SEED}
+    options = {key: value for key, value in result.strategy.items() if key in OF_SEED}
     name = "loops" if kind is RandomLoops else "chains"
     return Program(f"random {name} {seed}", kernel.text, "k", (kernel.grid,), (), options, run)
 
@@ -108,28 +108,28 @@ FEATURES = {
 
 
 def features(ptx: str, program: Program, target: str, options: dict[str, Any]) -> tuple[str, ...]:
-    found = [name for name, pattern in FEATURES.items() if re.search(pattern, ptx)]
+    names = [name for name, pattern in FEATURES.items() if re.search(pattern, ptx)]
     if Strategy.of(CompileOptions(options)).may_have_agents:
         # PTX does not show whether diverging warps are agents.
         decided = tileiras.compile(program.source, gpu_name=target, emit="tileas", **options).text
-        found += ["agents"] * (".agent_switch " in decided)
-    return tuple(found)
+        names += ["agents"] * (".agent_switch " in decided)
+    return tuple(names)
 
 
 def outcomes(program: Program, target: str, wanted: Sequence[str], seed: int, kept: dict[str, str]) -> list[Outcome]:
     """The outcomes of one program under each plan.  ``kept``: digest of code -> earlier outcome, "" if right."""
-    found = []
+    result = []
     for plan in wanted:
         options = {**PLANS[plan], **program.options}
         try:
             artifact = tileiras.compile(program.source, gpu_name=target, **options)
         except CompileError as error:
-            said = error.diagnostics[0].message
-            lacks = "unsupported type" in said
-            found.append(Outcome(program.name, target, plan, "refused" if lacks else "failed", said))
+            message = error.diagnostics[0].message
+            lacks = "unsupported type" in message
+            result.append(Outcome(program.name, target, plan, "refused" if lacks else "failed", message))
             continue
         except Exception as error:  # unexpected exceptions are the purpose of the run
-            found.append(Outcome(program.name, target, plan, "failed", f"compiling: {type(error).__name__}: {error}"))
+            result.append(Outcome(program.name, target, plan, "failed", f"compiling: {type(error).__name__}: {error}"))
             continue
         kernel = next(each for each in artifact.kernels if each.name == program.entry)
         described = json.dumps(kernel.metadata, sort_keys=True)
@@ -137,9 +137,9 @@ def outcomes(program: Program, target: str, wanted: Sequence[str], seed: int, ke
         if digest not in kept:
             kept[digest] = _judge(program, target, artifact.text, kernel.metadata, seed)
         status = "failed" if kept[digest] else "equal"
-        found.append(Outcome(program.name, target, plan, status, kept[digest],
+        result.append(Outcome(program.name, target, plan, status, kept[digest],
                              features(artifact.text, program, target, options), digest))  # fmt: skip
-    return found
+    return result
 
 
 def _judge(program: Program, target: str, ptx: str, metadata: dict[str, Any], seed: int) -> str:
@@ -187,15 +187,15 @@ def _numbered(number: int) -> list[Outcome]:
 
 def _read(path: Path | None) -> dict[str, str]:
     """Outcomes by digest of the code; a partly written line is skipped."""
-    found: dict[str, str] = {}
+    result: dict[str, str] = {}
     for line in path.read_text().splitlines() if path is not None and path.exists() else ():
         try:
             row = json.loads(line)
         except json.JSONDecodeError:
             continue
         if row["digest"]:
-            found[row["digest"]] = row["said"]
-    return found
+            result[row["digest"]] = row["said"]
+    return result
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -223,16 +223,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     rows: list[Outcome] = []
     begin = time.monotonic()
     with multiprocessing.get_context("fork").Pool(_options.jobs) as pool, Progress("plans", len(_jobs)) as progress:
-        for found in pool.imap(_numbered, range(len(_jobs))):
-            progress.step(found[0].program if found else "")
-            rows += found
-            for row in found:
+        for item in pool.imap(_numbered, range(len(_jobs))):
+            progress.step(item[0].program if item else "")
+            rows += item
+            for row in item:
                 if row.status == "failed":
                     print(f"FAILED {row.program} [{row.target} {row.plan}] {row.said}".replace("\n", " | ")[:600],
                           flush=True)  # fmt: skip
             if _options.figures is not None:
                 with _options.figures.open("a") as file:
-                    file.writelines(json.dumps(row._asdict()) + "\n" for row in found)
+                    file.writelines(json.dumps(row._asdict()) + "\n" for row in item)
                     file.flush()
                     os.fsync(file.fileno())
     print(*table(rows), sep="\n")

@@ -55,30 +55,30 @@ class RandomNest:
             self._loop(1, 1)
 
     def _hints(self) -> list[str]:
-        pick, found = self.random, []
+        pick, result = self.random, []
         if pick.random() < 0.25:
-            found.append(f"num_ctas={pick.choice((1, 2, 4))}")
+            result.append(f"num_ctas={pick.choice((1, 2, 4))}")
         if pick.random() < 0.2:
-            found.append(f"occupancy={pick.choice((1, 2, 3))}")
+            result.append(f"occupancy={pick.choice((1, 2, 3))}")
         if pick.random() < 0.2:
-            found.append(f"num_worker_warps={pick.choice((4, 8))}")
-        return found
+            result.append(f"num_worker_warps={pick.choice((4, 8))}")
+        return result
 
     def _options(self) -> dict[str, Any]:
         """Options of the compilation; mostly empty."""
-        found: dict[str, Any] = {}
+        options: dict[str, Any] = {}
         kind = self.random.random()
         if kind < 0.06:
-            found = {"opt_level": self.random.choice((0, 1, 2))}
+            options = {"opt_level": self.random.choice((0, 1, 2))}
         elif kind < 0.1:
-            found = {"device_debug": True, "opt_level": 0}
+            options = {"device_debug": True, "opt_level": 0}
         elif kind < 0.15:
-            found = {"sanitize": "memcheck"}
+            options = {"sanitize": "memcheck"}
         elif kind < 0.2:
-            found = {"lineinfo": True}
+            options = {"lineinfo": True}
         elif kind < 0.3:
-            found = {"unspecialized_pipeline_num_stages": self.random.choice((2, 3, 4, 5))}
-        return found
+            options = {"unspecialized_pipeline_num_stages": self.random.choice((2, 3, 4, 5))}
+        return options
 
     # ---- statements --------------------------------------------------------------------------------------------------
 
@@ -107,9 +107,9 @@ class RandomNest:
             self._elementwise(depth)
 
     def _bound(self) -> str:
-        found = ["n", "n", "n", "ct.num_tiles(a, 1, (TM, TK))", "3", "2", "n + 1", "0", "m"]
-        found += [f"{counter} + 1" for counter in self.counters if counter.startswith("i")]
-        return self.random.choice(found)
+        bound = ["n", "n", "n", "ct.num_tiles(a, 1, (TM, TK))", "3", "2", "n + 1", "0", "m"]
+        bound += [f"{counter} + 1" for counter in self.counters if counter.startswith("i")]
+        return self.random.choice(bound)
 
     def _loop(self, depth: int, times: int) -> None:
         pick = self.random
@@ -117,8 +117,8 @@ class RandomNest:
         kind = pick.random()
         if kind < 0.7:
             bound = self._bound()
-            given = pick.choice((bound, bound, bound, f"1, {bound}", f"0, {bound}, 2", f"ct.bid(0), {bound}"))
-            self._line(depth, f"for {counter} in range({given}):")
+            choice = pick.choice((bound, bound, bound, f"1, {bound}", f"0, {bound}, 2", f"ct.bid(0), {bound}"))
+            self._line(depth, f"for {counter} in range({choice}):")
             self.counters.append(counter)
             if pick.random() < 0.15:
                 self._line(depth + 1, f"if {counter} == 1:")
@@ -145,9 +145,9 @@ class RandomNest:
             self._block(depth, times, self.random.randint(1, 3))
 
     def _condition(self) -> str:
-        found = ["n > 2", "m == 1", "ct.bid(0) == 0", "n == 0"]
-        found += [text for counter in self.counters for text in (f"{counter} % 2 == 0", f"{counter} == n - 1")]
-        return self.random.choice(found)
+        condition = ["n > 2", "m == 1", "ct.bid(0) == 0", "n == 0"]
+        condition += [text for counter in self.counters for text in (f"{counter} % 2 == 0", f"{counter} == n - 1")]
+        return self.random.choice(condition)
 
     def _branch(self, depth: int, times: int) -> None:
         self._line(depth, f"if {self._condition()}:")
@@ -165,12 +165,12 @@ class RandomNest:
 
     def _given(self) -> str:
         """Further arguments of a load."""
-        found = ", padding_mode=ct.PaddingMode.ZERO"
+        text = ", padding_mode=ct.PaddingMode.ZERO"
         if self.random.random() < 0.15:
-            found += f", latency={self.random.randint(1, 6)}"
+            text += f", latency={self.random.randint(1, 6)}"
         if self.random.random() < 0.1:
-            found += ", allow_tma=False"
-        return found
+            text += ", allow_tma=False"
+        return text
 
     def _left(self, depth: int) -> str:
         index, name, kind = self._index(), self._name("x"), self.random.random()
@@ -290,28 +290,28 @@ class RandomNest:
     def _arrays(self) -> list[np.ndarray]:
         depth, rows, columns = self.k * TILES - self.ragged, self.m * self.grid, self.n - self.ragged
         shapes = [(rows, depth), (depth, rows), (depth, rows), (depth, columns), (columns, depth), (2 * self.n, self.n)]
-        found = [whole_numbers(shape, self.element, number, 2) for number, shape in enumerate(shapes)]
-        found[1] = np.ascontiguousarray(found[2].T)
-        return found
+        arrays = [whole_numbers(shape, self.element, number, 2) for number, shape in enumerate(shapes)]
+        arrays[1] = np.ascontiguousarray(arrays[2].T)
+        return arrays
 
     def arguments(self) -> list[Any]:
         """New arguments of a launch, in the order of the kernel's parameters."""
         a, _, at_rows, b, bt, w = self._arrays()
         result = np.full((self.m * self.grid * SLOTS, self.n - self.ragged), -7, np.dtype(self.sum))
         arrays = [a, at_rows, at_rows, b, bt, w, result, np.zeros(self.n, np.dtype(self.sum))]
-        found: list[Any] = []
+        items: list[Any] = []
         for array in arrays:
             raw = array.view(np.uint8) if array.dtype.itemsize == 1 and array.dtype.kind != "i" else array
             raw = raw.view(np.uint16) if array.dtype.kind == "V" and array.dtype.itemsize == 2 else raw
-            found += [raw, *array.shape, *(stride // array.itemsize for stride in array.strides)]
-        return [*found, self.rounds, 1]
+            items += [raw, *array.shape, *(stride // array.itemsize for stride in array.strides)]
+        return [*items, self.rounds, 1]
 
     def run(self, source: bytes, launch: Callable[[list[Any]], None]) -> None:
         """Raises AssertionError unless the results of ``launch(arguments)`` are the interpreter's."""
-        expected, found = self.arguments(), self.arguments()
+        expected, result = self.arguments(), self.arguments()
         interpret(source, "nest", self.grid, expected)
-        launch(found)
-        for got, wanted in zip(_results(found), _results(expected), strict=True):
+        launch(result)
+        for got, wanted in zip(_results(result), _results(expected), strict=True):
             np.testing.assert_array_equal(got, wanted)
 
 

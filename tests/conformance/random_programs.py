@@ -68,8 +68,8 @@ class Program(RandomKernel):
         return name
 
     def integers(self) -> tuple[str, tuple[int, ...], str] | None:
-        found = [value for value in self.values[-8:] if value[2] in INTEGERS]
-        return self.random.choice(found) if found else None
+        values = [value for value in self.values[-8:] if value[2] in INTEGERS]
+        return self.random.choice(values) if values else None
 
     def shift(self) -> None:
         """By less than the width; sometimes by an arbitrary value, which leaves some elements undefined."""
@@ -120,8 +120,8 @@ class Program(RandomKernel):
             operation, identity = "maxf %x, %y", least[element]
         t, scalar = tile_type(shape, element), tile_type((), element)
         body = f"(%x: {scalar}, %y: {scalar}) {{\n%z = {operation} : {scalar}\nyield %z : {scalar}\n}}"
-        given = f"dim={axis} reverse={reverse} identities=[{identity} : {element}]"
-        self.emit(f"scan %{name} {given} : {t} -> {t} {body}", shape, element)
+        text = f"dim={axis} reverse={reverse} identities=[{identity} : {element}]"
+        self.emit(f"scan %{name} {text} : {t} -> {t} {body}", shape, element)
 
     def narrow(self) -> None:
         """Through a narrower format and back."""
@@ -236,10 +236,10 @@ class Program(RandomKernel):
 
     def updates(self) -> None:
         """Commutative atomic updates of locations that several elements share."""
-        found = [value for value in self.values[-8:] if value[2] in ("i32", "i64")]
-        if not found:
+        values = [value for value in self.values[-8:] if value[2] in ("i32", "i64")]
+        if not values:
             return
-        name, shape, element = self.random.choice(found)
+        name, shape, element = self.random.choice(values)
         memory = self.memory(element, SCRATCH_PLACES)
         pointers, n, t = self.places(shape, memory, element), self.count, tile_type(shape, element)
         mode = self.random.choice(["add", "and", "or", "xor", "max", "min", "umax", "umin"])

@@ -68,13 +68,13 @@ class Sample(NamedTuple):
 
 
 def _parameters(values: list[Any]) -> list[Any]:
-    found: list[Any] = []
+    parameters: list[Any] = []
     for value in values:
         if isinstance(value, list):
-            found += [_table(value), len(value)]
+            parameters += [_table(value), len(value)]
         else:
-            found += array_parameters(value) if isinstance(value, np.ndarray) else [value]
-    return found
+            parameters += array_parameters(value) if isinstance(value, np.ndarray) else [value]
+    return parameters
 
 
 class _Anything(types.ModuleType):
@@ -122,8 +122,8 @@ def kernel_of(sample: Sample) -> Any:
     """The front end's kernel, with the hints of the case."""
     import cuda.tile as ct
 
-    found = getattr(importlib.import_module(sample.module), sample.kernel)
-    return ct.kernel(found._pyfunc, **sample.hints) if sample.hints else found
+    result = getattr(importlib.import_module(sample.module), sample.kernel)
+    return ct.kernel(result._pyfunc, **sample.hints) if sample.hints else result
 
 
 # -- products --------------------------------------------------------------------------------------------------------
@@ -402,7 +402,7 @@ def samples() -> list[Sample]:
     plain, persistent = "matmul_kernel", "persistent_matmul_kernel"
     half = (F16, F16, F16)
     with_i8 = ("sm_90", "sm_100", "sm_110", "sm_120")
-    found = [
+    result = [
         *(matmul(f"matmul f16 {m}x{n}x{k}, {hints['num_ctas']} blocks", plain, half, (m, n, 160), (m, n, k), hints)
           for m, n, k, hints in (
               (128, 128, 64, one), (128, 256, 64, one), (256, 128, 64, one), (256, 256, 64, one), (64, 64, 64, one),
@@ -449,4 +449,4 @@ def samples() -> list[Sample]:
         _softmax("softmax, one row a block", "_softmax_kernel_multi_wave_full_row_reg_cached_ldg", [240, 256], 240),
         _silu_and_mul(), _bmm("bmm bf16", (128, 128, 64)), _bmm("bmm bf16 128x256", (128, 256, 64)),
     ]  # fmt: skip
-    return found
+    return result

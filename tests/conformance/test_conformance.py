@@ -65,12 +65,12 @@ def is_operation(value: object) -> bool:
 
 
 def _operations() -> set[str]:
-    found = set()
+    operations = set()
     for info in pkgutil.iter_modules(cuda_tile.__path__):
         module = importlib.import_module(f"{cuda_tile.__name__}.{info.name}")
         named = {cls.name for cls in vars(module).values() if is_operation(cls)}
-        found |= {name.removeprefix("cuda_tile.") for name in named if name.startswith("cuda_tile.")}
-    return found
+        operations |= {name.removeprefix("cuda_tile.") for name in named if name.startswith("cuda_tile.")}
+    return operations
 
 
 @pytest.mark.parametrize("num_ctas", [2, 4])

@@ -91,8 +91,8 @@ parameter {(b"abcdefgh" * 8 + marked + b"tail").hex()}
     assert (launch.grid, launch.cluster, launch.shared) == ((2, 1, 1), (2, 1, 1), 1024)
     raw = launch.parameters[0]
     assert raw[:64] == b"abcdefgh" * 8 and raw[-4:] == b"tail"
-    made = tensor_map.decode(raw[64:-4])
-    assert made == tensor_map.TensorMap("f16", address, (256, 128), (512,), (64, 32), 128)
+    result = tensor_map.decode(raw[64:-4])
+    assert result == tensor_map.TensorMap("f16", address, (256, 128), (512,), (64, 32), 128)
     assert with_maps(bytes(200), {}) == bytes(200)
 
 

@@ -50,12 +50,12 @@ def _figures(tmp_path, capsys, files, *options):
 
 def test_counts_cases_by_kind(tmp_path, capsys):
     hints = GOOD.replace("-verify", "-Wunsupported-hints -verify", 1)
-    code, found = _figures(tmp_path, capsys, {"a.mlir": hints, "b.mlir": PRINTED})
+    code, result = _figures(tmp_path, capsys, {"a.mlir": hints, "b.mlir": PRINTED})
     assert code == 0
-    assert found["positive"] == found["accepted"] == found["round_trips"] == found["bytecode"] == 2
-    assert found["negative"] == found["refused"] == found["texts"] == found["exact"] == 1
-    assert found["warnings"] == found["warned"] == 1
-    assert found["runs"] == found["runs_hold"] == 2
+    assert result["positive"] == result["accepted"] == result["round_trips"] == result["bytecode"] == 2
+    assert result["negative"] == result["refused"] == result["texts"] == result["exact"] == 1
+    assert result["warnings"] == result["warned"] == 1
+    assert result["runs"] == result["runs_hold"] == 2
 
 
 @pytest.mark.parametrize(
@@ -70,16 +70,16 @@ def test_counts_cases_by_kind(tmp_path, capsys):
 )
 def test_failures_are_counted(tmp_path, capsys, old, new, short):
     hints = GOOD.replace("-verify", "-Wunsupported-hints -verify", 1)
-    code, found = _figures(tmp_path, capsys, {"a.mlir": hints.replace(old, new, 1)})
-    assert found[short] == 0 and found["runs_hold"] == 0
+    code, result = _figures(tmp_path, capsys, {"a.mlir": hints.replace(old, new, 1)})
+    assert result[short] == 0 and result["runs_hold"] == 0
     assert code == 1
 
 
 def test_a_difference_with_a_reason_is_no_failure(tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(lit_cases.KNOWN, "a.mlir #1", "it says so")
     text = GOOD.replace("-verify", "-Wunsupported-hints -verify", 1).replace("op must not", "op may not", 1)
-    code, found = _figures(tmp_path, capsys, {"a.mlir": text})
-    assert code == 0 and found["texts"] == 0
+    code, result = _figures(tmp_path, capsys, {"a.mlir": text})
+    assert code == 0 and result["texts"] == 0
 
 
 def test_needs_a_folder(capsys):

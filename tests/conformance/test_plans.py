@@ -21,9 +21,9 @@ def test_kernels_and_random_loops_are_right_under_every_plan(capsys, tmp_path):
     assert printed.startswith("| plan | sm_90 |") and "0 failed" in printed
     lines = [json.loads(line) for line in figures.read_text().splitlines()]
     assert len(lines) == 2 * len(PLANS) and {line["status"] for line in lines} == {"equal"}
-    found = {(line["plan"], name) for line in lines for name in line["features"]}
-    assert {("boxes", "boxes"), ("agents", "agents"), ("plain", "cp.async"), ("plain", "wgmma")} <= found
-    assert ("plain", "agents") not in found and ("agents", "boxes") not in found
+    result = {(line["plan"], name) for line in lines for name in line["features"]}
+    assert {("boxes", "boxes"), ("agents", "agents"), ("plain", "cp.async"), ("plain", "wgmma")} <= result
+    assert ("plain", "agents") not in result and ("agents", "boxes") not in result
 
 
 @pytest.mark.slow
@@ -68,5 +68,5 @@ def test_the_compute_agent_leaves_smem_to_the_load_agent():
     """The conversion's scratch area would take all memory beside the rings: it has rounds, with four warps."""
     (kernel,) = (each for each in plans.tiled() if each.name == "moe 128x128x64")
     program = plans.of_tiles(kernel)._replace(options={"num_warps": 4})
-    (found,) = plans.outcomes(program, "sm_120", ["agents-boxes"], 1, {})
-    assert found.status == "equal" and {"agents", "boxes"} <= set(found.features)
+    (result,) = plans.outcomes(program, "sm_120", ["agents-boxes"], 1, {})
+    assert result.status == "equal" and {"agents", "boxes"} <= set(result.features)

@@ -25,8 +25,8 @@ KERNELS = [kernel for kernel in tiled() if not kernel.targets or GPU in kernel.t
 def dots_of(artifact: tileiras.Artifact) -> list[tuple[str, str | None]]:
     """The atom of each dot, and the reason why a better one is not used."""
     names = ("RemarkTensorCoreMMA", "RemarkTensorCoreFMA")
-    found = [d for d in artifact.diagnostics if getattr(d, "name", "") in names]
-    return [(d.arguments["Atom"], d.cause and d.cause.spelled()) for d in found]
+    result = [d for d in artifact.diagnostics if getattr(d, "name", "") in names]
+    return [(d.arguments["Atom"], d.cause and d.cause.spelled()) for d in result]
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)

@@ -39,8 +39,8 @@ pytestmark = [
 def test_results_equal_numpys(name, target, uses):
     case = CASES[name]
     assert uses in compiled(case, target).ptx
-    said, steps = attempt(case, target)
-    assert said == "" and steps > 100
+    result, steps = attempt(case, target)
+    assert result == "" and steps > 100
 
 
 def test_every_case_has_a_name_of_its_own():

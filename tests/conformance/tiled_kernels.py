@@ -171,30 +171,30 @@ def tiled(steps: int = 2) -> list[Tiled]:
     """Loops over K or keys have ``steps`` iterations; kernels with a number of their own have at least that; grouped
     products, MoE, softmax and norms have other loops."""
     of, attends = functools.partial(product, steps=steps), functools.partial(attention, steps=steps)
-    found = [of(tile) for tile in (
+    result = [of(tile) for tile in (
         (128, 128, 64), (128, 128, 32), (128, 128, 128), (128, 256, 64), (256, 128, 64), (64, 64, 64), (64, 128, 64),
         (16, 64, 64), (32, 32, 32),
     )]  # fmt: skip
-    found += [of((128, 256, 64), hints="num_worker_warps=8", steps=max(steps, 4))]
-    found += [of((128, 128, 64), hints=hints) for hints in ("occupancy=2", "num_ctas=2", "num_ctas=4")]
-    found += [of((256, 256, 64), hints=f"num_ctas={count}") for count in (2, 4)]
-    found += [of((128, 128, 64), steps=max(steps, 7)), of((128, 128, 64), tiles=(2, 2)),
+    result += [of((128, 256, 64), hints="num_worker_warps=8", steps=max(steps, 4))]
+    result += [of((128, 128, 64), hints=hints) for hints in ("occupancy=2", "num_ctas=2", "num_ctas=4")]
+    result += [of((256, 256, 64), hints=f"num_ctas={count}") for count in (2, 4)]
+    result += [of((128, 128, 64), steps=max(steps, 7)), of((128, 128, 64), tiles=(2, 2)),
               of((128, 128, 64), ragged=8, tiles=(2, 1)),
               of((64, 64, 64), ragged=5, tiles=(1, 2))]  # fmt: skip
-    found += [of(tile, BF16) for tile in ((128, 128, 64), (128, 256, 64))]
-    found += [of((128, 128, 64), **TN), of((128, 256, 64), **TN), of((64, 64, 128), F8E4M3, **TN),
+    result += [of(tile, BF16) for tile in ((128, 128, 64), (128, 256, 64))]
+    result += [of((128, 128, 64), **TN), of((128, 256, 64), **TN), of((64, 64, 128), F8E4M3, **TN),
               of((128, 128, 128), F8E4M3, **TN), of((128, 128, 128), I8, I32, **TN),
               of((64, 64, 64), BF16, **TN)]  # fmt: skip
-    found += [of((128, 128, 128), I8, I32), of((64, 64, 64), F8E4M3, source=EXAMPLES / "matmul.py")]
-    found += [of((128, 128, 64), grid=(2,), tiles=(2, 2), **PERSISTENT),
+    result += [of((128, 128, 128), I8, I32), of((64, 64, 64), F8E4M3, source=EXAMPLES / "matmul.py")]
+    result += [of((128, 128, 64), grid=(2,), tiles=(2, 2), **PERSISTENT),
               of((64, 128, 64), grid=(3,), tiles=(3, 2), **PERSISTENT),
               of((128, 128, 64), grid=(2,), tiles=(2, 1), hints="num_ctas=2", **PERSISTENT)]  # fmt: skip
-    found += [attends(tile, hints=hints) for tile, hints in (
+    result += [attends(tile, hints=hints) for tile, hints in (
         ((128, 128, 128), "occupancy=2"), ((128, 128, 128), ""), ((64, 64, 128), "occupancy=2"), ((64, 64, 64), ""),
         ((128, 64, 64), ""), ((256, 128, 64), ""),
     )]  # fmt: skip
-    found += [attends((64, 64, 64), True), attends((128, 128, 64), True, "occupancy=2")]
-    found += [
+    result += [attends((64, 64, 64), True), attends((128, 128, 64), True, "occupancy=2")]
+    result += [
         _batched(steps),
         _split_k(steps),
         _other("grouped 64x64x32", "matmul_grouped.py", "matmul_grouped", '*[matrices("f16[?, 8*?]")] * 3, 64, 64, 32',
@@ -210,4 +210,4 @@ def tiled(steps: int = 2) -> list[Tiled]:
                lambda g: [normal(g, (3, 2048), F16), normal(g, 2048, F16), unset((3, 2048), F16), np.float32(1e-5)],
                (2,), ulps=4, scale=0.5),
     ]  # fmt: skip
-    return found
+    return result

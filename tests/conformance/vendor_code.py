@@ -188,20 +188,20 @@ def main() -> int:
     parser.add_argument("--whole", action="store_true", help="the examples and whole kernels")
     parser.add_argument("--counts", action="store_true", help="what they execute, beside the vendor's")
     parser.add_argument("--jobs", type=int, default=1)
-    given = parser.parse_args()
-    if given.counts:
-        print_counts(given.target)
+    options = parser.parse_args()
+    if options.counts:
+        print_counts(options.target)
         return 0
-    _target = given.target
-    kernels = [] if given.whole else list(pairwise_kernels() if given.pairwise else all_kernels())
-    if given.families:
-        kernels = [kernel for kernel in kernels if kernel.family in given.families.split(",")]
-    _groups = modules(kernels[given.start :: given.every])
+    _target = options.target
+    kernels = [] if options.whole else list(pairwise_kernels() if options.pairwise else all_kernels())
+    if options.families:
+        kernels = [kernel for kernel in kernels if kernel.family in options.families.split(",")]
+    _groups = modules(kernels[options.start :: options.every])
     counts: dict[str, Counter[str]] = {}
     begin = time.monotonic()
-    with multiprocessing.get_context("fork").Pool(given.jobs) as pool:
-        found = (row for rows in pool.imap(_numbered, range(len(_groups))) for row in rows)
-        for row in run_whole(given.target) if given.whole else found:
+    with multiprocessing.get_context("fork").Pool(options.jobs) as pool:
+        result = (row for rows in pool.imap(_numbered, range(len(_groups))) for row in rows)
+        for row in run_whole(options.target) if options.whole else result:
             counts.setdefault(row.family, Counter())[row.outcome] += 1
             if row.outcome in ("different", "refused"):
                 print(f"{row.outcome}: {row.name}: {row.said}"[:500].replace("\n", " | "), flush=True)

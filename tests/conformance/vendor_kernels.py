@@ -99,13 +99,13 @@ def run(kernel: Kernel, target: str, seed: int | None) -> Row:
     try:
         code = compiled(kernel, target)
         started = time.process_time()
-        said, steps = attempt(kernel, target, seed=seed)
+        result, steps = attempt(kernel, target, seed=seed)
     except (Refused, CompileError) as error:
         return Row(kernel.name, target, "refused", str(error), 0, 0)
     taken = time.process_time() - started
-    if said:
-        known = any(kernel.name.startswith(name) and part in said for name, part, _ in KNOWN)
-        return Row(kernel.name, target, "known" if known else "different", said, taken, steps)
+    if result:
+        known = any(kernel.name.startswith(name) and part in result for name, part, _ in KNOWN)
+        return Row(kernel.name, target, "known" if known else "different", result, taken, steps)
     unit = next((name for name in ("tcgen05.mma", "wgmma", "mma.sync") if name in code.ptx), "")
     return Row(kernel.name, target, f"equal ({unit})" if unit else "equal", "", taken, steps)
 
@@ -128,22 +128,22 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--figures", action="store_true")
     parser.add_argument("--jobs", type=int, default=1)
-    given = parser.parse_args()
+    options = parser.parse_args()
     _kernels = list(tiled())
-    if given.samples:
-        prepare(given.samples.resolve(), given.gym.resolve() if given.gym else None)
-        _kernels += [each for each in samples() if given.gym or each.source != "gym"]
-    _kernels = [each for each in _kernels if given.match in each.name]
-    targets = given.targets.split(",")
-    jobs = [(number, target, given.seed) for number, each in enumerate(_kernels) for target in targets
+    if options.samples:
+        prepare(options.samples.resolve(), options.gym.resolve() if options.gym else None)
+        _kernels += [each for each in samples() if options.gym or each.source != "gym"]
+    _kernels = [each for each in _kernels if options.match in each.name]
+    targets = options.targets.split(",")
+    jobs = [(number, target, options.seed) for number, each in enumerate(_kernels) for target in targets
             if not each.targets or target in each.targets]  # fmt: skip
     print(f"| kernel | {' | '.join(targets)} |\n|{'---|' * (len(targets) + 1)}")
     cells: dict[str, str] = {}
     wrong: list[Row] = []
     right = dict.fromkeys(targets, 0)
-    with multiprocessing.get_context("fork").Pool(given.jobs) as pool:
+    with multiprocessing.get_context("fork").Pool(options.jobs) as pool:
         for place, ((number, target, _), row) in enumerate(zip(jobs, pool.imap(_numbered, jobs))):
-            figures = f", {row.seconds:.1f} s, {row.steps:,}" if given.figures else ""
+            figures = f", {row.seconds:.1f} s, {row.steps:,}" if options.figures else ""
             cells[target] = row.outcome + figures
             right[target] += row.outcome.startswith("equal")
             wrong += [row] if row.said else []

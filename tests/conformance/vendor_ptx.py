@@ -39,10 +39,10 @@ class Refused(RuntimeError):
 
 @functools.cache
 def _vendor() -> str:
-    found = vendor_tool()
-    if found is None:
+    vendor = vendor_tool()
+    if vendor is None:
         raise SystemExit("needs the vendor's compiler (extra `oracle`)")
-    return found
+    return vendor
 
 
 class Compiled(NamedTuple):

@@ -45,18 +45,18 @@ class Case(NamedTuple):
 
 def cases(wanted: Sequence[str] = ()) -> list[Case]:
     """The selected cases; all if no name is given."""
-    found = []
+    result = []
     for case in EXAMPLES:
         if wanted and case.source not in wanted:
             continue
         exported = tileiras.compile(case.path, gpu_name="sm_100", emit="bytecode").data
-        found.append(Case(case.source, case.source, exported, case.entry, case.grid, _example(case)))
+        result.append(Case(case.source, case.source, exported, case.entry, case.grid, _example(case)))
     for case in KERNELS:
         if wanted and case.id not in wanted:
             continue
         exported = bytecode(case.source, case.targets[-1])
-        found.append(Case(case.id, case.source, exported, case.entry, case.grid, _kernel(case)))
-    return found
+        result.append(Case(case.id, case.source, exported, case.entry, case.grid, _kernel(case)))
+    return result
 
 
 def _kernel(case: Any) -> Callable:
@@ -87,31 +87,31 @@ def on_target(case: Case, target: str, emulated: dict[str, str], assemble: bool)
     try:
         artifact = tileiras.compile(case.data, gpu_name=target, source_name=case.source)
     except CompileError as error:
-        said = error.diagnostics[0].message
-        return ("–", "") if "unsupported type" in said else ("refused", said)
+        result = error.diagnostics[0].message
+        return ("–", "") if "unsupported type" in result else ("refused", result)
     kernel = next(kernel for kernel in artifact.kernels if kernel.name == case.entry)
     text, metadata = kernel.artifacts[".ptx"].decode(), json.loads(kernel.artifacts[".json"])
-    if assemble and (said := attempt(lambda: ptxas.assemble(text, target))):
-        return "not assembled", said
+    if assemble and (result := attempt(lambda: ptxas.assemble(text, target))):
+        return "not assembled", result
     if body(text) in emulated:
         return ("ok", "") if not emulated[body(text)] else ("differs", "")
-    said = attempt(lambda: case.run(lambda given: emulate(text, case.entry, case.grid, given, metadata=metadata)))
-    emulated[body(text)] = said
-    return ("differs", said) if said else ("ok", "")
+    result = attempt(lambda: case.run(lambda given: emulate(text, case.entry, case.grid, given, metadata=metadata)))
+    emulated[body(text)] = result
+    return ("differs", result) if result else ("ok", "")
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--targets", default=",".join(GPU_NAMES))
     parser.add_argument("--kernels", default="")
-    given = parser.parse_args()
-    targets, wanted = given.targets.split(","), [name for name in given.kernels.split(",") if name]
+    options = parser.parse_args()
+    targets, wanted = options.targets.split(","), [name for name in options.kernels.split(",") if name]
     assemble = toolkit.find_program("ptxas") is not None
     mistakes, runs, different = [], 0, 0
     print(f"| kernel | interpreted | different codes | {' | '.join(targets)} |\n|{'---|' * (len(targets) + 3)}")
     for case in cases(wanted):
-        said = attempt(lambda case=case: case.run(lambda args: interpret(case.data, case.entry, case.grid, args)))
-        mistakes += [f"{case.name} interpreted: {said}"] if said else []
+        result = attempt(lambda case=case: case.run(lambda args: interpret(case.data, case.entry, case.grid, args)))
+        mistakes += [f"{case.name} interpreted: {result}"] if result else []
         emulated: dict[str, str] = {}
         cells = []
         for target in targets:
@@ -120,7 +120,7 @@ def main() -> int:
             cells.append(cell)
         runs += cells.count("ok")
         different += len(emulated)
-        row = [case.name, "differs" if said else "ok", str(len(emulated)), *cells]
+        row = [case.name, "differs" if result else "ok", str(len(emulated)), *cells]
         print(f"| {' | '.join(row)} |", flush=True)
     print(f"\n{runs} kernels on targets, {different} different codes emulated, {len(mistakes)} mistakes")
     print(*mistakes, sep="\n")

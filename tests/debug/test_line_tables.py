@@ -85,10 +85,10 @@ def vendors(source: Path, folder: Path, *flags: str) -> bytes:
     program = toolkit.find_program("tileiras")
     if program is None or not os.path.isfile(os.path.join(os.path.dirname(program), "tileirdisasm")):
         pytest.skip("no vendor's tileiras")
-    made = folder / "theirs.cubin"
-    command = [program, "--gpu-name", "sm_90", *flags, str(source), "-o", str(made)]
+    result = folder / "theirs.cubin"
+    command = [program, "--gpu-name", "sm_90", *flags, str(source), "-o", str(result)]
     subprocess.run(command, check=True, capture_output=True)
-    return made.read_bytes()
+    return result.read_bytes()
 
 
 LINES = (["--lineinfo"], {"lineinfo": True})
@@ -118,9 +118,9 @@ def test_every_line_of_the_vendors_table_is_in_ours(name, flags, options, ptxas,
         # `./k.py` and `k.py` are one file.
         return {(os.path.normpath(row.file), row.line) for row in line_table(cubin, tmp_path) if row.file}
 
-    expected, found = lines(theirs), lines(compiled(name, ptxas, **options))
-    assert {line for _, line in expected - found} <= EXPLAINED.get(name, {}).keys()
-    assert {file for file, _ in expected} == {file for file, _ in found}
+    expected, result = lines(theirs), lines(compiled(name, ptxas, **options))
+    assert {line for _, line in expected - result} <= EXPLAINED.get(name, {}).keys()
+    assert {file for file, _ in expected} == {file for file, _ in result}
 
 
 HELPERS = """\
@@ -159,9 +159,9 @@ def test_helpers_are_inlined_where_the_vendor_has_them(ptxas, tmp_path):
         return {(row.line, tuple(line for _, line in row.inlined)) for row in rows if row.inlined}
 
     # `half` once by way of `twice`, once from the kernel itself; the square root is `twice`'s own.
-    found = inlined(ours)
-    assert found == {(5, (9, 15)), (9, (15,)), (5, (16,))}
-    assert {(5, (9, 15)), (9, (15,))} <= inlined(vendors(source, tmp_path, "--lineinfo")) <= found
+    result = inlined(ours)
+    assert result == {(5, (9, 15)), (9, (15,)), (5, (16,))}
+    assert {(5, (9, 15)), (9, (15,))} <= inlined(vendors(source, tmp_path, "--lineinfo")) <= result
 
 
 @pytest.mark.parametrize("debugger", ["gdb", "cuda-gdb"])
@@ -172,8 +172,8 @@ def test_a_debugger_reads_the_kernel(ptxas, tmp_path, debugger):
         pytest.skip(f"no {debugger}")
     cubin = tmp_path / "kernel.cubin"
     cubin.write_bytes(compiled("saxpy.mlir", ptxas, opt_level=0, device_debug=True))
-    asked = [word for what in ("functions", "line saxpy", "scope saxpy") for word in ("-ex", f"info {what}")]
-    command = [path, "-nx", "-batch", *asked, str(cubin)]
+    words = [word for what in ("functions", "line saxpy", "scope saxpy") for word in ("-ex", f"info {what}")]
+    command = [path, "-nx", "-batch", *words, str(cubin)]
     shown = subprocess.run(command, capture_output=True, text=True, check=False).stdout
     if debugger == "gdb" and "saxpy" not in shown:
         pytest.skip("this gdb does not open cubins")

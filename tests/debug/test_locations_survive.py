@@ -27,13 +27,13 @@ def test_every_operation_keeps_a_location(name, options):
     assert lost(module) == []
     values = CompileOptions({"gpu-name": "sm_90", **options})
     for _, unit in units.entry_modules(module):
-        given = unit
+        value = unit
         for stage in ("tileaa", "tileas", "llvm"):
             context = StageContext(source_name=name)
-            result = pipeline.run_stage(pipeline.stage(stage), given, values, context).output
+            result = pipeline.run_stage(pipeline.stage(stage), value, values, context).output
             # The last stage prints text; it changed the module that it was given.
-            given = given if isinstance(result, bytes) else result
-            assert lost(given) == [], stage
+            value = value if isinstance(result, bytes) else result
+            assert lost(value) == [], stage
 
 
 PASSES = ("canonicalize", "cse", "dce", "fuse-fma", "loop-split", "synthesize-debug-info-scopes")

@@ -100,8 +100,8 @@ def test_records_are_for_full_debug_information():
     ],
 )
 def test_every_type_has_its_row(type, expected):
-    found = debug_type(parse_type(type))
-    assert (found is None) if expected is None else str(found).endswith(expected)
+    result = debug_type(parse_type(type))
+    assert (result is None) if expected is None else str(result).endswith(expected)
 
 
 @pytest.mark.parametrize(

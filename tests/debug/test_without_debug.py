@@ -35,11 +35,11 @@ KERNELS = ["bytecode/softmax.tileirbc", "bytecode/matmul_f16.tileirbc", "kernels
 def test_artifacts_are_the_same_with_and_without_locations(name, opt_level):
     artifacts = []
     for module in variants(name):
-        made = {
+        result = {
             emit: tileiras.compile(module, gpu_name="sm_90", emit=emit, opt_level=opt_level)
             for emit in ("tileaa", "tileas", "ptx")
         }
-        artifacts.append([(a.data, a.kernels[0].artifacts) for a in made.values()])
+        artifacts.append([(a.data, a.kernels[0].artifacts) for a in result.values()])
     assert artifacts[0] == artifacts[1] == artifacts[2]
 
 

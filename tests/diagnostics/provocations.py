@@ -240,13 +240,13 @@ def reproducer(run):
 
     path = run.folder / "reproducer.mlir"
     text = FUNC.format("%a: tensor<4xi32>", "").replace("<numCtas = 1>", "<numWarps = 1, numCtas = 1>")
-    code, said = run.opt(text, "--cse", "--tileas=from=tileas-lower-occupancy compute-capability=sm_90",
+    code, result = run.opt(text, "--cse", "--tileas=from=tileas-lower-occupancy compute-capability=sm_90",
                          "--convert-tileas-to-llvm=compute-capability=sm_90",
                          f"--mlir-pass-pipeline-crash-reproducer={path}")  # fmt: skip
     command = shlex.split(path.read_text().partition("\n")[0].removeprefix("// tileiras-opt "))
     again = tileiras_opt.main(command), run.capsys.readouterr().err
-    assert again[0] == code and again[1].splitlines()[0] == said.splitlines()[0]
-    return code, said
+    assert again[0] == code and again[1].splitlines()[0] == result.splitlines()[0]
+    return code, result
 
 
 def half_an_assumption(run):

@@ -58,6 +58,6 @@ def test_a_command_on_a_terminal(tmp_path):
         variables |= {"TERM": "xterm", "TILEIRAS_CACHE_DIR": "off", **environment}
         done = subprocess.run(command, stderr=follower, env=variables, check=False)
         os.close(follower)
-        said = os.read(leader, 1 << 16)
+        result = os.read(leader, 1 << 16)
         os.close(leader)
-        assert done.returncode == 3 and (b"\x1b[1;31merror: " in said) == coloured and b"entri" in said
+        assert done.returncode == 3 and (b"\x1b[1;31merror: " in result) == coloured and b"entri" in result

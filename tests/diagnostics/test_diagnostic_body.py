@@ -12,11 +12,11 @@ from tileiras.ir.pass_manager import PassContext
 
 
 def arguments(body: Body) -> list[int | str]:
-    found = []
+    result = []
     for number in range(body.size):
         each = Argument.from_address(body.arguments + number * ctypes.sizeof(Argument))
-        found.append(each.value if each.kind == 2 else ctypes.string_at(each.value, each.length).decode())
-    return found
+        result.append(each.value if each.kind == 2 else ctypes.string_at(each.value, each.length).decode())
+    return result
 
 
 def test_the_layout_is_the_documented_one():

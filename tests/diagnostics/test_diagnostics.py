@@ -55,11 +55,11 @@ def test_severity_words_are_those_of_the_emitting_sites():
     engine = DiagnosticEngine()
     op = parse_module("module {}")
     text = "'builtin.module' op is wrong"
-    found = [engine.error(op.location, text), engine.op_error(op, "is wrong"), engine.warning(None, text)]
-    assert {diagnostic.message for diagnostic in found} == {text}
-    assert [diagnostic.word for diagnostic in found] == [0x003, 0x103, 0x002]
+    items = [engine.error(op.location, text), engine.op_error(op, "is wrong"), engine.warning(None, text)]
+    assert {diagnostic.message for diagnostic in items} == {text}
+    assert [diagnostic.word for diagnostic in items] == [0x003, 0x103, 0x002]
     assert Diagnostic.note(None, text).word == 0x101 and Remark(Reason("pairs.together"), None).word == 0x004
-    moved = found[1].moved(None, [])
+    moved = items[1].moved(None, [])
     assert (moved.word, moved.message) == (0x103, text)
     words = [CompileError.at(None, text, code).diagnostics[0].word for code in ExitCode if code]
     assert words == [0x103, 0x503, 0x104, 0x503, 0x103]
@@ -126,7 +126,7 @@ def impatient():
 
 def test_threads_that_share_an_engine_lose_nothing(impatient):
     engine = DiagnosticEngine()
-    inside, kept, failures = [], [], []
+    inside, value, failures = [], [], []
 
     def alone(diagnostic):
         inside.append(diagnostic)
@@ -135,7 +135,7 @@ def test_threads_that_share_an_engine_lose_nothing(impatient):
             failures.append(diagnostic.message)
         inside.remove(diagnostic)
         if diagnostic.message.endswith("0"):
-            kept.append(diagnostic.message)
+            value.append(diagnostic.message)
             return True
         return None
 
@@ -156,32 +156,32 @@ def test_threads_that_share_an_engine_lose_nothing(impatient):
     for thread in threads:
         thread.join()
     assert failures == []
-    said = [diagnostic.message for diagnostic in engine.diagnostics]
-    for found, ours in ((kept, lambda number: number % 10 == 0), (said, lambda number: number % 10)):
+    entry = [diagnostic.message for diagnostic in engine.diagnostics]
+    for result, ours in ((value, lambda number: number % 10 == 0), (entry, lambda number: number % 10)):
         for name in "abcdefgh":
             in_order = [f"{name}:{number}" for number in range(200) if ours(number)]
-            assert [message for message in found if message.startswith(name)] == in_order
+            assert [message for message in result if message.startswith(name)] == in_order
     assert engine.has_errors and all(len(diagnostic.notes) == 1 for diagnostic in engine.diagnostics)
 
 
 def test_threads_have_their_own_diagnostics(impatient):
     text = "cuda_tile.module @m {\n  entry @k() {\n    %0 = addf %missing, %nNUMBER : tile<f32>\n    return\n  }\n}\n"
-    told = {}
+    result = {}
 
     def work(number):
         heard = []
         source = text.replace("missing", f"m{number}").replace("NUMBER", str(number))
         with pytest.raises(CompileError) as caught:
             tileiras.compile(source, gpu_name="sm_90", handlers=[heard.append], source_name=f"{number}.mlir")
-        told[number] = ([d.message for d in caught.value.diagnostics], [d.position.filename for d in heard])
+        result[number] = ([d.message for d in caught.value.diagnostics], [d.position.filename for d in heard])
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(12)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert sorted(told) == list(range(12))
-    for number, (messages, files) in told.items():
+    assert sorted(result) == list(range(12))
+    for number, (messages, files) in result.items():
         assert messages == ["use of undeclared SSA value name"] * 2 and files == [f"{number}.mlir"] * 2
 
 
@@ -194,8 +194,8 @@ def test_an_in_flight_diagnostic_is_emitted_once():
     engine.emit_error(None, "abandoned").abandon()
     with pytest.raises(ValueError), engine.emit_error(None, "dropped"):
         raise ValueError
-    (found,) = engine.diagnostics
-    assert (found.message, [n.message for n in found.notes]) == ("no layout for a tile", ["needed here"])
+    (result,) = engine.diagnostics
+    assert (result.message, [n.message for n in result.notes]) == ("no layout for a tile", ["needed here"])
 
 
 def test_a_trace_is_a_child_with_the_diagnostics_origin():
@@ -235,10 +235,10 @@ NARROW = (
 @pytest.mark.parametrize("compile", [tileiras.compile, tileiras.api.compile])
 def test_the_library_asks_handlers_of_its_caller(compile):
     heard = []
-    kept = compile(SAXPY, gpu_name="sm_90", emit="tileas", emit_remarks=True, handlers=[heard.append])
-    assert [d.message for d in heard] == [d.message for d in kept.diagnostics] != []
+    result = compile(SAXPY, gpu_name="sm_90", emit="tileas", emit_remarks=True, handlers=[heard.append])
+    assert [d.message for d in heard] == [d.message for d in result.diagnostics] != []
     taken = compile(SAXPY, gpu_name="sm_90", emit="tileas", emit_remarks=True, handlers=[lambda d: True])
-    assert taken.diagnostics == [] and taken.data == kept.data
+    assert taken.diagnostics == [] and taken.data == result.data
     with pytest.raises(CompileError) as error:
         compile(NARROW, gpu_name="sm_80", handlers=[lambda d: "unsupported type" in d.message])
     assert (error.value.code, error.value.diagnostics) == (5, []), "a failure that was heard of is still one"

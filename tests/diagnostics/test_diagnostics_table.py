@@ -17,10 +17,10 @@ TESTS = Path(__file__).parents[1]
 
 def files():
     """Text tests of refused modules, and the tests of the C interface."""
-    found = sorted(TESTS.rglob("*_invalid*.mlir")) + [TESTS / "build" / "test_c_library.py"]
-    found += [TESTS / "schedule" / "remarks.mlir", TESTS / "driver" / "test_tileir_pipeline.py"]
-    found += [TESTS / "passes" / "tileas_materialize_schedule.mlir"]
-    return {path: path.read_text(encoding="utf-8", errors="replace") for path in found}
+    result = sorted(TESTS.rglob("*_invalid*.mlir")) + [TESTS / "build" / "test_c_library.py"]
+    result += [TESTS / "schedule" / "remarks.mlir", TESTS / "driver" / "test_tileir_pipeline.py"]
+    result += [TESTS / "passes" / "tileas_materialize_schedule.mlir"]
+    return {path: path.read_text(encoding="utf-8", errors="replace") for path in result}
 
 
 def pattern(text):
@@ -48,15 +48,15 @@ def test_texts_stand_once_and_give_a_reason_or_can_be_provoked():
 def test_it_is_reported_with_its_exit_code(text, tmp_path, capsys, monkeypatch):
     if "ptxas" in text and shutil.which("sh") is None:
         pytest.skip("the stand-ins are shell scripts")
-    code, said = PROVOCATIONS[text](Run(tmp_path, capsys, monkeypatch))
-    assert pattern(text).search(said), said
-    assert code == ROWS[text].code, said
+    code, result = PROVOCATIONS[text](Run(tmp_path, capsys, monkeypatch))
+    assert pattern(text).search(result), result
+    assert code == ROWS[text].code, result
 
 
 def test_excess_parameters_are_reported_before_the_compilation(tmp_path, capsys, monkeypatch):
     """40016 bytes, on a GPU whose documented limit is 32760, and that of PTX 32764."""
-    code, said = Run(tmp_path, capsys, monkeypatch).command(parameters(5002), gpu="sm_80")
-    lines = said.splitlines()
+    code, result = Run(tmp_path, capsys, monkeypatch).command(parameters(5002), gpu="sm_80")
+    lines = result.splitlines()
     needed = "(40016 bytes required, max 32760 bytes allowed) in function k"
     assert re.fullmatch(r".*k\.mlir:2:3: error: Formal parameter space overflowed " + re.escape(needed), lines[0])
     assert [line for line in lines[1:] if "error: " in line] == ["error: failed to compile Tile IR program"]

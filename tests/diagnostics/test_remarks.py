@@ -38,14 +38,14 @@ def ptxas():
 def load(line, column, function="k", cause=None, **more):
     place = FileLineColLoc("k.py", line, column)
     arguments = {"Instruction": "Ldgsts instruction"}
-    said = Reason("access.load", bytes=4, cause=cause)
-    return Remark(said, place, arguments=arguments, function=function, **more)
+    reason = Reason("access.load", bytes=4, cause=cause)
+    return Remark(reason, place, arguments=arguments, function=function, **more)
 
 
 def dot(line):
     place = FileLineColLoc("k.py", line, 16)
-    said = Reason("dots.fma", cause=Reason("dots.batch", instruction="wgmma"))
-    return Remark(said, place, arguments={"Shape": "[1, 1, 1]"}, function="k")
+    reason = Reason("dots.fma", cause=Reason("dots.batch", instruction="wgmma"))
+    return Remark(reason, place, arguments={"Shape": "[1, 1, 1]"}, function="k")
 
 
 def test_remarks_are_grouped_by_function_and_category():
@@ -155,11 +155,11 @@ def test_an_unknown_category_is_refused():
 
 def test_remarks_come_back_from_the_store_as_they_were():
     cause = Reason("access.base-alignment", bytes=4)
-    made = [load(4, 8, cause=cause, notes=[Diagnostic.note(None, "here")]), dot(3)]
-    stored = json.loads(json.dumps(locations.encode_diagnostics(made, "k.py"), sort_keys=True))
-    found = locations.decode_diagnostics(stored, "k.py")
-    assert [(str(d), d.stored(), [str(n) for n in d.notes]) for d in found] == [
-        (str(d), d.stored(), [str(n) for n in d.notes]) for d in made
+    items = [load(4, 8, cause=cause, notes=[Diagnostic.note(None, "here")]), dot(3)]
+    stored = json.loads(json.dumps(locations.encode_diagnostics(items, "k.py"), sort_keys=True))
+    diagnostics = locations.decode_diagnostics(stored, "k.py")
+    assert [(str(d), d.stored(), [str(n) for n in d.notes]) for d in diagnostics] == [
+        (str(d), d.stored(), [str(n) for n in d.notes]) for d in items
     ]
 
 
@@ -168,9 +168,9 @@ SAXPY = Path(__file__).parents[2] / "examples" / "saxpy.mlir"
 
 def test_remarks_change_nothing_and_are_asked_for():
     silent = api.compile(SAXPY, gpu_name="sm_90", emit="ptx")
-    told = api.compile(SAXPY, gpu_name="sm_90", emit="ptx", emit_remarks=True)
-    assert silent.data == told.data and silent.diagnostics == []
-    assert {remark.name for remark in remarks_of(told.diagnostics)} == {
+    result = api.compile(SAXPY, gpu_name="sm_90", emit="ptx", emit_remarks=True)
+    assert silent.data == result.data and silent.diagnostics == []
+    assert {remark.name for remark in remarks_of(result.diagnostics)} == {
         "RemarkMemoryLoadInstructionSelected",
         "RemarkMemoryStoreInstructionSelected",
         "RemarkMemorySmemAllocated",
@@ -179,13 +179,13 @@ def test_remarks_change_nothing_and_are_asked_for():
 
 
 def test_kernels_report_their_resources(ptxas):
-    made = api.compile(SAXPY, gpu_name="sm_90", emit="cubin", emit_remarks=True)
-    found = {remark.name: remark for remark in remarks_of(made.diagnostics) if remark.category == "kernel"}
-    used = json.loads(made.kernels[0].artifacts[".resources.json"])["kernels"]["saxpy"]
-    resources = found["RemarkKernelResources"]
+    value = api.compile(SAXPY, gpu_name="sm_90", emit="cubin", emit_remarks=True)
+    result = {remark.name: remark for remark in remarks_of(value.diagnostics) if remark.category == "kernel"}
+    used = json.loads(value.kernels[0].artifacts[".resources.json"])["kernels"]["saxpy"]
+    resources = result["RemarkKernelResources"]
     assert resources.said == Reason("kernel.resources", registers=used["registers"], shared=0)
     assert resources.position.line == 7 and resources.function == "saxpy"
-    assert found["RemarkKernelOccupancy"].code == "kernel.occupancy"
+    assert result["RemarkKernelOccupancy"].code == "kernel.occupancy"
 
 
 def test_spills_are_missed_registers():
@@ -198,8 +198,8 @@ def test_spills_are_missed_registers():
     used = {"k": Resources(64, 16, 8, 12, 1, 0, 0), "alone": Resources(255, 16, 4, 4, 0, 1024, 0)}
     kernels = kernel_resources(ptx.parse(text), text, used, {"k": 200 * 1024})
     remark_on_kernels(kernels, engine, {"k": FileLineColLoc("k.py", 7, 1)})
-    said = [(remark.function, remark.kind, remark.said.spelled()) for remark in engine.diagnostics]
-    assert said == [
+    result = [(remark.function, remark.kind, remark.said.spelled()) for remark in engine.diagnostics]
+    assert result == [
         ("k", "analysis", "kernel.resources registers=64 shared=204800"),
         ("k", "missed", "kernel.spills stored=8 loaded=12; kernel.registers-by-threads threads=1024 registers=64"),
         ("k", "analysis", "kernel.occupancy warps=32 most=64; kernel.limited-by-registers registers=64"),
@@ -219,12 +219,12 @@ def widths(ptx, instruction):
     if instruction == "cp.async":
         return {int(size) for size in re.findall(r"cp\.async\.c[ag]\.shared\.global \[[^]]*\], \[[^]]*\], (\d+)", ptx)}
     name = instruction.partition(".")[0]
-    found = set()
+    result = set()
     for op, qualifiers, vector, bits in _ACCESS.findall(ptx):
         spaces = op + qualifiers
         if op.startswith(name) and ".shared" not in spaces and ".param" not in spaces and ".local" not in spaces:
-            found.add(int(vector[1:] or 1 if vector else 1) * int(bits) // 8)
-    return found
+            result.add(int(vector[1:] or 1 if vector else 1) * int(bits) // 8)
+    return result
 
 
 @pytest.mark.parametrize("gpu", ["sm_80", "sm_120"])
@@ -236,18 +236,18 @@ def test_reported_choices_are_in_the_ptx(source, gpu, tmp_path):
     names = re.findall(r"entry @(\w+)", source.read_text())
     assert names
     for name in names:
-        made = api.compile(source, gpu_name=gpu, entry=name, emit="ptx", emit_remarks=True)
-        said = remarks_of(made.diagnostics)
-        assert any(remark.arguments.get("Instruction") == "st.global" for remark in said)
+        result = api.compile(source, gpu_name=gpu, entry=name, emit="ptx", emit_remarks=True)
+        remarks = remarks_of(result.diagnostics)
+        assert any(remark.arguments.get("Instruction") == "st.global" for remark in remarks)
         # LLVM may merge shorter runs into wider accesses, and a tile at an edge is accessed element by element.
-        for remark in said:
+        for remark in remarks:
             instruction = remark.arguments.get("Instruction")
             if instruction in ("ld.global", "st.global", "cp.async"):
                 width = int(remark.arguments["Width"].split()[0])
-                assert width in widths(made.text, instruction), (str(remark), made.text)
+                assert width in widths(result.text, instruction), (str(remark), result.text)
             elif instruction == "mma.sync":
                 shape = "m{}n{}k{}".format(*json.loads(remark.arguments["Shape"]))
-                assert f"mma.sync.aligned.{shape}.row.col" in made.text, str(remark)
-        memory = [remark for remark in said if remark.name == "RemarkMemorySmemAllocated"]
-        shared = json.loads(made.kernels[0].artifacts[".json"])["kernels"][0]["shared_memory"]
+                assert f"mma.sync.aligned.{shape}.row.col" in result.text, str(remark)
+        memory = [remark for remark in remarks if remark.name == "RemarkMemorySmemAllocated"]
+        shared = json.loads(result.kernels[0].artifacts[".json"])["kernels"][0]["shared_memory"]
         assert [remark.code_arguments["bytes"] for remark in memory] == [shared]

@@ -23,8 +23,8 @@ def operands(cls):
 @pytest.mark.parametrize("key", [key for key, row in ROWS.items() if row.nvvm])
 def test_a_row_states_form_and_operands_of_its_instruction(key):
     lowered = getattr(nvvm, ROWS[key].nvvm)
-    made = inspect.get_annotations(lowered.target)["return"]
-    assert set(made.split(" | ")) <= KINDS[ROWS[key].by], made
+    entry = inspect.get_annotations(lowered.target)["return"]
+    assert set(entry.split(" | ")) <= KINDS[ROWS[key].by], entry
     assert operands(NVGPU[key]) == operands(lowered)
 
 
@@ -50,7 +50,7 @@ def test_atoms_name_operations(atom):
 
 
 def test_copies_name_operations():
-    given = {name for atom in COPY_ATOMS.values() for name in (atom.op, atom.commit, atom.wait)}
-    named = {name for name in given if name.startswith("nvgpu.")}
+    names = {name for atom in COPY_ATOMS.values() for name in (atom.op, atom.commit, atom.wait)}
+    named = {name for name in names if name.startswith("nvgpu.")}
     assert named
     assert {name.removeprefix("nvgpu.") for name in named} <= set(ROWS)

@@ -12,12 +12,12 @@ from tileiras.ir import Operation, Type
 
 def declared(kind: type) -> set[str]:
     """The names of all subclasses of a class."""
-    found, open_ = set(), [kind]
+    result, open_ = set(), [kind]
     while open_:
         each = open_.pop()
         open_ += each.__subclasses__()
-        found.add(vars(each).get("name"))
-    return found
+        result.add(vars(each).get("name"))
+    return result
 
 
 @pytest.fixture(scope="module")

@@ -76,8 +76,8 @@ def test_every_mode_and_type(gpu_name):
     text = "cuda_tile.module @m {\n" + "".join(entry(*case) for case in cases) + "}\n"
     artifact, metadata = compiled(text, gpu_name)
     for name, mode, element, *_ in cases:
-        given = [values(element, COUNT, seed) for seed in range(4)]
-        expected, actual = ([array.copy() for array in given] for _ in range(2))
+        result = [values(element, COUNT, seed) for seed in range(4)]
+        expected, actual = ([array.copy() for array in result] for _ in range(2))
         interpret(text, name, 1, expected)
         emulate(artifact.text, name, 1, actual, metadata=metadata[name])
         for got, want in zip(actual, expected):
@@ -120,8 +120,8 @@ def test_contending_lanes_take_turns(mode, element, gpu_name):
 }}
 """
     blocks = 1 if element == "bf16" else 3  # bf16 counts to 256
-    given = [np.zeros(1, DTYPES[element]), np.zeros(blocks * COUNT, DTYPES[element])]
-    for counter, olds in run(text, "k", blocks, given, gpu_name):
+    items = [np.zeros(1, DTYPES[element]), np.zeros(blocks * COUNT, DTYPES[element])]
+    for counter, olds in run(text, "k", blocks, items, gpu_name):
         assert counter[0] == blocks * COUNT
         assert sorted(olds.astype(np.int64)) == list(range(blocks * COUNT))
 
@@ -158,8 +158,8 @@ def test_compare_and_swap(element):
     expected = np.where(np.arange(COUNT) % 2, memory, values(element, COUNT, 2)).astype(memory.dtype)
     if element.startswith("f"):
         expected[:4] = [-0.0, -0.0, np.nan, -np.nan]
-    given = [memory, expected, values(element, COUNT, 3), np.zeros(COUNT, memory.dtype)]
-    for interpreted, emulated in zip(*run(text, "k", 1, given, "sm_90")):
+    items = [memory, expected, values(element, COUNT, 3), np.zeros(COUNT, memory.dtype)]
+    for interpreted, emulated in zip(*run(text, "k", 1, items, "sm_90")):
         assert emulated.tobytes() == interpreted.tobytes()
 
 
@@ -196,8 +196,8 @@ def test_reductions_into_views(gpu_name):
     text = "cuda_tile.module @m {\n" + "".join(entries) + "}\n"
     artifact, metadata = compiled(text, gpu_name)
     for name, element, blocks in cases:
-        given = [values(element, 220, 1), values(element, 128, 2)]
-        expected, actual = ([array.copy() for array in given] for _ in range(2))
+        items = [values(element, 220, 1), values(element, 128, 2)]
+        expected, actual = ([array.copy() for array in items] for _ in range(2))
         interpret(text, name, blocks, expected)
         emulate(artifact.text, name, blocks, actual, metadata=metadata[name])
         assert actual[0].tobytes() == expected[0].tobytes(), name

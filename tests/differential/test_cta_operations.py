@@ -50,8 +50,8 @@ SPREAD = f"%r = addi %a, %s : {T}"
 
 
 def scan(dim: int, reverse: bool = False, of: str = "%a", to: str = "%r", type: str = T) -> str:
-    told = f"dim={dim} reverse={str(reverse).lower()} identities=[0 : i32]"
-    return f"{to} = scan {of} {told} : {type} -> {type} {SUM}"
+    text = f"dim={dim} reverse={str(reverse).lower()} identities=[0 : i32]"
+    return f"{to} = scan {of} {text} : {type} -> {type} {SUM}"
 
 
 def reduced(dim: int) -> str:

@@ -60,8 +60,8 @@ def kernels():
 
 @pytest.mark.parametrize(("entry", "n", "value"), [("direct", 4, 1), ("nested", 2, 7), ("nested", 9, 6)])
 def test_a_return_ends_the_kernel(kernels, entry, n, value):
-    found = [np.full(2, -1, np.int32) for _ in range(2)]
-    interpret(MODULE, entry, 1, [found[0], n])
+    result = [np.full(2, -1, np.int32) for _ in range(2)]
+    interpret(MODULE, entry, 1, [result[0], n])
     artifacts = kernels[entry]
-    emulate(artifacts[".ptx"].decode(), entry, 1, [found[1], n], metadata=json.loads(artifacts[".json"]))
-    assert [list(array) for array in found] == [[value, -1]] * 2
+    emulate(artifacts[".ptx"].decode(), entry, 1, [result[1], n], metadata=json.loads(artifacts[".json"]))
+    assert [list(array) for array in result] == [[value, -1]] * 2

@@ -42,8 +42,8 @@ def compiled_with(hints: str, gpu_name: str, **options):
 
 
 def check(artifact, metadata) -> None:
-    given = [np.arange(6144).astype(np.float32) % 7, np.zeros(1, np.int32)]
-    expected, actual = ([array.copy() for array in given] for _ in range(2))
+    items = [np.arange(6144).astype(np.float32) % 7, np.zeros(1, np.int32)]
+    expected, actual = ([array.copy() for array in items] for _ in range(2))
     interpret(KERNEL.format(hints="default = {}"), "k", (3, 2), expected)
     emulate(artifact.text, "k", (3, 2), actual, metadata=metadata)
     assert all((got == want).all() for got, want in zip(actual, expected))
@@ -56,8 +56,8 @@ def test_a_tile_block_is_a_cluster(gpu_name, num_ctas):
     artifact, metadata = compiled_with(f"{gpu_name} = {{num_cta_in_cga = {num_ctas}}}", gpu_name)
     kernel = metadata["kernels"][0]
     assert kernel["cluster"] == [num_ctas, 1, 1] and kernel["blocks_are_clusters"]
-    said = f"slices.first-cta ctas={num_ctas}; slices.dependent parts={num_ctas}"
-    assert said in stated(artifact.diagnostics)
+    text = f"slices.first-cta ctas={num_ctas}; slices.dependent parts={num_ctas}"
+    assert text in stated(artifact.diagnostics)
     check(artifact, metadata)
 
 

@@ -93,8 +93,8 @@ def run_row(text, dtype, gpu_name="sm_80", n=256, edges=EDGES, **options):
 
 def widths(ptx):
     """Bits of each load and store of global memory."""
-    found = re.findall(r"(?:ld|st)\.global(?:\.v(\d))?\.[bf](\d+)", ptx)
-    return [int(count or 1) * int(bits) for count, bits in found]
+    matches = re.findall(r"(?:ld|st)\.global(?:\.v(\d))?\.[bf](\d+)", ptx)
+    return [int(count or 1) * int(bits) for count, bits in matches]
 
 
 @pytest.mark.parametrize("comparisons", COMPARISONS.values(), ids=COMPARISONS)

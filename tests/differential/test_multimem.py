@@ -48,18 +48,18 @@ def entry(name: str, operation: str, element: str, kind: str, order: str, size: 
 
 
 def cases() -> list[tuple]:
-    found = []
+    result = []
     for element in DTYPES:
         kinds = FLOAT_KINDS.get(element, KINDS)
         for number, kind in enumerate(kinds):
             order = ("weak", "relaxed sys", "acquire device")[number % 3]
-            found.append(("load", element, kind, order, (128, 101)[number % 2], 1))
+            result.append(("load", element, kind, order, (128, 101)[number % 2], 1))
             if kind == "add" or element not in FLOAT_KINDS:
-                found.append(("reduce", element, kind, ("relaxed tl_blk", "release sys")[number % 2], 101, 1))
-        found += [("store", element, "add", order, *shape) for order, shape in
+                result.append(("reduce", element, kind, ("relaxed tl_blk", "release sys")[number % 2], 101, 1))
+        result += [("store", element, "add", order, *shape) for order, shape in
                   (("weak", (128, 1)), ("relaxed device", (101, 1)), ("release sys", (101, 3)))]  # fmt: skip
-        found += [("load", element, "add", "weak", 101, 3), ("reduce", element, "add", "relaxed sys", 101, 3)]
-    return found
+        result += [("load", element, "add", "weak", 101, 3), ("reduce", element, "add", "relaxed sys", 101, 3)]
+    return result
 
 
 @pytest.mark.parametrize("number, gpu_name", list(enumerate(["sm_90", "sm_100", "sm_120"])))
@@ -72,14 +72,14 @@ def test_every_operation_kind_and_type(number, gpu_name):
     for name, operation, element, _, _, size, stride in chosen:
         dtype = DTYPES[element]
         # A word more than the tensor: halves move with their neighbours.
-        given = [generator.integers(-9, 10, count).astype(dtype) for count in (size * stride + 8, size)]
-        expected, actual = ([array.copy() for array in given] for _ in range(2))
+        result = [generator.integers(-9, 10, count).astype(dtype) for count in (size * stride + 8, size)]
+        expected, actual = ([array.copy() for array in result] for _ in range(2))
         interpret(text, name, 2, expected)
         emulate(artifact.text, name, 2, actual, metadata=metadata[name])
         for got, want in zip(actual, expected):
             assert got.tobytes() == want.tobytes(), (name, operation, element, size, stride)
         changed = actual[1] if operation == "load" else actual[0]
-        assert changed.tobytes() != given[1 if operation == "load" else 0].tobytes()
+        assert changed.tobytes() != result[1 if operation == "load" else 0].tobytes()
 
 
 def test_targets_without_multicast_memory_refuse_it():

@@ -51,20 +51,20 @@ def test_copies(name, rows, columns, stride, tile, order):
     size = -(-rows * stride // 2) + 3  # to a whole word, around which parts of a byte are stored
     size += -size % 4
     generator = np.random.default_rng(4)
-    given = [generator.integers(0, 256, size).astype(np.uint8) for _ in range(2)]
+    result = [generator.integers(0, 256, size).astype(np.uint8) for _ in range(2)]
     grid = tuple(-(-n // t) for n, t in zip((rows, columns) if not order else (columns, rows), tile))
     text = copy(rows, columns, stride, tile, order)
     for gpu_name in ("sm_80", "sm_100"):
-        source, target = run(text, grid, given, gpu_name, legalize_types=True)
+        source, target = run(text, grid, result, gpu_name, legalize_types=True)
         wanted = [n // 2 for r in range(rows) for n in range(r * stride, r * stride + columns - 1, 2) if n % 2 == 0]
         assert (target[wanted] == source[wanted]).all()
 
 
 @pytest.mark.parametrize("load, store", [("acquire device", "release sys"), ("relaxed sys", "relaxed tl_blk")])
 def test_orders(load, store):
-    given = [np.arange(64).astype(np.uint8), np.zeros(64, np.uint8)]
+    items = [np.arange(64).astype(np.uint8), np.zeros(64, np.uint8)]
     text = copy(3, 31, 32, (4, 16), load=load, store=store)
-    run(text, (1, 2), given, "sm_100")
+    run(text, (1, 2), items, "sm_100")
 
 
 def test_a_global_is_packed():

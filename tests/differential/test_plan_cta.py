@@ -20,7 +20,7 @@ from tileiras.sim import emulate, interpret
 def planned(text, num_ctas=2):
     """The remarks: whether the CTAs share the work, and the reason if they do not."""
     artifact = tileiras.compile(text, gpu_name="sm_90", emit="tileas", num_ctas=num_ctas)
-    return [said for said in stated(artifact.diagnostics, "slices.") if f"ctas={num_ctas}" in said]
+    return [item for item in stated(artifact.diagnostics, "slices.") if f"ctas={num_ctas}" in item]
 
 
 def result(shape, element="f32", dtype=np.float32):

@@ -25,10 +25,10 @@ def numbers(element: str) -> np.ndarray:
     wild = [0.0, 2.0**-24, 3 * 2.0**-26, 65504.0, 65519.9, 65520.0, np.inf, np.nan, 1 / 3, 2.0**-130, 3.4e38]
     values = np.array([*ties, *near, *wild][: COUNT // 2])
     with np.errstate(over="ignore"):
-        found = np.concatenate([values, -values]).astype(DTYPES[element])
+        result = np.concatenate([values, -values]).astype(DTYPES[element])
     if element == "tf32":
-        found = (found.view(np.int32) & ~0x1FFF).view(np.float32)
-    return found
+        result = (result.view(np.int32) & ~0x1FFF).view(np.float32)
+    return result
 
 
 @pytest.mark.parametrize("gpu_name", ["sm_89", "sm_100"])

@@ -43,8 +43,8 @@ def test_products_are_cut(tiles, by_columns, slices, part, ptxas):
     text = product.text(tail=without_largest_of_column((rows, columns)) if by_columns else "")
     kernel = product.kernel(text, (lambda a, b: a @ b - (a @ b).max(0)) if by_columns else lambda a, b: a @ b)
     artifact = kernel.compiled("sm_90", num_warps=8)
-    said = stated(artifact.diagnostics, "slices.tile")
-    assert any(each.startswith(f"slices.tile shape={rows}x{columns} parts={slices} ") for each in said)
+    result = stated(artifact.diagnostics, "slices.tile")
+    assert any(each.startswith(f"slices.tile shape={rows}x{columns} parts={slices} ") for each in result)
     module = kernel.compiled("sm_90", num_warps=8, emit="tileas").text
     assert re.findall(r"in_flight<tensor<(\w+)xf32", module)[0] == part and "wgmma" in artifact.text
     assemble(artifact.text, "sm_90")

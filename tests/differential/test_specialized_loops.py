@@ -14,15 +14,17 @@ COMPUTED_OPERAND = 28, 45
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("seed", [*range(12), *COMPUTED_OPERAND])
 def test_random_loops(seed):
-    made = RandomLoops(seed)
-    kernel = made.kernel()
-    artifact = kernel.compiled(made.gpu, emit="ptx", **made.strategy)
+    random_loops = RandomLoops(seed)
+    kernel = random_loops.kernel()
+    artifact = kernel.compiled(random_loops.gpu, emit="ptx", **random_loops.strategy)
     kernel.emulated(artifact, seed)
 
 
 @pytest.mark.parametrize("seed", [12, 13, 14, 15, *COMPUTED_OPERAND])
 def test_the_same_loops_with_one_agent(seed):
-    made = RandomLoops(seed)
-    kernel = made.kernel()
-    artifact = kernel.compiled(made.gpu, emit="ptx", **{**made.strategy, "pipeline_strategy": "unspecialize"})
+    random_loops = RandomLoops(seed)
+    kernel = random_loops.kernel()
+    artifact = kernel.compiled(
+        random_loops.gpu, emit="ptx", **{**random_loops.strategy, "pipeline_strategy": "unspecialize"}
+    )
     kernel.emulated(artifact, seed)

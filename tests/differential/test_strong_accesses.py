@@ -109,13 +109,13 @@ MESSAGE = """cuda_tile.module @m {{
 
 def test_a_released_flag_passes_on_earlier_stores():
     """Warps of the waiting block would see the flag at different times if each read it for itself."""
-    given = [np.zeros(256, np.int32), np.zeros(1, np.int32), np.zeros(256, np.int32)]
+    items = [np.zeros(256, np.int32), np.zeros(1, np.int32), np.zeros(256, np.int32)]
     text = MESSAGE.format(order="acquire")
     for gpu_name in ("sm_80", "sm_90"):
-        assert (run(text, 2, given, gpu_name, num_warps=8)[2] == 255).all()
+        assert (run(text, 2, items, gpu_name, num_warps=8)[2] == 255).all()
     artifact = tileiras.compile(text, gpu_name="sm_90", source_name="kernel.mlir", num_warps=8)
     metadata = json.loads(artifact.kernels[0].artifacts[".json"])
     for seed in range(8):
-        arrays = [array.copy() for array in given]
+        arrays = [array.copy() for array in items]
         emulate(artifact.text, "k", 2, arrays, metadata=metadata, seed=seed)
         assert (arrays[2] == 255).all()

@@ -94,19 +94,19 @@ def named_passes(run: Commands) -> None:
 
 def scopes_in_pipelines(run: Commands) -> None:
     for level, wanted in ((1, ["tileir-insert-debug-scope"]), (3, ["synthesize-debug-info-scopes"])):
-        made = [item.name for item in build(TileIRPipelineOptions({"opt-level": level}))]
-        assert set(wanted) <= set(made)
-    assert made.count("tileir-insert-debug-scope") == 2
+        result = [item.name for item in build(TileIRPipelineOptions({"opt-level": level}))]
+        assert set(wanted) <= set(result)
+    assert result.count("tileir-insert-debug-scope") == 2
 
 
 def placed_loops(run: Commands) -> None:
     """On request a loop is placed at level 2; rewriting it consumes the stages of its operations."""
     pytest.importorskip("cuda.tile")
-    made = tileiras.compile(
+    result = tileiras.compile(
         ROOT / "examples" / "kernels" / "attention.py", entry="attention", gpu_name="sm_80", emit="tileas",
         opt_level=2, v2_opt_level=2, emit_remarks=True,
     )  # fmt: skip
-    assert any("loops.overlap" in diagnostic.message for diagnostic in made.diagnostics)
+    assert any("loops.overlap" in diagnostic.message for diagnostic in result.diagnostics)
 
 
 def scheduler_in_docs(run: Commands) -> None:
@@ -118,11 +118,11 @@ def light_and_heavy(run: Commands) -> None:
     """Where both are the same, a code says so."""
     codes = {}
     for threshold in (0, 4096):
-        made = tileiras.compile(
+        result = tileiras.compile(
             PRODUCT, gpu_name="sm_90", emit="tileas", emit_remarks=True, pipeline_strategy="warp-specialize",
             tensor_maps="host", rrt_size_threshold=threshold,
         )  # fmt: skip
-        codes[threshold] = made.text, any("agents.heavy-as-light" in d.message for d in made.diagnostics)
+        codes[threshold] = result.text, any("agents.heavy-as-light" in d.message for d in result.diagnostics)
     assert codes[0][1] is False and codes[4096][1] == (codes[0][0] == codes[4096][0])
 
 

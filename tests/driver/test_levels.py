@@ -36,11 +36,11 @@ def is_within(some: list[str], more: list[str]) -> bool:
 
 @pytest.mark.parametrize("request_", REQUESTS, ids=lambda given: "-".join(map(str, given.values())) or "default")
 def test_each_level_has_the_passes_of_the_one_below(request_):
-    found = [rows(level, **request_) for level in range(4)]
-    for below, level in zip(found, found[1:]):
+    result = [rows(level, **request_) for level in range(4)]
+    for below, level in zip(result, result[1:]):
         assert is_within(below, level)
     if not request_:
-        assert len(found[1]) < len(found[2]) < len(found[3]) == len(DECISIONS) - 1, "all but delays"
+        assert len(result[1]) < len(result[2]) < len(result[3]) == len(DECISIONS) - 1, "all but delays"
 
 
 def test_first_levels_have_only_optional_passes_that_bound_code():
@@ -57,8 +57,8 @@ def test_every_stage_that_reads_the_level_has_it_in_its_key():
 
 def schedule(level: int, **options: str) -> tuple[bool, bool]:
     """Whether the decisions of a level make asynchronous products, and agents."""
-    made = tileiras.compile(PRODUCT, gpu_name="sm_90", emit="tileas", opt_level=level, tensor_maps="host", **options)
-    return "nv_tileas.async.dot" in made.text, "agent_switch" in made.text
+    result = tileiras.compile(PRODUCT, gpu_name="sm_90", emit="tileas", opt_level=level, tensor_maps="host", **options)
+    return "nv_tileas.async.dot" in result.text, "agent_switch" in result.text
 
 
 def test_each_level_changes_the_schedule_of_a_product():

@@ -69,19 +69,19 @@ def test_the_output_is_that_of_the_command(ptxas, tmp_path):
 
 @pytest.mark.parametrize("changes, code, message", MISTAKES, ids=lambda value: str(value)[:40])
 def test_a_configuration_that_is_refused(changes, code, message):
-    made = Configuration(BYTECODE, gpu=90)._replace(**changes)
-    found_code, found = refused(lambda: Program.create(made))
-    assert found_code == code and found.startswith(message)
+    entry = Configuration(BYTECODE, gpu=90)._replace(**changes)
+    found_code, result = refused(lambda: Program.create(entry))
+    assert found_code == code and result.startswith(message)
 
 
 def test_the_first_of_several_mistakes_is_reported():
-    made = Configuration(BYTECODE, gpu=90)
+    value = Configuration(BYTECODE, gpu=90)
     for number, (changes, code, message) in reversed(list(enumerate(MISTAKES))):
         if number in (1, 4):  # each takes the place of the one after it
             continue
-        made = made._replace(**changes)
-        found_code, found = refused(lambda: Program.create(made))
-        assert found_code == code and found.startswith(message)
+        value = value._replace(**changes)
+        found_code, result = refused(lambda: Program.create(value))
+        assert found_code == code and result.startswith(message)
 
 
 @pytest.mark.parametrize("name", [90, "90", "sm_-1", "sm_090", "sm_90 ", ["sm_90"], "gfx90"])
@@ -96,8 +96,10 @@ def test_no_configuration_at_all_is_refused():
 
 
 def test_fields_by_name_go_over_those_of_a_configuration():
-    made = Configuration(BYTECODE, gpu=91, opt_level=2)
-    assert Program.create(made, gpu_name="sm_90", lineinfo=True).configuration == made._replace(gpu=90, lineinfo=True)
+    configuration = Configuration(BYTECODE, gpu=91, opt_level=2)
+    assert Program.create(configuration, gpu_name="sm_90", lineinfo=True).configuration == configuration._replace(
+        gpu=90, lineinfo=True
+    )
     assert refused(lambda: Program.create(None, gpu_name="sm_90")) == (2, "input buffer is null")
     assert refused(lambda: Program.create(BYTECODE, gpu_name="gfx90"))[0] == 2
 
@@ -128,7 +130,7 @@ def test_further_options_of_the_compilation_can_be_given(ptxas):
 
 def test_text_may_be_a_string(ptxas):
     text = "cuda_tile.module @m {\n  entry @k() {\n    return\n  }\n}\n"
-    made = [Program.create(given, gpu_name="sm_90") for given in (text, text.encode())]
-    for program in made:
+    result = [Program.create(item, gpu_name="sm_90") for item in (text, text.encode())]
+    for program in result:
         program.compile()
-    assert made[0].get_output() == made[1].get_output()
+    assert result[0].get_output() == result[1].get_output()

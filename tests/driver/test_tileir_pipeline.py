@@ -116,9 +116,9 @@ def test_it_is_the_pipeline_of_the_stages(capsys, source, strategy, stages, tmp_
     assert code == 0
     forced = {"unspecialized_pipeline_num_stages": stages} if stages else {}
     forced["v2_opt_level"] = 1
-    made = api.compile(source, gpu_name="sm_90", opt_level=3, emit="llvm", pipeline_strategy=strategy, **forced)
+    result = api.compile(source, gpu_name="sm_90", opt_level=3, emit="llvm", pipeline_strategy=strategy, **forced)
     # The stage names an entry's module differently, and adds the known order of the kernel's sums.
-    assert text == re.sub(r", tileiras\.order = \[.*?\]", "", made.kernels[0].artifacts[".llvm.mlir"].decode())
+    assert text == re.sub(r", tileiras\.order = \[.*?\]", "", result.kernels[0].artifacts[".llvm.mlir"].decode())
 
 
 QUOTIENT = """\
@@ -170,32 +170,32 @@ def test_every_option_changes_something_or_says_why_it_does_not(capsys, tmp_path
     def made(kernel, text):
         Path("k.mlir").write_text(kernel)
         words = ["--remarks"] if "rrt-size-threshold" in text or "warp-specialize" in text else []
-        code, *found = opt(capsys, "k.mlir", f"--tileir=opt-level=3 compute-capability=sm_90 {text}", *words)
-        assert code == 0, found
-        return found
+        code, *result = opt(capsys, "k.mlir", f"--tileir=opt-level=3 compute-capability=sm_90 {text}", *words)
+        assert code == 0, result
+        return result
 
     plain = {kernel: made(kernel, "") for kernel in (KERNEL, QUOTIENT, ATTENTION)}
     for name, option in OPTIONS.items():
         if name in CHANGES_THE_ARTIFACT:
-            kernel, asked, value = CHANGES_THE_ARTIFACT[name]
-            assert made(kernel, f"{asked} {name}={value}")[0] != made(kernel, asked)[0], name
+            kernel, result, value = CHANGES_THE_ARTIFACT[name]
+            assert made(kernel, f"{result} {name}={value}")[0] != made(kernel, result)[0], name
         elif name in CHANGES_WHAT_IS_SAID:
-            asked, value = CHANGES_WHAT_IS_SAID[name]
-            artifact, said = made(KERNEL, asked)
-            changed, otherwise = made(KERNEL, f"{asked} {name}={value}")
-            assert changed == artifact and (otherwise != said or Path(value).exists()), name
+            result, value = CHANGES_WHAT_IS_SAID[name]
+            artifact, entry = made(KERNEL, result)
+            changed, otherwise = made(KERNEL, f"{result} {name}={value}")
+            assert changed == artifact and (otherwise != entry or Path(value).exists()), name
         elif name in CHANGES_A_FILE:
-            asked, path, value = CHANGES_A_FILE[name]
-            made(KERNEL, asked)
+            result, path, value = CHANGES_A_FILE[name]
+            made(KERNEL, result)
             before = Path(path).read_bytes()
-            made(KERNEL, f"{asked} {name}={value}")
+            made(KERNEL, f"{result} {name}={value}")
             assert Path(path).read_bytes() != before, name
         else:
             assert option.ours.startswith("nothing: "), name
-            artifact, said = made(KERNEL, f"{name}={ANOTHER_VALUE[option.kind]}")
+            artifact, entry = made(KERNEL, f"{name}={ANOTHER_VALUE[option.kind]}")
             reason = option.ours.removeprefix("nothing: ")
             assert artifact == plain[KERNEL][0], name
-            assert said == f"warning: option '{name}' of 'tileir' has no effect here: {reason}\n", name
+            assert entry == f"warning: option '{name}' of 'tileir' has no effect here: {reason}\n", name
             assert made(KERNEL, f"{name}={str(option.default).lower()}") == plain[KERNEL], name
 
 
@@ -221,8 +221,8 @@ def test_every_operation_of_every_level_has_a_place():
     watcher = Placeless()
     for path in sorted(PLACED):
         for part in path.read_text().split("// -----"):
-            asked = {"opt-level": 3, "compute-capability": "sm_90", "pipeline-strategy": "unspecialize"}
-            passes = build(TileIRPipelineOptions(asked))
+            result = {"opt-level": 3, "compute-capability": "sm_90", "pipeline-strategy": "unspecialize"}
+            passes = build(TileIRPipelineOptions(result))
             try:
                 module = tileiras_opt.anchored(parse_module(part, path.name), passes)
                 PassManager(passes, verify_each=False, instrumentation=[watcher]).run(module)
@@ -233,13 +233,13 @@ def test_every_operation_of_every_level_has_a_place():
 
 def test_warp_specialization_is_chosen_as_documented(capsys, source):
     for threshold, variant in ((0, "light"), (4096, "heavy")):
-        asked = f"pipeline-strategy=warp-specialize rrt-size-threshold={threshold}"
-        quiet = opt(capsys, source, f"--tileir=compute-capability=sm_90 {asked}")
-        _, text, errors = opt(capsys, source, f"--tileir=compute-capability=sm_90 {asked}", "--remarks")
+        result = f"pipeline-strategy=warp-specialize rrt-size-threshold={threshold}"
+        quiet = opt(capsys, source, f"--tileir=compute-capability=sm_90 {result}")
+        _, text, errors = opt(capsys, source, f"--tileir=compute-capability=sm_90 {result}", "--remarks")
         assert quiet == (0, text, ""), "remarks are printed on request"
         assert re.search(rf"k\.mlir:2:3: remark: .*\[agents\.loads-specialized variant={variant} loops=1\]", errors)
         assert "setmaxnreg" in text or "mbarrier.init" in text
-        _, text, errors = opt(capsys, source, f"--tileir=compute-capability=sm_80 {asked}", "--remarks")
+        _, text, errors = opt(capsys, source, f"--tileir=compute-capability=sm_80 {result}", "--remarks")
         assert re.search(rf"k\.mlir:2:3: remark: .*\[agents\.loads-stay variant={variant}; ", errors)
     plain = opt(capsys, source, "--tileir=compute-capability=sm_80 pipeline-strategy=unspecialize")
     assert plain == (0, text, "")
@@ -258,8 +258,8 @@ def test_documented_rows_name_passes_that_exist_or_a_reason():
 
 def test_our_passes_of_the_rows_are_those_of_the_pipeline():
     named = {name for row in ROWS for name in row.ours} - {"verifier", "snapshot printer"}
-    asked = "tileir{opt-level=3 pipeline-strategy=unspecialize enable-random-delay}"
-    run = {item.name for item in build(TileIRPipelineOptions.parse(asked))}
+    text = "tileir{opt-level=3 pipeline-strategy=unspecialize enable-random-delay}"
+    run = {item.name for item in build(TileIRPipelineOptions.parse(text))}
     assert run == named
 
 
@@ -452,5 +452,5 @@ def test_the_page_of_passes_lists_their_declarations():
     text = (docs / "passes.md").read_text(encoding="utf-8")
     assert tables.page(text) == text, "run: python docs/passes_tables.py"
     for name in names():
-        found = lookup_pass(name)
-        assert found.needs and found.establishes and found.keeps, name
+        result = lookup_pass(name)
+        assert result.needs and result.establishes and result.keeps, name

@@ -44,7 +44,7 @@ class Entry(NamedTuple):
 
 def longer() -> list[kernel_cases.KernelCase]:
     """Launches in which every loop of a product or of attention comes to each stage of a ring more than once."""
-    made, depth = kernel_cases._matmul, 400
+    result, depth = kernel_cases._matmul, 400
 
     def batched(g: np.random.Generator) -> list:
         return [whole(g, (3, 40, depth), F16), whole(g, (3, depth, 24), F16), unset((3, 40, 24), F16)]
@@ -58,14 +58,14 @@ def longer() -> list[kernel_cases.KernelCase]:
         return [q, k, v, unset((2, 40, 32), F16), np.float32(32**-0.5)]
 
     return [
-        made("matmul_f16_f16", F16, F16, F16, (70, depth, 48), (64, 32)),
-        made("matmul_bf16", BF16, BF16, F32, (100, depth, 72), (64, 64)),
-        made("matmul_f32", F32, F32, F32, (33, 150, 50), (16, 32)),
-        made("matmul_tf32", F32, F32, F32, (40, depth, 44), (32, 32)),
-        made("matmul_i8", I8, I8, I32, (40, depth, 48), (32, 32)),
-        made("matmul_u8", U8, U8, I32, (40, depth, 48), (32, 64)),
-        made("matmul_f8e4m3fn", F8E4M3, F8E4M3, F32, (40, depth, 48), (32, 32), "matmul_f8.py"),
-        made("matmul_f8e5m2_f16", F8E5M2, F8E5M2, F16, (40, 1040, 80), (32, 64), "matmul_f8.py"),
+        result("matmul_f16_f16", F16, F16, F16, (70, depth, 48), (64, 32)),
+        result("matmul_bf16", BF16, BF16, F32, (100, depth, 72), (64, 64)),
+        result("matmul_f32", F32, F32, F32, (33, 150, 50), (16, 32)),
+        result("matmul_tf32", F32, F32, F32, (40, depth, 44), (32, 32)),
+        result("matmul_i8", I8, I8, I32, (40, depth, 48), (32, 32)),
+        result("matmul_u8", U8, U8, I32, (40, depth, 48), (32, 64)),
+        result("matmul_f8e4m3fn", F8E4M3, F8E4M3, F32, (40, depth, 48), (32, 32), "matmul_f8.py"),
+        result("matmul_f8e5m2_f16", F8E5M2, F8E5M2, F16, (40, 1040, 80), (32, 64), "matmul_f8.py"),
         kernel_cases.KernelCase("matmul_scaled.py", "matmul_scaled_nvf4", (2, 1),
                                 kernel_cases._scaled_f4(F8E4M3, 16, (33, 640, 64)), (4,),
                                 targets=kernel_cases.SCALED_TARGETS),
@@ -82,12 +82,12 @@ LONGER_EXAMPLES = [example_cases._matmul_f16(136, 72, 520), example_cases._matmu
 def cases(more: bool = False) -> dict[str, list[example_cases.Case | kernel_cases.KernelCase]]:
     """Of every entry; the examples' bytecode is the same kernels again.  With `more`, `longer` ones as well, before the
     others."""
-    found: dict[str, list[example_cases.Case | kernel_cases.KernelCase]] = {}
+    result: dict[str, list[example_cases.Case | kernel_cases.KernelCase]] = {}
     added = [*LONGER_EXAMPLES, *LONGER] if more else []
     for case in [*added, *example_cases.CASES, *kernel_cases.CASES]:
         if not case.source.startswith("bytecode/"):
-            found.setdefault(f"{case.source}:{case.entry}", []).append(case)
-    return found
+            result.setdefault(f"{case.source}:{case.entry}", []).append(case)
+    return result
 
 
 @functools.cache
@@ -112,16 +112,16 @@ def launch(case: example_cases.Case | kernel_cases.KernelCase, **options: str) -
             started(ptx, seed, described)
 
     def started(ptx: str, seed: int | None, described: dict[str, Any]) -> None:
-        given = copy.deepcopy(values)
-        slots = given if is_example else case.slots(given)
+        deepcopy = copy.deepcopy(values)
+        slots = deepcopy if is_example else case.slots(deepcopy)
         result = emulate(ptx, case.entry, case.grid, slots, metadata=described, seed=seed, step_limit=STEP_LIMIT,
                          leader=0 if seed is None else 5)  # fmt: skip
         assert result.searched_races
         if not is_example:
-            case.check(given, expected, values)
+            case.check(deepcopy, expected, values)
             return
         for position, wanted in expected.items():
-            example_cases.check(given[position], wanted, case.ulps)
+            example_cases.check(deepcopy[position], wanted, case.ulps)
 
     return Launch(artifact.text, run)
 

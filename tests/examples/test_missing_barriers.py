@@ -92,10 +92,10 @@ def _target(case) -> str:
 def entry_of(name: str, maps: str = "none") -> Entry:
     if ".py:" in name:
         pytest.importorskip("cuda.tile")
-    made = [launch(case, gpu_name=_target(case), tensor_maps=maps) for case in CASES[name]]
+    result = [launch(case, gpu_name=_target(case), tensor_maps=maps) for case in CASES[name]]
     if name == "scatter_add.py:scatter_add":
-        made.append(_observed_scatter_add())
-    entry = entry_with(made)
+        result.append(_observed_scatter_add())
+    entry = entry_with(result)
     assert survives(entry, entry.ptx)
     return entry
 
@@ -120,12 +120,12 @@ def without_orders(ptx: str) -> str:
 
 def weaker_fences(ptx: str) -> list[tuple[str, str]]:
     """As `changed`, for the fences of updates that have an order together: without both, or for one CTA only."""
-    found = []
+    result = []
     for match in _FENCED.finditer(ptx):
         narrow = f"fence.acq_rel.cta;{match['updates']}fence.acq_rel.cta;"
         for weaker in (match["updates"], *((narrow,) if match["scope"] != "cta" else ())):
-            found.append((f"fence.acq_rel.{match['scope']} twice", ptx[: match.start()] + weaker + ptx[match.end() :]))
-    return found
+            result.append((f"fence.acq_rel.{match['scope']} twice", ptx[: match.start()] + weaker + ptx[match.end() :]))
+    return result
 
 
 @pytest.mark.sampled(6)
@@ -181,8 +181,8 @@ def test_all_that_orders_is_tried() -> None:
         tcgen05.wait::ld.sync.aligned; tcgen05.fence::after_thread_sync; griddepcontrol.wait; cp.async.commit_group;
         mbarrier.try_wait.parity.shared.b64 %p1, [%r], %r2; not.pred %p2, %p1; @%p2 bra $AGAIN;
     """
-    found = deletions(orders)
-    assert len(found) == 27 and found[-1].kind == "wait for a phase"
+    result = deletions(orders)
+    assert len(result) == 27 and result[-1].kind == "wait for a phase"
     last = deletions("mbarrier.try_wait.parity.shared.b64 %p1, [%r], %r2; @%p1 bra $ON; bra.uni $AGAIN;")
     assert [(each.kind, each.text) for each in last] == [("last wait for a phase", "bra $ON;")]
     assert deletions("bar.x; shfl.sync.idx.b32 %r1, %r2; mma.sync.aligned;") == []

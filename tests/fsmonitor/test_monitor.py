@@ -248,14 +248,14 @@ def test_a_file_system_that_is_mounted_below_ends_it(tmp_path, kind):
 
 
 def states(folder) -> dict[str, tuple[bytes, int]]:
-    found = {}
+    result = {}
     for base, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if not name.startswith(".")]
         for name in names:
             path = os.path.join(base, name)
             with open(path, "rb") as file:
-                found[os.path.relpath(path, folder)] = (file.read(), os.stat(path).st_mtime_ns)
-    return found
+                result[os.path.relpath(path, folder)] = (file.read(), os.stat(path).st_mtime_ns)
+    return result
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -290,10 +290,10 @@ def test_random_edits_are_all_reported(tree, seed):
         elif edit == "truncate":
             os.truncate(path, own.randrange(1, 4))
         elif edit == "ask":
-            told = tree.changed()
+            result = tree.changed()
             now = states(tree.path / "tree")
             differ = {name for name in {*before, *now} if before.get(name) != now.get(name)}
-            assert told is not None and differ <= told
+            assert result is not None and differ <= result
             before = now
         for mapping in mappings:
             if own.random() < 0.3:

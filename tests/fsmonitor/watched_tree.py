@@ -42,6 +42,6 @@ class Watched:
         now = self.monitor.now()
         if now is None:
             return None
-        found = self.monitor.since({self.token.epoch: self.token.number})
+        since = self.monitor.since({self.token.epoch: self.token.number})
         self.token = now
-        return None if found is None else {os.path.relpath(path, self.path / "tree") for path in found}
+        return None if since is None else {os.path.relpath(path, self.path / "tree") for path in since}

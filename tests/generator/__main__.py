@@ -113,10 +113,10 @@ class Run:
     def seek(self) -> int:
         """Cases for missing pairs, one line each."""
         counts = covered.read(self.options.weights)
-        for found in seek.seek(counts, self.options.seek, self.options.seed):
-            counts = covered.added(counts, covered.counted([found.verdict]))
-            print(found.command, *(f"{pair.decision} with {pair.value}" for pair in found.pairs), sep="; ", flush=True)
-            self._keep(found.verdict)
+        for item in seek.seek(counts, self.options.seek, self.options.seed):
+            counts = covered.added(counts, covered.counted([item.verdict]))
+            print(item.command, *(f"{pair.decision} with {pair.value}" for pair in item.pairs), sep="; ", flush=True)
+            self._keep(item.verdict)
         print(*covered.table(counts), sep="\n")
         if self.options.add_coverage is not None:
             self._add(self.options.add_coverage)

@@ -227,14 +227,14 @@ def _gradient(pick: Choices, of_queries: bool) -> Generated:
     shares = np.exp(scores - log_sum[:, None])
     delta = (wide[3] * (shares @ wide[2])).sum(1)
     slopes = shares * (wide[3] @ wide[2].T - delta[:, None]) * scale
-    given = [array(pick, name, each, element) for name, each in (("q", q), ("k", k), ("v", v), ("do", do))]
-    given += [array(pick, name, each.astype(np.float32), "f32") for name, each in (("lse", log_sum), ("delta", delta))]
+    value = [array(pick, name, each, element) for name, each in (("q", q), ("k", k), ("v", v), ("do", do))]
+    value += [array(pick, name, each.astype(np.float32), "f32") for name, each in (("lse", log_sum), ("delta", delta))]
     wanted = {"dq": slopes @ wide[1]} if of_queries else {"dk": slopes.T @ wide[0], "dv": shares.T @ wide[3]}
-    given += [result(pick, name, values.shape, "f32") for name, values in wanted.items()]
-    given.append(scalar("scale", scale, "f32"))
+    value += [result(pick, name, values.shape, "f32") for name, values in wanted.items()]
+    value.append(scalar("scale", scale, "f32"))
     tolerance = TOLERANCE[element] * max(1.0, max(np.abs(each).max() for each in wanted.values()) / 4)
     return Generated(
         "query gradient" if of_queries else "key gradient", _QUERY_GRADIENT if of_queries else _KEY_GRADIENT,
-        tuple(given), (tm, tn, depth, causal), (-(-(queries if of_queries else positions) // outer), 1, 1),
+        tuple(value), (tm, tn, depth, causal), (-(-(queries if of_queries else positions) // outer), 1, 1),
         {name: Expected(values, 0.01, tolerance) for name, values in wanted.items()}, needs=80,
     )  # fmt: skip

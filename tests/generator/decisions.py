@@ -55,8 +55,8 @@ class Watch(PassInstrumentation):
 
     def _has(self, row: Decision, key: str, value: str) -> bool:
         """Whether the pass that runs has the option; defaults are not spelled."""
-        given = re.search(rf"\b{key}=([\w-]+)", self.spelled)
-        return value == (getattr(row.pass_class, key.replace("-", "_")) if given is None else given[1])
+        match = re.search(rf"\b{key}=([\w-]+)", self.spelled)
+        return value == (getattr(row.pass_class, key.replace("-", "_")) if match is None else match[1])
 
 
 def fingerprint(op: Operation) -> int:

@@ -75,7 +75,7 @@ def dequantised(pick: Choices) -> Generated:
     numbers = _FLOATS[weights] if stored == "floats" else weights.astype(np.float64)
     meant = (numbers - zeros[each]) * scales[each]
     wanted = a.astype(np.float64) @ meant
-    kept = {"bytes": weights, "turned bytes": np.ascontiguousarray(weights.T),
+    entry = {"bytes": weights, "turned bytes": np.ascontiguousarray(weights.T),
             "halves": weights[:, 0::2] | weights[:, 1::2] << 4,
             "turned halves": weights.T[:, 0::2] | weights.T[:, 1::2] << 4,
             "floats": (weights.T[:, 0::2] | weights.T[:, 1::2] << 4).astype(np.uint8)}[stored]  # fmt: skip
@@ -84,7 +84,7 @@ def dequantised(pick: Choices) -> Generated:
     body = _BODY.format(weights=_WEIGHTS[stored].format(wide=wide),
                         scaled=_SCALED[way].format(zeros=load, shifted=shifted))  # fmt: skip
     arguments = (
-        array(pick, "a", a, element), array(pick, "weights", kept, "i8" if "bytes" in stored else "u8"),
+        array(pick, "a", a, element), array(pick, "weights", entry, "i8" if "bytes" in stored else "u8"),
         array(pick, "scales", scales.astype(DTYPES[scale_type]), scale_type),
         array(pick, "zeros", zeros.astype(DTYPES[scale_type]), scale_type),
         result(pick, "c", wanted.shape, "f32"), scalar("steps", steps, "i32"),

@@ -95,9 +95,9 @@ def judge(case: Case) -> Verdict:
     watch = Watch()
     status, detail = limited(lambda: _judged(case, watch))
     seconds = round(time.process_time() - begin, 2)
-    given = case.build
-    return Verdict(case.number, case.kernel.form, str(given), status, detail, seconds, case.family, given.maps,
-                   given.strategy, tuple(watch.decisions))  # fmt: skip
+    result = case.build
+    return Verdict(case.number, case.kernel.form, str(result), status, detail, seconds, case.family, result.maps,
+                   result.strategy, tuple(watch.decisions))  # fmt: skip
 
 
 def limited(work: Callable[[], tuple[str, str]]) -> tuple[str, str]:

@@ -82,7 +82,7 @@ def _product(
     left_way = pick.choices(list(LEFT), (8, 2, 2, 1))[0]
     right_way = pick.choices(list(RIGHT), (5, 3, 2))[0]
     stores = {"columns": "at", "transposed": "at"}.get(left_way, "a"), "b" if right_way == "rows" else "bt"
-    given = [array(pick, stores[0], left if stores[0] == "a" else np.ascontiguousarray(left.T), stored),
+    items = [array(pick, stores[0], left if stores[0] == "a" else np.ascontiguousarray(left.T), stored),
              array(pick, stores[1], right if stores[1] == "b" else np.ascontiguousarray(right.T), stored)]  # fmt: skip
     loads, left, right = _operands(pick, element, total, LEFT[left_way], RIGHT[right_way], left, right)
     wide = np.int64 if total == "i32" else np.float64
@@ -91,13 +91,13 @@ def _product(
     around = "grid"
     if rows * columns > 1:
         around = "persistent" if grid else pick.choices(("grid", "persistent", "swizzled"), (6, 2, 1))[0]
-    names = [argument.name for argument in (*given, *epilogue.arguments)]
+    names = [argument.name for argument in (*items, *epilogue.arguments)]
     loop = "step = 0" if is_straight else "for step in range(steps):"
     body = _body(around, names, loads, total, epilogue.lines, loop)
     blocks = {"grid": (rows, columns, 1), "persistent": (pick.randint(1, max(1, rows * columns // 2)), 1, 1),
               "swizzled": (rows * columns, 1, 1)}[around]  # fmt: skip
-    given += [*epilogue.arguments, result(pick, "c", wanted.shape, epilogue.out), scalar("steps", steps, "i32")]
-    return Generated("product", body, tuple(given), (m, n, k, rows, columns), blocks,
+    items += [*epilogue.arguments, result(pick, "c", wanted.shape, epilogue.out), scalar("steps", steps, "i32")]
+    return Generated("product", body, tuple(items), (m, n, k, rows, columns), blocks,
                      {"c": Expected(epilogue.wanted)}, needs)  # fmt: skip
 
 

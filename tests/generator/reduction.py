@@ -184,10 +184,10 @@ def _inlined(op: Operation, region: int, with_counter: bool) -> bool:
         return False
     body = op.regions[region].block
     end = body.terminator
-    given = [op.operands[0], *op.initValues] if with_counter else list(getattr(op, "initValues", ()))
+    entry = [op.operands[0], *op.initValues] if with_counter else list(getattr(op, "initValues", ()))
     if end is None or [value.type for value in end.operands] != [result.type for result in op.results]:
         return False
-    for argument, value in zip(body.arguments, given, strict=True):
+    for argument, value in zip(body.arguments, entry, strict=True):
         argument.replace_all_uses_with(value)
     left = list(end.operands)
     end.erase()
@@ -229,8 +229,8 @@ def _drop_carried(loop: Operation, number: int) -> bool:
     fewer.regions[0].take_blocks(region)
     assert loop.parent is not None
     loop.parent.insert_before(fewer, loop)
-    kept = [result for at, result in enumerate(loop.results) if at != number]
-    for old, new in zip(kept, fewer.results, strict=True):
+    results = [result for at, result in enumerate(loop.results) if at != number]
+    for old, new in zip(results, fewer.results, strict=True):
         old.replace_all_uses_with(new)
     loop.erase()
     return True

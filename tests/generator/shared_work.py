@@ -48,13 +48,13 @@ def split_k(pick: Choices) -> Generated:
     owner = per_part % parts if way == "in turns" else per_part // -(-tiles // parts)
     wide = [each.astype(np.float64) for each in (a, b)]
     shares = np.stack([wide[0][:, owner == part] @ wide[1][owner == part] for part in range(parts)])
-    kept = shares if store == "kept" else np.full(shares.shape, -7.0)
+    value = shares if store == "kept" else np.full(shares.shape, -7.0)
     wanted = shares.sum(0) - 7 if store == "added" else np.full(shares.shape[1:], -7.0)
     body = _SPLIT.format(total=CUTILE[total], steps=_STEPS[way], store=_STORES[store])
     arguments = (array(pick, "a", a, element), array(pick, "b", b, element), result(pick, "c", wanted.shape, total),
-                 result(pick, "parts", kept.shape, total))  # fmt: skip
+                 result(pick, "parts", value.shape, total))  # fmt: skip
     return Generated(f"split K, {store}", body, arguments, (m, n, k), (rows, 1, parts),
-                     {"c": Expected(wanted), "parts": Expected(kept)}, needs=80)  # fmt: skip
+                     {"c": Expected(wanted), "parts": Expected(value)}, needs=80)  # fmt: skip
 
 
 _GROUPED = """

@@ -106,8 +106,8 @@ class _Cases:
         """Hints and options go, all of them or one by one; then an older target, and warps in lock step."""
         self.attempt(self.case._replace(build=Build(self.case.build.gpu_name, (), {})))
         for hint in self.case.build.hints:
-            kept = tuple(each for each in self.case.build.hints if each != hint)
-            self.attempt(self.case._replace(build=self.case.build._replace(hints=kept)))
+            result = tuple(each for each in self.case.build.hints if each != hint)
+            self.attempt(self.case._replace(build=self.case.build._replace(hints=result)))
         for name in list(self.case.build.options):
             kept_options = {key: value for key, value in self.case.build.options.items() if key != name}
             self.attempt(self.case._replace(build=self.case.build._replace(options=kept_options)))
@@ -200,8 +200,8 @@ def _needs_launch(case: Case, module: Operation, verdict: Verdict) -> bool:
     status = []
 
     def search() -> tuple[str, str]:
-        given = case.build
-        status.append(tileiras.check(module, gpu_name=given.gpu_name, budget=OWN_LAUNCHES, **given.options).status)
+        result = case.build
+        status.append(tileiras.check(module, gpu_name=result.gpu_name, budget=OWN_LAUNCHES, **result.options).status)
         return "", ""
 
     limited(search)

@@ -96,10 +96,10 @@ def test_draws_favour_missing_pairs():
     weights = covered.weights(counts)
     assert weights.targets == {"sm_120": covered.STRONGEST} and not weights.maps and not weights.strategies
     assert weights.forms["rows"] == covered.STRONGEST > 3 * weights.forms["product"]
-    given = [draw(number, weights=weights) for number in range(200)]
+    result = [draw(number, weights=weights) for number in range(200)]
     plain = [draw(number, weights=Weights()) for number in range(200)]
     for is_wanted in (lambda case: case.build.gpu_name == "sm_120", lambda case: case.family == "rows"):
-        assert sum(map(is_wanted, given)) > 1.5 * sum(map(is_wanted, plain))
+        assert sum(map(is_wanted, result)) > 1.5 * sum(map(is_wanted, plain))
 
 
 def test_cases_for_a_missing_pair_are_sought():
@@ -113,9 +113,9 @@ def test_cases_for_a_missing_pair_are_sought():
     ]  # fmt: skip
     counts = covered.counted(every)
     assert seek.families(counts, row) == ("split K",) and counts.missing() == [Pair(row, "target", "sm_80")]
-    (found,) = seek.seek(counts, 60, seed=0)
-    assert found.pairs == (Pair(row, "target", "sm_80"),) and "--targets sm_80" in found.command
-    assert found.verdict.status == "right" and row in found.verdict.decisions
+    (result,) = seek.seek(counts, 60, seed=0)
+    assert result.pairs == (Pair(row, "target", "sm_80"),) and "--targets sm_80" in result.command
+    assert result.verdict.status == "right" and row in result.verdict.decisions
 
 
 def test_counts_are_added_and_kept(tmp_path):

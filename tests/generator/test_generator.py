@@ -69,6 +69,6 @@ def test_the_command_judges_the_same_cases(capfd, tmp_path, weights):
 
 def test_a_build_runs_them_for_some_time():
     words = [sys.executable, "-m", "SCons", "-n", "conformance", "fuzz=7", "seed=3", "workers=1"]
-    said = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    commands = [line for line in said.splitlines() if "tests/" in line]
+    stdout = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    commands = [line for line in stdout.splitlines() if "tests/" in line]
     assert len(commands) == 1 and commands[0].endswith("tests/generator --seconds 7 --seed 3 --jobs 1")

@@ -59,15 +59,15 @@ def test_a_planted_fault_is_shrunk(planted, monkeypatch, tmp_path):
 
 def test_an_exception_of_the_compiler_is_shrunk(monkeypatch):
     """The pass raises for a reduction where agents may load."""
-    made = lookup_pass("tileas-generate-schedule")
-    original = made.run
+    result = lookup_pass("tileas-generate-schedule")
+    original = result.run
 
     def run(self: Any, op: Any, context: Any) -> None:
         original(self, op, context)
         if self.strategy.loads is Loads.AGENT and any(each.name.endswith(".reduce") for each in op.walk()):
             raise AssertionError("planted")
 
-    monkeypatch.setattr(made, "run", run)
+    monkeypatch.setattr(result, "run", run)
     failing = next(
         number for number in range(50) if draw(number, ("rows",)).build.strategy == "warp-specialize"
         and judge(draw(number, ("rows",))).status == "internal"

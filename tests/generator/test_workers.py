@@ -18,9 +18,9 @@ def _square(number: int) -> int:
 
 
 def test_a_worker_that_ends_fails_its_case_alone():
-    found = list(workers.judged(_square, range(8), 2))
-    ended = {each.number: str(each) for each in found if isinstance(each, workers.Ended)}
-    assert sorted(each for each in found if isinstance(each, int)) == [0, 1, 4, 16, 36, 49]
+    result = list(workers.judged(_square, range(8), 2))
+    ended = {each.number: str(each) for each in result if isinstance(each, workers.Ended)}
+    assert sorted(each for each in result if isinstance(each, int)) == [0, 1, 4, 16, 36, 49]
     assert ended == {3: "the worker was killed by SIGKILL", 5: "the worker ended with code 7"}
 
 

@@ -10,9 +10,9 @@ from goldens import HERE, artifact, cases, path
 
 @pytest.mark.parametrize(("name", "stage"), list(cases()))
 def test_an_artifact_is_as_it_is_shown(name, stage):
-    shown, found = path(name, stage).read_text(encoding="utf-8"), artifact(name, stage)
-    if found != shown:
-        changed = difflib.unified_diff(shown.splitlines(), found.splitlines(), path(name, stage).name, "now", n=2)
+    shown, result = path(name, stage).read_text(encoding="utf-8"), artifact(name, stage)
+    if result != shown:
+        changed = difflib.unified_diff(shown.splitlines(), result.splitlines(), path(name, stage).name, "now", n=2)
         pytest.fail("\n".join([*changed, "if that is meant: python tests/goldens/goldens.py"]), pytrace=False)
 
 

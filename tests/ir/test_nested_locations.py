@@ -15,11 +15,11 @@ class _Counted:
 
 
 def _inlined(handle: object, depth: int) -> list[CallSiteLoc]:
-    caller, found = OpaqueLoc(handle), []
+    caller, result = OpaqueLoc(handle), []
     for line in range(depth):
         caller = CallSiteLoc(FileLineColLoc("kernel.py", line + 1, 1), caller)
-        found.append(caller)
-    return found
+        result.append(caller)
+    return result
 
 
 def test_fusing_does_not_hash_the_callers_of_each_again():

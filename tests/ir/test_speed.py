@@ -23,10 +23,10 @@ LOOP_SECONDS = 0.030
 @pytest.fixture(scope="module")
 def rates() -> dict[str, float]:
     loop = best(python_loop, 7)
-    found = ir_core.rates()
+    result = ir_core.rates()
     # A machine that is slower, or busy, is slower at the loop as well.
     scale = max(loop, best(python_loop, 7)) / LOOP_SECONDS
-    return {name: rate * max(scale, 1.0) for name, rate in found.items()}
+    return {name: rate * max(scale, 1.0) for name, rate in result.items()}
 
 
 @pytest.mark.parametrize("work", ir_core.TARGETS)

@@ -37,12 +37,12 @@ def of_tiles(kernel: Kernel, count: int, *, least: int | None = None, way: str =
     head = [f"%count = constant <i32: {count}> : tile<i32>", *_BEGIN[way]]
     text = "\n".join([*lines[:begin], *head, *inner, *_END[way], *lines[end:]])
     queries = whole_numbers((rows * count, kernel.inputs[0].shape[1]), "f16", 5, 3)
-    found = []
+    items = []
     for tile in range(count):
         steps = most if least is None else max(least, most - tile)
         own = queries[tile * rows : (tile + 1) * rows]
-        found.append(last_of_attention(own, *kernel.inputs[1:], steps, most))
-    wanted = tuple(np.concatenate(parts).astype(np.float32) for parts in zip(*found))
+        items.append(last_of_attention(own, *kernel.inputs[1:], steps, most))
+    wanted = tuple(np.concatenate(parts).astype(np.float32) for parts in zip(*items))
     return Kernel(text, (queries, *kernel.inputs[1:]), tuple(map(np.zeros_like, wanted)), wanted)
 
 
@@ -57,6 +57,6 @@ _END = {"counted": ["continue", "}"], "uncounted": ["%u = addi %t, %one : tile<i
 
 
 def _steps(kernel: Kernel) -> int:
-    found = re.search(r"%steps = constant <i32: (\d+)>", kernel.text)
-    assert found is not None
-    return int(found[1])
+    match = re.search(r"%steps = constant <i32: (\d+)>", kernel.text)
+    assert match is not None
+    return int(match[1])

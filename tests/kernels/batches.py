@@ -39,16 +39,16 @@ def product(
     ]
     left, right, before = (whole_numbers(v.shape, v.element, seed) for seed, v in enumerate((a, b, c), 1))
     whole = np.tile(left.astype(np.float64), steps)[..., :depth] if outside else left.astype(np.float64)
-    found = whole @ right.astype(np.float64) + per_step * steps + (before if start == "loaded" else 0)
+    result = whole @ right.astype(np.float64) + per_step * steps + (before if start == "loaded" else 0)
     after = before.copy()
     if added:
-        after[1] = found[batch : 2 * batch].sum(0)
+        after[1] = result[batch : 2 * batch].sum(0)
         one = View("c", (1, m, n), "f32", c.shape, padding="zero")
         flat = tile_type((m, n), "f32")
         body += [reduced("r", "sum", (batch, m, n), 0), f"%all = reshape %r : {flat} -> {one.tile}"]
         body.append(one.store("all", "%one, %zero, %zero"))
         return Kernel(entry([a, b, one], body), (left, right), (before,), (after,))
-    after[batch : 2 * batch] = found[batch : 2 * batch]
+    after[batch : 2 * batch] = result[batch : 2 * batch]
     stored = c.store("sum", "%one, %zero, %zero", token="%k_c" if start != "zeros" else "")
     if order != "weak":
         stored = stored.replace("store_view_tko weak", f"store_view_tko {order} device")

@@ -40,9 +40,9 @@ class Deletion(NamedTuple):
 
 def deletions(ptx: str) -> list[Deletion]:
     """One deletion for each synchronizing instruction, in the order of the text."""
-    found = []
+    result = []
     for site in _SITE.finditer(ptx):
         kind = next(kind for kind, pattern in _OF_KIND.items() if pattern.fullmatch(site[0]))
         rest = ptx[: site.start()] + (site["on"] or "") + ptx[site.end() :]
-        found.append(Deletion(kind, " ".join(site[0].split()), site.span(), rest))
-    return found
+        result.append(Deletion(kind, " ".join(site[0].split()), site.span(), rest))
+    return result

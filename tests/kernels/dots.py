@@ -347,10 +347,10 @@ def attention_in_two_loops(first: int, second: int, ctas: int = 2, **options) ->
     behind = loop.replace(values, "(%o_1 = %o_f, %l_1 = %l_f, %m_1 = %m_f, %w_1 = %w_f, %d_1 = %d_f)")
     behind = behind.replace("(%zero to", "(%middle to")
     # The loop's own values, renamed.
-    made = {name for line in loop.split("\n")[1:] for name in re.findall(r"%\w+", line.partition(" = ")[0])}
-    made |= {"%i", "%o_1", "%l_1", "%m_1", "%w_1", "%d_1"}
-    made -= {"%o_f", "%l_f", "%m_f", "%w_f", "%d_f"}
-    behind = re.sub(r"%\w+", lambda found: found[0] + "_b" * (found[0] in made), behind)
+    names = {name for line in loop.split("\n")[1:] for name in re.findall(r"%\w+", line.partition(" = ")[0])}
+    names |= {"%i", "%o_1", "%l_1", "%m_1", "%w_1", "%d_1"}
+    names -= {"%o_f", "%l_f", "%m_f", "%w_f", "%d_f"}
+    behind = re.sub(r"%\w+", lambda found: found[0] + "_b" * (found[0] in names), behind)
     return whole._replace(text="\n".join([*lines[:begin], half, before, behind, *lines[end + 1 :]]))
 
 

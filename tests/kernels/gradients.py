@@ -90,9 +90,9 @@ def of_keys(
 
 def repeated(kernel: Kernel, count: int) -> Kernel:
     """The kernel with so many steps that only a launch tells: all of its own, or none."""
-    found = kernel.text.partition("%steps = constant <i32: ")[2].partition(">")[0]
-    assert count in (0, int(found))
-    known = f"%steps = constant <i32: {found}> : tile<i32>"
+    result = kernel.text.partition("%steps = constant <i32: ")[2].partition(">")[0]
+    assert count in (0, int(result))
+    known = f"%steps = constant <i32: {result}> : tile<i32>"
     unknown = f"%bx, %by, %bz = get_tile_block_id : tile<i32>\n%more = constant <i32: {count}> : tile<i32>\n" \
               "%steps = addi %bx, %more : tile<i32>"  # fmt: skip
     wanted = kernel.expected if count else kernel.outputs

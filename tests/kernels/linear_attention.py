@@ -35,9 +35,9 @@ def linear_attention(steps: int, rows: int = 64, depth: int = 64, columns: int =
     shapes = ((rows * steps, depth), (rows * steps, depth), (rows * steps, columns))
     inputs = tuple(whole_numbers(shape, element, seed, 1) for seed, shape in enumerate(shapes))
     parts = [np.split(each.astype(np.float64), steps) for each in inputs]
-    kept, wanted = np.zeros((depth, columns)), []
+    result, wanted = np.zeros((depth, columns)), []
     for queries, keys, values in zip(*parts):
-        wanted.append(queries @ kept + (queries @ keys.T) @ values)
-        kept += keys.T @ values
+        wanted.append(queries @ result + (queries @ keys.T) @ values)
+        result += keys.T @ values
     expected = np.concatenate(wanted).astype(np.float32)
     return Kernel(entry([q, k, v, out], body), inputs, (np.zeros_like(expected),), (expected,))

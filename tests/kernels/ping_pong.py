@@ -17,12 +17,12 @@ def asked(text: str, gpu: str = "sm_90", **options: object) -> tuple[str, list[s
     """The artifact of the stage `tileas` of a kernel whose outermost loops request it by their attribute, and the
     remarks.  `options` are those of `tileas{...}`."""
     module = parse_module(tileiras.compile(text, gpu_name=gpu, emit="tileaa").text, "k.tileaa.mlir")
-    given = {"pipeline_strategy": "warp-specialize", **options}
+    result = {"pipeline_strategy": "warp-specialize", **options}
     engine = DiagnosticEngine()
-    module = through(module, SCHEDULED, gpu, engine, **given)
+    module = through(module, SCHEDULED, gpu, engine, **result)
     for loop in (op for op in module.walk() if isinstance(op, (scf.ForOp, scf.WhileOp)) and _is_outermost(op)):
         loop.attributes[tileas.PING_PONG] = UnitAttr()
-    module = through(module, "", gpu, engine, from_=SPLIT, **given)
+    module = through(module, "", gpu, engine, from_=SPLIT, **result)
     return print_op(module), stated(engine.diagnostics)
 
 

@@ -117,8 +117,8 @@ class RandomChains:
         self.sums = View("sums", (self.m,), "f32", (rows,))
 
     def _carried(self) -> list[tuple[str, str]]:
-        found = [("acc", self.out.tile)]
-        return [*found, ("total", self.sums.tile)] if self.summed else found
+        items = [("acc", self.out.tile)]
+        return [*items, ("total", self.sums.tile)] if self.summed else items
 
     def _step(self) -> list[str]:
         scores, narrow = tile_type((self.m, self.n), "f32"), tile_type((self.m, self.n), self.element)

@@ -11,11 +11,11 @@ from tileiras.diagnostics.remarks import Remark
 def stated(diagnostics: Iterable[Diagnostic], subject: str = "") -> list[str]:
     """The spelled reasons of remarks, `agents.loads-stay variant=auto; agents.few-iterations iterations=2`, of those
     whose code begins with `subject`."""
-    found = (each.said for each in diagnostics if isinstance(each, Remark))
-    return [said.spelled() for said in found if said.code.startswith(subject)]
+    result = (each.said for each in diagnostics if isinstance(each, Remark))
+    return [item.spelled() for item in result if item.code.startswith(subject)]
 
 
 def causes(diagnostics: Iterable[Diagnostic], subject: str = "") -> list[str]:
     """The spelled causes of such remarks."""
-    found = (each.said for each in diagnostics if isinstance(each, Remark))
-    return [said.cause.spelled() for said in found if said.cause is not None and said.code.startswith(subject)]
+    result = (each.said for each in diagnostics if isinstance(each, Remark))
+    return [item.cause.spelled() for item in result if item.cause is not None and item.code.startswith(subject)]

@@ -215,10 +215,10 @@ def sum_of_neighbours(
         ]  # fmt: skip
         if store_between and not n:
             body.append(f"%cleared = store_ptr_tko weak %at0, %clear token=%t0 : {pointers}, {z.tile} -> token")
-        given = np.zeros_like(data) if store_between and n else data
+        array = np.zeros_like(data) if store_between and n else data
         places = np.arange(count) + distance
         inside = (places >= 0) & (places < count)
-        wanted += np.where(inside, given[places.clip(0, count - 1)], np.float32(past)) * np.float32(16**n)
+        wanted += np.where(inside, array[places.clip(0, count - 1)], np.float32(past)) * np.float32(16**n)
     body.append(z.store(f"s{len(distances)}"))
     if not store_between:
         return Kernel(entry([x, z], body), (data,), (np.zeros_like(data),), (wanted,))

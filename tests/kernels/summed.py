@@ -33,14 +33,14 @@ def view_type(tile: tuple[int, int], element: str = "f32") -> str:
 
 def load(value: str, view: str, at: str, tile: tuple[int, int], element: str = "f32") -> str:
     result = f"tile<{tile[0]}x{tile[1]}x{element}>"
-    made = f"%{value}, %k_{value} = load_view_tko weak %{view}[{at}]"
-    return f"{made} : {view_type(tile, element)}, tile<i32> -> {result}, token"
+    text = f"%{value}, %k_{value} = load_view_tko weak %{view}[{at}]"
+    return f"{text} : {view_type(tile, element)}, tile<i32> -> {result}, token"
 
 
 def store(value: str, view: str, at: str, tile: tuple[int, int], element: str = "f32") -> str:
     stored = f"tile<{tile[0]}x{tile[1]}x{element}>"
-    made = f"%e_{value} = store_view_tko weak %{value}, %{view}[{at}]"
-    return f"{made} : {stored}, {view_type(tile, element)}, tile<i32> -> token"
+    text = f"%e_{value} = store_view_tko weak %{value}, %{view}[{at}]"
+    return f"{text} : {stored}, {view_type(tile, element)}, tile<i32> -> token"
 
 
 def summed(value: str, source: str, tile: tuple[int, int]) -> str:
@@ -201,8 +201,8 @@ def product(m: int = 16, n: int = 16, k: int = 32, element: str = "f16") -> str:
       continue %next : tile<{m}x{n}xf32>
     }}
     {store("sum", "out", "%block, %across", tile)}"""
-    given = f"%p_x: tile<ptr<{element}>>, %p_w: tile<ptr<{element}>>, %p_out: tile<ptr<f32>>"
-    return module(body, f"{given}, %rows: tile<i32>, %columns: tile<i32>, %width: tile<i32>")
+    text = f"%p_x: tile<ptr<{element}>>, %p_w: tile<ptr<{element}>>, %p_out: tile<ptr<f32>>"
+    return module(body, f"{text}, %rows: tile<i32>, %columns: tile<i32>, %width: tile<i32>")
 
 
 OF_ROWS = {

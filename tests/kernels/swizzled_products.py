@@ -77,8 +77,8 @@ class Products(kernels.Arrays):
         c = np.full((m, n + 4 + -n % 4), -7, np.float32)
         count = -(-k // kernels.TILES[2])
         arguments = [self.a.copy(), m, k, self.a.shape[1], self.b.copy(), k, n, self.b.shape[1], c, m, n, c.shape[1]]
-        found = emulate(code, "k", (blocks or self.tiles(),), [*arguments, count], metadata, seed=seed, **limits)
-        assert found.searched_races
+        result = emulate(code, "k", (blocks or self.tiles(),), [*arguments, count], metadata, seed=seed, **limits)
+        assert result.searched_races
         wanted = np.full_like(c, -7)
         wanted[:, :n] = self.a[:, :k].astype(np.float32) @ self.b[:k, :n].astype(np.float32)
         np.testing.assert_array_equal(c, wanted)

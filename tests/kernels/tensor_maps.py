@@ -17,15 +17,15 @@ _VIEW = "tensor_view<?x?x{element}, strides=[?,1]>"
 
 def view(name: str, tile: str, element: str = "f16", divisor: int = 8, aligned: int = 16, padding: str = "zero") -> str:
     """%v_NAME of the array %p_NAME of %s_NAME_0 x %s_NAME_1 elements in rows of %d_NAME, a multiple of `divisor`."""
-    made = _VIEW.format(element=element)
+    result = _VIEW.format(element=element)
     return f"""
     %q_{name} = assume div_by<{aligned}>, %p_{name} : tile<ptr<{element}>>
     %m_{name} = assume bounded<0, ?>, %s_{name}_0 : tile<i32>
     %n_{name} = assume bounded<0, ?>, %s_{name}_1 : tile<i32>
     %e_{name} = assume div_by<{divisor}>, %d_{name} : tile<i32>
     %t_{name} = make_tensor_view %q_{name}, shape = [%m_{name}, %n_{name}], strides = [%e_{name}, 1]
-      : tile<i32> -> {made}
-    %v_{name} = make_partition_view %t_{name} : partition_view<tile=({tile}), padding_value = {padding}, {made}>"""
+      : tile<i32> -> {result}
+    %v_{name} = make_partition_view %t_{name} : partition_view<tile=({tile}), padding_value = {padding}, {result}>"""
 
 
 def parameters(name: str, element: str = "f16") -> str:
@@ -88,8 +88,8 @@ class Arrays:
         count = -(-k // TILES[2]) if steps is None else steps
         arguments = [a, m, k, a.shape[1], b, k, n, b.shape[1], c, m, n, c.shape[1], count]
         grid = (max(1, -(-m // TILES[0])), max(1, -(-n // TILES[1])))
-        found = emulate(code, "k", grid, arguments, metadata, seed=seed, **limits)
-        assert found.searched_races
+        result = emulate(code, "k", grid, arguments, metadata, seed=seed, **limits)
+        assert result.searched_races
         deep = min(k, count * TILES[2])
         wanted = np.full_like(c, -7)
         wanted[:, :n] = times * self.a[:, :deep].astype(np.float32) @ self.b[:deep, :n].astype(np.float32)

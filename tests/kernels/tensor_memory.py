@@ -16,10 +16,10 @@ SEEDS = (None, 0, 1)
 
 def instructions(ptx: str) -> set[str]:
     """`f16 128x64` and the like, each once: the kind, and the rows and columns of the instruction descriptor."""
-    found = set()
+    result = set()
     for word, kind in re.findall(r"mov\.b32 \s*i, (\d+);.*?tcgen05\.mma\S*kind::(\w+)", ptx, re.DOTALL):
-        found.add(f"{kind} {(int(word) >> 24 & 31) << 4}x{(int(word) >> 17 & 63) << 3}")
-    return found
+        result.add(f"{kind} {(int(word) >> 24 & 31) << 4}x{(int(word) >> 17 & 63) << 3}")
+    return result
 
 
 PLAIN = {"pipeline_strategy": "unspecialize"}
@@ -57,8 +57,8 @@ def fails(kernel: Kernel, artifact: Artifact, ptx: str) -> bool:
 def survivors(kernel: Kernel, artifact: Artifact, orders: str) -> list[tuple[int, str]]:
     """The matching instructions, with their lines, whose deletion leaves the kernel right."""
     found_right = []
-    for found in re.finditer(orders, artifact.text):
-        mutated = artifact.text[: found.start()] + artifact.text[found.end() :]
+    for match in re.finditer(orders, artifact.text):
+        mutated = artifact.text[: match.start()] + artifact.text[match.end() :]
         if not fails(kernel, artifact, mutated):
-            found_right.append((artifact.text.count("\n", 0, found.start()) + 1, found.group()))
+            found_right.append((artifact.text.count("\n", 0, match.start()) + 1, match.group()))
     return found_right

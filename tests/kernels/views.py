@@ -165,19 +165,19 @@ class Kernel(NamedTuple):
 
     def interpreted(self) -> None:
         """The interpreter's results are the expected ones, to the bit."""
-        found = [array.copy() for array in self.outputs]
-        interpret(self.text, "k", self.grid, [*map(_raw, self.inputs), *found])
-        self._compare(found)
+        result = [array.copy() for array in self.outputs]
+        interpret(self.text, "k", self.grid, [*map(_raw, self.inputs), *result])
+        self._compare(result)
 
     def emulated(self, artifact: tileiras.Artifact, seed: int | None = 0, ptx: str | None = None) -> None:
         """The emulator's results are the expected ones, to the bit; with `ptx` instead of the artifact's.  The seed
         selects the order of warps, and the lane that `elect.sync` elects."""
-        found = [array.copy() for array in self.outputs]
-        arguments = [*map(_raw, self.inputs), *found]
+        result = [array.copy() for array in self.outputs]
+        arguments = [*map(_raw, self.inputs), *result]
         leader = 0 if seed is None else (seed + 8) % 32
         metadata = artifact.kernels[0].metadata
         emulate(ptx or artifact.text, "k", self.grid, arguments, metadata=metadata, seed=seed, leader=leader)
-        self._compare(found)
+        self._compare(result)
 
     def check(self, gpu_name: str, **options) -> tileiras.Artifact:
         """Interpreted = emulated = expected; the PTX that ran."""
@@ -221,22 +221,22 @@ def names(module: Operation) -> list[str]:
 def buffers(module: Operation, filled_by: type[Operation] | None = None) -> list[tuple[tuple[int, ...], int]]:
     """The shape of the tiles and the number of stages of every buffer in shared memory; with `filled_by`, only of the
     buffers that its operations write."""
-    found = operations(module, nv_tileas.AllocTensorOp)
+    result = operations(module, nv_tileas.AllocTensorOp)
     if filled_by is not None:
-        found = [op for op in found if any(isinstance(user, filled_by) for user in op.result.users)]
-    return [(tuple(op.result.type.tile.shape), op.result.type.stages) for op in found]
+        result = [op for op in result if any(isinstance(user, filled_by) for user in op.result.users)]
+    return [(tuple(op.result.type.tile.shape), op.result.type.stages) for op in result]
 
 
 def trip_counts(module: Operation) -> list[int | None]:
     """Trip counts of all loops, in the order of the text; None if bounds are not constants."""
-    found: list[int | None] = []
+    result: list[int | None] = []
     for loop in operations(module, scf.ForOp):
         bounds = [bound.defining_op for bound in (loop.lower_bound, loop.upper_bound, loop.step)]
         if all(isinstance(bound, arith.ConstantOp) for bound in bounds):
-            found.append(len(range(*(bound.value.value for bound in bounds))))
+            result.append(len(range(*(bound.value.value for bound in bounds))))
         else:
-            found.append(None)
-    return found
+            result.append(None)
+    return result
 
 
 def _raw(array: np.ndarray) -> np.ndarray:

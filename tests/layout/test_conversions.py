@@ -75,8 +75,8 @@ def test_full_rank_pairs_inside_a_warp_have_a_shuffle_plan(data):
     a, b = data.draw(permutations), data.draw(permutations)
     src = LinearLayout({"register": a[:registers], "lane": a[registers:]}, (1 << bits,))
     dst = LinearLayout({"register": b[:registers], "lane": b[registers:]}, (1 << bits,))
-    found = convert._find_sources(src, dst)
-    plan = convert._shuffle(src, dst, found)
+    sources = convert._find_sources(src, dst)
+    plan = convert._shuffle(src, dst, sources)
     assert plan is not None
     check(plan, src, dst)
 

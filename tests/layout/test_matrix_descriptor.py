@@ -30,8 +30,8 @@ def test_a_descriptor_finds_every_element(bits, major, rows, k, k_axis):
     """The parts that instructions read, of 32 bytes along K and up to 64 rows."""
     shape = (k, rows) if k_axis == 0 else (rows, k)
     layout = matrix_layout(shape, k_axis, bits, major)
-    found = describe(layout, k_axis, bits)
-    assert found.major == major
+    result = describe(layout, k_axis, bits)
+    assert result.major == major
     places = np.arange(rows * k).reshape(shape)
     memory = np.zeros(rows * k, np.int64)
     for offset in range(layout.size):
@@ -40,7 +40,7 @@ def test_a_descriptor_finds_every_element(bits, major, rows, k, k_axis):
     for first in range(0, rows, height):
         for step in range(0, k, depth):
             corner = (step, first) if k_axis == 0 else (first, step)
-            word = found.constant + (byte_offset(layout, corner, bits) >> 4)
+            word = result.constant + (byte_offset(layout, corner, bits) >> 4)
             operand = Operand(PTX_TYPES[bits], height, depth, major == "mn")
             lines = depth if operand.transposed else height
             units = _addresses(operand, decode_descriptor(word)).astype(np.int64).reshape(lines, -1)
@@ -61,8 +61,8 @@ def test_rows_of_a_spread_operand_are_every_second_sixteen(major, depths, k_axis
     for k in depths:
         shape = (k, 64) if k_axis == 0 else (64, k)
         layout = matrix_layout(shape, k_axis, 8, major, spread=True)
-        found = describe(layout, k_axis, 8, spread=True)
-        assert found.major == major and describe(layout, k_axis, 8) is None
+        result = describe(layout, k_axis, 8, spread=True)
+        assert result.major == major and describe(layout, k_axis, 8) is None
         # Memory outside the tile stays 0, a number that no element has.
         places = np.arange(1, 64 * k + 1).reshape(shape)
         memory = np.zeros(1 << len(layout.bases("offset")), np.int64)
@@ -71,7 +71,7 @@ def test_rows_of_a_spread_operand_are_every_second_sixteen(major, depths, k_axis
         assert np.count_nonzero(memory) == 64 * k
         for step in range(0, k, 32):
             corner = (step, 0) if k_axis == 0 else (0, step)
-            word = found.tcgen05_constant + (byte_offset(layout, corner, 8) >> 4)
+            word = result.tcgen05_constant + (byte_offset(layout, corner, 8) >> 4)
             lines, units = (128, 2) if major == "k" else (32, 8)
             matrix = Matrix(decode_tcgen05(word), lines, units, major == "mn")
             starts = unit_addresses(matrix).astype(np.int64).reshape(lines, units)
@@ -89,13 +89,13 @@ def test_other_layouts_have_no_descriptor():
 
 @pytest.mark.parametrize("shape", [(4, 64), (64, 4)])
 def test_short_operands_have_no_layout(shape):
-    with pytest.raises(NoDescriptor) as found:
+    with pytest.raises(NoDescriptor) as raises:
         matrix_layout(shape, 1, 16, "k")
-    assert found.value.reason == Reason("dots.no-descriptor", rows=shape[0], columns=shape[1])
+    assert raises.value.reason == Reason("dots.no-descriptor", rows=shape[0], columns=shape[1])
 
 
 @pytest.mark.parametrize(("shape", "bits", "major"), [((32, 64), 8, "k"), ((64, 8), 8, "k"), ((64, 32), 16, "mn")])
 def test_other_operands_are_not_spread(shape, bits, major):
-    with pytest.raises(NoDescriptor) as found:
+    with pytest.raises(NoDescriptor) as raises:
         matrix_layout(shape, 1, bits, major, spread=True)
-    assert found.value.reason.code == "dots.no-spread-descriptor"
+    assert raises.value.reason.code == "dots.no-spread-descriptor"

@@ -46,7 +46,7 @@ def starts(buffer: BufferType) -> list[int]:
 
 def written(boxes: TensorBoxes, pieces, shape: tuple[int, ...], bits: int, start: int) -> np.ndarray:
     """The address of each element of a tile whose boxes are copied to a stage; -1 for an element outside all boxes."""
-    found = np.full(shape, -1)
+    array = np.full(shape, -1)
     inner_last = list(reversed(boxes.order))
     for piece in pieces:
         extents = [boxes.box[dim] for dim in inner_last]
@@ -54,8 +54,8 @@ def written(boxes: TensorBoxes, pieces, shape: tuple[int, ...], bits: int, start
         assert (start + piece.offset) % boxes.alignment == 0
         addresses = swizzled(linear & ~15, boxes.swizzle, boxes.atom) | linear & 15
         corner = tuple(slice(at, at + size) for at, size in zip(piece.corner, boxes.box))
-        found[corner] = addresses.reshape(extents).transpose(np.argsort(inner_last))
-    return found
+        array[corner] = addresses.reshape(extents).transpose(np.argsort(inner_last))
+    return array
 
 
 @functools.lru_cache(maxsize=1024)
@@ -80,8 +80,8 @@ def check(offsets: tuple[int, ...], shape: tuple[int, ...], contiguous: int, bit
         for start in starts(buffer):
             shares = [boxes.share(parts, number) for number in range(parts)]
             assert all(len(share) == len(boxes.pieces) // parts for share in shares)
-            found = functools.reduce(np.maximum, (written(boxes, share, shape, bits, start) for share in shares))
-            assert np.array_equal(found, start + inside(padded, shape, bits))
+            reduce = functools.reduce(np.maximum, (written(boxes, share, shape, bits, start) for share in shares))
+            assert np.array_equal(reduce, start + inside(padded, shape, bits))
     return buffer
 
 
@@ -112,7 +112,7 @@ def test_boxes_of_any_rank_fill_each_stage(shape):
 
 def operands() -> list[tuple[tuple[int, int], int, int, str, bool]]:
     """Every operand of a matrix descriptor: shape, dimension of K, bits, contiguous dimension, whether spread."""
-    found = []
+    result = []
     for lines, depth in itertools.product((8, 16, 32, 64, 128, 256), (8, 16, 32, 64, 128, 256)):
         for k_axis, bits, major, spread in itertools.product((0, 1), (8, 16, 32), ("k", "mn"), (False, True)):
             shape = (lines, depth) if k_axis else (depth, lines)
@@ -121,8 +121,8 @@ def operands() -> list[tuple[tuple[int, int], int, int, str, bool]]:
             except ValueError:
                 continue
             if lines * depth <= 1 << 13 and depth * bits >= 256 and depth * bits <= 2048:
-                found.append((shape, k_axis, bits, major, spread))
-    return found
+                result.append((shape, k_axis, bits, major, spread))
+    return result
 
 
 @pytest.mark.parametrize("bits", [8, 16, 32])
@@ -136,12 +136,12 @@ def test_descriptors_find_the_boxes_of_each_stage(bits):
         contiguous = k_axis if major == "k" else 1 - k_axis
         assert stage_of_boxes(offsets, shape, contiguous, bits) == offsets
         buffer = check(offsets, shape, contiguous, bits)
-        found = describe(layout, k_axis, bits, spread)
-        assert found.alignment % swizzle_period(layout, bits) == 0 and buffer.alignment % found.alignment == 0
+        result = describe(layout, k_axis, bits, spread)
+        assert result.alignment % swizzle_period(layout, bits) == 0 and buffer.alignment % result.alignment == 0
         places = inside(offsets, shape, bits) if k_axis else inside(offsets, shape, bits).T
         for start in starts(buffer):
-            reader = _tcgen05 if spread or found.atom > 16 or major == "mn" and bits != 16 else _wgmma
-            assert reader(found, start, places, bits, spread)
+            reader = _tcgen05 if spread or result.atom > 16 or major == "mn" and bits != 16 else _wgmma
+            assert reader(result, start, places, bits, spread)
 
 
 def _wgmma(found, start: int, places: np.ndarray, bits: int, spread: bool) -> bool:
@@ -150,8 +150,8 @@ def _wgmma(found, start: int, places: np.ndarray, bits: int, spread: bool) -> bo
     step, height = 256 // bits, min(lines, 64)
     for row, k in itertools.product(range(0, lines, height), range(0, depth, step)):
         word = found.constant + (start + int(places[row, k]) >> 4)
-        made = decode_descriptor(word)
-        units = _addresses(Operand(WGMMA_TYPES[bits], height, step, found.major == "mn"), made)
+        descriptor = decode_descriptor(word)
+        units = _addresses(Operand(WGMMA_TYPES[bits], height, step, found.major == "mn"), descriptor)
         part = start + places[row : row + height, k : k + step]
         part = part if found.major == "k" else part.T
         if not np.array_equal(units.astype(int), part[:, :: 128 // bits].reshape(-1)):

@@ -24,7 +24,7 @@ def placed(layout: LinearLayout, contiguous: int, bits: int) -> dict[tuple[int, 
     """The byte at which each element of a tile is when the boxes have been copied one after the other."""
     boxes = tensor_boxes(layout, contiguous, bits)
     assert boxes is not None
-    found = {}
+    result = {}
     for piece in boxes.pieces:
         assert piece.offset % boxes.alignment == 0 or len(boxes.pieces) == 1
         extents = [range(boxes.box[dim]) for dim in reversed(boxes.order)]
@@ -34,8 +34,8 @@ def placed(layout: LinearLayout, contiguous: int, bits: int) -> dict[tuple[int, 
                 at[dim] += step
             linear = piece.offset + number * bits // 8
             unit = int(swizzled(np.array([linear & ~15], np.int64), boxes.swizzle, boxes.atom)[0])
-            found[tuple(at)] = unit | linear & 15
-    return found
+            result[tuple(at)] = unit | linear & 15
+    return result
 
 
 @pytest.mark.parametrize("shape, k_axis, bits, major", OPERANDS)
@@ -49,10 +49,10 @@ def test_boxes_match_the_layout_of_warpgroup_operands(shape, k_axis, bits, major
     assert boxes is not None and max(boxes.box) <= LONGEST
     assert boxes.atom == (32 if (bits, major) == (32, "mn") else 16)
     assert not boxes.swizzle or boxes.box[contiguous] * bits // 8 <= boxes.swizzle
-    found = placed(layout, contiguous, bits)
-    assert len(found) == shape[0] * shape[1]
+    result = placed(layout, contiguous, bits)
+    assert len(result) == shape[0] * shape[1]
     for offset, position in enumerate(map(layout.coordinates, positions(layout))):
-        assert found[tuple(position)] == offset * bits // 8
+        assert result[tuple(position)] == offset * bits // 8
 
 
 @pytest.mark.parametrize(("major", "box"), [("k", (16, 128)), ("mn", (16, 128))])
@@ -61,19 +61,19 @@ def test_boxes_skip_the_gaps_of_a_spread_operand(major, box):
     contiguous = 1 if major == "k" else 0
     boxes = tensor_boxes(layout, contiguous, 8)
     assert boxes.box == box and [piece.offset for piece in boxes.pieces] == [0, 4096, 8192, 12288]
-    found = placed(layout, contiguous, 8)
-    assert len(found) == 64 * 128
-    assert all(byte_offset(layout, place, 8) == at for place, at in found.items())
+    result = placed(layout, contiguous, 8)
+    assert len(result) == 64 * 128
+    assert all(byte_offset(layout, place, 8) == at for place, at in result.items())
     assert len(tensor_boxes(layout, contiguous, 8, 4).pieces) == 4
     assert len(tensor_boxes(layout, contiguous, 8, 8).pieces) == 8
 
 
 def positions(layout: LinearLayout) -> list[int]:
     """The flattened position of each offset."""
-    found = [0]
+    result = [0]
     for basis in layout.bases("offset"):
-        found += [position ^ basis for position in found]
-    return found
+        result += [position ^ basis for position in result]
+    return result
 
 
 def test_rows_wider_than_the_swizzle_are_several_boxes():
@@ -87,10 +87,10 @@ def test_rows_wider_than_the_swizzle_are_several_boxes():
 @pytest.mark.parametrize("bits", [8, 16, 32])
 def test_a_tile_of_any_view_has_a_layout_of_boxes(shape, contiguous, bits):
     layout = box_layout(shape, contiguous, bits)
-    found = placed(layout, contiguous, bits)
-    assert len(found) == layout.size
+    result = placed(layout, contiguous, bits)
+    assert len(result) == layout.size
     for offset, position in enumerate(map(layout.coordinates, positions(layout))):
-        assert found[tuple(position)] == offset * bits // 8
+        assert result[tuple(position)] == offset * bits // 8
     assert box_layout((64, 8), 1, 8) is None
 
 

@@ -130,12 +130,14 @@ def test_bank_conflicts_are_those_of_the_layouts(gpu_name, transposed):
     arrays = [np.zeros(shape, np.float32) for shape in ((64, 32), (32, 64), (64, 64))]
     metadata = artifact.kernels[0].metadata
     assert metadata["block"][0] == 32 * warps
-    found = emulate(artifact.text, "k", 1, arrays, metadata=metadata, count_bank_conflicts=True).bank_wavefronts
+    bank_wavefronts = emulate(
+        artifact.text, "k", 1, arrays, metadata=metadata, count_bank_conflicts=True
+    ).bank_wavefronts
     lines = artifact.text.splitlines()
     head = next(number for number, line in enumerate(lines, 1) if "nounroll" in line)
     end = next(number for number, line in enumerate(lines, 1) if number > head and "bra" in line)
-    assert sum(count for line, (count, _) in found.items() if head < line < end) == predicted
-    assert all(count == ideal for count, ideal in found.values())
+    assert sum(count for line, (count, _) in bank_wavefronts.items() if head < line < end) == predicted
+    assert all(count == ideal for count, ideal in bank_wavefronts.values())
 
 
 def test_a_tile_times_itself_and_times_a_uniform_tile():

@@ -46,12 +46,12 @@ _CASES = [
 @pytest.mark.sampled(10)
 @pytest.mark.parametrize(("gpu_name", "element", "tiles", "steps", "stages"), _CASES)
 def test_products(gpu_name, element, tiles, steps, stages):
-    made = Matmul(tiles, element, steps=steps, start="loaded").kernel()
+    result = Matmul(tiles, element, steps=steps, start="loaded").kernel()
     if steps == 0:
-        made = made._replace(expected=made.outputs)
-    artifact = made.compiled(gpu_name, unspecialized_pipeline_num_stages=stages)
+        result = result._replace(expected=result.outputs)
+    artifact = result.compiled(gpu_name, unspecialized_pipeline_num_stages=stages)
     for seed in (0, 5):
-        made.emulated(artifact, seed)
+        result.emulated(artifact, seed)
 
 
 @pytest.mark.parametrize("sizes", [(64, 128, 200), (100, 136, 328)])

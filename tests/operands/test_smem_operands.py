@@ -37,8 +37,8 @@ def test_copies_not_ahead_are_placed_at_their_use(gpu_name, element, depth, stag
     # Each operand takes 64 KiB: two stages of one leave room for the other on sm_90; sm_120 has room for one, sm_80
     # for both.
     kernel = matmul((64, 64, depth), element, steps=2)
-    found = sorted(count for _, count in buffers(kernel.tileas(gpu_name, num_warps=8), AsyncTiledLoadOp))
-    assert found == [1] * directly + [stages] * (stages > 0)
+    result = sorted(count for _, count in buffers(kernel.tileas(gpu_name, num_warps=8), AsyncTiledLoadOp))
+    assert result == [1] * directly + [stages] * (stages > 0)
     kernel.check(gpu_name, num_warps=8)
 
 

@@ -58,9 +58,9 @@ def generated(tmp_path, monkeypatch, text, torch, name="ops"):
 
 
 def aligned(count, device, fill=0.0):
-    made = Tensor(np.zeros(0, np.float32), device).new_empty((count,), "float32")
-    made.array[:] = fill
-    return made
+    new_empty = Tensor(np.zeros(0, np.float32), device).new_empty((count,), "float32")
+    new_empty.array[:] = fill
+    return new_empty
 
 
 def test_operators_run_on_the_cpu_and_are_launched_on_a_gpu(tmp_path, monkeypatch, stand_in):
@@ -110,9 +110,9 @@ def test_shapes_of_fake_tensors_are_those_of_results(tmp_path, monkeypatch):
 @pytest.mark.parametrize("fake", [False, True])
 def test_tensors_that_are_not_as_declared_are_refused(tmp_path, monkeypatch, tensors, message, fake):
     module = generated(tmp_path, monkeypatch, SAXPY, stand_in_torch.module())
-    given = [Tensor(each.array, each.device.type, fake) for each in tensors]
+    result = [Tensor(each.array, each.device.type, fake) for each in tensors]
     with pytest.raises(RuntimeError, match=f"saxpy: {message}"):
-        module.saxpy(*given, 1.0)
+        module.saxpy(*result, 1.0)
 
 
 def test_memory_that_is_not_aligned_is_refused(tmp_path, monkeypatch):

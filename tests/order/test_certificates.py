@@ -24,10 +24,10 @@ KERNELS = {**summed.OF_ROWS, "shared_sums": summed.shared_sums, "counts": summed
 
 @pytest.mark.parametrize("name", KERNELS)
 def test_words_and_data_say_the_same(name):
-    made = certificate(KERNELS[name]())
-    assert made.outputs
-    assert Certificate.from_words(made.words()) == made
-    assert Certificate.from_json(json.loads(json.dumps(made.to_json()))) == made
+    result = certificate(KERNELS[name]())
+    assert result.outputs
+    assert Certificate.from_words(result.words()) == result
+    assert Certificate.from_json(json.loads(json.dumps(result.to_json()))) == result
 
 
 MALFORMED = ["sum kind=dot", "nothing", "output argument=1", "cause op=1 : why", "sum op=x kind=a of=b"]
@@ -48,8 +48,8 @@ def test_the_module_and_name_json_agree():
 def test_lines_of_the_source_are_not_in_it():
     """A comment changes no artifact behind the source."""
     moved = "// a comment\n\n" + summed.shared_sums()
-    given = {"lineinfo": True}
-    assert certificate(moved) == certificate(summed.shared_sums()) == certificate(summed.shared_sums(), **given)
+    result = {"lineinfo": True}
+    assert certificate(moved) == certificate(summed.shared_sums()) == certificate(summed.shared_sums(), **result)
 
 
 def test_operations_are_those_of_nv_tileaa():

@@ -35,11 +35,11 @@ def test_an_element_of_a_product_depends_on_the_depth_alone():
 
 
 def test_float_additions_of_several_tile_blocks_differ():
-    made = certificate(summed.shared_sums())
-    (out,) = made.outputs
+    result = certificate(summed.shared_sums())
+    (out,) = result.outputs
     assert out.repeatable == "no" and {"grid.z", "block.z", COLUMNS} <= set(out.order)
-    (cause,) = made.causes
-    assert cause.says == "no" and [each.op for each in made.sums if each.kind == "atomic"] == [cause.op]
+    (cause,) = result.causes
+    assert cause.says == "no" and [each.op for each in result.sums if each.kind == "atomic"] == [cause.op]
 
 
 def test_integer_additions_of_several_tile_blocks_are_the_same():
@@ -63,8 +63,8 @@ def update(mode: str = "add", place: str = "%p", order: str = "relaxed") -> str:
 
 def kernel(*lines: str) -> str:
     """With a counter %p, and arrays %x and %out of %n integers each."""
-    given = "%p: tile<ptr<i32>>, %x: tile<ptr<i32>>, %out: tile<ptr<i32>>, %n: tile<i32>"
-    return module("\n".join([HEAD, *lines]), given)
+    text = "%p: tile<ptr<i32>>, %x: tile<ptr<i32>>, %out: tile<ptr<i32>>, %n: tile<i32>"
+    return module("\n".join([HEAD, *lines]), text)
 
 
 def load(value: str, at: str, order: str = "weak") -> str:
@@ -126,9 +126,9 @@ def test_updates_of_two_kinds_are_not_known():
 
 
 def test_turns_at_a_lock_differ():
-    made = certificate(example("spin_lock.mlir"))
-    total = next(out for out in made.outputs if out.argument == 1)
-    assert total.repeatable == "no" and "turns" in " ".join(cause.why for cause in made.causes)
+    result = certificate(example("spin_lock.mlir"))
+    total = next(out for out in result.outputs if out.argument == 1)
+    assert total.repeatable == "no" and "turns" in " ".join(cause.why for cause in result.causes)
 
 
 @pytest.mark.parametrize("name, argument", [("last_block_reduction.mlir", 4), ("prefix_sum.mlir", 1)])
@@ -284,6 +284,6 @@ def test_counters_of_loops_around_enter_a_sum_as_values():
       %stored = store_ptr_tko weak %to, %sum : tile<ptr<f32>>, tile<f32> -> token
       continue
     }}""", "%out: tile<ptr<f32>>, %n: tile<i32>")  # fmt: skip
-    made = certificate(text)
-    assert [each.kind for each in made.sums] == ["loop"]
-    assert [(out.repeatable, out.depends()["p1"]) for out in made.outputs] == [("yes", "order")]
+    result = certificate(text)
+    assert [each.kind for each in result.sums] == ["loop"]
+    assert [(out.repeatable, out.depends()["p1"]) for out in result.outputs] == [("yes", "order")]

@@ -37,10 +37,10 @@ def run(
 ) -> np.ndarray:
     """The bits of an argument behind a launch; `turns`: the tile blocks that run together, one turn after the other."""
     artifact = built(text, gpu, **options)
-    given = [value.copy() if isinstance(value, np.ndarray) else value for value in arguments]
+    result = [value.copy() if isinstance(value, np.ndarray) else value for value in arguments]
     for blocks in turns:
-        emulate(artifact.text, "k", grid, given, metadata=artifact.kernels[0].metadata, seed=seed, blocks=blocks)
-    return given[out].view(np.uint32)
+        emulate(artifact.text, "k", grid, result, metadata=artifact.kernels[0].metadata, seed=seed, blocks=blocks)
+    return result[out].view(np.uint32)
 
 
 def turns(count: int, members: int = 1) -> list[list[list[int]]]:
@@ -74,18 +74,18 @@ def test_repeatable_outputs_are_equal_in_all_runs(name, ctas):
     options = {"num_ctas": ctas}
     assert output(summed.OF_ROWS[name](), 1, **options).repeatable == "yes"
     grid = (8 * ctas, 1, 1)
-    found = [of_rows(name, x, grid, seed, **options) for seed in SEEDS]
-    found += [of_rows(name, x, grid, turns=order, **options) for order in turns(8, ctas)]
-    for each in found[1:]:
-        np.testing.assert_array_equal(each, found[0])
+    result = [of_rows(name, x, grid, seed, **options) for seed in SEEDS]
+    result += [of_rows(name, x, grid, turns=order, **options) for order in turns(8, ctas)]
+    for each in result[1:]:
+        np.testing.assert_array_equal(each, result[0])
 
 
 def test_atomic_float_additions_differ_between_runs():
     text, x = summed.shared_sums(), numbers(4, 2000)
     assert output(text, 1).repeatable == "no"
-    found = {run(text, (4, 1, 3), [x, np.zeros(4, np.float32), 4, 2000], 1, seed).tobytes() for seed in range(4)}
-    found.add(run(text, (4, 1, 3), [x, np.zeros(4, np.float32), 4, 2000], 1, None).tobytes())
-    assert len(found) > 1
+    result = {run(text, (4, 1, 3), [x, np.zeros(4, np.float32), 4, 2000], 1, seed).tobytes() for seed in range(4)}
+    result.add(run(text, (4, 1, 3), [x, np.zeros(4, np.float32), 4, 2000], 1, None).tobytes())
+    assert len(result) > 1
     orders = turns(12)
     assert len({run(text, (4, 1, 3), [x, np.zeros(4, np.float32), 4, 2000], 1, turns=o).tobytes() for o in orders}) > 1
 
@@ -94,18 +94,18 @@ def test_integers_that_are_added_atomically_are_the_same():
     text, x = summed.counts(), np.random.default_rng(0).integers(0, 8, 500, np.int32)
     assert output(text, 1).repeatable == "yes"
     for order in ((None,), *turns(4)):
-        found = run(text, 4, [x, np.zeros(8, np.int32), 500], 1, turns=order)
-        np.testing.assert_array_equal(found, np.bincount(x, minlength=8))
+        result = run(text, 4, [x, np.zeros(8, np.int32), 500], 1, turns=order)
+        np.testing.assert_array_equal(result, np.bincount(x, minlength=8))
 
 
 @pytest.mark.parametrize("gpu", ["sm_90", "sm_120"])
 def test_attention_is_the_same_from_run_to_run(gpu):
     kernel = attention_like(2)
-    made = certificate(kernel.text, gpu)
-    assert {out.repeatable for out in made.outputs} == {"yes"}
-    assert {"reduce", "dot", "loop"} <= {each.kind for each in made.sums}
+    value = certificate(kernel.text, gpu)
+    assert {out.repeatable for out in value.outputs} == {"yes"}
+    assert {"reduce", "dot", "loop"} <= {each.kind for each in value.sums}
     first = len(kernel.inputs)
-    found = set()
+    result = set()
     for seed in SEEDS:
         inputs = [numbers(*each.shape, dtype=each.dtype) / 64 for each in kernel.inputs]
         arguments = [*inputs, *(each.copy() for each in kernel.outputs)]
@@ -113,8 +113,8 @@ def test_attention_is_the_same_from_run_to_run(gpu):
             built(kernel.text, gpu).text, "k", kernel.grid, arguments, seed=seed,
             metadata=built(kernel.text, gpu).kernels[0].metadata,
         )  # fmt: skip
-        found.add(b"".join(each.tobytes() for each in arguments[first:]))
-    assert len(found) == 1
+        result.add(b"".join(each.tobytes() for each in arguments[first:]))
+    assert len(result) == 1
 
 
 # ---- over sizes ------------------------------------------------------------------------------------------------------
@@ -123,8 +123,8 @@ def test_attention_is_the_same_from_run_to_run(gpu):
 @pytest.mark.parametrize("gpu", ["sm_80", "sm_90", "sm_100"])
 @pytest.mark.parametrize("name", summed.OF_ROWS)
 def test_a_row_does_not_depend_on_other_rows(name, gpu):
-    made = certificate(summed.OF_ROWS[name](), gpu)
-    assert {"grid", "block", "p2"} <= set(made.invariant(made.outputs[0]))
+    result = certificate(summed.OF_ROWS[name](), gpu)
+    assert {"grid", "block", "p2"} <= set(result.invariant(result.outputs[0]))
     x = numbers(9, COLUMNS[name])
     together = of_rows(name, x, gpu=gpu)
     for row in (0, 5, 8):
@@ -140,8 +140,8 @@ def test_rows_do_not_depend_on_the_grid_that_loops_over_them(blocks):
 
 @pytest.mark.parametrize("gpu", ["sm_80", "sm_90", "sm_100"])
 def test_a_row_of_a_product_does_not_depend_on_other_rows(gpu):
-    made = certificate(summed.product(), gpu)
-    assert {"grid", "block", "p3", "p5"} <= set(made.invariant(made.outputs[0]))
+    result = certificate(summed.product(), gpu)
+    assert {"grid", "block", "p3", "p5"} <= set(result.invariant(result.outputs[0]))
     x, w = numbers(35, 72, dtype=np.float16) / 256, numbers(72, 40, dtype=np.float16) / 256
     together = product(x, w, gpu=gpu)
     for row in (0, 17, 34):
@@ -170,7 +170,7 @@ def test_builds_with_equal_keys_have_equal_bits(name):
         assert all(keys)
         grid = (8 * options.get("num_ctas", 1), 1, 1)
         by_key.setdefault(keys, set()).add(of_rows(name, x, grid, **options).tobytes())
-    assert all(len(found) == 1 for found in by_key.values())
+    assert all(len(item) == 1 for item in by_key.values())
     assert 1 < len(by_key) < len(BUILDS)
     assert len(set().union(*by_key.values())) > 1
 
@@ -181,8 +181,8 @@ def words(text: str, gpu: str = "sm_90", **options) -> str:
 
 
 def count(what: str, order: str) -> int:
-    found = re.search(rf"(\d+) {what}", order)
-    return int(found[1]) if found else 1
+    match = re.search(rf"(\d+) {what}", order)
+    return int(match[1]) if match else 1
 
 
 def test_slices_are_added_one_after_the_other():
@@ -208,8 +208,8 @@ def test_scans_have_the_bits_of_their_order(columns, warps):
     held, lanes, crossed = (count(what, order) for what in ("of a thread", "lanes", "warps"))
     assert held * lanes * crossed == columns
     x = numbers(1, columns)
-    found = run(text, 1, [x, np.zeros_like(x), 1, columns], 1, num_warps=warps)
-    np.testing.assert_array_equal(found[0], scanned(x[0], held, lanes, crossed).view(np.uint32))
+    result = run(text, 1, [x, np.zeros_like(x), 1, columns], 1, num_warps=warps)
+    np.testing.assert_array_equal(result[0], scanned(x[0], held, lanes, crossed).view(np.uint32))
 
 
 def scanned(row: np.ndarray, held: int, lanes: int, warps: int) -> np.ndarray:
@@ -235,10 +235,10 @@ def scanned(row: np.ndarray, held: int, lanes: int, warps: int) -> np.ndarray:
 
 def test_products_do_not_depend_on_the_tile_of_k():
     x, w = numbers(16, 192, dtype=np.float16) / 256, numbers(192, 16, dtype=np.float16) / 256
-    found, keys = set(), set()
+    result, keys = set(), set()
     for k in (16, 32, 64):
         for warps in (1, 4):
             (only,) = certificate(summed.product(k=k), num_warps=warps).sums
             keys.add(only.key)
-            found.add(product(x, w, k=k, num_warps=warps).tobytes())
-    assert len(keys) == 1 and len(found) == 1
+            result.add(product(x, w, k=k, num_warps=warps).tobytes())
+    assert len(keys) == 1 and len(result) == 1

@@ -34,7 +34,7 @@ def test_the_object_is_that_of_the_host(tmp_path, triple, platform):
 
 
 def test_arguments_are_reported_at_their_places():
-    places = [said.message.partition(": ")[2] for said in run(enable_debug_logging=True)]
+    places = [item.message.partition(": ")[2] for item in run(enable_debug_logging=True)]
     assert places == ["offset = 0, size = 8", "offset = 8, size = 1", "offset = 16, size = 8"]
 
 

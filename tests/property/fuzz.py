@@ -399,10 +399,10 @@ def main(argv: list[str] | None = None) -> int:
         failed |= bool(report.failures)
         if options.save is not None:
             options.save.mkdir(parents=True, exist_ok=True)
-            for order, (failure, found) in enumerate(report.failures.items()):
-                stem = options.save / f"{title.replace(' ', '-')}-{order}-{found[0]}"
+            for order, (failure, result) in enumerate(report.failures.items()):
+                stem = options.save / f"{title.replace(' ', '-')}-{order}-{result[0]}"
                 stem.with_suffix(".tileirbc" if kind == "bytecode" else ".mlir").write_bytes(
-                    mutations.mutant(kind, options.seed, found[0])
+                    mutations.mutant(kind, options.seed, result[0])
                 )
                 stem.with_suffix(".txt").write_text(f"{failure}\n{report.details[failure]}\n")
     return int(failed)

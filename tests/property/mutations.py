@@ -81,7 +81,7 @@ def _lowered(levels: tuple[tuple[str, ...], ...]) -> list[str]:
     from tileiras.ir.pass_manager import PassContext, PassManager, parse_pipeline
     from tileiras.passes import lookup_pass
 
-    found = []
+    result = []
     for number, kernel in enumerate(_kernels()):
         passes = parse_pipeline(",".join(levels[number % len(levels)]), lookup_pass, {"tileas": tileas_passes})
         module = anchored(kernel, passes)
@@ -91,8 +91,8 @@ def _lowered(levels: tuple[tuple[str, ...], ...]) -> list[str]:
             continue
         lowered = print_op(module, generic=number % 4 == 0)
         if len(lowered) < 12000:
-            found.append(lowered)
-    return found
+            result.append(lowered)
+    return result
 
 
 def _kernels() -> Iterator[Any]:
@@ -285,10 +285,10 @@ def _edit_token(text: str, choose: random.Random) -> str:
 
 
 def _edit_number(text: str, choose: random.Random) -> str:
-    found = list(NUMBER.finditer(text))
-    if not found:
+    result = list(NUMBER.finditer(text))
+    if not result:
         return text
-    match = choose.choice(found)
+    match = choose.choice(result)
     return text[: match.start()] + choose.choice(NUMBERS) + text[match.end() :]
 
 

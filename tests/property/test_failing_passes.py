@@ -29,15 +29,15 @@ STOPS = (
 @functools.cache
 def modules() -> dict[str, str]:
     """Text of a module by kernel and stage, before the pipeline and after its `STOPS`."""
-    found = {}
+    result = {}
     for name in KERNELS:
         module = parse_module(f"module {{\n{(EXAMPLES / name).read_text(encoding='utf-8')}\n}}", name)
-        found[f"{name} source"] = print_op(module)
+        result[f"{name} source"] = print_op(module)
         for item in build(TileIRPipelineOptions({"opt-level": 3, "compute-capability": "sm_90"})):
             PassManager([item], verify_each=False).run(module)
             if item.name in STOPS:
-                found[f"{name} {item.name}"] = print_op(module)
-    return found
+                result[f"{name} {item.name}"] = print_op(module)
+    return result
 
 
 class Interrupted(Exception):

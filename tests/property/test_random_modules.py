@@ -44,9 +44,9 @@ def generated(seed: int) -> tuple[str, tuple[Tile, ...], tuple[Tile, ...]]:
 
 
 def module(seed: int):
-    found = parse_module(generated(seed)[0], "random.mlir")
-    verify(found)
-    return found
+    result = parse_module(generated(seed)[0], "random.mlir")
+    verify(result)
+    return result
 
 
 def outcome(seed: int, source: str) -> list[bytes]:

@@ -46,15 +46,15 @@ def name_of(call: ast.Call) -> str:
 def codes_of(node: ast.expr) -> list[str] | None:
     """The codes that an expression may have; None if one is not written there."""
     if isinstance(node, ast.IfExp):
-        found = [codes_of(node.body), codes_of(node.orelse)]
-        return None if None in found else [code for codes in found for code in codes]
+        items = [codes_of(node.body), codes_of(node.orelse)]
+        return None if None in items else [code for codes in items for code in codes]
     return [node.value] if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
 
 
 @functools.cache
 def emitted() -> list[tuple[str, str, frozenset[str]]]:
     """Place, code and names of arguments of each code in the compiler."""
-    found = []
+    result = []
     for path, call in nodes(ast.Call):
         name = name_of(call)
         position = EMITTERS.get(name)
@@ -67,8 +67,8 @@ def emitted() -> list[tuple[str, str, frozenset[str]]]:
             continue
         names = {each.arg for each in call.keywords} - {"cause"} | POSITIONAL.get(name, set())
         assert None not in names, f"{place}: the arguments of a code are written out"
-        found += [(place, code, frozenset(names)) for code in codes]
-    return found
+        result += [(place, code, frozenset(names)) for code in codes]
+    return result
 
 
 def test_each_code_of_the_compiler_has_a_row():
@@ -86,8 +86,8 @@ def test_arguments_are_those_of_the_text():
 
 def test_remedies_have_no_other_arguments():
     for code, row in ROWS.items():
-        given = dict.fromkeys(row.arguments, 2)
-        assert Reason(code, **given).text and "{" not in Reason(code, **given).remedy
+        fromkeys = dict.fromkeys(row.arguments, 2)
+        assert Reason(code, **fromkeys).text and "{" not in Reason(code, **fromkeys).remedy
 
 
 def test_remarks_are_stated_by_code_only():

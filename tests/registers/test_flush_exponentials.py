@@ -106,8 +106,8 @@ def test_results_are_the_same(name, gpu):
     kernel = FLUSHED[name]()
     artifact = kernel.compiled(gpu, emit="ptx")
     assert "ex2.approx.ftz" in artifact.text
-    found = [array.copy() for array in kernel.outputs]
-    raw = [array.view(np.uint8) if array.itemsize == 1 else array for array in found]
+    result = [array.copy() for array in kernel.outputs]
+    raw = [array.view(np.uint8) if array.itemsize == 1 else array for array in result]
     emulate(artifact.text, "k", 1, [*kernel.inputs, *raw], metadata=artifact.kernels[0].metadata)
-    np.testing.assert_array_equal(found[0].astype(np.float32), kernel.expected[0].astype(np.float32))
-    np.testing.assert_allclose(found[1], kernel.expected[1], rtol=1e-5)
+    np.testing.assert_array_equal(result[0].astype(np.float32), kernel.expected[0].astype(np.float32))
+    np.testing.assert_allclose(result[1], kernel.expected[1], rtol=1e-5)

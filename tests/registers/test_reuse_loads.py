@@ -56,11 +56,11 @@ def test_a_store_between_is_seen():
 
 def test_parts_of_a_load_serve_the_next():
     """Of three tiles one apart the second has elements of the first, and the third those of the second."""
-    found = shifted(sum_of_neighbours([1, 3]))
-    assert [by for _, _, by in found] == ["1", "2"] and found[1][1] == found[0][0]
+    result = shifted(sum_of_neighbours([1, 3]))
+    assert [by for _, _, by in result] == ["1", "2"] and result[1][1] == result[0][0]
 
 
 def test_remarks_say_how_many_accesses_are_left():
-    found = sum_of_neighbours([1]).compiled("sm_90", emit_remarks=True, **WARPS)
-    (said,) = stated(found.diagnostics, "access.reused")
-    assert said.startswith("access.reused left=1 accesses=4; access.shifted-load ")
+    result = sum_of_neighbours([1]).compiled("sm_90", emit_remarks=True, **WARPS)
+    (value,) = stated(result.diagnostics, "access.reused")
+    assert value.startswith("access.reused left=1 accesses=4; access.shifted-load ")

@@ -24,9 +24,9 @@ def test_only_where_registers_lack(warps, late):
 
 
 def test_no_load_moves_behind_a_store():
-    found = order(sum_of_parts(INPUTS, stores_first=True), num_warps=2)
-    assert found.index("exp2") == 1
-    assert "tiled_load" not in found[found.index("tiled_store") :]
+    result = order(sum_of_parts(INPUTS, stores_first=True), num_warps=2)
+    assert result.index("exp2") == 1
+    assert "tiled_load" not in result[result.index("tiled_store") :]
 
 
 @pytest.mark.parametrize("stores_first", [False, True])

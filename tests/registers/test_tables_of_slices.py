@@ -42,17 +42,17 @@ def scaled_and_biased(tiles: tuple[int, int, int]) -> Kernel:
 @pytest.mark.parametrize(("gpu_name", "late"), [("sm_90", True), ("sm_80", False)])
 def test_only_where_registers_lack(gpu_name, late):
     text = scaled_and_biased(SLICED).compiled(gpu_name, emit="tileas").text
-    found = re.findall(r"(?:async)?\.dot |tiled_load(?=.*tiled_view<\[256\])", text)
-    loads, (dot, *_) = ["tiled_load"] * 2, [each for each in found if each.endswith("dot ")]
-    assert found == ([dot, *loads] if late else [*loads, dot])
+    matches = re.findall(r"(?:async)?\.dot |tiled_load(?=.*tiled_view<\[256\])", text)
+    loads, (dot, *_) = ["tiled_load"] * 2, [each for each in matches if each.endswith("dot ")]
+    assert matches == ([dot, *loads] if late else [*loads, dot])
 
 
 def test_not_after_operations_ordered_after_them():
     """The store of a slice comes behind one of the tables."""
     text = scaled_and_biased(SLICED).text.replace("%v_c[%zero, %zero]", "%v_c[%zero, %zero] token = %k_s_0")
     assert "token = %k_s_0" in text
-    made = compile(text, gpu_name="sm_90", emit="tileas", emit_remarks=True)
-    assert "memory.loads-per-slice tiles=1" in stated(made.diagnostics)
+    result = compile(text, gpu_name="sm_90", emit="tileas", emit_remarks=True)
+    assert "memory.loads-per-slice tiles=1" in stated(result.diagnostics)
 
 
 @pytest.mark.parametrize("gpu_name", ["sm_90", "sm_120"])
@@ -65,6 +65,6 @@ def test_the_result_is_the_same_without_local_memory(gpu_name, ptxas):
 
 def test_unsliced_dots_load_their_tables_in_the_program():
     kernel = scaled_and_biased(WHOLE)
-    said = kernel.compiled("sm_90", emit="ptx", emit_remarks=True).diagnostics
-    assert not stated(said, "memory.loads-per-slice")
+    diagnostics = kernel.compiled("sm_90", emit="ptx", emit_remarks=True).diagnostics
+    assert not stated(diagnostics, "memory.loads-per-slice")
     kernel.check("sm_90", emit="ptx")

@@ -79,10 +79,10 @@ class Browser:
 
     def evaluate(self, script: str) -> Any:
         """The value of an expression in the page; raises RuntimeError with the exception that the expression threw."""
-        found = self._call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
-        if "exceptionDetails" in found:
-            raise RuntimeError(json.dumps(found["exceptionDetails"])[:2000])
-        return found["result"].get("value")
+        result = self._call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
+        if "exceptionDetails" in result:
+            raise RuntimeError(json.dumps(result["exceptionDetails"])[:2000])
+        return result["result"].get("value")
 
     def click(self, selector: str) -> None:
         """Clicks in the middle of the first element that a selector matches, scrolled into view."""
@@ -143,14 +143,14 @@ class Browser:
         return json.loads(message)
 
     def _note(self, message: dict[str, Any]) -> None:
-        method, found = message.get("method"), message.get("params", {})
+        method, result = message.get("method"), message.get("params", {})
         if method == "Page.loadEventFired":
             self._loaded = True
         elif method == "Runtime.exceptionThrown":
-            self.console.append(str(found["exceptionDetails"].get("exception", found["exceptionDetails"])))
-        elif method == "Runtime.consoleAPICalled" and found["type"] in ("error", "warning", "assert"):
-            self.console.append(str(found["args"]))
-        elif method == "Log.entryAdded" and found["entry"]["level"] in ("error", "warning"):
-            self.console.append(found["entry"]["text"])
+            self.console.append(str(result["exceptionDetails"].get("exception", result["exceptionDetails"])))
+        elif method == "Runtime.consoleAPICalled" and result["type"] in ("error", "warning", "assert"):
+            self.console.append(str(result["args"]))
+        elif method == "Log.entryAdded" and result["entry"]["level"] in ("error", "warning"):
+            self.console.append(result["entry"]["text"])
         elif method == "Network.requestWillBeSent":
-            self.requests.append(found["request"]["url"])
+            self.requests.append(result["request"]["url"])

@@ -22,9 +22,9 @@ KERNELS = [
 
 @pytest.fixture(scope="module")
 def chromium(tmp_path_factory):
-    found = browser.Browser(tmp_path_factory.mktemp("profile"))
-    yield found
-    found.close()
+    result = browser.Browser(tmp_path_factory.mktemp("profile"))
+    yield result
+    result.close()
 
 
 @pytest.fixture(scope="module")
@@ -97,11 +97,11 @@ def test_the_drawn_layout_is_the_compilers(chromium, folder, matmul):
             s.dispatchEvent(new Event('change')); document.querySelector('canvas.drawing').focus(); }})()""")
         chromium.key("ArrowRight")
         chromium.key("ArrowDown")
-        said = chromium.evaluate("document.querySelector('.element').textContent")
-        place, _, held = said.partition("]: ")
+        evaluate = chromium.evaluate("document.querySelector('.element').textContent")
+        place, _, held = evaluate.partition("]: ")
         at = whole.flatten([int(each) for each in place.strip("[").split(", ")])
         indices = {name: int(value) for name, value in (each.rsplit(" ", 1) for each in held.split(", "))}
-        assert whole.apply(**{name: indices[name] for name in layout.bases}) == at, said
+        assert whole.apply(**{name: indices[name] for name in layout.bases}) == at, evaluate
         if "offset" in indices:
             assert indices["bank"] == indices["offset"] * layout.bits // 32 % 32
         chromium.key("ArrowLeft")

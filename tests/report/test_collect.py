@@ -31,9 +31,9 @@ def test_levels_of_a_python_kernel_lead_to_its_source_lines(matmul):
     (dot,) = lines_with(kernel, "source", "ct.mma(")
     line = dot + 1
     for level, text in (("cuda_tile", "mmaf"), ("tileas", "async.dot"), ("ptx", "wgmma.mma_async"), ("sass", "HGMMA")):
-        found = lines_with(kernel, level, text)
-        assert found, level
-        for number in found:
+        lines = lines_with(kernel, level, text)
+        assert lines, level
+        for number in lines:
             innermost = places_of(kernel, level, number)[0]
             shown = level, kernel.levels[level].text.split("\n")[number]
             assert (innermost.file, innermost.line) == (kernel.source, line), shown
@@ -42,19 +42,19 @@ def test_levels_of_a_python_kernel_lead_to_its_source_lines(matmul):
 @pytest.mark.parametrize("level", LEVELS)
 def test_every_line_of_a_level_has_its_row_of_places(matmul, level):
     (kernel,) = matmul.kernels
-    found = kernel.levels[level]
-    assert len(found.places) == len(found.text.split("\n"))
-    assert any(found.places)
-    assert all(0 <= place < len(kernel.places) for row in found.places for place in row)
+    result = kernel.levels[level]
+    assert len(result.places) == len(result.text.split("\n"))
+    assert any(result.places)
+    assert all(0 <= place < len(kernel.places) for row in result.places for place in row)
 
 
 def test_loads_and_stores_of_text_lead_to_their_operations(saxpy):
     (kernel,) = saxpy.kernels
     for source, machine in (("store", "STG"), ("load", "LDG")):
         lines = {n + 1 for n in lines_with(kernel, "source", source)}
-        found = lines_with(kernel, "sass", machine)
-        assert found
-        assert {places_of(kernel, "sass", number)[0].line for number in found} <= lines
+        result = lines_with(kernel, "sass", machine)
+        assert result
+        assert {places_of(kernel, "sass", number)[0].line for number in result} <= lines
 
 
 def test_machine_instructions_of_a_report_are_those_of_the_cubin(matmul):
@@ -71,11 +71,11 @@ def test_machine_instructions_of_a_report_are_those_of_the_cubin(matmul):
 def test_figures_are_those_of_the_artifacts(matmul, saxpy):
     for report in (matmul, saxpy):
         for kernel in report.kernels:
-            found = {each.name: each.value for each in figures(kernel)}
-            assert found["registers of a thread"] == kernel.resources["registers"]
-            assert found["CTAs on an SM"] == kernel.resources["occupancy"]["ctas"]
-            assert found["shared memory of a CTA"] == kernel.resources["shared"]
-            assert found["machine instructions"] == len(
+            result = {each.name: each.value for each in figures(kernel)}
+            assert result["registers of a thread"] == kernel.resources["registers"]
+            assert result["CTAs on an SM"] == kernel.resources["occupancy"]["ctas"]
+            assert result["shared memory of a CTA"] == kernel.resources["shared"]
+            assert result["machine instructions"] == len(
                 [line for line in kernel.levels["sass"].text.split("\n") if "/*" in line and "NOP" not in line]
             )
 
@@ -84,10 +84,10 @@ def test_the_time_is_that_of_the_estimate(saxpy):
     (kernel,) = saxpy.kernels
     args = [np.ones(3000, np.float32), np.ones(3000, np.float32), np.float32(2), 3000]
     ptx = kernel.levels["ptx"].text
-    found = tileiras.sim.estimate(ptx, "saxpy", 3, args, gpu="H200", metadata=kernel.launch)
-    assert kernel.timing.estimate == found.to_json()
+    result = tileiras.sim.estimate(ptx, "saxpy", 3, args, gpu="H200", metadata=kernel.launch)
+    assert kernel.timing.estimate == result.to_json()
     assert {(each.line, each.share) for each in kernel.timing.stalls} == {
-        (row.line, row.share) for row in found.by_source()
+        (row.line, row.share) for row in result.by_source()
     }
     assert sum(len(track["spans"]) for track in kernel.timing.tracks) > 0
 
@@ -102,13 +102,13 @@ def test_pipes_are_those_of_the_estimate_below_the_timeline():
     specialized = options(**{"pipeline-strategy": "warp-specialize", "tensor-maps": "host"})
     launch = Launch(None, (1, 1), args, "H200")
     (kernel,) = collect.of_source(str(EXAMPLES / "matmul_f16.py"), specialized, launch=launch).kernels
-    found = tileiras.sim.estimate(
+    result = tileiras.sim.estimate(
         kernel.levels["ptx"].text, "matmul_f16", (1, 1), args, gpu="H200", metadata=kernel.launch
     )
-    (pipe,) = found.pipes
-    (told,) = as_json(kernel)["timing"]["estimate"]["pipes"]
-    assert told == found.to_json()["pipes"][0]
-    assert told["levels"] == [list(each) for each in pipe.levels]
+    (pipe,) = result.pipes
+    (value,) = as_json(kernel)["timing"]["estimate"]["pipes"]
+    assert value == result.to_json()["pipes"][0]
+    assert value["levels"] == [list(each) for each in pipe.levels]
     drawing = ElementTree.fromstring(charts.timeline(kernel.timing))
     (line,) = [each for each in drawing.iter() if each.get("class") == "level"]
     points = [tuple(map(float, point.split(","))) for point in line.get("points").split()]
@@ -123,10 +123,12 @@ def test_remarks_of_a_report_are_those_of_the_compiler(matmul):
     (kernel,) = matmul.kernels
     from tileiras.diagnostics.remarks import Remark
 
-    said = tileiras.api.compile(
+    diagnostics = tileiras.api.compile(
         EXAMPLES / "matmul_f16.py", gpu_name="sm_90", emit="llvm", emit_remarks=True
     ).diagnostics
-    codes = {(each.code, str(each.code_arguments), each.position.line) for each in said if isinstance(each, Remark)}
+    codes = {
+        (each.code, str(each.code_arguments), each.position.line) for each in diagnostics if isinstance(each, Remark)
+    }
     shown = {
         (each.code, str(each.code_arguments), kernel.places[each.places[0]].line)
         for each in kernel.choices if each.places
@@ -167,7 +169,7 @@ def test_bank_conflicts_of_a_buffer_equal_the_emulators(matmul):
                                   count_bank_conflicts=True)  # fmt: skip
     copies = [number + 1 for number in lines_with(kernel, "ptx", "cp.async.cg")]
     counted = {line: result.bank_wavefronts[line] for line in copies if line in result.bank_wavefronts}
-    assert all(found == least for found, least in counted.values())
+    assert all(entry == least for entry, least in counted.values())
 
 
 def test_answers_name_the_limit_of_ctas_and_narrow_accesses(tmp_path, monkeypatch):
@@ -176,9 +178,9 @@ def test_answers_name_the_limit_of_ctas_and_narrow_accesses(tmp_path, monkeypatc
     assert text != (EXAMPLES / "saxpy.mlir").read_text()
     (tmp_path / "narrow.mlir").write_text(text)
     (kernel,) = collect.of_source("narrow.mlir", options()).kernels
-    found = {each.question: each for each in answers(kernel)}
-    assert "limited by" in found["Why not more CTAs on an SM?"].answer
-    narrow = found["Which access is not vectorised?"]
+    result = {each.question: each for each in answers(kernel)}
+    assert "limited by" in result["Why not more CTAs on an SM?"].answer
+    narrow = result["Which access is not vectorised?"]
     assert "moves 4 bytes at once" in narrow.answer and "div_by<16>" in narrow.answer
     assert kernel.places[narrow.places[0]].file == "narrow.mlir"
 
@@ -203,27 +205,27 @@ def test_a_report_is_json_and_the_same_each_time(saxpy):
     again = collect.of_source(str(EXAMPLES / "saxpy.mlir"), options(), launch=Launch(None, (3,), args, "H200"))
 
     def stable(report):
-        found = json.loads(json.dumps(as_json(report)))
-        for kernel in found["kernels"]:
+        data = json.loads(json.dumps(as_json(report)))
+        for kernel in data["kernels"]:
             for row in (*kernel["stages"], *kernel["passes"]):
                 row["seconds"] = 0  # differs from run to run
-        return found
+        return data
 
     assert stable(again) == stable(saxpy)
 
 
 def test_another_build_is_compared_figure_by_figure(matmul):
     other = collect.of_source(str(EXAMPLES / "matmul_f16.py"), options(**{"pipeline-strategy": "none"}))
-    (found,) = differences(matmul, other)
-    rows = {each.name: each for each in found.figures}
+    (result,) = differences(matmul, other)
+    rows = {each.name: each for each in result.figures}
     (before,), (after,) = other.kernels, matmul.kernels
     assert rows["shared memory of a CTA"].before == f"{before.resources['shared']} bytes"
     assert rows["shared memory of a CTA"].after == f"{after.resources['shared']} bytes"
     assert rows["shared memory of a CTA"].change == after.resources["shared"] / before.resources["shared"] - 1
-    assert [(each.name, each.before, each.after) for each in found.options] == [
+    assert [(each.name, each.before, each.after) for each in result.options] == [
         ("pipeline-strategy", "none", "default")
     ]
-    assert {each.level for each in found.texts} == {"tileas", "llvm", "ptx", "sass"}
+    assert {each.level for each in result.texts} == {"tileas", "llvm", "ptx", "sass"}
 
 
 def test_a_loop_that_has_nothing_to_run_ahead_is_no_obstacle():
@@ -234,8 +236,8 @@ def test_a_loop_that_has_nothing_to_run_ahead_is_no_obstacle():
 
 
 def test_tensor_memory_columns_are_those_of_the_machine_code():
-    found = collect.of_source(str(EXAMPLES / "matmul_f16.py"), options(**{"gpu-name": "sm_100"}))
-    (kernel,) = found.kernels
+    source = collect.of_source(str(EXAMPLES / "matmul_f16.py"), options(**{"gpu-name": "sm_100"}))
+    (kernel,) = source.kernels
     tiles = kernel.memory.tensor
     # The sum of 128x128 numbers of 32 bits: a number of each of 128 lanes in every column.
     assert [("128x128xf32" in tile.what, tile.columns) for tile in tiles] == [(True, 128)]
@@ -247,4 +249,4 @@ def test_tensor_memory_columns_are_those_of_the_machine_code():
     (block,) = re.findall(r'<rect [^>]*y="([\d.]+)"[^>]*height="([\d.]+)"', drawn)
     share = tiles[0].columns / kernel.memory.tensor_columns
     assert float(block[1]) == pytest.approx(share * 230, abs=0.5)
-    assert "Tiles in tensor memory" in page.page(found)
+    assert "Tiles in tensor memory" in page.page(source)

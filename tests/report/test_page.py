@@ -76,11 +76,11 @@ def test_numbers_of_the_page_are_those_of_the_json(saxpy, matmul):
     for report in (saxpy, matmul):
         elements = Elements(page(report))
         (data,) = [json.loads(body) for a, body in elements.all("script") if a.get("type") == "application/json"]
-        for kernel, found in zip(report.kernels, data["kernels"]):
-            assert found["figures"] == {each.name: each.value for each in figures(kernel)}
+        for kernel, result in zip(report.kernels, data["kernels"]):
+            assert result["figures"] == {each.name: each.value for each in figures(kernel)}
             shown = {a["data-figure"]: body for a, body in elements.all("td") if "data-figure" in a}
             assert shown == {each.name: each.text for each in figures(kernel)}
-            assert found["timing"] == (kernel.timing.estimate if kernel.timing is not None else None)
+            assert result["timing"] == (kernel.timing.estimate if kernel.timing is not None else None)
 
 
 def test_every_line_of_code_stands_in_the_page(matmul):
@@ -137,12 +137,12 @@ def test_json_in_a_page_cannot_end_its_script(hostile):
 @pytest.mark.parametrize("level", ["source", "cuda_tile", "llvm", "ptx", "sass"])
 @pytest.mark.parametrize("text", ["a\r\nb\x0bc\u2028d\n\n<x>&'\"", "", "\n\n", '"open <b>\n%x = é \U0001f600'])
 def test_highlighting_keeps_lines_and_escapes(level, text):
-    found = lines(text, lexer_of(level, "k.py"))
-    assert len(found) == text.count("\n") + 1
-    for line, given in zip(found, text.split("\n")):
+    result = lines(text, lexer_of(level, "k.py"))
+    assert len(result) == text.count("\n") + 1
+    for line, value in zip(result, text.split("\n")):
         import html
 
-        assert html.unescape(re.sub(r"</?i(?: class=\w)?>", "", line)) == given.replace("\r", " ")
+        assert html.unescape(re.sub(r"</?i(?: class=\w)?>", "", line)) == value.replace("\r", " ")
         assert "<x>" not in line and "<b>" not in line
 
 
@@ -160,8 +160,8 @@ def test_the_format_follows_from_the_name(tmp_path, capsys):
     for name, begins in (("r.html", "<!DOCTYPE html>"), ("r.md", "# "), ("r.json", "{")):
         assert tileiras_report.main([source, "-o", str(tmp_path / name)]) == 0
         assert (tmp_path / name).read_text().startswith(begins)
-    found = json.loads((tmp_path / "r.json").read_text())
-    assert found["format"] == 1 and found["kernels"][0]["name"] == "saxpy"
+    data = json.loads((tmp_path / "r.json").read_text())
+    assert data["format"] == 1 and data["kernels"][0]["name"] == "saxpy"
     assert tileiras_report.main([source, "-o", str(tmp_path / "r.xyz")]) == 1
     assert "use --format" in capsys.readouterr().err
 
@@ -184,11 +184,11 @@ def test_a_launch_is_estimated_and_another_build_compared(tmp_path):
     source = str(EXAMPLES / "saxpy.mlir")
     arguments = [source, *launch, "--num-warps", "8", "--against", source, "-o", str(tmp_path / "r.json")]
     assert tileiras_report.main(arguments) == 0
-    found = json.loads((tmp_path / "r.json").read_text())
-    assert found["kernels"][0]["options"] == {"num-warps": 8}
-    assert found["kernels"][0]["timing"]["gpu"] == "H200"
-    assert found["kernels"][0]["launch"]["block"][0] == 256
-    rows = {row["name"]: (row["before"], row["after"]) for row in found["against"][0]["figures"]}
+    data = json.loads((tmp_path / "r.json").read_text())
+    assert data["kernels"][0]["options"] == {"num-warps": 8}
+    assert data["kernels"][0]["timing"]["gpu"] == "H200"
+    assert data["kernels"][0]["launch"]["block"][0] == 256
+    rows = {row["name"]: (row["before"], row["after"]) for row in data["against"][0]["figures"]}
     assert rows["threads of a CTA"] == ("256", "256")
 
 
@@ -222,10 +222,10 @@ def test_a_kernel_with_an_error_is_reported_up_to_its_stage(tmp_path, capsys, mo
     (tmp_path / "k.mlir").write_bytes((EXAMPLES / "saxpy.mlir").read_bytes())
     monkeypatch.setattr("tileiras.codegen.ptxas.find", _no_ptxas, raising=True)
     code = tileiras_report.main(["k.mlir", "-o", "r.json"])
-    found = json.loads((tmp_path / "r.json").read_text())["kernels"][0]
+    entry = json.loads((tmp_path / "r.json").read_text())["kernels"][0]
     assert code == 5 and "stage cubin failed" in capsys.readouterr().err
-    assert [stage["outcome"] for stage in found["stages"]][-2:] == ["failed", "not reached"]
-    assert {"source", "tileas", "ptx"} <= found["levels"].keys() and "sass" not in found["levels"]
+    assert [stage["outcome"] for stage in entry["stages"]][-2:] == ["failed", "not reached"]
+    assert {"source", "tileas", "ptx"} <= entry["levels"].keys() and "sass" not in entry["levels"]
 
 
 def _no_ptxas(*_, **__):

@@ -29,25 +29,25 @@ def arguments(count):
 
 def test_instructions_are_those_that_the_emulator_executes(saxpy):
     ptx, metadata = saxpy
-    found = profile(ptx, "saxpy", 3, arguments(3000), metadata)
+    value = profile(ptx, "saxpy", 3, arguments(3000), metadata)
     result = tileiras.sim.emulate(ptx, "saxpy", 3, arguments(3000), metadata=metadata, seed=None)
-    assert (found.recorded, found.ctas) == (3, 3)
-    assert sum(line.instructions for line in found.lines) == result.steps
+    assert (value.recorded, value.ctas) == (3, 3)
+    assert sum(line.instructions for line in value.lines) == result.steps
 
 
 def test_sectors_and_widths_of_a_stream_are_counted_by_line(saxpy):
     """4096 floats are 16 KiB, which each of two loads and a store moves in 512 sectors, 16 bytes a thread."""
     ptx, metadata = saxpy
     args = [np.zeros(4096, np.float32), np.ones(4096, np.float32), np.float32(2), 4096]
-    found = profile(ptx, "saxpy", 4, args, metadata)
-    touched = [line for line in found.lines if line.memory.count]
+    result = profile(ptx, "saxpy", 4, args, metadata)
+    touched = [line for line in result.lines if line.memory.count]
     source = (EXAMPLES / "saxpy.mlir").read_text().split("\n")
     names = [source[line.line - 1].split("_ptr_tko")[0].split()[-1] for line in touched]
     assert sorted(names) == ["load", "load", "store"]
     for line in touched:
         assert line.memory.widths == {16: 32}
         assert (line.memory.units, line.memory.least) == (512, 512)
-    assert not any(line.shared.count for line in found.lines)
+    assert not any(line.shared.count for line in result.lines)
     assert (args[0] == 0).all()
 
 
@@ -77,13 +77,13 @@ STRIDED = """
 
 def test_strides_cost_sectors_and_conflicts():
     """Lanes 128 bytes apart: a sector each of global memory, one bank of shared memory."""
-    found = profile(STRIDED, "k", 1, [np.zeros(1024, np.int32)])
-    lines = {line.line: line for line in found.lines}
+    result = profile(STRIDED, "k", 1, [np.zeros(1024, np.int32)])
+    lines = {line.line: line for line in result.lines}
     load = STRIDED.split("\n").index("  ld.global.b32 %r2, [%rd3];") + 1
     store = STRIDED.split("\n").index("  st.shared.b32 [%r5], %r2;") + 1
     assert (lines[load].file, lines[load].memory) == ("PTX", (1, {4: 1}, 32, 4))
     assert lines[store].shared == (1, {4: 1}, 32, 1)
-    text = table(found, 100, {"PTX": STRIDED.split("\n")})
+    text = table(result, 100, {"PTX": STRIDED.split("\n")})
     assert "32/4" in text and "32/1" in text and "st.shared.b32" in text
 
 
@@ -96,9 +96,9 @@ def test_boxes_are_accesses_of_the_load_that_they_serve(strategy):
         source_name="product.mlir",
     )  # fmt: skip
     arrays = [np.ones((64, 256), np.float16), np.ones((256, 64), np.float16), np.zeros((64, 64), np.float32)]
-    found = profile(artifact.text, "k", 1, arrays, artifact.kernels[0].metadata)
+    result = profile(artifact.text, "k", 1, arrays, artifact.kernels[0].metadata)
     source = kernel.text.split("\n")
-    boxes = {source[line.line - 1].split()[0]: line.memory for line in found.lines if 8192 in line.memory.widths}
+    boxes = {source[line.line - 1].split()[0]: line.memory for line in result.lines if 8192 in line.memory.widths}
     assert {name: (memory.widths, memory.units) for name, memory in boxes.items()} == {
         "%a,": ({8192: 4}, 1024), "%b,": ({8192: 4}, 1024), "%end_c": ({8192: 2}, 512),
     }  # fmt: skip
@@ -106,16 +106,16 @@ def test_boxes_are_accesses_of_the_load_that_they_serve(strategy):
 
 def test_of_a_large_grid_some_ctas_are_executed(saxpy):
     ptx, metadata = saxpy
-    found = profile(ptx, "saxpy", 100, arguments(102400), metadata)
-    assert (found.recorded, found.ctas) == (MOST_CTAS, 100)
-    assert f"{MOST_CTAS} of 100 CTAs" in table(found, 100, {})
+    result = profile(ptx, "saxpy", 100, arguments(102400), metadata)
+    assert (result.recorded, result.ctas) == (MOST_CTAS, 100)
+    assert f"{MOST_CTAS} of 100 CTAs" in table(result, 100, {})
 
 
 @pytest.mark.parametrize("columns", [20, 40, 80, 200])
 def test_the_table_fits_the_terminal(saxpy, columns):
     ptx, metadata = saxpy
-    found = profile(ptx, "saxpy", 3, arguments(3000), metadata)
-    text = table(found, columns, {"saxpy.mlir": (EXAMPLES / "saxpy.mlir").read_text().split("\n")})
+    result = profile(ptx, "saxpy", 3, arguments(3000), metadata)
+    text = table(result, columns, {"saxpy.mlir": (EXAMPLES / "saxpy.mlir").read_text().split("\n")})
     assert max(map(len, text.split("\n"))) <= columns
     assert "saxpy" in text and ("instr" in text or columns < 40)
 

@@ -38,9 +38,9 @@ def test_values_are_lists_and_ranges(name, text, values):
 
 
 def test_candidates_are_all_combinations():
-    given = tileiras_sweep.build_parser().parse_args(["k.mlir", "--num-warps", "4,8", "--stages", "2..3"])
-    found = tileiras_sweep.candidates(given)
-    assert len(found) == 4 and {"num_warps": 8, "unspecialized_pipeline_num_stages": 3} in found
+    result = tileiras_sweep.build_parser().parse_args(["k.mlir", "--num-warps", "4,8", "--stages", "2..3"])
+    candidates = tileiras_sweep.candidates(result)
+    assert len(candidates) == 4 and {"num_warps": 8, "unspecialized_pipeline_num_stages": 3} in candidates
 
 
 def test_parallel_and_serial_builds_give_the_same():
@@ -49,13 +49,13 @@ def test_parallel_and_serial_builds_give_the_same():
     args = [both[:4096], both[4096:], np.float32(2), 4096]
     rows = [{"num_warps": 1}, {"num_warps": 4}, {"num_warps": 64}]
     source = str(EXAMPLES / "saxpy.mlir")
-    told: list[dict] = []
+    items: list[dict] = []
     alone = tileiras.tune(source, 4, args, rows, "A100")
-    beside = tileiras.tune(source, 4, args, rows, "A100", jobs=2, progress=told.append)
+    beside = tileiras.tune(source, 4, args, rows, "A100", jobs=2, progress=items.append)
     assert [each.options for each in beside.candidates] == [each.options for each in alone.candidates]
     assert [each.microseconds for each in beside.candidates] == [each.microseconds for each in alone.candidates]
     assert [each.why for each in beside.candidates] == [each.why for each in alone.candidates]
-    assert sorted(each["num_warps"] for each in told) == [1, 4, 64]
+    assert sorted(each["num_warps"] for each in items) == [1, 4, 64]
     assert (both == np.arange(8192)).all()
 
 
@@ -67,10 +67,10 @@ def test_arrays_that_share_memory_do_so_in_another_process():
     base = np.arange(64, dtype=np.int32).reshape(8, 8)
     args = [base[::-1], base[:, 2:5], base, 3]
     judge = Judge((), "k", {}, args, args, [], "A100")
-    found = _unpacked(pickle.loads(pickle.dumps(_packed(judge)))).args
-    assert all((one == other).all() for one, other in zip(found[:3], args[:3]))
-    found[2][0, 2] = -1
-    assert found[0][-1, 2] == -1 and found[1][0, 0] == -1 and base[0, 2] == 2
+    result = _unpacked(pickle.loads(pickle.dumps(_packed(judge)))).args
+    assert all((one == other).all() for one, other in zip(result[:3], args[:3]))
+    result[2][0, 2] = -1
+    assert result[0][-1, 2] == -1 and result[1][0, 0] == -1 and base[0, 2] == 2
 
 
 @pytest.fixture(scope="module")
@@ -87,17 +87,17 @@ def test_the_command_ranks_plots_and_writes_the_winner(project, capsys, monkeypa
     assert tileiras_sweep.main(["saxpy.mlir", "--num-warps", "1,8", "--gpu", "A100", "-j", "1", *files, *LAUNCH]) == 0
     printed = capsys.readouterr().out
     assert max(map(len, printed.split("\n"))) <= 90
-    found = json.loads((project / "s.json").read_text())
-    times = {row["options"]["num_warps"]: row["microseconds"] for row in found["candidates"]}
+    data = json.loads((project / "s.json").read_text())
+    times = {row["options"]["num_warps"]: row["microseconds"] for row in data["candidates"]}
     artifact = tileiras.compile("saxpy.mlir", gpu_name="sm_80", num_warps=8)
     again = tileiras.sim.estimate(artifact, "saxpy", 4, arguments(), "A100").microseconds
-    assert times[8] == again and found["best"] == {"num_warps": min(times, key=times.get)}
+    assert times[8] == again and data["best"] == {"num_warps": min(times, key=times.get)}
     assert f"{again:.4g} us" in printed
     svg = (project / "s.svg").read_text()
     widths = [float(width) for width in re.findall(r'<rect [^>]*width="([\d.]+)"', svg)]
     assert widths[1] / widths[0] == pytest.approx(max(times.values()) / min(times.values()), rel=1e-3)
     written = json.loads((project / "saxpy.tune.json").read_text())
-    assert written["options"] == {"sm_80": {"num-warps": found["best"]["num_warps"]}}
+    assert written["options"] == {"sm_80": {"num-warps": data["best"]["num_warps"]}}
     assert written["found"]["sm_80"]["gpu"] == "A100"
 
 
@@ -105,8 +105,8 @@ def test_a_sweep_without_a_candidate_left_says_why_of_each(project, capsys, monk
     monkeypatch.chdir(project)
     monkeypatch.setattr("tileiras.report.tuning._difference", lambda *_: "its results differ")
     assert tileiras_sweep.main(["saxpy.mlir", "--num-warps", "4", "--gpu", "A100", "-j", "1", *LAUNCH]) == 5
-    said = capsys.readouterr().err
-    assert "no candidate" in said and "num_warps=4: its results differ" in said
+    err = capsys.readouterr().err
+    assert "no candidate" in err and "num_warps=4: its results differ" in err
 
 
 @pytest.mark.parametrize(
@@ -130,9 +130,9 @@ def test_mistakes_have_their_codes(project, capsys, monkeypatch, words, code, sa
 def test_notebooks_show_results_as_tables():
     artifact = tileiras.compile(str(EXAMPLES / "saxpy.mlir"), gpu_name="sm_80")
     assert "<th>kernel</th>" in artifact._repr_html_() and "<td>saxpy</td>" in artifact._repr_html_()
-    found = tileiras.tune(str(EXAMPLES / "saxpy.mlir"), 4, arguments(), [{"num_warps": 4}], "A100")
-    assert f"{found.estimate.microseconds:.4g} us" in found.estimate._repr_html_()
-    shown = sweep.Sweep("<k>", "<b>saxpy</b>", "A100", "sm_80", "4", found)._repr_html_()
+    tune = tileiras.tune(str(EXAMPLES / "saxpy.mlir"), 4, arguments(), [{"num_warps": 4}], "A100")
+    assert f"{tune.estimate.microseconds:.4g} us" in tune.estimate._repr_html_()
+    shown = sweep.Sweep("<k>", "<b>saxpy</b>", "A100", "sm_80", "4", tune)._repr_html_()
     assert "num-warps=4" in shown and "&lt;b&gt;saxpy" in shown and "<b>" not in shown
 
 
@@ -149,13 +149,13 @@ def test_constants_are_swept_with_a_grid_that_follows(tmp_path, capsys, monkeypa
     grid = ["--grid", "cdiv(C_size0,TM),cdiv(C_size1, TN)"]
     assert tileiras_sweep.main([*words, *grid, "--json", "s.json", "--write"]) == 0
     printed = capsys.readouterr().out
-    found = json.loads((tmp_path / "s.json").read_text())
-    rows = {row["constants"]["TM"]: row for row in found["candidates"]}
+    data = json.loads((tmp_path / "s.json").read_text())
+    rows = {row["constants"]["TM"]: row for row in data["candidates"]}
     assert "power of two" in rows[100]["why"] and rows[100]["microseconds"] is None
     assert rows[64]["microseconds"] != rows[128]["microseconds"] and not rows[64]["why"] + rows[128]["why"]
-    assert f"TM={found['constants']['TM']}, TN=64, TK=32" in printed and "TILEIRAS_EXPORT" in printed
+    assert f"TM={data['constants']['TM']}, TN=64, TK=32" in printed and "TILEIRAS_EXPORT" in printed
     written = json.loads((tmp_path / "matmul.tune.json").read_text())
-    assert written["found"]["sm_90"]["constants"] == found["constants"]
+    assert written["found"]["sm_90"]["constants"] == data["constants"]
     # The estimated kernel is the one that the file compiles to with those constants.
     text = (tmp_path / "matmul.py").read_text()
     (tmp_path / "other.py").write_text(text.replace("128, 128, 64)", "64, 64, 32)"))
@@ -171,9 +171,9 @@ def test_a_grid_that_does_not_follow_is_a_wrong_result(tmp_path, capsys, monkeyp
     monkeypatch.chdir(tmp_path)
     words = ["matmul.py", "--const", "TM=32,128", "--const", "TN=128", "--const", "TK=64", "-j", "1", "--grid", "1,1"]
     assert tileiras_sweep.main([*words, "--json", "s.json", *PRODUCT]) == 0
-    found = json.loads((tmp_path / "s.json").read_text())
-    assert found["constants"]["TM"] == 128
-    assert "differ" in next(row["why"] for row in found["candidates"] if row["constants"]["TM"] == 32)
+    data = json.loads((tmp_path / "s.json").read_text())
+    assert data["constants"]["TM"] == 128
+    assert "differ" in next(row["why"] for row in data["candidates"] if row["constants"]["TM"] == 32)
 
 
 @pytest.mark.parametrize(
@@ -215,8 +215,8 @@ def test_builds_take_options_of_the_file_instead_of_defaults(tmp_path):
     (tmp_path / "k.tune.json").write_text(json.dumps({"format": 1, "options": {"sm_90": {"num-warps": 8}}}))
 
     def warps(**given):
-        made = plan.plan(str(source), "k.mlir", str(source), "build/k", options(**given), "ptx", ["saxpy"])
-        return {step.options["num-warps"] for step in made.steps}
+        result = plan.plan(str(source), "k.mlir", str(source), "build/k", options(**given), "ptx", ["saxpy"])
+        return {step.options["num-warps"] for step in result.steps}
 
     assert warps() == {8}
     assert warps(**{"num-warps": 2}) == {2}

@@ -32,10 +32,10 @@ def test_findings_lie_at_lines_of_the_source(stem, saxpy):
         assert place == "saxpy.cuda_tile.mlir:5:2"
         return (0,)
 
-    found = verdicts.of_artifact(stem, PTX, places)
-    assert (found.status, found.right, found.launches) == ("wrong", 0, 1)
-    assert [each.places for each in (*found.findings, *found.uncovered)] == [(0,), ()]
-    report = saxpy._replace(kernels=(saxpy.kernels[0]._replace(verdict=found),))
+    artifact = verdicts.of_artifact(stem, PTX, places)
+    assert (artifact.status, artifact.right, artifact.launches) == ("wrong", 0, 1)
+    assert [each.places for each in (*artifact.findings, *artifact.uncovered)] == [(0,), ()]
+    report = saxpy._replace(kernels=(saxpy.kernels[0]._replace(verdict=artifact),))
     text = markdown(report)
     assert "### Verdict" in text and "operations 24 of 25" in text and "argument \\<0\\> differs" in text
     html = page(report)
@@ -45,9 +45,9 @@ def test_findings_lie_at_lines_of_the_source(stem, saxpy):
 def test_a_kernel_without_a_verdict_says_how_to_get_one(stem, saxpy):
     assert any("verdict" in text and "check=1" in text for text in saxpy.kernels[0].missing)
     assert "### Verdict" not in markdown(saxpy) and 'aria-label="Verdict"' not in page(saxpy)
-    for given, ptx in ((stem, "other"), (stem + "_", PTX)):
+    for result, ptx in ((stem, "other"), (stem + "_", PTX)):
         with pytest.raises(ValueError, match="check=1"):
-            verdicts.of_artifact(given, ptx, lambda place: ())
+            verdicts.of_artifact(result, ptx, lambda place: ())
 
 
 ORDER = {
@@ -61,9 +61,9 @@ ORDER = {
 
 def test_the_order_of_sums_lies_at_lines_of_the_source(saxpy):
     assert {each.kind for each in saxpy.kernels[0].order} == {"output"}, "which has no sum"
-    found = verdicts.of_order({"order": ORDER}, lambda number: (0,) if number > 7 else ())
-    assert [(each.kind, each.places) for each in found] == [("output", (0,)), ("cause", (0,)), ("reduce", ())]
-    report = saxpy._replace(kernels=(saxpy.kernels[0]._replace(order=found),))
+    order = verdicts.of_order({"order": ORDER}, lambda number: (0,) if number > 7 else ())
+    assert [(each.kind, each.places) for each in order] == [("output", (0,)), ("cause", (0,)), ("reduce", ())]
+    report = saxpy._replace(kernels=(saxpy.kernels[0]._replace(order=order),))
     assert "### Order of sums" in markdown(report) and "\\<2\\> warps" in markdown(report)
     html = page(report)
     assert 'aria-label="Order of sums"' in html and "&lt;2&gt; warps" in html and "atomics" in html

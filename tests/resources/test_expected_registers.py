@@ -27,10 +27,10 @@ SHARE = 4
 def exceptions() -> set[tuple[str, str]]:
     """(entry, target) of the rows of the page."""
     table = PAGE.read_text(encoding="utf-8").partition("<!-- exceptions -->")[2].partition("<!-- end -->")[0]
-    found = set()
+    result = set()
     for entry, targets in re.findall(r"^\| `(\w+)` \| ([^|]+) \|", table, re.MULTILINE):
-        found |= {(entry, target) for target in (TARGETS if targets == "all" else targets.split(", "))}
-    return found
+        result |= {(entry, target) for target in (TARGETS if targets == "all" else targets.split(", "))}
+    return result
 
 
 def test_ptxas_registers_of_examples_are_near_the_expectation(ptxas, tmp_path, monkeypatch):
@@ -93,14 +93,14 @@ def test_tiles_of_numbers_of_elements_take_few_registers():
     """They are made where they are used, unless by a function."""
     numbers = """  %r = nv_tileas.make_range : tensor<128xi32, #layout>
   %f = arith.sitofp %r : tensor<128xi32, #layout> to tensor<128xf32, #layout>"""
-    made = function(f"{numbers}\n  %y = nv_tileas.addf %x, %f : tensor<128xf32, #layout>\n{STORED}")
-    kept = function(
+    value = function(f"{numbers}\n  %y = nv_tileas.addf %x, %f : tensor<128xf32, #layout>\n{STORED}")
+    result = function(
         f"{numbers}\n  %e = math.exp %f : tensor<128xf32, #layout>\n"
         f"  %y = nv_tileas.addf %x, %e : tensor<128xf32, #layout>\n{STORED}"
     )
-    words = [max(place.terms.get("words", 0) for place in places(func)) for func in (made, kept)]
+    words = [max(place.terms.get("words", 0) for place in places(func)) for func in (value, result)]
     assert words == [4, 8]
-    assert [tile_registers(func) for func in (made, kept)] == [4, 8]
+    assert [tile_registers(func) for func in (value, result)] == [4, 8]
 
 
 def test_multiplications_by_one_take_no_registers():

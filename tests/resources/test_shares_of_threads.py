@@ -59,8 +59,8 @@ def test_whole_tiles_that_no_thread_can_hold(make, rows, gpu):
 @pytest.mark.parametrize("warps", [1, 8])
 def test_the_limit_is_one_of_threads(warps):
     rows = MOST_ELEMENTS * 32 * warps // COLUMNS
-    said = f"leaves each of {32 * warps} threads {2 * MOST_ELEMENTS} elements"
-    with pytest.raises(tileiras.CompileError, match=said):
+    text = f"leaves each of {32 * warps} threads {2 * MOST_ELEMENTS} elements"
+    with pytest.raises(tileiras.CompileError, match=text):
         tileiras.compile(ordered(2 * rows), gpu_name="sm_90", num_warps=warps)
     tileiras.compile(ordered(rows), gpu_name="sm_90", num_warps=warps, emit="tileas")
 

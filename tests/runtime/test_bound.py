@@ -49,8 +49,8 @@ def test_grid_stream_and_arguments_may_change_between_launches(stand_in, bound):
     for number, (grid, stream) in enumerate([((1, 1, 1), 0), ((2, 1, 1), 5), ((2, 1, 1), 6), ((3, 1, 1), 6)]):
         stand_in.reset(has_context=True)
         kernel(grid, (0, number, 0.5), stream)
-        asked = " attribute 4: 2 1 1" if grid[0] % 2 == 0 else ""
-        assert stand_in.log[0] == f"launch grid {grid[0]} 1 1 block 128 1 1 shared 0 stream {stream}{asked}"
+        text = " attribute 4: 2 1 1" if grid[0] % 2 == 0 else ""
+        assert stand_in.log[0] == f"launch grid {grid[0]} 1 1 block 128 1 1 shared 0 stream {stream}{text}"
         assert parameters(stand_in) == struct.pack("<Qif", 0, number, 0.5)
 
 

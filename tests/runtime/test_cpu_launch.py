@@ -138,8 +138,8 @@ def test_arrays_that_are_not_writable_keep_their_elements():
 
 @pytest.mark.parametrize("target", ["cpu-x86-64-v3", "cpu-x86-64-v4", "cpu-aarch64"])
 def test_levels_compile_on_any_machine(target):
-    made = [tileiras.api.compile(EXAMPLES / "saxpy.mlir", gpu_name=target).data for _ in range(2)]
-    assert made[0][:4] == b"\x7fELF" and made[0] == made[1]
+    result = [tileiras.api.compile(EXAMPLES / "saxpy.mlir", gpu_name=target).data for _ in range(2)]
+    assert result[0][:4] == b"\x7fELF" and result[0] == result[1]
 
 
 def test_several_kernels_are_an_archive():

@@ -348,8 +348,8 @@ def test_refused_calls_are_errors_in_the_drivers_words(stand_in, call):
         f"{call}: CUDA_ERROR_NO_BINARY_FOR_GPU (209): no kernel image is available for execution on the device"
     )
     if call == "cuModuleLoadDataEx":
-        said = "\nptxas: what is wrong with it\n(the device is sm_89, the driver of CUDA 13.0)"
-        assert str(error.value).endswith(said)
+        text = "\nptxas: what is wrong with it\n(the device is sm_89, the driver of CUDA 13.0)"
+        assert str(error.value).endswith(text)
     assert stand_in.log[-1] == "pop", "the context is given back"
 
 
@@ -451,11 +451,11 @@ def test_numbers_and_structures_are_those_of_the_header(tmp_path):
     source, program = tmp_path / "numbers.c", tmp_path / "numbers"
     source.write_text(HEADER_PROGRAM)
     subprocess.run([compiler, f"-I{include}", source, "-o", program], check=True)
-    said = subprocess.run([program], capture_output=True, text=True, check=True).stdout
+    stdout = subprocess.run([program], capture_output=True, text=True, check=True).stdout
     driver = driver_module
     config, attribute = driver.LaunchConfig, driver.LaunchAttribute
     names = ("grid", "block", "shared_memory", "stream", "attributes", "attribute_count")
-    assert list(map(int, said.split())) == [
+    assert list(map(int, stdout.split())) == [
         ctypes.sizeof(config), *(getattr(config, name).offset for name in names),
         ctypes.sizeof(attribute), attribute.id.offset, attribute.value.offset,
         driver.LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, driver.MAX_DYNAMIC_SHARED_SIZE_BYTES,

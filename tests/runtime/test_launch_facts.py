@@ -50,9 +50,9 @@ def every_value(words: list[str], grid: int, values: tuple[int, ...]) -> set[int
             stack.append({each for most in stack.pop() for each in range(most)})
         elif word in OPERATIONS:
             other = stack.pop()
-            made = {"add": int.__add__, "sub": int.__sub__, "mul": int.__mul__, "div": int.__floordiv__,
+            entry = {"add": int.__add__, "sub": int.__sub__, "mul": int.__mul__, "div": int.__floordiv__,
                     "ceildiv": lambda a, b: -(-a // b), "min": min, "max": max}[word]  # fmt: skip
-            stack.append({made(a, b) for a in stack.pop() for b in other})
+            stack.append({entry(a, b) for a in stack.pop() for b in other})
         else:
             stack.append({grid if word == "grid" else values[int(word[1:])] if word[0] == "p" else int(word)})
     return stack[0]
@@ -60,14 +60,14 @@ def every_value(words: list[str], grid: int, values: tuple[int, ...]) -> set[int
 
 @pytest.mark.parametrize("seed", range(5))
 def test_facts_hold_for_every_number(seed):
-    found = 0
+    result = 0
     for fact, (grid, values) in itertools.product(facts(seed), LAUNCHES[:-1]):
         if held(fact, grid, values):
             *words, predicate = fact.split()
             all_of_it = every_value(words, grid, values)
             assert all(each % 2 == 0 if predicate == "even" else each > 0 for each in all_of_it), fact
-            found += 1
-    assert found > 50
+            result += 1
+    assert result > 50
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -79,9 +79,9 @@ def test_launchers_agree(seed):
 
 @pytest.mark.skipif(shutil.which("c++") is None, reason="no C++ compiler")
 def test_the_loader_agrees(tmp_path):
-    said = facts(0) + facts(1, 10)
+    result = facts(0) + facts(1, 10)
     lines, rows = [], []
-    for number, fact in enumerate(said):
+    for number, fact in enumerate(result):
         terms = ", ".join(embed._term(word, PARAMETERS) for word in fact.split())
         lines.append(f"static const tileiras::Term fact_{number}[] = {{{terms}}};")
         rows.append(f"{{fact_{number}, {len(fact.split())}}}")
@@ -101,7 +101,7 @@ def test_the_loader_agrees(tmp_path):
     options = ["-std=c++17", "-Wall", "-Wextra", "-Werror", f"-I{cpp_folder()}"]
     subprocess.run(["c++", *options, "main.cpp", "-o", "app", "-ldl"], cwd=tmp_path, check=True)
     printed = subprocess.run(["./app"], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
-    wanted = "".join("01"[held(fact, *launch)] for fact, launch in itertools.product(said, LAUNCHES))
+    wanted = "".join("01"[held(fact, *launch)] for fact, launch in itertools.product(result, LAUNCHES))
     assert printed == wanted and {"0", "1"} == set(wanted)
 
 

@@ -35,9 +35,9 @@ def sweep(*words):
 
 def test_candidates_are_measured_on_the_gpu(project, stand_in, capsys):
     assert sweep("k.mlir", "i32[4]=zeros", "--write") == 0
-    found = json.loads((project / "s.json").read_text())
-    assert (found["backend"], found["gpu"], found["target"]) == ("cuda", "Stand-in 0", "sm_89")
-    assert [row["microseconds"] for row in found["candidates"]] == [250.0, 250.0]
+    data = json.loads((project / "s.json").read_text())
+    assert (data["backend"], data["gpu"], data["target"]) == ("cuda", "Stand-in 0", "sm_89")
+    assert [row["microseconds"] for row in data["candidates"]] == [250.0, 250.0]
     assert "250 us" in capsys.readouterr().out
     # Of each candidate one launch for its results, one that warms up, and nine between two events.
     assert len([line for line in stand_in.log if line.startswith("launch")]) == 2 * 11
@@ -62,9 +62,9 @@ def test_without_a_driver_it_is_one_error(project, monkeypatch, capsys):
     monkeypatch.setattr(driver_module, "LIBRARIES", ("libno_such_driver.so",))
     monkeypatch.setattr(driver_module, "_loaded", None)
     assert sweep("k.mlir", "i32[4]=zeros") == 2
-    said = capsys.readouterr().err
-    assert said.startswith("error: no CUDA driver here") and said.count("\n") == 1
-    assert "--backend estimate" in said and not (project / "s.json").exists()
+    err = capsys.readouterr().err
+    assert err.startswith("error: no CUDA driver here") and err.count("\n") == 1
+    assert "--backend estimate" in err and not (project / "s.json").exists()
 
 
 def test_a_gpu_is_not_named_for_it(project, stand_in, capsys):

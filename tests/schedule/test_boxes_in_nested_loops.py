@@ -52,8 +52,8 @@ def test_stages_freed_by_commits_have_kernel_wide_pipes():
     """On sm_100 a commit may arrive behind the loop: its loads are copied by all threads."""
     options = {"tensor_maps": "host", "pipeline_strategy": "unspecialize", "emit_remarks": True}
     program = tileiras.compile(kernels.matmul(around=AROUND), gpu_name="sm_100", **options)
-    said = causes(program.diagnostics, "maps.unused")
-    assert "maps.commits-behind-loop" in said
+    result = causes(program.diagnostics, "maps.unused")
+    assert "maps.commits-behind-loop" in result
     assert INVAL not in program.text and RUN in program.text
     Arrays(64, 71, 160).launch(program.text, program.kernels[0].metadata, 0)
 
@@ -82,10 +82,10 @@ def test_synchronization_of_the_rounds_is_minimal(gpu):
         arrays.launch(code, artifact.kernels[0].metadata, seed)
 
     assert survives(artifact.text, judge, SEEDS)
-    found = sites(artifact.text)
+    result = sites(artifact.text)
     inval = re.search(rf"{INVAL}[^;]*;", artifact.text)
-    found.append((inval[0], artifact.text.replace(inval[0], "")))
-    assert [line for line, broken in found if survives(broken, judge, SEEDS)] == []
+    result.append((inval[0], artifact.text.replace(inval[0], "")))
+    assert [line for line, broken in result if survives(broken, judge, SEEDS)] == []
 
 
 def moving() -> str:
@@ -114,7 +114,7 @@ def test_views_that_the_loop_around_makes():
         np.testing.assert_array_equal(c, wanted)
 
     assert survives(artifact.text, judge, SEEDS)
-    found = [site for site in sites(artifact.text) if site[0].startswith(("bar.", "fence"))]
+    result = [site for site in sites(artifact.text) if site[0].startswith(("bar.", "fence"))]
     for match in re.finditer(r"fence\.proxy\.tensormap[^;]*;", artifact.text):
-        found.append((f"acquire at {match.start()}", artifact.text[: match.start()] + artifact.text[match.end() :]))
-    assert [line for line, broken in found if survives(broken, judge, SEEDS)] == []
+        result.append((f"acquire at {match.start()}", artifact.text[: match.start()] + artifact.text[match.end() :]))
+    assert [line for line, broken in result if survives(broken, judge, SEEDS)] == []

@@ -36,8 +36,8 @@ ONE = "agents.loads-stay variant=auto; "
 def chosen(kernel: Kernel, gpu: str, maps: str = "none", **options: int | str) -> tuple[str, str]:
     """The schedule of the loop in nv_tileas, and the remark about it."""
     artifact = kernel.compiled(gpu, emit="tileas", tensor_maps=maps, **options)
-    (said,) = stated(artifact.diagnostics, "agents.loads")
-    return "agents" if ".agent_switch " in artifact.text else "one", said
+    (result,) = stated(artifact.diagnostics, "agents.loads")
+    return "agents" if ".agent_switch " in artifact.text else "one", result
 
 
 @pytest.mark.parametrize("name, gpu, maps, plan, why", [
@@ -64,9 +64,9 @@ def chosen(kernel: Kernel, gpu: str, maps: str = "none", **options: int | str) -
     ("attention of large tiles", "sm_120", "host", "one", "agents.no-register-left most=255"),
 ])  # fmt: skip
 def test_choice(name, gpu, maps, plan, why):
-    found, said = chosen(KERNELS[name](), gpu, maps)
-    assert found == plan
-    assert said.startswith((AGENTS if plan == "agents" else ONE) + why)
+    result, value = chosen(KERNELS[name](), gpu, maps)
+    assert result == plan
+    assert value.startswith((AGENTS if plan == "agents" else ONE) + why)
 
 
 def test_one_agent_avoids_local_memory(ptxas):
@@ -81,7 +81,7 @@ def test_one_agent_avoids_local_memory(ptxas):
 
 def overlaps(kernel: Kernel, gpu: str, maps: str, **options: int | str) -> bool:
     artifact = kernel.compiled(gpu, tensor_maps=maps, **options)
-    return any("loops.overlap stages=2 " in said for said in stated(artifact.diagnostics))
+    return any("loops.overlap stages=2 " in item for item in stated(artifact.diagnostics))
 
 
 @pytest.mark.sampled(1)
@@ -152,8 +152,8 @@ def test_kernels_linked_later_have_one_agent(word):
     """ptxas ignores `setmaxnreg` there."""
     options = {"gpu-name": "sm_120", "ptxas-options": ["-v", word]}
     assert CompileOptions(options)["pipeline-strategy"] == "unspecialize"
-    asked = CompileOptions({**options, "pipeline-strategy": "warp-specialize"})
-    assert asked["pipeline-strategy"] == "warp-specialize"
+    result = CompileOptions({**options, "pipeline-strategy": "warp-specialize"})
+    assert result["pipeline-strategy"] == "warp-specialize"
     assert CompileOptions({"gpu-name": "sm_120", "ptxas-options": ["-v"]})["pipeline-strategy"] == "auto"
 
 
@@ -164,11 +164,11 @@ def test_maps_that_a_loop_around_makes_serve_one_agent():
     start, end = text.index("%q_a = assume"), text.index("%q_b = assume")
     view = text[start:end]
     text = (text[:start] + text[end:]).replace(around[0], f"{around[0]}\n    {view}")
-    made = tileiras.compile(text, gpu_name="sm_90", tensor_maps="host")
-    assert "cp.async.bulk.tensor" in made.text
-    assert "setmaxnreg" not in made.text and ".reqntid 128" in made.text
+    result = tileiras.compile(text, gpu_name="sm_90", tensor_maps="host")
+    assert "cp.async.bulk.tensor" in result.text
+    assert "setmaxnreg" not in result.text and ".reqntid 128" in result.text
     for seed in (None, 0):
-        Arrays(64, 71, 96).launch(made.text, made.kernels[0].metadata, seed)
+        Arrays(64, 71, 96).launch(result.text, result.kernels[0].metadata, seed)
 
 
 @pytest.mark.sampled(2)

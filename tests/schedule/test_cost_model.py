@@ -15,9 +15,9 @@ from tileiras.targets import TARGETS, rates, target
 def cost_of(text: str, gpu: str, to: str = LAYOUTS, warps: int = 4) -> LoopCost:
     module = through(parse_module(text, "test.mlir"), to, gpu)
     (loop,) = (op for op in module.walk() if isinstance(op, scf.ForOp))
-    found = loop_cost(loop, target(gpu), warps)
-    assert found is not None
-    return found
+    cost = loop_cost(loop, target(gpu), warps)
+    assert cost is not None
+    return cost
 
 
 def matmul(monkeypatch: pytest.MonkeyPatch, m: int, n: int, k: int) -> str:
@@ -46,47 +46,47 @@ builtin.module {{
 
 @pytest.mark.parametrize("gpu, rate", [("sm_80", 2048), ("sm_120", 1024)])
 def test_a_product_takes_its_operations_at_the_rate_of_mma_sync(monkeypatch, gpu, rate):
-    found = cost_of(matmul(monkeypatch, 64, 64, 32), gpu)
-    assert found.busy[Unit.TENSOR] == 2 * 64 * 64 * 32 / rate
-    assert found.busy[Unit.L2] == pytest.approx((64 * 32 + 32 * 64) * 2 / resources(target(gpu)).rate[Unit.L2])
+    cost = cost_of(matmul(monkeypatch, 64, 64, 32), gpu)
+    assert cost.busy[Unit.TENSOR] == 2 * 64 * 64 * 32 / rate
+    assert cost.busy[Unit.L2] == pytest.approx((64 * 32 + 32 * 64) * 2 / resources(target(gpu)).rate[Unit.L2])
 
 
 def test_a_product_of_warpgroups_takes_the_peak(monkeypatch):
     """wgmma m64n128k16 f16 takes 64 cycles (Luo et al.): 2 x 4 of them in a step of 128x128x64."""
-    found = cost_of(matmul(monkeypatch, 128, 128, 64), "sm_90")
-    assert found.busy[Unit.TENSOR] == 512
+    cost = cost_of(matmul(monkeypatch, 128, 128, 64), "sm_90")
+    assert cost.busy[Unit.TENSOR] == 512
     # One accumulator: the next product begins when the tensor core has done this one.
-    assert found.recurrence_mii == 512
+    assert cost.recurrence_mii == 512
     # The operands take longer than the dot: their 32 KB from L2, and longest their copies and reads in shared memory.
-    assert found.busy[Unit.L2] == pytest.approx(32768 / resources(target("sm_90")).rate[Unit.L2])
-    assert found.bound == "shared memory" and found.mii == found.busy[Unit.SHARED] > found.busy[Unit.L2] > 512
+    assert cost.busy[Unit.L2] == pytest.approx(32768 / resources(target("sm_90")).rate[Unit.L2])
+    assert cost.bound == "shared memory" and cost.mii == cost.busy[Unit.SHARED] > cost.busy[Unit.L2] > 512
 
 
 def test_a_dot_without_an_instruction_multiplies_and_adds(monkeypatch):
     text = matmul(monkeypatch, 16, 16, 16).replace("xf16", "xf32").replace("<f16>", "<f32>")
-    found = cost_of(text, "sm_80")
-    assert Unit.TENSOR not in found.busy and found.busy[Unit.FMA] == 16**3 / 64
+    cost = cost_of(text, "sm_80")
+    assert Unit.TENSOR not in cost.busy and cost.busy[Unit.FMA] == 16**3 / 64
 
 
 @pytest.mark.parametrize("gpu, lanes", [("sm_80", 16), ("sm_90", 16), ("sm_100", 16), ("sm_103", 32)])
 def test_exponentials_take_the_mufu(gpu, lanes):
-    found = cost_of(elementwise("%y = math.exp2 %x : TILE"), gpu)
-    assert found.busy[Unit.MUFU] == 16384 / lanes
-    assert found.busy[Unit.ISSUE] == 16384 / 32 / 4
+    cost = cost_of(elementwise("%y = math.exp2 %x : TILE"), gpu)
+    assert cost.busy[Unit.MUFU] == 16384 / lanes
+    assert cost.busy[Unit.ISSUE] == 16384 / 32 / 4
     # Each iteration needs the one before: the unit's time and its latency.
     latency = rates.gpu(STANDS_FOR[int(gpu[3:])]).latency["mufu"]
-    assert found.recurrence_mii == 16384 / lanes + latency and found.bound == "recurrence"
+    assert cost.recurrence_mii == 16384 / lanes + latency and cost.bound == "recurrence"
 
 
 @pytest.mark.parametrize("gpu, lanes", [("sm_80", 64), ("sm_90", 128)])
 def test_additions_take_the_lanes_of_the_target(gpu, lanes):
-    found = cost_of(elementwise("%y = nv_tileaa.addf %x, %x : TILE"), gpu)
-    assert found.busy == {Unit.ISSUE: 16384 / 32 / 4, Unit.FMA: 16384 / lanes}
+    cost = cost_of(elementwise("%y = nv_tileaa.addf %x, %x : TILE"), gpu)
+    assert cost.busy == {Unit.ISSUE: 16384 / 32 / 4, Unit.FMA: 16384 / lanes}
 
 
 def test_values_not_carried_have_no_recurrence():
-    found = cost_of(elementwise("%y = math.exp2 %x : TILE", carried="%start"), "sm_90")
-    assert found.recurrence_mii == 0 and found.bound == "MUFU" and found.mii == 1024
+    cost = cost_of(elementwise("%y = math.exp2 %x : TILE", carried="%start"), "sm_90")
+    assert cost.recurrence_mii == 0 and cost.bound == "MUFU" and cost.mii == 1024
 
 
 def test_values_that_change_places_wait_half_as_often():
@@ -105,8 +105,8 @@ def test_a_loop_inside_counts_as_often_as_it_runs():
         %v = nv_tileaa.addf %w, %w : TILE
         scf.yield %v : TILE
       }"""
-    found = outer_cost(elementwise(inner))
-    assert found is not None and found.busy[Unit.FMA] == 3 * 16384 / 128
+    result = outer_cost(elementwise(inner))
+    assert result is not None and result.busy[Unit.FMA] == 3 * 16384 / 128
     assert outer_cost(elementwise(inner).replace("%zero to %three", "%zero to %n")) is None
 
 

@@ -26,7 +26,7 @@ def product(gpu="sm_80", **changes):
 
 def graph_of(loop, gpu="sm_80", warps=4):
     atom = find_copy_atom(target(gpu), "global", "shared", asynchronous=True)
-    staged = [found for load in loads_of(loop) if (found := staged_load(load, loop, atom)) is not None]
+    staged = [result for load in loads_of(loop) if (result := staged_load(load, loop, atom)) is not None]
     return loop_graph(loop, target(gpu), warps, staged)
 
 
@@ -37,10 +37,10 @@ def named(graph):
 
 
 def test_values_of_this_iteration_and_of_the_one_before():
-    found = named(graph_of(product()))
-    assert {("tiled_load", "convert_layout", 0), ("convert_layout", "dot", 0), ("dot", "dot", 1)} <= found
+    result = named(graph_of(product()))
+    assert {("tiled_load", "convert_layout", 0), ("convert_layout", "dot", 0), ("dot", "dot", 1)} <= result
     # Tokens of both loads are joined and handed on.
-    assert {("tiled_load", "join_mem_token", 0), ("join_mem_token", "tiled_load", 1)} <= found
+    assert {("tiled_load", "join_mem_token", 0), ("join_mem_token", "tiled_load", 1)} <= result
 
 
 def test_a_dot_and_its_operands_are_one_node():

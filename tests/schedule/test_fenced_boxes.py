@@ -82,8 +82,8 @@ def test_synchronization_of_boxes_behind_stores_is_minimal():
     def judge(code, seed):
         arrays.launch(code, artifact.kernels[0].metadata, seed, times=2)
 
-    found = [site for site in sites(artifact.text) if re.match(r"fence\.proxy|bar\.sync", site[0])]
-    assert [line for line, broken in found if survives(broken, judge, SEEDS)] == []
+    result = [site for site in sites(artifact.text) if re.match(r"fence\.proxy|bar\.sync", site[0])]
+    assert [line for line, broken in result if survives(broken, judge, SEEDS)] == []
 
 
 def test_ctas_with_multicast_load_such_tiles_by_threads():

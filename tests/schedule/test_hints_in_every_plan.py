@@ -43,23 +43,23 @@ def hinted(text: str, hints: dict[str, str]) -> str:
 def test_loads_that_are_to_use_no_tensor_map(names, plan):
     """The others come in boxes."""
     text = hinted(tensor_maps.matmul(), dict.fromkeys(names, NO_MAPS))
-    made = tileiras.compile(text, gpu_name=GPU, **CHOSEN[plan])
-    boxes = len(re.findall(rf"{BOX}\S*\.shared::c\w+\.global", made.text))
-    assert (boxes > 0) == (len(names) < 2) and (RUN in made.text) == (len(names) > 0)
-    fills = [each["fill"] for each in made.kernels[0].metadata.get("hidden_parameters", ())]
+    result = tileiras.compile(text, gpu_name=GPU, **CHOSEN[plan])
+    boxes = len(re.findall(rf"{BOX}\S*\.shared::c\w+\.global", result.text))
+    assert (boxes > 0) == (len(names) < 2) and (RUN in result.text) == (len(names) > 0)
+    fills = [each["fill"] for each in result.kernels[0].metadata.get("hidden_parameters", ())]
     for name, parameter in (("a", "p0"), ("b", "p4")):
         assert any(f"address={parameter} " in fill for fill in fills) == (name not in names)
     for seed in (None, 0):
-        Arrays(64, 71, 96).launch(made.text, made.kernels[0].metadata, seed)
+        Arrays(64, 71, 96).launch(result.text, result.kernels[0].metadata, seed)
 
 
 @pytest.mark.parametrize("plan", BOXES)
 def test_stores_that_are_to_use_no_tensor_map(plan):
     text = tensor_maps.doubled(f" optimization_hints = <{GPU} = {{{NO_MAPS}}}>")
-    made = tileiras.compile(text, gpu_name=GPU, **CHOSEN[plan])
+    result = tileiras.compile(text, gpu_name=GPU, **CHOSEN[plan])
     for seed in (None, 0):
-        Arrays(64, 64, 96).launch(made.text, made.kernels[0].metadata, seed, times=2)
-    stores = re.findall(rf"{BOX}\S*\.global\.shared", made.text)
+        Arrays(64, 64, 96).launch(result.text, result.kernels[0].metadata, seed, times=2)
+    stores = re.findall(rf"{BOX}\S*\.global\.shared", result.text)
     if plan not in AGENTS:  # whose warps store themselves
         assert len(stores) == len(re.findall(rf"{BOX}\S*\.global\.shared", unhinted(plan))) - 2
 
@@ -99,11 +99,11 @@ def test_each_loop_runs_ahead_as_far_as_its_own_loads_ask_for(plan):
     for place, latency in ((again, 2), (first, 5)):
         place += len("%v_a[%x, %i]")
         text = f"{text[:place]} optimization_hints = <{GPU} = {{latency = {latency}}}>{text[place:]}"
-    made = tileiras.compile(text, gpu_name=GPU, emit_remarks=True, **CHOSEN[plan])
-    said = re.findall(r"loops\.pipelined stages=(\d+)", "\n".join(stated(made.diagnostics)))
-    assert said == ["6", "3"] or "overlap" in plan
+    result = tileiras.compile(text, gpu_name=GPU, emit_remarks=True, **CHOSEN[plan])
+    matches = re.findall(r"loops\.pipelined stages=(\d+)", "\n".join(stated(result.diagnostics)))
+    assert matches == ["6", "3"] or "overlap" in plan
     for seed in (None, 0):
-        Arrays(64, 64, 96).launch(made.text, made.kernels[0].metadata, seed, times=2)
+        Arrays(64, 64, 96).launch(result.text, result.kernels[0].metadata, seed, times=2)
 
 
 # ---- warps and CTAs --------------------------------------------------------------------------------------------------
@@ -119,17 +119,17 @@ def test_warps_that_compute_and_ctas_of_an_sm(warps, occupancy, plan, ptxas):
     hints = f"num_worker_warps_per_cta = {warps}" + (f", occupancy = {occupancy}" if occupancy else "")
     kernel = Matmul((64, 64, 32), steps=4, hints=f"{GPU} = {{{hints}}}").kernel()
     artifact = kernel.compiled(GPU, **PLANS[plan])
-    said = "\n".join(stated(artifact.diagnostics))
+    text = "\n".join(stated(artifact.diagnostics))
     (threads,) = map(int, re.findall(r"\.reqntid (\d+)", artifact.text))
     if plan in AGENTS and threads == 32 * warps:
-        assert "agents.loads-stay" in said
-    computing = re.findall(r"agents\.warps compute=(\d+) load=(\d+)", said)
+        assert "agents.loads-stay" in text
+    computing = re.findall(r"agents\.warps compute=(\d+) load=(\d+)", text)
     assert computing == ([] if threads == 32 * warps else [(str(warps), str(threads // 32 - warps))])
-    (asked,) = map(int, re.findall(r"\.minnctapersm (\d+)", artifact.text) or [0])
+    (result,) = map(int, re.findall(r"\.minnctapersm (\d+)", artifact.text) or [0])
     if occupancy:
-        fewer = re.findall(r"kernel\.fewer-ctas ctas=(\d+)", said)
+        fewer = re.findall(r"kernel\.fewer-ctas ctas=(\d+)", text)
         assert on_an_sm(artifact, GPU)[0] >= (int(fewer[-1]) if fewer else occupancy)
-        assert asked * threads <= 2048
+        assert result * threads <= 2048
     kernel.emulated(artifact, 1)
 
 

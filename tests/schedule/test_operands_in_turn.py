@@ -18,12 +18,12 @@ def _counted_by(type: str):
     head, body = kernel.text.split(loop)
     values, body = body.split("{\n", 1)
     bounds = {"first": FIRST, "end": FIRST + 5, "by": 1}
-    made = "\n".join(f"%{name} = constant <{type}: {value}> : tile<{type}>" for name, value in bounds.items())
+    text = "\n".join(f"%{name} = constant <{type}: {value}> : tile<{type}>" for name, value in bounds.items())
     at, line = head.rindex("%o, %l"), f"for %n_i in (%first to %end, step %by) : tile<{type}>"
     width = {"i64": f"%n_32 = trunci %n_i : tile<{type}> -> tile<i32>", "i32": "%n_32 = addi %n_i, %zero : tile<i32>"}
     index = width.get(type, f"%n_32 = exti %n_i signed : tile<{type}> -> tile<i32>")
     index += f"\n%back = constant <i32: {-FIRST}> : tile<i32>\n%i = addi %n_32, %back : tile<i32>\n"
-    return kernel._replace(text=f"{head[:at]}{made}\n{head[at:]}{line}{values}{{\n{index}{body}")
+    return kernel._replace(text=f"{head[:at]}{text}\n{head[at:]}{line}{values}{{\n{index}{body}")
 
 
 @pytest.mark.parametrize("type", ["i8", "i16", "i32", "i64"])

@@ -63,8 +63,8 @@ def test_any_stages_of_attention(gpu, size, seed):
     loop.attributes.pop(tileas.DOTS_IN_FLIGHT, None)
     slot(loop, random_slots(loop, rng, 3), 5)
     through(module, gpu=gpu, from_=REST)
-    found = [array.copy() for array in kernel.outputs]
-    run(kernel, compiled(module, gpu), seed, found)
+    result = [array.copy() for array in kernel.outputs]
+    run(kernel, compiled(module, gpu), seed, result)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -74,8 +74,8 @@ def test_computations_on_a_tile_run_in_the_stage_of_their_use(seed):
     loop = loop_of(module)
     slot(loop, random_slots(loop, random.Random(seed), 3), 5)
     through(module, gpu="sm_80", from_=REST)
-    found = [array.copy() for array in kernel.outputs]
-    run(kernel, compiled(module, "sm_80"), seed, found)
+    result = [array.copy() for array in kernel.outputs]
+    run(kernel, compiled(module, "sm_80"), seed, result)
 
 
 def test_registers_that_a_dot_reads_are_not_overwritten():
@@ -114,7 +114,7 @@ def test_attention_overlaps_and_is_right(gpu, halved):
     artifact = kernel.check(gpu, v2_opt_level=2)
     for seed in (1, 2):
         kernel.emulated(artifact, seed)
-    assert any("loops.overlap stages=2 " in said for said in stated(artifact.diagnostics))
+    assert any("loops.overlap stages=2 " in item for item in stated(artifact.diagnostics))
     plain = kernel.compiled(gpu, pipeline_strategy="unspecialize")
     assert plain.text != artifact.text
     assert not stated(plain.diagnostics, "loops.overlap")
@@ -125,7 +125,7 @@ def test_iterations_overlap_where_an_sm_has_no_other_warps(columns, depth, overl
     """Of the larger tiles an SM holds one CTA of four warps, a warp for each scheduler."""
     kernel = attention_like(1, rows=64, columns=columns, depth=depth, steps=4, gpu_name="sm_120")
     artifact = kernel.check("sm_120", v2_opt_level=1)
-    assert any("loops.overlap stages=2 " in said for said in stated(artifact.diagnostics)) == overlaps
+    assert any("loops.overlap stages=2 " in item for item in stated(artifact.diagnostics)) == overlaps
     assert ".loop_schedule<unspecialize" in kernel.compiled("sm_120", emit="tileas", v2_opt_level=1).text
 
 
@@ -154,7 +154,7 @@ def test_nothing_of_the_protocol_can_be_left_out(missing):
     """Of attention with overlapping iterations: each wait, commit and barrier."""
     kernel = attention_like(1, rows=32, columns=32, depth=32, steps=4, gpu_name="sm_80")
     artifact = kernel.compiled("sm_80", v2_opt_level=2)
-    assert any("loops.overlap stages=2 " in said for said in stated(artifact.diagnostics))
+    assert any("loops.overlap stages=2 " in item for item in stated(artifact.diagnostics))
     lines = artifact.text.splitlines()
     # From the first product on: before it two barriers may follow each other, of the wait and of a conversion.
     first = 0 if missing != "bar.sync" else next(number for number, line in enumerate(lines) if "mma.sync" in line)
@@ -199,16 +199,16 @@ def test_loops_that_cannot_overlap_run_ahead_as_before():
 def test_no_placement_is_tried_without_iterations(iterations, overlaps):
     kernel = attention_like(1, rows=64, columns=64, depth=64, steps=4, gpu_name="sm_80")
     artifact = kernel.compiled("sm_80", v2_opt_level=2, max_constraint_iterations=iterations)
-    assert any("loops.overlap stages=2 " in said for said in stated(artifact.diagnostics)) == overlaps
+    assert any("loops.overlap stages=2 " in item for item in stated(artifact.diagnostics)) == overlaps
 
 
 def wrong(change):
     module = scheduled(matmul())
     change(loop_of(module))
-    with pytest.raises(CompileError) as found:
+    with pytest.raises(CompileError) as raises:
         through(module, "tileas-unspecialized-pipeline", "sm_80", from_=REST)
-    (diagnostic,) = found.value.diagnostics
-    assert found.value.code == 3 and diagnostic.location is not None
+    (diagnostic,) = raises.value.diagnostics
+    assert raises.value.code == 3 and diagnostic.location is not None
     return diagnostic.message
 
 
@@ -227,5 +227,5 @@ def test_impossible_values_are_refused():
     assert wrong(lambda loop: operation(loop, "nv_tileas.dot").attributes.pop(tileas.AWS_STAGE)) == (
         "'nv_tileas.dot' op expects a 32-bit integer 'nv_tile.aws.stage', as all operations of its loop"
     )
-    said = wrong(of("nv_tileas.tiled_load", tileas.AWS_STAGE, IntegerAttr(1, i32)))
-    assert "begins before 'nv_tileas.tiled_load', which it waits for" in said
+    result = wrong(of("nv_tileas.tiled_load", tileas.AWS_STAGE, IntegerAttr(1, i32)))
+    assert "begins before 'nv_tileas.tiled_load', which it waits for" in result

@@ -14,13 +14,13 @@ KERNELS = Path(__file__).resolve().parents[2] / "examples" / "kernels"
 def compiled(threshold: int) -> tuple[str, list[str], int]:
     """The decisions, the codes of the remarks, and the size of the table, 0 where no remark states it."""
     pytest.importorskip("cuda.tile")
-    made = tileiras.compile(
+    result = tileiras.compile(
         KERNELS / "attention.py", entry="attention", gpu_name="sm_90", emit="tileas", emit_remarks=True,
         pipeline_strategy="warp-specialize", rrt_size_threshold=threshold,
     )  # fmt: skip
-    said = " ".join(diagnostic.message for diagnostic in made.diagnostics)
-    size = re.search(r"reservation table has (\d+) entries", said)
-    return made.text, re.findall(r"[a-z]+\.[a-z-]+(?= |;|\])", said), int(size[1]) if size else 0
+    text = " ".join(diagnostic.message for diagnostic in result.diagnostics)
+    size = re.search(r"reservation table has (\d+) entries", text)
+    return result.text, re.findall(r"[a-z]+\.[a-z-]+(?= |;|\])", text), int(size[1]) if size else 0
 
 
 def test_a_table_of_just_the_threshold_is_placed():

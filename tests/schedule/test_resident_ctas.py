@@ -22,12 +22,12 @@ def attention(rows: int) -> Kernel:
 @pytest.mark.parametrize("rows", [64, 128])
 def test_the_plain_schedule_converts_before_the_loop(rows, monkeypatch):
     """Q changes hands just before the loop, when the copies of its first iterations are under way."""
-    asked: list[int] = []
+    items: list[int] = []
     occupancy = judged.occupancy
-    monkeypatch.setattr(judged, "occupancy", lambda *args: asked.append(args[3]) or occupancy(*args))
+    monkeypatch.setattr(judged, "occupancy", lambda *args: items.append(args[3]) or occupancy(*args))
     attention(rows).tileas("sm_120", pipeline_strategy="auto")
     (func,) = operations(attention(rows).tileas("sm_120", **ASKED), aa.FuncOp)
-    assert asked[0] == tileas.number_of(func, tileas.SHARED_MEMORY)
+    assert items[0] == tileas.number_of(func, tileas.SHARED_MEMORY)
 
 
 def test_a_conversion_that_something_else_uses_is_elsewhere():

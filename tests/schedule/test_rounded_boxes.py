@@ -63,10 +63,10 @@ class Arrays:
 
     def check(self, code: str, metadata, seed: int | None, rounding: str = "nearest_even") -> None:
         m, n, k = self.sizes
-        found = self.launch(code, metadata, seed)
+        result = self.launch(code, metadata, seed)
         wanted = {mode: rounded(self.a[:, :k], mode) @ rounded(self.b[:, :n], mode) for mode in ROUNDINGS}
-        away = {mode: np.abs(found[:, :n] - each).max() for mode, each in wanted.items()}
-        assert (found[:, n:] == -7).all() and away.pop(rounding) < 1e-4 < 1e-3 < min(away.values())
+        away = {mode: np.abs(result[:, :n] - each).max() for mode, each in wanted.items()}
+        assert (result[:, n:] == -7).all() and away.pop(rounding) < 1e-4 < 1e-3 < min(away.values())
 
 
 def rounded(values: np.ndarray, mode: str) -> np.ndarray:
@@ -107,9 +107,9 @@ def test_infinities_and_nans(gpu):
     arrays.a[3, 5], arrays.a[5, 7], arrays.a[9, 11] = np.inf, np.nan, np.finfo(np.float32).max
     by_maps, by_threads = (compiled(matmul(), gpu, tensor_maps=kind) for kind in ("host", "none"))
     assert BY_THREADS in by_threads.text and maps(by_threads) == []
-    found = [arrays.launch(each.text, each.kernels[0].metadata) for each in (by_maps, by_threads)]
-    np.testing.assert_array_equal(*found)
-    (inside,) = {each[:, :32].tobytes(): each[:, :32] for each in found}.values()
+    result = [arrays.launch(each.text, each.kernels[0].metadata) for each in (by_maps, by_threads)]
+    np.testing.assert_array_equal(*result)
+    (inside,) = {each[:, :32].tobytes(): each[:, :32] for each in result}.values()
     assert np.isinf(inside[[3, 9]]).all() and np.isnan(inside[5]).all() and np.isfinite(inside[10:]).all()
 
 
@@ -158,8 +158,8 @@ def test_a_tile_that_finds_no_room_is_rounded_where_it_is_loaded(gpu, finds_room
 @pytest.mark.parametrize(("steps", "plan"), [(0, PLANS[1]), (1, PLANS[1]), (0, PLANS[2]), (1, PLANS[2])])
 def test_few_iterations(steps, plan):
     artifact = compiled(matmul(), "sm_100", **plan)
-    found = Arrays(64, 64, 96).launch(artifact.text, artifact.kernels[0].metadata, 0, steps)
-    assert np.isfinite(found[:, :64]).all() and (found[:, :64] == 0).all() == (steps == 0)
+    result = Arrays(64, 64, 96).launch(artifact.text, artifact.kernels[0].metadata, 0, steps)
+    assert np.isfinite(result[:, :64]).all() and (result[:, :64] == 0).all() == (steps == 0)
 
 
 @pytest.mark.parametrize("tensor_maps", ["host", "device"])
@@ -182,6 +182,6 @@ def test_their_synchronization_is_minimal(plan):
         arrays.check(code, artifact.kernels[0].metadata, seed)
 
     assert survives(artifact.text, judge, SEEDS)
-    found = [line for line, broken in sites(artifact.text) if survives(broken, judge, (None, 0, 1))]
+    lines = [line for line, broken in sites(artifact.text) if survives(broken, judge, (None, 0, 1))]
     # The emulator does not ask for it where commits, and no other CTA's copies, arrive.
-    assert set(found) <= {"fence.mbarrier_init.release.cluster;"}
+    assert set(lines) <= {"fence.mbarrier_init.release.cluster;"}

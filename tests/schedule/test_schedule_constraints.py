@@ -29,8 +29,10 @@ def stages(text, ask):
     module = parse_module(print_op(module), "a.mlir")
     through(module, ROW, "sm_80", from_=ROW, v2_opt_level=2)
     (loop,) = (op for op in module.walk() if isinstance(op, scf.ForOp))
-    found = [op.attributes[tileas.AWS_STAGE].value for op in loop.body.block.operations if op.name == "nv_tileas.dot"]
-    return found if any(op.attributes[tileas.AWS_STAGE].value for op in list(loop.body.block.operations)[:-1]) else None
+    result = [op.attributes[tileas.AWS_STAGE].value for op in loop.body.block.operations if op.name == "nv_tileas.dot"]
+    return (
+        result if any(op.attributes[tileas.AWS_STAGE].value for op in list(loop.body.block.operations)[:-1]) else None
+    )
 
 
 def number(value):
@@ -47,8 +49,8 @@ def test_serial_execution(text):
 
 
 def test_the_latest_stage(text):
-    found = stages(text, lambda loop, products: products[1].attributes.update({MOST_DEPTH: number(0)}))
-    assert found is None or found == [0, 0]
+    result = stages(text, lambda loop, products: products[1].attributes.update({MOST_DEPTH: number(0)}))
+    assert result is None or result == [0, 0]
 
 
 def test_groups(text):
@@ -65,8 +67,8 @@ def test_groups(text):
             product.attributes.update({GROUP: number(gid), LEADER: number(gid)})
 
     for ask in (one_group, one_leader):
-        found = stages(text, ask)
-        assert found is None or found[0] == found[1]
+        result = stages(text, ask)
+        assert result is None or result[0] == result[1]
     assert stages(text, apart) == [0, 1]
 
 
@@ -77,7 +79,7 @@ def test_an_invalid_constraint_is_refused(text):
         ({SERIAL: number(1)}, f"'nv_tileas.dot' op expects '{SERIAL}' to have no value"),
     )
     for attributes, message in wrong:
-        with pytest.raises(CompileError) as found:
+        with pytest.raises(CompileError) as raises:
             stages(text, lambda loop, products, given=attributes: products[1].attributes.update(given))
-        (diagnostic,) = found.value.diagnostics
-        assert (found.value.code, diagnostic.message) == (3, message) and diagnostic.location is not None
+        (diagnostic,) = raises.value.diagnostics
+        assert (raises.value.code, diagnostic.message) == (3, message) and diagnostic.location is not None

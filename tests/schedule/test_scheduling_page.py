@@ -23,8 +23,8 @@ def operations(text: str) -> list[str]:
 
 def stages(text: str) -> list[tuple[str, int]]:
     """The operations that have a stage, and which."""
-    found = re.findall(r"^\s*(?:%[\w:, %]+ = )?([\w.]+) .*nv_tile\.aws\.stage = (\d+) : i32", text, re.MULTILINE)
-    return [(name, int(stage)) for name, stage in found]
+    matches = re.findall(r"^\s*(?:%[\w:, %]+ = )?([\w.]+) .*nv_tile\.aws\.stage = (\d+) : i32", text, re.MULTILINE)
+    return [(name, int(stage)) for name, stage in matches]
 
 
 def holds(shown: list[str], made: list[str]) -> None:
@@ -45,18 +45,18 @@ def test_the_page_shows_the_output():
     source = level("tileaa")
     holds(operations(loop), operations(source))
     options = {"pipeline_strategy": "warp-specialize", "tensor_maps": "host"}
-    made = level("tileas", source, **options)
-    holds(operations(agents), operations(made))
-    assert "num_warps = [8, 1]" in made and "stages 4 producer = bulk_load consumer = wgmma" in made
+    result = level("tileas", source, **options)
+    holds(operations(agents), operations(result))
+    assert "num_warps = [8, 1]" in result and "stages 4 producer = bulk_load consumer = wgmma" in result
 
 
 def test_the_page_shows_the_stages_of_attention():
     shown = SHOWN[1]
     source = attention_like(1, rows=64, columns=64, depth=64, steps=6).compiled("sm_90", emit="tileaa").text
     options = {"pipeline_strategy": "unspecialize", "v2_opt_level": "2"}
-    made = print_op(through(parse_module(source, "m.mlir"), "tileas-generate-schedule", **options))
+    result = print_op(through(parse_module(source, "m.mlir"), "tileas-generate-schedule", **options))
     assert stages(shown) == [("nv_tileas.dot", 0), ("math.exp2", 0), ("nv_tileas.dot", 1)]
-    placed = stages(made)
+    placed = stages(result)
     assert [each for each in placed if each[0] == "nv_tileas.dot"] == [("nv_tileas.dot", 0), ("nv_tileas.dot", 1)]
     assert ("nv_tileas.reduce", 0) in placed  # between the products
 
@@ -64,13 +64,13 @@ def test_the_page_shows_the_stages_of_attention():
 def test_the_page_shows_the_agent_that_multiplies():
     source = rounds((128, 128, 64)).compiled("sm_100", emit="tileaa", tensor_maps="host").text
     options = {"pipeline_strategy": "warp-specialize", "tensor_maps": "host"}
-    made = print_op(through(parse_module(source, "m.mlir"), "tileas-specialize-mma", "sm_100", **options))
+    result = print_op(through(parse_module(source, "m.mlir"), "tileas-specialize-mma", "sm_100", **options))
     shown = operations(SHOWN[3])
     loops = [place for place, name in enumerate(shown) if name == "scf.for"]
     multiplies = loops[-2]  # the loop over tiles of the last program
-    holds(shown[multiplies:], operations(made[made.rindex("}, {") :]))
-    holds(shown[:multiplies], operations(made))
-    assert "producer = tcgen05 consumer = tcgen05_ld" in made and re.search(r"num_warps = \[\d+, 1, 1\]", made)
+    holds(shown[multiplies:], operations(result[result.rindex("}, {") :]))
+    holds(shown[:multiplies], operations(result))
+    assert "producer = tcgen05 consumer = tcgen05_ld" in result and re.search(r"num_warps = \[\d+, 1, 1\]", result)
 
 
 def test_the_page_names_the_plain_schedule():
@@ -85,9 +85,9 @@ def test_the_page_shows_the_product_under_three_plans():
     plans = {"plain": {}, "unspecialize": {"v2_opt_level": "1"}, "warp_specialize": boxes}
     for kind, options in plans.items():
         module = through(parse_module(source, "m.mlir"), "tileas-generate-schedule", **options)
-        made = print_op(module)
-        said = re.findall(r"loop_schedule<[^>]*>", made)
-        assert said == [f"loop_schedule<{kind}, 4>"] and f"`{said[0]}`" in PAGE
-        assert {stage for _, stage in stages(made)} == ({0} if kind == "unspecialize" else set())
-        orders = re.findall(r"aws\.order = (\d+)", made)
+        result = print_op(module)
+        matches = re.findall(r"loop_schedule<[^>]*>", result)
+        assert matches == [f"loop_schedule<{kind}, 4>"] and f"`{matches[0]}`" in PAGE
+        assert {stage for _, stage in stages(result)} == ({0} if kind == "unspecialize" else set())
+        orders = re.findall(r"aws\.order = (\d+)", result)
         assert orders == (["0", "1", "2", "3", "4"] if kind == "unspecialize" else [])

@@ -91,9 +91,9 @@ def test_a_number_of_steps_that_only_the_launch_knows():
 def test_boxes_give_way():
     """All threads copy the tiles of single stages, with tensor maps at hand as well."""
     kernel = attention(2)
-    made = kernel.compiled(GPU, tensor_maps="host", pipeline_strategy="unspecialize", **WARPS)
+    result = kernel.compiled(GPU, tensor_maps="host", pipeline_strategy="unspecialize", **WARPS)
     assert schedules(kernel, tensor_maps="host", pipeline_strategy="unspecialize") == [SINGLE]
-    kernel.emulated(made)
+    kernel.emulated(result)
 
 
 SYNCHRONIZATION = re.compile(r"^\t(?:bar\.sync|barrier\.sync|cp\.async\.wait_group)[^\n]*;\n", re.MULTILINE)
@@ -106,9 +106,9 @@ def test_nothing_waits_in_vain():
     ptx = artifact.text
     start = ptx.index(":", ptx.index("$L__BB0_1"))
     end = ptx.rindex("bra")
-    found = [match for match in SYNCHRONIZATION.finditer(ptx, start, end)]
-    assert len([match for match in found if "wait" in match.group()]) == 2 and len(found) == 5
-    for match in found:
+    matches = [match for match in SYNCHRONIZATION.finditer(ptx, start, end)]
+    assert len([match for match in matches if "wait" in match.group()]) == 2 and len(matches) == 5
+    for match in matches:
         without = ptx[: match.start()] + ptx[match.end() :]
         with pytest.raises((SimulationError, AssertionError)):
             for seed in range(4):

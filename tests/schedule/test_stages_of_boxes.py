@@ -48,9 +48,9 @@ def test_any_stages_of_attention(gpu, size, seed):
     code, metadata = in_random_stages(module, gpu, random.Random(seed), 3)
     inputs = [array.view("u2") if array.dtype.kind == "V" else array for array in kernel.inputs]
     for order in (None, seed):
-        found = [array.copy() for array in kernel.outputs]
-        emulate(code, "k", kernel.grid, [*inputs, *found], metadata, seed=order)
-        kernel._compare(found)
+        result = [array.copy() for array in kernel.outputs]
+        emulate(code, "k", kernel.grid, [*inputs, *result], metadata, seed=order)
+        kernel._compare(result)
 
 
 @pytest.mark.parametrize("gpu", ["sm_90", "sm_100", "sm_120"])
@@ -73,7 +73,7 @@ def test_attention_overlaps_and_is_right(gpu, at_run_time, ptxas):
     for seed in (None, 1, 2):
         kernel.emulated(artifact, seed)
     assert BOX_LOAD in artifact.text
-    assert any("loops.overlap stages=2 " in said for said in stated(artifact.diagnostics))
+    assert any("loops.overlap stages=2 " in item for item in stated(artifact.diagnostics))
 
 
 def test_synchronization_of_the_rings_is_required():
@@ -81,14 +81,14 @@ def test_synchronization_of_the_rings_is_required():
     both rings in one place, which the wait for the first one has seen them pass."""
     kernel = attention_like(1, rows=64, columns=64, depth=32, steps=8)
     artifact = kernel.compiled("sm_90", v2_opt_level=2, **BOXES)
-    assert any("loops.overlap stages=2 " in said for said in stated(artifact.diagnostics))
+    assert any("loops.overlap stages=2 " in item for item in stated(artifact.diagnostics))
 
     def judge(code, seed):
         kernel.emulated(artifact, seed, code)
 
-    found = [(line, broken) for line, broken in sites(artifact.text) if "mbarrier" in line or "fence" in line]
-    assert len(found) >= 10 and survives(artifact.text, judge, SEEDS)
-    survivors = [line for line, broken in found if survives(broken, judge, SEEDS)]
+    result = [(line, broken) for line, broken in sites(artifact.text) if "mbarrier" in line or "fence" in line]
+    assert len(result) >= 10 and survives(artifact.text, judge, SEEDS)
+    survivors = [line for line, broken in result if survives(broken, judge, SEEDS)]
     assert len(survivors) <= 1 and all("try_wait" in line for line in survivors)
 
 
@@ -97,4 +97,4 @@ def test_level_1_overlaps_boxes_that_warpgroups_multiply(gpu, overlaps):
     """Of boxes that threads read, by the clock no round is shorter (docs/scheduling.md)."""
     kernel = attention_like(1, rows=64, columns=128, depth=128, steps=4, gpu_name=gpu)
     artifact = kernel.compiled(gpu, v2_opt_level=1, **BOXES)
-    assert any("loops.overlap stages=2 " in said for said in stated(artifact.diagnostics)) == overlaps
+    assert any("loops.overlap stages=2 " in item for item in stated(artifact.diagnostics)) == overlaps

@@ -156,8 +156,8 @@ def compiled(text: str, gpu: str = "sm_90", **options):
 @pytest.mark.parametrize("gpu", ["sm_80", "sm_90", "sm_100", "sm_120"])
 def test_copies_run_on_through_the_slices_of_a_tile(gpu, ptxas):
     artifact = compiled(sums(), gpu, emit_remarks=True)
-    said = [each for each in remarks_of(artifact.diagnostics) if each.name == "RemarkLoopPipeline"]
-    assert COPY in artifact.text and len(said) == 1
+    result = [each for each in remarks_of(artifact.diagnostics) if each.name == "RemarkLoopPipeline"]
+    assert COPY in artifact.text and len(result) == 1
     inner = artifact.text.partition("cp.async.wait_group")[2].partition("bra")[0]
     assert "bar.sync" not in inner  # no thread waits for copies of others
     assemble(artifact.text, gpu)
@@ -178,9 +178,9 @@ def test_every_depth_of_the_ring(stages):
 def test_no_wait_is_superfluous():
     artifact = compiled(sums())
     lines = artifact.text.splitlines()
-    found = [n for n, line in enumerate(lines) if re.search(r"cp\.async\.(wait|commit)_group", line)]
-    assert len(found) == 4
-    for number in found:
+    result = [n for n, line in enumerate(lines) if re.search(r"cp\.async\.(wait|commit)_group", line)]
+    assert len(result) == 4
+    for number in result:
         broken = "\n".join(lines[:number] + lines[number + 1 :])
         with pytest.raises((AssertionError, SimulationError)):
             for seed in SEEDS:
@@ -191,9 +191,9 @@ def test_no_wait_is_superfluous():
 def test_rows_that_are_read_twice_are_loaded_once_and_ahead(gpu, ptxas):
     """A loop over the tiles of a row that is one tile does not hide that both of its readings are one."""
     artifact = compiled(scaled(1), gpu, emit_remarks=True)
-    said = [each.name for each in remarks_of(artifact.diagnostics)]
+    result = [each.name for each in remarks_of(artifact.diagnostics)]
     assert COPY in artifact.text and "ld.global" not in artifact.text
-    assert said.count("RemarkLoopPipeline") == said.count("RemarkMemoryLoadReused") == 1
+    assert result.count("RemarkLoopPipeline") == result.count("RemarkMemoryLoadReused") == 1
     assemble(artifact.text, gpu)
     for pairs in (0, 1, 2, 7, 12):
         launch_rows(artifact, pairs, COLUMNS, seed=pairs)
@@ -236,7 +236,7 @@ def test_rows_of_several_tiles_are_loaded_twice_without_a_hint():
 def test_an_array_that_is_also_loaded_elsewhere_stays():
     """The second loop reads the first row of its tile block, which is the same tile in each iteration around it."""
     text = scaled(2, HINTED["sm_90"])
-    before, found, after = text.rpartition("%from[%i, %j]")
+    before, result, after = text.rpartition("%from[%i, %j]")
     assert COPY in compiled(text).text and COPY not in compiled(f"{before}%from[%first, %j]{after}").text
 
 

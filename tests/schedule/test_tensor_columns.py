@@ -35,8 +35,8 @@ def test_columns_that_are_free_again_are_counted_once(kernel, count, taken):
     assert len(dots) == count
     assert columns_taken(dots) == taken
     text = kernel.compiled(GPU, emit="tileas", **OVERLAPPED).text
-    found = re.search(r"tensor_memory.reserve {columns = (\d+)", text)
-    assert found is not None and int(found[1]) <= 256
+    match = re.search(r"tensor_memory.reserve {columns = (\d+)", text)
+    assert match is not None and int(match[1]) <= 256
 
 
 def test_a_group_that_nothing_waits_for_ends_with_the_next_one():

@@ -61,7 +61,7 @@ def _kernel(views: list[View], body: list[str], given: tuple[np.ndarray, ...], w
 def two_and_one(inner: int, in_flight: bool = False) -> Kernel:
     """Rounds with two products in a branch of an inner loop, and one behind that: groups come by threes.  `in_flight`:
     behind a loop of products, each in flight when the next one begins."""
-    given, products = _products()
+    result, products = _products()
     before = [
         "%e = for %l in (%zero to %rounds, step %one) : tile<i32>"
         f" iter_values(%el = %none) -> ({C.tile}) {{",
@@ -74,16 +74,16 @@ def two_and_one(inner: int, in_flight: bool = False) -> Kernel:
     total = np.add.reduce(products)
     wanted = [times * total, (1 - times) * total, *([total] if in_flight else [])]
     views = [C, D, *([E] if in_flight else [])]
-    return _kernel(views, _rounds(inner, body, "%p1, %q2", before if in_flight else ()), given, wanted)
+    return _kernel(views, _rounds(inner, body, "%p1, %q2", before if in_flight else ()), result, wanted)
 
 
 def before_a_loop(inner: int) -> Kernel:
     """Rounds with a product, and behind it one in a branch of an inner loop."""
-    given, products = _products()
+    result, products = _products()
     body = [dot("p1", "x", "y", "p0", TYPES), *_branch("q", [dot("qd", "turned", "y", "qj", TYPES)], ("%qd",))]
     times = sum(j != SKIPPED for j in range(inner))
     total = np.add.reduce(products)
-    return _kernel([C, D], _rounds(inner, body, "%p1, %q1"), given, [total, -times * total])
+    return _kernel([C, D], _rounds(inner, body, "%p1, %q1"), result, [total, -times * total])
 
 
 KERNELS = {

@@ -17,18 +17,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def service(tmp_path_factory) -> Iterator[Service]:
     """A service for all tests that do not damage it."""
-    found = Service(tmp_path_factory.mktemp("service"))
-    found.start()
-    yield found
-    found.stop()
+    result = Service(tmp_path_factory.mktemp("service"))
+    result.start()
+    yield result
+    result.stop()
 
 
 @pytest.fixture
 def own_service(tmp_path_factory) -> Iterator[Service]:
     """A service for one test, not started yet."""
-    found = Service(tmp_path_factory.mktemp("own"))
-    yield found
-    found.stop()
+    result = Service(tmp_path_factory.mktemp("own"))
+    yield result
+    result.stop()
 
 
 @pytest.fixture

@@ -53,9 +53,9 @@ class Service:
         """Additional variables of the service and of every command."""
 
     def environment(self, server: str = "auto", **changes: str) -> dict[str, str]:
-        kept = {name: value for name, value in os.environ.items() if name != "TILEIRAS_REMOTE_CACHE"}
+        result = {name: value for name, value in os.environ.items() if name != "TILEIRAS_REMOTE_CACHE"}
         return {
-            **kept, "PYTHONPATH": self.code, "XDG_RUNTIME_DIR": str(self.runtime), "TILEIRAS_CACHE_DIR": "off",
+            **result, "PYTHONPATH": self.code, "XDG_RUNTIME_DIR": str(self.runtime), "TILEIRAS_CACHE_DIR": "off",
             "TILEIRAS_SERVER": server, **self.variables, **changes,
         }  # fmt: skip
 

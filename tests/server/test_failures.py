@@ -283,8 +283,8 @@ def test_output_written_to_a_pipe_is_not_repeated(own_service, slow, folder):
     (folder / "go").touch()
     (number,) = workers(own_service)
     os.kill(number, signal.SIGKILL)
-    _, said = process.communicate()
-    assert process.returncode == -signal.SIGKILL and said and not (folder / "k.cubin").exists()
+    _, result = process.communicate()
+    assert process.returncode == -signal.SIGKILL and result and not (folder / "k.cubin").exists()
 
 
 # ---- another compiler ------------------------------------------------------------------------------------------------

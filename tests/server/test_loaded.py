@@ -105,7 +105,7 @@ def test_a_request_has_libdevice_of_the_service(tmp_path):
     if libdevice.find() is None:
         pytest.skip("no libdevice")
     (tmp_path / "k.mlir").write_text(KERNEL)
-    made = []
+    items = []
     for process, taken_apart in (("own", 1), ("service", 0)):
         words = [process, str(tmp_path / "k.mlir"), str(tmp_path / f"{process}.ptx")]
         environment = {**os.environ, "TILEIRAS_CACHE_DIR": "off"}
@@ -113,5 +113,5 @@ def test_a_request_has_libdevice_of_the_service(tmp_path):
             [sys.executable, "-c", LIBDEVICE, *words], env=environment, capture_output=True, text=True, check=False
         )
         assert done.stdout == f"0 {taken_apart}\n", done.stderr
-        made.append((tmp_path / f"{process}.ptx").read_bytes())
-    assert made[0] == made[1]
+        items.append((tmp_path / f"{process}.ptx").read_bytes())
+    assert items[0] == items[1]

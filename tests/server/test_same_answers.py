@@ -50,14 +50,14 @@ def test_recorded_command_lines_have_their_answers(ptxas, service, inputs):
             [*service.command(), *shlex.split(line)], cwd=inputs, env=service.environment(), capture_output=True,
             stdin=subprocess.DEVNULL, check=False,
         )  # fmt: skip
-        found = {
+        result = {
             "code": done.returncode, "error": normalized(done.stderr.decode(errors="replace")),
             "files": leave(inputs, present),
         }  # fmt: skip
         expected = {**EXPECTED[line], **OURS.get(line, {})}
         expected.pop("why", None)
-        if found != expected:
-            wrong[line] = (found, expected)
+        if result != expected:
+            wrong[line] = (result, expected)
     assert wrong == {}
     assert service.facts()["requests"] == before + len(INVOCATIONS), "some were not answered by the service"
 
@@ -65,8 +65,8 @@ def test_recorded_command_lines_have_their_answers(ptxas, service, inputs):
 def test_llvm_s_end_is_reported_as_without_the_service(service, folder):
     """The request's process ends with LLVM, and the command does its work again."""
     (folder / "bad.llvm.mlir").write_text(FATAL)
-    found = both(service, ("bad.llvm.mlir", "--gpu-name=sm_80", "--emit=ptx"), folder)
-    assert found.code == 5 and b"note: LLVM ended with SIGABRT" in found.error and found.files == {}
+    result = both(service, ("bad.llvm.mlir", "--gpu-name=sm_80", "--emit=ptx"), folder)
+    assert result.code == 5 and b"note: LLVM ended with SIGABRT" in result.error and result.files == {}
     assert service.run((*PTX, "-o", "k.ptx"), folder).code == 0
 
 
@@ -138,11 +138,11 @@ def test_standard_input_is_a_pipe_or_a_file(service, folder):
     text = (folder / "k.mlir").read_bytes()
     piped = both(service, words, folder, input=text)
     assert piped.output.startswith(b"//") or b".version" in piped.output
-    found = []
+    items = []
     for server in ("auto", "off"):
         with open(folder / "k.mlir", "rb") as file:
-            found.append((service.run(words, folder, server, stdin=file), file.read()))
-    assert found[0] == found[1] and found[0][0] == piped
+            items.append((service.run(words, folder, server, stdin=file), file.read()))
+    assert items[0] == items[1] and items[0][0] == piped
 
 
 @pytest.fixture
@@ -172,34 +172,34 @@ def test_descriptors_keep_their_numbers(service, folder, at_least, many_descript
 def test_closed_outputs_and_outputs_without_a_reader(service, folder):
     for redirection in (">&-", "2>&-", "<&- >&- 2>&-"):
         line = " ".join(map(shlex.quote, [*service.command(), *PTX, "-o", "k.ptx"])) + " " + redirection
-        found = []
+        items = []
         for server in ("auto", "off"):
             done = subprocess.run(
                 ["sh", "-c", line], cwd=folder, env=service.environment(server), capture_output=True, check=False
             )
-            found.append((done.returncode, done.stdout, done.stderr, (folder / "k.ptx").read_bytes()))
+            items.append((done.returncode, done.stdout, done.stderr, (folder / "k.ptx").read_bytes()))
             (folder / "k.ptx").unlink()
-        assert found[0] == found[1]
-    found = []
+        assert items[0] == items[1]
+    items = []
     for server in ("auto", "off"):
         process = subprocess.Popen(
             [*service.command(), *PTX, "-o", "-"], cwd=folder, env=service.environment(server),
             stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )  # fmt: skip
         process.stdout.close()
-        found.append((process.stderr.read(), process.wait()))
+        items.append((process.stderr.read(), process.wait()))
         process.stderr.close()
-    assert found[0] == found[1] == (b"", 2)
+    assert items[0] == items[1] == (b"", 2)
 
 
 def test_a_full_device_is_reported(service, folder):
-    found = []
+    items = []
     for server in ("auto", "off"):
         with open("/dev/full", "wb") as full:
-            found.append(service.run((*PTX, "-o", "-"), folder, server, stdout=full))
-            found.append(service.run(("--help",), folder, server, stdout=full))
-    assert found[0] == found[2] and found[1] == found[3]
-    assert found[0].code == found[1].code == 1 and found[1].error.count(b"IO failure on output stream") == 1
+            items.append(service.run((*PTX, "-o", "-"), folder, server, stdout=full))
+            items.append(service.run(("--help",), folder, server, stdout=full))
+    assert items[0] == items[2] and items[1] == items[3]
+    assert items[0].code == items[1].code == 1 and items[1].error.count(b"IO failure on output stream") == 1
 
 
 def test_a_terminal_is_one(service, folder):
@@ -207,7 +207,7 @@ def test_a_terminal_is_one(service, folder):
 
     The terminal has no escapes: progress lines depend on times, which the service changes.
     """
-    found = []
+    items = []
     for server in ("auto", "off"):
         leader, follower = pty.openpty()
         streams = {"stdin": follower, "stdout": follower, "stderr": follower}
@@ -225,8 +225,8 @@ def test_a_terminal_is_one(service, folder):
             if len(data) > 3000:
                 break
         os.close(leader)
-        found.append(data[:3000])
-    assert found[0] == found[1] and b".version" in found[0]
+        items.append(data[:3000])
+    assert items[0] == items[1] and b".version" in items[0]
 
 
 def test_umask_folder_limits_and_variables_are_the_clients(service, folder):
@@ -275,12 +275,12 @@ def test_the_last_word_says_whether_the_service_is_asked(service, folder):
 def test_the_client_loads_nothing_of_the_compiler(service, folder):
     """Modules that are loaded when the client ends, besides those that Python loads at its start."""
     start = "import os, sys\nbefore = set(sys.modules)\n"
-    told = (
+    text = (
         "end = os._exit\ndef told(code):\n    print(*sorted(set(sys.modules) - before), file=sys.stderr, flush=True)\n"
         "    end(code)\nos._exit = told\nfrom tileiras.processes.service import client\nclient.run('tileiras')\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", start + told, *PTX, "-o", "-"], env=service.environment(), cwd=folder,
+        [sys.executable, "-c", start + text, *PTX, "-o", "-"], env=service.environment(), cwd=folder,
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert ".entry k" in done.stdout
@@ -305,8 +305,8 @@ def test_resources_of_a_request_are_reported(ptxas, service, folder):
     (row,) = rows
     assert row["processor_seconds"] > 0.005 and row["seconds"] > 0 and row["service_seconds"] >= 0
     facts = service.facts()
-    told = [one["processor_seconds"] + one["service_seconds"] for one in facts["last_requests"]]
-    assert facts["processor_seconds"] > sum(told) and len(told) <= facts["requests"]
+    result = [one["processor_seconds"] + one["service_seconds"] for one in facts["last_requests"]]
+    assert facts["processor_seconds"] > sum(result) and len(result) <= facts["requests"]
     assert " s each in the median of the last " in service.control("status").stdout
 
 

@@ -99,8 +99,8 @@ with socket.socket(socket.AF_UNIX) as connection:
 @pytest.mark.parametrize("user, greeting", [(OTHER, b""), (0, protocol.GREETING)])
 def test_a_client_of_another_user_gets_no_word(service, folder, user, greeting):
     before = service.facts()["requests"]
-    said, wrong = script(service, CLIENT, str(user)).communicate()
-    assert said == f"{greeting}\n", wrong
+    result, wrong = script(service, CLIENT, str(user)).communicate()
+    assert result == f"{greeting}\n", wrong
     assert service.facts()["requests"] == before
     works(service, folder)
     assert service.facts()["requests"] == before + 1
@@ -157,10 +157,10 @@ def sandboxed(service: Service, folder: Path, *words: str) -> tuple[int, str, st
     if calls is None:
         pytest.skip("the numbers of this machine's system calls are not known")
     process = script(service, FORBIDDEN, *words, calls=",".join(map(str, calls)), cwd=folder)
-    said, wrong = process.communicate()
+    result, wrong = process.communicate()
     if process.returncode == 77:
         pytest.skip("this system lets no program filter its calls")
-    return process.returncode, said, wrong
+    return process.returncode, result, wrong
 
 
 def test_a_sandbox_without_sockets(service, folder):
@@ -179,8 +179,8 @@ def test_none_starts_from_a_sandbox_without_sockets(own_service, folder):
     assert sandboxed(own_service, folder, *PTX) == (0, "", "")
     until(lambda: not processes(own_service.runtime), "what cannot be a service goes on")
     assert own_service.files() == []
-    code, said, wrong = sandboxed(own_service, folder, "start")
-    assert (code, said) == (1, "") and wrong == "tileiras-server: error: [Errno 13] Permission denied\n"
+    code, result, wrong = sandboxed(own_service, folder, "start")
+    assert (code, result) == (1, "") and wrong == "tileiras-server: error: [Errno 13] Permission denied\n"
     until(lambda: not processes(own_service.runtime), "what cannot be a service goes on")
     assert own_service.files() == []
 

@@ -84,15 +84,15 @@ def libraries(tmp_path_factory) -> dict[int, Path]:
     major, minor = nvjitlink_library.version(real)
     folder = tmp_path_factory.mktemp("libraries")
     (folder / "library.c").write_text(LIBRARY)
-    made = {}
+    result = {}
     for number in (71, 72):
-        made[number] = folder / f"lib{number}.so"
+        result[number] = folder / f"lib{number}.so"
         defined = [f'-DLIBRARY="{real}"', f'-DRELEASE="{major}_{minor}"', f"-DMINOR={number}"]
         subprocess.run(
-            ["cc", "-shared", "-fPIC", *defined, "library.c", "-o", made[number], "-ldl"], cwd=folder, check=True
+            ["cc", "-shared", "-fPIC", *defined, "library.c", "-o", result[number], "-ldl"], cwd=folder, check=True
         )
-    assert made[71].stat().st_size == made[72].stat().st_size
-    return made
+    assert result[71].stat().st_size == result[72].stat().st_size
+    return result
 
 
 @pytest.fixture
@@ -116,9 +116,9 @@ def packages(tmp_path_factory) -> Path:
 @pytest.fixture
 def bare(packages, tmp_path_factory) -> Iterator[Service]:
     """A service of a Python that has no wheels of NVIDIA's, not started yet."""
-    found = Service(tmp_path_factory.mktemp("bare"), f"{packages}{os.pathsep}{CHECKOUT}", ("-S",))
-    yield found
-    found.stop()
+    service = Service(tmp_path_factory.mktemp("bare"), f"{packages}{os.pathsep}{CHECKOUT}", ("-S",))
+    yield service
+    service.stop()
 
 
 def toolkit(folder: Path, library: Path) -> Path:
@@ -226,6 +226,6 @@ def test_a_request_that_is_killed_in_a_link(libraries, bare, folder, tmp_path_fa
         return
     (folder / "go").touch()
     os.kill(worker, signal.SIGKILL)
-    _, said = process.communicate()
-    assert process.returncode == 0 and b"this is release 13.71" in said
+    _, result = process.communicate()
+    assert process.returncode == 0 and b"this is release 13.71" in result
     assert (folder / "k.cubin").read_bytes().startswith(b"\x7fELF")

@@ -126,7 +126,7 @@ def test_modules_of_two_trees_and_the_process_are_separate(tmp_path, monkeypatch
     theirs = types.ModuleType("helper")
     theirs.FACTOR = 1.5
     monkeypatch.setitem(sys.modules, "helper", theirs)
-    made = []
+    items = []
     for name, factor, shift in (("one", "3.0", "1.0"), ("two", "5.0", "1.0"), ("three", "5.0", "2.0")):
         folder = tmp_path / name
         (folder / "parts").mkdir(parents=True)
@@ -135,9 +135,9 @@ def test_modules_of_two_trees_and_the_process_are_separate(tmp_path, monkeypatch
         if package and name == "two":
             (folder / "parts" / "__init__.py").write_text("")
         result, context = run_export(folder, TWO_MODULES)
-        made.append(result.output)
+        items.append(result.output)
         assert str(folder / "helper.py") in context.dependencies
-    assert len(set(made)) == 3
+    assert len(set(items)) == 3
     assert sys.modules["helper"] is theirs
     assert [key for key in sys.modules if key.split(".")[0] in ("helper", "parts")] == ["helper"]
 
@@ -223,7 +223,7 @@ def test_methods_of_the_front_end_are_placed_at_their_call(tmp_path):
     assert [each.line for each in places["cuda_tile.reshape"]] == [9]
     assert [each.line for each in places["cuda_tile.ftof"]] == [9]
     assert [each.line for each in places["cuda_tile.exp"]] == [4, 10]  # a function of the user stays one
-    assert not any("_stub" in each.filename for found in places.values() for each in found)
+    assert not any("_stub" in each.filename for item in places.values() for each in item)
 
 
 NEW = """\

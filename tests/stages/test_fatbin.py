@@ -28,10 +28,10 @@ cuda_tile.module @m {
 
 
 def vendors(*names: str) -> list[str]:
-    found = [toolkit.find_program(name) for name in names]
-    if None in found:
+    result = [toolkit.find_program(name) for name in names]
+    if None in result:
         pytest.skip(f"needs {', '.join(names)}")
-    return found
+    return result
 
 
 def empty_kernel(gpu: str, name: str = "k") -> str:
@@ -51,12 +51,12 @@ def test_the_bytes_are_those_of_fatbinary(tmp_path, targets):
         (tmp_path / str(number)).write_bytes(image.data)
         kind = {CUBIN: "elf", PTX: "ptx", BYTECODE: "tileir"}[image.form]
         words.append(f"--image3=kind={kind},sm={image.target[3:] or fatbin.BYTECODE_ARCH},file={number}")
-    made = subprocess.run(
+    process = subprocess.run(
         [program, "--64", "--create=all", "--compress=false", *words], cwd=tmp_path, capture_output=True, text=True
     )
-    if made.returncode and "tileir" in made.stderr + made.stdout:
+    if process.returncode and "tileir" in process.stderr + process.stdout:
         pytest.skip("a fatbinary before Tile IR")
-    assert made.returncode == 0, made.stderr
+    assert process.returncode == 0, process.stderr
     assert _entries(fatbin.build([*images, Image(BYTECODE, "", code)])) == _entries((tmp_path / "all").read_bytes())
 
 
@@ -64,13 +64,13 @@ def _entries(data: bytes) -> list[bytes]:
     """The entries of a fat binary in an order by their bytes."""
     magic, version, start, size = struct.unpack_from("<IHHQ", data)
     assert (magic, version, start, size) == (0xBA55ED50, 1, 16, len(data) - 16)
-    found, at = [], start
+    result, at = [], start
     while at < len(data):
         head, payload = struct.unpack_from("<IQ", data, at + 4)
-        found.append(data[at : at + head + payload])
+        result.append(data[at : at + head + payload])
         at += head + payload
     assert at == len(data)
-    return sorted(found)
+    return sorted(result)
 
 
 def test_the_command_makes_one_file_for_all_gpus(tmp_path, monkeypatch, capfd):

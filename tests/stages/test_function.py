@@ -44,13 +44,13 @@ def cell(request):
 
 
 def test_a_kernel_of_a_cell_is_compiled(cell):
-    made = tileiras.compile(cell["scaled"], signature=("f32[?]", "f32[?]", 256), gpu_name="sm_90")
-    assert [kernel.name for kernel in made.kernels] == ["scaled"] and ".entry scaled(" in made.text
+    result = tileiras.compile(cell["scaled"], signature=("f32[?]", "f32[?]", 256), gpu_name="sm_90")
+    assert [kernel.name for kernel in result.kernels] == ["scaled"] and ".entry scaled(" in result.text
     again = api.compile(cell["scaled"], signature=("f32[?]", "f32[?]", 256), gpu_name="sm_90")
-    assert again.data == made.data
-    made = tileiras.compile(cell["plain"], signature=["f32[?]", "f32"], gpu_name="sm_80", lineinfo=True)
-    assert ".entry plain(" in made.text
-    (file,) = re.findall(r'\.file\t1 "(.*)"', made.text)
+    assert again.data == result.data
+    result = tileiras.compile(cell["plain"], signature=["f32[?]", "f32"], gpu_name="sm_80", lineinfo=True)
+    assert ".entry plain(" in result.text
+    (file,) = re.findall(r'\.file\t1 "(.*)"', result.text)
     assert file in ("<ipython-input-3-0a1b2c>", "1234567.py")
 
 
@@ -67,8 +67,8 @@ def test_a_cell_that_is_run_again_is_compiled_again(cell):
 
 def test_a_function_is_compiled_under_several_names(cell):
     signatures = {"scaled_f32": ("f32[?]", "f32[?]", 256), "scaled_f16": ("f16[?]", "f16[?]", 512)}
-    made = tileiras.compile(cell["scaled"], signature=signatures, gpu_name="sm_90", emit="cuda_tile")
-    assert [kernel.name for kernel in made.kernels] == list(signatures)
+    result = tileiras.compile(cell["scaled"], signature=signatures, gpu_name="sm_90", emit="cuda_tile")
+    assert [kernel.name for kernel in result.kernels] == list(signatures)
     only = tileiras.compile(cell["scaled"], signature=signatures, gpu_name="sm_90", entry="scaled_f16")
     assert [kernel.name for kernel in only.kernels] == ["scaled_f16"]
 
@@ -93,8 +93,8 @@ def test_mistakes_are_at_their_line_of_the_cell(cell, function, signature, line,
 
 
 def test_messages_of_later_stages_are_at_their_lines(cell):
-    made = tileiras.compile(cell["scaled"], signature=("f32[?]", "f32[?]", 256), gpu_name="sm_90", emit_remarks=True)
-    loads = [d for d in made.diagnostics if d.position is not None and d.position.line == 8]
+    result = tileiras.compile(cell["scaled"], signature=("f32[?]", "f32[?]", 256), gpu_name="sm_90", emit_remarks=True)
+    loads = [d for d in result.diagnostics if d.position is not None and d.position.line == 8]
     assert loads and all("tile = ct.load(a, index" in d.render() for d in loads)
     with pytest.raises(CompileError) as error:
         tileiras.compile(cell["scaled"], signature=("f32[?]", "f32[?]", 256), gpu_name="sm_90", ptx_version="6.0")
@@ -126,5 +126,5 @@ def test_a_function_of_a_module_is_named_by_its_file(monkeypatch):
     text = (ROOT / "examples/vector_add.py").read_text()
     exec(compile(text, str(ROOT / "examples/vector_add.py"), "exec"), names)
     signature = names["TILEIRAS_EXPORT"]["vector_add"][1:]
-    made = tileiras.compile(names["vector_add"], signature=signature, gpu_name="sm_90", lineinfo=True)
-    assert made.data == tileiras.compile("examples/vector_add.py", gpu_name="sm_90", lineinfo=True).data
+    result = tileiras.compile(names["vector_add"], signature=signature, gpu_name="sm_90", lineinfo=True)
+    assert result.data == tileiras.compile("examples/vector_add.py", gpu_name="sm_90", lineinfo=True).data

@@ -105,14 +105,14 @@ def conversions(source: Path, gpu_name: str, **options) -> dict[str, int]:
 
 
 def counted(text: str, name: str) -> dict[str, int]:
-    found: Counter[str] = Counter()
+    counter: Counter[str] = Counter()
     for op in parse_module(text, name).walk():
         if op.name == "nv_tileas.copy":
-            found["staged"] += 1
+            counter["staged"] += 1
         if op.name == "nv_tileas.convert_layout":
             bits = max(8, element_type_of(op.operand.type).width)
-            found[classify(layout_of(op.operand.type), layout_of(op.result.type), bits)] += 1
-    return dict(found)
+            counter[classify(layout_of(op.operand.type), layout_of(op.result.type), bits)] += 1
+    return dict(counter)
 
 
 @pytest.mark.parametrize("gpu_name", ["sm_80", "sm_100"])
@@ -126,8 +126,8 @@ def test_conversions_of_a_kernel(name: str) -> None:
     pytest.importorskip("cuda.tile", reason="cuTile Python kernels need the package cuda-tile")
     gpu_name = "sm_100" if name == "matmul_scaled.py" else "sm_90"
     kernels = tileiras.compile(EXAMPLES / "kernels" / name, gpu_name=gpu_name, emit="tileas").kernels
-    found = {kernel.name: counted(kernel.artifacts[".tileas.mlir"].decode(), kernel.name) for kernel in kernels}
-    assert found == KERNELS[name]
+    result = {kernel.name: counted(kernel.artifacts[".tileas.mlir"].decode(), kernel.name) for kernel in kernels}
+    assert result == KERNELS[name]
 
 
 @pytest.mark.parametrize("name", sorted(UNSTAGED))

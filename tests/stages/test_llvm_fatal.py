@@ -84,8 +84,8 @@ def test_llvm_text_points_at_its_kernel(tmp_path):
 
 def ptx_step(folder, name, body):
     """The step from LLVM IR of one kernel to its PTX."""
-    made = api.compile(KERNEL, gpu_name="sm_90", emit="llvm").text if body is None else body
-    (folder / f"{name}.ll").write_text(made)
+    text = api.compile(KERNEL, gpu_name="sm_90", emit="llvm").text if body is None else body
+    (folder / f"{name}.ll").write_text(text)
     return Step(stage("ptx"), f"{name}.ll", f"out/{name}", [".ptx", ".json"], f"{name}.mlir", f"{name}.mlir",
                 CompileOptions({"gpu-name": "sm_90"}), "k", [])  # fmt: skip
 

@@ -45,5 +45,5 @@ def test_a_needless_hint_changes_no_byte(number):
 def test_the_cost_of_ctas_for_a_tile_block_is_stated():
     case = draw(7000, targets=("sm_90",))
     hinted = compiled(case, "num_ctas=2", emit_remarks=True)
-    (said,) = stated(hinted.diagnostics, "kernel.plan-with-hint")
-    assert 'hint="num_ctas=2"' in said and "kernel.plan-without-hint" in said
+    (result,) = stated(hinted.diagnostics, "kernel.plan-with-hint")
+    assert 'hint="num_ctas=2"' in result and "kernel.plan-without-hint" in result

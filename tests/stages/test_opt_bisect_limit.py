@@ -20,8 +20,8 @@ LINE = re.compile(r"BISECT: (NOT )?running pass \((\d+)\) (\S+) on (\S+)")
 
 
 def rows(limit: int | None) -> list[str]:
-    given = {} if limit is None else {"opt-bisect-limit": limit}
-    return [row.name for row in decisions(stage("tileas").select(CompileOptions({"gpu-name": "sm_90", **given})))]
+    result = {} if limit is None else {"opt-bisect-limit": limit}
+    return [row.name for row in decisions(stage("tileas").select(CompileOptions({"gpu-name": "sm_90", **result})))]
 
 
 def told(text: str) -> list[tuple[bool, int, str, str]]:
@@ -31,11 +31,11 @@ def told(text: str) -> list[tuple[bool, int, str, str]]:
 def test_decisions_behind_the_limit_are_reported_and_left_out(capsys):
     texts = {limit: tileiras.compile(PRODUCT, gpu_name="sm_80", emit="tileas", opt_bisect_limit=limit).text
              for limit in (5, -1)}  # fmt: skip
-    found = told(capsys.readouterr().err)
-    count = len(found) // 2
-    assert [number for _, number, _, _ in found] == [*range(1, count + 1)] * 2
-    assert [runs for runs, *_ in found] == [*(number <= 5 for number in range(1, count + 1)), *[True] * count]
-    assert {on for *_, on in found} == {"matmul_f32"}
+    result = told(capsys.readouterr().err)
+    count = len(result) // 2
+    assert [number for _, number, _, _ in result] == [*range(1, count + 1)] * 2
+    assert [runs for runs, *_ in result] == [*(number <= 5 for number in range(1, count + 1)), *[True] * count]
+    assert {on for *_, on in result} == {"matmul_f32"}
     assert "async.tiled_load" in texts[-1] and "async.tiled_load" not in texts[5]
     assert texts[-1] == tileiras.compile(PRODUCT, gpu_name="sm_80", emit="tileas").text
     assert not capsys.readouterr().err
@@ -67,5 +67,5 @@ def test_a_limit_below_minus_one_is_refused():
 def test_a_pipeline_is_bisected_as_well(capsys):
     pipeline = "--pass-pipeline=builtin.module(tileir{opt-level=3 compute-capability=sm_80})"
     assert tileiras_opt.main([str(PRODUCT), pipeline, "--opt-bisect-limit=1"]) == 0
-    found = told(capsys.readouterr().err)
-    assert [runs for runs, *_ in found[:2]] == [True, False] and found[0][3] == "matmul_f32"
+    result = told(capsys.readouterr().err)
+    assert [runs for runs, *_ in result[:2]] == [True, False] and result[0][3] == "matmul_f32"

@@ -33,11 +33,13 @@ def test_one_version_has_one_ceiling(version, ceiling, emit, gpu):
     for number in {most + 1, 4096}:
         limit = documented if number * 8 > documented else of_version
         error = refused(pointers(number), gpu, emit, ptx_version=version)
-        (told,) = error.diagnostics
+        (result,) = error.diagnostics
         needed = f"({number * 8} bytes required, max {limit} bytes allowed) in function k"
-        assert (error.code, told.message) == (5, f"Formal parameter space overflowed {needed}")
-        assert told.position[:3] == ("k.mlir", 2, 3)
-        assert [f"limit of {of_version} bytes" in note.message for note in told.notes] == [True] * (limit == documented)
+        assert (error.code, result.message) == (5, f"Formal parameter space overflowed {needed}")
+        assert result.position[:3] == ("k.mlir", 2, 3)
+        assert [f"limit of {of_version} bytes" in note.message for note in result.notes] == [True] * (
+            limit == documented
+        )
     if most < 1000:
         assert tileiras.compile(pointers(most), gpu_name=gpu, emit=emit, ptx_version=version)
 
@@ -62,19 +64,19 @@ def test_the_documented_ceiling_is_the_default_of_pipelines(gpu, number, tmp_pat
 def test_tile_launch_is_named_with_the_option_against_it():
     error = refused(pointers(1), ptx_version="8.6", tile_launch=True)
     assert error.code == 2
-    said = error.render().splitlines()
-    assert said[0] == "k.mlir:2:3: error: PTX version 8.6 does not support the tile launch, which needs 9.2 or newer"
-    assert [line for line in said if line.startswith("note: --tile-launch=false ")]
+    lines = error.render().splitlines()
+    assert lines[0] == "k.mlir:2:3: error: PTX version 8.6 does not support the tile launch, which needs 9.2 or newer"
+    assert [line for line in lines if line.startswith("note: --tile-launch=false ")]
     assert tileiras.compile(pointers(1), gpu_name="sm_90", ptx_version="8.6", tile_launch=False)
     assert ".version 9.2" in tileiras.compile(pointers(1), gpu_name="sm_90", ptx_version="9.2", tile_launch=True).text
 
 
 def test_everything_too_new_is_named():
     error = refused(pointers(1), ptx_version="7.2", tile_launch=True, device_debug=True, opt_level=0)
-    said = error.render()
-    assert "does not support the tile launch, which needs 9.2" in said
-    assert "note: sm_90 needs PTX 7.8 or newer" in said
-    assert "note: full debug information needs PTX 7.5 or newer; --lineinfo " in said
+    result = error.render()
+    assert "does not support the tile launch, which needs 9.2" in result
+    assert "note: sm_90 needs PTX 7.8 or newer" in result
+    assert "note: full debug information needs PTX 7.5 or newer; --lineinfo " in result
 
 
 ASSEMBLY = """\

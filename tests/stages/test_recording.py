@@ -167,8 +167,8 @@ UNSEEN = {
 def test_an_invalid_input_is_reported_at_its_location(tree, what, body):
     context = exported(tree, f"\n{body}\n{body}\n")
     assert [row.name for row in context.inputs if row.kind == "unseen"] == [what]
-    (said,) = context.engine.diagnostics
-    assert said.position.filename == "k.py" and said.position.line == 2 and what in said.message
+    (result,) = context.engine.diagnostics
+    assert result.position.filename == "k.py" and result.position.line == 2 and what in result.message
 
 
 def test_a_seed_makes_chance_an_ordinary_value(tree):

@@ -112,9 +112,9 @@ def test_without_a_mandatory_row_a_later_one_names_it(number):
     items.append(ConvertTileASToLLVM(compute_capability="sm_90"))
     with pytest.raises(CompileError) as caught:
         PassManager(items).run(parse_module(tileaa("sm_90"), "k.mlir"), PassContext(DiagnosticEngine()))
-    (said,) = [each for each in caught.value.diagnostics if "first" in each.message]
-    assert f"run '{left_out.name}' first" in said.message
-    assert said.location is not None
+    (result,) = [each for each in caught.value.diagnostics if "first" in each.message]
+    assert f"run '{left_out.name}' first" in result.message
+    assert result.location is not None
 
 
 def test_passes_before_conversion_skip_converted_functions():
@@ -131,17 +131,17 @@ BYTECODE = Path(__file__).parents[2] / "examples" / "bytecode"
 @pytest.mark.parametrize("gpu", ["sm_80", "sm_90", "sm_100"])
 def test_a_pass_that_is_left_out_has_nothing_to_do(gpu, name, strategy):
     """The stage omits passes by the operations in the IR (`Place.triggers`); running all of them gives the same IR."""
-    given = {"gpu-name": gpu, "pipeline-strategy": strategy, "tensor-maps": "host", "emit-remarks": True}
-    options = pipeline.stage("tileas").select(CompileOptions(given))
+    result = {"gpu-name": gpu, "pipeline-strategy": strategy, "tensor-maps": "host", "emit-remarks": True}
+    options = pipeline.stage("tileas").select(CompileOptions(result))
     text = tileiras.compile(BYTECODE / f"{name}.tileirbc", gpu_name=gpu, emit="tileaa").text
     stage, whole = DiagnosticEngine(), DiagnosticEngine()
     whole.remarks = True
-    found = tileas.run(parse_module(text, "k.mlir"), options, StageContext(stage)).output
+    output = tileas.run(parse_module(text, "k.mlir"), options, StageContext(stage)).output
     expected = parse_module(text, "k.mlir")
     PassManager(tileas.passes(options), verify_each=False).run(expected, PassContext(whole))
-    for op in found.walk():
+    for op in output.walk():
         op.attributes.pop(ORDER, None)  # the stage's, and no pass's
-    assert print_op(found) == print_op(expected)
+    assert print_op(output) == print_op(expected)
     assert [str(each) for each in stage.diagnostics] == [str(each) for each in whole.diagnostics]
 
 
@@ -153,14 +153,14 @@ def test_a_pass_that_adds_no_operations_adds_none(gpu, name):
     module = tileiras.compile(BYTECODE / f"{name}.tileirbc", gpu_name=gpu, emit="tileaa").text
     module = parse_module(module, "k.mlir")
     names: set[str] = set()
-    kept = 0
+    result = 0
     for item in tileas.passes(options):
         before = names
         run(module, [item], verify_each=False)
         names = {each for op in module.walk() for each in (op.name, *op.attributes)}
-        kept += not item.adds_operations
+        result += not item.adds_operations
         assert item.adds_operations or names <= before, item.name
-    assert kept > 3
+    assert result > 3
 
 
 def test_a_kernel_without_loops_and_dots_leaves_passes_out(monkeypatch):

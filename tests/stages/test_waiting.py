@@ -43,9 +43,9 @@ def test_background_work_is_done_once(emit):
 def test_artifacts_given_as_functions_are_built_on_demand():
     from tileiras.stages import StageResult
 
-    made = []
-    result = StageResult(b"", {".a": b"1", ".b": lambda: made.append(1) or b"2"})
-    assert made == [] and result.artifacts == {".a": b"1", ".b": b"2"} and made == [1]
+    items = []
+    result = StageResult(b"", {".a": b"1", ".b": lambda: items.append(1) or b"2"})
+    assert items == [] and result.artifacts == {".a": b"1", ".b": b"2"} and items == [1]
 
 
 def test_gc_pauses_for_a_compilation_but_not_in_llvm_s_process(monkeypatch):

@@ -112,9 +112,9 @@ def test_warps_sleep_for_different_times_on_the_clock(ptxas):
     """A launch takes longer by at least the total sleep of each warp, and by at most the sum of the longest sleeps."""
     times = {}
     for delayed in (False, True):
-        made = compile(SLEEPER.encode(), gpu_name="sm_90", num_warps=4, enable_random_delay=delayed)
-        times[delayed] = estimate(made, "k", 1, [np.zeros(128, np.int32)], gpu="H200").microseconds
-    text = made.kernels[0].artifacts[".ptx"].decode()
+        result = compile(SLEEPER.encode(), gpu_name="sm_90", num_warps=4, enable_random_delay=delayed)
+        times[delayed] = estimate(result, "k", 1, [np.zeros(128, np.int32)], gpu="H200").microseconds
+    text = result.kernels[0].artifacts[".ptx"].decode()
     out = np.zeros(128, np.int32)
     emulate(text, "k", 1, [out])
     assert (out == 127 * 64).all()

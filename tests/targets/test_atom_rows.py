@@ -123,15 +123,15 @@ def asked_for(requires: str) -> str:
 def lines() -> dict[tuple[str, int], set[str]]:
     """(target, CTAs) -> the instructions of the rows that it must have.  ptxas refuses a function that uses tcgen05
     with one CTA and with a pair."""
-    found: dict[tuple[str, int], set[str]] = {}
+    result: dict[tuple[str, int], set[str]] = {}
     rows = [(atom, wgmma_line(atom)) for atom in WGMMA_ATOMS.values()]
     rows += [(atom, tcgen05_line(atom)) for atom in TCGEN05_ATOMS.values()]
     rows += [(atom, scaled_line(atom)) for atom in SCALED_TCGEN05_ATOMS.values()]
     rows += [(atom, copy_line(atom)) for atom in BULK_COPY_ATOMS.values()]
     for atom, line in rows:
         ctas = 2 if atom.executor == "elected thread of a CTA pair" else 1
-        found.setdefault((asked_for(atom.requires), ctas), set()).add(line)
-    return found
+        result.setdefault((asked_for(atom.requires), ctas), set()).add(line)
+    return result
 
 
 def module(target: str, body: list[str]) -> str:

@@ -40,22 +40,22 @@ def words(path: Path) -> set[str]:
     """Names and texts of a module, without docstrings."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     explained = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    found = set()
+    result = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute):
-            found.add(node.attr)
+            result.add(node.attr)
         elif isinstance(node, ast.Name):
-            found.add(node.id)
+            result.add(node.id)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in explained:
-            found.add(node.value)
-    return found
+            result.add(node.value)
+    return result
 
 
 def test_no_other_module_names_them():
     named = spellings()
     ptx = tuple(f"{name}." for name in named if not name.startswith("nvgpu"))
-    found = [(path.name, w) for path in PLANS for w in sorted(words(path)) if w in named or w.startswith(ptx)]
-    assert not found
+    result = [(path.name, w) for path in PLANS for w in sorted(words(path)) if w in named or w.startswith(ptx)]
+    assert not result
     assert words(ATOMS) & named, "the search finds them where they are"
 
 

@@ -79,5 +79,5 @@ def test_parameter_space(gpu, version, limit, ptxas):
     ],
 )
 def test_occupancy_is_that_of_the_calculator(gpu, threads, registers, shared, ctas, limit):
-    found = occupancy(target(gpu), threads, registers, shared)
-    assert (found.ctas, found.reason.spelled()) == (ctas, limit)
+    result = occupancy(target(gpu), threads, registers, shared)
+    assert (result.ctas, result.reason.spelled()) == (ctas, limit)

@@ -89,13 +89,13 @@ def test_synchronization_of_maps_is_minimal(gpu, options):
         arrays.launch(code, artifact.kernels[0].metadata, seed)
 
     assert survives(artifact.text, judge, SEEDS)
-    found = sites(artifact.text)
+    result = sites(artifact.text)
     acquires = re.findall(r"fence\.proxy\.tensormap[^;]*;", artifact.text)
     assert len(acquires) == artifact.text.count(MAP)
     for number, match in enumerate(re.finditer(r"fence\.proxy\.tensormap[^;]*;", artifact.text)):
         broken = artifact.text[: match.start()] + artifact.text[match.end() :]
-        found.append((f"acquire {number}", broken))
-    assert [line for line, broken in found if survives(broken, judge, SEEDS)] == []
+        result.append((f"acquire {number}", broken))
+    assert [line for line, broken in result if survives(broken, judge, SEEDS)] == []
 
 
 def test_a_slot_is_one_ctas_until_it_gives_it_back():

@@ -113,9 +113,9 @@ def test_synchronization_of_the_ring_is_minimal(gpu, stages):
     def judge(code, seed):
         kernel.emulated(artifact, seed, code)
 
-    found = sites(artifact.text)
-    assert len(found) >= 10 and survives(artifact.text, judge, SEEDS)
-    assert [line for line, broken in found if survives(broken, judge, SEEDS)] == []
+    result = sites(artifact.text)
+    assert len(result) >= 10 and survives(artifact.text, judge, SEEDS)
+    assert [line for line, broken in result if survives(broken, judge, SEEDS)] == []
     without_bytes = re.sub(r"(expect_tx\S+\s+\S+ \[[^\]]*\], )%r\d+;", r"\g<1>16;", artifact.text)
     assert without_bytes != artifact.text and not survives(without_bytes, judge, SEEDS)
 
@@ -174,11 +174,11 @@ def test_synchronization_of_a_store_is_minimal(gpu):
     def judge(code, seed):
         kernel.emulated(artifact, seed, code)
 
-    found = sites(artifact.text)
-    lines = [line for line, _ in found]
+    result = sites(artifact.text)
+    lines = [line for line, _ in result]
     assert "cp.async.bulk.commit_group;" in lines and any("bulk.wait_group" in line for line in lines)
     assert survives(artifact.text, judge, SEEDS)
-    assert [line for line, broken in found if survives(broken, judge, SEEDS)] == []
+    assert [line for line, broken in result if survives(broken, judge, SEEDS)] == []
 
 
 HINT = " optimization_hints = <sm_90 = {allow_tma = false}>"
@@ -196,8 +196,8 @@ def test_a_store_completes_before_operations_of_its_token(hints):
         arrays.launch(code, artifact.kernels[0].metadata, seed, times=2)
 
     assert survives(artifact.text, judge, SEEDS)
-    found = [site for site in sites(artifact.text) if re.match(r"fence\.proxy|bar\.sync|cp\.async\.bulk", site[0])]
-    assert [line for line, broken in found if survives(broken, judge, SEEDS)] == []
+    result = [site for site in sites(artifact.text) if re.match(r"fence\.proxy|bar\.sync|cp\.async\.bulk", site[0])]
+    assert [line for line, broken in result if survives(broken, judge, SEEDS)] == []
     if hints:
         narrow = artifact.text.replace("fence.proxy.async;", "fence.proxy.async.shared::cta;")
         assert not survives(narrow, judge, SEEDS)
@@ -226,8 +226,8 @@ REFUSED = {
 def test_a_rule_that_fails_is_named(name):
     text, reason = REFUSED[name]
     program = compiled(text, emit_remarks=True)
-    said = causes(program.diagnostics, "maps.unused")
-    assert reason in said
+    result = causes(program.diagnostics, "maps.unused")
+    assert reason in result
     if name != "multiply-adds":
         Arrays(64, 64, 96).launch(program.text, program.kernels[0].metadata)
 

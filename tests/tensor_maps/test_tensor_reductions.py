@@ -96,11 +96,11 @@ def test_synchronization_of_an_update_is_minimal(gpu, maps):
     def judge(code, seed):
         updates.launch(code, artifact.kernels[0].metadata, seed)
 
-    found = sites(artifact.text)
-    lines = [line for line, _ in found]
+    result = sites(artifact.text)
+    lines = [line for line, _ in result]
     assert "cp.async.bulk.commit_group;" in lines and any("bulk.wait_group" in line for line in lines)
     assert survives(artifact.text, judge, SEEDS)
-    assert [line for line, broken in found if survives(broken, judge, SEEDS)] == []
+    assert [line for line, broken in result if survives(broken, judge, SEEDS)] == []
 
 
 @pytest.mark.parametrize(

@@ -41,8 +41,8 @@ def transposed(element: str, tile: int) -> str:
 def test_threads_store_tiles_with_conflicting_banks(element, gpu, ptxas):
     artifact = tileiras.compile(transposed(element, 64), gpu_name=gpu, tensor_maps="host", emit_remarks=True)
     assert STORE not in artifact.text
-    said = causes(artifact.diagnostics, "maps.unused")
-    assert "maps.bank-conflicts" in said
+    result = causes(artifact.diagnostics, "maps.unused")
+    assert "maps.bank-conflicts" in result
     assemble(artifact.text, gpu)
     rows, columns = 80, 144
     x = np.random.default_rng(0).integers(-100, 100, (rows, columns)).astype(NUMPY[element])

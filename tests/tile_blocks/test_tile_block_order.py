@@ -78,18 +78,18 @@ GROWING = {
 @pytest.mark.parametrize("grid", [(1, 1, 1), (5, 1, 1), (200, 4, 1), (5, 3, 2), (GROUP + 1, 2, 1), (150, 3, 3)])
 def test_rows_whose_loops_grow_along_x(name, grid):
     upper, number = GROWING[name]
-    made = compiled(text(upper))
-    assert made.kernels[0].metadata["block_group"] == GROUP
-    assert (ran(made, grid) == wanted(grid, number)).all()
+    result = compiled(text(upper))
+    assert result.kernels[0].metadata["block_group"] == GROUP
+    assert (ran(result, grid) == wanted(grid, number)).all()
 
 
 @pytest.mark.parametrize("grid", [(5, 3, 2), (200, 4, 1), (150, 3, 3), (GROUP + 1, 2, 1)])
 def test_the_order_is_the_one_that_the_estimate_has(grid):
-    made = compiled(text("addi %x, %two"))
-    order = block_order(grid, made.kernels[0].metadata["block_group"])
+    result = compiled(text("addi %x, %two"))
+    order = block_order(grid, result.kernels[0].metadata["block_group"])
     assert sorted(order) == list(range(np.prod(grid)))
     for started in sorted({0, 1, grid[0] - 1, grid[0], len(order) // 2, len(order) - 1} & set(range(len(order)))):
-        (does,) = np.flatnonzero(ran(made, grid, blocks=[started]) >= 0)
+        (does,) = np.flatnonzero(ran(result, grid, blocks=[started]) >= 0)
         assert does == order[started]
 
 
@@ -125,13 +125,13 @@ def test_groups_grow_with_the_ctas_of_an_sm():
     source = source.replace("%value = addi %name, %sum", "%more = addi %sum, %nothing : tile<i32>\n"
                             "    %value = addi %name, %more")  # fmt: skip
     assert compiled(source).kernels[0].metadata["block_group"] == GROUP
-    made = compiled(hinted(source))
-    assert made.kernels[0].metadata["block_group"] == 2 * GROUP
+    result = compiled(hinted(source))
+    assert result.kernels[0].metadata["block_group"] == 2 * GROUP
     grid = (200, 4, 2)
     order, blocks = block_order(grid, 2 * GROUP), [0, 5, 1000, 1599]
     all_wanted = wanted(grid, lambda x, y: min(x, 8))
     for block in blocks:
-        out = ran(made, grid, blocks=[block])
+        out = ran(result, grid, blocks=[block])
         (does,) = np.flatnonzero(out >= 0)
         assert does == order[block] and out[does] == all_wanted[does]
 
@@ -142,10 +142,10 @@ def test_a_needless_hint_leaves_the_groups_as_they_are():
 
 
 def test_rows_themselves_start_from_the_end():
-    made = compiled(text("addi %y, %two"))
-    assert "block_group" not in made.kernels[0].metadata
-    assert (ran(made, (3, 4, 2)) == wanted((3, 4, 2), lambda x, y: y + 2)).all()
-    assert np.flatnonzero(ran(made, (3, 4, 1), blocks=[0]) >= 0).tolist() == [9]
+    result = compiled(text("addi %y, %two"))
+    assert "block_group" not in result.kernels[0].metadata
+    assert (ran(result, (3, 4, 2)) == wanted((3, 4, 2), lambda x, y: y + 2)).all()
+    assert np.flatnonzero(ran(result, (3, 4, 1), blocks=[0]) >= 0).tolist() == [9]
 
 
 LEFT = {
@@ -163,19 +163,19 @@ LEFT = {
 
 @pytest.mark.parametrize("name", sorted(LEFT))
 def test_other_orders_stay(name):
-    made = compiled(LEFT[name])
-    assert "block_group" not in made.kernels[0].metadata
-    started = ran(made, (3, 2, 1), blocks=[0])
+    result = compiled(LEFT[name])
+    assert "block_group" not in result.kernels[0].metadata
+    started = ran(result, (3, 2, 1), blocks=[0])
     assert np.flatnonzero(started != -1).tolist() == [0]
 
 
 def test_clusters_are_counted_as_tile_blocks():
     hints = "optimization_hints=<sm_90 = {num_cta_in_cga = 2}>"
     source = text("addi %x, %two").replace("tile<i32>) {", f"tile<i32>) {hints} {{", 1)
-    made = tileiras.compile(source, gpu_name="sm_90", emit="ptx", source_name="kernel.mlir")
+    result = tileiras.compile(source, gpu_name="sm_90", emit="ptx", source_name="kernel.mlir")
     out = np.full(30, -1, np.int32)
-    emulate(made.text, "k", (5, 3, 2), [out, 5], made.kernels[0].metadata)
-    assert made.kernels[0].metadata["cluster"] == [2, 1, 1]
+    emulate(result.text, "k", (5, 3, 2), [out, 5], result.kernels[0].metadata)
+    assert result.kernels[0].metadata["cluster"] == [2, 1, 1]
     assert (out == wanted((5, 3, 2), lambda x, y: x + 2)).all()
 
 
@@ -184,6 +184,6 @@ def test_nothing_changes_where_nothing_is_scheduled():
 
 
 def test_a_remark_says_so():
-    made = compiled(text("addi %x, %two"))
-    assert stated(made.diagnostics, "kernel.longest-first") == ["kernel.longest-first axis=x"]
-    assert json.loads(made.kernels[0].artifacts[".json"])["kernels"][0]["block_group"] == GROUP
+    result = compiled(text("addi %x, %two"))
+    assert stated(result.diagnostics, "kernel.longest-first") == ["kernel.longest-first axis=x"]
+    assert json.loads(result.kernels[0].artifacts[".json"])["kernels"][0]["block_group"] == GROUP

@@ -127,28 +127,28 @@ def warpgroup_registers(switch: AgentSwitchOp, func: aa.FuncOp) -> list[set[int]
     """For each warpgroup of a CTA, the limits of the agents with warps in it; warps of no agent follow the others of
     their warpgroup."""
     compute = func.kernel_spec.num_warps
-    asked = switch.max_regs.elements if switch.max_regs is not None else [INHERITED] * len(switch.agents)
-    found: list[set[int]] = [set() for _ in range(-(-tileas.block_warps(func) // WARPGROUP))]
-    for limit, first, count in zip(asked, switch.first_warps(compute), switch.warps(compute)):
+    elements = switch.max_regs.elements if switch.max_regs is not None else [INHERITED] * len(switch.agents)
+    result: list[set[int]] = [set() for _ in range(-(-tileas.block_warps(func) // WARPGROUP))]
+    for limit, first, count in zip(elements, switch.first_warps(compute), switch.warps(compute)):
         for group in range(first // WARPGROUP, -(-(first + count) // WARPGROUP)):
-            found[group].add(limit)
-    return found
+            result[group].add(limit)
+    return result
 
 
 def least_ctas_of(func: aa.FuncOp) -> int:
     """The least number of CTAs that an SM has to hold, which bounds the initial registers of threads."""
-    given = func.attributes.get(tileas.MIN_CTAS)
-    return func.kernel_spec.occupancy or 1 if given is None else given.value  # type: ignore[attr-defined]
+    entry = func.attributes.get(tileas.MIN_CTAS)
+    return func.kernel_spec.occupancy or 1 if entry is None else entry.value  # type: ignore[attr-defined]
 
 
 def _register_errors(switch: AgentSwitchOp, func: aa.FuncOp, gpu: Target) -> Iterator[Finding]:
-    asked = switch.max_regs.elements if switch.max_regs is not None else []
-    if not any(asked):
+    elements = switch.max_regs.elements if switch.max_regs is not None else []
+    if not any(elements):
         return
     if not gpu.has("setmaxnreg"):
         yield switch, f"asks for registers by agent, which {gpu.name} cannot give"
         return
-    for agent, limit in enumerate(asked):
+    for agent, limit in enumerate(elements):
         if limit != INHERITED and limit not in SETMAXNREG:
             yield switch, (
                 f"asks for {limit} registers for agent {agent}; a limit is a multiple of {SETMAXNREG.step} from "
@@ -237,11 +237,11 @@ def _barrier_errors(switch: AgentSwitchOp, counts: list[int]) -> Iterator[Findin
                 yield op, f"expects one of barriers 0 to {NAMED_BARRIERS - 1}, but got {number}"
             elif number is not None:
                 uses.setdefault(number, []).append((agent, op, threads))
-    for number, found in uses.items():
+    for number, result in uses.items():
         if number in turns:
             yield turns[number], f"orders warpgroups at barrier {number}, which others wait at"
-        here = WARP_SIZE * sum(counts[agent] for agent in {agent for agent, _, _ in found})
-        for _, op, threads in found:
+        here = WARP_SIZE * sum(counts[agent] for agent in {agent for agent, _, _ in result})
+        for _, op, threads in result:
             if threads is not None and threads != here:
                 yield op, f"waits for {threads} threads on barrier {number}, to which agents of {here} come"
 

@@ -67,13 +67,13 @@ class AliasAnalysis:
         return self._union(pointers, visiting)
 
     def _union(self, values: list[Value], visiting: set[Value]) -> frozenset[Origin] | None:
-        found: frozenset[Origin] = frozenset()
+        union: frozenset[Origin] = frozenset()
         for value in values:
             origins = self._find(value, visiting)
             if origins is None:
                 return None
-            found |= origins
-        return found
+            union |= origins
+        return union
 
 
 def _same(first: Origin, second: Origin) -> bool:

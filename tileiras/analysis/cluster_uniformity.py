@@ -42,15 +42,15 @@ class ClusterUniformity:
         self._known: dict[Value, bool] = {}
         self._numbers: Any = None
         if tileas.PAIRS_OF in func.attributes:
-            said = dict.fromkeys(tileas.facts_of_pairs(func)) if facts is None else facts
-            self._numbers = analysis.pair_numbers.PairNumbers(self, said, facts is not None)
+            counters = dict.fromkeys(tileas.facts_of_pairs(func)) if facts is None else facts
+            self._numbers = analysis.pair_numbers.PairNumbers(self, counters, facts is not None)
 
     def is_common(self, value: Value) -> bool:
         """Whether all CTAs compute the same value."""
-        found = self._known.get(value)
-        if found is None:
-            found = self._known[value] = self._reaches_no_rank(value)
-        return found
+        result = self._known.get(value)
+        if result is None:
+            result = self._known[value] = self._reaches_no_rank(value)
+        return result
 
     def is_reached_together(self, op: Operation) -> bool:
         """Whether all CTAs execute an operation equally often."""
@@ -106,15 +106,15 @@ class ClusterUniformity:
     def loop_over_tiles(self, op: Operation) -> scf.ForOp | None:
         """The loop around an operation in which each tile block takes every nth tile, starting at its own number along
         x, if all execute the operation equally often in a round of it."""
-        found: scf.ForOp | None = None
+        loop: scf.ForOp | None = None
         around = op.parent_op
         while around is not None and not isinstance(around, aa.FuncOp):
             if not all(map(self.is_common, _decides(around))):
-                if found is not None or not self.takes_every_nth(around):
+                if loop is not None or not self.takes_every_nth(around):
                     return None
-                found = around  # type: ignore[assignment]
+                loop = around  # type: ignore[assignment]
             around = around.parent_op
-        return found
+        return loop
 
     def takes_every_nth(self, op: Operation) -> bool:
         """Whether an operation is a loop from the tile block's number along x to a common bound, with the number of
@@ -236,7 +236,7 @@ def slice_of_numbers(value: Value, counter: Value | None = None, loads: bool = F
     """The operations that compute a number from arguments, the tile block's place in the grid and `counter`, in
     topological order; None if it depends on anything else.  `loads`: also from numbers that every tile block loads
     (`is_loaded_alike`), as the expert of its rows, through views of arguments, which are not among the operations."""
-    found: dict[Operation, None] = {}
+    operations: dict[Operation, None] = {}
 
     def visit(current: Value) -> bool:
         op: Any = current.defining_op
@@ -244,7 +244,7 @@ def slice_of_numbers(value: Value, counter: Value | None = None, loads: bool = F
             return True
         if op is None:
             return isinstance(current.block.parent_op, aa.FuncOp)  # type: ignore[attr-defined]
-        if op in found:
+        if op in operations:
             return True
         if isinstance(current.type, aa.TiledViewType):
             return _is_of_launch(current)
@@ -254,10 +254,10 @@ def slice_of_numbers(value: Value, counter: Value | None = None, loads: bool = F
             return False
         if not all(map(visit, (each for each in op.operands if not isinstance(each.type, aa.MemTokenType)))):
             return False
-        found[op] = None
+        operations[op] = None
         return True
 
-    return list(found) if visit(value) else None
+    return list(operations) if visit(value) else None
 
 
 def _is_of_launch(value: Value) -> bool:

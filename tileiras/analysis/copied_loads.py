@@ -138,19 +138,19 @@ def operand_layout(op: Operation, layout: LinearLayout) -> LinearLayout:
 
 def leaves_of(value: Value, block: Block) -> list[Leaf]:
     """The conversions that the data of a load reaches, directly or through operations that move with conversions."""
-    found = []
+    result = []
     for user in value.users:
         if user.parent is not block:
             continue
         if isinstance(user, tileas.ConvertLayoutOp):
-            found.append(Leaf(user, layout_of(user.result.type)))
+            result.append(Leaf(user, layout_of(user.result.type)))
         elif moves_with_conversion(user):
             leaves = leaves_of(user.results[0], block)
             if not isinstance(user, tileas.VIEW_LIKE):
                 # Tiles in shared memory are not operands of other operations: the tile is stored behind this one.
                 leaves = [leaf for leaf in leaves if not leaf.in_place]
-            found += [Leaf(op, operand_layout(user, layout)) for op, layout in leaves]
-    return found
+            result += [Leaf(op, operand_layout(user, layout)) for op, layout in leaves]
+    return result
 
 
 def feeds_dot(load: tileas.Load, leaves: Iterable[Leaf]) -> bool:

@@ -90,8 +90,8 @@ class DivisibilityAnalysis:
                 self._block(block)
 
     def facts(self, value: Value) -> Facts:
-        found = self._facts.get(value)
-        return _unknown(value.type) if found is None else found
+        entry = self._facts.get(value)
+        return _unknown(value.type) if entry is None else entry
 
     def divisor(self, value: Value) -> int:
         """A divisor of every element (for a contiguous pointer: of the first of each run), in bytes for pointers."""
@@ -203,8 +203,8 @@ def _view(op: nv_tileaa.ViewOp, known: DivisibilityAnalysis) -> Facts:
         return Facts((1,) * rank, (every,) * rank, (1,) * rank)
     # Only dimensions of size one are added or removed.
     whole = max((facts.each(d, _unit(op.result.type)) for d in range(len(facts.divisor))), default=1)
-    kept = iter([d for d, n in enumerate(source) if n > 1])
-    picked = [next(kept) if n > 1 else None for n in target] or [None]
+    result = iter([d for d, n in enumerate(source) if n > 1])
+    picked = [next(result) if n > 1 else None for n in target] or [None]
     return Facts(
         tuple(1 if d is None else facts.contiguity[d] for d in picked),
         tuple(whole if d is None else facts.divisor[d] for d in picked),

@@ -49,7 +49,7 @@ def carried_in_flight(loop: scf.ForOp) -> dict[int, Any]:
     iteration begins with the wait for the dot.  A promoted dot adds to a complete accumulator.
     """
     block = loop.body.block
-    found = {number: dots[-1] for number, dots in accumulated_in_place(loop).items()} | rescaled_in_place(loop)
+    result = {number: dots[-1] for number, dots in accumulated_in_place(loop).items()} | rescaled_in_place(loop)
     for number, value in enumerate(block.last.operands):
         op = value.defining_op
         if not is_of_warpgroups(op) or op.parent is not block or not value.has_one_use or op.promoted is not None:
@@ -58,8 +58,8 @@ def carried_in_flight(loop: scf.ForOp) -> dict[int, Any]:
             continue
         awaited = tileas.AWAITED_NEXT in op.attributes
         if awaited or all(is_in_shared(each.a.type) or _needs_dot(each.a, block, set()) for each in chain_of(op)):
-            found[number] = op
-    return found
+            result[number] = op
+    return result
 
 
 def buffers_read(dot: Any) -> list[Value]:
@@ -69,14 +69,14 @@ def buffers_read(dot: Any) -> list[Value]:
 
 def copies_read(dot: Any) -> list[tileas.CopyOp]:
     """The copies of the operands that a dot reads in shared memory."""
-    found = []
+    operations = []
     for value in (dot.a, dot.b, *scales_of(dot)):
         op = value.defining_op
         while isinstance(op, tileas.VIEW_LIKE):
             op = op.operand.defining_op
         if isinstance(op, tileas.CopyOp) and is_in_shared(op.result.type):
-            found.append(op)
-    return found
+            operations.append(op)
+    return operations
 
 
 def is_only_added_to(dot: Operation) -> bool:
@@ -104,15 +104,15 @@ def scales_of(dot: Any) -> list[Value]:
 def chain_of(dot: Any) -> list[Any]:
     """A dot of warpgroups, and the earlier ones of its block whose results are used only as its accumulator: they are
     complete when it is, and may be in flight as long."""
-    found = [dot]
+    chain = [dot]
     while True:
-        tile = found[-1].c
+        tile = chain[-1].c
         before = tile.defining_op
         if not is_of_warpgroups(before) or before.parent is not dot.parent or not tile.has_one_use:
-            return found
-        if found[-1].promoted is not None:
-            return found
-        found.append(before)
+            return chain
+        if chain[-1].promoted is not None:
+            return chain
+        chain.append(before)
 
 
 def _needs_dot(value: Value, block: Block, seen: set[Value]) -> bool:

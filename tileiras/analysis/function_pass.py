@@ -19,10 +19,10 @@ def gpu_of(name: str, otherwise: str = "invalid or missing --compute-capability 
     """The target that an option `compute-capability` names; raises CompileError (code 5) for an unknown one."""
     from tileiras.targets import TARGETS
 
-    found = TARGETS.get(name)
-    if found is None:
+    entry = TARGETS.get(name)
+    if entry is None:
         raise CompileError.at(None, f"{otherwise}: '{name}'")
-    return found
+    return entry
 
 
 class FunctionPass(Pass):

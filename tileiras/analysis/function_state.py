@@ -68,8 +68,8 @@ def function_state(func: Operation) -> State:
     """The latest state whose properties all operations of a function have."""
     state = _marked(func)
     for op in func.walk():
-        if op is not func and (found := _state_of(op, state)) < state:
-            state = found
+        if op is not func and (result := _state_of(op, state)) < state:
+            state = result
             if state is State.TILEAA:
                 break
     if state >= State.ALLOCATED:

@@ -68,13 +68,13 @@ def _compared(op: arith.CmpIOp, known: DivisibilityAnalysis) -> list[MaskRuns] |
     if predicate not in _BELOW | _ABOVE:
         return None
     a, b = known.facts(op.lhs), known.facts(op.rhs)
-    found = []
+    result = []
     for d in range(len(a.divisor)):
         left = min(a.contiguity[d], a.divisor[d], b.constancy[d])
         right = min(b.contiguity[d], b.divisor[d], a.constancy[d])
         below, above = (left, right) if predicate in _BELOW else (right, left)
-        found.append(MaskRuns(below, above, max(below, above)))
-    return found
+        result.append(MaskRuns(below, above, max(below, above)))
+    return result
 
 
 def _viewed(op: nv_tileaa.ViewOp, runs: Sequence[MaskRuns]) -> list[MaskRuns] | None:
@@ -82,5 +82,5 @@ def _viewed(op: nv_tileaa.ViewOp, runs: Sequence[MaskRuns]) -> list[MaskRuns] | 
     source, target = op.operand.type.shape, op.result.type.shape
     if [n for n in source if n > 1] != [n for n in target if n > 1]:
         return None
-    kept = iter([run for run, n in zip(runs, source) if n > 1])
-    return [next(kept) if n > 1 else MaskRuns(1, 1, 1) for n in target]
+    result = iter([run for run, n in zip(runs, source) if n > 1])
+    return [next(result) if n > 1 else MaskRuns(1, 1, 1) for n in target]

@@ -144,19 +144,19 @@ class PairNumbers:
             return self._parity(op.operand)
         if isinstance(op, (arith.MulIOp, *_EVEN_OF_BOTH)):
             both = [self._parity(each) for each in op.operands]
-            found = [each for each in both if each is not None]
-            if isinstance(op, arith.MulIOp) and () in found:
+            result = [each for each in both if each is not None]
+            if isinstance(op, arith.MulIOp) and () in result:
                 return ()
-            if isinstance(op, _EVEN_OF_BOTH) and len(found) == len(both):
-                return tuple(dict.fromkeys(fact for each in found for fact in each))
+            if isinstance(op, _EVEN_OF_BOTH) and len(result) == len(both):
+                return tuple(dict.fromkeys(fact for each in result for fact in each))
         words = self._words(value)
         return None if words is None or "below" in words else (f"{words} even",)
 
     def _words(self, value: Value) -> str | None:
         """A number as the expression that launchers evaluate, or the bound that it is `below` if it differs by tile
         block; None if only the kernel can compute it."""
-        found = self._list(value, MOST_WORDS - 1)
-        return None if found is None else " ".join(found)
+        result = self._list(value, MOST_WORDS - 1)
+        return None if result is None else " ".join(result)
 
     def _list(self, value: Value, room: int) -> list[str] | None:
         op: Any = value.defining_op
@@ -180,5 +180,5 @@ class PairNumbers:
         if isinstance(loop, scf.ForOp) and value is loop.induction_variable and self._values.takes_every_nth(loop):
             bound = self._list(loop.upper_bound, room - 1)
             return None if bound is None else [*bound, "below"]
-        told = host_value(value)
-        return None if told is None else [told]
+        result = host_value(value)
+        return None if result is None else [result]

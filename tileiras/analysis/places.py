@@ -83,14 +83,14 @@ class Places:
     # -- scratch areas -------------------------------------------------------------------------------------------------
 
     def _areas_error(self, op: Operation, warps: int) -> str:
-        found = exchanges(op, self._warps if warps == self._warps.count else self._warps._replace(count=warps))
-        given = tileas.scratch_areas(op)
-        if len(given) != len(found):
-            return f"has {len(given)} areas of scratch memory and needs {len(found)}"
-        for number, (exchange, area) in enumerate(zip(found, given)):
+        result = exchanges(op, self._warps if warps == self._warps.count else self._warps._replace(count=warps))
+        scratch_areas = tileas.scratch_areas(op)
+        if len(scratch_areas) != len(result):
+            return f"has {len(scratch_areas)} areas of scratch memory and needs {len(result)}"
+        for number, (exchange, area) in enumerate(zip(result, scratch_areas)):
             wrong = _size_error(exchange, area) or self.place_error(area.offset, area.offset + area.bytes)
             if not wrong and area.joins:
-                wrong = _joined_error(op, given, number)
+                wrong = _joined_error(op, scratch_areas, number)
             if not wrong and area.barrier is not None:
                 wrong = self._barrier_error(area.barrier, area.threads)
             if wrong:
@@ -133,10 +133,10 @@ def _joined_error(op: Operation, areas: tuple[tileas.ScratchAttr, ...], number: 
     before = op
     while number == 0 and isinstance(before, tileas.ConvertLayoutOp) and before.prev is not None:
         before = before.prev
-        found = tileas.scratch_areas(before) if isinstance(before, tileas.ConvertLayoutOp) else ()
-        if not found:
+        scratch_areas = tileas.scratch_areas(before) if isinstance(before, tileas.ConvertLayoutOp) else ()
+        if not scratch_areas:
             break
-        group.append(found[0])
+        group.append(scratch_areas[0])
         if not group[-1].joins:
             break
     for other in reversed(areas[:number]):

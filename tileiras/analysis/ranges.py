@@ -55,12 +55,12 @@ class RangeAnalysis:
         self._known: dict[Value, Range] = {}
 
     def range(self, value: Value) -> Range:
-        found = self._known.get(value)
-        if found is None:
+        result = self._known.get(value)
+        if result is None:
             # The full range during the computation ends the recursion around a loop.
             self._known[value] = whole(value.type)
-            found = self._known[value] = self._find(value)
-        return found
+            result = self._known[value] = self._find(value)
+        return result
 
     def decided(self, predicate: str, lhs: Value, rhs: Value) -> bool | None:
         """The result of a comparison for all elements, with a predicate of arith.cmpi; None if unknown."""
@@ -92,8 +92,8 @@ class RangeAnalysis:
         rule = RULES.get(type(op)) or RULES.get(type(op).__bases__[0])
         if rule is None or not isinstance(element_type_of(value.type), IntegerType):
             return everything
-        found = rule(op, self)
-        return found if found is not None and found.inside(everything) else everything
+        result = rule(op, self)
+        return result if result is not None and result.inside(everything) else everything
 
     def _counter(self, op: scf.ForOp) -> Range:
         """The range of a loop's counter, which starts at the lower bound and stays below the upper one."""
@@ -128,12 +128,12 @@ def _constant(op: arith.ConstantOp, known: RangeAnalysis) -> Range | None:
 
 
 def _assume(op: nv_tileaa.AssumeOp, known: RangeAnalysis) -> Range:
-    found, predicate = known.range(op.operand), op.predicate
+    result, predicate = known.range(op.operand), op.predicate
     if not isinstance(predicate, nv_tileaa.BoundedAttr):
-        return found
-    low = found.low if predicate.lower is None else max(found.low, predicate.lower)
-    high = found.high if predicate.upper is None else min(found.high, predicate.upper)
-    return Range(low, high) if low <= high else found
+        return result
+    low = result.low if predicate.lower is None else max(result.low, predicate.lower)
+    high = result.high if predicate.upper is None else min(result.high, predicate.upper)
+    return Range(low, high) if low <= high else result
 
 
 def _product(a: Range, b: Range) -> Range:
@@ -179,9 +179,9 @@ def _unsigned_extreme(choose: Callable[[int, int], int]) -> Callable[[Range, Ran
 
 
 def _extended(op: arith.ExtUIOp, known: RangeAnalysis) -> Range:
-    found = known.range(op.operands[0])
-    if found.low >= 0:
-        return found
+    result = known.range(op.operands[0])
+    if result.low >= 0:
+        return result
     element = element_type_of(op.operands[0].type)
     return Range(0, (1 << element.width) - 1)
 

@@ -169,9 +169,9 @@ class StageNumbers:
     def _forget_inside(self, loop: scf.ForOp) -> None:
         """Drop the numbers of values in the loop, which were computed before its arguments were numbered."""
         self._loops = {each for each in self._loops if each is loop or not loop.is_ancestor_of(each)}
-        kept = set(loop.body.block.arguments)
+        result = set(loop.body.block.arguments)
         for value in list(self._found):
-            if value not in kept and is_inside(value, loop):
+            if value not in result and is_inside(value, loop):
                 del self._found[value]
 
     def _related(self, results: Iterable[Value], ways: Sequence[Sequence[Value]]) -> None:
@@ -217,15 +217,15 @@ class StageNumbers:
     def _by(self, number: Number, sources: Sequence[Value], targets: Sequence[Value]) -> Number | None:
         """The number in terms of one of `targets`, which have the values of `sources`: preferably of one that counts
         the stages of the same ring and that a loop advances."""
-        found: list[tuple[tuple[bool, ...], Number]] = []
+        items: list[tuple[tuple[bool, ...], Number]] = []
         for source, target in zip(sources, targets):
             if not has_number(source) or (was := self.of(source)) is None or was.root is not number.root:
                 continue
             to = self.known(target)
             there = to.plus(number.offset - was.offset, gcd(number.modulus, was.modulus))
             fits = there.modulus == number.modulus, number.modulus in (to.modulus, was.modulus), to.root in self._steps
-            found.append((fits, there))
-        return max(found, key=itemgetter(0))[1] if found else None
+            items.append((fits, there))
+        return max(items, key=itemgetter(0))[1] if items else None
 
 
 LOST: Any = Number(object(), 0, 1)  # type: ignore[arg-type]

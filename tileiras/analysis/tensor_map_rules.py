@@ -85,9 +85,9 @@ def memref_of(view: Value) -> Any:
 
 def contiguous_dim(view: aa.TiledViewType) -> int | None:
     """The dimension of a view's tiles along which the memref has stride 1; None if unknown."""
-    found = [dim for dim, source in enumerate(view.dim_map) if view.source.strides[source] == 1]
+    dims = [dim for dim, source in enumerate(view.dim_map) if view.source.strides[source] == 1]
     # If several have stride 1, at most one has more than one element.
-    return next((dim for dim in found if view.shape[dim] > 1), found[-1] if found else None)
+    return next((dim for dim in dims if view.shape[dim] > 1), dims[-1] if dims else None)
 
 
 def host_value(extent: Value | int) -> str | None:

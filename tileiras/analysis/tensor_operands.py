@@ -39,8 +39,8 @@ def tensor_dot_error(op: tileas.Dot | tileas.TensorDotOp, atom: MmaAtom | Scaled
     if m % rows or n % columns or atom.ctas > 1 and n != columns:
         return f"atom '{atom.name}' does not divide a result of {c.shape[0]} x {c.shape[1]}"
     wanted = accumulator_layout(c.shape, rows, exchanged, atom.ctas > 1)
-    given = layout_of(c)
-    if not _is_there(given, wanted, c.element_type.width):
+    layout = layout_of(c)
+    if not _is_there(layout, wanted, c.element_type.width):
         return f"the layout of C does not have the accumulator of atom '{atom.name}'"
     wrong = _scales_error(op, atom)
     if wrong:
@@ -60,8 +60,8 @@ def _scales_error(op: tileas.Dot | tileas.TensorDotOp, atom: MmaAtom | ScaledMma
         return ""
     runs, exchanged = op.b.type.shape[0] // atom.block, getattr(op, "exchanged", None) is not None
     for what, value, along in (("A", scales[0], 1), ("B", scales[1], 0)):
-        given = element_name(value.type.element_type)
-        if given != atom.scale_type or value.type.shape[along] != runs:
+        result = element_name(value.type.element_type)
+        if result != atom.scale_type or value.type.shape[along] != runs:
             return f"atom '{atom.name}' takes a scale of {atom.scale_type} for {atom.block} factors"
         count = value.type.shape[1 - along]
         wanted = scale_layout(count, runs, atom.is_spread and exchanged == (what == "B"))

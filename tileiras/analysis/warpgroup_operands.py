@@ -40,12 +40,12 @@ def dot_error(op: tileas.DotOp | tileas.AsyncDotOp, atom: MmaAtom) -> str:
 
 
 def _shared_error(what: str, type: TensorType, k_axis: int, atom: MmaAtom) -> str:
-    found = describe(layout_of(type), k_axis, type.element_type.width)
-    if found is None:
+    result = describe(layout_of(type), k_axis, type.element_type.width)
+    if result is None:
         return f"no matrix descriptor describes the layout of {what}"
     if what == "A" and isinstance(atom.a, Fragment):
         return f"atom '{atom.name}' takes A from registers"
-    if found.major not in atom.b.majors:  # type: ignore[union-attr]
+    if result.major not in atom.b.majors:  # type: ignore[union-attr]
         return f"K is not contiguous in {what}, as atom '{atom.name}' takes it"
     return ""
 

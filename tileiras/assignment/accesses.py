@@ -137,8 +137,8 @@ def _remark(
     if layout is not None:
         arguments |= {"Shape": list(type.shape), "Elements per access": vector_size}
         cause = Reason("access.one-element") if atom is None else assignment.memory.why_not_wider(op, layout)
-    said = Reason(
+    reason = Reason(
         "access.load" if isinstance(op, _READS) else "access.store" if isinstance(op, _WRITES) else "access.atomic",
         bytes=bits // 8, cause=cause,
     )  # fmt: skip
-    engine.emit(Remark(said, op.location, arguments=arguments, function=function))
+    engine.emit(Remark(reason, op.location, arguments=arguments, function=function))

@@ -266,10 +266,10 @@ class MemoryLayouts:
     def default(self, shape: tuple[int, ...]) -> LinearLayout:
         """A layout for a tile that no memory operation of this shape anchors: row-major."""
         order = tuple(range(len(shape) - 1, -1, -1))
-        found = self._layouts.get((shape, order, 0))
-        if found is None:
-            found = self._layouts[shape, order, 0] = _coalesced(shape, order, 4, 32, self._num_warps)
-        return found
+        result = self._layouts.get((shape, order, 0))
+        if result is None:
+            result = self._layouts[shape, order, 0] = _coalesced(shape, order, 4, 32, self._num_warps)
+        return result
 
 
 PACKED_ELEMENTS = 8

@@ -130,20 +130,20 @@ def _is_in_loop(op: Operation) -> bool:
 def registers_of_warpgroups(dots: Iterable[aa.Dot], plans: DotPlans, threads: int) -> int:
     """The most registers of a thread for the dots of warpgroups in a loop at a time: all accumulators, the largest
     result that begins with zeros, and the largest operand that is computed from it."""
-    found: dict[Block, list[aa.Dot]] = {}
+    result: dict[Block, list[aa.Dot]] = {}
     for dot in dots:
         if plans.plan(dot).atom.startswith("wgmma"):
             assert dot.parent is not None
-            found.setdefault(dot.parent, []).append(dot)
+            result.setdefault(dot.parent, []).append(dot)
     most = 0
-    for group in found.values():
-        added, made, operand = 0, 0, 0
+    for group in result.values():
+        added, value, operand = 0, 0, 0
         for dot in group:
             taken = _registers(dot.result, threads)
-            added, made = (added, max(made, taken)) if is_zero(dot.c) else (added + taken, made)
+            added, value = (added, max(value, taken)) if is_zero(dot.c) else (added + taken, value)
             if isinstance(mma_atom(plans.plan(dot).atom).a, Fragment) and is_chained(dot):
                 operand = max(operand, _registers(dot.a, threads))
-        most = max(most, added + made + operand)
+        most = max(most, added + value + operand)
     return most
 
 

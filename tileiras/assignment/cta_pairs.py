@@ -257,11 +257,11 @@ def _half_layout(dot: Any) -> LinearLayout:
     """How half of B lies in shared memory."""
     whole = dot.b.type
     bits = whole.element_type.width
-    found = describe(layout_of(whole.with_encoding(dot.operand_layouts.elements[1])), 0, bits)
-    assert found is not None, "the plan of a dot into tensor memory"
+    result = describe(layout_of(whole.with_encoding(dot.operand_layouts.elements[1])), 0, bits)
+    assert result is not None, "the plan of a dot into tensor memory"
     depth, columns = whole.shape
     try:
-        return matrix_layout((depth, columns // PAIR), 0, bits, found.major)
+        return matrix_layout((depth, columns // PAIR), 0, bits, result.major)
     except NoDescriptor as error:
         raise _Refusal("pairs.descriptor", cause=error.reason) from None
 
@@ -293,9 +293,9 @@ def _fragment_of_halves(dot: Any) -> LinearLayout:
     type = dot.c.type
     warps = layout_of(type.with_encoding(dot.operand_layouts.elements[2])).warps
     layout = accumulator_layout(type.shape, HALF, of_pair=True)
-    found = fragment_layout(layout, warps, type.element_type.width)
-    assert found is not None, "half as many columns, and as many warps"
-    return found
+    fragment = fragment_layout(layout, warps, type.element_type.width)
+    assert fragment is not None, "half as many columns, and as many warps"
+    return fragment
 
 
 def _uses_of(dot: Any) -> Iterator[Operation]:
@@ -315,17 +315,17 @@ def _cut(value: Value, dim: int, half: Value, halves: dict[Value, Value]) -> Val
     builder = Builder.before(op)
     builder.location = op.location
     if isinstance(op, tileas.TiledLoadOp):
-        made = _load(op, dim, half, builder)
-        op.result_token.replace_all_uses_with(made.result_token)
+        entry = _load(op, dim, half, builder)
+        op.result_token.replace_all_uses_with(entry.result_token)
     elif isinstance(op, tileas.UnpackOp):
         operand = _cut(op.operand, dim, half, halves)
-        made = builder.insert(tileas.UnpackOp(operand, dim=op.dim, result=_halved(value.type, dim)))
+        entry = builder.insert(tileas.UnpackOp(operand, dim=op.dim, result=_halved(value.type, dim)))
     else:
         operand = _cut(op.operand, op.permutation.elements[dim], half, halves)
-        made = tileas.PermuteOp.create((operand,), (_halved(value.type, dim),), dict(op.attributes))
-        builder.insert(made)
-    found = halves[value] = made.results[0]
-    return found
+        entry = tileas.PermuteOp.create((operand,), (_halved(value.type, dim),), dict(op.attributes))
+        builder.insert(entry)
+    result = halves[value] = entry.results[0]
+    return result
 
 
 def _load(load: Any, dim: int, half: Value, builder: Builder) -> Any:

@@ -107,10 +107,10 @@ class DotPlans:
         self._plans.pop(op, None)
 
     def plan(self, op: aa.Dot) -> DotPlan:
-        found = self._plans.get(op)
-        if found is None:
-            found = self._plans[op] = self._make(op)
-        return found
+        result = self._plans.get(op)
+        if result is None:
+            result = self._plans[op] = self._make(op)
+        return result
 
     def scaled_atom(self, op: aa.BlockScaledMmaOp) -> ScaledMmaAtom | None:
         """The instruction for a block-scaled dot; None if the target lacks it."""
@@ -147,8 +147,8 @@ class DotPlans:
             return DotPlan(atom.name, *mma_layouts(atom, m, n, depth, warps, batch), scales)
         plain = self.run_atom(op)
         if plain is None:
-            found = self._fma(m, n, depth, batch)
-            return found._replace(scales=fma_operands(found.c, runs))
+            fma = self._fma(m, n, depth, batch)
+            return fma._replace(scales=fma_operands(fma.c, runs))
         warps = split_warps(self._num_warps, (m, n), plain.c.shape)
         a, b, c = mma_layouts(plain, m, n, depth, warps, batch)
         return DotPlan(plain.name, a, b, c, fma_operands(c, runs))
@@ -157,11 +157,11 @@ class DotPlans:
         if self._asynchronous is None:
             return self._make_plain(op)
         why: list[Reason] = []
-        found = self._asynchronous.plan(op, why)
-        if found is None:
+        plan = self._asynchronous.plan(op, why)
+        if plan is None:
             return self._make_plain(op)._replace(reason=why[-1] if why else None)
-        scales = getattr(found, "scales", ())
-        return DotPlan(found.atom.name, found.a, found.b, found.c, scales, exchanged=found.exchanged)
+        scales = getattr(plan, "scales", ())
+        return DotPlan(plan.atom.name, plan.a, plan.b, plan.c, scales, exchanged=plan.exchanged)
 
     def _make_plain(self, op: aa.Dot) -> DotPlan:
         """The plan without asynchronous instructions."""

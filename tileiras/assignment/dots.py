@@ -79,5 +79,5 @@ def _remark(op: tileas.DotOp, plan: DotPlan, target: Target, function: str, engi
         cause = why_no_better_atom(target, *product_types(op), c.shape[-2], c.shape[-1], a.shape[-1])
     elif isinstance(op, aa.BlockScaledMmaOp) and not hasattr(atom, "scale_type") and cause is None:
         cause = Reason("dots.scales-by-runs", target=target.name)
-    said = Reason("dots.fma" if name == UNIVERSAL_FMA else "dots.tensor-cores", cause=cause)
-    engine.emit(Remark(said, op.location, arguments=arguments, function=function))
+    reason = Reason("dots.fma" if name == UNIVERSAL_FMA else "dots.tensor-cores", cause=cause)
+    engine.emit(Remark(reason, op.location, arguments=arguments, function=function))

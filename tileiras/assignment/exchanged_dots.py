@@ -131,31 +131,31 @@ def _read(layout: LinearLayout, value: Value) -> float:
 def _group(op: aa.Dot) -> _Group | None:
     """The dots that are combined with one; None where another use keeps a tile as it is: a store, a loop that carries
     it, the sum of another dot."""
-    found = _Group([], [], [], [])
+    group = _Group([], [], [], [])
     tiles, todo = {op.result}, [op.result]
     while todo:
         value = todo.pop()
-        made: Any = value.defining_op
-        if isinstance(made, aa.DotOp):
-            if not is_zero(made.c):
+        producer: Any = value.defining_op
+        if isinstance(producer, aa.DotOp):
+            if not is_zero(producer.c):
                 return None
-            found.dots.append(made)
-        elif isinstance(made, aa.BroadcastOp):
-            if made.operand not in found.broadcast:
-                found.broadcast.append(made.operand)
+            group.dots.append(producer)
+        elif isinstance(producer, aa.BroadcastOp):
+            if producer.operand not in group.broadcast:
+                group.broadcast.append(producer.operand)
             continue
-        elif isinstance(made, (aa.SplatOp, arith.ConstantOp)):
+        elif isinstance(producer, (aa.SplatOp, arith.ConstantOp)):
             continue
-        elif not is_element_wise(made):
+        elif not is_element_wise(producer):
             return None
         else:
-            _add((each for each in made.operands if isinstance(each.type, TensorType)), tiles, todo)
+            _add((each for each in producer.operands if isinstance(each.type, TensorType)), tiles, todo)
         for user in value.users:
             if is_element_wise(user):
                 _add(user.results, tiles, todo)
-            elif not _ends(user, value, found):
+            elif not _ends(user, value, group):
                 return None
-    return None if any(factor.dot in found.dots for factor in found.factors) else found
+    return None if any(factor.dot in group.dots for factor in group.factors) else group
 
 
 def _add(values: Any, tiles: set[Value], todo: list[Value]) -> None:

@@ -50,10 +50,10 @@ class Layouts:
         if not isinstance(old.type, TensorType):
             return self.rewriter.value(old)
         key = (old, layout)
-        found = self._made.get(key)
-        if found is None:
-            found = self._made[key] = self._make(old, layout)
-        return found
+        result = self._made.get(key)
+        if result is None:
+            result = self._made[key] = self._make(old, layout)
+        return result
 
     def as_operand(self, old: Value, layout: LinearLayout) -> Value:
         """The converted value of an operand of a dot, which reads it in `layout`.
@@ -66,22 +66,22 @@ class Layouts:
         between = self._transposing(old, layout)
         if between is None:
             return self.as_layout(old, layout)
-        found = self._made.get((old, layout))
-        if found is None:
-            found = self._made[old, layout] = self._converted(self.as_layout(old, between), old, layout)
-        return found
+        operand = self._made.get((old, layout))
+        if operand is None:
+            operand = self._made[old, layout] = self._converted(self.as_layout(old, between), old, layout)
+        return operand
 
     def _unpacked(self, op: tileas.UnpackOp, layout: LinearLayout) -> Value:
         """The elements that bytes in shared memory hold."""
-        found = self._made.get((op.result, layout))
-        if found is None:
+        result = self._made.get((op.result, layout))
+        if result is None:
             dim = op.dim.value
             packed = self.as_operand(op.operand, packed_layout(layout, dim))
             new = tileas.UnpackOp(packed, dim=op.dim, result=with_layout(op.result.type, layout), location=op.location)
             block, before = _after(packed)
             block.insert_before(new, before)
-            found = self._made[op.result, layout] = new.results[0]
-        return found
+            result = self._made[op.result, layout] = new.results[0]
+        return result
 
     def _transposing(self, old: Value, layout: LinearLayout) -> LinearLayout | None:
         if layout.dims != SHARED_DIMS or len(layout.shape) != 2:

@@ -175,6 +175,6 @@ def assign_num_warps(
             "kernel.warps-by-option" if asked else "kernel.warps-by-kernel" if spec.num_warps
             else "kernel.warps-by-tiles"
         )  # fmt: skip
-        said = Reason("kernel.launch", warps=warps, ctas=spec.num_ctas or 1, cause=cause)
-        engine.emit(Remark(said, func.location, function=func.sym_name.value))
+        reason = Reason("kernel.launch", warps=warps, ctas=spec.num_ctas or 1, cause=cause)
+        engine.emit(Remark(reason, func.location, function=func.sym_name.value))
     func.attributes["kernel_spec"] = spec.with_num_warps(warps)

@@ -70,10 +70,10 @@ class _Packing:
             _erase_unused(value)
 
     def _pack(self, value: Value, dim: int) -> Value:
-        found = self._packed.get((value, dim))
-        if found is None:
-            found = self._packed[value, dim] = self._make(value, dim)
-        return found
+        pack = self._packed.get((value, dim))
+        if pack is None:
+            pack = self._packed[value, dim] = self._make(value, dim)
+        return pack
 
     def _make(self, value: Value, dim: int) -> Value:
         """The bytes of the pairs along a dimension of a tile."""
@@ -98,9 +98,9 @@ class _Packing:
     def _view_of_bytes(self, view: Value, dim: int) -> Value | None:
         """The view of pairs of elements along a dimension that is contiguous in memory; None where pairs may be torn
         apart."""
-        found = self._views.get((view, dim))
-        if found is not None:
-            return found
+        result = self._views.get((view, dim))
+        if result is not None:
+            return result
         tiled: Any = view.defining_op
         memref: Any = tiled.source.defining_op
         type, source = view.type, tiled.source.type
@@ -126,12 +126,12 @@ class _Packing:
         base = builder.insert(tileas.PtrBitcastOp(memref.base, result=pointer)).results[0]
         of_bytes = aa.MemRefType(_static(sizes), i8, _static(strides), source.address_space)
         dynamic = ([n for n in extents if isinstance(n, Value)] for extents in (sizes, strides))
-        made = builder.insert(tileas.MakeMemRefOp(base, *dynamic, result=of_bytes)).results[0]
+        value = builder.insert(tileas.MakeMemRefOp(base, *dynamic, result=of_bytes)).results[0]
         steps = [n // PACKED if d == dim else n for d, n in enumerate(type.traversal_strides)]
         shape = _halved(type.shape, dim)
         cut = aa.TiledViewType(shape, of_bytes, type.dim_map, type.padding, steps)
-        found = self._views[view, dim] = builder.insert(tileas.BlockTileOp(made, result=cut)).results[0]
-        return found
+        result = self._views[view, dim] = builder.insert(tileas.BlockTileOp(value, result=cut)).results[0]
+        return result
 
 
 def _behind(op: Operation) -> Builder:
@@ -156,8 +156,8 @@ def _load_bytes(load: tileas.TiledLoadOp, view: Value, dim: int) -> Value:
     attributes = dict(load.attributes)
     operands = [view if value is load.view else value for value in load.operands]
     types = (_bytes_of(load.data.type, dim), load.result_token.type)
-    made = builder.insert(tileas.TiledLoadOp.create(operands, types, attributes))
-    return made.results[0]
+    result = builder.insert(tileas.TiledLoadOp.create(operands, types, attributes))
+    return result.results[0]
 
 
 _VIEWS, _BROADCASTS = (aa.ViewOp, tileas.ViewOp), (aa.BroadcastOp, tileas.BroadcastOp)
@@ -233,9 +233,9 @@ def _erase_unused(value: Value) -> None:
     if op is None or value.has_uses:
         return
     if isinstance(op, tileas.TiledLoadOp):
-        made = op.next
-        assert isinstance(made, tileas.TiledLoadOp), "the load of bytes stands behind that of elements"
-        op.result_token.replace_all_uses_with(made.result_token)
+        result = op.next
+        assert isinstance(result, tileas.TiledLoadOp), "the load of bytes stands behind that of elements"
+        op.result_token.replace_all_uses_with(result.result_token)
         op.erase()
     elif isinstance(op, tileas.PermuteOp):
         operand = op.operand

@@ -52,8 +52,8 @@ class PromoteAccumulators(FunctionPass):
                 _promote(op, atom, gpu)
             if context.engine.remarks:
                 depth = op.a.type.shape[-1] if fast else min(DEPTH, op.a.type.shape[-1])
-                said = Reason("dots.fast-accumulation" if fast else "dots.promoted", depth=depth)
-                context.engine.emit(Remark(said, op.location, function=func.sym_name.value))
+                reason = Reason("dots.fast-accumulation" if fast else "dots.promoted", depth=depth)
+                context.engine.emit(Remark(reason, op.location, function=func.sym_name.value))
 
 
 def sums_narrowly(atom: MmaAtom, target: Target) -> bool:

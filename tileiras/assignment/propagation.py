@@ -71,9 +71,9 @@ class LayoutAssignment:
 
         def make() -> LayoutAssignment:
             facts, warps = DivisibilityAnalysis(func), func.kernel_spec.num_warps
-            made = cls(MemoryLayouts(func, facts, warps, context.engine.remarks))
-            made._settle(func.body.block)
-            return made
+            result = cls(MemoryLayouts(func, facts, warps, context.engine.remarks))
+            result._settle(func.body.block)
+            return result
 
         return context.analysis(cls, func, make)
 
@@ -82,14 +82,14 @@ class LayoutAssignment:
         asked for decides for the others."""
         for op in block.operations:
             regions = [region.block for region in op.regions if region.blocks]
-            asked = list(op.results) or list(op.operands)
+            results = list(op.results) or list(op.operands)
             if isinstance(op, scf.WhileOp):
                 # The values that the second region yields go to the first one, whose arguments are decided here.
-                asked = [*op.before.block.arguments, *op.after.block.arguments, *op.results]
+                results = [*op.before.block.arguments, *op.after.block.arguments, *op.results]
                 regions.reverse()
             elif isinstance(op, (tileas.ReduceOp, tileas.ScanOp)):
-                asked = [op.inputs[0], *op.results]
-            for value in asked:
+                results = [op.inputs[0], *op.results]
+            for value in results:
                 if isinstance(value.type, TensorType):
                     self.layout(value)
             for inner in regions:
@@ -103,15 +103,15 @@ class LayoutAssignment:
             return None
         outer, self._met_itself = self._met_itself, False
         self._asking.add(value)
-        found = self._decide(value)
+        result = self._decide(value)
         self._asking.discard(value)
-        if found is None and not self._asking and _is_carried(value):
-            found = self.memory.default(value.type.shape)
+        if result is None and not self._asking and _is_carried(value):
+            result = self.memory.default(value.type.shape)
         # "Rematerializable" found on the way round a loop is not final: the loop-carried value may yet get a layout.
-        if found is not None or not self._met_itself or not self._asking:
-            self._known[value] = found
+        if result is not None or not self._met_itself or not self._asking:
+            self._known[value] = result
         self._met_itself = (self._met_itself or outer) and bool(self._asking)
-        return found
+        return result
 
     def concrete(self, value: Value) -> LinearLayout:
         """The layout of a value that must have one even when it is rematerializable."""
@@ -148,9 +148,9 @@ class LayoutAssignment:
         # Element-wise.
         for operand in op.operands:
             if isinstance(operand.type, TensorType):
-                found = self.layout(operand)
-                if found is not None:
-                    return found
+                layout = self.layout(operand)
+                if layout is not None:
+                    return layout
         return None
 
     def _spread(self, op: aa.BroadcastOp) -> LinearLayout | None:
@@ -159,13 +159,13 @@ class LayoutAssignment:
         words, result = op.operand.type, op.result.type
         if not self._is_packed(op):
             return None
-        found = self.layout(op.operand)
-        if found is None or any(0 in found.bases(dim) for dim in ("lane", "warp")):
+        spread = self.layout(op.operand)
+        if spread is None or any(0 in spread.bases(dim) for dim in ("lane", "warp")):
             return None
         for axis, (size, whole) in enumerate(zip(words.shape, result.shape)):
             for _ in range((whole // size).bit_length() - 1):
-                found = found.doubled(axis)
-        return found
+                spread = spread.doubled(axis)
+        return spread
 
     def _argument(self, argument: BlockArgument) -> LinearLayout | None:
         op = argument.block.parent_op
@@ -188,9 +188,9 @@ class LayoutAssignment:
         """The first layout that one of the values has, the default one if all are rematerializable; None while that is
         not known, on the way round a loop."""
         for value in values:
-            found = self.layout(value)
-            if found is not None:
-                return found
+            layout = self.layout(value)
+            if layout is not None:
+                return layout
         return None if self._met_itself else self.memory.default(shape)
 
     # ---- loads and stores --------------------------------------------------------------------------------------------

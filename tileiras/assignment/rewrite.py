@@ -52,11 +52,11 @@ def put_into_layouts(func: aa.FuncOp, context: PassContext) -> None:
     if not _lacks_encodings(func):
         return
     assignment = LayoutAssignment.of(func, context)
-    kept = ConversionTarget([], {cls: lambda op: True for cls in (aa.ReturnOp, aa.GlobalOp)})
+    conversion_target = ConversionTarget([], {cls: lambda op: True for cls in (aa.ReturnOp, aa.GlobalOp)})
     apply_conversion(
         func,
         _patterns(),
-        kept,
+        conversion_target,
         TypeConverter({}),
         make_data=lambda rewriter: Layouts(assignment, rewriter),
         failure=FAILURE,

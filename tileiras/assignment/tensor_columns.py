@@ -62,21 +62,21 @@ class FitTensorMemory(FunctionPass):
 def fit_tensor_memory(func: aa.FuncOp, target: Target, engine: DiagnosticEngine | None = None) -> None:
     """Lowers the number of CTAs on an SM that a kernel requests, in place, if tensor memory holds the accumulators of
     fewer; a remark reports it.  Dots of warps, which use no tensor memory, cost more than CTAs side by side gain."""
-    asked = func.kernel_spec.occupancy or 1
+    occupancy = func.kernel_spec.occupancy or 1
     dots = [op for op in func.walk() if isinstance(op, _DOTS)]
-    if asked == 1 or not dots or not target.has("tcgen05"):
+    if occupancy == 1 or not dots or not target.has("tcgen05"):
         return
     spec = func.kernel_spec
     func.attributes["kernel_spec"] = spec.with_occupancy(1)
     plans = DotPlans(target, spec.num_warps, func)
-    _leave_what_exceeds(COLUMNS // asked, dots, plans, func, only_a=True)
+    _leave_what_exceeds(COLUMNS // occupancy, dots, plans, func, only_a=True)
     needed = _leave_what_exceeds(COLUMNS, dots, plans, func)
     # A CTA allocates a power of two.
-    ctas = min(asked, COLUMNS // max(LEAST_COLUMNS, 1 << max(needed - 1, 0).bit_length()))
+    ctas = min(occupancy, COLUMNS // max(LEAST_COLUMNS, 1 << max(needed - 1, 0).bit_length()))
     func.attributes["kernel_spec"] = spec.with_occupancy(ctas)
-    if ctas < asked and engine is not None:
+    if ctas < occupancy and engine is not None:
         cause = Reason("kernel.columns-needed", columns=needed)
-        engine.emit(Remark(Reason("kernel.fewer-ctas", ctas=ctas, asked=asked, cause=cause), func.location))
+        engine.emit(Remark(Reason("kernel.fewer-ctas", ctas=ctas, asked=occupancy, cause=cause), func.location))
 
 
 def _leave_what_exceeds(

@@ -184,11 +184,11 @@ class TensorDots:
     def _is_computed_in_loop(self, op: aa.DotOp) -> bool:
         """Whether A is computed in the iteration that multiplies it, from tiles that are not copied to shared
         memory."""
-        made = op.a.defining_op
-        if op in self._in_shared or not isinstance(op.parent_op, scf.ForOp) or made is None:
+        producer = op.a.defining_op
+        if op in self._in_shared or not isinstance(op.parent_op, scf.ForOp) or producer is None:
             return False
         origin = self._origins.of(op.a)
-        return made.parent is op.parent and (origin is None or not origin.copied)
+        return producer.parent is op.parent and (origin is None or not origin.copied)
 
     def _operands(
         self, op: aa.Dot, atom: MmaAtom | ScaledMmaAtom, exchanged: bool, why: list[Reason]

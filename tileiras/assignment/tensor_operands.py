@@ -12,18 +12,18 @@ from tileiras.layout.tensor_memory import COLUMN_BITS, LANES
 def source_dot(value: Value) -> aa.DotOp | None:
     """The dot of the same block from whose result a tile of its shape is computed element by element; the last of
     several; None if all are loaded or carried."""
-    pending, seen, found = [value], set(), None
+    pending, seen, result = [value], set(), None
     while pending:
         op: Any = pending.pop().defining_op
         if op is None or op in seen or op.parent is None:
             continue
         seen.add(op)
         if isinstance(op, aa.DotOp):
-            if op.result.type.shape == value.type.shape and (found is None or found.is_before_in_block(op)):
-                found = op
+            if op.result.type.shape == value.type.shape and (result is None or result.is_before_in_block(op)):
+                result = op
         elif not op.regions and op.has_trait(Pure):
             pending += _alike(op, value)
-    return found
+    return result
 
 
 def _alike(op: Operation, value: Value) -> list[Value]:

@@ -87,9 +87,9 @@ def kernel_files(directory: str) -> list[str]:
     A Python file is a kernel source if it assigns TILEIRAS_EXPORT.  Subfolders with an SConstruct, which are projects
     of their own, and build directories are not searched.
     """
-    found: list[str] = []
-    _find_kernels(directory, "", found)
-    return found
+    result: list[str] = []
+    _find_kernels(directory, "", result)
+    return result
 
 
 def _find_kernels(directory: str, below: str, found: list[str]) -> None:
@@ -161,17 +161,17 @@ def has_front_end() -> bool:
 def imported_files(path: str) -> list[str]:
     """The files beside a Python file that it imports, directly or transitively; found without executing them."""
     base = os.path.dirname(path)
-    found: dict[str, None] = {}
+    result: dict[str, None] = {}
     stack = [path]
     while stack:
         for parts in _imported_names(stack.pop(), base):
             for depth in range(1, len(parts) + 1):
                 stem = os.path.join(base, *parts[:depth])
                 for file in (stem + ".py", os.path.join(stem, "__init__.py")):
-                    if file != path and file not in found and os.path.isfile(file):
-                        found[file] = None
+                    if file != path and file not in result and os.path.isfile(file):
+                        result[file] = None
                         stack.append(file)
-    return sorted(found)
+    return sorted(result)
 
 
 def _imported_names(path: str, base: str) -> list[list[str]]:

@@ -39,9 +39,9 @@ def images(source: units.Source, targets: Sequence[CompileOptions], emits: Seque
         if is_cpu(name):
             message = f"the code of target {name} is linked, not embedded: env.TileObject and env.TileLibrary do that"
             raise CompileError.at(None, message, ExitCode.CONFIGURATION)
-    made = Images([], [], [])
+    value = Images([], [], [])
     parameters: dict[bytes, None] = {}
-    found: dict[str, list[embed.Image]] = {emit: [] for emit in emits}
+    result: dict[str, list[embed.Image]] = {emit: [] for emit in emits}
     pipeline.start_ahead(*(pipeline.emit_stage("cubin" if emit == FATBIN else emit)[0] for emit in emits))
     entries: list[str] = []
     for options in targets:
@@ -50,22 +50,22 @@ def images(source: units.Source, targets: Sequence[CompileOptions], emits: Seque
             exported = library.exported(source, options)
             opened = exported.source
             parameters[exported.parameters] = None
-            made.diagnostics.extend(exported.diagnostics)
-            made.dependencies.extend(exported.dependencies)
+            value.diagnostics.extend(exported.diagnostics)
+            value.dependencies.extend(exported.dependencies)
         ptx = library.compile_with(opened, options, "ptx")
-        made.diagnostics.extend(ptx.diagnostics)
+        value.diagnostics.extend(ptx.diagnostics)
         entries = [kernel.name for kernel in ptx.kernels]
         for kernel in ptx.kernels:
             description = kernel.artifacts[".json"]
-            if "ptx" in found:
-                found["ptx"].append(embed.Image.of(kernel.artifacts[".ptx"], description))
-            if "cubin" in found:
+            if "ptx" in result:
+                result["ptx"].append(embed.Image.of(kernel.artifacts[".ptx"], description))
+            if "cubin" in result:
                 cubin = library.compile_with(opened, options, "cubin", entry=kernel.name)
-                made.diagnostics.extend(cubin.diagnostics)
-                found["cubin"].append(embed.Image.of(cubin.data, description))
-    for entry in entries if FATBIN in found else ():
+                value.diagnostics.extend(cubin.diagnostics)
+                result["cubin"].append(embed.Image.of(cubin.data, description))
+    for entry in entries if FATBIN in result else ():
         packed = fat_binary.compile_for(source, targets, entry)
-        made.diagnostics.extend(each for each in packed.diagnostics if each not in made.diagnostics)
-        found[FATBIN] += embed.Image.all_of(packed.data, packed.kernels[0].artifacts[pipeline.FATBIN.side_suffixes[0]])
-    everything = [image for emit in emits for image in found[emit]]
-    return made._replace(images=embed.named(everything, list(parameters)))
+        value.diagnostics.extend(each for each in packed.diagnostics if each not in value.diagnostics)
+        result[FATBIN] += embed.Image.all_of(packed.data, packed.kernels[0].artifacts[pipeline.FATBIN.side_suffixes[0]])
+    everything = [image for emit in emits for image in result[emit]]
+    return value._replace(images=embed.named(everything, list(parameters)))

@@ -20,11 +20,11 @@ def named_targets(gpu_names: str) -> list[str]:
 
     Raises CompileError (code 2) for a CPU.
     """
-    found = list(dict.fromkeys(gpu_names.split(",")))
-    for name in filter(is_cpu, found):
+    result = list(dict.fromkeys(gpu_names.split(",")))
+    for name in filter(is_cpu, result):
         message = f"invalid value for emit: {pipeline.FATBIN.name}; a fat binary has no code for target {name}"
         raise CompileError.at(None, message, ExitCode.CONFIGURATION)
-    return found
+    return result
 
 
 def compile_for(source: units.Source, targets: Sequence[CompileOptions], entry: str | None = None) -> Artifact:
@@ -40,15 +40,15 @@ def compile_for(source: units.Source, targets: Sequence[CompileOptions], entry: 
     result = Artifact(b"", pipeline.FATBIN.suffix, [], [])
     compiled: list[fatbin.Compiled] = []
     for options in targets:
-        made = library.compile_with(source, options, "cubin", entry=entry)
-        if not made.kernels:
+        value = library.compile_with(source, options, "cubin", entry=entry)
+        if not value.kernels:
             raise CompileError.at(None, f"{source.name} has no entry to compile")
-        result.diagnostics.extend(each for each in made.diagnostics if each not in result.diagnostics)
-        result.dependencies += [path for path in made.dependencies if path not in result.dependencies]
-        text = tileiras.driver.compilation.join([kernel.artifacts[".ptx"] for kernel in made.kernels], ".ptx")
-        documents = [kernel.artifacts[".json"] for kernel in made.kernels]
-        compiled.append(fatbin.Compiled(made.data, text, documents))
-        result.kernels = [Kernel(kernel.name, {}) for kernel in made.kernels]
+        result.diagnostics.extend(each for each in value.diagnostics if each not in result.diagnostics)
+        result.dependencies += [path for path in value.dependencies if path not in result.dependencies]
+        text = tileiras.driver.compilation.join([kernel.artifacts[".ptx"] for kernel in value.kernels], ".ptx")
+        documents = [kernel.artifacts[".json"] for kernel in value.kernels]
+        compiled.append(fatbin.Compiled(value.data, text, documents))
+        result.kernels = [Kernel(kernel.name, {}) for kernel in value.kernels]
     bytecode = None
     if all(options["tile-launch"] for options in targets):
         bytecode = library.compile_with(source, targets[-1], "bytecode").data

@@ -81,7 +81,7 @@ def compile_package(name: str, sources: Sequence[units.Source], targets: Sequenc
     """
     if not re.fullmatch(r"[A-Za-z_]\w*", name):
         raise CompileError.at(None, f"'{name}' is no name of a Python package", ExitCode.CONFIGURATION)
-    made = Package({}, [], [])
+    package = Package({}, [], [])
     kernels: dict[str, Any] = {}
     images: dict[str, list[str]] = {}
     for source in sources:
@@ -89,11 +89,11 @@ def compile_package(name: str, sources: Sequence[units.Source], targets: Sequenc
         if image in images:
             raise CompileError.at(None, f"two sources are called '{stem(source.name)}'", ExitCode.CONFIGURATION)
         artifact = fat_binary.compile_for(source, targets)
-        made.dependencies.extend(artifact.dependencies)
-        made.diagnostics.extend(artifact.diagnostics)
+        package.dependencies.extend(artifact.dependencies)
+        package.diagnostics.extend(artifact.diagnostics)
         document = artifact.kernels[0].artifacts[tileiras.stages.fatbin.DESCRIPTION]
         described = json.loads(document)["images"]
-        made.files.update({image: artifact.data, f"{image}.json": document})
+        package.files.update({image: artifact.data, f"{image}.json": document})
         images[image] = [_form(each, artifact.data) for each in described]
         for kernel in described[0]["kernels"]:
             if kernel["name"] in kernels:
@@ -101,9 +101,9 @@ def compile_package(name: str, sources: Sequence[units.Source], targets: Sequenc
                 raise CompileError.at(None, message, ExitCode.CONFIGURATION)
             kernels[kernel["name"]] = {"image": image, "parameters": [each["type"] for each in kernel["parameters"]]}
     manifest = {"kernels": kernels, "images": images}
-    made.files["kernels.json"] = (json.dumps(manifest, indent=1) + "\n").encode()
-    made.files.update(_code(name, kernels))
-    return made
+    package.files["kernels.json"] = (json.dumps(manifest, indent=1) + "\n").encode()
+    package.files.update(_code(name, kernels))
+    return package
 
 
 def _form(image: Mapping[str, Any], fat: bytes) -> str:

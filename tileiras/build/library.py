@@ -75,10 +75,10 @@ def compile(
         every = [api.checked_options(target, opt_level, dict(options)) for target in targets]
         gpu_name, compiler = targets[-1], functools.partial(tileiras.build.fat_binary.compile_any_for, every)
     values = api.checked_options(gpu_name, opt_level, options)
-    with api.handled(handlers) as made:
+    with api.handled(handlers) as context:
         emit = emit or pipeline.default_emit(gpu_name)
-        made.append(api.compile_any(compiler, source, signature, values, emit, entry, source_name))
-    return made[0]
+        context.append(api.compile_any(compiler, source, signature, values, emit, entry, source_name))
+    return context[0]
 
 
 def compile_with(
@@ -94,28 +94,30 @@ def compile_with(
             return api.compile_with(source, options, emit, entry=entry, source_name=source_name, store=store)
         source = api.open_source(source, source_name)
     last, suffix = pipeline.emit_stage(emit, options["gpu-name"])
-    said: list[Diagnostic] = []
+    diagnostics: list[Diagnostic] = []
     dependencies: list[str] = []
     opened = source
     if source.kind == units.PYTHON:
-        opened, _, dependencies, said = exported(source, options)
+        opened, _, dependencies, diagnostics = exported(source, options)
         if last.name == "export":
-            return Artifact(opened.data, suffix, [], said, dependencies)
+            return Artifact(opened.data, suffix, [], diagnostics, dependencies)
     key = _key(session, opened, options, emit, entry)
     record = store.get_record(key)
     if record is not None and store.mode != VERIFY:
         if record.diagnostics["diagnostics"]:
-            said += quoted(tileiras.stages.locations.decode_diagnostics(dict(record.diagnostics), opened.name), opened)
-        return _artifact(record, suffix, said, dependencies)
-    made = api.compile_with(
+            diagnostics += quoted(
+                tileiras.stages.locations.decode_diagnostics(dict(record.diagnostics), opened.name), opened
+            )
+        return _artifact(record, suffix, diagnostics, dependencies)
+    result = api.compile_with(
         opened, options, emit, entry=entry, store=store, meanwhile=lambda: store.prepare(key)
     )
-    if record is not None and record.artifacts[""] != made.data:
+    if record is not None and record.artifacts[""] != result.data:
         raise CompileError.at(None, f"compiling {opened.name} made another {suffix} than the store has for its key")
-    store.put_record(key, _record(made, opened.name))
-    made.diagnostics[:0] = said
-    made.dependencies = dependencies
-    return made
+    store.put_record(key, _record(result, opened.name))
+    result.diagnostics[:0] = diagnostics
+    result.dependencies = dependencies
+    return result
 
 
 code_in_memory: CodeBase | None = None
@@ -131,15 +133,15 @@ def default_session() -> Session:
         if mode == READ_ONLY and directory != OFF and not os.path.isdir(folder_of(directory)):
             # There is nothing to read, and computing keys is slow without a memo.
             directory = OFF
-        found = _sessions.get((directory, mode))
-        if found is None:
+        result = _sessions.get((directory, mode))
+        if result is None:
             store = ArtifactStore(directory, warn_on_stderr, mode, limit)
     except ValueError as error:
         raise CompileError.at(None, str(error), ExitCode.CONFIGURATION) from None
-    if found is None:
+    if result is None:
         code = code_in_memory or CodeBase(memo=store.memo_path, known=store.fingerprints_path)
-        found = _sessions[directory, mode] = Session(store, code)
-    return found
+        result = _sessions[directory, mode] = Session(store, code)
+    return result
 
 
 def _close_sessions() -> None:

@@ -63,17 +63,17 @@ def taken(step: Step, data: bytes, made: dict[str, bytes]) -> dict[str, bytes]:
     except UnicodeDecodeError:
         raise CompileError.at(None, f"{name} is no text", ExitCode.INVALID_INPUT) from None
     stage = step.stage
-    found = {**made, stage.suffix: data}
+    result = {**made, stage.suffix: data}
     if stage.makes_module:
-        found.update(_module(step, text, name))
+        result.update(_module(step, text, name))
     elif f"@{step.entry}" not in text and f'@"{step.entry}"' not in text and stage.name == "llvm":
         raise CompileError.at(None, f"{name} defines no function '{step.entry}'", ExitCode.INVALID_INPUT)
     elif stage.name == "ptx":
-        found[".json"] = _described(text, name, step, made[".json"])
+        result[".json"] = _described(text, name, step, made[".json"])
     if stage.says_remarks(step.options):
         # The stage's remarks do not describe the override.
-        found[stage.remark_suffix] = tileiras.diagnostics.remarks.remarks_json(())
-    return found
+        result[stage.remark_suffix] = tileiras.diagnostics.remarks.remarks_json(())
+    return result
 
 
 def needs_stage(step: Step) -> bool:

@@ -68,13 +68,13 @@ def plan(
     own = [read.suffix, read.location_suffix]
     stems = {entry: "/" + units.file_stem(entry) for entry in entries}
     slices = [unit + suffix for unit in stems.values() for suffix in own] if last.name != "read" else []
-    made = add("read", current, stem, own + slices).outputs
+    outputs = add("read", current, stem, own + slices).outputs
     if last.name == "read" or not stems:
         # Without entries no kernel is compiled; the stage `read` reports the reason.
-        return Plan(steps, made[:1])
+        return Plan(steps, outputs[:1])
     products = []
     for position, (entry, unit) in enumerate(stems.items()):
-        current = made[2 + 2 * position]
+        current = outputs[2 + 2 * position]
         beside = [stem + unit + read.location_suffix]
         if len(stems) > 1:
             # Entries are compiled in parallel, so none is the successor of `read`.

@@ -13,14 +13,14 @@ from tileiras.support.files import read_if_there
 
 def remarks_of_steps(steps: Iterable[Step]) -> list[Remark]:
     """Return the remarks of steps that emit them, sorted by function, category and line, as the command does."""
-    found: list[Remark] = []
+    remarks: list[Remark] = []
     for step in steps:
         if step.stage.says_remarks(step.options):
             content = read_if_there(step.stem + step.stage.remark_suffix)
             # The remarks of a damaged file are omitted.
             with contextlib.suppress(ValueError):
-                found += read_remarks(content or b"")
-    return remarks_of(found)
+                remarks += read_remarks(content or b"")
+    return remarks_of(remarks)
 
 
 def remark_text(steps: Sequence[Step]) -> str:

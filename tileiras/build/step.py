@@ -74,14 +74,14 @@ class Step:
 
         An input whose name lacks the suffix of the previous stage has no known side artifacts.
         """
-        found = {overrides.BESIDE: self.override} if self.override is not None else {}
+        result = {overrides.BESIDE: self.override} if self.override is not None else {}
         if not self.stage.reads_beside:
-            return found
+            return result
         suffix = pipeline.before(self.stage).suffix
         if not self.input.endswith(suffix):
-            return found
+            return result
         stem = self.input.removesuffix(suffix)
-        return {**found, **{own: stem + own for own in self.stage.reads_beside}}
+        return {**result, **{own: stem + own for own in self.stage.reads_beside}}
 
 
 class Outcome:
@@ -123,8 +123,8 @@ class Report(NamedTuple):
 
 def read_beside(step: Step) -> dict[str, bytes]:
     """The contents of the existing files that a step's stage reads besides its input, by suffix."""
-    found = {suffix: read_if_there(path) for suffix, path in step.beside.items()}
-    return {suffix: content for suffix, content in found.items() if content is not None}
+    result = {suffix: read_if_there(path) for suffix, path in step.beside.items()}
+    return {suffix: content for suffix, content in result.items() if content is not None}
 
 
 def lie_there(step: Step, made: Mapping[str, str]) -> bool:

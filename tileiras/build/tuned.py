@@ -39,16 +39,16 @@ def tuned(options: CompileOptions, source: str) -> CompileOptions:
     if data is None:
         return options
     key = (options.canonical(OPTIONS), data, path)
-    found = _known.get(key)
-    if found is None:
-        given = _options(data, path).get(options["gpu-name"], {})
-        changes = {name: value for name, value in given.items() if options[name] == OPTIONS[name].default}
+    result = _known.get(key)
+    if result is None:
+        entry = _options(data, path).get(options["gpu-name"], {})
+        changes = {name: value for name, value in entry.items() if options[name] == OPTIONS[name].default}
         try:
-            found = options.replace(**changes) if changes else options
+            result = options.replace(**changes) if changes else options
         except CompileError as error:
             raise _wrong(path, error.diagnostics[0].message) from None
-        _known[key] = found
-    return found
+        _known[key] = result
+    return result
 
 
 def _options(data: bytes, path: str) -> dict[str, dict[str, Any]]:
@@ -57,7 +57,7 @@ def _options(data: bytes, path: str) -> dict[str, dict[str, Any]]:
         document = json.loads(data)
         if document["format"] != FORMAT:
             raise _wrong(path, f"format {document['format']} is not known")
-        found = {
+        options = {
             target: {lookup(name).name: value for name, value in row.items()}
             for target, row in document["options"].items()
         }
@@ -65,7 +65,7 @@ def _options(data: bytes, path: str) -> dict[str, dict[str, Any]]:
         raise _wrong(path, error.diagnostics[0].message) from None
     except (ValueError, KeyError, TypeError, AttributeError):
         raise _wrong(path, "not a file of tuned options, as tileiras-sweep writes them") from None
-    return found
+    return options
 
 
 def _wrong(path: str, message: str) -> CompileError:
@@ -76,13 +76,13 @@ def _wrong(path: str, message: str) -> CompileError:
 def text(earlier: bytes | None, target: str, options: Mapping[str, Any], found: Mapping[str, Any]) -> bytes:
     """The content of the file with new options for a target; those of other targets are taken from `earlier`."""
     rows: dict[str, Any] = {}
-    told: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     if earlier is not None:
         try:
             document = json.loads(earlier)
-            rows, told = dict(document["options"]), dict(document.get("found", {}))
+            rows, result = dict(document["options"]), dict(document.get("found", {}))
         except (ValueError, KeyError, TypeError):
             pass  # a damaged file is overwritten
     rows[target] = {lookup(name).name: value for name, value in sorted(options.items())}
-    told[target] = dict(found)
-    return (json.dumps({"format": FORMAT, "options": rows, "found": told}, indent=2, sort_keys=True) + "\n").encode()
+    result[target] = dict(found)
+    return (json.dumps({"format": FORMAT, "options": rows, "found": result}, indent=2, sort_keys=True) + "\n").encode()

@@ -75,10 +75,10 @@ class Tables:
         size = len(self.constants) if self.constants is not None else 0
         if index >= size:
             cursor.fail(f"constant index {index} out of bounds", start)
-        found = self._dense.get((index, type))
-        if found is None:
-            found = self._dense[index, type] = _read_dense(self.constants.run(index), type)  # type: ignore[union-attr]
-        return found
+        result = self._dense.get((index, type))
+        if result is None:
+            result = self._dense[index, type] = _read_dense(self.constants.run(index), type)  # type: ignore[union-attr]
+        return result
 
 
 def _read_dense(run: Cursor, type: cuda_tile.TileType) -> DenseElementsAttr:
@@ -224,14 +224,14 @@ def _enum_reader(enum: type[EnumAttr]) -> Reader:
     def read(tables: Tables, cursor: Cursor, what: str, results: Sequence[Type] | None) -> Any:
         start = cursor.pos
         number = cursor.varint(what)
-        found = by_number.get(number)
-        if found is None:
+        entry = by_number.get(number)
+        if entry is None:
             cursor.fail(f"invalid integer value for enum type: {number}", start)
         if enum_since is not None and tables.version < enum_since:
             cursor.fail(f"enum attribute type is not available in bytecode version {tables.version}", start)
         if number in since and tables.version < since[number]:
             cursor.fail(f"enum value {number} is not available in bytecode version {tables.version}", start)
-        return found
+        return entry
 
     return read
 

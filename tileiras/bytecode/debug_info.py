@@ -44,18 +44,18 @@ class DebugInfo:
         return LocationSequence(self, self.op_starts[function - 1])
 
     def location(self, index: int, at: Cursor) -> Location:
-        found = self.entry(index, at)
-        if not isinstance(found, Location):
+        entry = self.entry(index, at)
+        if not isinstance(entry, Location):
             at.fail(f"failed to read operation location: debug info attribute {index} is not a location")
-        self.by_index[index] = found
-        return found
+        self.by_index[index] = entry
+        return entry
 
     def entry(self, index: int, at: Cursor) -> Any:
         if index == 0:
             return UNKNOWN_LOC
-        found = self._cache.get(index)
-        if found is not None:
-            return found
+        result = self._cache.get(index)
+        if result is not None:
+            return result
         if index > len(self.table):
             at.fail(f"debug info index {index} out of bounds (size={len(self.table)})")
         if index in self._open:
@@ -64,10 +64,10 @@ class DebugInfo:
             at.fail(f"debug info attributes are nested more than {MAX_NESTING} deep")
         self._open.append(index)
         run = self.table.run(index - 1)
-        found = self._parse(run)
+        result = self._parse(run)
         self._open.pop()
-        self._cache[index] = found
-        return found
+        self._cache[index] = result
+        return result
 
     def _parse(self, run: Cursor) -> Any:
         tag = run.varint("debug info tag")
@@ -113,10 +113,10 @@ class DebugInfo:
     ) -> Any:
         start = run.pos
         index = run.varint(f"{what} attribute when parsing {owner}")
-        found = self.entry(index, run)
-        if not isinstance(found, expected):
+        entry = self.entry(index, run)
+        if not isinstance(entry, expected):
             run.fail(f"failed to read {what} attribute when parsing {owner}", start)
-        return found
+        return entry
 
 
 class LocationSequence:

@@ -115,10 +115,10 @@ class OperationTable:
 
     @classmethod
     def of(cls, version: Version, previews: bool) -> "OperationTable":
-        found = cls._tables.get((version, previews))
-        if found is None:
-            found = cls._tables[version, previews] = cls(version, previews)
-        return found
+        result = cls._tables.get((version, previews))
+        if result is None:
+            result = cls._tables[version, previews] = cls(version, previews)
+        return result
 
     @staticmethod
     def _all_classes() -> dict[int, type[Operation]]:
@@ -139,8 +139,8 @@ class OperationTable:
             )
         if op_class is None:
             cursor.fail(f"unknown or unimplemented opcode: {opcode}", start)
-        found = self.plans[opcode] = OperationPlan(op_class, self.version)
-        return found
+        operation_plan = self.plans[opcode] = OperationPlan(op_class, self.version)
+        return operation_plan
 
 
 class FunctionReader:

@@ -148,10 +148,10 @@ class BytecodeFile:
     def _argument_attributes(self, cursor: Cursor, name: str) -> ArrayAttr | None:
         """The dictionaries of a function's arguments; None for an empty list, which stands for none."""
         at = cursor.pos
-        found = read_tagged(self.tables, cursor, f"argument attributes of function '{name}'", of=DictAttr)
-        if not isinstance(found, ArrayAttr):
+        result = read_tagged(self.tables, cursor, f"argument attributes of function '{name}'", of=DictAttr)
+        if not isinstance(result, ArrayAttr):
             cursor.fail(f"argument attributes of function '{name}' are not an array", at)
-        return found if len(found) else None
+        return result if len(result) else None
 
     # ---- operations --------------------------------------------------------------------------------------------------
 
@@ -222,7 +222,7 @@ class BytecodeFile:
         cursor.pos = 0
         tables = self.tables
         with_flags = self.version >= GLOBAL_FLAGS_SINCE
-        found: list[Operation] = []
+        operations: list[Operation] = []
         for _ in range(cursor.count("globals", 6 if with_flags else 4)):
             start = cursor.pos
             location = BytecodeLoc(self.filename, cursor.section, cursor.base + start)
@@ -245,16 +245,16 @@ class BytecodeFile:
                     attributes["symbol_visibility"] = visibility
                 if cursor.varint(f"constant flag of global '{name}'"):
                     attributes["constant"] = UnitAttr()
-            found.append(_operation("cuda_tile.global").create((), (), attributes, (), (), location))
+            operations.append(_operation("cuda_tile.global").create((), (), attributes, (), (), location))
         if cursor.remaining:
             cursor.fail(f"{cursor.remaining} bytes are left over after the last global")
-        return found
+        return operations
 
 
 def _operation(name: str) -> type[Operation]:
-    found = registry.lookup_operation(name)
-    assert found is not None
-    return found
+    lookup_operation = registry.lookup_operation(name)
+    assert lookup_operation is not None
+    return lookup_operation
 
 
 def read_module(data: bytes, filename: str = "<bytecode>", *, entries: Container[str] | None = None) -> Operation:

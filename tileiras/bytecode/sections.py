@@ -46,8 +46,8 @@ def read_header(data: bytes, filename: str) -> tuple[Cursor, Version, bool]:
             HEADER_SIZE,
         )
     if version not in supported() or tag and (version, tag) != (PREVIEWS, PREVIEW_FLAG):
-        said = f"unsupported Tile version {major}.{minor}.{tag}, this reader supports versions [{OLDEST} - {CURRENT}]"
-        failed = cursor.error(said, len(MAGIC))
+        text = f"unsupported Tile version {major}.{minor}.{tag}, this reader supports versions [{OLDEST} - {CURRENT}]"
+        failed = cursor.error(text, len(MAGIC))
         note = newer_note(data)
         if note is not None:
             failed.diagnostics[0].notes.append(note)
@@ -76,10 +76,10 @@ def newer_note(data: bytes) -> Diagnostic | None:
                 unknown.append(section)
             cursor.pos += length
         listed = ", ".join(map(str, unknown))
-        found = f"sections unknown here: {listed}" if unknown else "it has no section unknown here"
+        text = f"sections unknown here: {listed}" if unknown else "it has no section unknown here"
     except CompileError:
-        found = "its sections are framed in another way"
-    return Diagnostic.note(None, f"the file is of a newer version, {version}; {found}; write it as {CURRENT} or older")
+        text = "its sections are framed in another way"
+    return Diagnostic.note(None, f"the file is of a newer version, {version}; {text}; write it as {CURRENT} or older")
 
 
 def read_sections(cursor: Cursor) -> dict[int, Cursor]:
@@ -113,9 +113,9 @@ def read_sections(cursor: Cursor) -> dict[int, Cursor]:
             cursor.align(alignment, f"{name} section")
         required = REQUIRED_ALIGNMENT.get(section, 1)
         if required > 1 and alignment % required or required > 1 and not aligned:
-            found = f"has alignment of {alignment}" if aligned else "has no alignment flag set"
+            text = f"has alignment of {alignment}" if aligned else "has no alignment flag set"
             cursor.fail(
-                f"section {section} must have alignment that is a multiple of {required} bytes, but {found}", start
+                f"section {section} must have alignment that is a multiple of {required} bytes, but {text}", start
             )
         if length > cursor.remaining:
             cursor.fail(f"section length {length} exceeds remaining bytecode data. {cursor.remaining}", start)
@@ -168,11 +168,11 @@ class StringTable:
         """The string whose index is at `cursor`."""
         start = cursor.pos
         index = cursor.varint(what)
-        found = self._cache.get(index)
-        if found is None:
+        result = self._cache.get(index)
+        if result is None:
             if index >= len(self.table):
                 cursor.fail(f"failed to read {what}: string index {index} out of bounds", start)
             run = self.table.run(index)
-            found = run.data.decode("utf-8", "surrogateescape")
-            self._cache[index] = found
-        return found
+            result = run.data.decode("utf-8", "surrogateescape")
+            self._cache[index] = result
+        return result

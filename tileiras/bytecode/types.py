@@ -195,13 +195,13 @@ class TypeTable:
 def _read_enum(table: TypeTable, run: Cursor, enum: str, what: str) -> Any:
     start = run.pos
     number = run.varint(what)
-    found = lookup_attribute(enum).from_number(number)  # type: ignore[union-attr]
-    if found is None:
+    result = lookup_attribute(enum).from_number(number)  # type: ignore[union-attr]
+    if result is None:
         run.fail(f"invalid integer value for enum type: {number}", start)
-    since = found.case_since.get(found.value)
+    since = result.case_since.get(result.value)
     if since is not None and table.version < Version.parse(since):
         run.fail(f"enum value {number} is not available in bytecode version {table.version}", start)
-    return found
+    return result
 
 
 def _read_uint32(table: TypeTable, run: Cursor, what: str) -> int:
@@ -214,10 +214,10 @@ def _read_uint32(table: TypeTable, run: Cursor, what: str) -> int:
 
 def _read_tensor_view(table: TypeTable, run: Cursor, what: str) -> Any:
     start = run.pos
-    found = table.read(run, f"{what} type")
-    if not isinstance(found, lookup_type("cuda_tile.tensor_view")):  # type: ignore[arg-type]
-        run.fail(f"expected TensorViewType but got {found}", start)
-    return found
+    tensor_view = table.read(run, f"{what} type")
+    if not isinstance(tensor_view, lookup_type("cuda_tile.tensor_view")):  # type: ignore[arg-type]
+        run.fail(f"expected TensorViewType but got {tensor_view}", start)
+    return tensor_view
 
 
 _READERS: dict[str, Callable[[TypeTable, Cursor, str], Any]] = {

@@ -29,12 +29,12 @@ class TypeNumbering:
         """The location of the operation whose types are requested, for messages."""
 
     def of(self, type: Type) -> int:
-        found = self.numbers.get(type)
-        if found is None:
+        result = self.numbers.get(type)
+        if result is None:
             run = bytes(self._encode(type))
-            found = self.numbers[type] = len(self.runs)
+            result = self.numbers[type] = len(self.runs)
             self.runs.append(run)
-        return found
+        return result
 
     def _encode(self, type: Type) -> Buffer:
         out = Buffer()

@@ -85,10 +85,10 @@ class DebugNumbering:
             entry = self.keep(entry)
             if entry is UNKNOWN_LOC:
                 return 0
-        found = self._known.get(entry)
-        if found is None:
-            found = self._known[entry] = self.entries[bytes(self._encode(entry))]
-        return found
+        result = self._known.get(entry)
+        if result is None:
+            result = self._known[entry] = self.entries[bytes(self._encode(entry))]
+        return result
 
     def _encode(self, entry: Location | Attribute) -> Buffer:
         out = Buffer()
@@ -426,8 +426,8 @@ class _WritePlan:
         results = op.results
         if not self.newer_results:
             return results
-        kept = len(results) - self.newer_results
-        for result in results[kept:]:
+        entry = len(results) - self.newer_results
+        for result in results[entry:]:
             if result.has_uses:
                 field = op.result_fields[result.index]
                 raise VerifyError(
@@ -435,4 +435,4 @@ class _WritePlan:
                     f" {version}",
                     prefix=False,
                 )
-        return results[:kept]
+        return results[:entry]

@@ -59,16 +59,16 @@ def compare(ptx: str, chip: str, opt_level: int, assemblers: Sequence[Assembler]
     """The functions of PTX under each assembler.  Raises CompileError for PTX that one of them refuses."""
     # Static shared memory beyond 48 KB, which kernels for tile launches have.
     flags = ("--enable-extended-smem", "true") if f"\n.language {TILE_LANGUAGE}\n" in ptx else ()
-    made = []
+    items = []
     for each in assemblers:
         try:
-            made.append(ptxas.assemble(ptx, chip, opt_level=opt_level, options=flags, ptxas=each.path))
+            items.append(ptxas.assemble(ptx, chip, opt_level=opt_level, options=flags, ptxas=each.path))
         except CompileError as error:
             raise CompileError([_named(item, each) for item in error.diagnostics], error.code) from None
-    codes = [_code(each.cubin) for each in made]
+    codes = [_code(each.cubin) for each in items]
     return [
         Function(
-            name, tuple(each.resources.get(name) for each in made),
+            name, tuple(each.resources.get(name) for each in items),
             tuple(len(code[name][1]) or None if name in code else None for code in codes),
             _first_difference([code.get(name) for code in codes]),
         )
@@ -105,7 +105,7 @@ def _first_difference(codes: Sequence[_Code | None]) -> int | None:
     first, *others = codes
     if first is None or None in others:
         return 0
-    found = []
+    first_difference = []
     for other in others:
         assert other is not None
         if other[0] == first[0]:
@@ -113,8 +113,8 @@ def _first_difference(codes: Sequence[_Code | None]) -> int | None:
         pairs = enumerate(zip(first[1], other[1]))
         shorter = min(len(first[1]), len(other[1]))
         at = next((number for number, (one, two) in pairs if one != two), shorter)
-        found.append(-1 if at == len(first[1]) == len(other[1]) else at)
-    return min(found, default=None)
+        first_difference.append(-1 if at == len(first[1]) == len(other[1]) else at)
+    return min(first_difference, default=None)
 
 
 def table(functions: Sequence[Function], assemblers: Sequence[Assembler]) -> str:

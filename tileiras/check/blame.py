@@ -83,9 +83,9 @@ class Suspect:
 def blame(suspect: Suspect, launch: Fitted) -> Blame:
     """Which pass is at fault for a launch that is wrong."""
     taken = Snapshots()
-    given = checked_options(suspect.gpu_name, suspect.opt_level, {"lineinfo": True, **suspect.options})
+    result = checked_options(suspect.gpu_name, suspect.opt_level, {"lineinfo": True, **suspect.options})
     with contextlib.redirect_stderr(io.StringIO()):
-        compile_with(suspect.source, given, "tileas", entry=suspect.entry, instrumentation=[taken])
+        compile_with(suspect.source, result, "tileas", entry=suspect.entry, instrumentation=[taken])
     return _Search(suspect, launch, taken.kept).run()
 
 
@@ -164,8 +164,8 @@ class _Search:
                 wrong = wrong & ~varies(self.reference, self._again, position, got).explained
             if wrong.any():
                 first = int(np.flatnonzero(wrong)[0])
-                found = (position, first, got.reshape(-1)[first], wanted.reshape(-1)[first], bound(first))
-                return _Outcome(None, found, self._writer(memory, got, first))
+                result = (position, first, got.reshape(-1)[first], wanted.reshape(-1)[first], bound(first))
+                return _Outcome(None, result, self._writer(memory, got, first))
         return _Outcome()
 
     def _again(self, **given: Any) -> Reference:
@@ -188,8 +188,8 @@ class _Search:
         if skipped:
             between = ", ".join(f"'{each.name}'" for each in (*skipped, snapshot))
             named = f"one of the passes {between}, between which the module cannot be executed,"
-        told = re.match(r"'([\w.]+)' op", _message(outcome.error))
-        name = operation.name if operation is not None else told[1] if told is not None else ""
+        match = re.match(r"'([\w.]+)' op", _message(outcome.error))
+        name = operation.name if operation is not None else match[1] if match is not None else ""
         where = place(operation) if operation is not None else ""
         if not where and outcome.error is not None and outcome.error.diagnostic.location is not None:
             position = outcome.error.diagnostic.location.resolve()
@@ -274,8 +274,8 @@ class _Search:
 
 def _optional_rows(suspect: Suspect) -> list[str]:
     """The optional decisions in their order, as `opt-bisect-limit` counts them."""
-    given = checked_options(suspect.gpu_name, suspect.opt_level, dict(suspect.options))
-    return [row.name for row, _ in bisected(stage("tileas").select(given))]
+    result = checked_options(suspect.gpu_name, suspect.opt_level, dict(suspect.options))
+    return [row.name for row, _ in bisected(stage("tileas").select(result))]
 
 
 def _is_entry(op: Operation, name: str) -> bool:

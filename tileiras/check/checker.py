@@ -102,8 +102,8 @@ def _compiled(source: Any, name: str | None, gpu_name: str, opt_level: int, opti
     if is_cpu(gpu_name):
         return on_cpu(source, name, gpu_name, opt_level, options)
     # Line information changes no instruction, and locates one that fails.
-    given = {"lineinfo": True, **options}
-    artifact = tileiras.compile(source, gpu_name=gpu_name, opt_level=opt_level, entry=name, **given)
+    result = {"lineinfo": True, **options}
+    artifact = tileiras.compile(source, gpu_name=gpu_name, opt_level=opt_level, entry=name, **result)
     text = artifact.kernels[0].artifacts.get(".json")
     return Image(artifact.text, artifact.kernels[0].name, None if text is None else json.loads(text))
 

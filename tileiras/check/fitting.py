@@ -435,9 +435,9 @@ class _Trial:
 
     def fitted(self, grid: tuple[int, int, int]) -> Fitted:
         arguments, written = [], set()
-        for parameter, given in zip(self.facts.arguments, self.scalars):
+        for parameter, result in zip(self.facts.arguments, self.scalars):
             if parameter.kind != "pointer":
-                arguments.append(given)
+                arguments.append(result)
                 continue
             arguments.append(self._initial(parameter, self.addresses[parameter.position]))
             if self.addresses[parameter.position] in self.memory.written:

@@ -53,12 +53,12 @@ def _case(suite: ElementTree.Element, verdict: Verdict, name: str, launch: Launc
     if tag is None:
         return
     number = launch.number if launch is not None else None
-    found = [each for each in verdict.findings if each.launch == number]
-    first = next((each for each in found if each.is_wrong or each.kind == "program"), found[0] if found else None)
+    result = [each for each in verdict.findings if each.launch == number]
+    first = next((each for each in result if each.is_wrong or each.kind == "program"), result[0] if result else None)
     outcome = ElementTree.SubElement(case, tag, message=_plain(_message(verdict, first)))
     if tag != "skipped":
         outcome.set("type", first.kind if first is not None else verdict.status)
-        outcome.text = _plain("\n".join(map(str, found)))
+        outcome.text = _plain("\n".join(map(str, result)))
 
 
 def _outcome(verdict: Verdict, launch: LaunchReport | None) -> str | None:

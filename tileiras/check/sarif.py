@@ -44,11 +44,11 @@ def sarif(verdicts: Sequence[Verdict], version: str) -> bytes:
 
 def of_diagnostics(diagnostics: Iterable[Diagnostic], version: str) -> bytes:
     """The document of diagnostics of a compilation; notes are related locations (3.27.22), or lines of the message."""
-    told = unique(diagnostics)
-    kinds = list(dict.fromkeys(_kind(diagnostic) for diagnostic in told))
+    value = unique(diagnostics)
+    kinds = list(dict.fromkeys(_kind(diagnostic) for diagnostic in value))
     rules = [{"id": kind, "shortDescription": {"text": DIAGNOSTIC_RULES.get(kind, kind)}} for kind in kinds]
     results = []
-    for diagnostic in told:
+    for diagnostic in value:
         location = _location_of(diagnostic)
         notes = [(note.message, _location_of(note)) for note in diagnostic.notes]
         placed = [{**place, "message": {"text": text}} for text, place in notes if place is not None]

@@ -70,9 +70,9 @@ class Behind:
 
 def columns(entry: Operation, position: Mapping[Value, int]) -> Iterator[Column]:
     """The numbers that a program takes out of tables with addresses."""
-    found = [each for op in entry.walk() if op.name == "cuda_tile.extract" and (each := _column(op, position))]
-    tables = {each.pointer for each in found if is_copied_to(each.value, "cuda_tile.int_to_ptr")}
-    yield from (each for each in found if each.pointer in tables)
+    result = [each for op in entry.walk() if op.name == "cuda_tile.extract" and (each := _column(op, position))]
+    tables = {each.pointer for each in result if is_copied_to(each.value, "cuda_tile.int_to_ptr")}
+    yield from (each for each in result if each.pointer in tables)
 
 
 def _copies(value: Value) -> Iterator[Operation]:

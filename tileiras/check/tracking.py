@@ -322,9 +322,9 @@ def _ruled(machine: TrackingMachine, op: Operation, values: list, bounds: list, 
     if rule is None:
         machine.unruled.add(op.name)
         return tuple(anything(np.shape(each)) if isinstance(each, np.ndarray) else None for each in results)
-    given = results[0] if len(results) == 1 else outcome
+    result = results[0] if len(results) == 1 else outcome
     with np.errstate(all="ignore"):
-        intervals = rule(machine, op, values, bounds, given)
+        intervals = rule(machine, op, values, bounds, result)
     if isinstance(intervals, Bounds) or intervals is None:
         return (intervals,) * len(results)
     return intervals

@@ -149,9 +149,9 @@ class Verdict:
             if data["format"] != FORMAT or data["status"] not in STATUSES:
                 raise ValueError("a verdict of another format")
             known = {each.name for each in dataclasses.fields(cls)}
-            given = {name: value for name, value in data.items() if name in known}
+            result = {name: value for name, value in data.items() if name in known}
             return cls(**{
-                **given,
+                **result,
                 "launches": tuple(_row(LaunchReport, each) for each in data["launches"]),
                 "findings": tuple(_row(Finding, each) for each in data["findings"]),
                 "coverage": {kind: tuple(counts) for kind, counts in data["coverage"].items()},

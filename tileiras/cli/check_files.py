@@ -50,14 +50,14 @@ def _files(paths: Sequence[str]) -> Iterator[str]:
         if not os.path.isdir(path):
             yield path
             continue
-        found = []
+        items = []
         for folder, folders, names in os.walk(path):
             if NOTES in folders:  # which has a row of each step under the name of its stage
                 folders.remove(NOTES)
-            found += [os.path.join(folder, name) for name in names if name.endswith(SUFFIX)]
-        if not found:
+            items += [os.path.join(folder, name) for name in names if name.endswith(SUFFIX)]
+        if not items:
             raise UsageError(f"no verdict is below {path}", "hint: scons check=1 makes one of each kernel")
-        yield from sorted(found)
+        yield from sorted(items)
 
 
 def _places(stem: str) -> tuple[str, Callable[[str], Locatable | None]]:

@@ -180,11 +180,11 @@ def _expanded(words: Sequence[str], files: list[str], within: tuple[str, ...] = 
     """
     import os
 
-    found: list[str] = []
+    result: list[str] = []
     for word in words:
         path = os.path.normpath(os.path.join(os.getcwd(), word[1:]))
         if not word.startswith("@") or not os.path.exists(path):
-            found.append(word)
+            result.append(word)
             continue
         if os.path.realpath(path) in within:
             raise CommandLineError(f"recursive expansion of: '{path}'")
@@ -196,8 +196,8 @@ def _expanded(words: Sequence[str], files: list[str], within: tuple[str, ...] = 
         files.append(path)
         # Words of a process end at their first null character.
         inner = [word.partition("\0")[0] for word in _gnu_words(text)]
-        found += _expanded(inner, files, (*within, os.path.realpath(path)))
-    return found
+        result += _expanded(inner, files, (*within, os.path.realpath(path)))
+    return result
 
 
 def _gnu_words(text: str) -> Iterator[str]:

@@ -22,9 +22,9 @@ def add(parser: argparse.ArgumentParser, without: Collection[str]) -> None:
 
 def given(parsed: argparse.Namespace, without: Collection[str]) -> dict[str, object]:
     """The options that a command line names, with their values.  Raises CompileError (code 2)."""
-    found: dict[str, object] = {}
+    result: dict[str, object] = {}
     for name, option in OPTIONS.items():
         value = getattr(parsed, option.attribute, None) if name not in without else None
         if value is not None:
-            found[name] = parse_value(option, value)
-    return found
+            result[name] = parse_value(option, value)
+    return result

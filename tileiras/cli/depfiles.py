@@ -12,21 +12,21 @@ from tileiras.options import OPTIONS, CompileOptions
 def rule(products: Sequence[str], dependencies: Sequence[str]) -> bytes:
     """`products: dependencies`; files below the working directory are named from there, standard input is left out."""
     here = os.getcwd() + os.sep
-    made, read = (
+    result, read = (
         " ".join(_escaped(path.removeprefix(here)) for path in paths if path != STANDARD)
         for paths in (products, dict.fromkeys(dependencies))
     )
-    return os.fsencode(f"{made}: {read}".rstrip() + "\n")
+    return os.fsencode(f"{result}: {read}".rstrip() + "\n")
 
 
 def option_files(options: CompileOptions) -> list[str]:
     """The files that options name, whose content a product depends on."""
-    found: list[str] = []
+    result: list[str] = []
     for option in OPTIONS.values():
         value = options[option.name] if option.local else None
         paths = (value,) if isinstance(value, str) else value if isinstance(value, (tuple, list)) else ()
-        found += [path for path in paths if os.path.isfile(path)]
-    return found
+        result += [path for path in paths if os.path.isfile(path)]
+    return result
 
 
 def _escaped(path: str) -> str:

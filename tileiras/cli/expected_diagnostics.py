@@ -57,7 +57,7 @@ def _regex(text: str) -> re.Pattern[str]:
 def read_expectations(text: str) -> list[_Expectation]:
     """The expectations of a text; lines count from 1."""
     lines = text.split("\n")
-    found: list[_Expectation] = []
+    expectations: list[_Expectation] = []
     matches = [_EXPECTED.search(line.rstrip()) for line in lines]
     for number, match in enumerate(matches, 1):
         if match is None:
@@ -72,8 +72,8 @@ def read_expectations(text: str) -> list[_Expectation]:
             line = next((n for n in range(number + 1, len(lines) + 1) if matches[n - 1] is None), 0)
         elif place is not None:
             line = number + int(place[1:])
-        found.append(_Expectation(severity, line, message, is_regex is not None, number))
-    return found
+        expectations.append(_Expectation(severity, line, message, is_regex is not None, number))
+    return expectations
 
 
 def _flatten(diagnostics: Iterable[Diagnostic]) -> Iterable[Diagnostic]:

@@ -106,10 +106,10 @@ def parse(option: str, text: str) -> GridExpression:
     sizes = tuple(tree.elts) if isinstance(tree, ast.Tuple) else (tree,)
     if not 1 <= len(sizes) <= 3:
         raise UsageError(f"a grid has one to three positive sizes, got '{text}'")
-    made = GridExpression(option, text, sizes)
-    if not made.names:
-        made.of({})
-    return made
+    grid_expression = GridExpression(option, text, sizes)
+    if not grid_expression.names:
+        grid_expression.of({})
+    return grid_expression
 
 
 def _where(names: list[str], values: Mapping[str, object]) -> str:

@@ -115,7 +115,7 @@ def watching(
 
 def _printers(flags: Collection[str], words: Mapping[str, str], pipeline_options: Mapping[str, Any]) -> list[Any]:
     """The instrumentations that print IR to standard error."""
-    found = []
+    printers = []
     chosen: dict[str, Any] = {}
     for when in ("before", "after"):
         names = words.get(f"mlir-print-ir-{when}")
@@ -126,11 +126,11 @@ def _printers(flags: Collection[str], words: Mapping[str, str], pipeline_options
     if "mlir-print-ir-after-failure" in flags:
         chosen["on_failure"] = True
     if chosen:
-        found.append(tileiras.ir.pass_instrumentation.IRPrinter(_dump, **chosen))
+        printers.append(tileiras.ir.pass_instrumentation.IRPrinter(_dump, **chosen))
     snapshot: Any = SNAPSHOTS.get(pipeline_options.get("emit-line-info", "none"))
     if snapshot is not None:
-        found.append(tileiras.ir.pass_instrumentation.IRPrinter(_dump, locations=True, **snapshot))
-    return found
+        printers.append(tileiras.ir.pass_instrumentation.IRPrinter(_dump, locations=True, **snapshot))
+    return printers
 
 
 def _dump(text: str) -> None:

@@ -36,15 +36,15 @@ def build_parser() -> Any:
 
 def main(words: Sequence[str]) -> int:
     """Serves until the editor ends the session; returns the exit code."""
-    given = build_parser().parse_args(list(words))
-    options = CompileOptions({} if given.gpu_name is None else {"gpu-name": given.gpu_name, "emit-remarks": True})
+    result = build_parser().parse_args(list(words))
+    options = CompileOptions({} if result.gpu_name is None else {"gpu-name": result.gpu_name, "emit-remarks": True})
     try:
-        made = server(options)
+        value = server(options)
     except ImportError:
         message = f"pygls is not installed: {tileiras.support.extras.install('pygls')}"
         raise CompileError.at(None, message, ExitCode.CONFIGURATION) from None
     # pygls closes its streams; those of the process stay open for its end.
-    made.start_io(os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb"))
+    value.start_io(os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb"))
     return ExitCode.SUCCESS
 
 
@@ -53,27 +53,27 @@ def server(options: CompileOptions) -> LanguageServer:
     from lsprotocol import types
     from pygls.lsp.server import LanguageServer
 
-    made = LanguageServer("tileiras", tileiras.__version__)
+    language_server = LanguageServer("tileiras", tileiras.__version__)
 
     def publish(uri: str, complete: bool) -> None:
-        document = made.workspace.get_text_document(uri)
-        found = diagnose(document.source, _path(uri), options if complete and options["gpu-name"] else None)
-        listed = [converted(each, document.lines) for each in found]
-        made.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, listed, document.version))
+        document = language_server.workspace.get_text_document(uri)
+        result = diagnose(document.source, _path(uri), options if complete and options["gpu-name"] else None)
+        listed = [converted(each, document.lines) for each in result]
+        language_server.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, listed, document.version))
 
-    @made.feature(types.TEXT_DOCUMENT_DID_OPEN)
+    @language_server.feature(types.TEXT_DOCUMENT_DID_OPEN)
     def opened(given: types.DidOpenTextDocumentParams) -> None:
         publish(given.text_document.uri, True)
 
-    @made.feature(types.TEXT_DOCUMENT_DID_CHANGE)
+    @language_server.feature(types.TEXT_DOCUMENT_DID_CHANGE)
     def changed(given: types.DidChangeTextDocumentParams) -> None:
         publish(given.text_document.uri, False)
 
-    @made.feature(types.TEXT_DOCUMENT_DID_SAVE)
+    @language_server.feature(types.TEXT_DOCUMENT_DID_SAVE)
     def saved(given: types.DidSaveTextDocumentParams) -> None:
         publish(given.text_document.uri, True)
 
-    return made
+    return language_server
 
 
 def diagnose(text: str, name: str, options: CompileOptions | None = None) -> list[Diagnostic]:

@@ -135,8 +135,8 @@ def of_parser(parser: argparse.ArgumentParser) -> Manual:
                 rows += [row for row in map(_row_of_action, _options(sub)) if row not in rows]
     rows[:0] = map(_row_of_action, _options(parser))
     usage = parser.format_usage().removeprefix("usage: ")
-    told = summary.strip().rstrip("."), " ".join(usage.split()), text.strip("\n")
-    return Manual(parser.prog, *told, tuple(rows), tuple(verbs))
+    result = summary.strip().rstrip("."), " ".join(usage.split()), text.strip("\n")
+    return Manual(parser.prog, *result, tuple(rows), tuple(verbs))
 
 
 def _options(parser: argparse.ArgumentParser) -> Iterable[Any]:

@@ -38,8 +38,8 @@ class Report:
     def __init__(self, values: Mapping[str, Any], outputs: Outputs) -> None:
         self.bytecode: bytes | None = None
         self.json = values.get("diagnostics") == "json"
-        asked = [(kind, values.get(f"remarks-{kind}")) for kind in KINDS]
-        self.remarks = RemarkFilter.parse((k, c) for k, c in [("", values.get("remarks")), *asked] if c is not None)
+        result = [(kind, values.get(f"remarks-{kind}")) for kind in KINDS]
+        self.remarks = RemarkFilter.parse((k, c) for k, c in [("", values.get("remarks")), *result] if c is not None)
         self._outputs = outputs
         self._sarif = outputs.writes(values["sarif"], "--sarif") if "sarif" in values else None
         self._told: list[Diagnostic] = []

@@ -195,8 +195,8 @@ class Outputs:
         A file that cannot be written is reported by `publish`, after all other errors.
         """
         output = Output(os.fspath(path), what)
-        for given in self._inputs:
-            self._compare(output, given)
+        for item in self._inputs:
+            self._compare(output, item)
         for other in self._outputs:
             if output.is_same_file(other):
                 place = output.path if other.path == STANDARD else other.path

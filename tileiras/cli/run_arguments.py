@@ -121,8 +121,8 @@ def _filled(shape: tuple[int, ...], type_name: str, how: str) -> np.ndarray:
     if name == "full":
         return np.full(shape, _scalar(_numbers(inner, "full", 1, 1)[0], dtype, type_name), dtype)
     if name == "arange":
-        given = _numbers(inner, "arange", 0, 2)
-        start, step = (*given, *(0, 1)[len(given) :])
+        numbers = _numbers(inner, "arange", 0, 2)
+        start, step = (*numbers, *(0, 1)[len(numbers) :])
         return _converted(start + step * np.arange(math.prod(shape)), dtype, type_name).reshape(shape)
     if name in ("random", "normal"):
         generator = _seeded(_numbers(inner or "0", name, 1, 1)[0])

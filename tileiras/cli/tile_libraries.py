@@ -27,12 +27,12 @@ IMPLEMENTATION = re.compile(r"\.nvtl\.\d+")
 
 def device_code(paths: Sequence[str]) -> list[str]:
     """The paths of libraries of device code."""
-    found = []
+    result = []
     for path in paths:
         data = read_if_there(path)
         if data is not None and codegen.device_code.kind_of(data) is not None:
-            found.append(path)
-    return found
+            result.append(path)
+    return result
 
 
 def check(paths: Sequence[str], preview: Sequence[str]) -> None:
@@ -81,14 +81,14 @@ def _check_interface(sections: Mapping[str, bytes]) -> None:
 
 
 def _check_implementations(sections: Mapping[str, bytes]) -> None:
-    found = [data for name, data in sections.items() if IMPLEMENTATION.fullmatch(name)]
-    if len(found) > 2:
+    datas = [data for name, data in sections.items() if IMPLEMENTATION.fullmatch(name)]
+    if len(datas) > 2:
         raise CompileError.at(
             None,
             "too many implementation buffers, can currently only handle either a single tile bytecode file or a tile "
             "bytecode file + ltoir",
         )
-    if len(found) == 2 and sum(map(bytecode.is_bytecode, found)) != 1:
+    if len(datas) == 2 and sum(map(bytecode.is_bytecode, datas)) != 1:
         raise CompileError.at(
             None,
             "static tile library must contain exactly one tile bytecode implementation and one pre-compiled code "
@@ -121,9 +121,9 @@ def _sections(image: bytes) -> dict[str, bytes]:
     if start + size * number > len(image):
         raise ValueError(f"section header table goes past the end of the file: e_shoff = {start:#x}")
     rows = [struct.unpack_from("<IIQQQQ", image, start + size * row) for row in range(number)]
-    found = {}
+    sections = {}
     for name, kind, _, _, offset, length in rows if names < number else ():
         if kind != _NOBITS:
             first = rows[names][4] + name
-            found[image[first : image.find(b"\0", first)].decode(errors="replace")] = image[offset : offset + length]
-    return found
+            sections[image[first : image.find(b"\0", first)].decode(errors="replace")] = image[offset : offset + length]
+    return sections

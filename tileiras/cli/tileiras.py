@@ -113,13 +113,13 @@ def _run(inputs: Sequence[str], values: Mapping[str, Any], files: Sequence[str])
     name = inputs[0]
     emit = values.get("emit", pipeline.default_emit(values.get("gpu-name"), "cubin"))
     values, targets, last, suffix = _request(values, emit)
-    given = {option: _of_compiler(option, value) for option, value in values.items() if option in OPTIONS}
+    result = {option: _of_compiler(option, value) for option, value in values.items() if option in OPTIONS}
     code = cli.tile_libraries.device_code(values["l"]) if values.get("l") else ()
     if code:
-        given["device-libraries"] = (*given.get("device-libraries", ()), *code)
-    layered = _pipeline_options(values, given)
+        result["device-libraries"] = (*result.get("device-libraries", ()), *code)
+    layered = _pipeline_options(values, result)
     outputs = Outputs()
-    _declare_inputs(outputs, name, values, given, files)
+    _declare_inputs(outputs, name, values, result, files)
     default = STANDARD if name == STANDARD else DEFAULT_CUBIN if emit == "cubin" else stem(name) + suffix
     product, depfile = _products(outputs, values, default)
     report = cli.messages.Report(values, outputs)
@@ -128,11 +128,11 @@ def _run(inputs: Sequence[str], values: Mapping[str, Any], files: Sequence[str])
     source = _source(name)
     report.bytecode = source.data if source.kind == units.BYTECODE else None
     version = units.bytecode_version(source.data) if source.kind == units.BYTECODE else ""
-    if given.get("gpu-name") is None and (last.name not in ("export", "read") or source.kind == units.PYTHON):
+    if result.get("gpu-name") is None and (last.name not in ("export", "read") or source.kind == units.PYTHON):
         raise missing_gpu(version)
     if emit in ("cubin", "sass", pipeline.FATBIN.name):
-        given.setdefault("tile-launch", True)
-    options = CompileOptions(given)
+        result.setdefault("tile-launch", True)
+    options = CompileOptions(result)
     _check_controls(options)
     if "cache" in values:
         os.environ["TILEIRAS_CACHE_DIR"] = values["cache"]
@@ -142,10 +142,10 @@ def _run(inputs: Sequence[str], values: Mapping[str, Any], files: Sequence[str])
     if report.remarks.any:
         options = options.replace(**{"emit-remarks": True})
     refused = report.unwritable()
-    kept = Intermediates(outputs, product, suffix) if values.get("save-temps") else None
+    intermediates = Intermediates(outputs, product, suffix) if values.get("save-temps") else None
     try:
         _check_previews(source, values)
-        said = _hints(source, options, values)
+        hints = _hints(source, options, values)
         if (refused is not None or "l" in values) and source.kind not in units.ARTIFACTS:
             # Errors of the input are reported first.
             tileiras.build.library.compile_with(source, options, "cuda_tile")
@@ -154,7 +154,7 @@ def _run(inputs: Sequence[str], values: Mapping[str, Any], files: Sequence[str])
             if refused is not None:
                 report.without_remarks()
         if refused is None:
-            artifact = _compile(source, options, targets, emit, values, records, kept)
+            artifact = _compile(source, options, targets, emit, values, records, intermediates)
     except CompileError as error:
         if values.get("mlir-print-stacktrace-on-diagnostic"):
             error.attach_trace()
@@ -164,10 +164,10 @@ def _run(inputs: Sequence[str], values: Mapping[str, Any], files: Sequence[str])
         raise refused
     for path in artifact.dependencies:
         outputs.reads(path, "a file that the input imports")
-    if kept is not None:
-        kept.check(artifact.data)
+    if intermediates is not None:
+        intermediates.check(artifact.data)
     unread = layered.without_effect() if layered is not None else []
-    report.success([*unread, *said, *artifact.diagnostics])
+    report.success([*unread, *hints, *artifact.diagnostics])
     report.remark(layered.differences(options) if layered is not None else None)
     report.write_sarif()
     unchanged = values.get("write-if-changed") and product.holds(artifact.data)
@@ -383,9 +383,9 @@ def _bytecode_versions() -> str:
 
 def _pipeline(values: Mapping[str, Any]) -> str:
     """The passes that a compilation with these options runs; for sm_90 without a GPU."""
-    given = {option: _of_compiler(option, value) for option, value in values.items() if option in OPTIONS}
-    _pipeline_options(values, given)
-    return tileiras.driver.pipeline_text.describe(CompileOptions({"gpu-name": "sm_90", **given}))
+    result = {option: _of_compiler(option, value) for option, value in values.items() if option in OPTIONS}
+    _pipeline_options(values, result)
+    return tileiras.driver.pipeline_text.describe(CompileOptions({"gpu-name": "sm_90", **result}))
 
 
 _ALONE: dict[str, Callable[[], str]] = {

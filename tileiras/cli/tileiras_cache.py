@@ -59,26 +59,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
     import sqlite3
 
     try:
-        given = build_parser().parse_args(arguments)
+        options = build_parser().parse_args(arguments)
     except SystemExit as stopped:
         return USAGE if stopped.code else 0
     except UsageError as error:
         process.tell("tileiras-cache: error", error)
         return USAGE
-    if given.command == "prepare":
-        return _prepare(given.libdevice, given.json)
-    if given.command == "keygen":
-        return _keygen(given.file, given.comment, given.json)
-    directory = given.store or tileiras.build.store.local.directory_for(os.getcwd())
+    if options.command == "prepare":
+        return _prepare(options.libdevice, options.json)
+    if options.command == "keygen":
+        return _keygen(options.file, options.comment, options.json)
+    directory = options.store or tileiras.build.store.local.directory_for(os.getcwd())
     try:
-        if given.command == "path":
+        if options.command == "path":
             answer: dict[str, Any] = {"directory": directory}
-            _print(answer, given.json, directory)
+            _print(answer, options.json, directory)
             return 0
-        if given.command == "why":
-            return _why(given.kernel, given.build, given.json)
-        size = tileiras.build.store.local.parse_size(given.size) if given.command == "trim" and given.size else None
-        return _maintain(given.command, directory, size, given.json)
+        if options.command == "why":
+            return _why(options.kernel, options.build, options.json)
+        size = (
+            tileiras.build.store.local.parse_size(options.size) if options.command == "trim" and options.size else None
+        )
+        return _maintain(options.command, directory, size, options.json)
     except ValueError as error:
         process.complain(f"error: {error}")
         return USAGE
@@ -154,16 +156,16 @@ def _why(kernel: str, build: str, json: bool) -> int:
     prefix = os.path.basename(os.path.abspath(build)) + "/"
     names = {wanted, wanted.removeprefix(prefix)}
     every = list(history.entries())
-    found = [entry for entry in every if names & {entry.source, entry.stem, entry.stem.rpartition("/")[2]}]
+    entries = [entry for entry in every if names & {entry.source, entry.stem, entry.stem.rpartition("/")[2]}]
     # An entry's own stages are printed together with those of its file.
-    stems = {entry.stem.rpartition("/")[0] for entry in found}
-    found += [entry for entry in every if entry not in found and entry.stem in stems and entry.stage in order[:2]]
-    if not found:
+    stems = {entry.stem.rpartition("/")[0] for entry in entries}
+    entries += [entry for entry in every if entry not in entries and entry.stem in stems and entry.stage in order[:2]]
+    if not entries:
         process.complain(f"error: no build of '{kernel}' is known in {build}")
         return USAGE
-    found.sort(key=lambda entry: (entry.stem, order.index(entry.stage)))
+    entries.sort(key=lambda entry: (entry.stem, order.index(entry.stage)))
     rows, lines = [], []
-    for entry in found:
+    for entry in entries:
         differences = history.differences(entry)
         rows.append({"artifact": entry.stem, "stage": entry.stage, "outcome": entry.outcome, "differs": differences})
         lines.append(f"{entry.stem}: {entry.stage} {entry.outcome}")

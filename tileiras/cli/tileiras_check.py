@@ -118,13 +118,13 @@ def rendered(finding: Finding, sources: Mapping[str, str]) -> str:
 
 
 def _sources(verdict: Verdict, folder: str) -> dict[str, str]:
-    found: dict[str, str] = {}
+    sources: dict[str, str] = {}
     for name in {each.location.rsplit(":", 2)[0] for each in verdict.findings if each.location}:
         for path in (name, os.path.join(folder, name)):
-            if name not in found and os.path.isfile(path):
+            if name not in sources and os.path.isfile(path):
                 with open(path, encoding="utf-8", errors="replace") as file:
-                    found[name] = file.read()
-    return found
+                    sources[name] = file.read()
+    return sources
 
 
 def text_of(verdict: Verdict, folder: str) -> str:
@@ -138,28 +138,28 @@ def text_of(verdict: Verdict, folder: str) -> str:
 
 def run(argv: Sequence[str]) -> int:
     """Checks; returns the exit status.  Raises UsageError, CompileError, OSError."""
-    given = build_parser().parse_args(argv)
-    options = compile_options.given(given, _OWN)
-    _check_arguments(given)
-    added = [launch_of(path) for path in given.launch]
+    result = build_parser().parse_args(argv)
+    options = compile_options.given(result, _OWN)
+    _check_arguments(result)
+    added = [launch_of(path) for path in result.launch]
     outputs = Outputs()
-    for path in (given.source, given.image, *given.launch, *(given.stored or ())):
+    for path in (result.source, result.image, *result.launch, *(result.stored or ())):
         if path is not None:
             outputs.reads(path, "an input")
-    words = {"-o": given.output, "--junit": given.junit, "--sarif": given.sarif}
+    words = {"-o": result.output, "--junit": result.junit, "--sarif": result.sarif}
     output, junit, sarif = (None if path is None else outputs.writes(path, word) for word, path in words.items())
     options = {name.replace("-", "_"): value for name, value in options.items()}
-    if given.ptxas_versions is not None:
-        return _compare_assemblers(given, options)
-    if given.same_order is not None:
-        return _compare_builds(given, options, added)
+    if result.ptxas_versions is not None:
+        return _compare_assemblers(result, options)
+    if result.same_order is not None:
+        return _compare_builds(result, options, added)
     verdicts = []
-    for verdict, folder in check_files.stored(given.stored) if given.stored else _checked(given, options, added):
+    for verdict, folder in check_files.stored(result.stored) if result.stored else _checked(result, options, added):
         verdicts.append((verdict, folder))
-        if not given.json:
+        if not result.json:
             print(text_of(verdict, folder), flush=True)
     data = json.dumps([each.to_json() for each, _ in verdicts], indent=1) + "\n"
-    if given.json:
+    if result.json:
         print(data, end="")
     written = check_files.documents(verdicts, junit, sarif)
     outputs.publish([*([(output, data.encode())] if output is not None else []), *written])
@@ -232,7 +232,7 @@ def _compare_builds(given: argparse.Namespace, options: Mapping[str, Any], added
     others = {name.replace("-", "_"): value for name, value in compile_options.given(parsed, _OWN).items()}
     both = [(given, options), (parsed, {**options, **others})]
     module = tileiras.parse(given.source)
-    found = []
+    items = []
     for name in _entries(given):
         images = [image_of(given.source, name, a.gpu_name, None, a.opt_level, o) for a, o in both]
         certificates = [order.of_kernel(image.metadata, name) for image in images]
@@ -240,12 +240,12 @@ def _compare_builds(given: argparse.Namespace, options: Mapping[str, Any], added
         places = order.located(certificates[0], module, name, given.gpu_name)
         claims = order.compare(*certificates, known, places["sums"] if places is not None else ())
         executed = execute(module, choose(module, name), images, given.budget, given=added)
-        found.append(Comparison(name, tuple(claims), executed))
+        items.append(Comparison(name, tuple(claims), executed))
         if not given.json:
-            print(found[-1], flush=True)
+            print(items[-1], flush=True)
     if given.json:
-        print(json.dumps([each.to_json() for each in found], indent=1))
-    return WRONG if any(each.contradictions for each in found) else max(_SAID[each.says] for each in found)
+        print(json.dumps([each.to_json() for each in items], indent=1))
+    return WRONG if any(each.contradictions for each in items) else max(_SAID[each.says] for each in items)
 
 
 def _compare_assemblers(given: argparse.Namespace, options: Mapping[str, Any]) -> int:

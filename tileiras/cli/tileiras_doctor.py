@@ -32,12 +32,12 @@ def examined(part: Part) -> dict[str, Any]:
     """The facts about a part, as plain data; `state` is found, missing or broken."""
     facts: dict[str, Any] = {"name": part.name, "kind": part.kind, "needed": part.needed, "state": "found"}
     try:
-        found = part.find()
+        result = part.find()
     except CompileError as error:
         return {**facts, "state": "broken", "cost": part.cost, "reason": error.diagnostics[0].message}
-    if found is None:
+    if result is None:
         return {**facts, "state": "missing", "cost": part.cost, "advice": advice(part)}
-    return {**facts, "version": found.version, "place": found.place}
+    return {**facts, "version": result.version, "place": result.place}
 
 
 def advice(part: Part) -> str:
@@ -76,8 +76,8 @@ def text_of(facts: dict[str, Any]) -> str:
     rows = [("tileiras", facts["version"], facts["package"]), ("Python", python["version"], python["place"])]
     for part in facts["parts"]:
         state = part["state"]
-        told = part.get("version", "") if state == "found" else state
-        rows.append((part["name"], told, part.get("place", "")))
+        entry = part.get("version", "") if state == "found" else state
+        rows.append((part["name"], entry, part.get("place", "")))
     rows.append(("store", "" if store["writable"] else "read-only", store["directory"]))
     widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
     lines = [f"{name:<{widths[0]}}  {version:<{widths[1]}}  {place}".rstrip() for name, version, place in rows]
@@ -92,14 +92,14 @@ def text_of(facts: dict[str, Any]) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     """The program; returns its exit status."""
     try:
-        given = build_parser().parse_args(arguments)
+        options = build_parser().parse_args(arguments)
     except SystemExit as stopped:
         return ExitCode.USAGE if stopped.code else ExitCode.SUCCESS
     except UsageError as error:
         process.tell(f"{PROGRAM}: error", error)
         return ExitCode.USAGE
     facts = report()
-    if given.json:
+    if options.json:
         import json
 
         print(json.dumps(facts, indent=1))

@@ -105,8 +105,8 @@ def _run(inputs: Sequence[str], values: Mapping[str, Any], files: Sequence[str])
     for path in files:
         outputs.reads(path, "the file of options")
     options = _options(values)
-    given = depfiles.option_files(options[0])
-    for path in given:
+    option_files = depfiles.option_files(options[0])
+    for path in option_files:
         outputs.reads(path, "a file that an option names")
     written = {
         option: outputs.writes(values[option], f"--{option}")
@@ -121,15 +121,15 @@ def _run(inputs: Sequence[str], values: Mapping[str, Any], files: Sequence[str])
     source = units.Source.read(name)
     report.bytecode = source.data if source.kind == units.BYTECODE else None
     try:
-        made = tileiras.build.embedding.images(source, options, emits)
-        texts = _texts(made.images, _namespace(values))
+        images = tileiras.build.embedding.images(source, options, emits)
+        texts = _texts(images.images, _namespace(values))
     except CompileError as error:
         report.failure(error)
         return error.code
-    for path in made.dependencies:
+    for path in images.dependencies:
         outputs.reads(path, "a file that the input imports")
-    report.success(made.diagnostics)
-    _publish(outputs, written, texts, [name, *made.dependencies, *given, *files])
+    report.success(images.diagnostics)
+    _publish(outputs, written, texts, [name, *images.dependencies, *option_files, *files])
     return ExitCode.SUCCESS
 
 
@@ -138,8 +138,8 @@ def _options(values: Mapping[str, Any]) -> list[CompileOptions]:
     gpus = _words(values, "gpu-name", OPTIONS["gpu-name"].choices)
     if not gpus:
         raise missing_gpu()
-    given = {name: _of_compiler(name, value) for name, value in values.items() if name in OPTIONS}
-    return [CompileOptions({**given, "gpu-name": gpu}) for gpu in gpus]
+    result = {name: _of_compiler(name, value) for name, value in values.items() if name in OPTIONS}
+    return [CompileOptions({**result, "gpu-name": gpu}) for gpu in gpus]
 
 
 def _of_compiler(name: str, value: int | str) -> Any:
@@ -148,21 +148,21 @@ def _of_compiler(name: str, value: int | str) -> Any:
 
 def _words(values: Mapping[str, Any], name: str, accepted: Sequence[str]) -> list[str]:
     """Words with commas between them, each once and in order; raises CompileError (code 2)."""
-    found = list(dict.fromkeys(word.strip() for word in values.get(name, "").split(",") if word.strip()))
-    for word in found:
+    words = list(dict.fromkeys(word.strip() for word in values.get(name, "").split(",") if word.strip()))
+    for word in words:
         if word not in accepted:
             message = f"invalid value for {name}: {word}; accepted: {', '.join(accepted)}"
             raise CompileError.at(None, message, ExitCode.CONFIGURATION)
-    return found
+    return words
 
 
 def _namespace(values: Mapping[str, Any]) -> str:
-    given = values.get("namespace")
-    if given is None:
+    entry = values.get("namespace")
+    if entry is None:
         return stages.embed.identifier(stem(values["header"]))
-    if not all(part == stages.embed.identifier(part) for part in given.split("::")):
-        raise UsageError(f"--namespace={given} is no name in C++")
-    return given
+    if not all(part == stages.embed.identifier(part) for part in entry.split("::")):
+        raise UsageError(f"--namespace={entry} is no name in C++")
+    return entry
 
 
 def _texts(images: Sequence[embed.Image], namespace: str) -> dict[str, bytes]:

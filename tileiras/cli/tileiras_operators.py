@@ -32,37 +32,37 @@ def build_parser() -> Any:
 
 def main(words: Sequence[str]) -> int:
     """Returns the exit code."""
-    given = build_parser().parse_args(list(words))
+    options = build_parser().parse_args(list(words))
     outputs = Outputs()
-    outputs.reads(given.declaration, "the declaration")
-    product = outputs.writes(given.output, "the output")
-    handlers = outputs.writes(given.jax, "--jax") if given.jax else None
-    depfile = outputs.writes(given.depfile, "--depfile") if given.depfile else None
+    outputs.reads(options.declaration, "the declaration")
+    product = outputs.writes(options.output, "the output")
+    handlers = outputs.writes(options.jax, "--jax") if options.jax else None
+    depfile = outputs.writes(options.depfile, "--depfile") if options.depfile else None
     try:
-        text = process.read_input(given.declaration)
+        text = process.read_input(options.declaration)
         try:
             declared = tileiras.operators.declaration.read(text.decode("utf-8"))
         except UnicodeDecodeError:
             raise tileiras.operators.expressions.refuse("not TOML: not UTF-8") from None
-        made = tileiras.operators.kernels.compiled(declared, os.path.dirname(given.declaration))
+        result = tileiras.operators.kernels.compiled(declared, os.path.dirname(options.declaration))
         contents = []
         if handlers is not None:
-            source = tileiras.operators.jax_source.source(declared, made.images)
+            source = tileiras.operators.jax_source.source(declared, result.images)
             contents.append((handlers, source.encode()))
-            module = tileiras.operators.jax_source.module(declared, f"lib{stem(given.jax)}.so")
+            module = tileiras.operators.jax_source.module(declared, f"lib{stem(options.jax)}.so")
         else:
-            module = tileiras.operators.torch_source.module(declared, made.images)
+            module = tileiras.operators.torch_source.module(declared, result.images)
     except CompileError as error:
         process.complain(error.render())
         return error.code
-    for path in made.dependencies:
+    for path in result.dependencies:
         outputs.reads(path, "a file that the declaration names")
-    for diagnostic in made.diagnostics:
+    for diagnostic in result.diagnostics:
         process.complain(diagnostic.render())
     contents.append((product, module.encode()))
     if depfile is not None:
         products = [output.path for output, _ in contents]
-        contents.append((depfile, depfiles.rule(products, [given.declaration, *made.dependencies])))
+        contents.append((depfile, depfiles.rule(products, [options.declaration, *result.dependencies])))
     try:
         outputs.publish(contents)
     except CompileError as error:

@@ -99,10 +99,10 @@ def parse_arguments(argv: list[str]) -> Options:
     options = Options()
 
     def tileir(braces: str) -> list[Any]:
-        given = tileiras.driver.tileir_pipeline.TileIRPipelineOptions.parse("{" + braces + "}")
-        options.pipeline_options = dict(given)
-        options.warnings += given.without_effect()
-        return tileiras.driver.tileir_pipeline.build(given)
+        result = tileiras.driver.tileir_pipeline.TileIRPipelineOptions.parse("{" + braces + "}")
+        options.pipeline_options = dict(result)
+        options.warnings += result.without_effect()
+        return tileiras.driver.tileir_pipeline.build(result)
 
     def tileas(braces: str) -> list[Any]:
         return tileiras.driver.tileir_pipeline.tileas_passes(braces)
@@ -295,8 +295,8 @@ def _run(options: Options) -> int:
             if os.environ.get("TILEIRAS_TRACEBACK"):
                 raise
             where = "".join(f" {note}" for note in getattr(error, "__notes__", ()))
-            said = f"internal error{where}: {type(error).__name__}: {error} (set TILEIRAS_TRACEBACK=1 to see where)"
-            diagnostics = CompileError.at(None, said).diagnostics
+            result = f"internal error{where}: {type(error).__name__}: {error} (set TILEIRAS_TRACEBACK=1 to see where)"
+            diagnostics = CompileError.at(None, result).diagnostics
             part_code = int(ExitCode.COMPILE_FAILURE)
         if "verify-diagnostics" in options.flags:
             failures = cli.expected_diagnostics.check_diagnostics(
@@ -329,8 +329,8 @@ def manual() -> Manual:
     """The manual of the command; its passes are options of it."""
     head, _, text = __doc__.partition("\n")
     usage, _, text = text.strip().partition("\n")
-    found = {name: tileiras.passes.lookup_pass(name) for name in tileiras.passes.names()}
-    docs = {name: one.__doc__ or sys.modules[one.__module__].__doc__ or "" for name, one in found.items()}
+    result = {name: tileiras.passes.lookup_pass(name) for name in tileiras.passes.names()}
+    docs = {name: one.__doc__ or sys.modules[one.__module__].__doc__ or "" for name, one in result.items()}
     passes = [(f"--{name}", "", doc) for name, doc in docs.items()]
     return cli.manual.of_table("tileiras-opt", head.partition(": ")[2], usage, text.strip("\n"), _TABLE, passes)
 

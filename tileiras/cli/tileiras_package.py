@@ -41,38 +41,38 @@ def build_parser() -> Any:
 
 def main(words: Sequence[str]) -> int:
     """Returns the exit code."""
-    given = build_parser().parse_intermixed_args(list(words))
+    result = build_parser().parse_intermixed_args(list(words))
     outputs = Outputs()
-    for path in given.sources:
+    for path in result.sources:
         outputs.reads(path, "the input")
-    base = os.path.basename(os.path.normpath(given.output))
+    base = os.path.basename(os.path.normpath(result.output))
     named = _WHEEL.fullmatch(base)
     if named is None and base.endswith(".whl"):
         raise UsageError(f"a wheel is called NAME-VERSION-py3-none-any.whl, not {base}")
-    depfile = outputs.writes(given.depfile, "--depfile") if given.depfile else None
+    depfile = outputs.writes(result.depfile, "--depfile") if result.depfile else None
     try:
-        options = {"opt-level": given.opt_level, **compile_options.given(given, _OWN)}
-        names = tileiras.build.fat_binary.named_targets(given.gpu_name)
+        options = {"opt-level": result.opt_level, **compile_options.given(result, _OWN)}
+        names = tileiras.build.fat_binary.named_targets(result.gpu_name)
         targets = [CompileOptions({**options, "gpu-name": name}) for name in names]
-        sources = [units.Source.read(path) for path in given.sources]
-        made = tileiras.build.launch_package.compile_package(base if named is None else named[1], sources, targets)
-        for diagnostic in made.diagnostics:
+        sources = [units.Source.read(path) for path in result.sources]
+        package = tileiras.build.launch_package.compile_package(base if named is None else named[1], sources, targets)
+        for diagnostic in package.diagnostics:
             if diagnostic.severity is not Severity.REMARK:
                 process.complain(diagnostic.render())
-        for path in made.dependencies:
+        for path in package.dependencies:
             outputs.reads(path, "a file that an input imports")
         if named is not None:
-            data = tileiras.build.launch_package.wheel(named[1], named[2], made.files)
-            contents = [(outputs.writes(given.output, "the wheel"), data)]
+            data = tileiras.build.launch_package.wheel(named[1], named[2], package.files)
+            contents = [(outputs.writes(result.output, "the wheel"), data)]
         else:
-            os.makedirs(os.path.join(given.output, "_runtime"), exist_ok=True)
+            os.makedirs(os.path.join(result.output, "_runtime"), exist_ok=True)
             contents = [
-                (outputs.writes(os.path.join(given.output, path), f"the package's {path}"), data)
-                for path, data in made.files.items()
+                (outputs.writes(os.path.join(result.output, path), f"the package's {path}"), data)
+                for path, data in package.files.items()
             ]
         if depfile is not None:
             products = [output.path for output, _ in contents]
-            contents.append((depfile, depfiles.rule(products, [*given.sources, *made.dependencies])))
+            contents.append((depfile, depfiles.rule(products, [*result.sources, *package.dependencies])))
         outputs.publish(contents)
     except CompileError as error:
         process.complain(error.render())

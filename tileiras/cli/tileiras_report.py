@@ -63,28 +63,30 @@ def build_parser() -> argparse.ArgumentParser:
 
 def run(argv: Sequence[str]) -> int:
     """Writes the report; returns the exit status.  Raises UsageError and CompileError."""
-    given = build_parser().parse_intermixed_args(argv)
+    result = build_parser().parse_intermixed_args(argv)
     outputs = Outputs()
-    for path in (given.input, given.against):
+    for path in (result.input, result.against):
         if path is not None and os.path.isfile(path):
-            outputs.reads(path, "the input" if path == given.input else "--against")
-    output = outputs.writes(given.output, "the report")
-    format = given.format or _format_of(output)
-    if given.open and output.is_stream:
+            outputs.reads(path, "the input" if path == result.input else "--against")
+    output = outputs.writes(result.output, "the report")
+    format = result.format or _format_of(output)
+    if result.open and output.is_stream:
         raise UsageError("--open shows a file: -o names it")
-    launch = _launch(given)
-    gpu_name = given.gpu_name or (_target_of(launch) if launch is not None else "sm_90")
-    options = CompileOptions({"gpu-name": gpu_name, "opt-level": given.opt_level, **compile_options.given(given, _OWN)})
+    launch = _launch(result)
+    gpu_name = result.gpu_name or (_target_of(launch) if launch is not None else "sm_90")
+    options = CompileOptions(
+        {"gpu-name": gpu_name, "opt-level": result.opt_level, **compile_options.given(result, _OWN)}
+    )
     _check_extra(format)
     with tileiras.support.progress.Progress("report") as line:
-        if given.artifacts is not None:
-            report = _of_artifacts(given.artifacts, given.input, line.say)
+        if result.artifacts is not None:
+            report = _of_artifacts(result.artifacts, result.input, line.say)
         else:
-            report = _report(given.input, options, given.entry, launch, line.say)
-        other = _report(given.against, options, given.entry, None, line.say) if given.against is not None else None
+            report = _report(result.input, options, result.entry, launch, line.say)
+        other = _report(result.against, options, result.entry, None, line.say) if result.against is not None else None
         text = _rendered(report, other, format)
     outputs.publish([(output, text.encode("utf-8", "backslashreplace"))])
-    if given.open:
+    if result.open:
         import webbrowser
 
         webbrowser.open(pathlib.Path(output.path).absolute().as_uri())

@@ -139,8 +139,8 @@ def _choose(entries: list[str], entry: str | None) -> str:
 
 def _missing(count: int, arguments: list[Argument]) -> str:
     """If arguments are missing for `count` parameters: a line on the syntax of cuTile Python arrays."""
-    given = sum(len(argument.parameters) for argument in arguments)
-    if given >= count or all(each.array is None or len(each.parameters) > 1 for each in arguments):
+    total = sum(len(argument.parameters) for argument in arguments)
+    if total >= count or all(each.array is None or len(each.parameters) > 1 for each in arguments):
         return ""
     described = sum(1 if each.array is None else 1 + 2 * each.array.ndim for each in arguments)
     advice = "prefix each with array:, as in" if described == count else "such an argument is"
@@ -207,19 +207,19 @@ def _estimate(kernel: KernelRun) -> None:
     try:
         with tileiras.support.progress.Progress(f"estimate of {kernel.entry} on {gpu.name}") as line:
             line.say("")  # a launch of real size takes minutes
-            found = estimate(image, kernel.entry, options.grid, kernel.parameters, gpu=gpu.name, metadata=metadata)
+            result = estimate(image, kernel.entry, options.grid, kernel.parameters, gpu=gpu.name, metadata=metadata)
     except EmulationError as error:
         raise KernelFailed(with_source(error, ptx, os.path.dirname(options.input))) from None
     finally:
         del memory  # the emulator finds arrays in it
-    print(found)
+    print(result)
     if options.profile:
-        options.outputs.publish(_estimated(options, found) + _profiled(kernel, compiled, found))
+        options.outputs.publish(_estimated(options, result) + _profiled(kernel, compiled, result))
         return
-    for place in found.by_source()[:STALLED_LINES]:
+    for place in result.by_source()[:STALLED_LINES]:
         reasons = ", ".join(f"{name} {share:.1%}" for name, share in place.reasons.items())
         print(f"  {place.file}:{place.line}: {place.share:.1%} of the warps' time: {reasons}")
-    options.outputs.publish(_estimated(options, found))
+    options.outputs.publish(_estimated(options, result))
 
 
 def _estimated(options: Any, found: Any) -> list[tuple[Output, Callable[[IO[bytes]], None]]]:
@@ -247,21 +247,21 @@ def _profiled(
     folder = os.path.dirname(options.input)
     try:
         entry, grid = compiled.entry, options.grid
-        made = report.profile.profile(compiled.ptx, entry, grid, kernel.parameters, compiled.metadata, found)
+        profile = report.profile.profile(compiled.ptx, entry, grid, kernel.parameters, compiled.metadata, found)
     except EmulationError as error:
         raise KernelFailed(with_source(error, compiled.ptx, folder)) from None
     sources: dict[str, list[str]] = {}
-    for name in {line.file for line in made.lines}:
+    for name in {line.file for line in profile.lines}:
         paths = [options.input] if name == options.input else []
         for path in (*paths, os.path.join(folder, name)):
             if os.path.isfile(path) and name not in sources:
                 with open(path, encoding="utf-8", errors="replace") as file:
                     sources[name] = file.read().split("\n")
     columns = shutil.get_terminal_size((120, 24)).columns
-    print(report.profile.table(made, columns, sources))
+    print(report.profile.table(profile, columns, sources))
     if options.json is None:
         return []
-    data = {**made.to_json(), "estimate": None if found is None else found.to_json()}
+    data = {**profile.to_json(), "estimate": None if found is None else found.to_json()}
     return [(options.json, lambda file: file.write(json.dumps(data).encode() + b"\n"))]
 
 

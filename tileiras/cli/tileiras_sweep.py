@@ -93,12 +93,12 @@ def _words(option: str, text: str, accepted: Sequence[str] | None = None) -> lis
 
 def values_of(name: str, text: str) -> list[Any]:
     """`4,8` or `2..5` as values of an option, each once.  Raises UsageError and CompileError for invalid values."""
-    found = [parse_value(OPTIONS[name], word) for word in _words(f"--{name}", text, OPTIONS[name].choices)]
-    if not found:
+    result = [parse_value(OPTIONS[name], word) for word in _words(f"--{name}", text, OPTIONS[name].choices)]
+    if not result:
         raise UsageError(f"--{name} {text}: no value that it accepts")
-    for value in found:
+    for value in result:
         CompileOptions({name: value, "opt-level": 0 if name == "device-debug" else 3})
-    return found
+    return result
 
 
 def constants(given: Sequence[str]) -> list[dict[str, bool | int | float]]:
@@ -130,8 +130,8 @@ def _constant(name: str, word: str) -> bool | int | float:
 
 def parse_grid(option: str, text: str) -> tuple[int, ...] | Callable[[Mapping[str, Any]], tuple[int, ...]]:
     """A grid, or a function from values of names to a grid.  Raises UsageError."""
-    made = grid_expression.parse(option, text)
-    return made.of if made.names else made.of({})
+    result = grid_expression.parse(option, text)
+    return result.of if result.names else result.of({})
 
 
 def candidates(given: argparse.Namespace) -> list[dict[str, Any]]:
@@ -146,32 +146,32 @@ def candidates(given: argparse.Namespace) -> list[dict[str, Any]]:
 
 def run(argv: Sequence[str]) -> int:
     """Sweep; returns the exit status.  Raises UsageError, CompileError and the simulators' exceptions."""
-    given = build_parser().parse_intermixed_args(argv)
-    grid = parse_grid("--grid", given.grid)
-    rows = candidates(given)
+    options = build_parser().parse_intermixed_args(argv)
+    grid = parse_grid("--grid", options.grid)
+    rows = candidates(options)
     outputs = Outputs()
-    outputs.reads(given.input, "the input")
-    for path in filter(None, map(cli.run_arguments.file_of, given.arguments)):
+    outputs.reads(options.input, "the input")
+    for path in filter(None, map(cli.run_arguments.file_of, options.arguments)):
         outputs.reads(path, "an argument's file")
-    data = outputs.writes(given.json, "--json") if given.json is not None else None
-    bars = outputs.writes(given.plot, "--plot") if given.plot is not None else None
+    data = outputs.writes(options.json, "--json") if options.json is not None else None
+    bars = outputs.writes(options.plot, "--plot") if options.plot is not None else None
     arguments: list[cli.run_arguments.Argument] = []
-    for text in given.arguments:
+    for text in options.arguments:
         arguments.append(cli.run_arguments.parse_argument(text, arguments))
     values = [value for argument in arguments for value in argument.parameters]
-    check = (parse_grid("--check-grid", given.check_grid), values) if given.check_grid is not None else None
-    found = _swept(given, grid, values, rows, check)
-    print(report.sweep.table(found, shutil.get_terminal_size((120, 24)).columns))
-    if given.write and found.tuned.constants:
-        best = ", ".join(f"{name}={value}" for name, value in found.tuned.constants.items())
+    check = (parse_grid("--check-grid", options.check_grid), values) if options.check_grid is not None else None
+    swept = _swept(options, grid, values, rows, check)
+    print(report.sweep.table(swept, shutil.get_terminal_size((120, 24)).columns))
+    if options.write and swept.tuned.constants:
+        best = ", ".join(f"{name}={value}" for name, value in swept.tuned.constants.items())
         print(f"note: builds take constants from TILEIRAS_EXPORT; the options written are best with {best}")
     contents = []
     if data is not None:
-        contents.append((data, json.dumps(found.to_json(), indent=1).encode() + b"\n"))
+        contents.append((data, json.dumps(swept.to_json(), indent=1).encode() + b"\n"))
     if bars is not None:
-        contents.append((bars, report.sweep.plot(found).encode()))
-    if given.write:
-        contents.append(_tune_file(given.input, found, outputs))
+        contents.append((bars, report.sweep.plot(swept).encode()))
+    if options.write:
+        contents.append(_tune_file(options.input, swept, outputs))
     outputs.publish(contents)
     return ExitCode.SUCCESS
 
@@ -213,14 +213,14 @@ def _only_entry(path: str) -> str:
 def _tune_file(path: str, found: Sweep, outputs: Outputs) -> tuple[Any, bytes]:
     """KERNEL.tune.json with the winner and the parameters of the search."""
     file = tileiras.build.tuned.path_of(path)
-    told = {
+    result = {
         "entry": found.entry, "gpu": found.gpu, "grid": found.grid, "backend": found.backend,
         "microseconds": round(found.tuned.candidates[0].microseconds or 0.0, 3),
     }  # fmt: skip
     if found.tuned.constants:
-        told["constants"] = found.tuned.constants
+        result["constants"] = found.tuned.constants
     options = {name: value for name, value in found.tuned.options.items() if name != "opt_level"}
-    text = tileiras.build.tuned.text(read_if_there(file), found.target, options, told)
+    text = tileiras.build.tuned.text(read_if_there(file), found.target, options, result)
     return outputs.writes(file, "--write"), text
 
 

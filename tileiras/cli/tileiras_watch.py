@@ -38,29 +38,29 @@ def build_parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """The program; returns the exit code."""
     try:
-        given = build_parser().parse_intermixed_args(arguments)
+        options = build_parser().parse_intermixed_args(arguments)
     except SystemExit as stopped:
         return ExitCode.USAGE if stopped.code else ExitCode.SUCCESS
     except UsageError as error:
         process.tell(f"{PROGRAM}: error", error)
         return ExitCode.USAGE
-    settings = dict(word.split("=", 1) for word in given.arguments if "=" in word)
-    folders = [word for word in given.arguments if "=" not in word] or ["."]
+    settings = dict(word.split("=", 1) for word in options.arguments if "=" in word)
+    folders = [word for word in options.arguments if "=" not in word] or ["."]
     for folder in folders:
         if not os.path.isdir(folder):
             process.complain(f"error: {folder} is no folder")
             return ExitCode.USAGE
-        if os.path.exists(given.build) and os.path.samefile(folder, given.build):
+        if os.path.exists(options.build) and os.path.samefile(folder, options.build):
             process.complain(f"error: artifacts would be sources: --build is the folder of kernels {folder}")
             return ExitCode.USAGE
-    if os.path.exists(given.build) and not os.path.isdir(given.build):
-        process.complain(f"error: --build {given.build} is no folder")
+    if os.path.exists(options.build) and not os.path.isdir(options.build):
+        process.complain(f"error: --build {options.build} is no folder")
         return ExitCode.USAGE
     try:
         variables = tileiras.build.scons.variables.construction_variables(settings)
         if variables["TILE_OVERRIDES"]:
             raise tileiras.build.scons.variables.BadVariable("overrides: a watch takes none: they are for builds")
-        watch = _watch(folders, variables, given.build, given.jobs)
+        watch = _watch(folders, variables, options.build, options.jobs)
     except (tileiras.build.scons.variables.BadVariable, ImportError, ValueError) as error:
         process.complain(f"error: {error}")
         return ExitCode.CONFIGURATION
@@ -68,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         process.complain(error.render())
         return error.code
     command = [sys.executable, *sys.orig_argv[1:]]
-    return tileiras.build.watch.loop.forever(watch, os.getcwd(), command, given.poll)
+    return tileiras.build.watch.loop.forever(watch, os.getcwd(), command, options.poll)
 
 
 def _watch(folders: Sequence[str], variables: dict, build: str, jobs: int):

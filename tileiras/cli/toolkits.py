@@ -141,11 +141,11 @@ def toolkit_lines() -> str:
     lines = []
     for name in _TOLD:
         try:
-            found = part(name).find()
-            said = "not found" if found is None else found.version or "found"
+            result = part(name).find()
+            text = "not found" if result is None else result.version or "found"
         except CompileError:
-            said = "not usable"
-        lines.append(f"{name} {said}\n")
+            text = "not usable"
+        lines.append(f"{name} {text}\n")
     return "".join(lines)
 
 

@@ -22,9 +22,9 @@ def members(data: bytes) -> list[bytes]:
     """The members of an archive that `archive` has written; other bytes are one member."""
     if not data.startswith(START):
         return [data]
-    found, place = [], len(START)
+    result, place = [], len(START)
     while place < len(data):
         size = int(data[place + 48 : place + 58])
-        found.append(data[place + HEAD : place + HEAD + size])
+        result.append(data[place + HEAD : place + HEAD + size])
         place += HEAD + size + size % 2
-    return found
+    return result

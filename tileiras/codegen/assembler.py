@@ -24,7 +24,7 @@ def tool_identity(options: StageOptions) -> str:
     if options.assembler != NVJITLINK:
         return codegen.ptxas.tool_identity(options) + libraries
     try:
-        found = f"nvjitlink-{codegen.nvjitlink.version(codegen.nvjitlink.find())}"
+        text = f"nvjitlink-{codegen.nvjitlink.version(codegen.nvjitlink.find())}"
     except CompileError:
-        found = "nvjitlink-missing"
-    return found + codegen.ptxas.host_identity(options) + libraries
+        text = "nvjitlink-missing"
+    return text + codegen.ptxas.host_identity(options) + libraries

@@ -82,8 +82,8 @@ _ANSWER = r"<(__CUDA_\w+)>"
 
 def reflection(ir: str) -> dict[str, int]:
     """The values of the keys of `REFLECT_VALUES` for a module."""
-    found = {key: int(value) for key, value in _REFLECTION.findall(ir)} if f"!{REFLECTION_METADATA} = " in ir else {}
-    return {**REFLECT_VALUES, **found}
+    result = {key: int(value) for key, value in _REFLECTION.findall(ir)} if f"!{REFLECTION_METADATA} = " in ir else {}
+    return {**REFLECT_VALUES, **result}
 
 
 class BitcodeLibrary:

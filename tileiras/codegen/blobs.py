@@ -26,17 +26,17 @@ def libraries(
     ir: str, paths: Iterable[str] = (), store: ArtifactStore | None = None, location: Locatable | None = None
 ) -> list[BitcodeLibrary]:
     """The blobs of a module in order, then those of `paths`; raises CompileError for a path that is no file."""
-    found = []
+    items = []
     for number in named_metadata(ir, BLOBS_METADATA):
         operands = [unescaped_bytes(text) for text in STRING_OPERAND.findall(node(ir, number) or "")]
         if len(operands) != 2:
             raise CompileError.at(location, UNREADABLE)
         kind, value = operands
         if kind == b"path":
-            found.append(_file(os.fsdecode(value), store, location))
+            items.append(_file(os.fsdecode(value), store, location))
         else:
-            found.append(BitcodeLibrary("the blob", None, value, store))
-    return found + [_file(path, store, location) for path in paths]
+            items.append(BitcodeLibrary("the blob", None, value, store))
+    return items + [_file(path, store, location) for path in paths]
 
 
 def _file(path: str, store: ArtifactStore | None, location: Locatable | None) -> BitcodeLibrary:

@@ -61,8 +61,8 @@ def _kernel(kernel: Mapping[str, Any], otherwise: str) -> list[str]:
 
 def _identifier(name: str, otherwise: str) -> str:
     """A name of C for a symbol: itself where it is one."""
-    made = re.sub(r"\W", "_", name, flags=re.ASCII)
-    return made if made == name and not made[0].isdigit() and made not in _WORDS else otherwise
+    identifier = re.sub(r"\W", "_", name, flags=re.ASCII)
+    return identifier if identifier == name and not identifier[0].isdigit() and identifier not in _WORDS else otherwise
 
 
 def _names(kernel: Mapping[str, Any]) -> list[str]:

@@ -46,20 +46,20 @@ def compile_object(
 ) -> bytes:
     """The object file of a module; raises CompileError if LLVM refuses it."""
     try:
-        made, _ = helper.call(
+        result, _ = helper.call(
             "object", meanwhile=meanwhile, ir=ir, triple=target.triple, processor=target.processor,
             opt_level=OPTIMIZATION[opt_level],
         )  # fmt: skip
     except helper.HelperDied as death:
-        said = first_line(death.text) or death.reason
+        value = first_line(death.text) or death.reason
         notes = [Diagnostic.note(None, f"LLVM ended with {death.reason}")]
         raise CompileError.at(
-            location, f"LLVM could not generate code for {target.name}: {said}", notes=notes
+            location, f"LLVM could not generate code for {target.name}: {value}", notes=notes
         ) from None
     except RuntimeError as error:
         message = f"LLVM refused the module: {first_line(str(error))}"
         raise CompileError.at(location, message, ExitCode.COMPILE_FAILURE) from None
-    return made
+    return result
 
 
 def emit(ir: str, triple: str, processor: str, opt_level: int) -> bytes:

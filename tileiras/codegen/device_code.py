@@ -250,11 +250,11 @@ def _drop_declarations(module: ptx.PtxModule, names: set[str]) -> None:
     """Remove the declarations of functions that the module now defines."""
     for number, piece in enumerate(module.pieces):
         if isinstance(piece, str) and ".extern .func" in piece:
-            kept = [
+            lines = [
                 text for text in statements(piece)
                 if not (text.lstrip().startswith(".extern .func") and _declared(text) in names)
             ]  # fmt: skip
-            module.pieces[number] = "\n\n" + "\n".join(kept) + "\n\n"
+            module.pieces[number] = "\n\n" + "\n".join(lines) + "\n\n"
 
 
 def _require(module: ptx.PtxModule, library: Library, version_limit: tuple[int, int] | None) -> None:

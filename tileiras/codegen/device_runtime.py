@@ -69,8 +69,8 @@ def link(
     parts: list[tuple[str | None, str]] = [(program, "nvlink")]
     if runtime:
         parts.append((find_library(), "libcudadevrt.a"))
-    for found, name in parts:
-        if found is None:
+    for result, name in parts:
+        if result is None:
             note = Diagnostic.note(None, toolkit.to_install("nvidia-cuda-nvcc", name, program=name == "nvlink"))
             purpose = "the device runtime to a kernel that launches kernels" if runtime else "libraries to a kernel"
             raise CompileError.at(location, f"could not find {name}, which links {purpose}", notes=[note])

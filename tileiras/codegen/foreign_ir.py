@@ -27,15 +27,15 @@ def check(ir: str, sm: int, location: Locatable | None = None) -> None:
 
     `location` is the kernel's; in a file of LLVM IR, each error has its own line.
     """
-    found = [*_targets(ir), *_processors(ir), *_scalable(ir), *_launch_attributes(ir, sm), *_annotations(ir)]
-    if found:
+    items = [*_targets(ir), *_processors(ir), *_scalable(ir), *_launch_attributes(ir, sm), *_annotations(ir)]
+    if items:
         raise CompileError(
             [
                 Diagnostic(
                     Severity.ERROR, _place(ir, finding.offset, location), finding.message,
                     [Diagnostic.note(None, finding.note)] if finding.note else [],
                 )
-                for finding in found
+                for finding in items
             ],
             ExitCode.COMPILE_FAILURE,
         )  # fmt: skip
@@ -138,11 +138,11 @@ def _launch_attributes(ir: str, sm: int) -> Iterator[Finding]:
     for definition in _DEFINITION.finditer(ir):
         if not _starts_line(ir, definition.start()):
             continue
-        said = definition[0]
-        said += "".join(groups.get(group, "") for group in re.findall(r"#\d+", said)) if groups else ""
+        entry = definition[0]
+        entry += "".join(groups.get(group, "") for group in re.findall(r"#\d+", entry)) if groups else ""
         values = {
             row.name: _value(row.kind, text)
-            for name, text in _ATTRIBUTE.findall(said)
+            for name, text in _ATTRIBUTE.findall(entry)
             if (row := _BY_LLVM_NAME.get(name)) is not None
         }
         for name, wrong in check_launch_attributes(values, sm):

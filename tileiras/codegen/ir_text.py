@@ -26,8 +26,8 @@ def declarations_start(ir: str) -> int:
     """Where the first line that declares a function begins, the text's end without one."""
     if ir.startswith("declare "):
         return 0
-    found = ir.find("\ndeclare ")
-    return len(ir) if found < 0 else found + 1
+    result = ir.find("\ndeclare ")
+    return len(ir) if result < 0 else result + 1
 
 
 def line_of_file(location: Locatable | None, line: int, column: int) -> Locatable | None:

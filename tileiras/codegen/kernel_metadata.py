@@ -65,8 +65,8 @@ def from_ir(ir: str) -> dict[str, KernelInfo]:
     kernels: dict[str, KernelInfo] = {}
     pairs: dict[str, list[str]] = {}
     for number in named_metadata(ir, PAIRS_METADATA):
-        paired, *said = _strings(ir, number)
-        pairs[paired] = said
+        paired, *result = _strings(ir, number)
+        pairs[paired] = result
     orders = {name: tuple(lines) for name, *lines in (_strings(ir, n) for n in named_metadata(ir, ORDER_METADATA))}
     for number in named_metadata(ir, KERNELS_METADATA):
         operands = node(ir, number) or ""
@@ -133,15 +133,15 @@ def _row(entry: PtxEntry, info: KernelInfo) -> dict[str, Any]:
     parameters: list[dict[str, Any]] = []
     hidden: list[dict[str, Any]] = []
     for index, parameter in enumerate(entry.parameters):
-        said = info.parameters[index] if index < len(info.parameters) else ParameterInfo()
+        result = info.parameters[index] if index < len(info.parameters) else ParameterInfo()
         described = {
-            "name": said.name or parameter.name,
-            "type": said.type or parameter.type,
+            "name": result.name or parameter.name,
+            "type": result.type or parameter.type,
             "offset": parameter.offset,
             "size": parameter.size,
         }
-        if said.hidden:
-            hidden.append({**described, "fill": said.hidden})
+        if result.hidden:
+            hidden.append({**described, "fill": result.hidden})
         else:
             parameters.append(described)
     block = entry.dimensions("reqntid") or entry.dimensions("maxntid") or (1, 1, 1)

@@ -57,7 +57,7 @@ def kernel_resources(
     the module declares; it is ignored for a module without an array that the launch sizes.
     """
     static = DYNAMIC_SHARED.search(text) is None
-    found = []
+    result = []
     for entry in module.entries:
         used = reported.get(entry.name)
         if used is None:
@@ -71,8 +71,8 @@ def kernel_resources(
             resident = occupancy(target, x * y * z, used.registers, used.shared + dynamic)
         most = target.threads // WARP_SIZE if target is not None else 0
         ctas = cluster[0] * cluster[1] * cluster[2]
-        found.append(KernelResources(entry.name, used, x * y * z, ctas, dynamic, resident, most))
-    return found
+        result.append(KernelResources(entry.name, used, x * y * z, ctas, dynamic, resident, most))
+    return result
 
 
 def resources_json(kernels: Sequence[KernelResources]) -> str:

@@ -45,5 +45,5 @@ def device_libraries(options: StageOptions) -> str:
 def _libdevice(option: str | None) -> str:
     if option == EXPLICIT:
         return EXPLICIT
-    found = toolkit.find_library(LIBDEVICE, option)
-    return file_identity(found) if found is not None else "missing"
+    library = toolkit.find_library(LIBDEVICE, option)
+    return file_identity(library) if library is not None else "missing"

@@ -115,8 +115,8 @@ def compile_to_ptx(
         ) from None
     except RuntimeError as error:
         text = str(error)
-        place, said = _place(first_line(text), location)
-        raise CompileError.at(place, f"LLVM refused the module: {said}", _refusal(location), _quoted(text)) from None
+        place, value = _place(first_line(text), location)
+        raise CompileError.at(place, f"LLVM refused the module: {value}", _refusal(location), _quoted(text)) from None
     ptx, milliseconds = result
     if stderr and engine is not None:
         engine.warning(location, f"LLVM: {stderr}")
@@ -170,9 +170,9 @@ def first_line(text: str) -> str:
 
 def _place(said: str, location: Locatable | None) -> tuple[Locatable | None, str]:
     """Location and text of a parse error: LLVM's own line in a file of LLVM IR, else the kernel's location."""
-    found = re.fullmatch(r"line (\d+), column (\d+): (.*)", said)
-    place = line_of_file(location, int(found[1]), int(found[2])) if found is not None else None
-    return (place, found[3]) if found is not None and place is not None else (location, said)
+    match = re.fullmatch(r"line (\d+), column (\d+): (.*)", said)
+    place = line_of_file(location, int(match[1]), int(match[2])) if match is not None else None
+    return (place, match[3]) if match is not None and place is not None else (location, said)
 
 
 def _quoted(text: str) -> list[Diagnostic]:
@@ -181,8 +181,8 @@ def _quoted(text: str) -> list[Diagnostic]:
         return []
     # The stack dump holds addresses, which differ from run to run.
     lines = re.sub(_BUILD_FOLDER, "", text).split("\n")
-    kept = [line for line in lines if not re.match(r"\s*#\d+ 0x|.*\(\+0x[0-9a-f]+\)|Stack dump", line)]
-    return [Diagnostic.note(None, "LLVM said:\n" + "\n".join(kept))]
+    result = [line for line in lines if not re.match(r"\s*#\d+ 0x|.*\(\+0x[0-9a-f]+\)|Stack dump", line)]
+    return [Diagnostic.note(None, "LLVM said:\n" + "\n".join(result))]
 
 
 # The functions below run in the helper process.

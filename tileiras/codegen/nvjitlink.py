@@ -73,10 +73,10 @@ def version(path: str) -> str:
 
 def _ask_version(path: str) -> str:
     try:
-        found, _ = helper.call("nvjitlink_version", library=path)
+        result, _ = helper.call("nvjitlink_version", library=path)
     except (RuntimeError, helper.HelperDied):
         return "unknown"  # the error is reported when it has to assemble
-    return ".".join(map(str, found))
+    return ".".join(map(str, result))
 
 
 def assemble(
@@ -108,7 +108,7 @@ def assemble(
     words += ["--enable-extended-smem=true"] if extended_shared else []
     words += [f"-Xptxas={option}" for option in options]
     try:
-        (cubin, said, errors), _ = helper.call(
+        (cubin, result, errors), _ = helper.call(
             "nvjitlink", meanwhile=meanwhile, timeout=timeout, library=find(location), ptx=ptx,
             name=ptxas.INPUT_NAME, options=tuple(words), libraries=tuple(libraries),
         )  # fmt: skip
@@ -117,14 +117,14 @@ def assemble(
     except (RuntimeError, helper.HelperDied) as error:
         raise CompileError.at(location, f"nvjitlink failed: {error}") from None
     if not cubin:
-        raise CompileError.at(location, f"nvjitlink failed\n{_messages(errors) or _messages(said)}")
-    messages = _messages(said)
+        raise CompileError.at(location, f"nvjitlink failed\n{_messages(errors) or _messages(result)}")
+    messages = _messages(result)
     if messages and engine is not None:
         engine.warning(location, messages)
     if host is not None:
         name, kind, alignment = HOST_SECTION
         cubin = with_section(cubin, name, kind, host, alignment)
-    return Assembled(cubin, ptxas.parse_resources(said), messages)
+    return Assembled(cubin, ptxas.parse_resources(result), messages)
 
 
 # Lines of the link, which follow the assembler's, and the line that reports the failure of the assembler.
@@ -134,5 +134,5 @@ _OF_THE_LINK = r"info    : |ERROR |ptxas +\. +\d+ bytes stack frame|\s*$"
 def _messages(text: str) -> str:
     """The assembler's warnings and errors, in the wording of ptxas for a file."""
     lines = ptxas.messages(text).split("\n")
-    kept = [line for line in lines if re.match(_OF_THE_LINK, line) is None]
-    return "\n".join(kept).replace("ptxas application ptx input, ", f"ptxas {ptxas.INPUT_NAME}, ")
+    result = [line for line in lines if re.match(_OF_THE_LINK, line) is None]
+    return "\n".join(result).replace("ptxas application ptx input, ", f"ptxas {ptxas.INPUT_NAME}, ")

@@ -52,8 +52,8 @@ _libraries: dict[_State, _Library] = {}
 
 def _opened(path: str) -> _Library:
     """The library that lies at a path now; raises OSError and AttributeError as `_Library`."""
-    found = os.stat(path)
-    state = _State(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
+    status = os.stat(path)
+    state = _State(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
     library = _libraries.get(state)
     if library is None:
         library = _libraries[state] = _Library(_name_for_another(path, state))
@@ -111,7 +111,7 @@ def link(
         for path in libraries:
             failed = failed or opened.function("AddFile")(handle, _kind(path), path.encode())
         failed = failed or opened.function("Complete")(handle)
-        said, errors = (opened.log(handle, kind) if handle else "" for kind in ("Info", "Error"))
+        result, errors = (opened.log(handle, kind) if handle else "" for kind in ("Info", "Error"))
         cubin = b""
         if not failed:
             size = ctypes.c_size_t()
@@ -119,7 +119,7 @@ def link(
             buffer = ctypes.create_string_buffer(size.value)
             failed = opened.function("GetLinkedCubin")(handle, buffer)
             cubin = b"" if failed else buffer.raw
-        return cubin, said, errors or (f"nvJitLink gave error {failed}" if failed else "")
+        return cubin, result, errors or (f"nvJitLink gave error {failed}" if failed else "")
     finally:
         if handle:
             opened.function("Destroy")(ctypes.byref(handle))

@@ -53,11 +53,11 @@ class ObjectFile:
 
     def _symbols(self) -> list[tuple[str, tuple[int, int, int]]]:
         (header,) = (header for header in self.headers if header[1] == _SYMBOL_TABLE)
-        found = []
+        symbols = []
         for at in range(header[4], header[4] + header[5], 24):
             name, _, _, section, value, size = struct.unpack_from("<IBBHQQ", self.data, at)
-            found.append((self._string(header[6], name), (section, value, size)))
-        return found
+            symbols.append((self._string(header[6], name), (section, value, size)))
+        return symbols
 
     def relocations(self, section: int) -> list[int]:
         """The offsets in a section that are relocated."""
@@ -138,8 +138,8 @@ class Cubin(ObjectFile):
 
     def _of_function(self, attribute: int, entry: str) -> int:
         symbols = self._symbols()
-        for found, value in _attributes(self.section(".nv.info")):
-            if found == attribute:
+        for result, value in _attributes(self.section(".nv.info")):
+            if result == attribute:
                 symbol, number = struct.unpack_from("<II", value)
                 if symbols[symbol][0] == entry:
                     return number

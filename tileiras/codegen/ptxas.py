@@ -245,10 +245,10 @@ def assemble(
                 raise CompileError.at(None, full, ExitCode.USAGE)
     if not cubin.startswith(b"\x7fELF"):
         raise CompileError.at(location, "ptxas did not write a cubin")
-    said = messages(output)
-    if said and engine is not None:
-        engine.warning(location, said)
-    return Assembled(cubin, parse_resources(output), said)
+    result = messages(output)
+    if result and engine is not None:
+        engine.warning(location, result)
+    return Assembled(cubin, parse_resources(output), result)
 
 
 _ELF_TABLES = "<32xQQ6xHHHH"
@@ -296,7 +296,7 @@ _CONSTANT = r"(\d+) bytes cmem\[\d+\]"
 
 def parse_resources(output: str) -> dict[str, Resources]:
     """The resources of every entry in the output of `ptxas -v`."""
-    found: dict[str, Resources] = {}
+    resources: dict[str, Resources] = {}
     entry: str | None = None
     frame = (0, 0, 0)
     for line in output.split("\n"):
@@ -311,7 +311,7 @@ def parse_resources(output: str) -> dict[str, Resources]:
         match = re.search(_USED, line)
         if match is None or entry is None:
             continue
-        found[entry] = Resources(
+        resources[entry] = Resources(
             registers=int(match.group(1)),
             stack=frame[0],
             spill_stores=frame[1],
@@ -321,7 +321,7 @@ def parse_resources(output: str) -> dict[str, Resources]:
             constant=sum(int(n) for n in re.findall(_CONSTANT, line)),
         )
         entry = None
-    return found
+    return resources
 
 
 def _number(pattern: str, line: str) -> int:

@@ -200,12 +200,12 @@ def _target(triple: str) -> Any:
     try:
         target = llvm.Target.from_triple(triple)
     except RuntimeError as error:
-        said = f": {error}"
+        text = f": {error}"
         target = None
     else:
-        said = f": '{triple}' is {target.name}"
+        text = f": '{triple}' is {target.name}"
     if target is None or target.name not in ("nvptx", "nvptx64"):
         raise CompileError.at(
-            None, f"failed to look up NVPTX target for requested triple{said}", ExitCode.CONFIGURATION
+            None, f"failed to look up NVPTX target for requested triple{text}", ExitCode.CONFIGURATION
         )
     return target

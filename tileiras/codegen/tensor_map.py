@@ -83,13 +83,14 @@ def parse(fill: str) -> TensorMap:
         box = _numbers(fields["box"])
         element_strides = _numbers(fields["element_strides"]) if "element_strides" in fields else (1,) * len(dims)
         chosen = {name: choices[fields.get(name, next(iter(choices)))] for name, choices in _CHOICES.items()}
-        made = TensorMap(fields["element"], address, dims, strides, box, element_strides, **chosen)
+        result = TensorMap(fields["element"], address, dims, strides, box, element_strides, **chosen)
         ranks = {len(dims), len(strides) + 1, len(box), len(element_strides)}
     except (KeyError, ValueError) as error:
         raise ValueError(f"no tensor map: '{fill}': {error}") from None
-    if made.element not in ELEMENTS or not address.is_parameter or len(ranks) != 1 or not 1 <= len(dims) <= _MOST_DIMS:
+    has_rank = len(ranks) == 1 and 1 <= len(dims) <= _MOST_DIMS
+    if result.element not in ELEMENTS or not address.is_parameter or not has_rank:
         raise ValueError(f"no tensor map: '{fill}'")
-    return made
+    return result
 
 
 def _operands(text: str) -> tuple[Operand, ...]:

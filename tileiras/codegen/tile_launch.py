@@ -61,10 +61,10 @@ def mark(module: PtxModule, kernels: Mapping[str, KernelInfo]) -> None:
     ]
     for entry in module.entries:
         entry.directives["language"] = TILE_LANGUAGE
-        said = kernels[entry.name].parameters if entry.name in kernels else ()
+        parameters = kernels[entry.name].parameters if entry.name in kernels else ()
         entry.parameters = tuple(
             parameter._replace(text=f".hidden {parameter.text}", hidden=True)
-            if index < len(said) and said[index].hidden else parameter
+            if index < len(parameters) and parameters[index].hidden else parameter
             for index, parameter in enumerate(entry.parameters)
         )  # fmt: skip
     module.pieces.insert(0, f"\n{METADATA}\n")

@@ -109,10 +109,10 @@ _STATE_FIELDS = 4
 def state_of(path: str) -> str | None:
     """A file's path and the metadata that change when it is replaced or written; None for a missing file."""
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except OSError:
         return None
-    return f"{os.path.realpath(path)}:{found.st_dev}:{found.st_ino}:{found.st_size}:{found.st_mtime_ns}"
+    return f"{os.path.realpath(path)}:{status.st_dev}:{status.st_ino}:{status.st_size}:{status.st_mtime_ns}"
 
 
 silent: dict[str | None, float] = {}

@@ -182,15 +182,15 @@ class Diagnostic:
 
     def fields(self) -> dict[str, Any]:
         """Plain values for structured output; file, line and column only if known."""
-        found: dict[str, Any] = {"severity": self.severity.value, "message": self.message}
+        result: dict[str, Any] = {"severity": self.severity.value, "message": self.message}
         position = self.position
         if position is not None:
-            found.update(file=position.filename, line=position.line, column=position.column)
+            result.update(file=position.filename, line=position.line, column=position.column)
         elif self.location is not None and str(self.location) != "loc(unknown)":
-            found["location"] = str(self.location)
+            result["location"] = str(self.location)
         if self.notes:
-            found["notes"] = [note.fields() for note in self.notes]
-        return found
+            result["notes"] = [note.fields() for note in self.notes]
+        return result
 
     def render(self, sources: Mapping[str, str] | None = None) -> str:
         """The text for a terminal; `sources` maps file names to contents, which are then not read from disk."""
@@ -242,8 +242,8 @@ def unique(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
     def key(diagnostic: Diagnostic) -> tuple:
         return (*diagnostic.identity, *map(key, diagnostic.notes))
 
-    given = list(diagnostics)
-    return given if len(given) < 2 else list({key(diagnostic): diagnostic for diagnostic in given}.values())
+    result = list(diagnostics)
+    return result if len(result) < 2 else list({key(diagnostic): diagnostic for diagnostic in result}.values())
 
 
 def with_lines(diagnostics: Iterable[Diagnostic], name: str, text: str) -> list[Diagnostic]:

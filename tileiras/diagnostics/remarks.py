@@ -131,12 +131,12 @@ class Remark(Diagnostic):
     @property
     def fragments(self) -> list[str]:  # type: ignore[override]
         """One line with everything: `[kind] text (arguments): reason [codes]`."""
-        found = ["[", self.kind, "] ", self.text]
+        items = ["[", self.kind, "] ", self.text]
         for number, (key, value) in enumerate(self.arguments.items()):
-            found += [", " if number else " (", key, " = ", value]
-        found += [")"] if self.arguments else []
-        found += [": ", self.reason] if self.reason else []
-        return [*found, " [", self.said.spelled(), "]"]
+            items += [", " if number else " (", key, " = ", value]
+        items += [")"] if self.arguments else []
+        items += [": ", self.reason] if self.reason else []
+        return [*items, " [", self.said.spelled(), "]"]
 
     @property
     def category(self) -> str:
@@ -156,22 +156,22 @@ class Remark(Diagnostic):
     @classmethod
     def restored(cls, stored: list[Any], location: Locatable | None, notes: Iterable[Diagnostic]) -> "Remark":
         """The inverse of `stored`; raises ValueError if the codes are not those of a remark."""
-        said, arguments, function = stored
-        remark = cls(Reason.restored(said), location, arguments=dict(arguments), function=function, notes=notes)
+        result, arguments, function = stored
+        remark = cls(Reason.restored(result), location, arguments=dict(arguments), function=function, notes=notes)
         if not remark.name:
             raise ValueError(f"'{remark.code}' is no remark of its own")
         return remark
 
     def fields(self) -> dict[str, Any]:
-        found = super().fields()
-        found.update(
+        result = super().fields()
+        result.update(
             message=self.text, kind=self.kind, category=self.category, name=_SHOWN_AS.get(self.name, self.name),
             function=self.function, arguments=self.arguments, code=self.code, code_arguments=dict(self.code_arguments),
         )  # fmt: skip
         if self.cause is not None:
-            found["reason"] = self.reason
-            found["causes"] = [{"code": each.code, "code_arguments": dict(each.arguments)} for each in self.cause]
-        return found
+            result["reason"] = self.reason
+            result["causes"] = [{"code": each.code, "code_arguments": dict(each.arguments)} for each in self.cause]
+        return result
 
 
 def attribute_to_kernel(diagnostics: Iterable[Diagnostic], function: str) -> None:
@@ -204,8 +204,8 @@ def read_remarks(text: bytes) -> list[Remark]:
 
 def _of_fields(row: Mapping[str, Any]) -> Remark:
     notes = [Diagnostic.note(_place(note), note["message"]) for note in row.get("notes", ())]
-    said = [[each["code"], each["code_arguments"]] for each in (row, *row.get("causes", ()))]
-    return Remark.restored([said, row["arguments"], row["function"]], _place(row), notes)
+    result = [[each["code"], each["code_arguments"]] for each in (row, *row.get("causes", ()))]
+    return Remark.restored([result, row["arguments"], row["function"]], _place(row), notes)
 
 
 def _place(row: Mapping[str, Any]) -> KnownPlace | None:
@@ -220,13 +220,14 @@ def supersede(engine: DiagnosticEngine, remark: Remark) -> None:
 
     The remark inherits their cause unless it has its own.
     """
-    kept: list[Diagnostic] = []
-    for said in engine.diagnostics:
-        if not isinstance(said, Remark) or said.name != remark.name or said.location != remark.location:
-            kept.append(said)
+    diagnostics: list[Diagnostic] = []
+    for diagnostic in engine.diagnostics:
+        is_same = isinstance(diagnostic, Remark) and diagnostic.name == remark.name
+        if not is_same or diagnostic.location != remark.location:
+            diagnostics.append(diagnostic)
         elif remark.cause is None:
-            remark.said = Reason(remark.code, cause=said.cause, **remark.code_arguments)
-    engine.diagnostics[:] = kept
+            remark.said = Reason(remark.code, cause=diagnostic.cause, **remark.code_arguments)
+    engine.diagnostics[:] = diagnostics
     engine.emit(remark)
 
 
@@ -242,18 +243,18 @@ class RemarkFilter(NamedTuple):
         Pairs apply in order: `none` clears the kind, others add to it.  Raises CompileError (code 1) for an unknown
         category or code.
         """
-        found: dict[str, set[str]] = {kind: set() for kind in KINDS}
+        result: dict[str, set[str]] = {kind: set() for kind in KINDS}
         for kind, word in asked:
             for each in (kind,) if kind else KINDS:
                 if word == "none":
-                    found[each].clear()
+                    result[each].clear()
                 elif word == "all":
-                    found[each].update(CATEGORIES)
+                    result[each].update(CATEGORIES)
                 elif word in CATEGORIES or is_code(word):
-                    found[each].add(word)
+                    result[each].add(word)
                 else:
                     raise CompileError.at(None, f"Cannot find option named '{word}'!", ExitCode.USAGE)
-        return cls({kind: frozenset(words) for kind, words in found.items()})
+        return cls({kind: frozenset(words) for kind, words in result.items()})
 
     @property
     def any(self) -> bool:
@@ -284,8 +285,8 @@ def is_code(word: str) -> bool:
 
 def remarks_of(diagnostics: Iterable[Diagnostic]) -> list[Remark]:
     """The remarks among diagnostics without repetitions, sorted by function, category and position."""
-    found = [diagnostic for diagnostic in unique(diagnostics) if isinstance(diagnostic, Remark)]
-    functions = {name: number for number, name in enumerate(dict.fromkeys(remark.function for remark in found))}
+    remarks = [diagnostic for diagnostic in unique(diagnostics) if isinstance(diagnostic, Remark)]
+    functions = {name: number for number, name in enumerate(dict.fromkeys(remark.function for remark in remarks))}
     categories = list(CATEGORIES)
 
     def place(remark: Remark) -> tuple:
@@ -293,7 +294,7 @@ def remarks_of(diagnostics: Iterable[Diagnostic]) -> list[Remark]:
         line, column = (position.line, position.column) if position is not None else (0, 0)
         return functions[remark.function], categories.index(remark.category), line, column
 
-    return sorted(found, key=place)
+    return sorted(remarks, key=place)
 
 
 def render_command_line(remarks: Iterable[Remark]) -> str:

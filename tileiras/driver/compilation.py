@@ -138,14 +138,14 @@ def compile_with(
     stages without passes.  `meanwhile` is called once while a stage waits for another process, if one does.
     """
     last, suffix = pipeline.emit_stage(emit, options["gpu-name"])
-    given: Operation | bytes
+    result: Operation | bytes
     if isinstance(source, units.Source):
-        opened, given = source, source.data
+        opened, result = source, source.data
     elif hasattr(source, "clone"):
-        opened, given = units.Source(b"", source_name or "<module>", None, units.MODULE), source.clone({})
+        opened, result = units.Source(b"", source_name or "<module>", None, units.MODULE), source.clone({})
     else:
         opened = open_source(source, source_name)
-        given = opened.data
+        result = opened.data
     plan = pipeline.plan(opened.kind, last)
     if opened.kind in units.ARTIFACTS and plan.is_empty:
         raise CompileError.at(None, f"{opened.name} is past the stage of emit={emit}", ExitCode.CONFIGURATION)
@@ -154,15 +154,15 @@ def compile_with(
     pipeline.start_ahead(last)
     steps = Steps(plan, opened, options, store, keep, instrumentation, times, meanwhile)
     with contextlib.closing(steps):
-        given = steps.on_file(given)
+        result = steps.on_file(result)
         kernels: list[Kernel] = []
         if plan.is_bytecode:
-            product = given if isinstance(given, bytes) else _bytecode(given, options["bytecode-version"])
+            product = result if isinstance(result, bytes) else _bytecode(result, options["bytecode-version"])
         else:
-            inputs = kernel_inputs(opened, given, options["gpu-name"], entry)
+            inputs = kernel_inputs(opened, result, options["gpu-name"], entry)
             if plan.ends_with_file:
                 kernels = [Kernel(name, {}) for name in inputs.names]
-                product = as_bytes(given)
+                product = as_bytes(result)
             else:
                 kernels, product = _kernels_and_product(steps, inputs)
     return Artifact(product, suffix, kernels, steps.diagnostics, steps.dependencies)

@@ -63,10 +63,10 @@ class ModuleEntries(KernelInputs):
             raise _no_entry(only, source_name, self.names, module.location)
 
     def units(self) -> list[KernelInput]:
-        found = []
+        result = []
         for name, unit in units.entry_modules(self._module, self._only):
-            found.append(KernelInput(name, name, unit, next(op.location for op in units.entries_of(unit))))
-        return found
+            result.append(KernelInput(name, name, unit, next(op.location for op in units.entries_of(unit))))
+        return result
 
     @property
     def location(self) -> Locatable:
@@ -85,18 +85,18 @@ class ArtifactModules(KernelInputs):
     """
 
     def __init__(self, source: units.Source, gpu_name: str, only: str | None) -> None:
-        found = []
+        items = []
         known: list[str] = []
         for piece in units.pieces(source.data, source.kind):
             resumed, location = _artifact_input(source.kind, piece, source.name, gpu_name)
             names = _kernel_names(source.kind, resumed)
             known += names
             if only is None or names == [only]:
-                found.append(KernelInput(names[0] if len(names) == 1 else "", "", resumed, location))
-        if not found:
+                items.append(KernelInput(names[0] if len(names) == 1 else "", "", resumed, location))
+        if not items:
             raise _no_entry(only, source.name, known, location)
         self.names = known
-        self._units = [unit._replace(kept_as=unit.kernel) for unit in found] if len(found) > 1 else found
+        self._units = [unit._replace(kept_as=unit.kernel) for unit in items] if len(items) > 1 else items
 
     def units(self) -> list[KernelInput]:
         return self._units

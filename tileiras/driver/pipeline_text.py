@@ -26,9 +26,9 @@ def describe(options: CompileOptions) -> str:
     lines = [f"tileiras -O{level} --gpu-name {options['gpu-name']}: the stages up to a cubin, and their passes", ""]
     runs = {"verifier", "snapshot printer"}
     for number, row in enumerate(pipeline.STAGES, 1):
-        made = ", ".join("NAME" + suffix for suffix in (row.suffix, *row.side_suffixes))
+        text = ", ".join("NAME" + suffix for suffix in (row.suffix, *row.side_suffixes))
         lines.append(f"{number}. {row.name:<7} {row.doc}")
-        lines.append(f"           one {row.unit} -> {made}")
+        lines.append(f"           one {row.unit} -> {text}")
         if row.options:
             lines.append(f"           reads {', '.join(row.options)}")
         passes = _passes(row, options)
@@ -41,6 +41,6 @@ def describe(options: CompileOptions) -> str:
     for row in pipeline.BESIDE:
         lines.append(f"   {row.name:<7} {row.doc}")
         beside = ", ".join("NAME" + suffix for suffix in row.reads_beside)
-        made = ", ".join("NAME" + suffix for suffix in (row.suffix, *row.side_suffixes))
-        lines.append(f"           one {row.unit}, {beside} -> {made}")
+        text = ", ".join("NAME" + suffix for suffix in (row.suffix, *row.side_suffixes))
+        lines.append(f"           one {row.unit}, {beside} -> {text}")
     return "\n".join(lines) + f"\n\n{tileir_pipeline.describe(level, runs)}"

@@ -86,8 +86,8 @@ class Program:
             configuration = Configuration(configuration, **fields)
         if configuration.input is None:
             raise _refused("input buffer is null")
-        given = configuration.input
-        data = tileiras.ir.encoding.encoded(given, "<input>") if isinstance(given, str) else bytes(given)
+        result = configuration.input
+        data = tileiras.ir.encoding.encoded(result, "<input>") if isinstance(result, str) else bytes(result)
         source = tileiras.stages.units.Source(data, "<input>", None, tileiras.stages.units.kind_of(data))
         version = tileiras.stages.units.bytecode_version(data) if source.kind == tileiras.stages.units.BYTECODE else ""
         name = gpu_name or f"sm_{configuration.gpu}"
@@ -168,11 +168,11 @@ def _toolkit(root: str | None) -> dict[str, str]:
     if not isinstance(root, (str, os.PathLike)) or not os.path.isdir(root):
         raise _refused(f"cuda_root is no folder: {root!r}")
     program = "ptxas.exe" if os.name == "nt" else "ptxas"
-    found = {
+    result = {
         "ptxas": os.path.join(root, "bin", program),
         "libdevice": os.path.join(root, "nvvm", "libdevice", "libdevice.10.bc"),
     }
-    return {name: path for name, path in found.items() if os.path.isfile(path)}
+    return {name: path for name, path in result.items() if os.path.isfile(path)}
 
 
 # ---- functions for the C library -------------------------------------------------------------------------------------
@@ -219,6 +219,6 @@ def _guarded(call: Callable[[], Any]) -> Answer:
 def _said(code: int, result: Any, diagnostics: list[Diagnostic]) -> Answer:
     bodies = []
     for diagnostic in unique(diagnostics):
-        made, held = tileiras.diagnostics.body.body_of(diagnostic)
-        bodies.append((tileiras.diagnostics.body.ctypes.addressof(made), diagnostic.render(), (made, held)))
+        value, held = tileiras.diagnostics.body.body_of(diagnostic)
+        bodies.append((tileiras.diagnostics.body.ctypes.addressof(value), diagnostic.render(), (value, held)))
     return int(code), result, render(diagnostics), bodies

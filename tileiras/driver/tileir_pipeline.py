@@ -283,8 +283,8 @@ def build(options: TileIRPipelineOptions) -> list[Pass]:
     Scopes of debug information are always inserted; at level 3, kernels without any get one, for line tables.
     """
     level = options["opt-level"]
-    given = {**options.compiler_options(), "opt-level": max(0, min(level, 3)), "lineinfo": True}
-    values = tileiras.options.CompileOptions(given)
+    result = {**options.compiler_options(), "opt-level": max(0, min(level, 3)), "lineinfo": True}
+    values = tileiras.options.CompileOptions(result)
     if level not in (0, 1, 2, 3):
         raise _bad(f"invalid optimization level: {level}")
     passes: list[Pass] = []
@@ -325,22 +325,24 @@ def stage_passes(stage: str, braces: str) -> list[Pass]:
     an unknown option or row.
     """
     row = tileiras.pipeline.stage(stage)
-    given = dict(item.partition("=")[::2] for item in re.split(r"[\s,]+", braces.strip()) if item)
-    first_name, last_name = given.pop("from", ""), given.pop("to", "")
+    entry = dict(item.partition("=")[::2] for item in re.split(r"[\s,]+", braces.strip()) if item)
+    first_name, last_name = entry.pop("from", ""), entry.pop("to", "")
     values: dict[str, Any] = {"gpu-name": "sm_90"}
-    for key, text in given.items():
+    for key, text in entry.items():
         name = STAGE_KEYS.get(key, key)
         if name not in row.options:
             raise _bad(f"'{stage}' has no option '{key}'")
         values[name] = tileiras.options.parse_value(tileiras.options.lookup(name), text)
     rows = tileiras.stages.llvm.passes if stage == "llvm" else tileiras.stages.tileas.passes
-    found = rows(row.select(tileiras.options.CompileOptions(values)))
+    result = rows(row.select(tileiras.options.CompileOptions(values)))
     for name in (first_name, last_name):
-        if name and all(item.name != name for item in found):
-            raise _bad(f"'{stage}' has no row '{name}'; it has: {', '.join(dict.fromkeys(p.name for p in found))}")
-    first = next(number for number, item in enumerate(found) if first_name in ("", item.name))
-    last = next((number for number, item in enumerate(found) if number >= first and item.name == last_name), len(found))
-    return found[first : last + 1]
+        if name and all(item.name != name for item in result):
+            raise _bad(f"'{stage}' has no row '{name}'; it has: {', '.join(dict.fromkeys(p.name for p in result))}")
+    first = next(number for number, item in enumerate(result) if first_name in ("", item.name))
+    last = next(
+        (number for number, item in enumerate(result) if number >= first and item.name == last_name), len(result)
+    )
+    return result[first : last + 1]
 
 
 OURS_WIDTH = 66

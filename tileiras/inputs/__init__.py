@@ -101,14 +101,14 @@ def from_json(found: Any) -> tuple[Input, ...]:
     rows = found["rows"]
     if not isinstance(rows, list) or not all(isinstance(row, list) and len(row) == 3 for row in rows):
         raise ValueError("rows of inputs are lists of three values")
-    made = []
+    result = []
     for title, state, size in rows:
         if not isinstance(title, str) or not isinstance(state, str):
             raise ValueError("the title and the state of an input are strings")
         if size is not None and (not isinstance(size, int) or isinstance(size, bool) or size < 0):
             raise ValueError("the size of an input is a number of bytes")
-        made.append(with_title(title, state, size))
-    return tuple(made)
+        result.append(with_title(title, state, size))
+    return tuple(result)
 
 
 def states(rows: Iterable[Input]) -> dict[str, str]:

@@ -61,8 +61,8 @@ def holds(row: Input, base: str) -> bool:
 
 def changes(rows: Iterable[Input], base: str) -> list[str]:
     """List the titles and current states of the rows that changed."""
-    found = [(row, observe(row.kind, row.name, base, row.where)) for row in rows]
-    return [f"{row.title}: {is_now.state}" for row, is_now in found if is_now.state != row.state]
+    result = [(row, observe(row.kind, row.name, base, row.where)) for row in rows]
+    return [f"{row.title}: {is_now.state}" for row, is_now in result if is_now.state != row.state]
 
 
 def files(rows: Iterable[Input], base: str) -> list[str]:
@@ -72,8 +72,8 @@ def files(rows: Iterable[Input], base: str) -> list[str]:
 
 def _files(row: Input, base: str) -> list[str]:
     if row.kind in OF_PATHS:
-        found = places.path_of(row.name, base)
-        return [found] if os.path.exists(found) else []
+        path = places.path_of(row.name, base)
+        return [path] if os.path.exists(path) else []
     if row.kind == MODULE:
         place = locate(row.name, row.where, base)
         return [place] if place is not None else []
@@ -193,10 +193,10 @@ def _variables(name: str, base: str, where: tuple[str, ...]) -> _State:
 
 def _process(name: str, base: str, where: tuple[str, ...]) -> _State:
     try:
-        found = PROPERTIES[name]()
+        result = PROPERTIES[name]()
     except (KeyError, OSError):
         return ABSENT, None
-    return digest(repr(_portable(found, base) if isinstance(found, str) else found).encode()), None
+    return digest(repr(_portable(result, base) if isinstance(result, str) else result).encode()), None
 
 
 def _module(name: str, base: str, where: tuple[str, ...]) -> _State:

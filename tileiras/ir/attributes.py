@@ -78,13 +78,13 @@ class Attribute:
     @classmethod
     def intern(cls, values: tuple) -> "Attribute":
         """The instance with these parameters.  Values must be hashable and of the parameter's exact type."""
-        found = cls._instances.get(values)
-        if found is None:
-            found = object.__new__(cls)
-            found.__dict__.update(zip(cls.parameters, values))
-            found.verify()
-            found = cls._instances.setdefault(values, found)
-        return found
+        result = cls._instances.get(values)
+        if result is None:
+            result = object.__new__(cls)
+            result.__dict__.update(zip(cls.parameters, values))
+            result.verify()
+            result = cls._instances.setdefault(values, result)
+        return result
 
     @classmethod
     def _bind(cls, values: tuple, named: dict[str, Any]) -> tuple:

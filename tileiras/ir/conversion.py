@@ -42,11 +42,11 @@ class TypeConverter:
         self._cache: dict[Any, Any] = {}
 
     def convert(self, type: Type) -> Any:
-        found = self._cache.get(type)
-        if found is None:
+        result = self._cache.get(type)
+        if result is None:
             rule = self._rules.get(type.__class__)
-            found = self._cache[type] = type if rule is None else rule(type)
-        return found
+            result = self._cache[type] = type if rule is None else rule(type)
+        return result
 
     def __call__(self, type: Type) -> Any:
         return self.convert(type)

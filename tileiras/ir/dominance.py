@@ -24,10 +24,10 @@ class DominanceInfo:
 
         Cooper, Harvey, Kennedy, "A Simple, Fast Dominance Algorithm" (2001).
         """
-        found = self._immediate.get(region)
-        if found is None:
-            found = self._immediate[region] = _compute(region)
-        return found
+        result = self._immediate.get(region)
+        if result is None:
+            result = self._immediate[region] = _compute(region)
+        return result
 
     def block_dominates(self, a: Block, b: Block) -> bool:
         """Whether every path to `b` goes through `a`; everything dominates an unreachable block."""

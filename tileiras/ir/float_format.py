@@ -191,9 +191,9 @@ def _decimal_digits(significand: int, exponent: int, precision: int) -> tuple[st
         digits = digits[:precision]
         if up:
             digits = str(int(digits) + 1)
-        kept = digits.rstrip("0")
-        power += len(digits) - len(kept)
-        digits = kept
+        result = digits.rstrip("0")
+        power += len(digits) - len(result)
+        digits = result
     return digits, power
 
 

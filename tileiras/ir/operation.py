@@ -140,15 +140,15 @@ class Operation:
             attributes[OPERAND_SEGMENTS] = DenseArrayAttr(i32, sizes)
         regions: list[Region] = []
         for field in cls.region_fields:
-            given = named.pop(field.accessor, None)
+            entry = named.pop(field.accessor, None)
             if field.variadic:
-                regions += given or ()
-            elif given is not None or not field.optional:
-                regions.append(given if given is not None else Region())
+                regions += entry or ()
+            elif entry is not None or not field.optional:
+                regions.append(entry if entry is not None else Region())
         successors: list[Block] = []
         for field in cls.successor_fields:
-            given = named.pop(field.accessor)
-            successors += given if field.variadic else (given,)
+            entry = named.pop(field.accessor)
+            successors += entry if field.variadic else (entry,)
         result = named.pop(signature.result, None) if named else None
         if result is not None:
             types: Any = (result,)

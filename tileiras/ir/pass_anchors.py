@@ -17,9 +17,9 @@ def restore(op: Operation, before: Operation) -> None:
     """Give an operation the attributes and regions that a copy of it has."""
     op.attributes.clear()
     op.attributes.update(before.attributes)
-    for region, kept in zip(op.regions, before.regions):
+    for region, result in zip(op.regions, before.regions):
         region.blocks.clear()
-        region.take_blocks(kept)
+        region.take_blocks(result)
 
 
 def collect_names(op: Operation, found: set[str]) -> None:
@@ -51,7 +51,7 @@ def targets(item: Pass, op: Operation) -> list[Operation]:
             return [op]
         return [inner for inner in op.walk() if inner.name == item.anchor]
     first, *rest = item.path
-    found = [op]
+    result = [op]
     if first != op.name:
         if op.name == MODULE:
             rest.insert(0, first)
@@ -61,8 +61,8 @@ def targets(item: Pass, op: Operation) -> list[Operation]:
         elif rest and rest.pop(0) != op.name:
             return []
     for anchor in rest:
-        found = [
-            inner for each in found for region in each.regions for block in region.blocks for inner in block.operations
+        result = [
+            inner for each in result for region in each.regions for block in region.blocks for inner in block.operations
             if inner.name == anchor
         ]  # fmt: skip
-    return [each for each in found if item.anchor in ("", each.name)]
+    return [each for each in result if item.anchor in ("", each.name)]

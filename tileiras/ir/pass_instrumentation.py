@@ -244,17 +244,17 @@ class PassTrace(PassInstrumentation):
         place = {"pid": 0, "tid": 0}
         duration = round(now - self._started, 1)
         self._events.append({"name": name, "ph": "X", "ts": self._started, "dur": duration, **place})
-        said = self._remarks()
-        for remark in said[self._seen :]:
+        remarks = self._remarks()
+        for remark in remarks[self._seen :]:
             event = {"name": remark.message, "ph": "i", "ts": now, "s": "t", "args": remark.fields(), **place}
             self._events.append(event)
-        self._seen = len(said)
+        self._seen = len(remarks)
         if name in self._children:
             self._events += self._children[name](op, max((event["pid"] for event in self._events), default=0))
 
     def after_failure(self, name: str, op: Operation) -> None:
         if name in self._children:
-            self._children = {other: made for other, made in self._children.items() if other != name}
+            self._children = {other: result for other, result in self._children.items() if other != name}
         self.after_pass(name, op)
 
     def text(self) -> str:

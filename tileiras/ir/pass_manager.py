@@ -181,10 +181,10 @@ class PassContext:
 
     def analysis(self, kind: type[AnalysisT], op: Operation, make: Callable[[], AnalysisT]) -> AnalysisT:
         """The analysis of this kind of `op`, made unless an earlier pass made it and it still holds."""
-        found = self._analyses.get((kind, op))
-        if found is None:
-            found = self._analyses[kind, op] = make()
-        return found
+        result = self._analyses.get((kind, op))
+        if result is None:
+            result = self._analyses[kind, op] = make()
+        return result
 
     def forget_analyses(self) -> None:
         """The IR has changed."""
@@ -234,16 +234,16 @@ class PassManager:
         context = context if context is not None else PassContext()
         context.soft_failures.clear()
         context.forget_analyses()
-        found: set[str] = set()
+        result: set[str] = set()
         for each in self.passes:
             item: Pass | None
             if isinstance(each, Pass):
                 item = each
             else:
                 if each.names:
-                    if not found:
-                        collect_names(op, found)
-                    if not each.is_among(found):
+                    if not result:
+                        collect_names(op, result)
+                    if not each.is_among(result):
                         continue
                 item = each.made()
                 if item is None:
@@ -253,9 +253,9 @@ class PassManager:
                 continue
             self._run_pass(item, op, context)
             if item.introduces is None and item.adds_operations:
-                found.clear()
-            elif item.introduces and found:
-                found.update(item.introduces)
+                result.clear()
+            elif item.introduces and result:
+                result.update(item.introduces)
             if not item.preserves_analyses:
                 context.forget_analyses()
             if item.state & Pass.SOFT_FAILURE:
@@ -392,8 +392,8 @@ class _PipelineParser:
                 self.passes += self.pipelines[name](braces[1] if braces else "")
         else:
             with self._placed(start):
-                made = self.lookup(name)
-            item = self._made(made, start, braces)
+                lookup = self.lookup(name)
+            item = self._made(lookup, start, braces)
             if path and item.anchor not in ("", path[-1]):
                 message = f"pass '{name}' anchored on '{item.anchor}' added to pipeline anchored on '{path[-1]}'"
                 raise self._error(start, message)
@@ -433,10 +433,10 @@ class _PipelineParser:
         options: dict[str, Any] = {}
         inside, text = braces or (start, "")
         for word in re.finditer(r"(?:\{[^{}]*\}|\S)+", text):
-            key, given, value = word[0].partition("=")
+            key, result, value = word[0].partition("=")
             if not key:
                 raise self._error(inside + word.start(), f"expected the name of an option at '{word[0]}'")
-            if value in ("true", "false") or not given:
+            if value in ("true", "false") or not result:
                 options[key] = value != "false"
             else:
                 options[key] = int(value) if re.fullmatch(r"-?[0-9]+", value) else value

@@ -35,8 +35,8 @@ class GeneratedOperations(dict[str, type["Operation"]]):
         _generated[prefix] = self
 
     def __missing__(self, key: str) -> type["Operation"]:
-        made = self[key] = self._make(key, self._rows[key])
-        return made
+        value = self[key] = self._make(key, self._rows[key])
+        return value
 
     def make_all(self) -> None:
         for key in self._rows:
@@ -69,10 +69,10 @@ def load_dialect(namespace: str) -> bool:
 
 
 def lookup_operation(name: str) -> type["Operation"] | None:
-    found = OPERATIONS.get(name)
-    if found is None and load_dialect(name.partition(".")[0]):
-        found = OPERATIONS.get(name)
-    return found
+    entry = OPERATIONS.get(name)
+    if entry is None and load_dialect(name.partition(".")[0]):
+        entry = OPERATIONS.get(name)
+    return entry
 
 
 def similar_operation(name: str) -> str:
@@ -86,14 +86,14 @@ def similar_operation(name: str) -> str:
 
 
 def lookup_attribute(name: str) -> type["Attribute"] | None:
-    found = ATTRIBUTES.get(name)
-    if found is None and load_dialect(name.partition(".")[0]):
-        found = ATTRIBUTES.get(name)
-    return found
+    entry = ATTRIBUTES.get(name)
+    if entry is None and load_dialect(name.partition(".")[0]):
+        entry = ATTRIBUTES.get(name)
+    return entry
 
 
 def lookup_type(name: str) -> type["Attribute"] | None:
-    found = TYPES.get(name)
-    if found is None and load_dialect(name.partition(".")[0]):
-        found = TYPES.get(name)
-    return found
+    entry = TYPES.get(name)
+    if entry is None and load_dialect(name.partition(".")[0]):
+        entry = TYPES.get(name)
+    return entry

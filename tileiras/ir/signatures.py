@@ -85,10 +85,10 @@ def accessor_of(field: Field, position: int, of_kind: tuple[Field, ...]) -> prop
     spans = methodcaller(f"{kind}_spans")
 
     def read(op: Operation) -> Any:
-        found = spans(op)
-        if found is None:
+        result = spans(op)
+        if result is None:
             raise ValueError(f"'{op.name}' does not have the {kind}s that it declares")
-        start, end = found[position]
+        start, end = result[position]
         values = getattr(op, slot)[start:end]
         if field.variadic:
             return values

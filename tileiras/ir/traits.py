@@ -309,21 +309,21 @@ class Elementwise(TypeTrait):
     __slots__ = ()
 
     def verify(self, op: "Operation") -> None:
-        found: TensorType | None = None
+        result: TensorType | None = None
         for values in (op.operands, op.results):
             for value in values:
                 type = value.type
                 if not isinstance(type, TensorType):
                     continue
-                if found is None:
-                    found = type
-                elif type.shape != found.shape:
+                if result is None:
+                    result = type
+                elif type.shape != result.shape:
                     raise VerifyError("requires the same shape for all operands and results")
-                elif type.encoding is not found.encoding:
+                elif type.encoding is not result.encoding:
                     raise VerifyError("requires the same encoding for all operands and results")
-        if found is not None and op.results and not any(isinstance(r.type, TensorType) for r in op.results):
+        if result is not None and op.results and not any(isinstance(r.type, TensorType) for r in op.results):
             raise VerifyError("if an operand is non-scalar, then there must be at least one non-scalar result")
-        if found is not None and not any(isinstance(v.type, TensorType) for v in op.operands):
+        if result is not None and not any(isinstance(v.type, TensorType) for v in op.operands):
             raise VerifyError("if a result is non-scalar, then at least one operand must be non-scalar")
 
 

@@ -23,15 +23,15 @@ def accumulated_in_place(
     """The dots of a loop that add to an accumulator in tensor memory which nothing else in the loop uses, in their
     order, by the number of the loop-carried value; `is_dot`: which dots are into tensor memory."""
     block = loop.body.block
-    found = {}
+    result = {}
     for number, value in enumerate(block.last.operands):
         dots: list[Any] = []
         while is_dot(value.defining_op) and value.parent_block is block and value.has_one_use:
             dots.insert(0, value.defining_op)
             value = dots[0].c
         if dots and value is loop.iter_args[number] and value.has_one_use:
-            found[number] = dots
-    return found
+            result[number] = dots
+    return result
 
 
 def rescaled_in_place(
@@ -41,15 +41,15 @@ def rescaled_in_place(
     number of the loop-carried value: meanwhile it stays in tensor memory."""
     block = loop.body.block
     in_place = accumulated_in_place(loop, is_dot)
-    found: dict[int, Any] = {}
+    result: dict[int, Any] = {}
     for number, value in enumerate(block.last.operands):
         dot: Any = value.defining_op
         if number in in_place or not is_dot(dot) or dot.parent is not block or not value.has_one_use:
             continue
         before: Any = dot.c.defining_op
         if not (is_dot(before) and before.parent is block):
-            found[number] = dot
-    return found
+            result[number] = dot
+    return result
 
 
 def continues(loop: scf.ForOp, number: int, is_dot: Callable[[Operation | None], bool] = is_of_tensor_memory) -> Any:

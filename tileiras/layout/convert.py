@@ -118,7 +118,7 @@ def _find_sources(src: LinearLayout, dst: LinearLayout) -> _Sources | None:
     count = src.bits("register")
     both = gf2.Echelon((*src.bases("register"), *src.bases("lane")))
     register_mask = (1 << count) - 1
-    found = _Sources()
+    sources = _Sources()
 
     def in_warp(target: int) -> tuple[int, int] | None:
         solution = registers.solve(target)
@@ -131,13 +131,13 @@ def _find_sources(src: LinearLayout, dst: LinearLayout) -> _Sources | None:
         source = in_warp(target)
         if source is None:
             return None
-        found.register.append(source)
+        sources.register.append(source)
     for bit, target in enumerate(dst.bases("lane")):
         own = registers.solve(target ^ src.bases("lane")[bit])
         source = (own, 1 << bit) if own is not None else in_warp(target)
         if source is None:
             return None
-        found.lane.append(source)
+        sources.lane.append(source)
     for dim in ("warp", "block"):
         wanted, held = dst.bases(dim), src.bases(dim)
         for bit in range(max(len(wanted), len(held))):
@@ -146,9 +146,9 @@ def _find_sources(src: LinearLayout, dst: LinearLayout) -> _Sources | None:
             if source is None or (dim == "block" and source != (0, 0)):
                 return None
             if dim == "warp":
-                found.warp_register.append(source[0])
-                found.warp_lane.append(source[1])
-    return found
+                sources.warp_register.append(source[0])
+                sources.warp_lane.append(source[1])
+    return sources
 
 
 def _permutation(found: _Sources, registers: int) -> tuple[int, ...] | None:
@@ -240,13 +240,13 @@ def plan_conversion(src: LinearLayout, dst: LinearLayout, element_bits: int, mat
         raise ValueError(f"conversion between tiles {list(src.shape)} and {list(dst.shape)}")
     if src == dst:
         return NoConversion()
-    found = _find_sources(src, dst)
+    sources = _find_sources(src, dst)
     shuffle = None
-    if found is not None:
-        permutation = _permutation(found, dst.registers)
+    if sources is not None:
+        permutation = _permutation(sources, dst.registers)
         if permutation is not None:
             return NoConversion() if permutation == tuple(range(src.registers)) else RegisterPermutation(permutation)
-        shuffle = _shuffle(src, dst, found)
+        shuffle = _shuffle(src, dst, sources)
     shared = plan_shared(src, dst, element_bits, matrix_stores)
     if shuffle is not None and shuffle.cost(element_bits) <= shared.cost(element_bits):
         return shuffle
@@ -303,14 +303,14 @@ def split_rounds(src: LinearLayout, dst: LinearLayout, bits: int, conditional: b
     chosen = sorted(sorted(clean, key=lambda v: (threads(v), -v))[:bits])
     if not chosen:
         return None
-    kept = [i for i in range(src.out_bits) if 1 << i not in chosen]
+    result = [i for i in range(src.out_bits) if 1 << i not in chosen]
 
     def compress(flat: int) -> int:
-        return sum((flat >> position & 1) << i for i, position in enumerate(kept))
+        return sum((flat >> position & 1) << i for i, position in enumerate(result))
 
     def smaller(layout: LinearLayout) -> LinearLayout:
         bases = {d: [compress(v) for v in layout.bases(d) if d != "register" or v not in chosen] for d in layout.dims}
-        return LinearLayout(bases, (1 << len(kept),))
+        return LinearLayout(bases, (1 << len(result),))
 
     def share(layout: LinearLayout, number: int) -> tuple[tuple[int, ...], tuple[Condition, ...]]:
         bases = layout.bases("register")

@@ -240,9 +240,9 @@ class LinearLayout:
 
     def sublayout(self, dims: Sequence[str], axes: Sequence[int] | None = None) -> LinearLayout:
         """Only these input dimensions and, if given, only these tile dimensions."""
-        kept = self._with({name: vectors for name, vectors in self._bases if name in dims})
+        result = self._with({name: vectors for name, vectors in self._bases if name in dims})
         if axes is None:
-            return kept
+            return result
         shape = tuple(self.shape[a] for a in axes)
         shifts = _dim_shifts(shape)
 
@@ -250,7 +250,7 @@ class LinearLayout:
             coordinates = self.coordinates(vector)
             return sum(coordinates[a] << s for a, s in zip(axes, shifts))
 
-        return kept.map_bases(pick, shape)
+        return result.map_bases(pick, shape)
 
     # -- shape operations: data stays where it is ---------------------------------------------------------------------
 
@@ -297,12 +297,12 @@ class LinearLayout:
     def remove_zero_register_bases(self) -> tuple[LinearLayout, tuple[int, ...]]:
         """(layout without register bits of zero basis, the register bits that remain)."""
         registers = self.bases("register")
-        kept = tuple(i for i, v in enumerate(registers) if v)
-        return self.with_bases("register", [registers[i] for i in kept]), kept
+        result = tuple(i for i, v in enumerate(registers) if v)
+        return self.with_bases("register", [registers[i] for i in result]), result
 
     def remove_redundant_registers(self) -> tuple[LinearLayout, tuple[int, ...]]:
         """(layout without register bits that depend on lower ones, the register bits that remain)."""
         echelon = gf2.Echelon()
         registers = self.bases("register")
-        kept = tuple(i for i, v in enumerate(registers) if echelon.add(v))
-        return self.with_bases("register", [registers[i] for i in kept]), kept
+        result = tuple(i for i, v in enumerate(registers) if echelon.add(v))
+        return self.with_bases("register", [registers[i] for i in result]), result

@@ -130,9 +130,9 @@ def moved_registers(layout: LinearLayout, axis: int, by: int) -> tuple[int | Non
     thread has it, or it is outside the tile."""
     run = layout.shape[axis]
     bits = vector_registers(layout, axis, 8, contiguous=run, divisibility=run, access_bits=8 * run)
-    found: list[int | None] = [None] * layout.registers
+    result: list[int | None] = [None] * layout.registers
     for group in register_groups(layout.registers, bits):
         for place, register in enumerate(group):
             if 0 <= place + by < len(group):
-                found[register] = group[place + by]
-    return tuple(found)
+                result[register] = group[place + by]
+    return tuple(result)

@@ -59,9 +59,9 @@ def plan_reduction(layout: LinearLayout, axis: int) -> ReductionPlan:
         position = gf2.apply(registers, register)
         groups.setdefault(position & ~mask, {})[position & mask] = register
     sliced = layout.drop_dim(axis)
-    result, kept = sliced.remove_redundant_registers()
+    result, value = sliced.remove_redundant_registers()
     # Result register i has the kept coordinate that its bits select; the groups are listed in that order.
-    wide = [registers[b] for b in kept]
+    wide = [registers[b] for b in value]
     ordered = tuple(
         tuple(register for _, register in sorted(groups[gf2.apply(wide, i)].items())) for i in range(result.registers)
     )

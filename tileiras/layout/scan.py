@@ -29,8 +29,8 @@ def is_scannable(layout: LinearLayout, axis: int) -> bool:
         return False
     if warps and (not lanes or len(registers) != layout.bits("register")):
         return False
-    found = (*registers, *lanes, *warps)
-    return found == tuple(unit << place for place in range(layout.shape[axis].bit_length() - 1))
+    result = (*registers, *lanes, *warps)
+    return result == tuple(unit << place for place in range(layout.shape[axis].bit_length() - 1))
 
 
 def scan_layout(shape: Sequence[int], axis: int, num_warps: int) -> LinearLayout:

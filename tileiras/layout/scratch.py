@@ -62,10 +62,10 @@ class Conversion(NamedTuple):
         if self.bytes <= limit:
             return self.bytes, 1
         wanted = max(0, (-(-self.bytes // limit) - 1).bit_length())
-        found = tileiras.layout.convert.split_rounds(self.source, self.target, wanted)
-        if self.bytes // (len(found.parts) if found is not None else 1) > left:
-            found = tileiras.layout.convert.split_rounds(self.source, self.target, wanted, conditional=True)
-        rounds = len(found.parts) if found is not None else 1
+        result = tileiras.layout.convert.split_rounds(self.source, self.target, wanted)
+        if self.bytes // (len(result.parts) if result is not None else 1) > left:
+            result = tileiras.layout.convert.split_rounds(self.source, self.target, wanted, conditional=True)
+        rounds = len(result.parts) if result is not None else 1
         return self.bytes // rounds, rounds
 
 
@@ -111,10 +111,10 @@ def in_rounds(source: LinearLayout, target: LinearLayout, rounds: int) -> Rounds
     if rounds == 1:
         return None
     bits = rounds.bit_length() - 1
-    found = tileiras.layout.convert.split_rounds(source, target, bits)
-    if found is None or len(found.parts) != rounds:
-        found = tileiras.layout.convert.split_rounds(source, target, bits, conditional=True)
-    return found
+    result = tileiras.layout.convert.split_rounds(source, target, bits)
+    if result is None or len(result.parts) != rounds:
+        result = tileiras.layout.convert.split_rounds(source, target, bits, conditional=True)
+    return result
 
 
 def box_of(shape: Sequence[int], element_bytes: int, limit: int) -> tuple[int, ...]:

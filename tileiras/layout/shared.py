@@ -49,11 +49,11 @@ class SharedAccess(NamedTuple):
 
     def places(self, warp: int, lane: int) -> list[tuple[int, int]]:
         """(register, address) of a thread's elements."""
-        found = []
+        result = []
         for registers, offset in zip(self.registers, self.offsets):
             base = gf2.apply(self.lane_map, lane) ^ _masked(self.warp_map, warp) ^ offset
-            found += [(register, base + i) for i, register in enumerate(registers)]
-        return found
+            result += [(register, base + i) for i, register in enumerate(registers)]
+        return result
 
     def holds(self, warp: int, lane: int) -> bool:
         """Whether the thread has elements to store."""
@@ -95,7 +95,7 @@ class MatrixAccess(NamedTuple):
 
     def places(self, warp: int, lane: int) -> list[tuple[int, int]]:
         """(register, address) of a thread's elements."""
-        found = []
+        result = []
         per_matrix = self.vector // self.matrices
         for registers, offset in zip(self.registers, self.offsets):
             for i, register in enumerate(registers):
@@ -103,8 +103,8 @@ class MatrixAccess(NamedTuple):
                 row = 2 * (lane & 3) + element if self.transposed else lane >> 2
                 column = lane >> 2 if self.transposed else (lane & 3) * per_matrix + element
                 address = gf2.apply(self.lane_map, matrix << 3 | row) ^ _masked(self.warp_map, warp) ^ offset
-                found.append((register, address + column))
-        return found
+                result.append((register, address + column))
+        return result
 
     def holds(self, warp: int, lane: int) -> bool:
         """Whether the thread has elements to store."""
@@ -145,8 +145,8 @@ class SharedPlan(NamedTuple):
 
         def loaded(w: int, t: int) -> list[int]:
             places = self.load.places(w, t)
-            found = dict((register, buffer[address]) for register, address in places)
-            return [found[register] for register in range(len(places))]
+            result = dict((register, buffer[address]) for register, address in places)
+            return [result[register] for register in range(len(places))]
 
         return {(w, t): loaded(w, t) for w in range(warps) for t in range(lanes)}
 
@@ -266,12 +266,12 @@ def vector_access(layout: LinearLayout, inverse: Sequence[int], vector: int, deg
 
 def deduplicated(access: SharedAccess) -> SharedAccess:
     """Stores write each offset once: registers with equal bases hold equal values."""
-    kept = {}
+    result = {}
     for registers, offset in zip(access.registers, access.offsets):
-        kept.setdefault(offset, registers)
+        result.setdefault(offset, registers)
     return SharedAccess(
-        tuple(kept.values()),
-        tuple(kept),
+        tuple(result.values()),
+        tuple(result),
         access.lane_map,
         access.warp_map,
         access.lane_mask,

@@ -167,15 +167,15 @@ def _steps(layout: LinearLayout, size_bits: int, mixed: int, atom: int) -> list[
     which it moves, and how far; None for a bit with nothing at its offsets.  None for all where a bit moves along
     several dimensions."""
     bases, distance = layout.bases("offset"), _FIRST_MIXED - (atom.bit_length() - 1)
-    found: list[tuple[int, int] | None] = []
+    steps: list[tuple[int, int] | None] = []
     for bit, vector in enumerate(bases):
         if not vector:
-            found.append(None)
+            steps.append(None)
             continue
         if _FIRST_MIXED <= bit + size_bits < _FIRST_MIXED + mixed:
             vector ^= bases[bit - distance]
         moves = [(dim, step) for dim, step in enumerate(layout.coordinates(vector)) if step]
         if len(moves) != 1 or moves[0][1] & moves[0][1] - 1:
             return None
-        found.append(moves[0])
-    return found
+        steps.append(moves[0])
+    return steps

@@ -75,21 +75,21 @@ def _layouts(probe: LinearLayout, source: int, block: tuple[int, int], own: int)
     moved = [0, *across[written : written + _PHASE_BITS]]
     for mixed in itertools.product(moved, repeat=min(_PHASE_BITS, len(along) - read)):
         lane = [vector ^ (mixed[i] if i < len(mixed) else 0) for i, vector in enumerate(lanes)]
-        found = _completed([*along[:read], *across[:written]], lane, across + along, own, probe)
-        if found is not None:
-            yield found
+        result = _completed([*along[:read], *across[:written]], lane, across + along, own, probe)
+        if result is not None:
+            yield result
 
 
 def _completed(
     register: list[int], lane: list[int], others: list[int], own: int, probe: LinearLayout
 ) -> LinearLayout | None:
     """The layout with these bases, completed by registers and then warps; None if the bases are dependent."""
-    found = [*register, *lane]
-    if gf2.rank(found) < len(found):
+    items = [*register, *lane]
+    if gf2.rank(items) < len(items):
         return None
     missing = []
     for vector in others:
-        if gf2.rank([*found, *missing, vector]) > len(found) + len(missing):
+        if gf2.rank([*items, *missing, vector]) > len(items) + len(missing):
             missing.append(vector)
     more = own - len(register)
     return LinearLayout({"register": [*register, *missing[:more]], "lane": lane, "warp": missing[more:]}, probe.shape)

@@ -138,12 +138,12 @@ class Operation(_View[CoreOperation]):
     def parse(cls, source: str, *, source_name: str = "", context: Context | None = None) -> Operation:
         """The only operation of a text, verified.  Raises MLIRError."""
         where = _context(context)
-        found = tileiras.ir.parse_operations(
+        operations = tileiras.ir.parse_operations(
             source, source_name or "-", allow_unregistered=where.allow_unregistered_dialects
         )
-        if len(found) != 1:
-            raise CompileError.at(None, f"expected one operation, got {len(found)}", ExitCode.INVALID_INPUT)
-        return _verified(cls(found[0], where))
+        if len(operations) != 1:
+            raise CompileError.at(None, f"expected one operation, got {len(operations)}", ExitCode.INVALID_INPUT)
+        return _verified(cls(operations[0], where))
 
     @property
     def operation(self) -> Operation:
@@ -222,10 +222,10 @@ class Module(Operation):
     def parse(cls, source: str, *, source_name: str = "", context: Context | None = None) -> Module:  # type: ignore[override]
         """The verified module of a text; operations without one are put into a builtin.module.  Raises MLIRError."""
         where = _context(context)
-        found = tileiras.ir.parse_module(
+        module = tileiras.ir.parse_module(
             source, source_name or "-", allow_unregistered=where.allow_unregistered_dialects
         )
-        return _verified(cls.of(found, where))
+        return _verified(cls.of(module, where))
 
     @classmethod
     def parseFile(cls, path: str | os.PathLike, context: Context | None = None) -> Module:  # noqa: N802  MLIR's name

@@ -28,9 +28,9 @@ class PassManager:
     @classmethod
     def parse(cls, pipeline: str, context: Context | None = None) -> PassManager:
         """The manager of a textual pipeline, `anchor(pass{key=value ...},...)`.  Raises PipelineError."""
-        made = cls("any", context)
-        made.add(pipeline)
-        return made
+        pipelines = cls("any", context)
+        pipelines.add(pipeline)
+        return pipelines
 
     def add(self, pipeline: str) -> None:
         """Append the passes of a textual pipeline.  Raises PipelineError."""

@@ -44,7 +44,7 @@ class LegalizeFmaDot(FunctionPass):
 def loop_fma_dots(func: aa.FuncOp, target: Target, engine: DiagnosticEngine | None = None) -> None:
     """Makes loops of the large dots by multiply-adds of a function of nv_tileas, in place; a remark says which found no
     shared memory."""
-    dots = [found for op in func.walk() if (found := dot_of(op, target)) is not None and is_multiply_add(op)]
+    dots = [result for op in func.walk() if (result := dot_of(op, target)) is not None and is_multiply_add(op)]
     if not dots:
         return
     plan = _Plan(func, shared_budget(func, target))
@@ -146,12 +146,12 @@ class _Plan:
 
     def _stored(self) -> dict[Block, list[Stored]]:
         """The tiles that go to shared memory, by the blocks that they are values of."""
-        found: dict[Value, Stored] = {}
+        result: dict[Value, Stored] = {}
         for dot in self._dots:
             for value in dict.fromkeys(dot.stored if dot.parts == 1 else ()):
-                found.setdefault(value, Stored(value, [])).dots.append(dot)
+                result.setdefault(value, Stored(value, [])).dots.append(dot)
         by_block: dict[Block, list[Stored]] = {}
-        for stored in found.values():
+        for stored in result.values():
             by_block.setdefault(stored.value.parent_block, []).append(stored)  # type: ignore[arg-type]
         return by_block
 
@@ -177,9 +177,9 @@ class _Plan:
 
     def run(self) -> None:
         buffers: dict[Value, Value] = {}
-        for block, found in self._stored().items():
+        for block, result in self._stored().items():
             operations = list(block.operations)
-            for span in _spans(block, found):
+            for span in _spans(block, result):
                 _store(operations, span, buffers)
         for dot in self._dots:
             make_loop(dot, buffers)
@@ -194,10 +194,10 @@ def _makers(value: Value) -> Iterator[Operation]:
 
 def _users(value: Value) -> set[Operation]:
     """The users of a value, directly or through conversions and view-like operations."""
-    found: set[Operation] = set()
+    users: set[Operation] = set()
     for user in value.users:
-        found |= _users(user.results[0]) if isinstance(user, OPERAND_MAKERS) else {user}
-    return found
+        users |= _users(user.results[0]) if isinstance(user, OPERAND_MAKERS) else {user}
+    return users
 
 
 def _store(operations: list[Operation], span: Span, buffers: dict[Value, Value]) -> None:
@@ -213,8 +213,8 @@ def _store(operations: list[Operation], span: Span, buffers: dict[Value, Value])
     places: list[Operation] = []
     for stored in sorted(span.stored, key=lambda stored: _first_use(stored, order)):
         origin = stored.value.defining_op
-        made = (place for place in places if origin is None or origin.is_before_in_block(place))
-        place = next(made, operations[_first_use(stored, order)])
+        result = (place for place in places if origin is None or origin.is_before_in_block(place))
+        place = next(result, operations[_first_use(stored, order)])
         if place not in places:
             places.append(place)
         builder = Builder.before(place)

@@ -71,9 +71,9 @@ def copy_in_place(func: aa.FuncOp, target: Target) -> None:
         return
     blocks: dict[Block, list[_Copied]] = {}
     for load in [op for op in func.walk() if isinstance(op, LOADS)]:
-        found = _copied(load, atom)
-        if found is not None:
-            blocks.setdefault(load.parent, []).append(found)
+        result = _copied(load, atom)
+        if result is not None:
+            blocks.setdefault(load.parent, []).append(result)
     for group in blocks.values():
         _rewrite(group, atom)
 
@@ -108,14 +108,14 @@ def _only_read(value: Value, converts: set[Operation]) -> bool:
 
 def _users_in(block: Block, value: Value) -> list[Operation]:
     """The operations of a block that use a tile, perhaps under another shape."""
-    found: list[Operation] = []
+    users: list[Operation] = []
     for user in value.users:
         place = block.find_ancestor_op(user)
         if place is not None:
-            found.append(place)
+            users.append(place)
         if isinstance(user, tileas.VIEW_LIKE):
-            found += _users_in(block, user.results[0])
-    return found
+            users += _users_in(block, user.results[0])
+    return users
 
 
 def _rewrite(group: list[_Copied], atom: CopyAtom) -> None:

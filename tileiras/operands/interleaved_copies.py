@@ -56,9 +56,9 @@ class InterleaveCopies(FunctionPass):
 
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
         for loop in [op for op in func.walk() if isinstance(op, scf.ForOp)]:
-            found = _interleaved(loop, gpu)
-            if found is not None:
-                found.rewrite(context.engine)
+            result = _interleaved(loop, gpu)
+            if result is not None:
+                result.rewrite(context.engine)
 
 
 class _Interleaved(NamedTuple):
@@ -96,8 +96,8 @@ class _Interleaved(NamedTuple):
         after.location = self.loop.location
         after.insert(tileas.AsyncWaitOp(pending=IntegerAttr(0, i32), result_token=aa.MemTokenType()))
         if engine.remarks:
-            said = Reason("loops.copies-interleaved", copies=len(copies), steps=self.steps)
-            engine.emit(Remark(said, self.loop.location))
+            reason = Reason("loops.copies-interleaved", copies=len(copies), steps=self.steps)
+            engine.emit(Remark(reason, self.loop.location))
 
 
 def _interleaved(loop: scf.ForOp, target: Target) -> _Interleaved | None:
@@ -157,13 +157,13 @@ def _copies_of(branch: Any) -> list[Operation]:
 
 def _alone(branch: Any, number: int) -> Operation:
     """A predicated branch with one of the copies."""
-    made = branch.clone()
-    made.attributes[tileas.PREDICATED] = UnitAttr()
-    copies = _copies_of(made)
+    clone = branch.clone()
+    clone.attributes[tileas.PREDICATED] = UnitAttr()
+    copies = _copies_of(clone)
     for op in copies[:number] + copies[number + 1 :]:
         op.erase()
-    *inside, _ = made.then_region.block.operations
+    *inside, _ = clone.then_region.block.operations
     for op in reversed(inside):
         if op is not copies[number] and not any(result.has_uses for result in op.results):
             op.erase()
-    return made
+    return clone

@@ -118,21 +118,21 @@ def keep_loop_invariant(func: aa.FuncOp, target: Target, engine: DiagnosticEngin
         if engine is not None:
             shape = "x".join(map(str, load.data.type.shape))
             engine.emit(Remark(Reason("memory.stays-in-shared", shape=shape), load.location))
-    for found in by_block.values():
-        _keep(found, atom)
+    for item in by_block.values():
+        _keep(item, atom)
 
 
 def _loops_around(op: Operation, load: Operation) -> set[Operation]:
     """The loops between an operation and the block of a load."""
-    found = set()
+    loops = set()
     current = op.parent_op
     while current is not None and op.parent is not load.parent:
         if isinstance(current, scf.ForOp):
-            found.add(current)
+            loops.add(current)
         if current.parent is load.parent:
             break
         current = current.parent_op
-    return found
+    return loops
 
 
 def copy_refused(func: aa.FuncOp, target: Target, engine: DiagnosticEngine | None = None) -> None:
@@ -206,13 +206,13 @@ def _shared_bytes(resident: Resident, block: Block, budget: int) -> int:
     done = {leaf.convert for leaf in resident.leaves}
     operations = list(block.operations)
     first, last = operations.index(resident.load), max(map(operations.index, resident.dots))
-    live, found = sum(map(buffer_bytes, operations[:first])), 0
+    live, most = sum(map(buffer_bytes, operations[:first])), 0
     for op in operations[first:last]:
         inner = [each for each in op.walk() if each not in done]
         buffers = sum(each.result.type.bytes for each in inner if isinstance(each, tileas.AllocTensorOp))
-        found = max(found, live + buffers + max((scratch_bytes(each, budget) for each in inner), default=0))
+        most = max(most, live + buffers + max((scratch_bytes(each, budget) for each in inner), default=0))
         live += buffer_bytes(op)
-    return found
+    return most
 
 
 def _resident(load: tileas.Load, atom: CopyAtom, in_loops: bool = True) -> Resident | None:
@@ -223,10 +223,10 @@ def _resident(load: tileas.Load, atom: CopyAtom, in_loops: bool = True) -> Resid
     if not leaves or not _only_renamed(load.data, {leaf.convert for leaf in leaves}):
         return None
     for leaf in leaves:
-        found = _products(leaf.convert.results[0])
-        if found is None or in_loops and any(dot.parent is load.parent for dot in found):
+        products = _products(leaf.convert.results[0])
+        if products is None or in_loops and any(dot.parent is load.parent for dot in products):
             return None
-        dots += found
+        dots += products
     type = load.data.type
     offsets = stage_offsets(layout_of(type), vector, leaves, type.element_type.width)
     return None if offsets is None else Resident(load, tuple(leaves), tuple(dots), offsets)

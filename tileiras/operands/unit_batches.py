@@ -92,17 +92,17 @@ def _is_wanted_as_matrix(value: Value) -> bool:
 def _fold_carried(loop: scf.ForOp) -> None:
     """Has a loop carry matrices instead of batches of one where its body uses and yields only their matrices."""
     carried, end = loop.iter_args, loop.yield_op
-    found = [
+    numbers = [
         number
         for number, (argument, value) in enumerate(zip(carried, end.operands, strict=True))
         if _is_unit_batch(argument.type) and _is_made_of_matrix(value) and _is_wanted_as_matrix(argument)
     ]
-    if not found:
+    if not numbers:
         return
     before, inits, yielded = Builder.before(loop), list(loop.init_args), list(end.operands)
     before.location = loop.location
-    views: list[Any] = [yielded[number].defining_op for number in found]
-    for number, view in zip(found, views):
+    views: list[Any] = [yielded[number].defining_op for number in numbers]
+    for number, view in zip(numbers, views):
         inits[number], yielded[number] = _matrix(before, inits[number]), view.operand
         for user in list(carried[number].users):
             user.replace_all_uses_with([carried[number]])
@@ -116,7 +116,7 @@ def _fold_carried(loop: scf.ForOp) -> None:
     new = loop.with_carried(inits)
     behind = Builder.after(new)
     behind.location = loop.location
-    for number in found:
+    for number in numbers:
         matrix = new.results[number]
         if users := list(matrix.users):
             batch = behind.insert(aa.ViewOp(matrix, result=batches[number])).results[0]

@@ -72,13 +72,13 @@ class Operator(NamedTuple):
 
     def dimensions(self) -> dict[str, tuple[str, int]]:
         """Name -> the first parameter and its dimension of that size."""
-        found: dict[str, tuple[str, int]] = {}
+        result: dict[str, tuple[str, int]] = {}
         for each in self.parameters:
             if isinstance(each, Tensor):
                 for at, size in enumerate(each.shape):
                     if not size.isdigit():
-                        found.setdefault(size, (each.name, at))
-        return found
+                        result.setdefault(size, (each.name, at))
+        return result
 
     def names(self) -> Names:
         integers = [name for name, scalar in self.scalars().items() if scalar.kind == "int"]
@@ -151,14 +151,18 @@ def _operator(name: str, table: Any) -> Operator:
         raise refuse(f"{where}a tensor is expected among the parameters: it determines the device")
     if any(isinstance(each, Scalar) for each in results):
         raise refuse(f"{where}a result is a tensor")
-    made = Operator(name, table.get("kernel", name), parameters, results, (), (), (), None, table.get("aligned", 16))
-    if made.aligned < 1 or made.aligned & (made.aligned - 1):
-        raise refuse(f"{where}aligned: a power of two is expected, not {made.aligned}")
+    operator = Operator(
+        name, table.get("kernel", name), parameters, results, (), (), (), None, table.get("aligned", 16)
+    )
+    if operator.aligned < 1 or operator.aligned & (operator.aligned - 1):
+        raise refuse(f"{where}aligned: a power of two is expected, not {operator.aligned}")
     every = [each.name for each in (*parameters, *results)]
-    twice = sorted({each for each in (*every, *made.dimensions()) if [*every, *made.dimensions()].count(each) > 1})
+    twice = sorted(
+        {each for each in (*every, *operator.dimensions()) if [*every, *operator.dimensions()].count(each) > 1}
+    )
     if twice:
         raise refuse(f"{where}'{twice[0]}' is declared twice")
-    return _with_expressions(made, table, where)
+    return _with_expressions(operator, table, where)
 
 
 def _with_expressions(made: Operator, table: Mapping[str, Any], where: str) -> Operator:

@@ -37,11 +37,11 @@ class Expression(NamedTuple):
 
     def strided(self) -> set[str]:
         """The tensors whose strides it reads."""
-        found = set()
+        result = set()
         for node in ast.walk(self.node):
             if isinstance(node, ast.Attribute) and node.attr == "stride":
-                found.add(ast.unparse(node.value))
-        return found
+                result.add(ast.unparse(node.value))
+        return result
 
 
 def refuse(message: str) -> CompileError:

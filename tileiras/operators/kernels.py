@@ -50,29 +50,29 @@ def compiled(declaration: Declaration, folder: str) -> Compiled:
     """
     path = os.path.join(folder, declaration.source)
     source = units.Source.read(path)
-    made = Compiled([], [path], [])
+    entry = Compiled([], [path], [])
     for gpu in declaration.gpus:
-        given = {name.replace("_", "-"): value for name, value in declaration.options.items()}
-        options = CompileOptions({**given, "gpu-name": gpu})
+        result = {name.replace("_", "-"): value for name, value in declaration.options.items()}
+        options = CompileOptions({**result, "gpu-name": gpu})
         opened, names = source, {}
         if source.kind == units.PYTHON:
             exported = tileiras.build.library.exported(source, options)
             opened, names = exported.source, json.loads(exported.parameters)
-            made.dependencies.extend(exported.dependencies)
-            made.diagnostics.extend(exported.diagnostics)
+            entry.dependencies.extend(exported.dependencies)
+            entry.diagnostics.extend(exported.diagnostics)
         emit = "obj" if cpu.is_cpu(gpu) else declaration.emit
         listed = tileiras.build.library.compile_with(opened, options, "obj" if emit == "obj" else "ptx")
-        made.diagnostics.extend(listed.diagnostics)
+        entry.diagnostics.extend(listed.diagnostics)
         for kernel in listed.kernels:
             data = kernel.artifacts.get(".cpu.o" if emit == "obj" else ".ptx")
             if emit == "cubin":
                 data = tileiras.build.library.compile_with(opened, options, "cubin", entry=kernel.name).data
             assert data is not None and kernel.metadata is not None
-            found = _TARGET.search(kernel.artifacts.get(".ptx", b""))
+            match = _TARGET.search(kernel.artifacts.get(".ptx", b""))
             image = stages.embed.Image(gpu, False, data, kernel.metadata)
             named = stages.embed.with_names(image, names.get(kernel.name, ()))
-            made.images.append(Image(found[1].decode() if found else gpu, data, named.description))
-    return made
+            entry.images.append(Image(match[1].decode() if match else gpu, data, named.description))
+    return entry
 
 
 def arguments_of(operator: Operator, images: list[Image]) -> tuple[str | Expression, ...]:
@@ -86,20 +86,20 @@ def arguments_of(operator: Operator, images: list[Image]) -> tuple[str | Express
         known = ", ".join(dict.fromkeys(image.description["name"] for image in images))
         raise refuse(f"{where}no kernel '{operator.kernel}' in the source; it has: {known}")
     parameters = own[0].description["parameters"]
-    given = operator.arguments
-    if given is None:
-        given = tuple(_by_name(parameter["name"], operator, where) for parameter in parameters)
-    if len(given) != len(parameters):
+    arguments = operator.arguments
+    if arguments is None:
+        arguments = tuple(_by_name(parameter["name"], operator, where) for parameter in parameters)
+    if len(arguments) != len(parameters):
         raise refuse(
-            f"{where}kernel '{operator.kernel}' takes {len(parameters)} arguments, {len(given)} are declared"
+            f"{where}kernel '{operator.kernel}' takes {len(parameters)} arguments, {len(arguments)} are declared"
         )
     for image in own:
-        for number, (argument, parameter) in enumerate(zip(given, image.description["parameters"])):
+        for number, (argument, parameter) in enumerate(zip(arguments, image.description["parameters"])):
             expected = _mismatch(argument, parameter["type"], operator)
             if expected is not None:
-                said = argument if isinstance(argument, str) else argument.text
-                raise refuse(f"{where}argument {number} of kernel '{operator.kernel}' is {expected}, not '{said}'")
-    return given
+                result = argument if isinstance(argument, str) else argument.text
+                raise refuse(f"{where}argument {number} of kernel '{operator.kernel}' is {expected}, not '{result}'")
+    return arguments
 
 
 def _by_name(name: str, operator: Operator, where: str) -> str | Expression:

@@ -144,8 +144,8 @@ class Addresses:
     def _is_stride(self, value: Value) -> bool:
         """Whether a number is computed from constants and scalar arguments alone."""
         facts = self._flow.of(value)
-        given = all(map(is_argument, facts.quantities))
-        return given and not facts.reads and self._loop_of(value) is None and not self._counts(value)
+        result = all(map(is_argument, facts.quantities))
+        return result and not facts.reads and self._loop_of(value) is None and not self._counts(value)
 
     def _counts(self, value: Value) -> bool:
         """Whether the elements of a value are numbered by an iota."""

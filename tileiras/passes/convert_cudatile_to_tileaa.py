@@ -33,8 +33,8 @@ class ConvertCudaTileToTileAA(Pass):
         if target.gpu_name not in TARGETS and not is_cpu(target.gpu_name):
             raise CompileError.at(op.location, "invalid or missing --compute-capability option")
         # The names of the modules are dropped.
-        kept = [inner for inner in block.operations if inner.name != "cuda_tile.module"]
-        names = {symbol.attributes.get("sym_name"): symbol for symbol in kept if symbol.has_trait(Symbol)}
+        result = [inner for inner in block.operations if inner.name != "cuda_tile.module"]
+        names = {symbol.attributes.get("sym_name"): symbol for symbol in result if symbol.has_trait(Symbol)}
         for inner in block.operations:
             if inner.name == "cuda_tile.module":
                 converted = convert_to_tileaa(inner, target, context.engine)

@@ -55,9 +55,9 @@ class ConvertDebugInfoToLLVM(Pass):
     keeps = "the executed code, except copies of watched values"
 
     def run(self, op: Operation, context: PassContext) -> None:
-        for function in [found for found in op.walk() if isinstance(found, llvm.LLVMFuncOp)]:
+        for function in [item for item in op.walk() if isinstance(item, llvm.LLVMFuncOp)]:
             shown: dict[Any, Any] = {}
-            for inner in [found for found in function.walk() if found.dialect == "debuginfo"]:
+            for inner in [result for result in function.walk() if result.dialect == "debuginfo"]:
                 _convert(inner, function, shown, context)
                 inner.erase()
 
@@ -83,12 +83,12 @@ def _convert(
         _before(op, record)
         _keep(pin, op)
     else:
-        found = debug_type(op.value.type)
-        if found is None:
+        result = debug_type(op.value.type)
+        if result is None:
             note = Diagnostic.note(op.location, f"of the variable '{variable.variable_name}'")
             context.engine.error(op.location, f"unsupported debug type '{op.value.type}'", [note])
             return
-        _value(op, _typed(variable, found, shown), found, context)
+        _value(op, _typed(variable, result, shown), result, context)
 
 
 def _resolved(variable: DILocalVariableAttr, op: Operation, function: Operation, context: PassContext) -> Any:

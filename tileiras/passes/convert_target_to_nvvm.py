@@ -45,8 +45,8 @@ class ConvertTargetToNVVM(Pass):
             raise CompileError.at(module.location, "failed to get compute capability.", ExitCode.COMPILE_FAILURE)
         # Both are read: an invalid value is an error regardless of the other one.
         nvgpucomp = [_uses_nvgpucomp(module), _uses_nvgpucomp(around), self.use_nvgpucomp_libnvvm]
-        made = NVVMTargetAttr.of(chip, self.opt_level, debug=self.device_debug, nvgpucomp=any(nvgpucomp))
-        module.attributes["targets"] = ArrayAttr([made])
+        result = NVVMTargetAttr.of(chip, self.opt_level, debug=self.device_debug, nvgpucomp=any(nvgpucomp))
+        module.attributes["targets"] = ArrayAttr([result])
 
 
 def _uses_nvgpucomp(module: Operation) -> bool:

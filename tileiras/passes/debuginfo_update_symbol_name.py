@@ -44,15 +44,15 @@ class UpdateSymbolName(Pass):
         if not self.new_name:
             message = f"pass '{self.name}' needs a value for option 'new-name'"
             raise CompileError.at(None, message, ExitCode.CONFIGURATION)
-        found = []
+        targets = []
         for path in (str(self.scope), str(self.symbol_to_rename)):
             target = op if not path and path == self.scope else _lookup(op, path.split("::"))
             if target is None:
                 reference = "::".join(f"@{part}" for part in path.split("::"))
                 context.engine.error(op.location, f"could not find symbol op with name '{reference}'")
                 return
-            found.append(target)
-        scope, symbol = found
+            targets.append(target)
+        scope, symbol = targets
         if symbol.parent_op is not None and not scope.is_ancestor_of(symbol):
             message = "attempted to update symbol names in a scope that did not enclose the symbol itself"
             note = Diagnostic(Severity.NOTE, scope.location, "scope defined here")

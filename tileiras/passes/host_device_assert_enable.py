@@ -33,8 +33,8 @@ class HostDeviceAssertEnable(Pass):
         for module in code_modules(op):
             block = module.regions[0].block
             for function in [each for each in block.operations if isinstance(each, llvm.LLVMFuncOp)]:
-                found = [] if function.is_declaration else list(operations_of(function))
-                asserts = [inner for inner in found if isinstance(inner, cf.AssertOp)]
+                result = [] if function.is_declaration else list(operations_of(function))
+                asserts = [inner for inner in result if isinstance(inner, cf.AssertOp)]
                 if asserts:
                     _Asserts(function, block).lower(asserts)
 
@@ -73,8 +73,8 @@ class _Asserts:
 
     def _address(self, text: str) -> Value:
         """The generic address of a zero-terminated string in global memory."""
-        found = self._addresses.get(text)
-        if found is None:
+        result = self._addresses.get(text)
+        if result is None:
             number = len(self._addresses)
             while (name := f"{self._function.sym_name.value}_string_{number}") in self._symbols:
                 number += 1
@@ -85,8 +85,8 @@ class _Asserts:
             head.location = self._function.location
             address = head.insert(llvm.AddressOfOp(global_name=SymbolRefAttr(name), res=GLOBAL))
             self._last = head.insert(llvm.AddrSpaceCastOp(address.results[0], res=GENERIC))
-            found = self._addresses[text] = self._last.results[0]
-        return found
+            result = self._addresses[text] = self._last.results[0]
+        return result
 
 
 def _constant(builder: Builder, value: int, type: Any) -> Value:

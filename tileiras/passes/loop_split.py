@@ -99,8 +99,8 @@ class LoopSplit(Pass):
 
 
 def _hint(op: Operation, otherwise: int) -> int:
-    found = op.attributes.get(HINT)
-    return found.value if isinstance(found, IntegerAttr) else otherwise
+    entry = op.attributes.get(HINT)
+    return entry.value if isinstance(entry, IntegerAttr) else otherwise
 
 
 def _post_order(op: Operation) -> Iterator[Operation]:

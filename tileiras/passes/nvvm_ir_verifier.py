@@ -85,8 +85,8 @@ class NVVMIRVerifier(Pass):
                 own = [t for t in inner.targets or () if isinstance(t, NVVMTargetAttr)]
                 chip = own[0].chip if own else self.compute_capability
                 for target in own:
-                    for said in _target_errors(target):
-                        context.engine.error(inner.location, said)
+                    for target_error in _target_errors(target):
+                        context.engine.error(inner.location, target_error)
                     if target.flags.get(NVGPUCOMP_FLAG) == IntegerAttr(1, i1):
                         context.engine.warning(inner.location, f"target flag '{NVGPUCOMP_FLAG}': {NO_COMPRESSION}")
                 if chip in TARGETS:
@@ -115,10 +115,10 @@ class NVVMIRVerifier(Pass):
         attributes = map(function.argument_attributes, range(len(function.function_type.inputs)))
         size = parameter_space_bytes(function.function_type.inputs, [a.get("llvm.byval") for a in attributes])
         limits = _ceiling(self.ptx_version), documented_parameter_bytes(gpu.name)
-        found = parameter_overflow(size, limits[0], function.sym_name.value, limits[1], self.parameter_ceiling)
-        if found is not None:
-            notes = [Diagnostic.note(function.location, found[1])] if found[1] else []
-            engine.emit(Diagnostic(Severity.ERROR, function.location, found[0], notes, OPERATION_ERROR))
+        result = parameter_overflow(size, limits[0], function.sym_name.value, limits[1], self.parameter_ceiling)
+        if result is not None:
+            notes = [Diagnostic.note(function.location, result[1])] if result[1] else []
+            engine.emit(Diagnostic(Severity.ERROR, function.location, result[0], notes, OPERATION_ERROR))
 
 
 _SYMBOLS = (llvm.LLVMFuncOp, llvm.GlobalOp)
@@ -170,8 +170,8 @@ def _ceiling(version: str) -> int:
 
 def _check_launch_attributes(function: llvm.LLVMFuncOp, sm: int, engine: DiagnosticEngine) -> None:
     values = {name: _plain(value) for name, value in function.attributes.items() if name in LAUNCH_ATTRIBUTES}
-    for name, said in check_launch_attributes(values, sm):
-        engine.error(function.location, f"'{name}' attribute {said}")
+    for name, result in check_launch_attributes(values, sm):
+        engine.error(function.location, f"'{name}' attribute {result}")
     for name in function.attributes:
         if name.startswith("nvvm.") and name not in LAUNCH_ATTRIBUTES and name != llvm.KERNEL:
             engine.error(function.location, f"'{name}' attribute of a kernel is not known")

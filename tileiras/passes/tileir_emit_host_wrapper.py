@@ -67,11 +67,11 @@ class EmitHostWrapper(Pass):
             return codegen.host_code.platform_of(None, None)
         architecture, *rest = self.host_triple.split("-")
         system = next((name for name in ("linux", "windows") if any(part.startswith(name) for part in rest)), "")
-        found = codegen.host_code.platform_of(architecture, system)
-        if found is None:
+        platform = codegen.host_code.platform_of(architecture, system)
+        if platform is None:
             message = f"unsupported host triple: '{self.host_triple}'"
             raise CompileError.at(None, message, ExitCode.CONFIGURATION)
-        return found
+        return platform
 
 
 def _arguments(func: aa.FuncOp) -> Iterator[tuple[int, int]]:

@@ -57,8 +57,8 @@ def lift(op: Operation) -> None:
     loose = [inner for inner in op.regions[0].operations if isinstance(inner, CODE)]
     if not loose:
         return
-    given = op.attributes.get("sym_name")
-    name = given.value if isinstance(given, StringAttr) else MODULE_NAME
+    entry = op.attributes.get("sym_name")
+    name = entry.value if isinstance(entry, StringAttr) else MODULE_NAME
     for inner in op.regions[0].operations:
         if isinstance(inner, GPUModuleOp) and inner.sym_name.value == name:
             raise CompileError.at(inner.location, "gpu.module already carries a conflicting target")

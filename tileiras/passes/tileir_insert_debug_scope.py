@@ -36,11 +36,11 @@ def _enter(
     block: Block, subprogram: DISubprogramAttr, scope: DILexicalBlockAttr | None, known: dict[tuple, Location]
 ) -> None:
     for op in block.operations:
-        found = debug_location(op.location) if op.regions else None
+        result = debug_location(op.location) if op.regions else None
         inner = scope
-        if found is not None:
+        if result is not None:
             # Before the operation gets its own block, whose position is another one.
-            at = found.source
+            at = result.source
             inner = DILexicalBlockAttr(subprogram, subprogram.file, at.line, at.column)  # type: ignore[assignment]
         if scope is not None:
             key = (op.location, scope)

@@ -39,11 +39,11 @@ def _legalize(function: llvm.LLVMFuncOp) -> None:
     attributes["nvvm.reqntid"] = DenseArrayAttr(i32, (WARP_SIZE * nv_tileas.block_warps(function),))
     if function.arg_attrs is None:
         return
-    given = [function.argument_attributes(number) for number in range(len(function.function_type.inputs))]
-    for each in given:
+    result = [function.argument_attributes(number) for number in range(len(function.function_type.inputs))]
+    for each in result:
         if llvm.HIDDEN_PARAMETER in each:
             each.update(_by_value())
-    attributes["arg_attrs"] = ArrayAttr([DictAttr(each) for each in given])
+    attributes["arg_attrs"] = ArrayAttr([DictAttr(each) for each in result])
 
 
 def _by_value() -> dict[str, Any]:

@@ -23,8 +23,8 @@ def listening_folder() -> str | None:
             number = int(name)
             if not stat.S_ISSOCK(os.fstat(number).st_mode):
                 continue
-            with socket.socket(fileno=os.dup(number)) as found:
-                address = found.getsockname()
+            with socket.socket(fileno=os.dup(number)) as context:
+                address = context.getsockname()
         except OSError:
             continue  # the descriptor from which the list was read
         if isinstance(address, str) and os.path.basename(os.path.dirname(address)).startswith(PREFIX):

@@ -276,9 +276,9 @@ def _forget_helpers() -> None:
     _guard = _may_die = None
     _creation = threading.Lock()
     _local = threading.local()
-    kept = _kept.get(threading.get_ident(), ())
+    entry = _kept.get(threading.get_ident(), ())
     for descriptor in _pipe_ends:
-        if descriptor not in kept:
+        if descriptor not in entry:
             os.close(descriptor)
     _pipe_ends.clear()
     _kept.clear()
@@ -376,14 +376,14 @@ def call(
 
 def _call_here(function: str, arguments: dict[str, Any]) -> tuple[Any, str]:
     """As `Helper.call`, in this process."""
-    with nameless_file() as said:
+    with nameless_file() as context:
         try:
-            with _streams_to(said.fileno()):
+            with _streams_to(context.fileno()):
                 value = _functions()[function](**arguments)
         except Exception as error:
             raise RuntimeError(str(error) or type(error).__name__) from None
-        said.seek(0)
-        return value, said.read().decode(errors="replace").strip()
+        context.seek(0)
+        return value, context.read().decode(errors="replace").strip()
 
 
 @contextlib.contextmanager
@@ -391,17 +391,17 @@ def _streams_to(descriptor: int) -> Iterator[None]:
     """Redirect the process's standard output and error, to which libraries write, to a file."""
     import fcntl
 
-    kept: dict[int, int | None] = {}
+    result: dict[int, int | None] = {}
     try:
         for number in (1, 2):
             try:
-                kept[number] = fcntl.fcntl(number, fcntl.F_DUPFD_CLOEXEC, 3)
+                result[number] = fcntl.fcntl(number, fcntl.F_DUPFD_CLOEXEC, 3)
             except OSError:  # the user has closed it
-                kept[number] = None
+                result[number] = None
             os.dup2(descriptor, number)
         yield
     finally:
-        for number, copy in kept.items():
+        for number, copy in result.items():
             if copy is None:
                 os.close(number)
             else:

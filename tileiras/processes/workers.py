@@ -151,9 +151,9 @@ def _shorten_address() -> None:
 def _without_main() -> Iterator[None]:
     """Prevent a new process from importing the main program, which is SCons and not needed there."""
     main = sys.modules["__main__"]
-    kept = {name: main.__dict__[name] for name in ("__file__", "__spec__") if name in main.__dict__}
-    main.__dict__.update(dict.fromkeys(kept))
+    result = {name: main.__dict__[name] for name in ("__file__", "__spec__") if name in main.__dict__}
+    main.__dict__.update(dict.fromkeys(result))
     try:
         yield
     finally:
-        main.__dict__.update(kept)
+        main.__dict__.update(result)

@@ -76,15 +76,15 @@ class Reason:
     @classmethod
     def restored(cls, stored: list[Any]) -> "Reason":
         """The inverse of `stored`; raises ValueError if malformed."""
-        found: Reason | None = None
+        result: Reason | None = None
         for code, pairs in reversed(stored):
             arguments = dict(pairs)
             if set(row_of(code).arguments) != set(arguments):
                 raise ValueError(f"arguments of '{code}' are not {sorted(arguments)}")
-            found = cls(code, cause=found, **arguments)
-        if found is None:
+            result = cls(code, cause=result, **arguments)
+        if result is None:
             raise ValueError("no code")
-        return found
+        return result
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Reason) and self.stored() == other.stored()

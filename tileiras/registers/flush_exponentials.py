@@ -150,8 +150,8 @@ def _is_at_least_one(total: aa.ReduceOp, difference: _Difference) -> bool:
 def _is_maximum(value: Value, difference: _Difference, dim: int) -> bool:
     """Whether a value is the maximum along a dimension of the tile whose difference with it is taken, or that of one
     factor times the other one: then it is an element of the product in either case."""
-    found = _spread(value).value
-    reduced: Any = found.defining_op
+    result = _spread(value).value
+    reduced: Any = result.defining_op
     if _combines(reduced, _MAXIMA):
         of, along = reduced.inputs[0], reduced.dim.value
         return along == dim and (of is difference.x or _is_product(_factors(of), difference.factors))

@@ -62,8 +62,8 @@ def hoist_loads(func: aa.FuncOp, engine: DiagnosticEngine | None = None) -> None
     """Moves loads of tiles in each block before the first long computation that they do not depend on, in place.  No
     load moves past an operation that may write, or past a loop or a branch; blocks with dots have schedules."""
     blocks = [region.block for op in func.walk() for region in op.regions if region.blocks]
-    found = [block for block in blocks if not any(isinstance(op, tileas.DOTS) for op in block.operations)]
-    loads = [pair for block in found for pair in _behind_long(block)]
+    result = [block for block in blocks if not any(isinstance(op, tileas.DOTS) for op in block.operations)]
+    loads = [pair for block in result for pair in _behind_long(block)]
     free = HELD - resources.registers.tile_registers(func) if loads else 0
     hoisted = 0
     for load, long in loads:

@@ -102,16 +102,16 @@ def join_mask_bounds(func: aa.FuncOp) -> bool:
     """Replaces conjunctions of comparisons in a function of nv_tileaa, in place; returns whether there was one.  The
     old comparisons are left in place."""
     ranges = RangeAnalysis()
-    found = [op for op in func.walk() if isinstance(op, arith.AndIOp) and isinstance(op.result.type, TensorType)]
-    return any([_join(op, ranges) for op in found])
+    operations = [op for op in func.walk() if isinstance(op, arith.AndIOp) and isinstance(op.result.type, TensorType)]
+    return any([_join(op, ranges) for op in operations])
 
 
 def _limits(mask: Value) -> Iterator[Limit]:
     """The limits that a mask states, in both directions."""
-    found = Spread(mask, tuple(range(mask.type.rank))).source()
-    op = found.value.defining_op
+    source = Spread(mask, tuple(range(mask.type.rank))).source()
+    op = source.value.defining_op
     if isinstance(op, arith.CmpIOp) and op.predicate.value in _MIRRORED:
-        lhs, rhs = (Spread(value, found.dims).source() for value in (op.lhs, op.rhs))
+        lhs, rhs = (Spread(value, source.dims).source() for value in (op.lhs, op.rhs))
         yield Limit(lhs, op.predicate.value, rhs)
         yield Limit(rhs, _MIRRORED[op.predicate.value], lhs)
 
@@ -137,9 +137,9 @@ def _agreed(one: Limit, other: Limit, ranges: RangeAnalysis) -> str | None:
     """Common predicate of both limits; None if adjusting a bound could overflow."""
     for predicate in dict.fromkeys((one.predicate, other.predicate)):
         for each in (one, other):
-            found, everything = ranges.range(each.bound.value), whole(each.bound.value.type)
+            result, everything = ranges.range(each.bound.value), whole(each.bound.value.type)
             step = _step(each, predicate)
-            if found.low + step < everything.low or found.high + step > everything.high:
+            if result.low + step < everything.low or result.high + step > everything.high:
                 break
         else:
             return predicate
@@ -179,12 +179,12 @@ def _replace(op: arith.AndIOp, predicate: str, *bounds: tuple[Limit, int]) -> No
 def _outermost(op: Operation, values: list[Value]) -> Operation:
     """The operation before which values are defined, in as few loops as possible."""
     homes = [value.block.parent_op if isinstance(value, BlockArgument) else value.defining_op for value in values]
-    found = inner = op
+    result = inner = op
     while not isinstance(around := inner.parent_op, aa.FuncOp) and not any(map(around.is_ancestor_of, homes)):
         inner = around
         if isinstance(around, (scf.ForOp, scf.WhileOp)):
-            found = around
-    return found
+            result = around
+    return result
 
 
 def _moved(builder: Builder, bound: Spread, step: int) -> Spread:

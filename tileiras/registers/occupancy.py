@@ -57,7 +57,7 @@ class LowerOccupancy(FunctionPass):
 def lower_occupancy(func: aa.FuncOp, target: Target, engine: DiagnosticEngine | None = None) -> None:
     """Lower the occupancy of a kernel, in place, where its tiles need the registers of more CTAs; a remark says so."""
     spec = func.kernel_spec
-    threads, asked = threads_of(func), spec.occupancy or 1
+    threads, result = threads_of(func), spec.occupancy or 1
     atom = find_copy_atom(target, "global", "shared", asynchronous=True)
 
     def held(value: Value) -> int:
@@ -71,15 +71,15 @@ def lower_occupancy(func: aa.FuncOp, target: Target, engine: DiagnosticEngine | 
         return 0 if _goes_to_dots(source) else resources.registers.words(value)
 
     needed = resources.register_bounds.least_beside_tiles(func, held)
-    ctas = asked
+    ctas = result
     while ctas > 1 and registers_per_thread(threads, ctas) < needed:
         ctas -= 1
-    if ctas == asked:
+    if ctas == result:
         return
     func.attributes["kernel_spec"] = spec.with_occupancy(ctas)
     if engine is not None:
         cause = Reason("kernel.registers-needed", registers=needed)
-        engine.emit(Remark(Reason("kernel.fewer-ctas", ctas=ctas, asked=asked, cause=cause), func.location))
+        engine.emit(Remark(Reason("kernel.fewer-ctas", ctas=ctas, asked=result, cause=cause), func.location))
 
 
 def _goes_to_dots(value: Value) -> bool:

@@ -86,10 +86,10 @@ def _reuse_whole(
     load: tileas.Load, before: Sequence[tuple[tileas.Load, Value]], func: aa.FuncOp, engine: DiagnosticEngine | None
 ) -> bool:
     """Whether an equal load precedes this one, which is then erased."""
-    found = next((each for each in reversed(before) if _loads_the_same(each[0], load)), None)
-    if found is None or resources.registers.lacks(func, resources.registers.words(load.data)):
+    result = next((each for each in reversed(before) if _loads_the_same(each[0], load)), None)
+    if result is None or resources.registers.lacks(func, resources.registers.words(load.data)):
         return False
-    other, known = found
+    other, known = result
     if engine is not None and engine.remarks:
         accesses = layout_of(load.data.type).registers // load.atom.vector_size
         _remark(load, 0, accesses, Reason("access.same-load"), func, engine)
@@ -119,13 +119,13 @@ def _reuse_part(
         return data
     attributes = {"dim": IntegerAttr(source.dim, i64), "by": IntegerAttr(source.by, i64)}
     users = list(data.users)
-    made = tileas.ShiftedOp.create((source.known, data), (data.type,), attributes, location=load.location)
-    load.parent.insert_before(made, load.next)
-    data.replace_uses_in(made.result, users)
+    result = tileas.ShiftedOp.create((source.known, data), (data.type,), attributes, location=load.location)
+    load.parent.insert_before(result, load.next)
+    data.replace_uses_in(result.result, users)
     if engine is not None and engine.remarks:
         cause = Reason("access.shifted-load", distance=source.by, dim=source.dim)
         _remark(load, source.left, source.accesses, cause, func, engine)
-    return made.result
+    return result.result
 
 
 def _is_plain(op: Operation) -> bool:
@@ -160,8 +160,8 @@ def _source(
 def _moved(other: tileas.LoadOp, load: tileas.LoadOp, dim: int, facts: ShiftedValues) -> int | None:
     """The distance along a dimension by which the addresses of a load are those of another one shifted; its mask and
     its padding have to be shifted alike."""
-    found = facts.moved(other.pointer, load.pointer, dim)
-    if found is None or found.by is None:
+    result = facts.moved(other.pointer, load.pointer, dim)
+    if result is None or result.by is None:
         return None
     for mine, its in ((load.mask, other.mask), (load.other, other.other)):
         if mine is its is None:
@@ -169,9 +169,9 @@ def _moved(other: tileas.LoadOp, load: tileas.LoadOp, dim: int, facts: ShiftedVa
         if mine is None or its is None:
             return None
         moved = facts.moved(its, mine, dim)
-        if moved is None or moved.by not in (None, found.by):
+        if moved is None or moved.by not in (None, result.by):
             return None
-    return found.by
+    return result.by
 
 
 def _accesses(load: tileas.LoadOp, layout: LinearLayout, dim: int) -> Sequence[Sequence[int]]:
@@ -185,5 +185,5 @@ def _remark(
     load: tileas.Load, left: int, accesses: int, cause: Reason, func: aa.FuncOp, engine: DiagnosticEngine
 ) -> None:
     """Emits a remark with the accesses that remain of a load."""
-    said = Reason("access.reused", left=left, accesses=accesses, cause=cause)
-    engine.emit(Remark(said, load.location, function=func.sym_name.value))
+    reason = Reason("access.reused", left=left, accesses=accesses, cause=cause)
+    engine.emit(Remark(reason, load.location, function=func.sym_name.value))

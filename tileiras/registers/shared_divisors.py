@@ -39,9 +39,9 @@ class ShareDivisors(FunctionPass):
     keeps = "operations, values"
 
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
-        found = [op for op in func.walk() if isinstance(op, tileas.DivFOp) and shares_divisors(op)]
-        if found and not resources.registers.lacks(func, BESIDE):
-            for op in found:
+        operations = [op for op in func.walk() if isinstance(op, tileas.DivFOp) and shares_divisors(op)]
+        if operations and not resources.registers.lacks(func, BESIDE):
+            for op in operations:
                 op.attributes[tileas.SHARED_DIVISOR] = UnitAttr()
 
 

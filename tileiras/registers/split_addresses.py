@@ -54,7 +54,7 @@ def split_addresses(func: aa.FuncOp, engine: DiagnosticEngine | None = None) -> 
             continue
         access.attributes[tileas.PARTS] = IntegerAttr(parts, i32)
         if engine is not None:
-            said = Reason(
+            reason = Reason(
                 "memory.addresses-in-parts", elements=registers // parts, all=registers, registers=registers * words
             )
-            engine.emit(Remark(said, access.location))
+            engine.emit(Remark(reason, access.location))

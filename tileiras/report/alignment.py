@@ -33,11 +33,11 @@ class Places:
 
     def number(self, file: str, line: int) -> int:
         place = Place(self._name(file), line)
-        found = self._numbers.get(place)
-        if found is None:
-            found = self._numbers[place] = len(self.found)
+        result = self._numbers.get(place)
+        if result is None:
+            result = self._numbers[place] = len(self.found)
             self.found.append(place)
-        return found
+        return result
 
     def of(self, positions: Iterable[FilePosition]) -> tuple[int, ...]:
         numbers = [self.number(each.filename, each.line) for each in positions if each.line > 0]
@@ -45,16 +45,16 @@ class Places:
 
     def _name(self, file: str) -> str:
         """Canonical name of a file across bytecode, tables and line information."""
-        found = self._names.get(file)
-        if found is None:
+        name = self._names.get(file)
+        if name is None:
             path = self._path(file)
             same = self._source_path is not None and path is not None and os.path.exists(self._source_path) and (
                 os.path.samefile(path, self._source_path)
             )  # fmt: skip
-            found = self._names[file] = self._source_name if same else file
+            name = self._names[file] = self._source_name if same else file
             if path is not None:
-                self.paths.setdefault(found, path)
-        return found
+                self.paths.setdefault(name, path)
+        return name
 
     def _path(self, file: str) -> str | None:
         """Path of a file: the source, or a file beside it; None if it cannot be read."""
@@ -88,21 +88,21 @@ def positions_of(location: Location) -> Iterator[FilePosition]:
 def operation_lines(module: Operation) -> list[int]:
     """The line of the text on which each operation of a freshly parsed module begins, in the order of `walk`; 0 if
     unknown."""
-    found = []
+    result = []
     for op in module.walk():
         position = op.location.resolve()
-        found.append(position.line if position is not None else 0)
-    return found
+        result.append(position.line if position is not None else 0)
+    return result
 
 
 def of_module(text: str, lines: Sequence[int], table: LocationTable | None, places: Places) -> Lines:
     """The places of each line of an MLIR artifact, from the lines of its operations and its location table."""
-    found: list[dict[int, None]] = [{} for _ in text.split("\n")]
+    result: list[dict[int, None]] = [{} for _ in text.split("\n")]
     if table is not None:
         for number, line in enumerate(lines):
-            if 0 < line <= len(found):
-                found[line - 1].update(dict.fromkeys(places.of(positions_of(table.location(number)))))
-    return tuple(tuple(each) for each in found)
+            if 0 < line <= len(result):
+                result[line - 1].update(dict.fromkeys(places.of(positions_of(table.location(number)))))
+    return tuple(tuple(each) for each in result)
 
 
 # ---- LLVM IR -----------------------------------------------------------------------------------------------------
@@ -129,16 +129,16 @@ def of_llvm(text: str, places: Places) -> Lines:
         return None
 
     def placed(number: str) -> tuple[int, ...]:
-        found: list[int] = []
+        items: list[int] = []
         for _ in range(_MOST_CALLS):
             kind, fields = nodes.get(number, ("", {}))
             file = file_of(fields.get("scope", "").lstrip("!")) if kind == "Location" else None
             if file is None or not fields.get("line", "").isdigit():
                 break
             if int(fields["line"]):
-                found.append(places.number(file, int(fields["line"])))
+                items.append(places.number(file, int(fields["line"])))
             number = fields.get("inlinedAt", "").removeprefix("distinct ").lstrip("!")
-        return tuple(dict.fromkeys(found))
+        return tuple(dict.fromkeys(items))
 
     known: dict[str, tuple[int, ...]] = {}
     rows: list[tuple[int, ...]] = []
@@ -170,8 +170,8 @@ def of_ptx(text: str, places: Places) -> Lines:
     lines = text.split("\n")
     for number, line in enumerate(lines, 1):
         if _LOC.match(line):
-            found = source_positions(text, number)
-            current = tuple(dict.fromkeys(places.number(file, row) for file, row, _ in found if row))
+            result = source_positions(text, number)
+            current = tuple(dict.fromkeys(places.number(file, row) for file, row, _ in result if row))
             rows.append(current)
         elif _FUNCTION_END.match(line):
             current = ()

@@ -90,14 +90,14 @@ def title_of(area: Area) -> str:
 def registers(kernel: Kernel) -> str:
     """General registers in use at each instruction, with the number allocated to a thread."""
     assert kernel.memory is not None
-    found, height, bottom = kernel.memory.registers, 160.0, 24.0
-    most = max([count for _, count in found] + [kernel.memory.allocated, 1])
-    peak = max((count for _, count in found), default=0)
+    result, height, bottom = kernel.memory.registers, 160.0, 24.0
+    most = max([count for _, count in result] + [kernel.memory.allocated, 1])
+    peak = max((count for _, count in result), default=0)
     drawing = Drawing(WIDTH, height + bottom, f"Registers in use along the machine code: at most {peak} of "
                       f"{kernel.memory.allocated}")  # fmt: skip
-    across, down = (WIDTH - LEFT - 10) / max(len(found), 1), (height - 10) / most
+    across, down = (WIDTH - LEFT - 10) / max(len(result), 1), (height - 10) / most
     level = kernel.levels.get("sass")
-    for number, (line, count) in enumerate(found):
+    for number, (line, count) in enumerate(result):
         text = level.text.split("\n", line)[line - 1].strip() if level is not None and number % 8 == 0 else ""
         places = level.places[line - 1] if level is not None else ()
         drawing.rect(LEFT + number * across, height - 5 - count * down, across, count * down, "c4",
@@ -107,7 +107,7 @@ def registers(kernel: Kernel) -> str:
     drawing.text(LEFT - 6, y + 4, f"{kernel.memory.allocated} allocated", "end")
     drawing.text(LEFT - 6, height - 2, "0", "end")
     drawing.text(LEFT, height + 16, "first instruction")
-    drawing.text(WIDTH - 10, height + 16, f"{len(found)} instructions", "end")
+    drawing.text(WIDTH - 10, height + 16, f"{len(result)} instructions", "end")
     return drawing.markup()
 
 

@@ -54,15 +54,15 @@ def of_source(
     options = options.replace(**{"lineinfo": not options["device-debug"], "emit-remarks": True})
     helper.start()  # loads LLVM in a helper process meanwhile
     with programs.working_folder() as folder:
-        found = build_source(path, name, options, folder, entries, progress)
-        kernels = [_as_asked(collected(unit, launch, progress)) for unit in found]
+        source = build_source(path, name, options, folder, entries, progress)
+        kernels = [_as_asked(collected(unit, launch, progress)) for unit in source]
     return Report(name, tileiras.__version__, tuple(kernels), ())
 
 
 def _as_asked(kernel: Kernel) -> Kernel:
     """A kernel without the options that only the report needed; they change no instruction."""
-    asked = {name: value for name, value in kernel.options.items() if name not in ("lineinfo", "emit-remarks")}
-    return kernel._replace(options=asked)
+    result = {name: value for name, value in kernel.options.items() if name not in ("lineinfo", "emit-remarks")}
+    return kernel._replace(options=result)
 
 
 def of_build(
@@ -120,7 +120,7 @@ class _Collector:
         launch, resources = self._row(".json"), self._row(".resources.json")
         target = unit.target or self._target_of_ptx()
         choices = decisions.choices(self._remarks(), self.places)
-        found = self._layouts(target)
+        result = self._layouts(target)
         remembered = self._memory(target, resources)
         passes = self._passes()
         time = self._timing(launch)
@@ -130,7 +130,7 @@ class _Collector:
             name=unit.name, source=unit.source_name, target=target, opt_level=unit.opt_level,
             options=decisions.differing(unit.options) if unit.options is not None else {},
             places=tuple(self.places.found), levels=self.levels, sources=sources, launch=launch, resources=resources,
-            layouts=found[0], conversions=found[1], shared_uses=found[2], memory=remembered, choices=choices,
+            layouts=result[0], conversions=result[1], shared_uses=result[2], memory=remembered, choices=choices,
             obstacles=decisions.obstacles(choices), passes=passes, stages=unit.stages, timing=time,
             missing=tuple(self.missing), verdict=verdict, order=verdicts.of_order(launch, self._places_of_operation),
         )  # fmt: skip
@@ -230,8 +230,8 @@ class _Collector:
         import re
 
         ptx = self.levels.get("ptx")
-        found = re.search(r"^\s*\.target\s+(sm_\d+)", ptx.text, re.MULTILINE) if ptx is not None else None
-        return found.group(1) if found is not None else ""
+        match = re.search(r"^\s*\.target\s+(sm_\d+)", ptx.text, re.MULTILINE) if ptx is not None else None
+        return match.group(1) if match is not None else ""
 
     def _sources(self) -> tuple[str, ...]:
         """The level of the source: all readable files that places name, concatenated."""
@@ -277,7 +277,7 @@ class _Collector:
             return None
 
     def _remarks(self) -> list[Remark]:
-        found: list[Remark] = []
+        remarks: list[Remark] = []
         seen = 0
         for stage in REMARK_STAGES:
             data = read_if_there(f"{self.unit.stem}.{stage}.remarks.json")
@@ -285,22 +285,22 @@ class _Collector:
                 continue
             seen += 1
             try:
-                found += read_remarks(data)
+                remarks += read_remarks(data)
             except ValueError:
                 self.missing.append(f"decisions: {self.unit.name}.{stage}.remarks.json is damaged")
         if not seen:
             self.missing.append("decisions: there are no remarks: build with emit-remarks=1")
-        return found
+        return remarks
 
     def _verdict(self) -> Verdict | None:
         """The verdict of a build with check=1, if it applies to the present PTX."""
         ptx = self.levels.get("ptx")
         try:
-            found = verdicts.of_artifact(self.unit.stem, ptx.text if ptx is not None else "", self._places_of)
+            artifact = verdicts.of_artifact(self.unit.stem, ptx.text if ptx is not None else "", self._places_of)
         except ValueError as error:
             self.missing.append(f"verdict: {error}")
             return None
-        return found
+        return artifact
 
     def _places_of_operation(self, number: int) -> tuple[int, ...]:
         """The lines of the source of an operation of NAME.tileaa.mlir."""
@@ -340,7 +340,7 @@ class _Collector:
 
     @staticmethod
     def _where(level: Level) -> dict[int, tuple[int, ...]]:
-        return {number: found for number, found in enumerate(level.places, 1) if found}
+        return {number: result for number, result in enumerate(level.places, 1) if result}
 
     def _passes(self) -> tuple[PassChange, ...]:
         level, options = self.levels.get("tileaa"), self.unit.options

@@ -31,16 +31,16 @@ WIDEST = 16
 
 def choices(remarks: Iterable[Remark], places: Places) -> tuple[Choice, ...]:
     """Remarks as data, in the order of their emission, with repetitions."""
-    found = []
+    result = []
     for remark in remarks:
         position = remark.position
         where = places.of([position]) if position is not None else ()
         causes = tuple(Cause(each.code, dict(each.arguments), each.remedy) for each in remark.cause or ())
-        found.append(
+        result.append(
             Choice(remark.kind, remark.category, where, remark.code, dict(remark.code_arguments), remark.text,
                    dict(remark.arguments), remark.reason, causes)
         )  # fmt: skip
-    return tuple(found)
+    return tuple(result)
 
 
 def obstacles(found: Iterable[Choice]) -> tuple[Obstacle, ...]:
@@ -127,10 +127,10 @@ def _difference(before: str, after: str) -> str:
 def pass_changes(tileaa: str, name: str, options: CompileOptions) -> tuple[PassChange, ...]:
     """Rerun the passes of the stage tileas on its input and record their changes. Raises CompileError if a pass
     fails."""
-    given = pipeline.stage("tileas").select(options)
+    result = pipeline.stage("tileas").select(options)
     module = parse_module(tileaa, name)
-    watcher = _Changes(_reasons(given))
-    manager = PassManager(tileas.passes(given), verify_each=False, instrumentation=[watcher])
+    watcher = _Changes(_reasons(result))
+    manager = PassManager(tileas.passes(result), verify_each=False, instrumentation=[watcher])
     engine = DiagnosticEngine()
     try:
         manager.run(module, PassContext(engine))
@@ -142,7 +142,7 @@ def pass_changes(tileaa: str, name: str, options: CompileOptions) -> tuple[PassC
 
 def _reasons(options: Any) -> dict[str, list[str]]:
     """Pass -> the reasons for the positions of its rows, in order."""
-    found: dict[str, list[str]] = {}
+    reasons: dict[str, list[str]] = {}
     for row in tileas.decisions(options):
-        found.setdefault(row.name, []).append(row.why)
-    return found
+        reasons.setdefault(row.name, []).append(row.why)
+    return reasons

@@ -33,7 +33,7 @@ def figures(kernel: Kernel) -> list[Figure]:
     launch = kernel.launch or {}
     block = launch.get("block")
     time = kernel.timing.estimate if kernel.timing is not None else {}
-    found = [
+    result = [
         Figure("CTAs on an SM", held.get("ctas"), "", f"limited by {held['limit']}" if held.get("limit") else ""),
         Figure("warps on an SM", held.get("warps"), f"of {held['most_warps']}" if held.get("most_warps") else ""),
         Figure("registers of a thread", used.get("registers"), ""),
@@ -49,11 +49,11 @@ def figures(kernel: Kernel) -> list[Figure]:
     ]  # fmt: skip
     if time:
         held_by = time["occupancy"]
-        found += [
+        result += [
             Figure(f"time on {time['gpu']}", float(time["microseconds"]), "us", f"estimated, bound by {time['bound']}"),
             Figure("waves", float(held_by["waves"]), "", _tail(float(held_by["waves"]))),
         ]
-    return found
+    return result
 
 
 def _instructions(kernel: Kernel) -> int | None:
@@ -86,23 +86,23 @@ class Answer(NamedTuple):
 
 def answers(kernel: Kernel) -> list[Answer]:
     """Occupancy limit, narrow accesses with their remedies, and the lines where warps stall."""
-    found = []
+    result = []
     held = (kernel.resources or {}).get("occupancy")
     if held:
         ctas = f"{held['ctas']} CTA{'s' * (held['ctas'] != 1)} run on an SM at once, limited by {held['limit']}."
         fix = next((each.remedy for each in kernel.obstacles if each.kind == "occupancy"), "")
-        found.append(Answer("Why not more CTAs on an SM?", f"{ctas} {_sentence(fix)}".strip()))
+        result.append(Answer("Why not more CTAs on an SM?", f"{ctas} {_sentence(fix)}".strip()))
     narrow = [each for each in kernel.obstacles if each.kind == "access"]
     for each in narrow:
         text = f"{each.what}, because {each.why}. {_sentence(each.remedy)}".strip()
-        found.append(Answer("Which access is not vectorised?", text, each.places))
+        result.append(Answer("Which access is not vectorised?", text, each.places))
     if kernel.choices and not narrow:
-        found.append(Answer("Which access is not vectorised?", "None: all of them move 16 bytes at once, or their "
+        result.append(Answer("Which access is not vectorised?", "None: all of them move 16 bytes at once, or their "
                             "whole share of a tile."))  # fmt: skip
     if kernel.timing is not None:
-        found.append(_waiting(kernel, ("barrier", "mbarrier", "cluster barrier"), "Which barrier costs most?"))
-        found.append(_waiting(kernel, (), "Where do warps wait longest?"))
-    return found
+        result.append(_waiting(kernel, ("barrier", "mbarrier", "cluster barrier"), "Which barrier costs most?"))
+        result.append(_waiting(kernel, (), "Where do warps wait longest?"))
+    return result
 
 
 def _waiting(kernel: Kernel, reasons: Sequence[str], question: str) -> Answer:
@@ -168,12 +168,12 @@ class Difference(NamedTuple):
 def differences(report: Report, other: Report) -> tuple[Difference, ...]:
     """Compare the kernels of `report` with those of `other`: of the same source, name and target, else of the same
     name and target, else of the same name."""
-    found = []
+    result = []
     for kernel in report.kernels:
         same = _counterpart(kernel, other)
         if same is not None:
-            found.append(_difference(kernel, same))
-    return tuple(found)
+            result.append(_difference(kernel, same))
+    return tuple(result)
 
 
 def _counterpart(kernel: Kernel, other: Report) -> Kernel | None:

@@ -97,14 +97,14 @@ def _joined(lexer: Lexer, text: str) -> list[tuple[str, str]]:
     """(class, text), with neighbours of one class joined."""
     # Pygments also splits at line breaks of other systems, which would shift all later lines.
     plain = text.replace("\r", " ")
-    found: list[tuple[str, str]] = []
+    result: list[tuple[str, str]] = []
     for token, value in lexer.get_tokens(plain):
         kind = _class_of(token)
-        if found and (found[-1][0] == kind or not value.strip()):
-            found[-1] = (found[-1][0], found[-1][1] + value)
+        if result and (result[-1][0] == kind or not value.strip()):
+            result[-1] = (result[-1][0], result[-1][1] + value)
         else:
-            found.append((kind, value))
-    return found
+            result.append((kind, value))
+    return result
 
 
 def _class_of(token: _TokenType) -> str:

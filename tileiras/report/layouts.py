@@ -41,14 +41,14 @@ def tile_of(type: Type) -> TensorType | None:
 
 def layouts(module: Operation, lines: Sequence[int], names: Names) -> tuple[Layout, ...]:
     """The layouts of all tiles, in order of occurrence; equal layouts of one tile type are merged."""
-    found: dict[TensorType, list[int]] = {}
+    result: dict[TensorType, list[int]] = {}
     for line, op in zip(lines, module.walk()):
         values = [*op.results, *(each for region in op.regions for block in region.blocks for each in block.arguments)]
         for value in values:
             tile = tile_of(value.type)
-            if tile is not None and line not in found.setdefault(tile, []):
-                found[tile].append(line)
-    return tuple(_layout(tile, names, where) for tile, where in found.items())
+            if tile is not None and line not in result.setdefault(tile, []):
+                result[tile].append(line)
+    return tuple(_layout(tile, names, where) for tile, where in result.items())
 
 
 def _layout(tile: TensorType, names: Names, lines: Sequence[int]) -> Layout:
@@ -65,11 +65,11 @@ def conversions(
     module: Operation, lines: Sequence[int], names: Names, places: Mapping[int, tuple[int, ...]], gpu: str
 ) -> tuple[Conversion, ...]:
     """Data movement of each `convert_layout`; `places`: line -> its places in the source."""
-    found = []
+    result = []
     for line, op in zip(lines, module.walk()):
         if isinstance(op, tileas.ConvertLayoutOp) and not is_in_shared(op.result.type):
-            found.append(_conversion(op, line, names, places.get(line, ()), gpu))
-    return tuple(found)
+            result.append(_conversion(op, line, names, places.get(line, ()), gpu))
+    return tuple(result)
 
 
 def _conversion(
@@ -91,22 +91,22 @@ def _conversion(
 
 def _wavefronts(access: SharedAccess | MatrixAccess, bits: int) -> tuple[int, int]:
     """Wavefronts of one warp's accesses, with and without bank conflicts."""
-    found = access.wavefronts(bits)
-    return found, found // max(1, access.degree)
+    wavefronts = access.wavefronts(bits)
+    return wavefronts, wavefronts // max(1, access.degree)
 
 
 def shared_uses(
     module: Operation, lines: Sequence[int], names: Names, places: Mapping[int, tuple[int, ...]]
 ) -> tuple[SharedUse, ...]:
     """Copies of tiles to and from buffers of shared memory, with the bank conflicts of their layouts."""
-    found = []
+    result = []
     for line, op in zip(lines, module.walk()):
         for what, tile, access, bits in _accesses(op):
             count, least = _wavefronts(access, bits)
-            found.append(
+            result.append(
                 SharedUse(line, places.get(line, ()), what, names.typed(tile), access.vector * bits // 8, count, least)
             )
-    return tuple(found)
+    return tuple(result)
 
 
 def _accesses(op: Operation) -> Iterator[tuple[str, TensorType, SharedAccess | MatrixAccess, int]]:

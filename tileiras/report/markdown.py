@@ -23,9 +23,9 @@ def _kernel(kernel: Kernel) -> list[str]:
     level = "" if kernel.opt_level is None else f" O{kernel.opt_level}"
     parts = [f"## {_plain(kernel.name)} ({_plain(kernel.source)}, {kernel.target}{level})", ""]
     parts += _table(("", "", ""), [(each.name, each.text, each.why) for each in figures(kernel)])
-    found = answers(kernel)
-    if found:
-        parts += [f"- **{each.question}** {_where(kernel, each.places)}{_plain(each.answer)}" for each in found] + [""]
+    result = answers(kernel)
+    if result:
+        parts += [f"- **{each.question}** {_where(kernel, each.places)}{_plain(each.answer)}" for each in result] + [""]
     if kernel.obstacles:
         rows = [(_where(kernel, each.places), each.what, each.why, each.remedy) for each in kernel.obstacles]
         parts += ["### Obstacles", "", *_table(("location", "choice", "reason", "remedy"), rows)]

@@ -43,7 +43,7 @@ def _areas(
     operations = list(module.walk())
     line_of = dict(zip(operations, lines))
     last = max(lines, default=0)
-    found: list[Area] = []
+    areas: list[Area] = []
     for op in operations:
         line = line_of[op]
         where = places.get(line, ())
@@ -52,19 +52,19 @@ def _areas(
             ring = type.stages > 1
             what = f"{type.stages} stages of {names.typed(type.tile)}" if ring else names.typed(type.tile)
             size = shared_bytes(op)
-            found.append(Area("ring" if ring else "buffer", what, op.offset.value, size, line, _end(op, line_of, last),
+            areas.append(Area("ring" if ring else "buffer", what, op.offset.value, size, line, _end(op, line_of, last),
                               where))  # fmt: skip
         elif isinstance(op, tileas.CreatePipelineOp) and isinstance(op.attributes.get("offset"), IntegerAttr):
             offset = op.attributes["offset"].value
-            found.append(Area("mbarriers", "mbarriers of a pipe", offset, op.mbarrier_bytes, line, last, where))
+            areas.append(Area("mbarriers", "mbarriers of a pipe", offset, op.mbarrier_bytes, line, last, where))
         elif op.name == TENSOR_RESERVE and isinstance(op.attributes.get("offset"), IntegerAttr):
             what = "mbarriers and the address of tensor memory"
-            found.append(Area("mbarriers", what, op.attributes["offset"].value, op.bytes, line, last, where))
+            areas.append(Area("mbarriers", what, op.attributes["offset"].value, op.bytes, line, last, where))
         for area in tileas.scratch_areas(op):
             what = op.name.removeprefix("nv_tileas.") + (f" in {area.rounds} rounds" if area.rounds > 1 else "")
             end = _region_end(op, line_of, line)
-            found.append(Area("scratch", what, area.offset, area.bytes, line, end, where))
-    return tuple(sorted(found, key=lambda area: (area.first, area.offset)))
+            areas.append(Area("scratch", what, area.offset, area.bytes, line, end, where))
+    return tuple(sorted(areas, key=lambda area: (area.first, area.offset)))
 
 
 def _tensor(
@@ -73,7 +73,7 @@ def _tensor(
     """The tiles in tensor memory, and the columns that a CTA allocates."""
     line_of = dict(zip(module.walk(), lines))
     last = max(lines, default=0)
-    found: list[Columns] = []
+    result: list[Columns] = []
     allocated = 0
     for op, line in line_of.items():
         if op.name == TENSOR_RESERVE and isinstance(op.attributes.get("columns"), IntegerAttr):
@@ -81,9 +81,9 @@ def _tensor(
         elif isinstance(op, tileas.TensorAllocOp) and isinstance(op.column, IntegerAttr):
             ends = [line_of[user] for user in op.result.users if isinstance(user, tileas.TensorDeallocOp)]
             type = op.result.type
-            found.append(Columns(names.typed(type.tile), op.column.value, type.columns, line, max(ends, default=last),
+            result.append(Columns(names.typed(type.tile), op.column.value, type.columns, line, max(ends, default=last),
                                  places.get(line, ())))  # fmt: skip
-    return tuple(sorted(found, key=lambda each: (each.first, each.column))), allocated
+    return tuple(sorted(result, key=lambda each: (each.first, each.column))), allocated
 
 
 def _end(op: tileas.AllocTensorOp, line_of: Mapping[Operation, int], last: int) -> int:

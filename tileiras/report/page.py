@@ -77,13 +77,15 @@ def _level(kernel: Kernel, name: str) -> dict[str, Any]:
 
 def _remark_lines(kernel: Kernel) -> dict[int, list[str]]:
     """Remarks by line of the source."""
-    found: dict[int, list[str]] = {}
+    remark_lines: dict[int, list[str]] = {}
     for choice in kernel.choices:
         if choice.places:
-            said = ", ".join(f"{name} = {value}" for name, value in choice.arguments.items())
+            text = ", ".join(f"{name} = {value}" for name, value in choice.arguments.items())
             reason = f": {choice.reason}" if choice.reason else ""
-            found.setdefault(choice.places[0], []).append(f"{choice.message}{f' ({said})' if said else ''}{reason}")
-    return found
+            remark_lines.setdefault(choice.places[0], []).append(
+                f"{choice.message}{f' ({text})' if text else ''}{reason}"
+            )
+    return remark_lines
 
 
 def _where(kernel: Kernel, places: Sequence[int]) -> str:

@@ -148,8 +148,8 @@ def _source_of(ptx: str) -> dict[int, tuple[str, int]]:
     rows = of_ptx(ptx, places)
     if not places.found:
         return {number: ("PTX", number) for number, _ in enumerate(rows, 1)}
-    found = {number: places.found[row[0]] for number, row in enumerate(rows, 1) if row}
-    return {number: (place.file, place.line) for number, place in found.items()}
+    result = {number: places.found[row[0]] for number, row in enumerate(rows, 1) if row}
+    return {number: (place.file, place.line) for number, place in result.items()}
 
 
 def _rows(recording: Recording, source: Mapping[int, tuple[str, int]]) -> dict[tuple[str, int], _Row]:
@@ -202,16 +202,16 @@ def table(found: Profile, width: int, sources: Mapping[str, Sequence[str]], most
             _widths(each.shared), _units(each.shared),
             text[each.line - 1].strip() if 0 < each.line <= len(text) else "",
         ))  # fmt: skip
-    kept = [column for column in range(len(_HEAD)) if column == 0 or any(row[column] for row in rows[1:])]
-    widths = {column: max(len(row[column]) for row in rows) for column in kept}
+    columns = [column for column in range(len(_HEAD)) if column == 0 or any(row[column] for row in rows[1:])]
+    widths = {column: max(len(row[column]) for row in rows) for column in columns}
     last = len(_HEAD) - 1
     # Columns are dropped from the right until the rest fits, the source's text first.
-    while kept[1:] and sum(widths[column] + 2 for column in kept if column != last) - 2 > width:
-        kept.remove(next(column for column in reversed(kept) if column != 0))
+    while columns[1:] and sum(widths[column] + 2 for column in columns if column != last) - 2 > width:
+        columns.remove(next(column for column in reversed(columns) if column != 0))
     lines = []
     for row in rows:
         cells = [row[column].ljust(widths[column]) if column in (0, last) else row[column].rjust(widths[column])
-                 for column in kept]  # fmt: skip
+                 for column in columns]  # fmt: skip
         lines.append("  ".join(cells)[:width].rstrip())
     of = "" if found.recorded == found.ctas else f", {found.recorded} of {found.ctas} CTAs"
     lines.insert(0, f"{found.entry}: {total} warp instructions{of}"[:width])

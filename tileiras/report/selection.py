@@ -70,16 +70,16 @@ def build_source(
         if each not in entries:
             known = ", ".join(entries)
             raise CompileError.at(None, f"no kernel '{each}' in {name}; it has {known}", ExitCode.CONFIGURATION)
-    given = library.default_session()
-    session = Session(given.store, given.code, History(folder))
+    default_session = library.default_session()
+    session = Session(default_session.store, default_session.code, History(folder))
     stem = plan.stem(plan.folder(folder, options), path, os.path.basename(name))
     chosen = list(wanted or entries) if entries else []
     options = tuned(options, path)
     # Without entries only the stages of the file run; they report its errors.
-    made = plan.plan(path, name, path, stem, options, "sass", chosen)
+    result = plan.plan(path, name, path, stem, options, "sass", chosen)
     outcomes: dict[tuple[str, str], Outcome] = {}
     broken: set[str] = set()
-    for step in made.steps:
+    for step in result.steps:
         if step.input in broken:
             broken.update(step.outputs)
             continue
@@ -126,33 +126,33 @@ def units_of_build(build: str, wanted: Sequence[str] | None = None) -> list[Unit
     """
     history = _history_of(build)
     notes = {(entry.stem, entry.stage): entry for entry in history.entries()}
-    found = [_lying(history, notes, stem) for stem in _stems(build)]
+    result = [_lying(history, notes, stem) for stem in _stems(build)]
     for each in wanted or ():
-        if all(unit.name != each for unit in found):
-            known = ", ".join(sorted({unit.name for unit in found})) or "none"
+        if all(unit.name != each for unit in result):
+            known = ", ".join(sorted({unit.name for unit in result})) or "none"
             raise CompileError.at(None, f"no kernel '{each}' in {build}; it has {known}", ExitCode.CONFIGURATION)
-    if not found:
+    if not result:
         raise CompileError.at(None, f"no artifacts of kernels in {build}", ExitCode.CONFIGURATION)
-    return [unit for unit in found if not wanted or unit.name in wanted]
+    return [unit for unit in result if not wanted or unit.name in wanted]
 
 
 def units_of_artifacts(paths: Sequence[str]) -> list[Unit]:
     """The kernels of artifacts, without duplicates, in order. Raises CompileError for a file that is not an artifact
     of a kernel."""
-    found: dict[str, Unit] = {}
+    result: dict[str, Unit] = {}
     for path in paths:
         suffix = next((each for each in (*_ENTRY_SUFFIXES, ".cuda_tile.mlir") if path.endswith(each)), None)
         if suffix is None:
             raise CompileError.at(None, f"{path} is no artifact of a kernel", ExitCode.CONFIGURATION)
         stem = path.removesuffix(suffix)
-        if stem not in found:
+        if stem not in result:
             history = _history_of(os.path.dirname(stem) or ".")
             known = ((os.path.dirname(stem), row.name) if row.unit == pipeline.FILE else (stem, row.name)
                      for row in pipeline.BY_NAME.values())  # fmt: skip
             rows = [history.entry(*each) for each in known]
             notes = {(row.stem, row.stage): row for row in rows if row is not None}
-            found[stem] = _lying(history, notes, stem)
-    return list(found.values())
+            result[stem] = _lying(history, notes, stem)
+    return list(result.values())
 
 
 def _history_of(folder: str) -> History:
@@ -200,18 +200,18 @@ def _lying(history: History, notes: Mapping[tuple[str, str], Entry], stem: str) 
 
 def _noted_options(rows: Mapping[str, Entry], variant: re.Match[str] | None) -> CompileOptions | None:
     """The options with which the stages ran, without those specific to a machine."""
-    given: dict[str, object] = {}
+    result: dict[str, object] = {}
     if variant is not None:
-        given = {"gpu-name": variant.group(1), "opt-level": int(variant.group(2))}
+        result = {"gpu-name": variant.group(1), "opt-level": int(variant.group(2))}
     for entry in rows.values():
         for name, text in entry.parts.get("options", {}).items():
             if name in OPTIONS:
                 try:
-                    given[name] = ast.literal_eval(text)
+                    result[name] = ast.literal_eval(text)
                 except (ValueError, SyntaxError, TypeError):
                     return None
     try:
-        return CompileOptions(given) if rows else None
+        return CompileOptions(result) if rows else None
     except CompileError:
         return None
 

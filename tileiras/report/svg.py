@@ -33,9 +33,9 @@ class Drawing:
                       "class": kind}  # fmt: skip
         if places:
             attributes["data-p"] = places
-        found = ElementTree.SubElement(self.root, "rect", attributes)
+        result = ElementTree.SubElement(self.root, "rect", attributes)
         if title:
-            ElementTree.SubElement(found, "title").text = _printable(title)
+            ElementTree.SubElement(result, "title").text = _printable(title)
 
     def line(self, x1: float, y1: float, x2: float, y2: float, kind: str = "axis") -> None:
         ElementTree.SubElement(self.root, "line", {
@@ -47,16 +47,16 @@ class Drawing:
         ElementTree.SubElement(self.root, "polyline", {"points": text, "class": kind})
 
     def circle(self, x: float, y: float, radius: float, kind: str, title: str) -> None:
-        found = ElementTree.SubElement(
+        result = ElementTree.SubElement(
             self.root, "circle", {"cx": _number(x), "cy": _number(y), "r": _number(radius), "class": kind}
         )
-        ElementTree.SubElement(found, "title").text = _printable(title)
+        ElementTree.SubElement(result, "title").text = _printable(title)
 
     def text(self, x: float, y: float, content: str, anchor: str = "start", kind: str = "label") -> None:
-        found = ElementTree.SubElement(
+        result = ElementTree.SubElement(
             self.root, "text", {"x": _number(x), "y": _number(y), "text-anchor": anchor, "class": kind}
         )
-        found.text = _printable(content)
+        result.text = _printable(content)
 
     def markup(self) -> str:
         return ElementTree.tostring(self.root, encoding="unicode")

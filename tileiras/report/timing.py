@@ -28,15 +28,15 @@ def estimated(ptx: str, entry: str, metadata: Mapping[str, Any] | None, launch: 
     """Estimate a launch; raises the errors of `tileiras.sim.estimate`."""
     from tileiras.sim import estimate
 
-    found = estimate(ptx, entry, launch.grid, launch.args, gpu=launch.gpu, metadata=metadata)
+    result = estimate(ptx, entry, launch.grid, launch.args, gpu=launch.gpu, metadata=metadata)
     stalls = tuple(
         StallAt((places.number(row.file or "", row.line),), row.file or "", row.line, row.share, dict(row.reasons))
-        for row in found.by_source()
+        for row in result.by_source()
     )
-    data = found.to_json()
+    data = result.to_json()
     return Timing(
-        launch.gpu, launch.grid, str(found), data, stalls, tuple(tracks(found.trace)),
-        roofline(found.utilization),
+        launch.gpu, launch.grid, str(result), data, stalls, tuple(tracks(result.trace)),
+        roofline(result.utilization),
     )
 
 
@@ -52,10 +52,10 @@ def tracks(trace: Mapping[str, Any]) -> list[dict[str, Any]]:
         elif event.get("ph") == "X":
             spans.setdefault(key, []).append([event["ts"], event["dur"], str(event["name"])])
     order = [key for key in names if key in spans] + [key for key in spans if key not in names]
-    found = []
+    result = []
     for key in order[:MOST_TRACKS]:
-        found.append({"name": names.get(key, f"{key[0]}.{key[1]}"), "spans": _merged(sorted(spans[key]))})
-    return found
+        result.append({"name": names.get(key, f"{key[0]}.{key[1]}"), "spans": _merged(sorted(spans[key]))})
+    return result
 
 
 def _merged(spans: list[list[Any]]) -> list[list[Any]]:
@@ -63,14 +63,14 @@ def _merged(spans: list[list[Any]]) -> list[list[Any]]:
     if len(spans) <= MOST_SPANS:
         return spans
     least = (spans[-1][0] + spans[-1][1] - spans[0][0]) / MOST_SPANS
-    found: list[list[Any]] = []
+    result: list[list[Any]] = []
     for start, length, what in spans:
-        last = found[-1] if found else None
+        last = result[-1] if result else None
         if last is not None and start - (last[0] + last[1]) < least and (last[1] < least or last[2] == what):
             last[1] = start + length - last[0]
         else:
-            found.append([start, length, what])
-    return found
+            result.append([start, length, what])
+    return result
 
 
 COMPUTING = ("tensor", "FMA", "FP16", "FP64", "MUFU", "IMAD", "ALU")

@@ -210,27 +210,27 @@ def variants_of(
         if rows:
             message = "constants are those of a kernel of a cuTile Python file"
             raise CompileError.at(None, message, ExitCode.CONFIGURATION)
-        made = tileiras.stages.export.variants.Variants({}, [], [])
+        result = tileiras.stages.export.variants.Variants({}, [], [])
     else:
         checked = dict(options)
         values = tileiras.api.checked_options(checked.pop("gpu_name"), checked.pop("opt_level", 3), checked)
         context = tileiras.stages.StageContext(source_name=opened.name, source_path=opened.path)
-        made = tileiras.stages.export.variants.export(
+        result = tileiras.stages.export.variants.export(
             opened.data, tileiras.pipeline.stage("export").select(values), context, entry, rows
         )
 
     def of(constants: Mapping[str, Any], found: bytes | CompileError) -> Variant:
         grids = []
         for grid, args in (launch, small):
-            named = dict(zip(made.slots, args)) if len(args) == len(made.slots) else {}
+            named = dict(zip(result.slots, args)) if len(args) == len(result.slots) else {}
             numbers = {name: value for name, value in named.items() if not isinstance(value, np.ndarray)}
-            grids.append(grid({**numbers, **made.constants, **constants}) if callable(grid) else grid)
+            grids.append(grid({**numbers, **result.constants, **constants}) if callable(grid) else grid)
         if isinstance(found, CompileError):
             return Variant(dict(constants), b"", found.diagnostics[0].message, *grids)
         return Variant(dict(constants), found, "", *grids)
 
     own = of({}, exported)
-    return own, tuple(of(row, each) for row, each in zip(rows, made.made)) or (own,)
+    return own, tuple(of(row, each) for row, each in zip(rows, result.made)) or (own,)
 
 
 class Judge(NamedTuple):
@@ -255,7 +255,7 @@ class Judge(NamedTuple):
         own, variant = dict(options), self.variants[number]
         if variant.why:
             return Candidate(own, None, variant.why, variant.constants)
-        found, why = None, ""
+        result, why = None, ""
         try:
             artifact = tileiras.build.library.compile(variant.source, entry=self.entry, **{**self.common, **own})
             if self.backend == CUDA:
@@ -263,14 +263,14 @@ class Judge(NamedTuple):
             image = images.load(artifact, self.entry, tileiras.targets.rates.gpu(self.gpu))
             why = _difference(image, (variant.small, self.small), self.expected)
             if not why:
-                found = estimate(artifact, self.entry, variant.grid, self.args, gpu=self.gpu)
-                if found.doubt:
-                    found, why = None, f"the estimate is in doubt: {found.doubt}"
+                result = estimate(artifact, self.entry, variant.grid, self.args, gpu=self.gpu)
+                if result.doubt:
+                    result, why = None, f"the estimate is in doubt: {result.doubt}"
         except CompileError as error:
             why = error.diagnostics[0].message if error.diagnostics else str(error)
         except SimulationError as error:
             why = str(error).split("\n")[0]
-        return Candidate(own, found, why, variant.constants)
+        return Candidate(own, result, why, variant.constants)
 
     def _measured(self, artifact: Artifact, variant: Variant, options: dict[str, Any]) -> Candidate:
         """Run a candidate on the GPU.
@@ -334,10 +334,10 @@ def _begin(packed: tuple[Judge, list[Any]]) -> None:
 
 def _in_worker(number: int, options: dict[str, Any]) -> Candidate:
     assert _judge is not None
-    found = _judge.of(number, options)
+    result = _judge.of(number, options)
     # The timeline of a candidate is not used, and would be most of the data to send.
-    estimate = found.estimate._replace(trace={}) if found.estimate is not None else None
-    return found._replace(estimate=estimate)
+    estimate = result.estimate._replace(trace={}) if result.estimate is not None else None
+    return result._replace(estimate=estimate)
 
 
 class _View(NamedTuple):
@@ -367,7 +367,7 @@ def _packed(judge: Judge) -> tuple[Judge, list[np.ndarray]]:
         offset = argument.ctypes.data - root.ctypes.data
         return _View(number, offset, argument.shape, argument.strides, argument.dtype)
 
-    args, small = ([packed(each) for each in given] for given in (judge.args, judge.small))
+    args, small = ([packed(each) for each in item] for item in (judge.args, judge.small))
     return judge._replace(args=args, small=small), roots
 
 

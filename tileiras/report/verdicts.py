@@ -23,19 +23,19 @@ def of_artifact(stem: str, ptx: str, places: Callable[[str], tuple[int, ...]]) -
     if data is None:
         raise ValueError("not available: build with check=1")
     try:
-        (found,) = (checked.Verdict.from_json(each) for each in json.loads(data))
+        (result,) = (checked.Verdict.from_json(each) for each in json.loads(data))
     except (ValueError, TypeError):
         raise ValueError("NAME.check.json is damaged") from None
-    if found.ptx != hashlib.sha256(ptx.encode()).hexdigest():
+    if result.ptx != hashlib.sha256(ptx.encode()).hexdigest():
         raise ValueError("it is of other PTX: build with check=1")
 
     def said(kind: str, location: str, message: str) -> Said:
         return Said(kind, places(location) if location.count(":") > 1 else (), message)
 
     return Verdict(
-        found.status, len(found.launches), found.right, found.worst_ulps, dict(found.coverage),
-        tuple(said(each.kind, each.location, each.message) for each in found.findings),
-        tuple(said("not covered", each.location, f"{each.operation}: {each.case}") for each in found.uncovered),
+        result.status, len(result.launches), result.right, result.worst_ulps, dict(result.coverage),
+        tuple(said(each.kind, each.location, each.message) for each in result.findings),
+        tuple(said("not covered", each.location, f"{each.operation}: {each.case}") for each in result.uncovered),
     )  # fmt: skip
 
 

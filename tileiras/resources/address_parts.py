@@ -57,27 +57,27 @@ def made_for(access: Operation) -> Mapping[Operation, tuple[int, ...] | None]:
     loop, they take a register for each row or column.
     """
     whole = layout_of(access.operands[0].type).registers
-    found: dict[Operation, tuple[int, ...] | None] = {}
+    result: dict[Operation, tuple[int, ...] | None] = {}
     for op in _before(access):
         if len(op.results) != 1 or not op.results[0].has_uses or not isinstance(op.results[0].type, TensorType):
             continue
-        if not all(user is access or user in found for user in op.results[0].users):
+        if not all(user is access or user in result for user in op.results[0].users):
             continue
         if isinstance(op, _RENAMES):
             registers = source_registers(op)
             if registers is not None:
-                found[op] = registers
+                result[op] = registers
         elif (is_elementwise(op) or isinstance(op, tileas.AddPtrOp)) and op.has_trait(Pure):
             # An expensive value shared by many elements is not recomputed for each part of them.
             if layout_of(op.results[0].type).registers == whole or not is_function(op):
-                found[op] = None
-    ranges, pending = _Ranges(), [value for op in found for value in op.operands]
+                result[op] = None
+    ranges, pending = _Ranges(), [value for op in result for value in op.operands]
     for value in pending:
-        made = value.defining_op
-        if made is not None and made not in found and ranges.make(value):
-            found[made] = source_registers(made) if isinstance(made, _RENAMES) else None
-            pending += made.operands
-    return dict(reversed(found.items()))
+        producer = value.defining_op
+        if producer is not None and producer not in result and ranges.make(value):
+            result[producer] = source_registers(producer) if isinstance(producer, _RENAMES) else None
+            pending += producer.operands
+    return dict(reversed(result.items()))
 
 
 def _before(op: Operation) -> Iterator[Operation]:
@@ -101,10 +101,10 @@ class _Ranges:
         return self._is_cheap(value) and self._has_range(value)
 
     def _is_cheap(self, value: Value) -> bool:
-        found = self._cheap.get(value)
-        if found is None:
-            found = self._cheap[value] = self._find_cheap(value.defining_op)
-        return found
+        cheap = self._cheap.get(value)
+        if cheap is None:
+            cheap = self._cheap[value] = self._find_cheap(value.defining_op)
+        return cheap
 
     def _find_cheap(self, op: Operation | None) -> bool:
         if isinstance(op, (tileas.MakeRangeOp, arith.ConstantOp, tileas.SplatOp)):
@@ -120,11 +120,11 @@ class _Ranges:
         op = value.defining_op
         if not isinstance(value.type, TensorType) or op is None:
             return False
-        found = self._ranging.get(value)
-        if found is None:
-            found = isinstance(op, tileas.MakeRangeOp) or any(map(self._has_range, op.operands))
-            self._ranging[value] = found
-        return found
+        result = self._ranging.get(value)
+        if result is None:
+            result = isinstance(op, tileas.MakeRangeOp) or any(map(self._has_range, op.operands))
+            self._ranging[value] = result
+        return result
 
 
 def made_only_for(access: Operation, made: Mapping[Operation, tuple[int, ...] | None]) -> list[Operation]:

@@ -141,8 +141,8 @@ def place(func: aa.FuncOp, target: Target, engine: DiagnosticEngine) -> None:
             failed = failed or error
             continue
         func.attributes[tileas.SHARED_MEMORY] = IntegerAttr(arena.bytes, i32)
-        for op, said in arena.remarks:
-            engine.emit(Remark(said, op.location))
+        for op, result in arena.remarks:
+            engine.emit(Remark(result, op.location))
         return
     assert failed is not None
     text = f"needs {failed.size} bytes of shared memory, {target.name} has {target.shared_per_cta}"
@@ -245,8 +245,8 @@ class _Arena:
             # The agent may reuse buffers that it deallocates itself, after the last use of others.
             given_back = {op.buffer for outer in region.operations for op in outer.walk()
                           if isinstance(op, tileas.DeallocTensorOp)}  # fmt: skip
-            kept = [end for buffer, end in self._ends.items() if buffer not in given_back]
-            self._floor = max((self._floor, *kept))
+            result = [end for buffer, end in self._ends.items() if buffer not in given_back]
+            self._floor = max((self._floor, *result))
             self._reserved = self._top = self._behind_buffers()
             self.block(region.block)
             self._given_back = []
@@ -314,17 +314,17 @@ class _Arena:
     def _exchange(self, op: Any) -> None:
         if op in self._joined:
             return
-        found = exchanges(op, self._warps)
-        if not found:
+        result = exchanges(op, self._warps)
+        if not result:
             op.attributes.pop(tileas.SCRATCH, None)
             return
         if self._left <= 0:
-            raise _Exhausted(op, aligned(self._reserved) + found[0].bytes)
-        if isinstance(op, tileas.ConvertLayoutOp) and found[0].bytes <= self._scratch_limit:
-            self._conversions(op, found[0].bytes)
+            raise _Exhausted(op, aligned(self._reserved) + result[0].bytes)
+        if isinstance(op, tileas.ConvertLayoutOp) and result[0].bytes <= self._scratch_limit:
+            self._conversions(op, result[0].bytes)
             return
         areas: list[ScratchAttr] = []
-        for number, exchange in enumerate(found):
+        for number, exchange in enumerate(result):
             size, rounds = exchange.within(self._scratch_limit, self._left)
             if exchange.joins:
                 # Its elements are live together with those of the exchange before.
@@ -332,7 +332,7 @@ class _Arena:
                 self._top = start + size
                 self._take(op, self._top)
             else:
-                joined = takewhile(lambda other: other.joins, found[number + 1 :])
+                joined = takewhile(lambda other: other.joins, result[number + 1 :])
                 together = sum(aligned(each.bytes) for each in joined)
                 start = self._area(op, size, rounds == 1 and self._fits(aligned(size) + together))
             areas.append(ScratchAttr(start, size, rounds, exchange.joins))
@@ -344,10 +344,10 @@ class _Arena:
         group: list[Operation] = []
         following: Operation | None = op
         while isinstance(following, tileas.ConvertLayoutOp) and following.operand.defining_op not in group:
-            found = exchanges(following, self._warps)
-            if not found or group and not self._fits(found[0].bytes):
+            result = exchanges(following, self._warps)
+            if not result or group and not self._fits(result[0].bytes):
                 break
-            size = found[0].bytes
+            size = result[0].bytes
             _set_areas(following, [ScratchAttr(self._area(following, size), size, joins=bool(group))])
             group.append(following)
             following = following.next

@@ -128,11 +128,11 @@ class Place(NamedTuple):
 def expected_registers(func: Any, ctas: int | None = None) -> int:
     """Expected registers of a thread for a function of nv_tileas, with layouts or later, if an SM must hold as many
     CTAs as the kernel requests, or `ctas`."""
-    found = round(max((place.registers for place in places(func)), default=0))
+    result = round(max((place.registers for place in places(func)), default=0))
     if any(map(_calls, func.walk())):
-        found = max(found, CALL_REGISTERS)
+        result = max(result, CALL_REGISTERS)
     ctas = ctas or func.kernel_spec.occupancy or getattr(func.attributes.get(tileas.MIN_CTAS), "value", 1)
-    return min(max(found, FEWEST), registers_per_thread(threads_of(func), ctas))
+    return min(max(result, FEWEST), registers_per_thread(threads_of(func), ctas))
 
 
 def places(func: Any) -> Iterator[Place]:
@@ -166,10 +166,10 @@ class _Places:
                 ending = {v for v in self._used(op) if last[v] is op and v.parent_block is block}
                 if op.regions and not isinstance(op, _COMBINERS):
                     inside = {v for inner in op.walk() if inner is not op for v in self._operands(inner, op)}
-                    kept = _added(around, self._of_loop(op)) if isinstance(op, LOOPS) else around
+                    result = _added(around, self._of_loop(op)) if isinstance(op, LOOPS) else around
                     for region in op.regions:
                         for inner_block in region.blocks:
-                            yield from self.of_block(inner_block, through | live - (ending - inside), kept)
+                            yield from self.of_block(inner_block, through | live - (ending - inside), result)
                 yield self._place(op, through | live, terms)
                 live = live - ending | {v for v in op.results if v in last}
                 yield self._place(op, through | live | set(op.results), terms)
@@ -185,23 +185,23 @@ class _Places:
         return {value for inner in op.walk() for value in self._operands(inner, op)}
 
     def _place(self, op: Operation, live: set[Value], terms: Terms) -> Place:
-        found = dict(terms)
+        result = dict(terms)
         for value in {unfolded(value) for value in live}:
             term = self._values.term(value)
             if term is not None:
                 name, amount = term
-                found[name] = found.get(name, 0) + amount
+                result[name] = result.get(name, 0) + amount
         for name, most in (("rematerialized", REMATERIALIZED_TOGETHER), ("counters", COUNTERS_TOGETHER)):
-            if name in found:
-                found[name] = min(found[name], most)
-        for name in found:
+            if name in result:
+                result[name] = min(result[name], most)
+        for name in result:
             if name.endswith(("_rows", "_pointers", "_gathered")):
-                found[name] = min(found[name], MOST_ADDRESSES)
-        return Place(op, found)
+                result[name] = min(result[name], MOST_ADDRESSES)
+        return Place(op, result)
 
     def _of_run(self, run: list[Any]) -> Terms:
         """Accesses of a run of operations without control flow: ptxas has them in flight together."""
-        found: Terms = {}
+        result: Terms = {}
         addressed: set[tuple[Value, ...]] = set()
         for op in run:
             kind = next((_IN_A_RUN[name] for name in own_terms(op, self._values) if name in _IN_A_RUN), None)
@@ -210,35 +210,35 @@ class _Places:
             place = (op.view, *op.coords) if hasattr(op, "view") else (op.pointer,)
             if place not in addressed:  # an address serves all accesses of its place
                 addressed.add(place)
-                found[kind] = found.get(kind, 0) + 1
-        return found
+                result[kind] = result.get(kind, 0) + 1
+        return result
 
     def _of_loop(self, loop: Operation) -> Terms:
         """Terms of a loop for its own accesses, and for iterations that ptxas unrolls."""
         body = list(_own_operations(loop))
-        found: Terms = {}
+        result: Terms = {}
         for op in body:
             for name, amount in own_terms(op, self._values).items():
                 if name.partition("_")[0] in ("load", "store", "copy"):
-                    found = _added(found, {f"loop_{name}": amount})
-        found["buffers_read"] = sum(isinstance(op, tileas.CopyOp) for op in body)
-        found["further_dots"] = max(0, sum(isinstance(op, tileas.DOTS) for op in body) - 1)
+                    result = _added(result, {f"loop_{name}": amount})
+        result["buffers_read"] = sum(isinstance(op, tileas.CopyOp) for op in body)
+        result["further_dots"] = max(0, sum(isinstance(op, tileas.DOTS) for op in body) - 1)
         if _few_trips(loop):
-            found["unrolled_loops"] = 1
+            result["unrolled_loops"] = 1
         loaded = sum(self._values.words(op.data) for op in body if isinstance(op, LOADS))
         is_small = len(body) <= UNROLLED_BODY and not any(
             isinstance(op, (*LOOPS, *tileas.DOTS, tileas.AsyncTiledLoadOp)) for op in body
         )
         if is_small and loaded <= UNROLLED_WORDS:
-            found["unrolled_loads"] = 3 * loaded
-        return found
+            result["unrolled_loads"] = 3 * loaded
+        return result
 
 
 def _added(terms: Terms, more: Terms) -> Terms:
-    found = dict(terms)
+    result = dict(terms)
     for name, amount in more.items():
-        found[name] = found.get(name, 0) + amount
-    return found
+        result[name] = result.get(name, 0) + amount
+    return result
 
 
 def _runs(operations: list[Operation]) -> Iterator[list[Operation]]:

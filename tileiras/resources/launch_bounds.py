@@ -70,10 +70,10 @@ def least_ctas(func: aa.FuncOp, target: Target, engine: DiagnosticEngine) -> int
     """
     threads = WARP_SIZE * tileas.block_warps(func)
     room = min(rooms(func, target, threads), key=lambda each: each.ctas)
-    asked = func.kernel_spec.occupancy or 1
-    wanted = min(asked, max(1, room.ctas))
-    if wanted < asked:
-        engine.emit(Remark(Reason("kernel.fewer-ctas", ctas=wanted, asked=asked, cause=room.reason), func.location))
+    result = func.kernel_spec.occupancy or 1
+    wanted = min(result, max(1, room.ctas))
+    if wanted < result:
+        engine.emit(Remark(Reason("kernel.fewer-ctas", ctas=wanted, asked=result, cause=room.reason), func.location))
     if _sets_registers(func):
         # ptxas 13.5 passes over `setmaxnreg` where `.reqntid` alone bounds the registers that threads start with (its
         # message C7508).
@@ -99,9 +99,9 @@ def _by_registers(func: aa.FuncOp, threads: int, wanted: int, engine: Diagnostic
     )
     least = _held(needed, threads, wanted)
     if least < wanted:
-        asked = func.kernel_spec.occupancy
+        result = func.kernel_spec.occupancy
         cause = Reason("kernel.registers-needed", registers=needed)
-        engine.emit(Remark(Reason("kernel.fewer-ctas", ctas=least, asked=asked, cause=cause), func.location))
+        engine.emit(Remark(Reason("kernel.fewer-ctas", ctas=least, asked=result, cause=cause), func.location))
         if least <= _held(expected, threads, wanted):
             return None
     return least

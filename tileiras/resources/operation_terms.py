@@ -136,12 +136,12 @@ def _dot(op: Any) -> Terms:
         return {"fma_operands": min(16, operands / depth)}
     step = max(fragment_words(v) * atom.shape[2] / depth for v in (op.a, op.b))
     steps = min(MOST_STEPS_AHEAD, depth // atom.shape[2] - 1)
-    found = {"dot": 1, "fragments": step, "fragments_ahead": step * steps, "words": sums_of(op)}
+    dot = {"dot": 1, "fragments": step, "fragments_ahead": step * steps, "words": sums_of(op)}
     if isinstance(op, tileas.BlockScaledMmaOp):
-        found["scales"] = 1
+        dot["scales"] = 1
         if op.atom.atom in MMA_ATOMS:
-            found["run_sums"] = fragment_words(op.result)
-    return found
+            dot["run_sums"] = fragment_words(op.result)
+    return dot
 
 
 def _conversion(op: Any, values: LiveValues) -> Terms:
@@ -155,7 +155,7 @@ def _conversion(op: Any, values: LiveValues) -> Terms:
 
 
 def _arithmetic(op: Operation, values: LiveValues) -> Terms:
-    found: Terms = {}
+    arithmetic: Terms = {}
     if is_elementwise(op):
         result = op.results[0]
         if values.is_made_at_use(result):
@@ -163,7 +163,7 @@ def _arithmetic(op: Operation, values: LiveValues) -> Terms:
         if values.has_own(result):
             tiles = sum(map(values.has_own, dict.fromkeys(op.operands)))
             # A result beside its only operand: vector accesses want both in consecutive registers.
-            found["unary_words" if tiles <= 1 else "combined_words"] = values.words(result)
+            arithmetic["unary_words" if tiles <= 1 else "combined_words"] = values.words(result)
         elements = layout_of(result.type).registers
     elif op.name in FUNCTIONS and (values.term(op.results[0]) or ("",))[0] == "scalars":
         elements = 1
@@ -171,8 +171,8 @@ def _arithmetic(op: Operation, values: LiveValues) -> Terms:
         return {}
     function = _function(op)
     if function is not None:
-        found["function"] = function.once + function.each * elements
-    return found
+        arithmetic["function"] = function.once + function.each * elements
+    return arithmetic
 
 
 def _function(op: Any) -> Function | None:

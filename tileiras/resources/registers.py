@@ -62,32 +62,32 @@ class LiveRegisters:
 
     def words(self, value: Value) -> int:
         """Registers of a value that is live as a whole."""
-        found = self._words.get(value)
-        if found is None:
-            found = self._words[value] = self._count(value)
-        return found
+        result = self._words.get(value)
+        if result is None:
+            result = self._words[value] = self._count(value)
+        return result
 
     def held(self, value: Value) -> int:
         """Registers of a value from its definition to its last use."""
-        found = self._held.get(value)
-        if found is None:
-            found = self.words(value)
-            if found and is_read_in_steps(value):
-                found = 0
-            self._held[value] = found
-        return found
+        result = self._held.get(value)
+        if result is None:
+            result = self.words(value)
+            if result and is_read_in_steps(value):
+                result = 0
+            self._held[value] = result
+        return result
 
     def used_inside(self, op: Operation) -> dict[Value, None]:
         """The values that the operations in an operation's regions use."""
-        found = self._inside.get(op)
-        if found is None:
-            found = self._inside[op] = {}
+        entry = self._inside.get(op)
+        if entry is None:
+            entry = self._inside[op] = {}
             for region in op.regions:
                 for inner in region.operations:
-                    found.update(dict.fromkeys(inner.operands))
+                    entry.update(dict.fromkeys(inner.operands))
                     if inner.regions:
-                        found.update(self.used_inside(inner))
-        return found
+                        entry.update(self.used_inside(inner))
+        return entry
 
     def of_block(self, block: Block) -> int:
         """Most registers that the tiles of a block take at a time, those of the blocks in it included."""
@@ -130,10 +130,10 @@ def registers_behind(op: Operation, loop: scf.ForOp, apart: Collection[Operation
     later = operations[operations.index(op) + 1 :]
     live = LiveRegisters()
     used = {value for each in later for value in (*each.operands, *live.used_inside(each))}
-    made = (value for value in used if value.parent_block is loop.body.block and value.defining_op not in later)
+    result = (value for value in used if value.parent_block is loop.body.block and value.defining_op not in later)
     own = set(_blocks(loop))
     through = (value for value in live.used_inside(loop) if value.parent_block not in own)
-    return sum(live.held(value) for value in (*made, *through) if value.defining_op not in apart)
+    return sum(live.held(value) for value in (*result, *through) if value.defining_op not in apart)
 
 
 def loop_registers(loop: scf.ForOp) -> int:
@@ -224,9 +224,9 @@ def short_loops(func: aa.FuncOp, atom: CopyAtom | None) -> list[scf.ForOp]:
     for loop in reversed(loops):  # inner ones first
         if loop not in short:
             own = list(loop.body.block.operations)
-            kept = sum(map(_unchanging, own))
+            total = sum(map(_unchanging, own))
             beside = max((_beside_tiles(op) for op in own if isinstance(op, tileas.DOTS)), default=0)
-            if live.of_loop(loop) + kept + beside <= available:
+            if live.of_loop(loop) + total + beside <= available:
                 continue
         short.add(loop)
         if isinstance(loop.parent_op, scf.ForOp):

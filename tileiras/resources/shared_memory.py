@@ -160,8 +160,8 @@ def _is_put_there(op: Operation) -> bool:
 def resident_bytes(loop: scf.ForOp, gone: Collection[Operation] = ()) -> int:
     """Bytes of the tiles that lie in shared memory while a loop runs, without those that are `gone`: their buffers are
     yet to be made."""
-    found = (op for op in _function_around(loop).walk() if _is_put_there(op) and op not in gone)
-    return sum(resident_size(op) for op in found if loop.is_ancestor_of(op) or _lives_at(op, loop))
+    result = (op for op in _function_around(loop).walk() if _is_put_there(op) and op not in gone)
+    return sum(resident_size(op) for op in result if loop.is_ancestor_of(op) or _lives_at(op, loop))
 
 
 def resident_size(op: tileas.ConvertLayoutOp) -> int:

@@ -235,12 +235,12 @@ class _Arrays:
 def dimensions(sizes: int | Sequence[int]) -> tuple[int, int, int]:
     """Pad one integer, or a sequence of up to three, with ones; ArgumentError for anything else."""
     try:
-        given = tuple(map(operator.index, sizes)) if hasattr(sizes, "__iter__") else (operator.index(sizes),)
+        result = tuple(map(operator.index, sizes)) if hasattr(sizes, "__iter__") else (operator.index(sizes),)
     except TypeError:
-        given = ()
-    if not 1 <= len(given) <= 3 or any(size < 1 for size in given):
+        result = ()
+    if not 1 <= len(result) <= 3 or any(size < 1 for size in result):
         raise ArgumentError(f"a grid has one to three positive sizes, not {sizes!r}")
-    x, y, z = (*given, 1, 1)[:3]
+    x, y, z = (*result, 1, 1)[:3]
     return x, y, z
 
 

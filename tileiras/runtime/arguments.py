@@ -322,10 +322,10 @@ def _hidden(
     from tileiras.codegen import tensor_map
 
     try:
-        made = tensor_map.parse(parameter["fill"])
+        result = tensor_map.parse(parameter["fill"])
         address, *numbers = (
             tensor_map.value(operand, kernel["parameters"], packed)
-            for operand in (made.address, *made.dims, *made.strides)
+            for operand in (result.address, *result.dims, *result.strides)
         )
     except (ValueError, IndexError) as error:
         raise ArgumentError(
@@ -333,8 +333,8 @@ def _hidden(
         ) from None
     if encode is None:
         raise ArgumentError(f"kernel '{kernel['name']}' has tensor maps, which this launcher cannot encode")
-    rank = len(made.dims)
+    rank = len(result.dims)
     # A tensor map cannot have an empty dimension; for an empty array the size is 1, and the kernel only accesses
     # elements beyond it.
     dims = [max(1, size) for size in numbers[:rank]]
-    return encode(made, address, dims, [stride * made.element_size for stride in numbers[rank:]])
+    return encode(result, address, dims, [stride * result.element_size for stride in numbers[rank:]])

@@ -109,12 +109,12 @@ _loading = threading.Lock()
 def _function(data: bytes, name: str) -> Any:
     """The entry of a kernel, loaded once in a process."""
     with _loading:
-        found = _loaded.get((data, name))
-        if found is None:
+        result = _loaded.get((data, name))
+        if result is None:
             library = Loaded(data)
             function = library.function(name)
-            found = _loaded[data, name] = (function, library)
-    return found[0]
+            result = _loaded[data, name] = (function, library)
+    return result[0]
 
 
 def thread_count(asked: int | None = None) -> int:

@@ -263,8 +263,8 @@ class Driver:
             # PTX must end in a zero, which c_char_p supplies; a cubin contains its own size.
             self.call("cuModuleLoadDataEx", module, image, len(options), options, values)
         except DriverError as error:
-            said = log.value.decode(errors="replace").strip()
-            raise DriverError(f"{error}\n{said}" if said else str(error), error.code) from None
+            text = log.value.decode(errors="replace").strip()
+            raise DriverError(f"{error}\n{text}" if text else str(error), error.code) from None
         assert module.value is not None
         return module.value
 

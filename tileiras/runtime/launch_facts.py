@@ -50,15 +50,15 @@ def _holds(fact: str, grid: int, known: Mapping[int, int]) -> bool:
     for word in words:
         if word in _OPERATIONS:
             second = stack.pop()
-            found = _OPERATIONS[word](stack.pop(), second)
+            result = _OPERATIONS[word](stack.pop(), second)
         elif word == "below":
-            found = 0, stack.pop()[1] - 1
+            result = 0, stack.pop()[1] - 1
         else:
             number = grid if word == "grid" else known[int(word[1:])] if word[:1] == "p" else int(word)
-            found = number, number
-        if not LEAST <= found[0] <= found[1] <= MOST:
+            result = number, number
+        if not LEAST <= result[0] <= result[1] <= MOST:
             raise _Unknown
-        stack.append(found)
+        stack.append(result)
     ((least, most),) = stack
     if predicate == "even":
         return least == most and least % 2 == 0
@@ -78,8 +78,8 @@ def _divided_up(one: Interval, other: Interval) -> Interval:
 
 
 def _product(one: Interval, other: Interval) -> Interval:
-    found = [first * second for first in one for second in other]
-    return min(found), max(found)
+    result = [first * second for first in one for second in other]
+    return min(result), max(result)
 
 
 _OPERATIONS: dict[str, Callable[[Interval, Interval], Interval]] = {

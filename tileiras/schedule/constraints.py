@@ -45,13 +45,13 @@ def constraints_of(loop: scf.ForOp) -> Constraints:
     serial = _is_set(loop)
     for number, op in enumerate(operations):
         serial = _is_set(op) or serial
-        for name, found in ((MOST_DEPTH, deepest), (GROUP, gids), (LEADER, leaders)):
+        for name, result in ((MOST_DEPTH, deepest), (GROUP, gids), (LEADER, leaders)):
             value = op.attributes.get(name)
             if value is None:
                 continue
             if not isinstance(value, IntegerAttr) or value.type is not i32:
                 raise _wrong(op, f"expects '{name}' to be a 32-bit integer")
-            found[number] = value.value
+            result[number] = value.value
     leader_of: dict[int, int] = {}
     for number, gid in gids.items():
         leader = leaders.get(number, gid)

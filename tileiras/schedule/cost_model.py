@@ -136,13 +136,13 @@ def loop_cost(loop: scf.ForOp, target: Target, warps: int) -> LoopCost | None:
     known trip count.
     """
     table = resources(target)
-    found = _block(loop.body.block, warps, table)
-    if found is None:
+    block = _block(loop.body.block, warps, table)
+    if block is None:
         return None
-    unit = max((each for each in found if each is not Unit.DRAM), key=lambda each: found[each], default=Unit.ISSUE)
-    busiest = found.get(unit, 0.0)
+    unit = max((each for each in block if each is not Unit.DRAM), key=lambda each: block[each], default=Unit.ISSUE)
+    busiest = block.get(unit, 0.0)
     recurrence = _recurrence(loop, warps, table)
-    return LoopCost(found, busiest, recurrence, "recurrence" if recurrence > busiest else unit.value)
+    return LoopCost(block, busiest, recurrence, "recurrence" if recurrence > busiest else unit.value)
 
 
 # ---- operations --------------------------------------------------------------------------------------------------
@@ -254,9 +254,9 @@ def _dot(op: Operation, warps: int, table: Resources) -> OperationCost:
         if register_tile(op.a) is None:
             read += rows * depth * width_of(a) / 8
         amounts[Unit.SHARED] = tiles * read
-    found = _cost(amounts, table, table.latency["wgmma"] if wide and "wgmma" in table.latency
+    cost = _cost(amounts, table, table.latency["wgmma"] if wide and "wgmma" in table.latency
                   else table.latency["mma_sync"])  # fmt: skip
-    return found._replace(carried=found.busy[Unit.TENSOR] if wide else found.latency)
+    return cost._replace(carried=cost.busy[Unit.TENSOR] if wide else cost.latency)
 
 
 # ---- loops -------------------------------------------------------------------------------------------------------
@@ -317,10 +317,10 @@ def _latencies(block: Block, argument: Value, warps: int, table: Resources) -> d
     """For each yielded value that depends on `argument`, its number and the cycles by which it follows `argument` at
     the earliest."""
     ready: dict[Value, float] = {argument: 0.0}
-    found: dict[int, float] = {}
+    latencies: dict[int, float] = {}
     for op in block.operations:
         if isinstance(op, scf.YieldOp):
-            found.update((number, ready[value]) for number, value in enumerate(op.operands) if value in ready)
+            latencies.update((number, ready[value]) for number, value in enumerate(op.operands) if value in ready)
             continue
         waits = [(ready[value], value) for value in op.operands if value in ready]
         if not waits or op.regions:
@@ -330,4 +330,4 @@ def _latencies(block: Block, argument: Value, warps: int, table: Resources) -> d
         ends = [at + (cost.carried if accumulates and value is op.c else cost.latency) for at, value in waits]
         tokens = aa.MemTokenType
         ready.update((result, max(ends)) for result in op.results if not isinstance(result.type, tokens))
-    return found
+    return latencies

@@ -102,20 +102,20 @@ def loop_waits(loop: scf.ForOp) -> tuple[Wait, ...] | None:
     block = loop.body.block
     operations = list(block.operations)[:-1]
     numbers = {op: number for number, op in enumerate(operations)}
-    found: dict[tuple[int, int, int], Wait] = {}
+    result: dict[tuple[int, int, int], Wait] = {}
     for number, op in enumerate(operations):
         for value in _used(op):
             source = _source(value, block)
             if source is None:
                 continue
-            made, distance = source
+            entry, distance = source
             if distance > _MOST_DISTANCE:
                 return None
-            key = (numbers[made], number, distance)
-            found.setdefault(key, Wait(*key, value))
+            key = (numbers[entry], number, distance)
+            result.setdefault(key, Wait(*key, value))
     for source, target, distance in (*_order_of_effects(operations), *_releases_behind_reads(operations, block)):
-        found.setdefault((source, target, distance), Wait(source, target, distance, None))
-    return tuple(found.values())
+        result.setdefault((source, target, distance), Wait(source, target, distance, None))
+    return tuple(result.values())
 
 
 def _order_of_effects(operations: Sequence[Operation]) -> Iterator[tuple[int, int, int]]:
@@ -162,9 +162,9 @@ def _releases_behind_reads(operations: Sequence[Operation], block: Block) -> Ite
     for number, op in enumerate(operations):
         for inner in op.walk():
             if inner.name == names.CONSUMER_RELEASE:
-                made = _source(inner.operands[0], block)
-                if made is not None and made[0].name == names.CONSUMER_WAIT:
-                    released.append((number, made[0].operands[0].defining_op, made[1]))
+                source = _source(inner.operands[0], block)
+                if source is not None and source[0].name == names.CONSUMER_WAIT:
+                    released.append((number, source[0].operands[0].defining_op, source[1]))
     if not released:
         return
     numbers = {op: number for number, op in enumerate(operations)}
@@ -187,10 +187,10 @@ def readers_of(copy: Operation) -> list[Operation]:
     """
     if not is_in_shared(copy.results[0].type):
         return [copy, *(dot for dot in rolled_dots(copy.results[0]) if dot.parent is copy.parent)]
-    found: list[Operation] = []
+    readers: list[Operation] = []
     for user in copy.results[0].users:
-        found += readers_of(user) if isinstance(user, tileas.VIEW_LIKE) else [user]
-    return found
+        readers += readers_of(user) if isinstance(user, tileas.VIEW_LIKE) else [user]
+    return readers
 
 
 def rolled_dots(tile: Value) -> Iterator[tileas.DotOp]:
@@ -235,10 +235,10 @@ def _source(value: Value, block: Block) -> tuple[Operation, int] | None:
         distance += 1
         if distance > _MOST_DISTANCE:
             break
-    made = value.defining_op
-    if made is None or made.parent is not block:
+    producer = value.defining_op
+    if producer is None or producer.parent is not block:
         return None if distance <= _MOST_DISTANCE else (block.first, distance)
-    return made, distance
+    return producer, distance
 
 
 def _has_effect_without_token(op: Operation) -> bool:
@@ -257,7 +257,7 @@ def _costs(
 ) -> tuple[OperationCost, ...] | None:
     ahead = {each.load for each in staged}
     read = {leaf.convert: leaf.in_place for each in staged for leaf in each.leaves}
-    found = []
+    costs = []
     for op in operations:
         cost: OperationCost | None
         if op in ahead:
@@ -276,8 +276,8 @@ def _costs(
             cost = OperationCost(busy_inside, length, length)
         else:
             cost = operation_cost(op, warps, table)
-        found.append(cost)
-    return tuple(found)
+        costs.append(cost)
+    return tuple(costs)
 
 
 def _fused(

@@ -114,18 +114,18 @@ class Placement(NamedTuple):
 
 def violations(graph: Graph, placed: Placement) -> list[str]:
     """The edges and reservations that a placement violates; empty for a valid one."""
-    found = []
+    result = []
     for edge in graph.edges:
         slack = placed.starts[edge.target] + placed.interval * edge.distance - placed.starts[edge.source] - edge.latency
         if slack < 0:
-            found.append(f"{graph.nodes[edge.target].name} begins {-slack} cycles before its dependence allows")
+            result.append(f"{graph.nodes[edge.target].name} begins {-slack} cycles before its dependence allows")
     table = ReservationTable(placed.interval)
     for number, node in enumerate(graph.nodes):
         if not table.fits(node.busy, placed.starts[number]):
-            found.append(f"{node.name} keeps a unit that is taken")
+            result.append(f"{node.name} keeps a unit that is taken")
         else:
             table.add(number, node.busy, placed.starts[number])
-    return found
+    return result
 
 
 # ---- searches --------------------------------------------------------------------------------------------------------
@@ -312,7 +312,7 @@ def _components(following: Sequence[Sequence[int]]) -> list[int]:
     """The number of each node's strongly connected component."""
     count = len(following)
     index: list[int] = [-1] * count
-    low, component, stack, found = [0] * count, [-1] * count, [], 0
+    low, component, stack, result = [0] * count, [-1] * count, [], 0
     for root in range(count):
         if index[root] >= 0:
             continue
@@ -320,8 +320,8 @@ def _components(following: Sequence[Sequence[int]]) -> list[int]:
         while work:
             node, at = work.pop()
             if at == 0:
-                index[node] = low[node] = found
-                found += 1
+                index[node] = low[node] = result
+                result += 1
                 stack.append(node)
             if at > 0:
                 low[node] = min(low[node], low[following[node][at - 1]])

@@ -121,7 +121,7 @@ class LoopOverlap:
         self._atom = atom
         self._engine = engine
         loads = [load for load in loads_of(loop) if tileas.RUNS_AHEAD in load.attributes]
-        self._staged = [found for load in loads if (found := staged_load(load, loop, atom)) is not None]
+        self._staged = [result for load in loads if (result := staged_load(load, loop, atom)) is not None]
         self._live = LiveRegisters()
         self._constraints = constraints_of(loop)
         self._warps = func.kernel_spec.num_warps
@@ -170,23 +170,23 @@ class LoopOverlap:
         analysis = ScheduleAnalysis(loop, graph.operations, choice.slots, graph.waits)
         # Dots in flight at the end of a round of stages are waited for there.
         in_flight = loop.attributes.pop(tileas.DOTS_IN_FLIGHT, None) if analysis.stages > 1 else None
-        found = self._stages(analysis, choice.cycles)
-        if found is None and self._by_rule:
+        stages = self._stages(analysis, choice.cycles)
+        if stages is None and self._by_rule:
             if in_flight is not None:
                 loop.attributes[tileas.DOTS_IN_FLIGHT] = in_flight
             return
-        if found is None and analysis.stages > 1:
+        if stages is None and analysis.stages > 1:
             # Tiles that are read later are held longer: the serial order may fit.
             choice = self._serial(graph)
             analysis = analysis._replace(slots=choice.slots)
             if in_flight is not None:
                 loop.attributes[tileas.DOTS_IN_FLIGHT] = in_flight
-            found = self._stages(analysis, choice.cycles)
-        if found is None:
+            stages = self._stages(analysis, choice.cycles)
+        if stages is None:
             return self._stays(Reason("loops.no-shared-memory"))
         publish(graph, choice.slots)
         self.announce(graph, choice)
-        loop.attributes[tileas.LOOP_SCHEDULE] = tileas.LoopScheduleAttr(tileas.UNSPECIALIZE, found)
+        loop.attributes[tileas.LOOP_SCHEDULE] = tileas.LoopScheduleAttr(tileas.UNSPECIALIZE, stages)
 
     def _say(self, said: Reason) -> None:
         if self._engine is not None:
@@ -225,8 +225,8 @@ class LoopOverlap:
         converts = (op.result.type for op in self._func.walk() if isinstance(op, tileas.ConvertLayoutOp)
                     and not self._loop.is_ancestor_of(op) and not is_in_shared(op.result.type))  # fmt: skip
         shared += max((type.num_elements * type.element_type.width // 8 for type in converts), default=0)
-        found = occupancy(self._target, threads_of(self._func), expected_registers(self._func), shared)
-        return max(1, found.ctas) * self._warps
+        result = occupancy(self._target, threads_of(self._func), expected_registers(self._func), shared)
+        return max(1, result.ctas) * self._warps
 
     def _placed(self, graph: LoopGraph, serial: Choice) -> Choice:
         if self._strategy.placements < 1:
@@ -421,19 +421,19 @@ def _is_copied(wait: Wait, slots: Sequence[tuple[int, int]]) -> bool:
 
 def _in_rings(staged: Sequence[StagedLoad]) -> set[Value]:
     """Tiles that no thread holds: those of loads that run ahead, until they are read in the layout of their use."""
-    found: set[Value] = set()
+    rings: set[Value] = set()
     waiting = [each.load.data for each in staged]
     while waiting:
         value = waiting.pop()
-        found.add(value)
+        rings.add(value)
         waiting += [user.results[0] for user in value.users if isinstance(user, tileas.VIEW_LIKE)]
-    return found
+    return rings
 
 
 def _is_outside(value: Value, loop: scf.ForOp) -> bool:
-    made = value.defining_op
-    if made is not None:
-        return not loop.is_ancestor_of(made)
+    producer = value.defining_op
+    if producer is not None:
+        return not loop.is_ancestor_of(producer)
     owner: Any = value
     return not (owner.block.parent_op is loop or loop.is_ancestor_of(owner.block.parent_op))
 
@@ -442,5 +442,5 @@ def _ring_of(loop: scf.ForOp, atom: CopyAtom) -> int:
     """Bytes of the rings of an enclosing loop."""
     schedule: Any = loop.attributes[tileas.LOOP_SCHEDULE]
     loads = [load for load in loads_of(loop) if tileas.RUNS_AHEAD in load.attributes]
-    staged = [found for load in loads if (found := staged_load(load, loop, atom)) is not None]
+    staged = [result for load in loads if (result := staged_load(load, loop, atom)) is not None]
     return schedule.stages * sum(each.stage_bytes for each in staged)

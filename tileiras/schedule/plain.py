@@ -96,38 +96,38 @@ def stages_leave_room(
     (`by_threads`), if two stages would leave an SM one CTA: while that CTA starts or ends, nothing would be loaded.
     """
     atom = find_copy_atom(target, "global", "shared", asynchronous=True)
-    asked = func.kernel_spec.occupancy or 1
-    if atom is None or asked == 1:
+    result = func.kernel_spec.occupancy or 1
+    if atom is None or result == 1:
         return
-    found = list(_that_run_ahead(func, atom))
-    wanted = _bytes_beside(func, found, False)
+    entry = list(_that_run_ahead(func, atom))
+    wanted = _bytes_beside(func, entry, False)
     if wanted > shared_budget(func, target, 2) and by_threads:
-        single = _bytes_beside(func, found, True)
+        single = _bytes_beside(func, entry, True)
         wanted = single if single <= shared_budget(func, target, 2) else wanted
     while func.kernel_spec.occupancy > 1 and wanted > shared_budget(func, target):
         func.attributes["kernel_spec"] = func.kernel_spec.with_occupancy(func.kernel_spec.occupancy - 1)
-    if func.kernel_spec.occupancy < asked and engine is not None:
+    if func.kernel_spec.occupancy < result and engine is not None:
         cause = Reason("kernel.bytes-ahead", bytes=wanted)
-        said = Reason("kernel.fewer-ctas", ctas=func.kernel_spec.occupancy, asked=asked, cause=cause)
-        engine.emit(Remark(said, func.location))
+        reason = Reason("kernel.fewer-ctas", ctas=func.kernel_spec.occupancy, asked=result, cause=cause)
+        engine.emit(Remark(reason, func.location))
 
 
 def _that_run_ahead(func: aa.FuncOp, atom: CopyAtom) -> Iterator[tuple[scf.ForOp, list[StagedLoad]]]:
     """The loops of a function with the loads of each that could run ahead."""
     for loop in [op for op in func.walk() if isinstance(op, scf.ForOp)]:
-        found = [staged for load in loads_of(loop) if (staged := staged_load(load, loop, atom)) is not None]
-        if found and trip_count(loop) != 1:
-            yield loop, found
+        result = [staged for load in loads_of(loop) if (staged := staged_load(load, loop, atom)) is not None]
+        if result and trip_count(loop) != 1:
+            yield loop, result
 
 
 def _bytes_beside(func: aa.FuncOp, loops: list[tuple[scf.ForOp, list[StagedLoad]]], by_threads: bool) -> int:
     """Shared memory that the loop which takes most needs for the fewest stages with which its loads can run ahead;
     `by_threads`: single ones where threads execute the dots as well."""
     wanted = 0
-    for loop, found in loops:
-        single = turns_of(loop, found) or by_threads and turns_of_threads(loop, found)
-        beside = scratch_beside(loop, _gone(found)) + pipe_mbarrier_bytes(func) * any(map(comes_in_boxes, found))
-        wanted = max(wanted, (1 if single else 2) * sum(s.stage_bytes for s in found) + beside)
+    for loop, result in loops:
+        single = turns_of(loop, result) or by_threads and turns_of_threads(loop, result)
+        beside = scratch_beside(loop, _gone(result)) + pipe_mbarrier_bytes(func) * any(map(comes_in_boxes, result))
+        wanted = max(wanted, (1 if single else 2) * sum(s.stage_bytes for s in result) + beside)
     return wanted
 
 
@@ -230,16 +230,16 @@ class _Scheduler:
             return None
         loads = loads_of(loop)
         if self._remarks is None:
-            found = [staged for load in loads if (staged := staged_load(load, loop, atom)) is not None]
+            stage = [staged for load in loads if (staged := staged_load(load, loop, atom)) is not None]
         else:
-            found = self._remarks.staged(loop, loads, lambda load, why: staged_load(load, loop, atom, why))
-        if not found:
+            stage = self._remarks.staged(loop, loads, lambda load, why: staged_load(load, loop, atom, why))
+        if not stage:
             return None
         if not can_look_ahead(loop):
             self._as_written(loop, Reason("loops.bound-unknown"))
             return None
         known = trip_count(loop)
-        wanted = self._stages or _wanted_stages(found)
+        wanted = self._stages or _wanted_stages(stage)
         wanted = wanted if known is None else min(wanted, known)
         if known == FEW_TRIPS and not self._stages and _is_around_rings(loop, atom):
             self._as_written(loop, Reason("loops.around-loops", iterations=known))
@@ -247,7 +247,7 @@ class _Scheduler:
         if wanted < 2:
             self._as_written(loop, Reason("loops.one-stage-option" if self._stages == 1 else "loops.at-most-once"))
             return None
-        return self._fit(loop, found, wanted, atom)
+        return self._fit(loop, stage, wanted, atom)
 
     def _streams(self, loop: scf.ForOp, atom: CopyAtom) -> bool:
         """Gives a loop the schedule in which each thread copies its own elements ahead, where the static model predicts

@@ -38,18 +38,18 @@ class ScheduleRemarks:
     ) -> list[StagedLoad]:
         """The result of `attempt(load, why)` for the loads of a loop; emits the reason for those for which it finds
         nothing."""
-        found = []
+        result = []
         for load in loads:
             why: list[Reason] = []
             staged = attempt(load, why)
             if staged is not None:
-                found.append(staged)
+                result.append(staged)
             else:
                 cause = why[-1] if why else Reason("copies.no-vectors")
                 self._emit(Reason("loops.load-stays", cause=cause), load.location)
-        if not found:
+        if not result:
             self.as_written(loop, Reason("loops.no-load-ahead" if loads else "loops.no-loads"))
-        return found
+        return result
 
     def as_written(self, loop: scf.ForOp, reason: Reason) -> None:
         self._emit(Reason("loops.as-written", cause=reason), loop.location)
@@ -60,8 +60,8 @@ class ScheduleRemarks:
 
     def prefetched(self, loop: scf.ForOp, loads: Sequence[Any], reason: Reason) -> None:
         """A loop some of whose loads run one iteration ahead in registers."""
-        said = Reason("loops.pipelined", stages=2, cause=reason)
-        self._emit(said, loop.location, Loads=len(loads), Buffers="registers")
+        result = Reason("loops.pipelined", stages=2, cause=reason)
+        self._emit(result, loop.location, Loads=len(loads), Buffers="registers")
 
     def pipelined(
         self, loop: scf.ForOp, staged: Sequence[StagedLoad], stages: int, wanted: int, atom: CopyAtom
@@ -69,8 +69,8 @@ class ScheduleRemarks:
         """A loop whose loads run `stages - 1` iterations ahead."""
         used = stages * sum(each.stage_bytes for each in staged)
         cause = Reason("loops.stages-do-not-fit", wanted=wanted) if stages < wanted else None
-        said = Reason("loops.pipelined", stages=stages, cause=cause)
-        self._emit(said, loop.location, Loads=len(staged), Buffers=f"{used} bytes")
+        reason = Reason("loops.pipelined", stages=stages, cause=cause)
+        self._emit(reason, loop.location, Loads=len(staged), Buffers=f"{used} bytes")
         for each in staged:
             type = each.load.data.type
             desc = descriptor_type(each) if comes_in_boxes(each) else None

@@ -91,7 +91,7 @@ class _Walk:
         """When each round has ended."""
         tensor = lanes = start = 0.0
         done: list[list[list[float]]] = []
-        found = []
+        result = []
         for number in range(_ROUNDS):
             done.append([[0.0] * len(self._order) for _ in range(self._groups)])
             clocks, at = [start] * self._groups, [0] * self._groups
@@ -114,8 +114,8 @@ class _Walk:
                     self.spans.append(Span(number, group, each, end - busy, end))
             start = max([*clocks, *(done[number][group][each] for each in self._waited_for
                                     for group in range(self._groups))])  # fmt: skip
-            found.append(start)
-        return found
+            result.append(start)
+        return result
 
     def _next(self, clocks: Sequence[float], at: Sequence[int]) -> int | None:
         """The group that is furthest behind, of those that have not ended their round."""

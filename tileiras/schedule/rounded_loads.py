@@ -63,20 +63,20 @@ def round_in_boxes(func: aa.FuncOp, by_host: bool) -> None:
 def round_by_threads(load: Any) -> Any:
     """Makes threads round the elements of a load, in place; returns the load of f32."""
     type = load.data.type
-    made = _again(load, TensorType(type.shape, f32, type.encoding))
+    narrow = _again(load, TensorType(type.shape, f32, type.encoding))
     builder = Builder.before(load)
     builder.location = load.location
-    rounded = builder.insert(tileas.FpToFpOp(made.data, result=type)).results[0]
+    rounded = builder.insert(tileas.FpToFpOp(narrow.data, result=type)).results[0]
     load.data.replace_all_uses_with(rounded)
     load.erase()
-    return made
+    return narrow
 
 
 def _comes_in_boxes(load: Any, loop: scf.ForOp) -> bool:
     """Whether a load that a tensor map serves can be made in boxes ahead of its loop, as far as that is known before
     layouts are assigned."""
-    made = load.view.defining_op
-    if made is None or loop.is_ancestor_of(made) or not can_look_ahead(loop) or trip_count(loop) in (0, 1):
+    producer = load.view.defining_op
+    if producer is None or loop.is_ancestor_of(producer) or not can_look_ahead(loop) or trip_count(loop) in (0, 1):
         return False
     return addresses_follow(load, loop) and tokens_from_outside(load.token, loop) is not None
 
@@ -121,9 +121,9 @@ def _again(load: Any, type: TensorType) -> Any:
     builder = Builder.before(load)
     builder.location = load.location
     types = (type, load.result_token.type)
-    made = builder.insert(tileas.TiledLoadOp.create(tuple(load.operands), types, dict(load.attributes)))
-    load.result_token.replace_all_uses_with(made.result_token)
-    return made
+    copy = builder.insert(tileas.TiledLoadOp.create(tuple(load.operands), types, dict(load.attributes)))
+    load.result_token.replace_all_uses_with(copy.result_token)
+    return copy
 
 
 def _retype(value: Value, rounded: Value) -> None:

@@ -123,13 +123,13 @@ def broken_wait(waits: Iterable[Wait], slots: Sequence[tuple[int, int]]) -> Wait
 
 
 def _slot(op: Operation) -> tuple[int, int]:
-    found = []
+    items = []
     for name in tileas.AWS_SLOT:
         value = op.attributes.get(name)
         if not isinstance(value, IntegerAttr) or value.type is not i32:
             raise _wrong(op, f"expects a 32-bit integer '{name}', as all operations of its loop")
-        found.append(value.value)
-    stage, place = found
+        items.append(value.value)
+    stage, place = items
     if not 0 <= stage < MOST_STAGES:
         raise _wrong(op, f"expects '{tileas.AWS_STAGE}' to be from 0 to {MOST_STAGES - 1}, got {stage}")
     return stage, place

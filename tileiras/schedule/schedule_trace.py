@@ -39,7 +39,7 @@ def placement_events(module: Operation, before: int = 0) -> list[dict[str, Any]]
     """Events of Chrome's trace format for the loops of a module that have a schedule, with one microsecond per
     cycle: a process for each entry, numbered behind the first `before`, with the tracks of its loops one after the
     other."""
-    found: list[dict[str, Any]] = []
+    result: list[dict[str, Any]] = []
     process = before
     for func in [op for op in module.walk() if isinstance(op, aa.FuncOp)]:
         tracks = _Tracks(process + 1)
@@ -48,8 +48,8 @@ def placement_events(module: Operation, before: int = 0) -> list[dict[str, Any]]
         if tracks.events:
             process += 1
             named = {"name": f"entry {func.sym_name.value}: cycles"}
-            found += [{"name": "process_name", "ph": "M", "pid": process, "tid": 0, "args": named}, *tracks.events]
-    return found
+            result += [{"name": "process_name", "ph": "M", "pid": process, "tid": 0, "args": named}, *tracks.events]
+    return result
 
 
 class _Tracks:

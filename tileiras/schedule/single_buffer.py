@@ -116,7 +116,7 @@ def _executed_readers(staged: StagedLoad) -> list[Operation] | None:
     converts = [leaf.convert for leaf in staged.leaves if not leaf.in_place]
     if len(converts) < len(staged.leaves):
         return None
-    found: dict[Operation, None] = {}
+    executed_readers: dict[Operation, None] = {}
     waiting: list[tuple[Value, bool]] = [(staged.load.data, False)]
     while waiting:
         value, converted = waiting.pop()
@@ -126,10 +126,10 @@ def _executed_readers(staged: StagedLoad) -> list[Operation] | None:
             elif user in converts and not converted:
                 waiting.append((user.results[0], True))
             elif converted and isinstance(user, tileas.DotOp):
-                found[user] = None
+                executed_readers[user] = None
             else:
                 return None
-    return list(found)
+    return list(executed_readers)
 
 
 def _first_use(dot: Operation, places: dict[Operation, int]) -> Operation | None:
@@ -148,7 +148,7 @@ def _adds_to(user: Any, tile: Value) -> bool:
 
 def _readers(staged: StagedLoad) -> list[Operation] | None:
     """The dots that read the tile of a load in place; None where something else reads it."""
-    found: list[Operation] = []
+    readers: list[Operation] = []
     converts = [leaf.convert for leaf in staged.leaves if leaf.in_place]
     if len(converts) < len(staged.leaves):
         return None
@@ -156,12 +156,12 @@ def _readers(staged: StagedLoad) -> list[Operation] | None:
     while waiting:
         for user in waiting.pop().users:
             if is_of_tensor_memory(user):
-                found.append(user)
+                readers.append(user)
             elif user in converts or isinstance(user, tileas.VIEW_LIKE):
                 waiting.append(user.results[0])
             else:
                 return None
-    return found
+    return readers
 
 
 def _is_ordered_by_yields(staged: StagedLoad, end: Operation) -> bool:

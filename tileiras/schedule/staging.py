@@ -135,11 +135,11 @@ def _offsets_of_boxes(
     layout = box_layout(type.shape, inner, width)
     if layout is None:
         return None
-    found = layout.bases("offset")
+    bases = layout.bases("offset")
     least = reading_cost(readers, otherwise, width) + _PIPE_COST * others
     if rounds(load):
         least += _CONVERSION_COST * sum(reader.registers for reader in readers)
-    return found if reading_cost(readers, found, width) <= least else None
+    return bases if reading_cost(readers, bases, width) <= least else None
 
 
 def stage_offsets(
@@ -225,8 +225,8 @@ def start_copy(
 
 def tokens_from_outside(token: Value | None, loop: scf.ForOp) -> tuple[Value, ...] | None:
     """The tokens from outside the loop on which a token depends; None when it depends on a write inside."""
-    found: dict[Value, None] = {}
-    return tuple(found) if token is None or _order(token, loop, found, set()) else None
+    values: dict[Value, None] = {}
+    return tuple(values) if token is None or _order(token, loop, values, set()) else None
 
 
 def joined(builder: Builder, tokens: Sequence[Value]) -> Value | None:

@@ -45,10 +45,10 @@ def writes_conflict(store: Store) -> bool:
     """Whether writing a tile in the layout of its boxes takes threads longer than the stores and loads of the
     conversion that boxes save: the swizzle of the boxes determines that layout, in which the rows of a transposed tile
     that the lanes of a warp hold may lie in the same banks."""
-    found, (data, convert) = stored_in_boxes(store), as_it_comes(store.data)
-    if found is None or convert is None:
+    result, (data, convert) = stored_in_boxes(store), as_it_comes(store.data)
+    if result is None or convert is None:
         return False
-    _, tile = found
+    _, tile = result
     layout, bits = layout_of(data.type), stored_bits(tile.element_type)
     plan = plan_conversion(layout, layout_of(store.data.type), bits, matrix_stores=True)
     if not isinstance(plan, SharedPlan):
@@ -73,8 +73,8 @@ def is_waited_for(store: Store) -> bool:
             around: Any = user if isinstance(user, scf.ForOp) else user.parent_op
             if not isinstance(around, (scf.ForOp, scf.IfOp)) or not isinstance(user, (scf.ForOp, scf.YieldOp)):
                 return True
-            given = user.init_args if user is around else user.operands
-            for number in [number for number, value in enumerate(given) if value is token]:
+            init_args = user.init_args if user is around else user.operands
+            for number in [number for number, value in enumerate(init_args) if value is token]:
                 pending.append(around.results[number])
                 pending += [around.iter_args[number]] if isinstance(around, scf.ForOp) else []
     return False

@@ -87,20 +87,20 @@ class Strategy(NamedTuple):
 
     def options(self) -> dict[str, str | int]:
         """Keyword arguments of `tileiras.compile` that request it."""
-        found: dict[str, str | int] = {"pipeline_strategy": _NAMES[self.loads]}
+        result: dict[str, str | int] = {"pipeline_strategy": _NAMES[self.loads]}
         if self.loads is Loads.ALL_WARPS and self.overlap is Overlap.BY_RULE:
-            found = {"pipeline_strategy": _NAMES[Loads.BY_RULE], "opt_level": SCHEDULED}
+            result = {"pipeline_strategy": _NAMES[Loads.BY_RULE], "opt_level": SCHEDULED}
         if self.overlap in _LEVELS[1:]:
-            found["v2_opt_level"] = _LEVELS.index(self.overlap)
+            result["v2_opt_level"] = _LEVELS.index(self.overlap)
         if self.variant is Variant.LIGHT:
-            found["rrt_size_threshold"] = 0
+            result["rrt_size_threshold"] = 0
         elif self.table != Strategy().table:
-            found["rrt_size_threshold"] = self.table
+            result["rrt_size_threshold"] = self.table
         if self.stages is not None:
-            found["unspecialized_pipeline_num_stages"] = self.stages
+            result["unspecialized_pipeline_num_stages"] = self.stages
         if self.placements != Strategy().placements:
-            found["max_constraint_iterations"] = self.placements
-        return found
+            result["max_constraint_iterations"] = self.placements
+        return result
 
     @classmethod
     def parse(cls, text: str) -> Strategy:

@@ -88,9 +88,9 @@ def stream_of(loop: scf.ForOp, atom: CopyAtom, loads: list[Any] | None = None) -
     nested = isinstance(around, scf.ForOp) and can_look_ahead(around) and _is_fixed_in(loop, around)
     wanted = loads_of(loop) if loads is None else loads
     for outer in (around, None) if nested else (None,):
-        found = [each for load in wanted if (each := streamed_load(load, loop, outer, atom)) is not None]
-        if found:
-            return Stream(loop, outer, found)
+        stream = [each for load in wanted if (each := streamed_load(load, loop, outer, atom)) is not None]
+        if stream:
+            return Stream(loop, outer, stream)
     return None
 
 
@@ -146,9 +146,9 @@ def _are_hinted(streams: list[Stream]) -> bool:
 def _l2_serves(func: aa.FuncOp, streams: list[Stream], target: Target) -> bool:
     """Whether L2 takes no longer for the loads of all streams and the stores of their loops than DRAM, which each array
     passes once."""
-    found = [loop_cost(each.loop, target, func.kernel_spec.num_warps) for each in streams]
-    costs = [cost for cost in found if cost is not None]
-    if len(costs) < len(found):
+    result = [loop_cost(each.loop, target, func.kernel_spec.num_warps) for each in streams]
+    costs = [cost for cost in result if cost is not None]
+    if len(costs) < len(result):
         return False
     table = resources(target)
     again = sum(each.stage_bytes for each in streams[1:])
@@ -190,12 +190,12 @@ def _trips(stream: Stream) -> float:
 def _that_load_again(func: aa.FuncOp, stream: Stream, atom: CopyAtom) -> list[Stream]:
     """A stream, and those of other loops in the loop around it that load one of its arrays again; empty where a load
     that may read one of them cannot run ahead."""
-    found, pending = [stream], True
+    result, pending = [stream], True
     while pending:
         pending = False
-        mine = [each.load for one in found for each in one.loads]
+        mine = [each.load for one in result for each in one.loads]
         arrays = {_array(load) for load in mine}
-        if None in arrays or any(len({_array(each.load) for each in one.loads}) < len(one.loads) for one in found):
+        if None in arrays or any(len({_array(each.load) for each in one.loads}) < len(one.loads) for one in result):
             return []
         for op in func.walk():
             if not isinstance(op, (tileas.TiledLoadOp, tileas.LoadOp)) or op in mine:
@@ -207,9 +207,9 @@ def _that_load_again(func: aa.FuncOp, stream: Stream, atom: CopyAtom) -> list[St
             other = stream_of(loop, atom) if is_beside else None
             if other is None or other.around is None or all(each.load is not op for each in other.loads):
                 return []
-            found, pending = [*found, other], True
+            result, pending = [*result, other], True
             break
-    return found
+    return result
 
 
 def _array(load: tileas.TiledLoadOp) -> Value | None:

@@ -43,8 +43,8 @@ def box_atom(staged: StagedLoad) -> CopyAtom:
 def box_refusal(staged: StagedLoad, loop: scf.ForOp, by_agent: bool = False) -> Reason | None:
     """Why boxes cannot execute a load that a tensor map can serve ahead of this loop, None if they can; `by_agent`:
     into pipes that live as long as the kernel, as its map has to."""
-    made = staged.load.view.defining_op
-    if made is None or loop.is_ancestor_of(made) or by_agent and not isinstance(made.parent_op, aa.FuncOp):
+    producer = staged.load.view.defining_op
+    if producer is None or loop.is_ancestor_of(producer) or by_agent and not isinstance(producer.parent_op, aa.FuncOp):
         return Reason("maps.view-in-loop")
     if staged.stage_bytes > _LARGEST_STAGE:
         return Reason("maps.stage-bytes", most=_LARGEST_STAGE, bytes=staged.stage_bytes)

@@ -198,12 +198,12 @@ class Memory:
         return allocation.address + (source.ctypes.data - allocation.host if source.size else 0)
 
     def _find_owner(self, owner: np.ndarray) -> Allocation | None:
-        found = self._by_owner.get(id(owner))
-        if found is None and self._private_cursor is not None:
+        entry = self._by_owner.get(id(owner))
+        if entry is None and self._private_cursor is not None:
             for other in Memory._others():
-                if (found := other._by_owner.get(id(owner))) is not None:
+                if (entry := other._by_owner.get(id(owner))) is not None:
                     break
-        return found
+        return entry
 
     def _add(self, owner: np.ndarray, alignment: int, name: str | None) -> Allocation:
         data, host = _raw_bytes(owner)
@@ -258,8 +258,8 @@ class Memory:
         """The allocation that contains all of ``size`` bytes at ``address``, or None."""
         allocation = self._find_own(address, size)
         if allocation is None and self._private_cursor is not None:
-            found = (other._find_own(address, size) for other in Memory._others())
-            allocation = next((each for each in found if each is not None), None)
+            result = (other._find_own(address, size) for other in Memory._others())
+            allocation = next((each for each in result if each is not None), None)
         return allocation
 
     def _find_own(self, address: int, size: int) -> Allocation | None:

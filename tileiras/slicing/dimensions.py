@@ -102,10 +102,10 @@ class RematerializedValues:
         self._known: dict[Value, bool] = {}
 
     def __contains__(self, value: Value) -> bool:
-        found = self._known.get(value)
-        if found is None:
-            found = self._known[value] = self._find(value)
-        return found
+        contains = self._known.get(value)
+        if contains is None:
+            contains = self._known[value] = self._find(value)
+        return contains
 
     def _find(self, value: Value) -> bool:
         op: Any = value.defining_op

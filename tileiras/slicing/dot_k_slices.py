@@ -80,8 +80,8 @@ def slice_dots(func: aa.FuncOp, num_warps: int, dots: DotPlans, engine: Diagnost
         if engine is not None:
             rows, depth = op.a.type.shape[-2:]
             columns = op.b.type.shape[-1]
-            said = Reason("slices.depth", m=rows, k=depth, n=columns, parts=group.parts, registers=needed)
-            engine.emit(Remark(said, op.location))
+            reason = Reason("slices.depth", m=rows, k=depth, n=columns, parts=group.parts, registers=needed)
+            engine.emit(Remark(reason, op.location))
         SlicedLoops(group).run()
 
 

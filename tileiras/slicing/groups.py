@@ -337,15 +337,15 @@ class Group:
 
     def _needed(self, phase: int) -> list[Operation]:
         """The ops that the loop of a phase executes, in order."""
-        found: set[Operation] = set()
+        units: set[Operation] = set()
         pending = [op for op in self.roots if self.phases[op] == phase]
         while pending:
             unit = pending.pop()
-            if unit not in found:
-                found.add(unit)
+            if unit not in units:
+                units.add(unit)
                 used = (v for inner in unit.walk() for v in inner.operands if v in self.dims)
                 pending += [self._unit(v.defining_op) for v in used if v.defining_op is not None]
-        return [op for op in self.ops if op in found]
+        return [op for op in self.ops if op in units]
 
     # -- order ---------------------------------------------------------------------------------------------------------
 
@@ -412,7 +412,7 @@ class Group:
 
 def accesses_before(op: Access, scope: Operation) -> list[Access]:
     """The accesses inside `scope` that the token of an access comes from, directly or not."""
-    found: dict[Access, None] = {}
+    accesses: dict[Access, None] = {}
     pending = [] if op.token is None else [op.token]
     seen = set()
     while pending:
@@ -424,13 +424,13 @@ def accesses_before(op: Access, scope: Operation) -> list[Access]:
         if source is scope or not scope.is_ancestor_of(source):
             continue
         if isinstance(source, ACCESSES):
-            found[source] = None
+            accesses[source] = None
         handed_on = incoming(token)
         if handed_on is None:
             pending += [v for v in source.operands if isinstance(v.type, aa.MemTokenType)]
         else:
             pending += [each.value for each in handed_on]
-    return list(found)
+    return list(accesses)
 
 
 def tile_alike(first: aa.TiledLoadOp, second: aa.TiledStoreOp) -> bool:

@@ -62,5 +62,5 @@ def _plans_of(func: aa.FuncOp, plans: DotPlans) -> Mapping[Operation, DotPlan]:
         return {}
     dots = [op for op in func.walk() if isinstance(op, (aa.DotOp, aa.BlockScaledMmaOp))]
     leave_what_does_not_fit(dots, plans, func)
-    found = {op: plans.plan(op) for op in dots}
-    return {op: plan for op, plan in found.items() if plan.atom.startswith("tcgen05_")}
+    result = {op: plans.plan(op) for op in dots}
+    return {op: plan for op, plan in result.items() if plan.atom.startswith("tcgen05_")}

@@ -55,22 +55,22 @@ def split_loop_steps(func: aa.FuncOp, dots: DotPlans, wanted: int, engine: Diagn
     budget = shared_budget(func, dots.target)
     ranges, rematerialized = RangeAnalysis(), RematerializedValues()
     for loop in [op for op in func.walk() if isinstance(op, scf.ForOp)]:
-        found = _dots_of(loop, dots)
-        if not found or (stage := _stage_bytes(loop)) * wanted <= budget:
+        result = _dots_of(loop, dots)
+        if not result or (stage := _stage_bytes(loop)) * wanted <= budget:
             continue
-        depth = found[0].a.type.shape[-1]
+        depth = result[0].a.type.shape[-1]
         parts = 1
-        while budget * parts < stage * wanted and _can_halve(found, parts, dots):
+        while budget * parts < stage * wanted and _can_halve(result, parts, dots):
             parts *= 2
-        group = _group(loop, found, parts, rematerialized) if parts > 1 else None
+        group = _group(loop, result, parts, rematerialized) if parts > 1 else None
         if group is None:
             continue
         if engine is not None:
-            said = Reason(
+            reason = Reason(
                 "slices.steps", parts=parts, depth=depth // parts, whole=depth, held=budget // stage, wanted=wanted,
                 bytes=stage,
             )  # fmt: skip
-            engine.emit(Remark(said, loop.location))
+            engine.emit(Remark(reason, loop.location))
         _SplitLoop(loop, group, ranges).replace()
 
 
@@ -82,22 +82,24 @@ def _dots_of(loop: scf.ForOp, plans: DotPlans) -> list[aa.DotOp]:
         return []
     if not isinstance(step, arith.ConstantOp) or not isinstance(step.value, IntegerAttr) or step.value.value != 1:
         return []
-    found: list[aa.DotOp] = []
+    operations: list[aa.DotOp] = []
     for op in loop.body.block.operations:
         if isinstance(op, aa.DotOp):
-            found.append(op)
+            operations.append(op)
         elif isinstance(op, aa.TiledLoadOp):
             if op.mem_semantic.value != "weak" or any(r.has_uses for r in op.results if _is_token(r)):
                 return []
         elif op is not loop.yield_op and (not op.has_trait(NoMemoryEffect) or op.has_trait(Convergent) or op.regions):
             return []
     carried = zip(loop.iter_args, loop.yield_op.operands, strict=True)
-    adding = {op.c: op.result for op in found}
-    if len(loop.iter_args) != len(found) or any(adding.get(c) is not result for c, result in carried):
+    adding = {op.c: op.result for op in operations}
+    if len(loop.iter_args) != len(operations) or any(adding.get(c) is not result for c, result in carried):
         return []
-    once = all(len(list(v.users)) == 1 for op in found for v in (op.c, op.result))
-    by_warps = all(known_mma_atom(plans.plan(op).atom) is not None and not _is_asynchronous(op, plans) for op in found)
-    return found if once and by_warps and not any(map(accumulates_wider, found)) else []
+    once = all(len(list(v.users)) == 1 for op in operations for v in (op.c, op.result))
+    by_warps = all(
+        known_mma_atom(plans.plan(op).atom) is not None and not _is_asynchronous(op, plans) for op in operations
+    )
+    return operations if once and by_warps and not any(map(accumulates_wider, operations)) else []
 
 
 def _is_token(value: Value) -> bool:
@@ -188,12 +190,12 @@ class _SplitLoop(SlicedOperations):
                 op.detach()
                 self.inner.insert(op)
         one = integer(self.outer, 1, self.type)
-        made = scf.ForOp.create(
+        result = scf.ForOp.create(
             (*bounds, one, *loop.init_args), [r.type for r in loop.results], dict(loop.attributes), (Region([body]),),
             location=loop.location,
         )  # fmt: skip
-        self.outer.insert(made)
-        loop.replace_all_uses_with(made.results)
+        self.outer.insert(result)
+        loop.replace_all_uses_with(result.results)
         loop.erase()
 
     def _bound(self, value: Value) -> Value:

@@ -47,9 +47,9 @@ class SlicedLoops:
             if end is not None and place.is_before_in_block(end):
                 assert end.next is not None
                 place = end.next
-            made = _Loop(self, phase, roots).insert(place)
-            bodies.append(made[0].regions[0].block)
-            end = self._delay(made)
+            value = _Loop(self, phase, roots).insert(place)
+            bodies.append(value[0].regions[0].block)
+            end = self._delay(value)
         for op in reversed(group.ops):
             for result in op.results:
                 if isinstance(result.type, aa.MemTokenType) and op in self.completed:
@@ -173,13 +173,13 @@ class _Loop(SlicedOperations):
 
     def _combine(self, arguments: Sequence[Value]) -> list[Value]:
         """The running slices of each reduction: the first ones, then those combined with every other."""
-        found: list[Value] = []
+        combine: list[Value] = []
         for op in self.reductions:
             self.inner.location = op.location
-            running = list(arguments[len(found) : len(found) + len(op.inputs)])
+            running = list(arguments[len(combine) : len(combine) + len(op.inputs)])
             fresh = [self._slice(v, op.dim.value) for v in op.inputs]
-            found += self._unless_first(fresh, self._combined(op, running, fresh))
-        return found
+            combine += self._unless_first(fresh, self._combined(op, running, fresh))
+        return combine
 
     def _is_first(self) -> Value:
         """Whether an iteration is the first one."""
@@ -226,11 +226,11 @@ class _Loop(SlicedOperations):
         values = dict(zip(block.arguments, (*running, *fresh)))
 
         def tensor(value: Value) -> Value:
-            found = values.get(value, value)
-            if not isinstance(found.type, TensorType):
-                type = TensorType(shape, found.type)
-                found = values[value] = self.inner.insert(aa.SplatOp(found, result=type)).results[0]
-            return found
+            result = values.get(value, value)
+            if not isinstance(result.type, TensorType):
+                type = TensorType(shape, result.type)
+                result = values[value] = self.inner.insert(aa.SplatOp(result, result=type)).results[0]
+            return result
 
         for inner in block.operations:
             if inner is block.last:
@@ -246,13 +246,13 @@ class _Loop(SlicedOperations):
 
     def _complete(self, running: Sequence[Value]) -> list[Operation]:
         """The reductions within the last slice-wide accumulators, after the loop."""
-        made = []
+        complete = []
         for op in self.reductions:
             mine, running = running[: len(op.inputs)], running[len(op.inputs) :]
             op.body.clone_into(body := Region(), {}, {})
             types = [r.type for r in op.results]
             new = aa.ReduceOp.create(mine, types, dict(op.attributes), (body,), location=op.location)
             self.outer.insert(new)
-            made.append(new)
+            complete.append(new)
             op.replace_all_uses_with(new.results)
-        return made
+        return complete

@@ -83,15 +83,15 @@ class SlicedOperations:
         old = loop.body.block
         body = Block([old.arguments[0].type, *types], [a.location for a in old.arguments])
         self.values.update(zip(old.arguments, body.arguments))
-        outer, made = self.inner, self.made
+        outer, value = self.inner, self.made
         # Values rematerialized inside the loop are not available after it.
-        self.inner, self.made = Builder.at_end(body), dict(made)
+        self.inner, self.made = Builder.at_end(body), dict(value)
         for op in old.operations:
             if op is not old.last:
                 self.again(op)
         self.inner.location = old.last.location
         self.inner.insert(scf.YieldOp.create([self._carried(v, dim) for v, dim in zip(old.last.operands, dims)]))
-        self.inner, self.made = outer, made
+        self.inner, self.made = outer, value
         self.inner.location = loop.location
         new = scf.ForOp.create((*bounds, *inits), types, dict(loop.attributes), (Region([body]),))
         self.inner.insert(new)
@@ -181,9 +181,9 @@ class SlicedOperations:
 def tiling_beside(whole: aa.BlockTileOp, type: aa.TiledViewType) -> Value:
     """A tiling of the same tensor beside that by whole tiles, outside of the same loops: a tensor map is built from it
     there."""
-    made = whole.next
-    if not isinstance(made, aa.BlockTileOp) or made.source is not whole.source or made.result.type != type:
+    result = whole.next
+    if not isinstance(result, aa.BlockTileOp) or result.source is not whole.source or result.result.type != type:
         builder = Builder.after(whole)
         builder.location = whole.location
-        made = builder.insert(aa.BlockTileOp(whole.source, result=type))
-    return made.results[0]
+        result = builder.insert(aa.BlockTileOp(whole.source, result=type))
+    return result.results[0]

@@ -103,7 +103,7 @@ class _Share(SlicedOperations):
 def _groups(func: aa.FuncOp, parts: int) -> dict[Any, Group]:
     """Groups that hold every store of the function, by a store of each."""
     aliases, rematerialized = AliasAnalysis(), RematerializedValues()
-    found: dict[Any, Group] = {}
+    groups: dict[Any, Group] = {}
     met: set[Operation] = set()
     for op in func.walk():
         if op is func or op.has_trait(RecursiveMemoryEffects):
@@ -114,14 +114,14 @@ def _groups(func: aa.FuncOp, parts: int) -> dict[Any, Group]:
             raise Indivisible(op, "slices.executes-once", op=op.name)
         if not isinstance(op, STORES) or op in met:
             continue
-        group = found[op] = _group(op, parts, aliases, rematerialized)
+        group = groups[op] = _group(op, parts, aliases, rematerialized)
         inside = {inner for unit in group.ops for inner in unit.walk()}
         if inside & met:
             raise Indivisible(op, "slices.cut-twice")
         met |= inside
-    if not found:
+    if not groups:
         raise Indivisible(func, "slices.no-store")
-    return found
+    return groups
 
 
 def _group(

@@ -75,8 +75,8 @@ def slice_tiles(
             met.update(group.ops)
             if engine is not None:
                 shape = "x".join(map(str, seed.type.shape))
-                said = Reason("slices.tile", shape=shape, parts=group.parts, registers=slicing.taken(group))
-                engine.emit(Remark(said, op.location))
+                reason = Reason("slices.tile", shape=shape, parts=group.parts, registers=slicing.taken(group))
+                engine.emit(Remark(reason, op.location))
             # Slices along one dimension may still be too large.
             bodies = SlicedLoops(group).run()
             pending += bodies
@@ -121,9 +121,9 @@ class _Slicing:
             first = [(dim, group) for dim in range(seed.type.rank) if (group := make(seed, consumer, dim, 2))]
             if any(taken <= most for taken, most, _ in (self._registers(group) for _, group in first)):
                 return None
-            found = [cut for dim, group in first if (cut := self._cut(seed, consumer, dim, group, make)) is not None]
-            if found:
-                return min(found, key=lambda g: (g.phase_count, len(g.scans), _loaded_again(g), -g.parts))
+            result = [cut for dim, group in first if (cut := self._cut(seed, consumer, dim, group, make)) is not None]
+            if result:
+                return min(result, key=lambda g: (g.phase_count, len(g.scans), _loaded_again(g), -g.parts))
         return None
 
     def box_slices(self, seed: Value, store: Operation) -> Group | None:

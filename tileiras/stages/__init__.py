@@ -149,7 +149,7 @@ class StageResult:
     @property
     def artifacts(self) -> dict[str, bytes]:
         """The bytes of the artifacts; to be read before the next stage modifies `output`."""
-        return {suffix: made() if callable(made) else made for suffix, made in self._artifacts.items()}
+        return {suffix: artifact() if callable(artifact) else artifact for suffix, artifact in self._artifacts.items()}
 
 
 __getattr__ = lazy_names(__name__, globals())

@@ -77,11 +77,11 @@ class Image(NamedTuple):
     @classmethod
     def _checked(cls, target: str, ptx: bool, data: bytes, kernels: Sequence[Mapping[str, Any]]) -> Image:
         (kernel,) = kernels
-        made = cls(target, ptx, data, kernel)
-        if not made.is_linked:
-            made.tensor_maps()
-            made.pairs()
-        return made
+        result = cls(target, ptx, data, kernel)
+        if not result.is_linked:
+            result.tensor_maps()
+            result.pairs()
+        return result
 
     @property
     def is_linked(self) -> bool:
@@ -96,14 +96,14 @@ class Image(NamedTuple):
         described = self.description.get("pairs")
         if described is None:
             return None
-        found = self._replace(description={**self.description, **described, "pairs": None})
-        found.tensor_maps()
+        result = self._replace(description={**self.description, **described, "pairs": None})
+        result.tensor_maps()
         count = len(self.description["parameters"])
         wrong = [(fact, fact_error(fact, count)) for fact in described.get("where", ()) if fact_error(fact, count)]
         for fact, error in wrong[:1]:
             name = self.description["name"]
             raise CompileError.at(None, f"kernel '{name}' is launched where '{fact}', which {error}")
-        return found
+        return result
 
     def tensor_maps(self) -> list[tuple[int, tensor_map.TensorMap]]:
         """The hidden parameters: where each is, and how it is filled.
@@ -112,19 +112,19 @@ class Image(NamedTuple):
         """
         name = self.description["name"]
         count = len(self.description["parameters"])
-        found = []
+        result = []
         for hidden in self.description["hidden_parameters"]:
             try:
-                made = tensor_map.parse(hidden["fill"])
+                value = tensor_map.parse(hidden["fill"])
             except ValueError as error:
                 raise CompileError.at(
                     None, f"kernel '{name}' has a hidden parameter that the loader cannot fill: {error}"
                 ) from None
-            operands = (made.address, *made.dims, *made.strides)
+            operands = (value.address, *value.dims, *value.strides)
             if any(operand.is_parameter and operand.value >= count for operand in operands):
                 raise CompileError.at(None, f"kernel '{name}' has no parameter that '{hidden['fill']}' names")
-            found.append((hidden["offset"], made))
-        return found
+            result.append((hidden["offset"], value))
+        return result
 
 
 def named(images: Sequence[Image], documents: Sequence[bytes]) -> list[Image]:
@@ -146,16 +146,16 @@ def with_names(image: Image, names: Sequence[str]) -> Image:
 
 def identifier(name: str, taken: Sequence[str] = ()) -> str:
     """A C++ name for a symbol: itself where that can be, else changed, and numbered when it is taken."""
-    made = re.sub(r"\W", "_", name, flags=re.ASCII).lstrip("_") or "kernel"
-    if made[0].isdigit():
-        made = "kernel_" + made
-    made = re.sub(r"__+", "_", made)
-    if made in _KEYWORDS:
-        made += "_"
-    base, number = made, 2
-    while made in taken:
-        made, number = f"{base}_{number}", number + 1
-    return made
+    result = re.sub(r"\W", "_", name, flags=re.ASCII).lstrip("_") or "kernel"
+    if result[0].isdigit():
+        result = "kernel_" + result
+    result = re.sub(r"__+", "_", result)
+    if result in _KEYWORDS:
+        result += "_"
+    base, number = result, 2
+    while result in taken:
+        result, number = f"{base}_{number}", number + 1
+    return result
 
 
 class _Kernel(NamedTuple):
@@ -171,7 +171,7 @@ def _kernels(images: Sequence[Image]) -> list[_Kernel]:
     by_name: dict[str, list[Image]] = {}
     for image in images:
         by_name.setdefault(image.description["name"], []).append(image)
-    found: list[_Kernel] = []
+    kernels: list[_Kernel] = []
     for name, own in by_name.items():
         parameters = own[0].description["parameters"]
         if any(image.description["parameters"] != parameters for image in own):
@@ -184,9 +184,9 @@ def _kernels(images: Sequence[Image]) -> list[_Kernel]:
             spelled = identifier(spelled, [known for _, known, _ in described])
             described.append((cpp_type(parameter), spelled, parameter["offset"]))
         size = max((p["offset"] + p["size"] for p in parameters), default=0)
-        function = identifier(name, [kernel.function for kernel in found])
-        found.append(_Kernel(name, function, own, described, size))
-    return found
+        function = identifier(name, [kernel.function for kernel in kernels])
+        kernels.append(_Kernel(name, function, own, described, size))
+    return kernels
 
 
 def cpp_type(parameter: Mapping[str, Any]) -> str:
@@ -245,7 +245,7 @@ def header(images: Sequence[Image], namespace: str) -> bytes:
 
 def _meanings(kernel: _Kernel) -> list[str]:
     """Comments on the parameters: pointees, and the sizes and strides of each array."""
-    found = []
+    meanings = []
     names = [name for _, name, _ in kernel.parameters]
     for (kind, name, _), parameter in zip(kernel.parameters, kernel.images[0].description["parameters"]):
         if not kind.endswith("*"):
@@ -257,8 +257,8 @@ def _meanings(kernel: _Kernel) -> list[str]:
             what += f"; an array of rank {rank} with `{name}_sizeN` elements along N, `{name}_strideN` elements apart"
         elif f"{name}_length" in names:
             what += f"; a list of `{name}_length` arrays"
-        found.append(f"@param {name} {what}")
-    return found
+        meanings.append(f"@param {name} {what}")
+    return meanings
 
 
 def source(images: Sequence[Image], namespace: str) -> bytes:
@@ -307,7 +307,7 @@ def _row(image: Image, data: str, maps_name: str, pairs: str, lines: list[str]) 
     maps = image.tensor_maps()
     if maps:
         lines += [f"static const tileiras::TensorMap {maps_name}[] = {{"]
-        lines += [*(_tensor_map(offset, made, d["parameters"]) for offset, made in maps), "};", ""]
+        lines += [*(_tensor_map(offset, result, d["parameters"]) for offset, result in maps), "};", ""]
     terms = [_term(word, d["parameters"]) for fact in d.get("where", ()) for word in fact.split()]
     where = f"{maps_name}_where"
     if terms:

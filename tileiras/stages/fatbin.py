@@ -159,8 +159,8 @@ def _sections(elf: bytes) -> dict[bytes, bytes]:
     count, of_names = struct.unpack_from("<HH", elf, 0x3C)
     headers = [struct.unpack_from("<IIQQQQ", elf, table + 64 * number) for number in range(count)]
     names = headers[of_names][4] if headers else 0
-    found = {}
+    sections = {}
     for name, _, _, _, offset, size in headers:
         start = names + name
-        found[elf[start : elf.index(b"\0", start)]] = elf[offset : offset + size]
-    return found
+        sections[elf[start : elf.index(b"\0", start)]] = elf[offset : offset + size]
+    return sections

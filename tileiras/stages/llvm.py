@@ -108,9 +108,9 @@ def _values(
 
 def create(name: str, values: Mapping[str, Any]) -> Pass:
     """A pass with those of the values that are options of it."""
-    found = lookup_pass(name)
-    known = found.options()
-    return found(**{option: value for option, value in values.items() if option in known})
+    result = lookup_pass(name)
+    known = result.options()
+    return result(**{option: value for option, value in values.items() if option in known})
 
 
 def run(source: Operation, options: StageOptions, context: StageContext) -> StageResult:

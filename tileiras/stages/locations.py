@@ -203,9 +203,9 @@ def decode(
     for mark in "@,":
         parts = _split(text, mark) if mark in text else (text,)
         if len(parts) > 1:
-            found = [decode(part, files, source_name, parent, scopes) for part in parts]
+            result = [decode(part, files, source_name, parent, scopes) for part in parts]
             # A caller may be a call site itself: `a@b@c` is a, called from b, called from c.
-            return FusedLoc.of(*found) if mark == "," else functools.reduce(_called, reversed(found))
+            return FusedLoc.of(*result) if mark == "," else functools.reduce(_called, reversed(result))
     if text[0] == "(":
         return decode(text[1:-1], files, source_name, parent, scopes)
     if "/" in text and text[0] == "f":
@@ -258,10 +258,10 @@ def settle(module: Operation, source_name: str) -> None:
     settled: dict[str, Location] = {}
     for op in module.walk():
         row = encoder.encode(op.location)
-        found = settled.get(row)
-        if found is None:
-            found = settled[row] = decode(row, encoder.files, source_name, None, encoder.scopes)
-        op.location = found
+        result = settled.get(row)
+        if result is None:
+            result = settled[row] = decode(row, encoder.files, source_name, None, encoder.scopes)
+        op.location = result
 
 
 def table_of(

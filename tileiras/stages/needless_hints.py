@@ -63,13 +63,13 @@ def drop_needless_hints(
         return Trial()
     plans = {op.sym_name.value: plan_of(op) for op in trial.walk() if isinstance(op, aa.FuncOp)}
     for name, op in list(hinted.items()):
-        asked = op.kernel_spec.occupancy
-        if asked and plans[name].ctas >= asked:
+        result = op.kernel_spec.occupancy
+        if result and plans[name].ctas >= result:
             _without_hint(op)
-            engine.emit(Remark(Reason("kernel.needless-hint", asked=asked), op.location))
+            engine.emit(Remark(Reason("kernel.needless-hint", asked=result), op.location))
             del hinted[name]
-    kept = {name: plan for name, plan in plans.items() if name in hinted}
-    return Trial(kept, None if kept else trial, inner.diagnostics)
+    entry = {name: plan for name, plan in plans.items() if name in hinted}
+    return Trial(entry, None if entry else trial, inner.diagnostics)
 
 
 def emit_costs(source: Operation, plans: dict[str, Plan], engine: DiagnosticEngine) -> None:

@@ -11,6 +11,6 @@ from tileiras.stages import StageContext, StageOptions, StageResult
 
 def run(source: bytes, options: StageOptions, context: StageContext) -> StageResult:
     target, ir = cpu_object.require_target(options.gpu_name, context.location), source.decode()
-    made = cpu_object.compile_object(ir, target, options.opt_level, context.location, context.meanwhile)
+    result = cpu_object.compile_object(ir, target, options.opt_level, context.location, context.meanwhile)
     document = tileaa_to_cpu.to_json(ir, target.name)
-    return StageResult(made, {".json": document.encode(), ".h": c_header.header(json.loads(document)).encode()})
+    return StageResult(result, {".json": document.encode(), ".h": c_header.header(json.loads(document)).encode()})

@@ -54,10 +54,10 @@ def run(source: bytes, options: StageOptions, context: StageContext) -> StageRes
     if unknown:
         raise _unresolved(unknown[0], explicit, context)
     if wanted:
-        found = libdevice.find(options.libdevice, context.store)
-        if found is None:
+        result = libdevice.find(options.libdevice, context.store)
+        if result is None:
             raise libdevice.missing(wanted, context.location)
-        libraries.append(found.closure(wanted, context.location, reflection))
+        libraries.append(result.closure(wanted, context.location, reflection))
     # Metadata stands at the end; only a module with debug information has this node.
     debug = ir.rfind("\n!llvm.dbg.cu = ")
     required = list(needs.ptx)

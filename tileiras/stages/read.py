@@ -13,10 +13,10 @@ from tileiras.stages import StageContext, StageOptions, StageResult
 def run(source: bytes, options: StageOptions, context: StageContext) -> StageResult:
     """Raises CompileError (code 3) with a place in the text, or a section and byte offset in the bytecode."""
     module = read(source, context.source_name)
-    found = DiagnosticEngine()
-    tileiras.ir.verify(module, found)
-    found.raise_if_errors(ExitCode.INVALID_INPUT)
-    for warning in found.diagnostics:
+    diagnostic_engine = DiagnosticEngine()
+    tileiras.ir.verify(module, diagnostic_engine)
+    diagnostic_engine.raise_if_errors(ExitCode.INVALID_INPUT)
+    for warning in diagnostic_engine.diagnostics:
         context.engine.emit(warning)
     return StageResult(module)
 
@@ -37,8 +37,8 @@ def read(source: bytes, name: str) -> Any:
         blocks = module.regions[0].blocks
         inner = [op for block in blocks for op in block.operations if op.name == "cuda_tile.module"]
         if len(inner) != 1:
-            found = f"{len(inner)} of them" if inner else "none"
-            message = f"expected one cuda_tile.module, found {found}"
+            result = f"{len(inner)} of them" if inner else "none"
+            message = f"expected one cuda_tile.module, found {result}"
             raise CompileError.at(module.location, message, ExitCode.INVALID_INPUT)
         module = inner[0].detach()
     return module

@@ -21,26 +21,26 @@ def passes(options: StageOptions) -> list[Any]:
     )
     # Front ends emit the same tile block id, constant and view for each access; CSE merges them.
     # Constants stay at their uses: a layout is chosen for each, and a distant one would have to be converted.
-    found: list[Any] = [
+    items: list[Any] = [
         convert,
         tileiras.passes.canonicalize.Canonicalize(unique_constants=False),
         tileiras.passes.cse.CommonSubexpressionElimination(),
     ]
     if options.lineinfo or options.device_debug:
-        found.insert(1, tileiras.passes.tileir_insert_debug_scope.InsertDebugScope())
+        items.insert(1, tileiras.passes.tileir_insert_debug_scope.InsertDebugScope())
     if options.device_debug:
-        found.insert(2, tileiras.passes.debuginfo_describe_parameters.DescribeParameters())
-    return [*source_passes(options), *found]
+        items.insert(2, tileiras.passes.debuginfo_describe_parameters.DescribeParameters())
+    return [*source_passes(options), *items]
 
 
 def source_passes(options: StageOptions) -> list[Any]:
     """The passes on cuda_tile, before the conversion."""
-    found: list[Any] = []
+    result: list[Any] = []
     if options.lineinfo or options.device_debug:
-        found.append(tileiras.passes.synthesize_debug_info_scopes.SynthesizeDebugInfoScopes(located_only=True))
+        result.append(tileiras.passes.synthesize_debug_info_scopes.SynthesizeDebugInfoScopes(located_only=True))
     if options.sanitize == "memcheck":
-        found.append(tileiras.passes.instrument_memcheck.InstrumentMemcheck())
-    return found
+        result.append(tileiras.passes.instrument_memcheck.InstrumentMemcheck())
+    return result
 
 
 def run(source: cuda_tile.ModuleOp, options: StageOptions, context: StageContext) -> StageResult:

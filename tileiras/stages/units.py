@@ -52,13 +52,13 @@ def pieces(data: bytes, kind: str) -> list[bytes]:
     mark = MARKS.get(kind, "").encode()
     if not mark or mark not in data:
         return [data]
-    found: list[list[bytes]] = [[]]
+    items: list[list[bytes]] = [[]]
     for number, line in enumerate(data.split(b"\n")):
         if line.rstrip() == mark:
-            found.append([b""] * (number + 1))
+            items.append([b""] * (number + 1))
         else:
-            found[-1].append(line)
-    return [b"\n".join(lines) for lines in found if any(map(bytes.strip, lines))] or [data]
+            items[-1].append(line)
+    return [b"\n".join(lines) for lines in items if any(map(bytes.strip, lines))] or [data]
 
 
 def is_text(source: str) -> bool:
@@ -112,12 +112,12 @@ def kind_of(data: bytes, path: str = "") -> str:
     kind = SUFFIXES.get(os.path.splitext(path)[1].lower())
     if kind == PYTHON:
         return PYTHON
-    made = next((suffix for suffix in ARTIFACTS if path.endswith(suffix)), None)
+    result = next((suffix for suffix in ARTIFACTS if path.endswith(suffix)), None)
     mlir = looks_like_mlir(data)
-    if made is not None and not mlir:
-        if made != ".cubin":
+    if result is not None and not mlir:
+        if result != ".cubin":
             _check_encoding(data, path)
-        return made
+        return result
     if kind == TEXT and not mlir:
         _check_encoding(data, path)
     cut = kind is None and MAGIC.startswith(data)

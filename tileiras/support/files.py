@@ -148,10 +148,10 @@ def read_json_object(path: str) -> dict[str, Any]:
     import json
 
     try:
-        found = json.loads(read_if_there(path) or b"")
+        data = json.loads(read_if_there(path) or b"")
     except ValueError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return data if isinstance(data, dict) else {}
 
 
 def remove_left_over(folder: str) -> None:
@@ -170,7 +170,7 @@ def remove_left_over(folder: str) -> None:
 def file_state(path: str) -> FileState | None:
     """The state of a file; None if it cannot be read."""
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except OSError:
         return None
-    return found.st_size, found.st_mtime_ns, found.st_ino
+    return status.st_size, status.st_mtime_ns, status.st_ino

@@ -81,8 +81,8 @@ else:
             complete.append(value)
         if named:
             name = next(iter(named))
-            said = "has two values for" if name in fields else "has no field"
-            raise TypeError(f"{cls.__name__}() {said} '{name}'")
+            text = "has two values for" if name in fields else "has no field"
+            raise TypeError(f"{cls.__name__}() {text} '{name}'")
         if len(complete) > len(fields):
             raise TypeError(f"{cls.__name__}() takes {len(fields)} values, and {len(complete)} were given")
         return complete

@@ -116,9 +116,9 @@ class BarrierTimes:
     # -- ranges --------------------------------------------------------------------------------------------------------
 
     def new_range(self, start: int, end: int) -> Range:
-        found = Range(start, end)
-        self.ranges.append(found)
-        return found
+        result = Range(start, end)
+        self.ranges.append(result)
+        return result
 
     def used(self) -> list[Range]:
         """The ranges that have been read or written."""
@@ -131,10 +131,10 @@ class BarrierTimes:
 
     def scratch_range(self, area: tileas.ScratchAttr) -> Range:
         key = area.offset, area.offset + area.bytes
-        found = self.scratch.get(key)
-        if found is None:
-            found = self.scratch[key] = self.new_range(*key)
-        return found
+        result = self.scratch.get(key)
+        if result is None:
+            result = self.scratch[key] = self.new_range(*key)
+        return result
 
     def read(self, range: Range) -> None:
         self.time += 1

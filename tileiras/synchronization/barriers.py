@@ -53,10 +53,10 @@ def insert_barriers(func: aa.FuncOp) -> None:
     whole = Synchronization(func, tileas.block_warps(func))
     whole.block(func.body.blocks[0])
     _apply(whole, 0, None)
-    kept = present | ({0} if _needs_barrier(whole) else set())
-    used = set(kept)
+    result = present | ({0} if _needs_barrier(whole) else set())
+    used = set(result)
     for switch, agents in groupby(whole.agents, lambda agent: agent[2]):
-        taken = set(kept) if switch.parent is func.body.blocks[0] else kept
+        taken = set(result) if switch.parent is func.body.blocks[0] else result
         for agent, warps in _with_inner(agents):
             if _needs_barrier(agent):
                 number = next((n for n in range(1, NAMED_BARRIERS) if n not in taken), None)

@@ -71,15 +71,15 @@ def insert_delays(func: aa.FuncOp, seed: int, nanoseconds: int) -> None:
 
 def _places(func: aa.FuncOp) -> list[Operation]:
     """The operations before which delays stand."""
-    found = []
+    places = []
     for op in func.walk():
         areas = tileas.scratch_areas(op)
         # Conversions that join follow each other: all of them store before one barrier.
         if op.name in DELAYED or areas and not areas[0].joins:
-            found.append(op)
+            places.append(op)
         if op.name in _WITH_REGION:
-            found.append(op.regions[0].block.last)
-    return found
+            places.append(op.regions[0].block.last)
+    return places
 
 
 _WORD = 0xFFFFFFFF
@@ -95,10 +95,10 @@ def _mixed(number: int) -> int:
 
 def _hash(text: str) -> int:
     """FNV-1a, of 32 bits."""
-    found = 0x811C9DC5
+    result = 0x811C9DC5
     for byte in text.encode("utf-8", "surrogatepass"):  # names of bytecode may hold any bytes
-        found = (found ^ byte) * 0x01000193 & _WORD
-    return found
+        result = (result ^ byte) * 0x01000193 & _WORD
+    return result
 
 
 def _signed(number: int) -> int:

@@ -113,9 +113,9 @@ class Synchronization(OperationBarriers):
         """Clear the reads of stages by dots, for which each thread has waited; stages that threads load are kept, since
         each has waited for its own loads only."""
         for buffer in pipe.buffers if pipe.kinds[1] in BY_DOTS else ():
-            found = self.buffers[buffer]
-            self.under_way.pop(found, None)
-            found.last_read = 0
+            result = self.buffers[buffer]
+            self.under_way.pop(result, None)
+            result.last_read = 0
 
     def _agent_switch(self, switch: Any) -> None:
         """Process the agents: all begin when the operations before the switch are complete, and the operations after it

@@ -102,9 +102,9 @@ def reaches_memory(op: Operation | None) -> bool:
 
 def operations_before(token: Value) -> dict[Operation, bool]:
     """The memory operations that a token waits for; true for those that may be of an earlier iteration."""
-    found: dict[Operation, bool] = {}
-    _collect(token, found, set(), False)
-    return found
+    operations: dict[Operation, bool] = {}
+    _collect(token, operations, set(), False)
+    return operations
 
 
 def _collect(token: Value, found: dict[Operation, bool], seen: set[tuple[Value, bool]], carried: bool) -> None:

@@ -74,11 +74,11 @@ class OperationBarriers(BarrierTimes):
             return
         group = [op, *joined_conversions(op)]
         self.exchanging += group
-        found = [tileas.scratch_areas(each)[0] for each in group]
-        ranges = [self.scratch_range(area) for area in found]
+        result = [tileas.scratch_areas(each)[0] for each in group]
+        ranges = [self.scratch_range(area) for area in result]
         for each, area in zip(group, ranges):
             self.before_stores(Place(each, 0), area)
-        self._handed_on(ranges, found[0].rounds)
+        self._handed_on(ranges, result[0].rounds)
 
     def barrier_op(self, op: tileas.BarrierOp) -> None:
         """Record an existing barrier if all threads reach it."""
@@ -99,16 +99,16 @@ class OperationBarriers(BarrierTimes):
                 self.exchange(op)
             return
         size = op.result.type.bytes if isinstance(op, tileas.AllocTensorOp) else op.bytes
-        found = self.buffers[op.result] = self.new_range(op.offset.value, op.offset.value + size)
-        found.piped = any(user.name == names.CREATE_PIPELINE for user in op.result.users)
+        result = self.buffers[op.result] = self.new_range(op.offset.value, op.offset.value + size)
+        result.piped = any(user.name == names.CREATE_PIPELINE for user in op.result.users)
         # Stages of a pipe are filled behind the barrier that makes its mbarriers visible.
-        self.before_stores(Place(op), found)
+        self.before_stores(Place(op), result)
 
     def _buffer(self, op: Any) -> Range:
-        found = self.buffers.get(op.buffer)
-        if found is None:
+        entry = self.buffers.get(op.buffer)
+        if entry is None:
             raise VerifyError("expects a buffer that is allocated here, and not one of several", location=op.location)
-        return found
+        return entry
 
     def store_tensor(self, op: Any) -> None:
         buffer = self._buffer(op)
@@ -200,13 +200,13 @@ class OperationBarriers(BarrierTimes):
         to all threads only behind a barrier."""
         if op.offset is None:
             return
-        found = self.new_range(op.offset.value, op.offset.value + op.bytes)
-        self.before_stores(Place(op), found)
+        result = self.new_range(op.offset.value, op.offset.value + op.bytes)
+        self.before_stores(Place(op), result)
         if op.name != names.TENSOR_RESERVE:
             self.wait(Place(op.next), op)
             return
-        self.write(found)
-        self.buffers[op.result] = found
+        self.write(result)
+        self.buffers[op.result] = result
 
     def reserved(self, op: tileas.TensorOpenOp | tileas.TensorCommitOp | tileas.TensorWaitOp) -> None:
         """Require a barrier between a reservation and the first use of it."""
@@ -219,8 +219,8 @@ class OperationBarriers(BarrierTimes):
     def tensor_alloc(self, op: tileas.TensorAllocOp) -> None:
         if op.column is not None:
             start = _FIRST_COLUMN + op.column.value
-            self.buffers[op.result] = found = self.new_range(start, start + op.result.type.columns)
-            found.piped = any(user.name == names.CREATE_PIPELINE for user in op.result.users)
+            self.buffers[op.result] = result = self.new_range(start, start + op.result.type.columns)
+            result.piped = any(user.name == names.CREATE_PIPELINE for user in op.result.users)
 
     def tensor_slice(self, op: tileas.TensorSliceOp) -> None:
         if op.buffer in self.buffers:

@@ -64,9 +64,9 @@ def host() -> CpuTarget | None:
         return TARGETS["cpu-aarch64"]
     if machine != "x86_64":
         return None
-    found = _flags()
+    flags = _flags()
     levels = (("cpu-x86-64-v4", V4), ("cpu-x86-64-v3", V3))
-    return next((TARGETS[name] for name, needs in levels if found.issuperset(needs)), None)
+    return next((TARGETS[name] for name, needs in levels if flags.issuperset(needs)), None)
 
 
 def _machine() -> str:

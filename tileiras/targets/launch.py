@@ -68,9 +68,9 @@ _ALONE = (
 def check_launch_attributes(values: Mapping[str, LaunchValue], sm: int) -> list[tuple[str, str]]:
     """Errors of a kernel's launch attributes on `sm_<sm>`: pairs of a name and a message."""
     wrong = [
-        (name, said)
+        (name, result)
         for name, attribute in LAUNCH_ATTRIBUTES.items()
-        if name in values and (said := _wrong(attribute, values[name]))
+        if name in values and (result := _wrong(attribute, values[name]))
     ]
     if wrong:
         return wrong

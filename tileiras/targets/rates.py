@@ -146,8 +146,8 @@ def joined(row: str, measured: Mapping[str, Figure]) -> Gpu:
 
 def of_device(device: str) -> Gpu | None:
     """The GPU with this name in the driver (`NVIDIA H100 80GB HBM3`), None if it is not in the table."""
-    found = [name for name in PRODUCTS if re.search(_DEVICE.format(re.escape(name)), device, re.IGNORECASE)]
-    return gpu(max(found, key=len)) if found else None
+    result = [name for name in PRODUCTS if re.search(_DEVICE.format(re.escape(name)), device, re.IGNORECASE)]
+    return gpu(max(result, key=len)) if result else None
 
 
 _DEVICE = r"\b{}\b(?! *(?:Ti|D|SUPER|Laptop)\b)"

@@ -31,13 +31,13 @@ def form(requirement: str, chip: str) -> str | None:
 
     A chip given with a letter is that form, and has what more portable forms have.
     """
-    number, given = split(chip)
+    number, result = split(chip)
     if not requirement.startswith("="):
         return "" if number >= int(requirement) else None
-    found = [letter for code in requirement[1:].split(",") if (letter := _letter(code, number)) is not None]
-    if given:
-        found = [letter for letter in found if FORMS.index(letter) <= FORMS.index(given)]
-    return min(found, key=FORMS.index, default=None)
+    letters = [letter for code in requirement[1:].split(",") if (letter := _letter(code, number)) is not None]
+    if result:
+        letters = [letter for letter in letters if FORMS.index(letter) <= FORMS.index(result)]
+    return min(letters, key=FORMS.index, default=None)
 
 
 def _letter(code: str, number: int) -> str | None:

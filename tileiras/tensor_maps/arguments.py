@@ -54,20 +54,20 @@ def attach_arguments(func: aa.FuncOp) -> None:
     """
     fills = list(func.attributes.get(tileas.TENSOR_MAPS, ()))
     entry = func.body.blocks[0]
-    made: dict[tuple[TmaDescType, str], Value] = {}
+    result: dict[tuple[TmaDescType, str], Value] = {}
     for op in [op for op in func.walk() if isinstance(op, MakeTmaDescOp)]:
         type = op.result.type
         try:
             fill = fill_of(op.view, type)
         except VerifyError as error:
             raise VerifyError(error.message, location=op.location) from None
-        argument = made.get((type, fill))
+        argument = result.get((type, fill))
         if argument is None:
-            argument = made[type, fill] = entry.add_argument(type, op.location)
+            argument = result[type, fill] = entry.add_argument(type, op.location)
             fills.append(StringAttr(fill))
         op.result.replace_all_uses_with(argument)
         op.erase()
-    if made:
+    if result:
         func.attributes["function_type"] = FunctionType([argument.type for argument in entry.arguments])
         func.attributes[tileas.TENSOR_MAPS] = ArrayAttr(fills)
 
@@ -106,8 +106,8 @@ def _swizzle(desc: TmaDescType) -> str:
 
 
 def _spelled(extent: Value | int, what: str, dim: int) -> str:
-    found = host_value(extent)
-    if found is None:
+    result = host_value(extent)
+    if result is None:
         named = "the memref's base" if what == "base" else f"the {what} of dimension {dim}"
         raise VerifyError(f"expects {named} to be an argument of the kernel, or a constant")
-    return found
+    return result

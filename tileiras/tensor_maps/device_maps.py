@@ -35,30 +35,30 @@ def build_maps(func: aa.FuncOp, target: Target) -> None:
 
     Raises VerifyError, located, for a view whose memref is not known.
     """
-    found = [op for op in func.walk() if isinstance(op, MakeTmaDescOp)]
+    operations = [op for op in func.walk() if isinstance(op, MakeTmaDescOp)]
     entry = func.body.blocks[0]
     start = Builder.at_start(entry)
-    start.location = found[0].location
+    start.location = operations[0].location
     reserve = start.insert(tileas.MapReserveOp(maps=IntegerAttr(1, i32), slots=IntegerAttr(_slots(func, target), i32)))
     memory = reserve.results[0]
     slot = start.insert(tileas.MapOpenOp(memory)).results[0]
-    made: dict[tuple[TmaDescType, Value, Block | None], Value] = {}
+    result: dict[tuple[TmaDescType, Value, Block | None], Value] = {}
     maps = 0
-    for op in found:
+    for op in operations:
         if memref_of(op.view) is None:
             raise VerifyError("expects a view whose memref is known here", location=op.location)
         for program, users in _programs(op).items():
             key = op.result.type, op.view, program
-            if key not in made:
+            if key not in result:
                 builder = _start_of(program, op, slot)
                 builder.location = op.location
                 number = IntegerAttr(maps, i32)
-                made[key] = builder.insert(
+                result[key] = builder.insert(
                     tileas.MapBuildOp(op.view, slot, number=number, result=op.result.type)
                 ).results[0]
                 maps += 1
             for user in users:
-                user.operands = [made[key] if value is op.result else value for value in user.operands]
+                user.operands = [result[key] if value is op.result else value for value in user.operands]
         op.erase()
     reserve.attributes["maps"] = IntegerAttr(maps, i32)
     end = Builder.before(_end_of_copies(func))
@@ -74,12 +74,12 @@ def _slots(func: aa.FuncOp, target: Target) -> int:
 
 def _programs(op: MakeTmaDescOp) -> dict[Block | None, list[Operation]]:
     """The programs in which a descriptor is used, None for the one that creates it, each with its users."""
-    found: dict[Block | None, list[Operation]] = {}
+    programs: dict[Block | None, list[Operation]] = {}
     here = program_around(op)
     for user in op.result.users:
         program = program_around(user)
-        found.setdefault(None if program is here else program, []).append(user)
-    return found
+        programs.setdefault(None if program is here else program, []).append(user)
+    return programs
 
 
 def _start_of(program: Block | None, op: MakeTmaDescOp, slot: Value) -> Builder:

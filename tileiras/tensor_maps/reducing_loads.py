@@ -60,10 +60,10 @@ def _fold(load: tileas.TensorLoadOp, reduce: Any, reduction: str) -> None:
         return
     partial = TensorType(layout.shape, f32, encode(layout))
     attributes = {**load.attributes, "reduction": StringAttr(reduction)}
-    made = type(load).create((load.buffer,), (load.result.type, partial), attributes, location=load.location)
-    load.parent.insert_before(made, load)
-    reduce.operands = [made.results[1]]
-    load.result.replace_all_uses_with(made.results[0])
+    result = type(load).create((load.buffer,), (load.result.type, partial), attributes, location=load.location)
+    load.parent.insert_before(result, load)
+    reduce.operands = [result.results[1]]
+    load.result.replace_all_uses_with(result.results[0])
     load.erase()
 
 

@@ -136,9 +136,9 @@ def _room(store: Any, most: int, budget: int) -> tuple[int, Reason | None]:
 def _rewrite(store: Any, most_stages: int, complete: bool) -> None:
     """Rewrites a store to use a buffer of one stage, or of up to `most_stages` where a loop stores slices of a tile;
     `complete`: it is, before anything else is done."""
-    found = stored_in_boxes(store)
-    assert found is not None, "a store without boxes is refused"
-    desc, tile = found
+    result = stored_in_boxes(store)
+    assert result is not None, "a store without boxes is refused"
+    desc, tile = result
     written = needs_fence(store.token)
     loop, stages, unread = (None, 1, 0) if complete else _loop_of_slices(store, most_stages)
     outer, builder = Builder.before(loop or store), Builder.before(store)
@@ -150,10 +150,10 @@ def _rewrite(store: Any, most_stages: int, complete: bool) -> None:
         stage = binary(builder, arith.AndIOp, loop.induction_variable, integer(builder, stages - 1))
     builder.insert(tileas.StoreTensorOp(data, buffer, stage))
     builder.insert(tileas.FenceProxyOp(global_memory=UnitAttr() if written else None))
-    made = builder.insert(MakeTmaDescOp(store.view, result=desc)).results[0]
+    entry = builder.insert(MakeTmaDescOp(store.view, result=desc)).results[0]
     coords = box_coordinates(builder, store, lambda value: value, RangeAnalysis())
     done = builder.insert(
-        TmaStoreOp(buffer=buffer, stage=stage, desc=made, coords=coords, token=store.token,
+        TmaStoreOp(buffer=buffer, stage=stage, desc=entry, coords=coords, token=store.token,
                    rmw_mode=store.attributes.get("rmw_mode"),
                    unread=None if complete else IntegerAttr(unread, i32),
                    result_token=store.result_token.type)

@@ -151,8 +151,8 @@ class _Numbers:
 
     def from_end(self, axis: str) -> dict[str, Value]:
         """The program ids, counted from the end along an axis."""
-        found = {each: self._id(each) for each in AXES}
-        return {**found, axis: self._mirrored(found[axis], self._size(axis))}
+        result = {each: self._id(each) for each in AXES}
+        return {**result, axis: self._mirrored(result[axis], self._size(axis))}
 
     def by_groups(self, group: int) -> dict[str, Value]:
         """The program ids that count the blocks of a group of rows from the end along x, all rows at a time.
@@ -188,5 +188,5 @@ class _Numbers:
         return _Cluster(first, blocks, self._of(arith.SubIOp, self._id("x"), first))
 
     def _neighbor(self, rank: int) -> Value:
-        found = aa.GetProgramIdOp(axis=aa.AxisAttr("x"), neighbor=IntegerAttr(rank, i32), result=i32)
-        return self._builder.insert(found).results[0]
+        result = aa.GetProgramIdOp(axis=aa.AxisAttr("x"), neighbor=IntegerAttr(rank, i32), result=i32)
+        return self._builder.insert(result).results[0]

@@ -105,8 +105,8 @@ WRONG = {
 
 @pytest.mark.parametrize("name", WRONG)
 def test_errors_of_pipes(name):
-    text, said, *gpu = WRONG[name]
-    with pytest.raises(CompileError, match=said) as info:
+    text, result, *gpu = WRONG[name]
+    with pytest.raises(CompileError, match=result) as info:
         verify(text, *gpu)
     assert all(each.location is not None for each in info.value.diagnostics)
 

@@ -86,8 +86,8 @@ WRONG = {
 
 @pytest.mark.parametrize("name", WRONG)
 def test_mistakes_are_named(name):
-    text, said = WRONG[name]
-    with pytest.raises(CompileError, match=said) as info:
+    text, result = WRONG[name]
+    with pytest.raises(CompileError, match=result) as info:
         verify(text)
     assert len(info.value.diagnostics) == 1 and info.value.diagnostics[0].location is not None
 
@@ -171,10 +171,10 @@ def test_accesses_out_of_bounds_are_named_by_the_emulator():
 
 def test_every_check_of_operations_looks_at_the_order_of_agents():
     """That before the conversion to LLVM, and those between passes when these are verified."""
-    text, said = WRONG["one wait too many"]
+    text, result = WRONG["one wait too many"]
     for run_pass in (VerifyOpsAnalysis(), GenerateSchedule()):
         module = parse_module(text)
-        with pytest.raises(CompileError, match=said):
+        with pytest.raises(CompileError, match=result):
             PassManager([run_pass], verify_each=True).run(module, PassContext(None))
 
 
@@ -187,10 +187,10 @@ def remarks_of(text: str) -> list[Diagnostic]:
 def test_programs_too_long_to_look_at_are_said():
     """A ring of 3,000 rounds has a wait and an arrival in each; of 20, all orders are looked at."""
     rows = "%zero to %many step %one"
-    for trips, said in ((20, 0), (3000, 1)):
+    for trips, result in ((20, 0), (3000, 1)):
         text = ring(fills(rows), drains(rows), before=f"%many = arith.constant {trips} : i32")
-        found = remarks_of(text)
-        assert [(d.severity, d.location.resolve().line > 1) for d in found] == [(Severity.REMARK, True)] * said
+        remarks = remarks_of(text)
+        assert [(d.severity, d.location.resolve().line > 1) for d in remarks] == [(Severity.REMARK, True)] * result
     wrong = ring(fills(rows), drains("%one to %many step %one"), before="%many = arith.constant 3000 : i32")
     assert len(remarks_of(wrong)) == 1  # its mistake is not detected
 

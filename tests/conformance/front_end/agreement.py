@@ -52,7 +52,7 @@ def undefined_bytes(
     ``run(arguments)`` interprets with arrays instead of addresses, because `interpret` reports arrays only.
     """
     marks = [np.zeros(allocation.data.nbytes, np.bool_) for allocation in memory.allocations]
-    given, places = list(arguments), {}
+    result, places = list(arguments), {}
     for position, (type, value) in enumerate(zip(types, arguments)):
         pointee = getattr(type, "pointee_type", None)
         allocation = memory.find(value) if pointee is not None and value else None
@@ -60,9 +60,9 @@ def undefined_bytes(
             continue
         offset = value - allocation.address
         count = (allocation.data.nbytes - offset) // size
-        given[position] = allocation.data[offset : offset + count * size].view(dtype_of(pointee))
+        result[position] = allocation.data[offset : offset + count * size].view(dtype_of(pointee))
         places[position] = memory.allocations.index(allocation), offset, size
-    for position, where in run(given).items():
+    for position, where in run(result).items():
         number, offset, size = places[position]
         bytes_ = np.repeat(where.reshape(-1), size)
         marks[number][offset : offset + len(bytes_)] |= bytes_
@@ -92,9 +92,9 @@ def compare(
             differs &= ~undefined[number]
         if not differs.any():
             continue
-        said, distance = _distance(tensor.dtype, expected[number], actual[number], differs)
-        if said:
-            return "differs", said
+        result, distance = _distance(tensor.dtype, expected[number], actual[number], differs)
+        if result:
+            return "differs", result
         worst = max(worst, distance)
     for number, mask in enumerate(covered):
         if (~mask & (expected[number] != actual[number])).any():
@@ -114,20 +114,20 @@ def _distance(
     if dtype.is_complex:
         numbers = [torch.view_as_real(number).reshape(-1) for number in numbers]
         size //= 2
-    kept = torch.from_numpy(differs[: len(numbers[0]) * size].reshape(-1, size).any(-1))
+    numpy = torch.from_numpy(differs[: len(numbers[0]) * size].reshape(-1, size).any(-1))
     wanted, got = (number.to(torch.float64) for number in numbers)
     finite = torch.isfinite(wanted) & torch.isfinite(got)
-    other = kept & ~finite & ~(torch.isnan(wanted) & torch.isnan(got)) & (wanted != got)
+    other = numpy & ~finite & ~(torch.isnan(wanted) & torch.isnan(got)) & (wanted != got)
     if other.any():
         at = int(other.nonzero()[0])
         return f"element {at}: {got[at].item():g} for {wanted[at].item():g}", 0.0
-    kept &= finite
-    if not kept.any():
+    numpy &= finite
+    if not numpy.any():
         return "", 0.0
     largest = wanted[finite].abs().max().item() or 1.0
     real = numbers[0].dtype
-    apart = ((wanted - got).abs()[kept].max() / largest / torch.finfo(real).eps).item()
+    apart = ((wanted - got).abs()[numpy].max() / largest / torch.finfo(real).eps).item()
     if apart > ALLOWED.get(real, 16):
-        at = int(((wanted - got).abs() * kept).nan_to_num(0).argmax())
+        at = int(((wanted - got).abs() * numpy).nan_to_num(0).argmax())
         return f"element {at}: {got[at].item():g} for {wanted[at].item():g}, {apart:.3g} units of {real}", apart
     return "", apart

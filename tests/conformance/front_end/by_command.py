@@ -49,10 +49,12 @@ class CommandDevice(Device):
         os.environ["CUDA_TILE_CACHE_DIR"] = "off"
         from cuda.tile import _compile
 
-        kept = {name: getattr(_compile, name) for name in ("_get_max_supported_bytecode_version", "_find_compiler_bin")}
+        result = {
+            name: getattr(_compile, name) for name in ("_get_max_supported_bytecode_version", "_find_compiler_bin")
+        }
         self.command = _compile.compile_cubin
         super().install()
-        for name, function in kept.items():
+        for name, function in result.items():
             setattr(_compile, name, function)
         hide_vendor(self.folder)
 
@@ -83,11 +85,11 @@ def one(checkout: Path, name: str, target: str) -> int:
         sys.modules.pop("__main__", None)
         path = folder / f"{name}.py"
         result = run_script(path if path.exists() else folder / "quickstart" / f"{name}.py")
-    made = sum(record.assembled for record in device.records)
+    total = sum(record.assembled for record in device.records)
     errors = sorted({record.error for record in device.records if record.error})
-    said = errors[0] if errors else "" if device.records else result["said"]
-    print(f"{name:<24} {target:<8} {made}/{len(device.records)} cubins  {said[:150]}", flush=True)
-    return 0 if made == len(device.records) else 1
+    error = errors[0] if errors else "" if device.records else result["said"]
+    print(f"{name:<24} {target:<8} {total}/{len(device.records)} cubins  {error[:150]}", flush=True)
+    return 0 if total == len(device.records) else 1
 
 
 def main() -> int:
@@ -95,14 +97,14 @@ def main() -> int:
     parser.add_argument("checkout", type=Path)
     parser.add_argument("--targets", default="sm_80,sm_90,sm_100,sm_120")
     parser.add_argument("--samples", default="")
-    given = parser.parse_args()
-    found = sorted(path.stem for path in given.checkout.glob("samples/[A-Z]*.py"))
-    names = given.samples.split(",") if given.samples else found
-    targets = given.targets.split(",")
+    options = parser.parse_args()
+    result = sorted(path.stem for path in options.checkout.glob("samples/[A-Z]*.py"))
+    names = options.samples.split(",") if options.samples else result
+    targets = options.targets.split(",")
     if len(names) == len(targets) == 1:
-        return one(given.checkout, names[0], targets[0])
+        return one(options.checkout, names[0], targets[0])
     # A sample is a script: each runs in a process of its own.
-    command = [sys.executable, __file__, str(given.checkout)]
+    command = [sys.executable, __file__, str(options.checkout)]
     codes = [
         subprocess.run(
             # The replacement of libcuda has no events; the tuner reports that.

@@ -68,12 +68,12 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     """Runs before the suite's conftest, which queries the device, is imported."""
-    given = early_config.known_args_namespace
-    targets = [name for name in given.device_targets.split(",") if name]
+    result = early_config.known_args_namespace
+    targets = [name for name in result.device_targets.split(",") if name]
     device = Device(
-        given.device_target, given.device_backend, targets, given.device_limit, given.device_version,
-        given.device_folder, [name for name in given.device_emulated.split(",") if name], given.device_one_target,
-        given.device_vendor,
+        result.device_target, result.device_backend, targets, result.device_limit, result.device_version,
+        result.device_folder, [name for name in result.device_emulated.split(",") if name], result.device_one_target,
+        result.device_vendor,
     )  # fmt: skip
     device.install()
     if device.backend != "compile":
@@ -90,14 +90,14 @@ def covering(items: list[pytest.Item], strength: int) -> list[pytest.Item]:
         values = [(name, repr(value)) for name, value in call.params.items()] if call is not None else []
         combinations = set(itertools.combinations(values, min(strength, len(values))))
         functions.setdefault(item.nodeid.partition("[")[0], []).append((item, combinations))
-    kept = set()
+    entry = set()
     for tests in functions.values():
         missing = set().union(*(combinations for _, combinations in tests))
         while missing:
-            item, found = max(tests, key=lambda test: len(test[1] & missing))
-            kept.add(item)
-            missing -= found
-    return [item for item in items if item in kept]
+            item, result = max(tests, key=lambda test: len(test[1] & missing))
+            entry.add(item)
+            missing -= result
+    return [item for item in items if item in entry]
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -121,8 +121,8 @@ def _measure(*_: Any, **__: Any) -> Any:
 
 def _tuned_for_any_shape(gpu_entry: dict, name: str, params: dict[str, Any]) -> dict[str, Any] | None:
     """The first of the suite's configurations, which were tuned for other sizes."""
-    given = {key: value for key, value in params.items() if key != "shape"}
-    return next((entry for entry in gpu_entry.get(name, ()) if given.items() <= entry["params"].items()), None)
+    result = {key: value for key, value in params.items() if key != "shape"}
+    return next((entry for entry in gpu_entry.get(name, ()) if result.items() <= entry["params"].items()), None)
 
 
 def pytest_collection(session: pytest.Session) -> None:
@@ -170,13 +170,13 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Any:
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     if report.when == "call" or report.outcome != "passed":
-        said = ""
+        result = ""
         if report.outcome == "failed":
             crash = getattr(report.longrepr, "reprcrash", None)
-            said = crash.message if crash is not None else str(report.longrepr)
+            result = crash.message if crash is not None else str(report.longrepr)
         elif report.outcome == "skipped" and isinstance(report.longrepr, tuple):
-            said = report.longrepr[2]
-        OUTCOMES.append({"test": report.nodeid, "when": report.when, "outcome": report.outcome, "said": said[:2000]})
+            result = report.longrepr[2]
+        OUTCOMES.append({"test": report.nodeid, "when": report.when, "outcome": report.outcome, "said": result[:2000]})
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

@@ -40,18 +40,18 @@ def run_small(device: Device, path: Path, name: str) -> dict[str, Any]:
     import torch
 
     torch.manual_seed(1)
-    said, worst, compared, started = "", 0.0, 0, time.perf_counter()
+    result, worst, compared, started = "", 0.0, 0, time.perf_counter()
     try:
         for got, expected, tolerance in getattr(small_samples, name)(load(path, f"sample_{name}")):
             difference = (got.detach().to(torch.complex128) - expected.detach().to(torch.complex128)).abs().max().item()
             worst = max(worst, difference)
             compared += 1
             if not difference <= tolerance:
-                said = f"result {compared} is off by {difference:.3g}"
+                result = f"result {compared} is off by {difference:.3g}"
                 break
     except Exception as error:  # any failure is this sample's result
-        said = f"{type(error).__name__}: {error}"[:800]
-    return {"compared": compared, "worst": worst, "said": said, "seconds": time.perf_counter() - started}
+        result = f"{type(error).__name__}: {error}"[:800]
+    return {"compared": compared, "worst": worst, "said": result, "seconds": time.perf_counter() - started}
 
 
 def run_script(path: Path) -> dict[str, Any]:
@@ -80,21 +80,23 @@ def main() -> None:
     parser.add_argument("--folder", default="", help="leave the bytecode of every kernel there")
     parser.add_argument("--vendor", action="store_true", help="emulate the vendor's code in the place of ours")
     parser.add_argument("--source", default="samples", help="the samples' folder of the checkout")
-    given = parser.parse_args()
-    targets = [name for name in given.targets.split(",") if name]
-    device = Device(given.target, given.backend, targets, given.limit, folder=given.folder, vendor=given.vendor)
+    options = parser.parse_args()
+    targets = [name for name in options.targets.split(",") if name]
+    device = Device(
+        options.target, options.backend, targets, options.limit, folder=options.folder, vendor=options.vendor
+    )
     device.install()
     import small_samples
 
     sys.modules.update(small_samples.stand_ins())
-    folder = given.checkout / given.source
-    sys.path[:0] = [str(folder), str(given.checkout / "samples")]
-    sys.path.append(str(given.checkout / "test"))
+    folder = options.checkout / options.source
+    sys.path[:0] = [str(folder), str(options.checkout / "samples")]
+    sys.path.append(str(options.checkout / "test"))
     # The templates import kernels from the folder `test`, which is also a package of Python's own.
     sys.modules["test"] = types.ModuleType("test")
-    sys.modules["test"].__path__ = [str(given.checkout / "test")]
-    names = given.samples.split(",") if given.samples else small_samples.NAMES
-    Path(given.out).write_text("", encoding="utf-8")
+    sys.modules["test"].__path__ = [str(options.checkout / "test")]
+    names = options.samples.split(",") if options.samples else small_samples.NAMES
+    Path(options.out).write_text("", encoding="utf-8")
     for name in names:
         path = folder / f"{name}.py"
         if not path.exists():
@@ -103,16 +105,16 @@ def main() -> None:
             continue
         device.origin = name
         first, launches = len(device.records), device.launches
-        if given.backend == "compile":
+        if options.backend == "compile":
             sys.modules.pop("__main__", None)
             result = run_script(path)
-        elif int(given.target.removeprefix("sm_")) < small_samples.NEEDS.get(name, 0):
+        elif int(options.target.removeprefix("sm_")) < small_samples.NEEDS.get(name, 0):
             continue
         else:
             result = run_small(device, path, name)
         records = [asdict(record) for record in device.records[first:]]
         row = {"sample": name, "launches": device.launches - launches, "kernels": records, **result}
-        with open(given.out, "a", encoding="utf-8") as file:
+        with open(options.out, "a", encoding="utf-8") as file:
             file.write(json.dumps(row) + "\n")
 
 

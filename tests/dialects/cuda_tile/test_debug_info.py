@@ -29,9 +29,9 @@ cuda_tile.module @kernels {{
 
 @pytest.mark.parametrize("inside", ["#in_kernel", "#in_block", '"n"(#in_block)', "unknown"])
 def test_operations_may_lie_in_their_function(inside):
-    found = parse_module(module("#in_kernel", inside), "m.mlir")
-    verify(found)
-    text = print_op(found, locations=True)
+    result = parse_module(module("#in_kernel", inside), "m.mlir")
+    verify(result)
+    text = print_op(result, locations=True)
     assert print_op(parse_module(text, "again"), locations=True) == text
 
 
@@ -56,9 +56,9 @@ def test_operations_may_lie_in_their_function(inside):
     ],
 )
 def test_scope_is_refused_where_it_points(text, message, line):
-    found = parse_module(text, "m.mlir")
+    result = parse_module(text, "m.mlir")
     with pytest.raises(CompileError) as caught:
-        verify(found)
+        verify(result)
     (diagnostic,) = caught.value.diagnostics
     assert message in diagnostic.message
     position = diagnostic.location.resolve()

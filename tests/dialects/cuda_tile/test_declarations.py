@@ -64,7 +64,7 @@ def _used():
 
 def _refused():
     """Names of the operations that the messages of the text tests point at."""
-    found = set()
+    result = set()
     for name, part in _parts(invalid=True):
         engine = DiagnosticEngine()
         with testing.loaded():
@@ -77,8 +77,8 @@ def _refused():
         for diagnostic in diagnostics:
             line = lines[diagnostic.location.resolve().line - 1]
             stated = re.match(r'\s*(?:%[^=]*=\s*)?"?(?:cuda_tile\.)?([\w.$]+)', line)
-            found |= {f"cuda_tile.{stated[1]}"} if stated else set()
-    return found
+            result |= {f"cuda_tile.{stated[1]}"} if stated else set()
+    return result
 
 
 def test_operations_for_tests_are_known_only_while_asked_for():

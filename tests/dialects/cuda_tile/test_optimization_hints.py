@@ -11,11 +11,11 @@ def hints(text):
 
 
 def test_architecture_wins_over_default():
-    found = hints("default = {occupancy = 2}, sm_90 = {occupancy = 4}")
-    assert isinstance(found, OptimizationHintsAttr)
-    assert found.hint("sm_90", "occupancy") == 4
-    assert found.hint("sm_80", "occupancy") == 2
-    assert found.hint("sm_90", "latency") is None
+    result = hints("default = {occupancy = 2}, sm_90 = {occupancy = 4}")
+    assert isinstance(result, OptimizationHintsAttr)
+    assert result.hint("sm_90", "occupancy") == 4
+    assert result.hint("sm_80", "occupancy") == 2
+    assert result.hint("sm_90", "latency") is None
 
 
 def test_switch_is_a_bool():
@@ -23,9 +23,9 @@ def test_switch_is_a_bool():
 
 
 def test_clusters_count_as_absent_where_unsupported():
-    found = hints("default = {num_cta_in_cga = 2}")
-    assert found.hint("sm_80", "num_cta_in_cga") is None
-    assert found.hint("sm_90", "num_cta_in_cga") == 2
+    result = hints("default = {num_cta_in_cga = 2}")
+    assert result.hint("sm_80", "num_cta_in_cga") is None
+    assert result.hint("sm_90", "num_cta_in_cga") == 2
 
 
 @pytest.mark.parametrize(
@@ -53,6 +53,6 @@ def test_good_hints_have_no_problems():
 
 
 def test_keys_that_are_no_words_are_printed_as_strings():
-    found = hints('"de\\01ault" = {"o ccupancy" = 3}')
-    assert '"de\\01ault" = {"o ccupancy" = 3}' in str(found)
-    assert parse_attribute(str(found)) is found
+    result = hints('"de\\01ault" = {"o ccupancy" = 3}')
+    assert '"de\\01ault" = {"o ccupancy" = 3}' in str(result)
+    assert parse_attribute(str(result)) is result

@@ -63,10 +63,10 @@ def test_a_row_survives_stores_over_it(target, edge):
     text = shifted(target, edge)
     # Whole numbers, whose sum is exact in any order.
     before = np.random.default_rng(target).integers(1, 9, 4 * LENGTH).astype(np.float32)
-    expected, found = before.copy(), before.copy()
+    expected, result = before.copy(), before.copy()
     interpret(text, "k", 1, [expected])
-    runtime.launch(tileiras.compile(text, gpu_name="cpu", source_name="k.mlir"), "k", 1, [found])
-    assert (expected == found).all() and (expected != before).any()
+    runtime.launch(tileiras.compile(text, gpu_name="cpu", source_name="k.mlir"), "k", 1, [result])
+    assert (expected == result).all() and (expected != before).any()
 
 
 VALUES = (
@@ -85,8 +85,8 @@ def test_extrema_of_rows(name):
       %m = {name} %a, %b : tile<f32>
       yield %m : tile<f32>
     }}"""
-    expected, found = run_both([Tile("x", "f32", rows)], body, [Tile("y", "f32", np.zeros(8, np.float32))], "cpu")
-    equal(found[0], expected[0])
+    expected, result = run_both([Tile("x", "f32", rows)], body, [Tile("y", "f32", np.zeros(8, np.float32))], "cpu")
+    equal(result[0], expected[0])
 
 
 DIVISORS = (3.0, -7.5e-4, 2.0**-24, 2.0**24, 2.0**100, 1e-40, 0.0, np.nan)
@@ -107,8 +107,8 @@ def test_quotients_of_rows_by_one_number_each(target):
         Tile("x", "f32", np.concatenate(numbers).reshape(1, 256)),
         Tile("d", "f32", np.array(DIVISORS, np.float32).reshape(8, 1)),
     ]
-    expected, found = run_both(inputs, body, [Tile("y", "f32", np.zeros((8, 256), np.float32))], target)
-    equal(found[0], expected[0])
+    expected, result = run_both(inputs, body, [Tile("y", "f32", np.zeros((8, 256), np.float32))], target)
+    equal(result[0], expected[0])
 
 
 def test_a_scalar_of_a_narrow_format_is_used_in_a_branch_first():
@@ -128,5 +128,5 @@ def test_a_scalar_of_a_narrow_format_is_used_in_a_branch_first():
     %y = ftof %v : tile<1xbf16> -> tile<1xf32>"""
     for flag in (0, 1):
         inputs = [Tile("x", "f32", np.array([1.5], np.float32)), Tile("f", "i1", np.array([flag], np.uint8))]
-        expected, found = run_both(inputs, body, [Tile("y", "f32", np.zeros(1, np.float32))], "cpu")
-        equal(found[0], expected[0])
+        expected, result = run_both(inputs, body, [Tile("y", "f32", np.zeros(1, np.float32))], "cpu")
+        equal(result[0], expected[0])

@@ -56,10 +56,10 @@ def check_bits(dividends: np.ndarray, divisors: np.ndarray, gpu_name: str) -> No
     kernel = quotients(dividends, divisors)
     artifact = kernel.check(gpu_name)
     assert "rcp.approx" in artifact.text
-    (found,) = (array.copy() for array in kernel.outputs)
-    emulate(artifact.text, "k", kernel.grid, [*kernel.inputs, found], metadata=artifact.kernels[0].metadata)
-    known = ~np.isnan(found)
-    assert np.array_equal(np.signbit(found)[known], np.signbit(kernel.expected[0])[known])
+    (result,) = (array.copy() for array in kernel.outputs)
+    emulate(artifact.text, "k", kernel.grid, [*kernel.inputs, result], metadata=artifact.kernels[0].metadata)
+    known = ~np.isnan(result)
+    assert np.array_equal(np.signbit(result)[known], np.signbit(kernel.expected[0])[known])
 
 
 @pytest.mark.parametrize("gpu_name", ["sm_80", "sm_90", "sm_100"])

@@ -42,10 +42,10 @@ def run(package: Package, case: dict[str, Any], device: int) -> tuple[float, str
     worst, where = 0.0, ""
     allowed = tolerance(text, device)
     for number, (buffer, memory) in enumerate(zip(case["buffers"], memories)):
-        found, wanted = memory.tobytes(), package.bytes(buffer["after"])
+        result, wanted = memory.tobytes(), package.bytes(buffer["after"])
         if "undefined" in buffer:
-            found = merged(found, wanted, package.bytes(buffer["undefined"]))
-        apart, place = distance(found, wanted, buffer["element"], allowed)
+            result = merged(result, wanted, package.bytes(buffer["undefined"]))
+        apart, place = distance(result, wanted, buffer["element"], allowed)
         if apart > worst:
             worst, where = apart, f"buffer {number} ({buffer['element']}), {place}"
     return worst, where

@@ -62,19 +62,19 @@ def compared(package: Package, case: dict[str, Any], outcome: dict[str, Any], sm
     image = choose(case, sm)
     if image is None or "microseconds" not in outcome:
         return []
-    given = arguments_of(package, case, image["kernel"])
+    arguments = arguments_of(package, case, image["kernel"])
     codes = [("ours", outcome["microseconds"], package.bytes(image["ptx"]), image["kernel"])]
     if "reference_microseconds" in outcome and "reference" in image:
         codes.append(("reference", outcome["reference_microseconds"], package.bytes(image["reference"]), None))
-    found = []
+    entry = []
     name = case["name"].removeprefix("measured/") if "device" in case else case["entry"]
     for compiler, time, code, metadata in codes:
         try:
-            result = estimate(code, case["entry"], case["grid"], given, gpu=gpu, metadata=metadata)
-            found.append(Beside(name, compiler, time, result.microseconds, result.bound))
+            result = estimate(code, case["entry"], case["grid"], arguments, gpu=gpu, metadata=metadata)
+            entry.append(Beside(name, compiler, time, result.microseconds, result.bound))
         except (CompileError, SimulationError) as error:
-            found.append(Beside(name, compiler, time, None, f"{error}".split("\n")[0]))
-    return found
+            entry.append(Beside(name, compiler, time, None, f"{error}".split("\n")[0]))
+    return entry
 
 
 def read_results(path: str) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:

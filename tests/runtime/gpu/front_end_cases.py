@@ -61,7 +61,7 @@ def cases(images: Images, wanted: Iterable[Wanted], reference: str | None) -> li
     """A case for each launch, for devices of its target alone: others have other sizes of tiles."""
     from package import beside
 
-    found = []
+    result = []
     for row in shown("packing", list(wanted), lambda row: row.name):
         target, launch = row.target, row.make()
         try:
@@ -71,13 +71,13 @@ def cases(images: Images, wanted: Iterable[Wanted], reference: str | None) -> li
             images.refused += 1
             continue
         (kernel,) = artifact.kernels
-        made = ptx.parse(artifact.text).target
-        image = images.image(artifact.data, made, kernel.metadata)
+        value = ptx.parse(artifact.text).target
+        image = images.image(artifact.data, value, kernel.metadata)
         if reference is not None:
             with tempfile.TemporaryDirectory() as folder:
                 image.update(beside(images, reference, bytecode, launch.name, target, folder))
-        found.append({**_case(images, launch), "device": TARGETS[target].number, "images": {made: image}})
-    return found
+        result.append({**_case(images, launch), "device": TARGETS[target].number, "images": {value: image}})
+    return result
 
 
 def _case(images: Images, launch: Launch) -> dict[str, Any]:

@@ -67,8 +67,8 @@ def _count(shape: tuple[int, ...]) -> int:
 def _product(name: str, kernel: str, element: str, spelled: str, sums: str, size: int, tiles: str, by: int) -> Measured:
     """A square product; ``tiles`` are TM, TN, TK, ``by`` a divisor of the row length."""
     tm, tn, _ = (int(tile) for tile in tiles.split(", "))
-    given = {"f32": "f32[?, 4*?]", "i32": "i32[?, 4*?]", "f64": "f64[?, 2*?]"}[sums]
-    export = f'({kernel}, "{spelled}[?, {by}*?]", "{spelled}[?, {by}*?]", "{given}", {tiles})'
+    entry = {"f32": "f32[?, 4*?]", "i32": "i32[?, 4*?]", "f64": "f64[?, 2*?]"}[sums]
+    export = f'({kernel}, "{spelled}[?, {by}*?]", "{spelled}[?, {by}*?]", "{entry}", {tiles})'
     square = (size, size)
     arrays = ((element, square), (element, square), (sums, square))
     return Measured("kernels/matmul.py", name, export, (size // tm, size // tn), arrays, product=(size, size, size))

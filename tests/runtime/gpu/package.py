@@ -121,8 +121,8 @@ def recorded(images: Images) -> list[dict[str, Any]]:
     cases = []
     for file in sorted(name for name in os.listdir(images.folder) if name.endswith(".json")):
         case = json.loads(images.read(file))
-        made = images.of(case)
-        if not made:
+        result = images.of(case)
+        if not result:
             continue
         for buffer in case["buffers"]:
             for name in ("before", "after", "undefined"):
@@ -130,7 +130,7 @@ def recorded(images: Images) -> list[dict[str, Any]]:
                     images.data[buffer[name]] = images.read(buffer[name])
         cases.append({
             "name": case["test"], "entry": case["entry"], "grid": case["grid"], "arguments": case["arguments"],
-            "buffers": case["buffers"], "images": made,
+            "buffers": case["buffers"], "images": result,
         })  # fmt: skip
     return sorted(cases, key=lambda case: (case["name"], case["entry"]))
 
@@ -159,7 +159,7 @@ def measured(images: Images, rows: Sequence[Measured], reference: str | None = N
             path = os.path.join(folder, f"kernel{suffix}")
             with open(path, "w") as file:
                 file.write(row.text())
-            made = {}
+            result = {}
             for gpu in images.targets:
                 try:
                     artifact = api.compile(path, gpu_name=gpu)
@@ -168,12 +168,12 @@ def measured(images: Images, rows: Sequence[Measured], reference: str | None = N
                     continue
                 (kernel,) = artifact.kernels
                 target = ptx.parse(artifact.text).target
-                made[target] = images.image(artifact.data, target, kernel.metadata)
+                result[target] = images.image(artifact.data, target, kernel.metadata)
                 if reference is not None:
                     data = api.compile(path, gpu_name=gpu, emit="bytecode").data
-                    made[target].update(beside(images, reference, data, row.source, gpu, folder))
-        if made:
-            cases.append({**row.case(), "images": made})
+                    result[target].update(beside(images, reference, data, row.source, gpu, folder))
+        if result:
+            cases.append({**row.case(), "images": result})
     return cases
 
 

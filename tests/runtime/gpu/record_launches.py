@@ -164,20 +164,20 @@ class Recorder:
         The emulator's value there is that of one machine, of a division by zero, say.
         """
         copies = [bytearray(self._read(name)) for name in before]
-        given = []
+        values = []
         for value, argument in zip(args, case["arguments"]):
             if "buffer" in argument:
                 memory, offset = copies[argument["buffer"]], argument["offset"]
                 value = np.ndarray(value.shape, value.dtype, memory, offset, value.strides)
-            given.append(value)
+            values.append(value)
         try:
-            found = self._interpret(self._read(source["data"]), case["entry"], case["grid"], given)
+            result = self._interpret(self._read(source["data"]), case["entry"], case["grid"], values)
         except (CompileError, SimulationError):
             # The emulator went on where the interpreter does not, so the interpreter has no result to compare.
             return {}
         masks: dict[int, np.ndarray] = {}
-        for position, where in found.items():
-            argument, array = case["arguments"][position], given[position]
+        for position, where in result.items():
+            argument, array = case["arguments"][position], values[position]
             mask = masks.setdefault(argument["buffer"], np.zeros(len(copies[argument["buffer"]]), np.uint8))
             size = array.dtype.itemsize
             elements = np.ndarray((*array.shape, size), np.uint8, mask, argument["offset"], (*array.strides, 1))
@@ -221,11 +221,11 @@ def _deliberately_broken() -> bool:
 
 def _holds_addresses(args: Any) -> bool:
     """Whether an argument is an address that a Memory gave out, or a table of such: they mean nothing elsewhere."""
-    given = [allocation for memory in Memory._others() for allocation in memory._allocations]
+    allocations = [allocation for memory in Memory._others() for allocation in memory._allocations]
     for value in args:
         wide = getattr(getattr(value, "dtype", None), "itemsize", 8) == 8
         for number in value.reshape(-1).tolist() if hasattr(value, "reshape") and wide else [value]:
-            if isinstance(number, int) and any(a.address <= number <= a.address + a.size for a in given):
+            if isinstance(number, int) and any(a.address <= number <= a.address + a.size for a in allocations):
                 return True
     return False
 

@@ -131,10 +131,10 @@ def run_case(package: Package, case: dict, cuda, device: int, options: argparse.
             launcher(numbers(case, [lambda offset, m=memory: memoryview(m)[offset:] for memory in memories]))
             allowed = tolerance(package.bytes(image["ptx"]).decode(), device)
             for number, (buffer, memory) in enumerate(zip(case["buffers"], memories)):
-                found, wanted = bytes(memory), package.bytes(buffer["after"])
+                result, wanted = bytes(memory), package.bytes(buffer["after"])
                 if "undefined" in buffer:
-                    found = merged(found, wanted, package.bytes(buffer["undefined"]))
-                apart, place = distance(found, wanted, buffer["element"], allowed)
+                    result = merged(result, wanted, package.bytes(buffer["undefined"]))
+                apart, place = distance(result, wanted, buffer["element"], allowed)
                 if apart > outcome.get("distance", 0.0):
                     outcome.update(distance=apart, message=f"buffer {number} ({buffer['element']}), {place}")
             if outcome.get("distance", 0.0) > 1.0:
@@ -201,9 +201,9 @@ class Worker:
                 self.end()
             return outcome
         self.end()
-        said = "".join(self._errors).strip().splitlines()[-1:]
+        entry = "".join(self._errors).strip().splitlines()[-1:]
         reason = f"no end after {SECONDS} s" if late else f"the process ended with {process.returncode}"
-        return {"status": "failed", "message": ": ".join([reason, *said])}
+        return {"status": "failed", "message": ": ".join([reason, *entry])}
 
     def _start(self) -> None:
         pipes = {name: subprocess.PIPE for name in ("stdin", "stdout", "stderr")}
@@ -281,10 +281,10 @@ def report(cases: list[dict], results: Results) -> int:
         print(f"and {len(failed) - SHOWN} more; by file: {', '.join(f'{n} in {file}' for file, n in files.items())}")
     if refused:
         print(f"{len(refused)} cubins were refused and their PTX was run: {refused[0].splitlines()[0]}")
-    said = [f"{counts[status]} {status}" for status in ("passed", "failed", "skipped")]
+    result = [f"{counts[status]} {status}" for status in ("passed", "failed", "skipped")]
     if counts["not run"]:
-        said.append(f"{counts['not run']} not run, since time was up: the same command goes on with --results")
-    print(", ".join(said) + f"; at worst {worst:.2g} of the difference that is allowed")
+        result.append(f"{counts['not run']} not run, since time was up: the same command goes on with --results")
+    print(", ".join(result) + f"; at worst {worst:.2g} of the difference that is allowed")
     return 1 if failed else UNFINISHED if counts["not run"] else 0
 
 
@@ -316,11 +316,11 @@ def main() -> int:
         return 0
     try:
         cuda = driver.load_driver()
-        found = cuda.device_count > options.device
+        result = cuda.device_count > options.device
         reason = f"the driver has {cuda.device_count} devices"
     except driver.DriverError as error:
-        found, reason = False, str(error)
-    if not found:
+        result, reason = False, str(error)
+    if not result:
         print(f"skipped, no GPU: {reason}; {len(chosen)} kernels are packed in {path}")
         return 0
     major, minor = cuda.version()
@@ -346,7 +346,7 @@ def main() -> int:
 
 def _interpreter_flags() -> list[str]:
     """The worker's Python is isolated when this one is."""
-    return [flag for flag, given in (("-I", sys.flags.isolated), ("-S", sys.flags.no_site)) if given]
+    return [flag for flag, result in (("-I", sys.flags.isolated), ("-S", sys.flags.no_site)) if result]
 
 
 if __name__ == "__main__":

@@ -234,9 +234,9 @@ def test_outcomes_are_kept_and_not_run_again(archive, stand_in_library, tmp_path
     assert run(*command).returncode == 1
     lines = results.read_text().splitlines(keepends=True)
     assert len(lines) == 6 and [json.loads(line)["status"] for line in lines[1:]].count("failed") == 2
-    kept = [json.loads(line) for line in lines[:3]]
-    kept[1]["status"] = "skipped"
-    results.write_text("".join(json.dumps(line) + "\n" for line in kept) + lines[3][:20])
+    result = [json.loads(line) for line in lines[:3]]
+    result[1]["status"] = "skipped"
+    results.write_text("".join(json.dumps(line) + "\n" for line in result) + lines[3][:20])
     assert "1 skipped" in run(*command).stdout
     # Outcomes of another device, or of PTX instead of cubins, are not of this run.
     assert "3 passed, 2 failed, 0 skipped" in run(*command, "--ptx").stdout
@@ -287,8 +287,8 @@ F8_MMA = "mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32"
     ],
 )
 def test_permitted_differences_of_a_device(ptx, device, element, got, want, agrees):
-    found = got if isinstance(got, bytes) else struct.pack("<4f", *got)
-    apart, place = comparison.distance(found, want or F32, element, comparison.tolerance(ptx, device))
+    result = got if isinstance(got, bytes) else struct.pack("<4f", *got)
+    apart, place = comparison.distance(result, want or F32, element, comparison.tolerance(ptx, device))
     assert (apart <= 1) is agrees and (agrees or "expected" in place)
 
 

@@ -25,10 +25,10 @@ def entry_of(row: Measured, folder) -> Operation:
 def test_a_measured_kernel_gets_an_argument_for_each_parameter(row, tmp_path):
     entry = entry_of(row, tmp_path)
     types = [str(argument.type) for argument in entry.regions[0].block.arguments]
-    given = row.case()["arguments"]
-    assert len(given) == len(types), types
+    result = row.case()["arguments"]
+    assert len(result) == len(types), types
     pointees = iter(row.arrays)
-    for argument, type in zip(given, types):
+    for argument, type in zip(result, types):
         if "buffer" in argument:
             element = next(pointees)[0].partition("<")[0].replace("u8", "i8")
             assert f"ptr<{element}>" in type

@@ -12,7 +12,7 @@ from tileiras.sim.emulator.tensor_map import TensorMap
 def described(tensor, box, **options) -> tuple[np.ndarray, Memory]:
     """The tensor map, innermost dimension first, and the memory that holds the tensor."""
     memory = Memory()
-    made = TensorMap(
+    result = TensorMap(
         "u16", memory.allocate(tensor), tensor.shape[::-1], tensor.strides[-2::-1], box, **options
     )
-    return np.frombuffer(tensor_map.encode(made), np.uint8).copy(), memory
+    return np.frombuffer(tensor_map.encode(result), np.uint8).copy(), memory

@@ -80,7 +80,7 @@ def text(
 def run(kernel, main: str, out: np.ndarray, image: np.ndarray | None = None, seed: int | None = 0, **options) -> None:
     """Emulate one block, or a pair of blocks with the images of both (``group=2``)."""
     group = options.get("group", 1)
-    given = np.zeros(2048 * group, np.uint8) if image is None else np.ascontiguousarray(image)
+    array = np.zeros(2048 * group, np.uint8) if image is None else np.ascontiguousarray(image)
     checks = {name: options.pop(name) for name in ("waive", "check_races") if name in options}
-    ptx = text(kernel, main, size=given.nbytes // group, **options)
-    emulate(ptx, "k", group, [given, out], cluster=(group, 1, 1), seed=seed, **checks)
+    ptx = text(kernel, main, size=array.nbytes // group, **options)
+    emulate(ptx, "k", group, [array, out], cluster=(group, 1, 1), seed=seed, **checks)

@@ -147,7 +147,7 @@ def arguments(blocks: int = 1, seed: int = 0) -> tuple[list, np.ndarray, Memory]
     for rows, box in ((M * blocks, M), (N, N // blocks)):
         operand = random.integers(-3, 4, (rows, STEP * STEPS)).astype(np.float16)
         address = memory.allocate(operand)
-        made = TensorMap("f16", address, operand.shape[::-1], operand.strides[:1], (STEP, box), 32)
-        maps.append(np.frombuffer(tensor_map.encode(made), np.uint8).copy())
+        result = TensorMap("f16", address, operand.shape[::-1], operand.strides[:1], (STEP, box), 32)
+        maps.append(np.frombuffer(tensor_map.encode(result), np.uint8).copy())
         operands.append(operand.astype(np.float32))
     return [*maps, np.zeros((M * blocks, N), np.float32)], operands[0] @ operands[1].T, memory

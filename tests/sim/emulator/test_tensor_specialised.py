@@ -14,9 +14,9 @@ SEEDS = [None, 0, 1]
 
 def run(ptx: str, blocks: int, seed=0) -> bool:
     """Whether the result is right."""
-    given, product, _memory = tensor_specialised.arguments(blocks)
-    emulate(ptx, "k", blocks, given, cluster=(blocks, 1, 1), seed=seed)
-    return bool((given[2] == product).all())
+    result, product, _memory = tensor_specialised.arguments(blocks)
+    emulate(ptx, "k", blocks, result, cluster=(blocks, 1, 1), seed=seed)
+    return bool((result[2] == product).all())
 
 
 @pytest.mark.parametrize("seed", [None, 0, 1, 2, 3])
@@ -43,10 +43,10 @@ BROKEN = {
 @pytest.mark.parametrize("blocks", [1, 2])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_broken_synchronization_is_detected(name, blocks, seed):
-    pattern, instead, said = BROKEN[name]
+    pattern, instead, result = BROKEN[name]
     broken, count = re.subn(pattern, instead, PTX[blocks])
     assert count
-    with pytest.raises(EmulationError, match=said):
+    with pytest.raises(EmulationError, match=result):
         run(broken, blocks, seed)
 
 
@@ -62,8 +62,8 @@ PAIRED = {
 @pytest.mark.parametrize("name", PAIRED)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_broken_synchronization_of_a_pair_is_detected(name, seed):
-    pattern, instead, said = PAIRED[name]
+    pattern, instead, result = PAIRED[name]
     broken, count = re.subn(pattern, instead, PTX[2])
     assert count
-    with pytest.raises(EmulationError, match=said):
+    with pytest.raises(EmulationError, match=result):
         run(broken, 2, seed)

@@ -12,9 +12,9 @@ PTX = warp_specialised.matmul_ptx()
 
 def run(ptx: str, seed=0) -> bool:
     """Whether the result is right."""
-    given, product, _memory = warp_specialised.arguments()
-    emulate(ptx, "k", 1, given, seed=seed)
-    return bool((given[2] == product).all())
+    result, product, _memory = warp_specialised.arguments()
+    emulate(ptx, "k", 1, result, seed=seed)
+    return bool((result[2] == product).all())
 
 
 @pytest.mark.parametrize("seed", [None, 0, 1, 2, 3])
@@ -50,10 +50,10 @@ BROKEN = {
 @pytest.mark.parametrize("name", BROKEN)
 @pytest.mark.parametrize("seed", [None, 0, 1])
 def test_broken_synchronization_is_detected(name, seed):
-    pattern, instead, said = BROKEN[name]
+    pattern, instead, result = BROKEN[name]
     broken, count = re.subn(pattern, instead, PTX)
     assert count
-    with pytest.raises(EmulationError, match=said):
+    with pytest.raises(EmulationError, match=result):
         run(broken, seed)
 
 

@@ -112,7 +112,7 @@ def arguments(seed: int = 0) -> tuple[list, np.ndarray, Memory]:
     for rows in (M, N):
         operand = random.integers(-3, 4, (rows, STEP * STEPS)).astype(np.float16)
         address = memory.allocate(operand)
-        made = TensorMap("f16", address, operand.shape[::-1], operand.strides[:1], (STEP, rows), 32)
-        maps.append(np.frombuffer(tensor_map.encode(made), np.uint8).copy())
+        result = TensorMap("f16", address, operand.shape[::-1], operand.strides[:1], (STEP, rows), 32)
+        maps.append(np.frombuffer(tensor_map.encode(result), np.uint8).copy())
         operands.append(operand.astype(np.float32))
     return [*maps, np.zeros((M, N), np.float32)], operands[0] @ operands[1].T, memory

@@ -55,11 +55,11 @@ def outer_product(size: int) -> str:
 
 def test_sums_in_registers_are_bound_by_the_banks():
     """An FFMA of an outer product reads its sum and a factor, the other factor being reused where ptxas marks it."""
-    found = estimate(outer_product(8), [OUT], on="RTX 3090")
+    result = estimate(outer_product(8), [OUT], on="RTX 3090")
     # Two warps a sub-core, 64 FFMA each, at 1 per cycle by issue.
-    assert per_iteration(found) > 1.1 * 2 * 64
-    assert found.bound == "register banks"
-    assert found.utilization["register banks"] <= 1.001 and found.utilization["FMA"] < 0.9
+    assert per_iteration(result) > 1.1 * 2 * 64
+    assert result.bound == "register banks"
+    assert result.utilization["register banks"] <= 1.001 and result.utilization["FMA"] < 0.9
 
 
 def updates(apart: int) -> str:
@@ -74,10 +74,10 @@ def updates(apart: int) -> str:
 
 def test_updates_of_one_address_take_turns():
     ctas = 264
-    found = estimate(updates(0), [np.zeros(1 << 16, np.uint32)], ctas)
-    assert found.cycles == ctas * 128 * 64 * gpu("H200").latency["update"]
-    assert found.bound == "atomic operations"
-    assert any("on one address take turns" in note for note in found.notes)
+    result = estimate(updates(0), [np.zeros(1 << 16, np.uint32)], ctas)
+    assert result.cycles == ctas * 128 * 64 * gpu("H200").latency["update"]
+    assert result.bound == "atomic operations"
+    assert any("on one address take turns" in note for note in result.notes)
 
 
 def test_updates_of_other_addresses_do_not_wait():

@@ -14,11 +14,11 @@ OUT = np.zeros(1 << 12, np.float32)
 
 @needs_tools
 def test_it_is_called_by_the_name_of_its_package():
-    found = tileiras.sim.estimate(fma_chain(16, 20), "k", 1, [OUT], gpu="H200")
-    assert found.entry == "k" and found.gpu == "H200" and found.microseconds > 0
+    result = tileiras.sim.estimate(fma_chain(16, 20), "k", 1, [OUT], gpu="H200")
+    assert result.entry == "k" and result.gpu == "H200" and result.microseconds > 0
     from tileiras.sim.estimate import estimate
 
-    assert estimate(fma_chain(16, 20), "k", (1, 1), [OUT], "h200").cycles == found.cycles
+    assert estimate(fma_chain(16, 20), "k", (1, 1), [OUT], "h200").cycles == result.cycles
 
 
 @needs_tools

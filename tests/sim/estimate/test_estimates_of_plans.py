@@ -56,9 +56,9 @@ CASES = [
 @pytest.mark.sampled(6)
 @pytest.mark.parametrize("name, target, plan", CASES)
 def test_a_plan(name, target, plan):
-    made: Kernel = KERNELS[name]()
-    artifact = made.compiled(target, emit="ptx", **PLANS[plan])
-    judge(artifact, [*made.inputs, *(array.copy() for array in made.outputs)], target)
+    result: Kernel = KERNELS[name]()
+    artifact = result.compiled(target, emit="ptx", **PLANS[plan])
+    judge(artifact, [*result.inputs, *(array.copy() for array in result.outputs)], target)
 
 
 PAIR = "sm_100 = {num_cta_in_cga = 2}"
@@ -73,10 +73,10 @@ PAIRS = {
     "name, plan", [(name, "agents with boxes") for name in PAIRS] + [("128 rows", "boxes"), ("64 rows", "boxes")]
 )
 def test_pairs_of_ctas(name, plan):
-    made: Kernel = PAIRS[name]()
-    artifact = made.compiled("sm_100", emit="ptx", **PLANS[plan])
+    result: Kernel = PAIRS[name]()
+    artifact = result.compiled("sm_100", emit="ptx", **PLANS[plan])
     assert "tcgen05.mma.cta_group::2" in artifact.text
-    judge(artifact, [*made.inputs, *(array.copy() for array in made.outputs)], "sm_100")
+    judge(artifact, [*result.inputs, *(array.copy() for array in result.outputs)], "sm_100")
 
 
 @pytest.mark.parametrize("plan", ["agents", "agents with boxes"])
@@ -95,33 +95,33 @@ def test_turns_of_threads_are_not_iterations():
     product = Matmul((64, 64, 32), "f16", steps=STEPS)
     by_threads = "optimization_hints = <sm_120 = {allow_tma = false}> : "
     product.load_b = product.load_b.replace(" : ", f" {by_threads}", 1)
-    made = product.kernel()
-    artifact = made.compiled("sm_120", emit="ptx", **PLANS["agents with boxes"])
+    result = product.kernel()
+    artifact = result.compiled("sm_120", emit="ptx", **PLANS["agents with boxes"])
     assert "cp.async.mbarrier.arrive" in artifact.text and "cp.async.bulk.tensor" in artifact.text
-    judge(artifact, [*made.inputs, *(array.copy() for array in made.outputs)], "sm_120")
+    judge(artifact, [*result.inputs, *(array.copy() for array in result.outputs)], "sm_120")
 
 
 def judge(artifact: tileiras.Artifact, arguments: Sequence[np.ndarray | int], target: str) -> None:
     """Estimates a launch of one block, whose loop has `STEPS` turns."""
     model = Model(load(artifact, "k", gpu(GPUS[target])), (1,), gpu(GPUS[target]), arguments)
     model.prepare()
-    found = model.estimate()
-    assert found.cycles > 0 and not found.doubt
+    result = model.estimate()
+    assert result.cycles > 0 and not result.doubt
     # Every copy of a box and every product of the PTX is one that the machine code executes.
-    told, executed = Counter(), Counter()
+    value, executed = Counter(), Counter()
     for trace in model.recording.clusters[0].warps:
         steps = model.walker.follow(trace)
         events = [event for at in trace.events for event in trace.events[at]]
-        given = Counter(id(event) for step in steps for _, events in step.events for event in events)
-        assert given == Counter(map(id, events))
+        counter = Counter(id(event) for step in steps for _, events in step.events for event in events)
+        assert counter == Counter(map(id, events))
         boxes = (event.what for event in events if isinstance(event.what, Copy) and event.what.kind == "tensor")
-        told.update("UTMALDG" if box.direction == "load" else "UTMASTG" for box in boxes)
+        value.update("UTMALDG" if box.direction == "load" else "UTMASTG" for box in boxes)
         opcodes = [each.opcode for step in steps for each in model.walker.blocks[step.block].instructions]
         executed.update(opcode for opcode in opcodes if opcode in ("UTMALDG", "UTMASTG"))
         if any(opcode in PRODUCTS[target] for opcode in opcodes):
-            found = sum(opcodes.count(opcode) for opcode in PRODUCTS[target])
-            assert found and found % STEPS == 0
-    assert executed == told
+            result = sum(opcodes.count(opcode) for opcode in PRODUCTS[target])
+            assert result and result % STEPS == 0
+    assert executed == value
 
 
 def test_threads_meet_again_that_one_of_them_waits_for():
@@ -176,15 +176,15 @@ def test_products_that_ptxas_serializes_wait_for_each_other():
                     + "\nwgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;", 40)  # fmt: skip
         return of_warpgroup(body, 128 * len(set(order)))
 
-    kept, spilled = (estimate(chained(order), [OUT]) for order in ((0, 0, 0, 0), (0, 1, 0, 1)))
-    assert per_iteration(kept) < 4 * 128 + 40
+    result, spilled = (estimate(chained(order), [OUT]) for order in ((0, 0, 0, 0), (0, 1, 0, 1)))
+    assert per_iteration(result) < 4 * 128 + 40
     assert per_iteration(spilled) > 4 * (128 + 64)
     assert spilled.by_reason()["tensor core"] > 0
 
 
 def test_ctas_that_copy_for_each_other_ask_less_of_l2(monkeypatch):
     """A tile of 128x128 for each CTA, where L2 sets the rate: two that share B ask for three quarters of the bytes."""
-    size, found = 2048, {}
+    size, result = 2048, {}
     for ctas in (1, 2):
         monkeypatch.setattr(tensor_maps, "TILES", (128 * ctas, 128, 64))
         plan = {**PLANS["agents with boxes"], "num_ctas": ctas}
@@ -194,6 +194,6 @@ def test_ctas_that_copy_for_each_other_ask_less_of_l2(monkeypatch):
         grid = (size // (128 * ctas), size // 128)
         # Tile blocks of one CTA each would share B as a cluster as well.
         metadata = {**artifact.kernels[0].metadata, "cluster_blocks": None}
-        found[ctas] = tileiras.sim.estimate(artifact, "k", grid, [*described, size // 64], "H200", metadata)
-    assert found[1].bound == "L2" and found[1].utilization["L2"] > 0.88
-    assert found[2].microseconds < 0.9 * found[1].microseconds
+        result[ctas] = tileiras.sim.estimate(artifact, "k", grid, [*described, size // 64], "H200", metadata)
+    assert result[1].bound == "L2" and result[1].utilization["L2"] > 0.88
+    assert result[2].microseconds < 0.9 * result[1].microseconds

@@ -64,9 +64,9 @@ def test_a_loop_that_does_not_reach_all_stages():
 
 
 def test_the_counter_of_the_trace_has_the_levels():
-    found = estimate(ring(16, 64), [OUT])
-    counted = [event for event in found.trace["traceEvents"] if event["ph"] == "C"]
-    (pipe,) = found.pipes
+    result = estimate(ring(16, 64), [OUT])
+    counted = [event for event in result.trace["traceEvents"] if event["ph"] == "C"]
+    (pipe,) = result.pipes
     assert [(event["ts"], event["args"]["full stages"]) for event in counted] == list(pipe.levels)
     assert {(event["pid"], event["name"]) for event in counted} == {(0, f"pipe at byte {pipe.offset}, CTA 0.0")}
 
@@ -81,8 +81,8 @@ def test_every_cta_has_its_own(grid):
 
 def test_boxes_that_threads_ask_for_ahead_of_their_own_products():
     """The first acquisitions wait for nothing."""
-    found = estimated((64, 64, 64), 16, "sm_90", "H200", "host")
-    (pipe,) = found.pipes
+    result = estimated((64, 64, 64), 16, "sm_90", "H200", "host")
+    (pipe,) = result.pipes
     assert pipe.stages > 1
     assert max(level for _, level in pipe.levels) >= pipe.stages - 1
 
@@ -122,8 +122,8 @@ def test_barriers_at_which_warps_meet_are_no_pipe(arrivals):
     )
     body = f"""mov.u32 %r10, data;\nmov.u32 %r13, 0;\nsetp.eq.u32 %p1, %r1, 0;\n{inits}\nbar.sync 0;
         {loop(meet + chr(10) + "xor.b32 %r13, %r13, 1;", 6)}"""
-    found = estimate(kernel(body, shared=64), [OUT])
-    assert found.pipes == () and "mbarrier" in {stall.reason for stall in found.stalls}
+    result = estimate(kernel(body, shared=64), [OUT])
+    assert result.pipes == () and "mbarrier" in {stall.reason for stall in result.stalls}
 
 
 def test_a_kernel_without_mbarriers_has_no_pipes():

@@ -45,7 +45,7 @@ def test_every_form_of_one_kernel_is_the_same_machine_code(artifact, ptx, tmp_pa
         (tmp_path / f"kernel{suffix}").write_bytes(data)
     lines = tileiras.compile(SOURCE, gpu_name="sm_80", emit="cubin", lineinfo=True)
     on = gpu("A100")
-    found = [
+    items = [
         images.load(artifact, ENTRY, on),
         images.load(ptx, ENTRY, on, metadata),
         images.load(ptx.encode(), ENTRY, on, metadata["kernels"][0]),
@@ -53,12 +53,12 @@ def test_every_form_of_one_kernel_is_the_same_machine_code(artifact, ptx, tmp_pa
         images.load(tmp_path / "kernel.cubin", ENTRY, on),
         images.load(str(tmp_path / "kernel.ptx"), ENTRY, on),
     ]
-    plain = [[each._replace(ptx_line=0, source=None) for each in image.code.instructions] for image in found]
+    plain = [[each._replace(ptx_line=0, source=None) for each in image.code.instructions] for image in items]
     assert all(each == plain[0] for each in plain)
     shared = artifact.kernels[0].metadata["shared_memory"]
-    assert shared > 0 and {image.shared for image in found} == {shared}
-    assert {image.code.registers for image in found} == {found[0].code.registers}
-    for image in found:
+    assert shared > 0 and {image.shared for image in items} == {shared}
+    assert {image.code.registers for image in items} == {items[0].code.registers}
+    for image in items:
         text = image.ptx.split("\n")
         products = [each for each in image.code.instructions if each.opcode == "HMMA"]
         assert products and all(text[each.ptx_line - 1].lstrip().startswith("mma.sync") for each in products)

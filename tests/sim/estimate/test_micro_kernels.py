@@ -37,18 +37,18 @@ OVERHEAD = 30
 
 
 def test_a_chain_of_dependent_fmas_takes_four_cycles_each():
-    found = estimate(fma_chain(64), [OUT])
-    assert 4 * 64 <= per_iteration(found) <= 4 * 64 + OVERHEAD
-    assert found.bound == "latency"
-    assert next(iter(found.by_reason())) == "fixed latency"
+    result = estimate(fma_chain(64), [OUT])
+    assert 4 * 64 <= per_iteration(result) <= 4 * 64 + OVERHEAD
+    assert result.bound == "latency"
+    assert next(iter(result.by_reason())) == "fixed latency"
 
 
 @pytest.mark.parametrize("warps", [8, 16, 32])
 def test_independent_work_is_bound_by_issue(warps):
     """64 FMAs, and about four instructions of the loop, by the warps of a sub-core."""
-    found = estimate(independent_fma(32 * warps), [OUT])
-    assert 64 * warps / 4 <= per_iteration(found) <= 70 * warps / 4
-    assert found.bound == "issue" and found.utilization["issue"] > 0.9
+    result = estimate(independent_fma(32 * warps), [OUT])
+    assert 64 * warps / 4 <= per_iteration(result) <= 70 * warps / 4
+    assert result.bound == "issue" and result.utilization["issue"] > 0.9
 
 
 @pytest.mark.parametrize("warps", [1, 2])
@@ -70,38 +70,38 @@ def test_half_as_many_lanes_take_twice_as_long():
 
 @pytest.mark.parametrize("stride, wavefronts", [(8, 2), (16, 4), (128, 32)])
 def test_bank_conflicts_take_the_port(stride, wavefronts):
-    found = estimate(shared_loads(stride), [OUT])
-    assert per_iteration(found) == pytest.approx(8 * 8 * wavefronts, rel=0.05)  # 8 warps, 8 loads
-    assert found.bound == "shared memory"
+    result = estimate(shared_loads(stride), [OUT])
+    assert per_iteration(result) == pytest.approx(8 * 8 * wavefronts, rel=0.05)  # 8 warps, 8 loads
+    assert result.bound == "shared memory"
     line = next(number for number, text in enumerate(shared_loads(stride).splitlines(), 1) if "ld.volatile" in text)
-    assert next(iter(found.by_ptx_line())).line >= line
+    assert next(iter(result.by_ptx_line())).line >= line
 
 
 @pytest.mark.parametrize("name, target", [("H200", "sm_90a"), ("A100", "sm_80"), ("T4", "sm_75")])
 def test_a_copy_runs_at_the_rate_of_dram(name, target):
     size = 1 << 26
     source, to = np.zeros(size, np.uint8), np.zeros(size, np.uint8)
-    found = estimate(copy_kernel(target), [source, to], size // 16384, on=name)
+    result = estimate(copy_kernel(target), [source, to], size // 16384, on=name)
     chosen = gpu(name)
-    assert found.cycles == pytest.approx(2 * size / chosen.dram_bytes_per_cycle, rel=0.1)
-    assert found.bound == "DRAM" and found.utilization["DRAM"] > 0.9
-    assert found.microseconds == pytest.approx(found.cycles / chosen.sustained_mhz + chosen.launch_microseconds)
+    assert result.cycles == pytest.approx(2 * size / chosen.dram_bytes_per_cycle, rel=0.1)
+    assert result.bound == "DRAM" and result.utilization["DRAM"] > 0.9
+    assert result.microseconds == pytest.approx(result.cycles / chosen.sustained_mhz + chosen.launch_microseconds)
 
 
 @pytest.mark.parametrize("columns", [64, 128, 256])
 def test_chained_wgmma_takes_half_its_columns_in_cycles(columns):
-    found = estimate(chained_wgmma(columns), [OUT])
-    assert 4 * columns / 2 <= per_iteration(found) <= 4 * columns / 2 + OVERHEAD
-    assert found.bound == "tensor"
+    result = estimate(chained_wgmma(columns), [OUT])
+    assert 4 * columns / 2 <= per_iteration(result) <= 4 * columns / 2 + OVERHEAD
+    assert result.bound == "tensor"
 
 
 @pytest.mark.parametrize("rows, columns, cycles", [(128, 256, 128), (128, 128, 64), (64, 256, 64)])
 def test_chained_tcgen05(rows, columns, cycles):
     """Work by rate; and 12 cycles of latency, 52 for a commit and a wait, and the loop, which begins anew for each."""
-    found = estimate(chained_tcgen05(rows, columns), [OUT], on="B200")
-    assert 16 * cycles <= per_iteration(found) <= 16 * cycles + 12 + 52 + 3 * OVERHEAD
-    assert found.bound in ("tensor", "shared memory")  # operands of the smaller ones take all of the port
-    assert next(iter(found.by_reason())) == "mbarrier"
+    result = estimate(chained_tcgen05(rows, columns), [OUT], on="B200")
+    assert 16 * cycles <= per_iteration(result) <= 16 * cycles + 12 + 52 + 3 * OVERHEAD
+    assert result.bound in ("tensor", "shared memory")  # operands of the smaller ones take all of the port
+    assert next(iter(result.by_reason())) == "mbarrier"
 
 
 def test_a_chip_full_of_products_is_bound_by_power():
@@ -130,13 +130,13 @@ def test_a_chip_full_of_products_in_registers_reaches_their_rate():
 
 @pytest.mark.parametrize("work, slow", [(16, 128), (128, 16)])
 def test_a_ring_runs_at_the_pace_of_its_slower_end(work, slow):
-    found = estimate(ring(work, slow), [OUT])
-    assert 4 * max(work, slow) <= per_iteration(found) <= 4 * max(work, slow) + 2 * OVERHEAD
-    assert found.steady.period == 4  # two stages, two parities
+    result = estimate(ring(work, slow), [OUT])
+    assert 4 * max(work, slow) <= per_iteration(result) <= 4 * max(work, slow) + 2 * OVERHEAD
+    assert result.steady.period == 4  # two stages, two parities
     # The path of a steady iteration is that end's own work.
-    slowest = max(found.steady.critical_path, key=lambda link: link.cycles)
+    slowest = max(result.steady.critical_path, key=lambda link: link.cycles)
     assert slowest.who == ("warp 1" if slow > work else "warp 0") and slowest.what == "runs"
-    assert sum(link.cycles for link in found.steady.critical_path) == pytest.approx(4 * found.steady.cycles, rel=0.02)
+    assert sum(link.cycles for link in result.steady.critical_path) == pytest.approx(4 * result.steady.cycles, rel=0.02)
 
 
 # ---- extrapolation -----------------------------------------------------------------------------------------------
@@ -144,14 +144,14 @@ def test_a_ring_runs_at_the_pace_of_its_slower_end(work, slow):
 
 @pytest.mark.parametrize("make", [fma_chain, functools.partial(chained_wgmma, 64)])
 def test_an_extrapolated_loop_takes_the_time_of_the_whole_one(make, monkeypatch):
-    found = estimate(make(trips=100), [OUT])
-    assert found.steady is not None and found.steady.simulated < 100
+    result = estimate(make(trips=100), [OUT])
+    assert result.steady is not None and result.steady.simulated < 100
     monkeypatch.setattr("tileiras.sim.estimate.steady_state.LEAST_ITERATIONS", 1 << 30)
     whole = estimate(make(trips=100), [OUT])
     assert whole.steady is None
-    assert found.cycles == pytest.approx(whole.cycles, rel=0.005)
+    assert result.cycles == pytest.approx(whole.cycles, rel=0.005)
     for unit, share in whole.utilization.items():
-        assert found.utilization[unit] == pytest.approx(share, abs=0.01)
+        assert result.utilization[unit] == pytest.approx(share, abs=0.01)
 
 
 def test_ctas_of_a_last_wave_have_more_of_the_memories():
@@ -166,19 +166,19 @@ def test_ctas_of_a_last_wave_have_more_of_the_memories():
 
 
 def test_skipped_parts_are_reported():
-    found = estimate(fma_chain(16, trips=100), [OUT])
-    note = found.notes[0]
-    assert "of 100 iterations" in note and f"{found.steady.simulated} were simulated" in note
+    result = estimate(fma_chain(16, trips=100), [OUT])
+    note = result.notes[0]
+    assert "of 100 iterations" in note and f"{result.steady.simulated} were simulated" in note
 
 
 def test_a_loop_whose_iterations_differ_is_simulated_whole():
     """Triangular: iteration i goes through an inner loop i times."""
     inner = loop("fma.rn.f32 %f0, %f0, %f1, %f1;", 0, "INNER").replace("%r100", "%r101").replace("%p15", "%p14")
     inner = inner.replace("setp.lt.u32 %p14, %r101, 0;", "setp.le.u32 %p14, %r101, %r100;")
-    found = estimate(kernel("mov.f32 %f0, 0f3F800000;\nmov.f32 %f1, 0f3F000000;\n" + loop(inner, 40)
+    result = estimate(kernel("mov.f32 %f0, 0f3F800000;\nmov.f32 %f1, 0f3F000000;\n" + loop(inner, 40)
                             + "mad.wide.u32 %q30, %r1, 4, %a0;\nst.global.f32 [%q30], %f0;"), [OUT])  # fmt: skip
     work = sum(range(1, 41))
-    assert 4 * work < found.cycles
+    assert 4 * work < result.cycles
 
 
 # ---- properties --------------------------------------------------------------------------------------------------
@@ -202,9 +202,9 @@ def test_stalls_and_issues_are_all_the_time_of_the_warps(name):
     outcome = model.simulate([model.recording.clusters[0]] * 2, 2)
     spent = sum(warp.ended - warp.start for warp in outcome.warps)
     assert sum(outcome.issued.values()) + sum(outcome.stalls.values()) == pytest.approx(spent)
-    found = model.estimate()
-    assert found.issued + sum(stall.share for stall in found.stalls) == pytest.approx(1)
-    assert sum(found.bounds.values()) == pytest.approx(1)
+    result = model.estimate()
+    assert result.issued + sum(stall.share for stall in result.stalls) == pytest.approx(1)
+    assert sum(result.bounds.values()) == pytest.approx(1)
 
 
 @pytest.mark.parametrize("name", KERNELS)
@@ -256,20 +256,20 @@ print(json.dumps(estimate(ring(16, 64), [OUT]).to_json(trace=True)))
 
 def test_two_runs_give_the_same_bytes():
     script = _AGAIN.format(folder=str(Path(__file__).parent))
-    found = [
+    result = [
         subprocess.run(
             [sys.executable, "-c", script], env={"PYTHONHASHSEED": seed, "PATH": "/usr/bin:/bin"}, capture_output=True,
             text=True, check=True,
         ).stdout
         for seed in ("0", "1")
     ]  # fmt: skip
-    assert found[0] == found[1]
-    assert json.loads(found[0])["microseconds"] > 0
+    assert result[0] == result[1]
+    assert json.loads(result[0])["microseconds"] > 0
 
 
 def test_the_trace_has_a_track_for_each_warp_agent_and_unit():
-    found = estimate(ring(16, 64), [OUT])
-    events = found.trace["traceEvents"]
+    result = estimate(ring(16, 64), [OUT])
+    events = result.trace["traceEvents"]
     tracks = {event["args"]["name"] for event in events if event["name"] == "thread_name"}
     assert {"warp 0, agent 0, CTA 0", "warp 1, agent 1, CTA 0"} <= tracks
     assert {name.partition(":")[0] for name in tracks} >= {"agent 0", "agent 1"}
@@ -283,9 +283,9 @@ def test_the_trace_has_a_track_for_each_warp_agent_and_unit():
 
 
 def test_all_of_it_is_json():
-    found = estimate(fma_chain(16), [OUT]).to_json(trace=True)
-    assert json.loads(json.dumps(found)) == found
-    assert set(found) >= {"microseconds", "bound", "bounds", "utilization", "stalls", "occupancy", "steady", "phases"}
+    result = estimate(fma_chain(16), [OUT]).to_json(trace=True)
+    assert json.loads(json.dumps(result)) == result
+    assert set(result) >= {"microseconds", "bound", "bounds", "utilization", "stalls", "occupancy", "steady", "phases"}
 
 
 def test_every_gpu_has_a_size_of_l1():
@@ -309,11 +309,11 @@ def test_registers_are_waited_for_until_others_give_theirs_back():
         {STORE}""",
         256,
     ).replace(".reqntid 256", ".reqntid 256\n.maxnreg 104")  # fmt: skip
-    found = estimate(ptx, [OUT])
+    result = estimate(ptx, [OUT])
     # Four of eight warps wait for as long as the others compute: 32 FMAs of 4 cycles, 20 times.
-    assert found.stalls[0].reason == "registers" and found.stalls[0].share == pytest.approx(0.5, rel=0.1)
-    assert ptx.splitlines()[found.stalls[0].ptx_line - 1].startswith("setmaxnreg.inc")
-    assert found.cycles > 32 * 20 * 4
+    assert result.stalls[0].reason == "registers" and result.stalls[0].share == pytest.approx(0.5, rel=0.1)
+    assert ptx.splitlines()[result.stalls[0].ptx_line - 1].startswith("setmaxnreg.inc")
+    assert result.cycles > 32 * 20 * 4
 
 
 @pytest.mark.parametrize("unrolled", [False, True])
@@ -342,10 +342,10 @@ def test_code_that_has_not_been_fetched_comes_line_by_line():
     start = "\n".join(f"add.f32 %f{2 + number}, %f1, 0f{0x3F800000 + number * 4096:08X};" for number in range(32))
     finish = "\n".join(f"add.f32 %f0, %f0, %f{2 + number};" for number in range(32))
     ptx = kernel(f"cvt.rn.f32.u32 %f0, %r1;\nmov.f32 %f1, %f0;\n{start}\n{straight}\n{finish}\n{STORE}")
-    found = estimate(ptx, [OUT])
+    result = estimate(ptx, [OUT])
     streamed = 8192 / 8 / 16 * gpu("H200").latency["dram"]
-    assert found.cycles == pytest.approx(streamed, rel=0.1)
-    assert any("code that comes from memory" in note for note in found.notes)
+    assert result.cycles == pytest.approx(streamed, rel=0.1)
+    assert any("code that comes from memory" in note for note in result.notes)
     # A loop of as many iterations is fetched once.
     assert estimate(fma_chain(64, 128), [OUT]).cycles < 64 * 128 * 4 * 1.2
 

@@ -72,9 +72,9 @@ def executed(walker: Walker, steps: list) -> Counter:
 
 def everything_is_given_once_and_in_order(recording, walker, steps) -> bool:
     for trace, path in zip(recording.clusters[0].warps, steps):
-        told = [id(event) for at in sorted(trace.events) for event in trace.events[at]]
-        given = [id(event) for step in path for _, events in step.events for event in events]
-        if sorted(told) != sorted(given):
+        value = [id(event) for at in sorted(trace.events) for event in trace.events[at]]
+        result = [id(event) for step in path for _, events in step.events for event in events]
+        if sorted(value) != sorted(result):
             return False
         for line in {event.line for events in trace.events.values() for event in events}:
             first = [id(event) for at in sorted(trace.events) for event in trace.events[at] if event.line == line]
@@ -88,19 +88,19 @@ def test_products_and_copies_of_a_pipelined_loop():
     size, columns = 256, 128
     a, b = np.zeros((128, size), np.float16), np.zeros((columns, size), np.float16)
     args = [a, b, np.zeros((128, columns), np.float32)]
-    found = walked(handwritten_matmul.matmul_ptx(size, columns), args, "A100", (2, 2))
-    assert everything_is_given_once_and_in_order(*found)
-    recording, walker, steps = found
+    result = walked(handwritten_matmul.matmul_ptx(size, columns), args, "A100", (2, 2))
+    assert everything_is_given_once_and_in_order(*result)
+    recording, walker, steps = result
     for trace, path in zip(recording.clusters[0].warps, steps):
         visits = sum(line in recording.products for at in trace.visits for line in recording.blocks[at].lines)
         assert executed(walker, path)["HMMA"] == visits == 16 * size // 32
 
 
 def test_roles_of_warps():
-    given, _, _memory = warp_specialised.arguments()
-    found = walked(warp_specialised.matmul_ptx(), given)
-    assert everything_is_given_once_and_in_order(*found)
-    _, walker, steps = found
+    value, _, _memory = warp_specialised.arguments()
+    result = walked(warp_specialised.matmul_ptx(), value)
+    assert everything_is_given_once_and_in_order(*result)
+    _, walker, steps = result
     trips = warp_specialised.STEPS
     assert [executed(walker, path)["HGMMA"] for path in steps] == [trips] * 4 + [0] * 4
     assert [executed(walker, path)["UTMALDG"] for path in steps] == [0] * 4 + [2 * trips] + [0] * 3
@@ -212,7 +212,7 @@ def test_a_branch_behind_a_wait_does_not_lead_into_its_next_turn():
         mov.u32 %r12, %r13;
         st.shared.f32 [%r10+64], %f0;""", 6,
     )  # fmt: skip
-    found = walked(kernel(
+    result = walked(kernel(
         f"""mov.u32 %r10, data;
         mov.f32 %f0, 0f00000000;
         mov.u32 %r12, 0;
@@ -225,8 +225,8 @@ def test_a_branch_behind_a_wait_does_not_lead_into_its_next_turn():
         {STORE}""",
         64, shared=1024,
     ), [OUT])  # fmt: skip
-    assert everything_is_given_once_and_in_order(*found)
-    _, walker, paths = found
+    assert everything_is_given_once_and_in_order(*result)
+    _, walker, paths = result
     assert [executed(walker, path)["STS"] for path in paths] == [6, 6]
 
 
@@ -260,7 +260,7 @@ def test_a_branch_path_contains_executed_instructions_only():
         LAST:
         bar.sync 0;""", 5,
     )  # fmt: skip
-    found = walked(kernel(
+    result = walked(kernel(
         f"""mov.u32 %r10, data;
         mov.f32 %f0, 0f00000000;
         setp.ne.u32 %p4, %r1, 0;
@@ -275,8 +275,8 @@ def test_a_branch_path_contains_executed_instructions_only():
         {STORE}""",
         64, "sm_100a", shared=1024, parameters=3,
     ), [OUT, 0, 0], "B200")  # fmt: skip
-    assert everything_is_given_once_and_in_order(*found)
-    _, walker, paths = found
+    assert everything_is_given_once_and_in_order(*result)
+    _, walker, paths = result
     counts = [executed(walker, path) for path in paths]
     assert [(each["SYNCS"], each["ATOMS"]) for each in counts] == [(12, 5), (2, 0)]
 

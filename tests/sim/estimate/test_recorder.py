@@ -133,8 +133,8 @@ def operations(recording) -> dict[int, Counter]:
 
 def test_asynchronous_operations_are_reported():
     ptx = warp_specialised.matmul_ptx()
-    given, _, _memory = warp_specialised.arguments()
-    recording = record(ptx, "k", 1, given, blocks=[0])
+    result, _, _memory = warp_specialised.arguments()
+    recording = record(ptx, "k", 1, result, blocks=[0])
     steps = warp_specialised.STEPS
     by_warp = operations(recording)
     assert by_warp[4][Copy] == 2 * steps and by_warp[4][PhaseWait] == steps
@@ -157,18 +157,18 @@ def test_asynchronous_operations_are_reported():
 
 def test_the_path_does_not_depend_on_the_products():
     ptx = warp_specialised.matmul_ptx()
-    found = []
+    items = []
     for multiply in (True, False):
-        given, _, _memory = warp_specialised.arguments()
-        recording = record(ptx, "k", 1, given, blocks=[0], multiply=multiply)
-        found.append([(trace.visits, trace.lanes) for trace in recording.clusters[0].warps])
-    assert found[0] == found[1]
+        result, _, _memory = warp_specialised.arguments()
+        recording = record(ptx, "k", 1, result, blocks=[0], multiply=multiply)
+        items.append([(trace.visits, trace.lanes) for trace in recording.clusters[0].warps])
+    assert items[0] == items[1]
 
 
 def test_telling_changes_no_result():
-    given, product, _memory = warp_specialised.arguments()
-    emulate(warp_specialised.matmul_ptx(), "k", 1, given, recorder=TraceRecorder())
-    assert (given[2] == product).all()
+    result, product, _memory = warp_specialised.arguments()
+    emulate(warp_specialised.matmul_ptx(), "k", 1, result, recorder=TraceRecorder())
+    assert (result[2] == product).all()
 
 
 def test_only_the_chosen_blocks_run():

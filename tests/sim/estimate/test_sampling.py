@@ -18,10 +18,10 @@ def sample(shape, trips):
 
     places, rounds = sampling.ends(shape), 1
     while True:
-        found = sampling.sampled(shape, places, map(visits, places))
-        more = found.missing()
+        result = sampling.sampled(shape, places, map(visits, places))
+        more = result.missing()
         if not more:
-            return found, rounds
+            return result, rounds
         places, rounds = [*places, *more], rounds + 1
 
 
@@ -30,20 +30,20 @@ def estimated_work(found):
 
 
 def test_an_even_grid_is_known_by_its_ends():
-    found, rounds = sample((64, 32, 4), lambda x, y, z: 10)
-    assert rounds == 1 and sorted(found.work) == [0, 63, 64 * 31, 64 * 32 * 3]
-    assert found.weights() == {0: 1.0, 63: 0.0, 64 * 31: 0.0, 64 * 32 * 3: 0.0}
+    result, rounds = sample((64, 32, 4), lambda x, y, z: 10)
+    assert rounds == 1 and sorted(result.work) == [0, 63, 64 * 31, 64 * 32 * 3]
+    assert result.weights() == {0: 1.0, 63: 0.0, 64 * 31: 0.0, 64 * 32 * 3: 0.0}
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2])
 def test_work_that_grows_along_an_axis_takes_two_more(axis):
     shape = (128, 128, 128)
-    found, rounds = sample(shape, lambda *at: 100 + 7 * at[axis])
-    assert rounds == 2 and len(found.along(axis)) == 4
+    result, rounds = sample(shape, lambda *at: 100 + 7 * at[axis])
+    assert rounds == 2 and len(result.along(axis)) == 4
     expected = 100 + 7 * np.arange(128)
-    assert np.allclose(np.moveaxis(estimated_work(found), axis, 0)[:, 0, 0], expected)
-    assert sum(found.weights().values()) == pytest.approx(1)
-    mean = sum(weight * found.work[place] for place, weight in found.weights().items())
+    assert np.allclose(np.moveaxis(estimated_work(result), axis, 0)[:, 0, 0], expected)
+    assert sum(result.weights().values()) == pytest.approx(1)
+    mean = sum(weight * result.work[place] for place, weight in result.weights().items())
     assert mean == pytest.approx(expected.mean(), rel=0.01)
 
 
@@ -52,22 +52,22 @@ def test_work_that_grows_along_an_axis_takes_two_more(axis):
 def test_an_edge_is_found(extent, part):
     """Exactly on a short axis, to a part in 32 on a long one."""
     edge = min(extent - 1, max(1, int(extent * part)))
-    found, rounds = sample((extent, 1, 1), lambda x, y, z: 40 if x < edge else 30)
+    result, rounds = sample((extent, 1, 1), lambda x, y, z: 40 if x < edge else 30)
     expected = np.array([40.0] * edge + [30.0] * (extent - edge))
-    wrong = np.flatnonzero(estimated_work(found)[:, 0, 0] != expected)
+    wrong = np.flatnonzero(estimated_work(result)[:, 0, 0] != expected)
     assert wrong.size < extent / 32 and (np.abs(wrong - edge) <= extent / 32).all()
-    assert rounds <= 4 and len(found.work) <= 20
+    assert rounds <= 4 and len(result.work) <= 20
 
 
 def test_two_axes_add_up():
-    found, _ = sample((50, 40, 1), lambda x, y, z: 100 + 10 * (x >= 17) + 5 * (y >= 33))
+    result, _ = sample((50, 40, 1), lambda x, y, z: 100 + 10 * (x >= 17) + 5 * (y >= 33))
     x, y = np.arange(50)[:, None], np.arange(40)
-    assert np.array_equal(estimated_work(found)[:, :, 0], 100 + 10 * (x >= 17) + 5.0 * (y >= 33))
+    assert np.array_equal(estimated_work(result)[:, :, 0], 100 + 10 * (x >= 17) + 5.0 * (y >= 33))
 
 
 def test_work_without_a_pattern_ends_somewhere():
-    found, _ = sample((5000, 1, 1), lambda x, y, z: 10 + x * 7919 % 97)
-    assert len(found.work) <= sampling.MOST
+    result, _ = sample((5000, 1, 1), lambda x, y, z: 10 + x * 7919 % 97)
+    assert len(result.work) <= sampling.MOST
 
 
 #: CTAs that take tiles in turn; some have one more.

@@ -42,11 +42,11 @@ def test_rereads_of_a_cluster_hit_l2(times):
     moved = traffic(recording, ctas)
     (allocation,) = moved.allocations
     assert allocation.footprint == array.nbytes and allocation.miss == 1
-    given = [
+    result = [
         [moved.dram_bytes(event.what) for at in sorted(trace.events) for event in trace.events[at]]
         for trace in recording.clusters[0].warps
     ]
-    assert given == [[512.0] + [0.0] * (times - 1)] * 8
+    assert result == [[512.0] + [0.0] * (times - 1)] * 8
 
 
 def test_shared_work_of_clusters_is_distributed():
@@ -86,8 +86,8 @@ def gone_through(cache: Cache):
 
 
 def test_data_held_by_l2_is_fetched_once():
-    found = gone_through(Cache(ALONG * BLOCK, resident=132))
-    assert found.again == 0 and found.miss == pytest.approx(1 / TIMES)
+    result = gone_through(Cache(ALONG * BLOCK, resident=132))
+    assert result.again == 0 and result.miss == pytest.approx(1 / TIMES)
 
 
 def test_data_larger_than_l2_is_fetched_again():
@@ -184,9 +184,9 @@ def crossing(late: int) -> str:
 def test_the_first_warp_fetches_lines_that_both_read(late):
     ctas = 1 << 16
     array = np.zeros(ctas * 64, np.float32)
-    found = estimate(crossing(late), [array, OUT], ctas)
+    result = estimate(crossing(late), [array, OUT], ctas)
     least = array.nbytes / gpu("H200").dram_bytes_per_cycle
-    assert found.utilization["DRAM"] * found.cycles == pytest.approx(least, rel=0.15)
+    assert result.utilization["DRAM"] * result.cycles == pytest.approx(least, rel=0.15)
 
 
 @needs_tools
@@ -204,6 +204,6 @@ def test_no_grid_takes_less_than_dram_does():
         st.global.u32 [%q2], %r10;""",
         256, parameters=2,
     )  # fmt: skip
-    found = estimate(ptx, arrays, ctas)
-    assert found.cycles >= 2 * arrays[0].nbytes / gpu("H200").dram_bytes_per_cycle
-    assert found.bound == "DRAM"
+    result = estimate(ptx, arrays, ctas)
+    assert result.cycles >= 2 * arrays[0].nbytes / gpu("H200").dram_bytes_per_cycle
+    assert result.bound == "DRAM"

@@ -17,9 +17,9 @@ def needs(l2: float = 0.0, dram: float = 0.0, tensor: float = 0.0, other: float 
 
 
 def test_the_parts_of_a_time_are_the_time():
-    found = uncertainty.split(102.0, {"L2": 60.0, "tensor": 80.0, "issue": 90.0, "FMA": 20.0}, 2.0)
-    assert found == Needs(60.0, 0.0, 80.0, 90.0, 10.0, 2.0)
-    assert found.under(uncertainty.NEUTRAL) == 102.0
+    result = uncertainty.split(102.0, {"L2": 60.0, "tensor": 80.0, "issue": 90.0, "FMA": 20.0}, 2.0)
+    assert result == Needs(60.0, 0.0, 80.0, 90.0, 10.0, 2.0)
+    assert result.under(uncertainty.NEUTRAL) == 102.0
 
 
 def test_a_known_unit_varies_with_clock_and_model_alone():

@@ -32,7 +32,7 @@ def test_each_step_has_its_waits(warps):
         kernel = forward(positions)
         artifact = tileiras.compile(kernel.source(), gpu_name="sm_100", emit="ptx", tensor_maps="host", num_warps=warps)
         metadata = artifact.kernels[0].metadata
-        found = estimate(artifact.text, "kernel", 1, kernel.slots()[0], gpu="B200", metadata=metadata)
-        assert not found.doubt
-        times.append(found.microseconds)
+        result = estimate(artifact.text, "kernel", 1, kernel.slots()[0], gpu="B200", metadata=metadata)
+        assert not result.doubt
+        times.append(result.microseconds)
     assert times[1] > times[0] + 1

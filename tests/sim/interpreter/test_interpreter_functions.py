@@ -55,8 +55,8 @@ def test_results_are_the_nearest(name):
     arrays = operands(name)
     with mpmath.workprec(400):
         expected = [exactly(*numbers) for numbers in zip(*(a.tolist() for a in arrays))]
-    found = evaluate(name, *arrays)
-    wrong = [(*x, f, e) for *x, f, e in zip(*arrays, found.tolist(), expected) if f != e]
+    result = evaluate(name, *arrays)
+    wrong = [(*x, f, e) for *x, f, e in zip(*arrays, result.tolist(), expected) if f != e]
     assert not wrong
 
 

@@ -53,17 +53,17 @@ def search(source: str, entry, gpu_name: str, options: dict, plan: int = 0) -> _
     """The snapshots of one entry, and a launch of it."""
     module, name = parsed(source), entry_name(entry)
     taken = Snapshots()
-    given = checked_options(gpu_name, 3, dict(options))
-    compile_with(EXAMPLES / source, given, "tileas", entry=name, instrumentation=[taken])
-    known, found = facts(entry), []
+    value = checked_options(gpu_name, 3, dict(options))
+    compile_with(EXAMPLES / source, value, "tileas", entry=name, instrumentation=[taken])
+    known, result = facts(entry), []
     suspect = Suspect(module, module, name, known, gpu_name, 3, options, lambda given: None)
     for drawn in launches.plans(known):
         # The program may not allow a drawn plan.
         with contextlib.suppress(Unfit, InterpreterError):
-            found.append(_Search(suspect, fit(entry, module, known, drawn), taken.kept))
-        if len(found) > plan:
+            result.append(_Search(suspect, fit(entry, module, known, drawn), taken.kept))
+        if len(result) > plan:
             break
-    return found[-1]
+    return result[-1]
 
 
 def assert_all_are_right(source: str, gpu_name: str, options: dict, plan: int = 0) -> None:

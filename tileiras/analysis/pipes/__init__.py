@@ -41,7 +41,7 @@ ON_TOKENS = (
 
 def sources(value: Value) -> list[Operation]:
     """The operations whose results a value may be, through loops and branches."""
-    found: dict[Operation, None] = {}
+    operations: dict[Operation, None] = {}
     seen = {value}
     pending = [value]
     while pending:
@@ -49,29 +49,29 @@ def sources(value: Value) -> list[Operation]:
         carried = incoming(current)
         if carried is None:
             if current.defining_op is not None:
-                found[current.defining_op] = None
+                operations[current.defining_op] = None
             continue
         for each in carried:
             if each.value not in seen:
                 seen.add(each.value)
                 pending.append(each.value)
-    return list(found)
+    return list(operations)
 
 
 def pipe_of(value: Value) -> CreatePipelineOp | None:
     """The pipe of a token or an iterator; None if it may belong to several."""
-    found: set[Operation] = set()
+    operations: set[Operation] = set()
     seen: set[Value] = set()
     pending = [value]
     while pending:
         for op in sources(pending.pop()):
             before: Any = op.iterator if isinstance(op, IncIterOp) else getattr(op, "token", None)
             if isinstance(op, CreatePipelineOp):
-                found.add(op)
+                operations.add(op)
             elif before is not None and before not in seen:
                 seen.add(before)
                 pending.append(before)
-    return found.pop() if len(found) == 1 else None  # type: ignore[return-value]
+    return operations.pop() if len(operations) == 1 else None  # type: ignore[return-value]
 
 
 def agent_of(op: Operation) -> Region | None:

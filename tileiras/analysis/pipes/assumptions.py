@@ -265,5 +265,5 @@ def candidates(key: Key, value: Value, scale: int, depth: int, ranges: RangeAnal
     low, high = ranges.range(value)
     if key == PLACE:
         scale = 1  # it is compared with unscaled counts, such as numbers of tiles
-    found = [scale * trips for trips in (0, 1, 2, 2 * depth + 1)]
-    return [number for number in found if low <= number <= high] or [max(low, 0)]
+    result = [scale * trips for trips in (0, 1, 2, 2 * depth + 1)]
+    return [number for number in result if low <= number <= high] or [max(low, 0)]

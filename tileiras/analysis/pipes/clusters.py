@@ -81,10 +81,10 @@ def _is_told_same(load: TmaLoadOp, values: ClusterUniformity) -> bool:
     same: Any = load.together.defining_op
     if same is None or same.name != names.IS_SAME_TILE or not values.is_common(load.together):
         return False
-    told = list(zip(same.first, same.second))
+    result = list(zip(same.first, same.second))
 
     def follows(value: Value) -> bool:
-        if values.is_common(value) or any(values.is_told_of(value, *each) for each in told):
+        if values.is_common(value) or any(values.is_told_of(value, *each) for each in result):
             return True
         op = value.defining_op
         return op is not None and bool(op.operands) and op.has_trait(Pure) and all(map(follows, op.operands))

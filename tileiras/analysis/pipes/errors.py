@@ -266,17 +266,17 @@ def _iterator_error(op: OnToken, pipe: CreatePipelineOp) -> str:
 
 
 def _beginnings(iterator: Value) -> list[CreateIteratorOp]:
-    found: dict[CreateIteratorOp, None] = {}
+    beginnings: dict[CreateIteratorOp, None] = {}
     seen: set[Value] = set()
     pending = [iterator]
     while pending:
         for op in sources(pending.pop()):
             if isinstance(op, CreateIteratorOp):
-                found[op] = None
+                beginnings[op] = None
             elif isinstance(op, IncIterOp) and op.iterator not in seen:
                 seen.add(op.iterator)
                 pending.append(op.iterator)
-    return list(found)
+    return list(beginnings)
 
 
 def _tile_error(op: OnToken, pipe: CreatePipelineOp) -> str:
@@ -323,12 +323,12 @@ def boxes_error(desc: TmaDescType, tile: TensorType, parts: int = 1) -> str:
     view = desc.view
     if (view.shape, desc.element) != (tile.shape, tile.element_type):
         return f"expects a tile like {tile}, got {view}"
-    found = tensor_boxes(layout_of(tile), desc.order[0], tile.element_type.width, parts)
-    if found is None:
+    result = tensor_boxes(layout_of(tile), desc.order[0], tile.element_type.width, parts)
+    if result is None:
         return f"has no boxes that lie as {tile} does"
-    if (found.box, found.order, found.swizzle, found.atom) != (desc.box, desc.order, desc.swizzle, desc.atom):
-        boxes = f"box = {list(found.box)}, order = {list(found.order)}, swizzle = {found.swizzle}"
-        boxes += f", atom = {found.atom}" if found.atom != desc.atom else ""
+    if (result.box, result.order, result.swizzle, result.atom) != (desc.box, desc.order, desc.swizzle, desc.atom):
+        boxes = f"box = {list(result.box)}, order = {list(result.order)}, swizzle = {result.swizzle}"
+        boxes += f", atom = {result.atom}" if result.atom != desc.atom else ""
         return f"expects a descriptor of {boxes} for {tile}, got {desc}"
     return ""
 

@@ -93,19 +93,19 @@ class _TooMany(Exception):
 
 def _around(programs: list[Block]) -> Operation:
     """The operation that contains the programs of agents."""
-    found = programs[0].parent_op
-    assert found is not None
-    return found
+    parent = programs[0].parent_op
+    assert parent is not None
+    return parent
 
 
 def _choices(programs: list[Block], decisive: Decisive, depth: int) -> dict[Key, list[int]]:
     """The values to assume for each unknown number, and for the trips of loops without a counter."""
     ranges = RangeAnalysis()
-    found = {key: candidates(key, value, decisive.scale, depth, ranges) for key, value in decisive.unknown.items()}
+    choices = {key: candidates(key, value, decisive.scale, depth, ranges) for key, value in decisive.unknown.items()}
     inside = (inner for program in programs for outer in program.operations for inner in outer.walk())
     if any(isinstance(op, scf.WhileOp) and has_events(op) for op in inside):
-        found[ROUNDS] = [0, 1, 2, 2 * depth + 1]
-    return found
+        choices[ROUNDS] = [0, 1, 2, 2 * depth + 1]
+    return choices
 
 
 def _assumptions(choices: dict[Key, list[int]]) -> Iterator[Assumption]:
@@ -190,22 +190,22 @@ class _Counts:
         self._needed: dict[Any, int] = {}
         ctas = range(1 + max(run.cta for run in runs))
         for run in runs:
-            made: dict[Any, list[int | Fraction]] = {}
+            result: dict[Any, list[int | Fraction]] = {}
             for event in run.events:
                 if event.what == "arrive":
-                    made.update(((event.where, cta), [0]) for cta in _told(event, run.cta, ctas))
+                    result.update(((event.where, cta), [0]) for cta in _told(event, run.cta, ctas))
             for event in run.events:
-                told = _told(event, run.cta, ctas) if event.what == "arrive" else ()
+                value = _told(event, run.cta, ctas) if event.what == "arrive" else ()
                 # A CTA that fills a stage alone arrives for all CTAs that could fill it together.
                 weight = event.weight * (len(ctas) if event.alone else 1)
-                for (where, cta), line in made.items():
-                    line.append(line[-1] + (weight if where == event.where and cta in told else 0))
+                for (where, cta), line in result.items():
+                    line.append(line[-1] + (weight if where == event.where and cta in value else 0))
                 self._needed[event.where] = _needed(event, uses, ctas)
-            self._made.append(made)
+            self._made.append(result)
 
     def phases(self, where: Where, cta: int, state: tuple[int, ...]) -> int:
         """Completed phases."""
-        arrived = sum(made[where, cta][at] for made, at in zip(self._made, state) if (where, cta) in made)
+        arrived = sum(result[where, cta][at] for result, at in zip(self._made, state) if (where, cta) in result)
         return int(arrived // self._needed[where])
 
 

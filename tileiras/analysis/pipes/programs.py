@@ -130,19 +130,19 @@ class Run:
         self._block(program)
 
     def _number(self, value: Value) -> int:
-        found = self._values.get(value)
-        if found is None:
+        number = self._values.get(value)
+        if number is None:
             op = value.defining_op
             if op is not None and computes(op):
-                found = compute(op, self._number)
+                number = compute(op, self._number)
             else:
-                found = self._assumption[key_of(value)]
+                number = self._assumption[key_of(value)]
                 if is_place_in_cluster(op):
-                    found += self._place(op, found)
+                    number += self._place(op, number)
             # A value outside of agents is computed once; one inside may differ in each iteration.
             if op is None or agent_of(op) is None:
-                self._values[value] = found
-        return found
+                self._values[value] = number
+        return number
 
     def _place(self, op: Any, number: int) -> int:
         """The distance from the tile block of the cluster that the assumption names to the requested one."""
@@ -235,9 +235,9 @@ class Run:
 
     def _iterator(self, value: Value) -> PipeIterator:
         """The position of an iterator, which may be defined outside of the agents."""
-        found = self._values.get(value)
-        if found is not None:
-            return found
+        entry = self._values.get(value)
+        if entry is not None:
+            return entry
         op = value.defining_op
         if isinstance(op, CreateIteratorOp):
             return PipeIterator(0, 0)

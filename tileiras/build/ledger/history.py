@@ -66,11 +66,11 @@ class Entry(NamedTuple):
 def noted_inputs(entry: Entry) -> tuple[Input, ...]:
     """Return the inputs that a stage read besides its input file in its last run, with their states at that time."""
     noted = entry.parts.get("inputs")
-    found = []
+    result = []
     for title, state in noted.items() if isinstance(noted, dict) else ():
         with contextlib.suppress(ValueError):
-            found.append(with_title(title, str(state)))
-    return tuple(found)
+            result.append(with_title(title, str(state)))
+    return tuple(result)
 
 
 class History:

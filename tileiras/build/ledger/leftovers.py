@@ -107,7 +107,7 @@ class Leftovers:
 
     def remove(self, evaluated: Evaluated, only_list: bool = False) -> list[Removed]:
         """Remove or list the leftovers in the folder of a variant; their history rows are deleted with them."""
-        found: dict[tuple[str, str | None], Removed] = {}
+        result: dict[tuple[str, str | None], Removed] = {}
         stems = self._stems(evaluated)
         for entry in list(self._rows(evaluated)):
             if entry.variant != self._session.variant(pipeline.stage(entry.stage), evaluated.options):
@@ -123,25 +123,25 @@ class Leftovers:
             else:
                 removal.of_entries(entry, live)
             for removed in removal.done:
-                known = found.setdefault(
+                known = result.setdefault(
                     (removed.source, removed.entry), Removed(removed.source, removed.entry, [], [])
                 )
                 known.files.extend(removed.files)
                 known.edited.extend(removed.edited)
-        for removed in found.values():
+        for removed in result.values():
             removed.files.sort()
             removed.edited.sort()
-        told = [removed for removed in found.values() if removed.files or removed.edited]
-        return sorted(told, key=lambda removed: (removed.source, removed.entry or ""))
+        value = [removed for removed in result.values() if removed.files or removed.edited]
+        return sorted(value, key=lambda removed: (removed.source, removed.entry or ""))
 
     def _stems(self, evaluated: Evaluated) -> dict[str, set[str]]:
         """The stems of every source whose entries are known, absolute."""
-        found = {}
+        stems = {}
         for path, (stem, entries) in evaluated.kernels.items():
             if entries is not None:
                 stem = os.path.abspath(stem)
-                found[path] = {stem, *(os.path.join(stem, units.file_stem(name)) for name in entries)}
-        return found
+                stems[path] = {stem, *(os.path.join(stem, units.file_stem(name)) for name in entries)}
+        return stems
 
     def _rows(self, evaluated: Evaluated) -> Iterable[Entry]:
         """The history rows that may name leftovers."""
@@ -173,18 +173,18 @@ class _Removal:
 
     def of_entries(self, entry: Entry, live: Collection[str]) -> None:
         """Remove artifacts that a stage of a whole file wrote for entries no longer in the file."""
-        found: dict[str, dict[str, list[str]]] = {}
+        result: dict[str, dict[str, list[str]]] = {}
         stage = pipeline.stage(entry.stage)
         for suffix, digests in _digests(entry).items():
             for own in (stage.suffix, stage.location_suffix) if suffix.startswith("/") else ():
                 unit = suffix[1:].removesuffix(own)
                 if suffix.endswith(own) and self._history.absolute(f"{entry.stem}/{unit}") not in live:
-                    found.setdefault(unit, {})[suffix] = digests
+                    result.setdefault(unit, {})[suffix] = digests
                     break
-        for unit, known in found.items():
+        for unit, known in result.items():
             self._remove(entry, unit, known)
-        if found and not self._only_list:
-            self._history.forget_earlier(entry, [suffix for known in found.values() for suffix in known])
+        if result and not self._only_list:
+            self._history.forget_earlier(entry, [suffix for known in result.values() for suffix in known])
 
     def _remove(self, entry: Entry, unit: str | None, known: Mapping[str, Collection[str]]) -> None:
         """Remove files whose digest is among the recorded ones, and folders that become empty."""
@@ -208,10 +208,10 @@ class _Removal:
 
 def _digests(entry: Entry) -> dict[str, list[str]]:
     """The present and earlier digests of a step's artifacts, by suffix."""
-    found = {suffix: [digest] for suffix, digest in entry.made.items()}
+    result = {suffix: [digest] for suffix, digest in entry.made.items()}
     for suffix, digests in entry.earlier.items():
-        found[suffix] = [*found.get(suffix, ()), *digests]
-    return found
+        result[suffix] = [*result.get(suffix, ()), *digests]
+    return result
 
 
 def listed(kernels: Iterable[str]) -> str:

@@ -79,7 +79,7 @@ class BuildLock:
 
     def _take(self) -> None:
         path = os.path.join(self.build, FILE)
-        said = False
+        result = False
         while fcntl is not None:
             try:
                 descriptor = _opened(path)
@@ -93,8 +93,8 @@ class BuildLock:
                     if holder.partition("\n")[0] in _ancestors():
                         _close(descriptor)
                         return
-                    if not said:
-                        said = True
+                    if not result:
+                        result = True
                         self._say(f"tileiras: waiting for {_described(holder)}, which builds in {self.build}")
                     fcntl.flock(descriptor, fcntl.LOCK_EX)
                 if _is_at(descriptor, path):
@@ -125,10 +125,10 @@ _locks: dict[str, BuildLock] = {}
 def lock_of(build: str, say: Callable[[str], None]) -> BuildLock:
     """The lock of a build directory; one object per process."""
     build = os.path.abspath(build)
-    found = _locks.get(build)
-    if found is None:
-        found = _locks[build] = BuildLock(build, say)
-    return found
+    lock = _locks.get(build)
+    if lock is None:
+        lock = _locks[build] = BuildLock(build, say)
+    return lock
 
 
 @contextlib.contextmanager
@@ -205,12 +205,12 @@ def _identity(process: int) -> str:
 
 def _ancestors() -> set[str]:
     """The identities of this process's ancestors."""
-    found = set()
+    ancestors = set()
     process = os.getppid()
     while process > 0:
-        found.add(_identity(process))
+        ancestors.add(_identity(process))
         process = _parent(process)
-    return found
+    return ancestors
 
 
 def _parent(process: int) -> int:
@@ -225,7 +225,7 @@ def _parent(process: int) -> int:
     import subprocess
 
     try:
-        asked = subprocess.run(["ps", "-o", "ppid=", "-p", str(process)], capture_output=True, text=True, check=False)
-        return int(asked.stdout)
+        result = subprocess.run(["ps", "-o", "ppid=", "-p", str(process)], capture_output=True, text=True, check=False)
+        return int(result.stdout)
     except (OSError, ValueError):
         return 0

@@ -122,7 +122,7 @@ def perform_links(work: Work) -> list[Made]:
     with _starting:
         compiler = _compiler()
     files = dict(work.files)
-    made: list[Made] = []
+    results: list[Made] = []
     for link in work.links:
         compiler.check(link)
         step = link.step
@@ -134,14 +134,14 @@ def perform_links(work: Work) -> list[Made]:
             record, _ = produce(step, data, table, beside, compiler.store)
         except CompileError as error:
             diagnostics = locations.encode_diagnostics(error.diagnostics, step.source_name)
-            made.append(Made(b"", diagnostics, int(error.code)))
+            results.append(Made(b"", diagnostics, int(error.code)))
             break
-        made.append(Made(record.to_bytes(), {}, 0))
+        results.append(Made(record.to_bytes(), {}, 0))
         for suffix in step.wanted:
             files[step.stem + suffix] = record.artifacts[suffix]
         if _digest(files[step.outputs[0]]) == link.before:
             break
-    return made
+    return results
 
 
 def _digest(data: bytes | None) -> str | None:
@@ -183,13 +183,13 @@ class Cluster:
             links.append(Link(_alone(current), session.signature(current.stage, current.options), before))
             current = current.next
         files = {path: read_if_there(path) for path in (*step.locations, *step.beside.values())}
-        made = self._ask(Work(links, {**files, step.input: data}))
+        ask = self._ask(Work(links, {**files, step.input: data}))
         # A file that could not be written is one of the other machine: the stage runs locally.
-        if made is not None and made[-1].code == ExitCode.USAGE:
-            made.pop()
-        if not made:
+        if ask is not None and ask[-1].code == ExitCode.USAGE:
+            ask.pop()
+        if not ask:
             return None
-        return self._taken(session, step, data, made)
+        return self._taken(session, step, data, ask)
 
     def _taken(self, session: Session, step: Step, data: bytes, made: list[Made]) -> list[Report]:
         reports: list[Report] = []
@@ -199,8 +199,8 @@ class Cluster:
             result: Record | CompileError
             if item.code:
                 table = location_table([read_if_there(path) for path in current.locations], current.source_name)
-                found = locations.decode_diagnostics(item.diagnostics, current.source_name, table)
-                result = CompileError(found, ExitCode(item.code))
+                diagnostics = locations.decode_diagnostics(item.diagnostics, current.source_name, table)
+                result = CompileError(diagnostics, ExitCode(item.code))
             else:
                 result = Record.from_bytes(item.record)
             outcome = session.take(current, data, result)
@@ -273,15 +273,17 @@ class Cluster:
             if self._off:
                 return
             self._off = True
-        said = str(error).splitlines()
-        self._warn(f"executor {self.name}: {said[0] if said else type(error).__name__}; stages run here for this build")
+        lines = str(error).splitlines()
+        self._warn(
+            f"executor {self.name}: {lines[0] if lines else type(error).__name__}; stages run here for this build"
+        )
 
 
 def _alone(step: Step) -> Step:
     """Copy a step without its successors, which have their own links."""
-    found = Step(
+    result = Step(
         step.stage, step.input, step.stem, step.wanted, step.source_name, step.source_path, step.options, step.entry,
         step.locations,
     )  # fmt: skip
-    found.override, found.overridden = step.override, step.overridden
-    return found
+    result.override, result.overridden = step.override, step.overridden
+    return result

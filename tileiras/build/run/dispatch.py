@@ -57,8 +57,8 @@ def perform(session: Session, step: Step, jobs: int) -> Report:
         store.remote.turn_off(reply.remote_failure)
     for message in reply.warnings:
         store.warn_once(message)
-    made = [done for done in reply.reports if not done.cached]
-    session.ran(done.stem + suffix for done in made for suffix in done.made)
+    result = [done for done in reply.reports if not done.cached]
+    session.ran(done.stem + suffix for done in result for suffix in done.made)
     return _first_of(reply.reports)
 
 

@@ -87,23 +87,23 @@ class Session(Keys):
 
         `ask` is whether to query the team's server; False after a miss of `answer`, which has queried it.
         """
-        found = self._look_up(step, ask)
-        return found if isinstance(found, Outcome) else self._make(step, found)
+        result = self._look_up(step, ask)
+        return result if isinstance(result, Outcome) else self._make(step, result)
 
     def answer(self, step: Step) -> Outcome | None:
         """Make the artifacts of a step from the store; None if its stage must run."""
-        found = self._look_up(step)
-        return found if isinstance(found, Outcome) else None
+        result = self._look_up(step)
+        return result if isinstance(result, Outcome) else None
 
     def obtain(self, step: Step, data: bytes) -> tuple[Record, list[Diagnostic]]:
         """Return the record and the diagnostics of a step for the input `data`, from the store or by running the stage.
 
         Writes no artifact.  Raises CompileError.
         """
-        found = self._find(step, data)
-        if found.record is not None and self._serves(found):
-            return found.record, self._said(step, found.record)
-        return self._run_and_store(step, found)[:2]
+        result = self._find(step, data)
+        if result.record is not None and self._serves(result):
+            return result.record, self._said(step, result.record)
+        return self._run_and_store(step, result)[:2]
 
     def key(self, step: Step) -> str | None:
         """Return the key of a step, or without a record of its further inputs the part known before the stage runs."""
@@ -134,8 +134,8 @@ class Session(Keys):
         except OSError as error:
             message = f"unable to read '{step.input}': {error.strerror}"
             return self._failed(step, CompileError.at(None, message, ExitCode.USAGE), [])
-        found = self._find(step, data, ask)
-        return self._serve(step, found) if self._serves(found) else found
+        result = self._find(step, data, ask)
+        return self._serve(step, result) if self._serves(result) else result
 
     def _serves(self, found: _Found) -> bool:
         """Whether the build uses the store's record."""
@@ -143,8 +143,8 @@ class Session(Keys):
 
     def _serve(self, step: Step, found: _Found) -> Outcome:
         assert found.record is not None
-        made = self._remember(step, found.parts, "served from the store", found.record)
-        return self._finish(step, found.record, made, self._said(step, found.record), found.full_key, cached=True)
+        serve = self._remember(step, found.parts, "served from the store", found.record)
+        return self._finish(step, found.record, serve, self._said(step, found.record), found.full_key, cached=True)
 
     def _find(self, step: Step, data: bytes, ask: bool = True) -> _Found:
         beside = read_beside(step)
@@ -165,34 +165,34 @@ class Session(Keys):
 
     def _make(self, step: Step, found: _Found) -> Outcome:
         try:
-            record, said, accepted = self._run_and_store(step, found)
+            record, result, accepted = self._run_and_store(step, found)
         except CompileError as error:
             return self._failed(step, error, [])
-        return self._finish(step, record, accepted.made, said, accepted.key, cached=False)
+        return self._finish(step, record, accepted.made, result, accepted.key, cached=False)
 
     def _run_and_store(self, step: Step, found: _Found) -> tuple[Record, list[Diagnostic], _Accepted]:
         """Run the stage; return its record, diagnostics and key.  Raises CompileError with all its diagnostics."""
         try:
-            record, said = build.run.produce.produce(step, found.data, self._table(step), found.beside, self.store)
+            record, result = build.run.produce.produce(step, found.data, self._table(step), found.beside, self.store)
         except CompileError as error:
             if isinstance(error, build.run.produce.Failed):
                 found.parts["inputs"] = inputs.states(error.inputs)
             self._remember(step, found.parts, FAILED)
             raise
-        return record, said, self._accept(step, found, record, said)
+        return record, result, self._accept(step, found, record, result)
 
     def take(self, step: Step, data: bytes, made: Record | CompileError) -> Outcome:
         """Like `perform` on an input of `data`, with the result of another machine."""
-        found = self._find(step, data)
-        if self._serves(found):
-            return self._serve(step, found)
+        result = self._find(step, data)
+        if self._serves(result):
+            return self._serve(step, result)
         try:
             if isinstance(made, CompileError):
-                self._remember(step, found.parts, FAILED)
+                self._remember(step, result.parts, FAILED)
                 raise made
-            said = self._said(step, made)
-            accepted = self._accept(step, found, made, said)
-            return self._finish(step, made, accepted.made, said, accepted.key, cached=False)
+            entry = self._said(step, made)
+            accepted = self._accept(step, result, made, entry)
+            return self._finish(step, made, accepted.made, entry, accepted.key, cached=False)
         except CompileError as error:
             return self._failed(step, error, [])
 
@@ -205,7 +205,7 @@ class Session(Keys):
                 rows = inputs.write(record.inputs)
                 self.store.put(found.key + OWN_INPUTS, rows)
                 self.store.publish(inputs_key(found.key), rows)
-        made = self._remember(step, found.parts, "ran", record)
+        accept = self._remember(step, found.parts, "ran", record)
         self._ran.update(step.outputs)
         if found.record is not None:
             stored = found.record.artifacts
@@ -218,7 +218,7 @@ class Session(Keys):
                 )
         if full_key is not None and not any(row.kind == UNSEEN for row in record.inputs):
             self.store.put_record(full_key, record)
-        return _Accepted(full_key or found.key, made)
+        return _Accepted(full_key or found.key, accept)
 
     def fail(self, step: Step, message: str) -> Outcome:
         """Return the outcome of a step that failed for a reason outside its stage."""
@@ -230,19 +230,19 @@ class Session(Keys):
         """Record a run of a step before its artifacts are written; return their digests by suffix."""
         import xxhash
 
-        made: dict[str, str] = {}
+        result: dict[str, str] = {}
         if record is not None:
-            made = {suffix: xxhash.xxh3_128_hexdigest(record.artifacts[suffix]) for suffix in step.wanted}
+            result = {suffix: xxhash.xxh3_128_hexdigest(record.artifacts[suffix]) for suffix in step.wanted}
             outcome = FAILED if _fails(step, record) else outcome
         if self.history is None:
-            return made
+            return result
         self.history.add(
             step.stem, step.stage.name, step.source_name, step.source_path, self.variant(step.stage, step.options),
-            outcome, parts, made, record.seconds if record is not None else None,
+            outcome, parts, result, record.seconds if record is not None else None,
         )  # fmt: skip
         if not self.history.knows_code(parts["code"]):
             self.history.add_code(parts["code"], self.code.digests(step.stage))
-        return made
+        return result
 
     def _finish(
         self,

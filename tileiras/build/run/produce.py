@@ -51,7 +51,7 @@ def produce(
     )
     if step.locations:
         context.location = unit_location(table)
-    said = context.engine.diagnostics
+    result = context.engine.diagnostics
     works_on_ir = pipeline.takes_module(step.stage) or step.stage.unit == pipeline.FILE
     try:
         with _compiling if works_on_ir else contextlib.nullcontext(), pipeline.reported(step.stage, context):
@@ -66,19 +66,19 @@ def produce(
                 artifacts[".json"] = overrides.noted(artifacts[".json"], step.overridden)
             seconds = time.perf_counter() - start
     except CompileError as error:
-        whole = after(said, error)
+        whole = after(result, error)
         raise Failed(whole, context.inputs) if step.stage.reads_files else whole from None
     if step.stage.says_remarks(step.options) and step.override is None:
         # Remarks are a separate artifact, for builds in which the stage does not run.
-        remarks = [diagnostic for diagnostic in said if isinstance(diagnostic, Remark)]
+        remarks = [diagnostic for diagnostic in result if isinstance(diagnostic, Remark)]
         artifacts[step.stage.remark_suffix] = remarks_json(remarks)
-    said = [diagnostic for diagnostic in said if diagnostic.severity is not Severity.REMARK]
+    result = [diagnostic for diagnostic in result if diagnostic.severity is not Severity.REMARK]
     missing = [suffix for suffix in step.wanted if suffix not in artifacts]
     if missing:
         message = f"stage '{step.stage.name}' made no {', '.join(missing)} of {step.source_name}"
-        raise after(said, CompileError.at(None, message))
-    diagnostics = locations.encode_diagnostics(said, step.source_name)
-    return Record(artifacts, diagnostics, tuple(context.inputs), round(seconds, 4)), said
+        raise after(result, CompileError.at(None, message))
+    diagnostics = locations.encode_diagnostics(result, step.source_name)
+    return Record(artifacts, diagnostics, tuple(context.inputs), round(seconds, 4)), result
 
 
 def _artifacts(
@@ -86,12 +86,12 @@ def _artifacts(
 ) -> dict[str, bytes]:
     """Run a stage and return its artifacts by suffix."""
     stage = step.stage
-    given: Any = data
+    value: Any = data
     if pipeline.takes_module(stage):
-        given = ir.parse_module(data.decode(), step.input.replace(os.sep, "/"))
+        value = ir.parse_module(data.decode(), step.input.replace(os.sep, "/"))
         if table is not None:
-            table.attach(given)
-    result = pipeline.run_stage(stage, given, step.options, context)
+            table.attach(value)
+    result = pipeline.run_stage(stage, value, step.options, context)
     artifacts = dict(result.artifacts)
     if isinstance(result.output, bytes):
         artifacts[stage.suffix] = result.output

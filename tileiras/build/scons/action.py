@@ -150,15 +150,15 @@ declared_steps: dict[Any, staleness.Own] = {}
 
 def _own(targets: Sequence[Any]) -> staleness.Own | None:
     """The step that a task performs; None for a task of another tool."""
-    found = declared_steps.get(targets[0])
-    if found is None:
+    result = declared_steps.get(targets[0])
+    if result is None:
         executor = targets[0].get_executor()
         for action in executor.get_action_list() if executor is not None else ():
             if isinstance(action, StageAction):
                 env = executor.get_build_env()
                 step = step_of(action.stage, targets, executor.get_all_sources(), env)
-                found = declared_steps[targets[0]] = staleness.Own(session(env), step, False)
-    return found
+                result = declared_steps[targets[0]] = staleness.Own(session(env), step, False)
+    return result
 
 
 asked = staleness.Asked(_own, display)
@@ -189,10 +189,10 @@ def step_of(stage: Stage, target: Sequence[Any], source: Sequence[Any], env: Any
 
 def _one_target(env: Any) -> str:
     """The target of a stage builder called alone; raises BadVariable for several."""
-    found = words("TILE_SM", construction_variable(env, "TILE_SM"), (*GPU_NAMES, *CPU_NAMES))
-    if len(found) > 1:
-        raise BadVariable(f"TILE_SM={','.join(found)}: a stage that is called alone has one target")
-    return found[0]
+    result = words("TILE_SM", construction_variable(env, "TILE_SM"), (*GPU_NAMES, *CPU_NAMES))
+    if len(result) > 1:
+        raise BadVariable(f"TILE_SM={','.join(result)}: a stage that is called alone has one target")
+    return result[0]
 
 
 def _locations_beside(stage: Stage, source: str) -> list[str]:
@@ -201,8 +201,8 @@ def _locations_beside(stage: Stage, source: str) -> list[str]:
     if stage.unit == pipeline.FILE or not source.endswith(earlier[-1].suffix):
         return []
     stem = source.removesuffix(earlier[-1].suffix)
-    found = [stem + row.location_suffix for row in reversed(earlier) if row.makes_module]
-    return found if pipeline.takes_module(stage) else found[-1:]
+    result = [stem + row.location_suffix for row in reversed(earlier) if row.makes_module]
+    return result if pipeline.takes_module(stage) else result[-1:]
 
 
 def checked_options(env: Any, sm: str, opt: int | str, further: dict[str, Any]) -> CompileOptions:
@@ -210,11 +210,11 @@ def checked_options(env: Any, sm: str, opt: int | str, further: dict[str, Any]) 
     common = env["TILE_OPTIONS"]
     if not isinstance(common, Mapping):
         raise BadVariable(f"TILE_OPTIONS={common!r}: a dict of options is expected")
-    given = {lookup(name).name: value for name, value in {**common, **further}.items()}
+    result = {lookup(name).name: value for name, value in {**common, **further}.items()}
     for name, own in OWN_NAMES.items():
-        if name in given:
+        if name in result:
             raise BadVariable(f"option '{name}' is called '{own}' here")
-    return CompileOptions({**given, "gpu-name": sm, "opt-level": opt})
+    return CompileOptions({**result, "gpu-name": sm, "opt-level": opt})
 
 
 def construction_variable(env: Any, name: str) -> Any:

@@ -60,10 +60,10 @@ def entry_names(value: Any) -> list[str] | None:
     """The kernels listed in `entries`; None for all."""
     if value is None:
         return None
-    given = value.split(",") if isinstance(value, str) else list(value) if isinstance(value, Iterable) else [value]
-    if not all(isinstance(item, str) for item in given):
+    result = value.split(",") if isinstance(value, str) else list(value) if isinstance(value, Iterable) else [value]
+    if not all(isinstance(item, str) for item in result):
         raise BadVariable(f"entries={value!r}: names of kernels are expected, in a list or with commas")
-    return list(dict.fromkeys(name.strip() for name in given))
+    return list(dict.fromkeys(name.strip() for name in result))
 
 
 def path_or_node(name: str, value: Any) -> Any:

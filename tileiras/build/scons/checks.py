@@ -75,14 +75,14 @@ def _noted(env: Any, here: Session, stem: str) -> tuple[str, str, CompileOptions
     Without records, the source is the artifact of the stage `read`, with the options of the environment.
     """
     entries = {row.name: here.history.entry(stem, row.name) for row in pipeline.STAGES} if here.history else {}
-    made = entries.get(PTX.name)
-    given: dict[str, str] = {}
+    outcome = entries.get(PTX.name)
+    result: dict[str, str] = {}
     for entry in entries.values():
-        given.update(entry.parts.get("options", {}) if entry is not None else {})
-    if made is None or not given:
+        result.update(entry.parts.get("options", {}) if entry is not None else {})
+    if outcome is None or not result:
         target = str(env.subst("$TILE_SM")).split(",")[0]
         file = stem + READ.suffix
         return os.path.basename(file), os.path.abspath(file), checked_options(env, target, env["TILE_OPT"], {})
     assert here.history is not None
-    options = CompileOptions({name: ast.literal_eval(value) for name, value in given.items()})
-    return made.source, here.history.absolute(made.path), options
+    options = CompileOptions({name: ast.literal_eval(value) for name, value in result.items()})
+    return outcome.source, here.history.absolute(outcome.path), options

@@ -44,8 +44,8 @@ def _embedded(env: Any, target: str, make: Make, images: list[Any], namespace: s
     def write(target: Any, source: Any, env: Any) -> None:
         contents = [node.get_contents() for node in source]
         names = [data for node, data in zip(source, contents) if str(node).endswith(PARAMETERS)]
-        made = contents[: len(contents) - len(names)]
-        pairs = zip(made[::2], made[1::2], strict=True)
+        result = contents[: len(contents) - len(names)]
+        pairs = zip(result[::2], result[1::2], strict=True)
         images = [image for pair in pairs for image in embed.Image.all_of(*pair)]
         write_atomically(str(target[0]), make(embed.named(images, names), env["TILE_NAMESPACE"]))
 
@@ -55,19 +55,19 @@ def _embedded(env: Any, target: str, make: Make, images: list[Any], namespace: s
 
 def _images(env: Any, target: str, sources: Any, emit: str | Iterable[str], keywords: dict[str, Any]) -> list[Any]:
     """Images and their descriptions in turn, by kernel and then target, and names of cuTile kernels' parameters."""
-    found: list[Any] = []
+    items: list[Any] = []
     names: dict[Any, None] = {}
     own = {name: value for name, value in keywords.items() if name != "sm"}
-    if not any("tensor_maps" in given or "tensor-maps" in given for given in (keywords, env["TILE_OPTIONS"])):
+    if not any("tensor_maps" in item or "tensor-maps" in item for item in (keywords, env["TILE_OPTIONS"])):
         keywords = {**keywords, "tensor_maps": "host"}  # the loader creates maps, from the descriptions
-    given = {name: value for name, value in keywords.items() if name != "sm"}
-    asked = keywords.get("sm") or construction_variable(env, "TILE_SM")
-    targets = words("sm", asked, (*GPU_NAMES, *CPU_NAMES))
+    result = {name: value for name, value in keywords.items() if name != "sm"}
+    entry = keywords.get("sm") or construction_variable(env, "TILE_SM")
+    targets = words("sm", entry, (*GPU_NAMES, *CPU_NAMES))
     gpus, cpus = ([target for target in targets if is_cpu(target) is kind] for kind in (False, True))
     if len(cpus) > 1:
         raise BadVariable(f"sm={','.join(cpus)}: a program is linked with the code of one CPU")
     forms = words("emit", emit or env["TILE_EMIT"] or "ptx", EMITS) if gpus else []
-    for word, chosen, options in (*((word, gpus, given) for word in forms), *(("obj", cpus, own) for _ in cpus)):
+    for word, chosen, options in (*((word, gpus, result) for word in forms), *(("obj", cpus, own) for _ in cpus)):
         if word == FATBIN:
             products = env.TileFatbin(f"{target}_fatbins", sources, sm=chosen, **options)
         else:
@@ -76,9 +76,9 @@ def _images(env: Any, target: str, sources: Any, emit: str | Iterable[str], keyw
             suffix = OBJECT if word == "obj" else os.path.splitext(node.abspath)[1]
             described = pipeline.FATBIN.side_suffixes[0] if word == FATBIN else ".json"
             document = node.abspath.removesuffix(suffix) + described
-            found += [node, env.File(document)]
+            items += [node, env.File(document)]
             names.update(dict.fromkeys(_exported_names(node)))
-    return [*found, *names]
+    return [*items, *names]
 
 
 def _objects(images: Sequence[Any]) -> list[Any]:
@@ -129,8 +129,8 @@ def tile_library(
 ) -> list[Any]:
     """Declare the static library `target` and its header."""
     target, images, namespace = _begun(env, target, source, emit, namespace, keywords)
-    made = _embedded(env, f"{target}.h", embed.header, images, namespace)
-    env.AppendUnique(CPPPATH=[made[0].dir], LIBS=_libraries(images))
+    result = _embedded(env, f"{target}.h", embed.header, images, namespace)
+    env.AppendUnique(CPPPATH=[result[0].dir], LIBS=_libraries(images))
     text = _embedded(env, f"{target}_images.cpp", embed.source, images, namespace)
     return env.StaticLibrary(target, [*text, *_objects(images)])
 

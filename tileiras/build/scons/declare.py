@@ -47,14 +47,14 @@ def asked_for(targets: Sequence[Any]) -> None:
     for pruning_ in _prunings.values():
         pruning_.asked_for(targets)
     sessions = dict.fromkeys(own.session for own in declared_steps.values())
-    servers = [found for found in sessions if found.store.remote is not None]
+    servers = [item for item in sessions if item.store.remote is not None]
     if not servers or builds_nothing():
         return
     reached = _reached(targets)
-    for found in servers:
+    for server in servers:
         steps = [own.step for node, own in declared_steps.items()
-                 if own.session is found and node in reached and not own.settled]  # fmt: skip
-        build.scons.lookahead.look_ahead(found, steps)
+                 if own.session is server and node in reached and not own.settled]  # fmt: skip
+        build.scons.lookahead.look_ahead(server, steps)
 
 
 def _reached(targets: Sequence[Any]) -> set[Any]:
@@ -91,14 +91,14 @@ def declare(
     if edited:
         display.overrides[edited] = None
     planned = plan.plan(path, name, source, stem, options, emit, entries, edited)
-    made = {source: node}
+    result = {source: node}
     every: list[Any] = []
     here = session(env)
     for step in planned.steps:
-        nodes = _declare_step(env, here, made[step.input], step)
+        nodes = _declare_step(env, here, result[step.input], step)
         known = declared_steps.get(nodes[0])
         declared_steps[nodes[0]] = staleness.Own(here, step, settled and (known is None or known.settled))
-        made.update(zip(step.outputs, nodes, strict=True))
+        result.update(zip(step.outputs, nodes, strict=True))
         every += nodes
     if SCons.Script.GetOption("clean"):
         for path in build.remark_files.remark_files(planned.steps):
@@ -106,8 +106,8 @@ def declare(
     display.idle = builds_nothing()
     if not display.idle:
         build.remark_files.remove_remarks(planned.steps)
-    display.declared(planned.steps, made, [made[product] for product in planned.products])
-    return Declared([made[product] for product in planned.products], every, stem, entries)
+    display.declared(planned.steps, result, [result[product] for product in planned.products])
+    return Declared([result[product] for product in planned.products], every, stem, entries)
 
 
 _steps: dict[tuple[Session, str, str], tuple[Step, Any, list[Any]]] = {}

@@ -177,12 +177,12 @@ class Display:
 
     def _overrides(self) -> list[str]:
         """List the overrides used by up-to-date artifacts, whether or not a stage ran."""
-        found: dict[str, None] = {}
+        overrides: dict[str, None] = {}
         for steps, nodes, _ in self._kernels if not self.idle else ():
             for step in steps:
                 if step.override is not None and self._is_done(nodes[step.outputs[0]]):
-                    found[os.path.relpath(step.override)] = None
-        return sorted(found)
+                    overrides[os.path.relpath(step.override)] = None
+        return sorted(overrides)
 
     def _unused_overrides(self) -> list[str]:
         """List the files in the folders of overrides that match no declared step."""
@@ -192,13 +192,13 @@ class Display:
 
     def _cut_off(self) -> int:
         """Count the stages that need not run because an earlier stage reproduced its existing artifact."""
-        found: set[tuple[str, str]] = set()
+        result: set[tuple[str, str]] = set()
         for steps, nodes, _ in self._kernels:
             performed = [self._reports.get((step.stem, step.stage.name)) for step in steps]
             if any(report is not None and not report.code for report in performed):
                 left = [step for step, report in zip(steps, performed, strict=True) if report is None]
-                found.update((step.stem, step.stage.name) for step in left if self._is_done(nodes[step.outputs[0]]))
-        return len(found)
+                result.update((step.stem, step.stage.name) for step in left if self._is_done(nodes[step.outputs[0]]))
+        return len(result)
 
 
 def _seconds(times: Iterable[float]) -> str:

@@ -39,11 +39,11 @@ def _write(target: Any, source: Any, env: Any) -> None:
     options = env["TILE_FATBIN"]
     contents = [node.get_contents() for node in source]
     count = 3 * len(options)
-    made = list(zip(*(contents[start:count:3] for start in range(3)), strict=True))
+    result = list(zip(*(contents[start:count:3] for start in range(3)), strict=True))
     module = None
     if len(contents) > count:
         module = fatbin.bytecode_of(contents[count], str(source[count]), options[-1]["bytecode-version"])
-    images = [fatbin.Compiled(cubin, ptx, [document]) for cubin, ptx, document in made]
+    images = [fatbin.Compiled(cubin, ptx, [document]) for cubin, ptx, document in result]
     data, document = fatbin.pack(images, module, any(each["device-debug"] for each in options))
     write_atomically(str(target[0]), data)
     write_atomically(str(target[1]), document)
@@ -55,8 +55,8 @@ def tile_fatbin(
 ) -> list[Any]:
     """Declare the fat binaries of kernels in the folder `target`."""
     folder = str(arguments.path_or_node("target", target))
-    asked = construction_variable(env, "TILE_SM") if sm is None else sm
-    targets = words("sm", asked, GPU_NAMES)
+    result = construction_variable(env, "TILE_SM") if sm is None else sm
+    targets = words("sm", result, GPU_NAMES)
     level = keywords.get("opt", None)
     further = {name: value for name, value in keywords.items() if name not in ("opt", "entries")}
     options = [checked_options(env, gpu, env["TILE_OPT"] if level is None else level, further) for gpu in targets]
@@ -66,10 +66,10 @@ def tile_fatbin(
 
 def _by_kernel(cubins: list[Any]) -> dict[str, list[Any]]:
     """The cubins of each kernel, in the order of the targets."""
-    found: dict[str, list[Any]] = {}
+    kernel: dict[str, list[Any]] = {}
     for node in cubins:
-        found.setdefault(os.path.basename(str(node)).removesuffix(CUBIN), []).append(node)
-    return found
+        kernel.setdefault(os.path.basename(str(node)).removesuffix(CUBIN), []).append(node)
+    return kernel
 
 
 def _declared(env: Any, folder: str, cubins: list[Any], options: list[CompileOptions]) -> Any:

@@ -100,16 +100,16 @@ class Gate:
             return None
         assert session.history is not None
         path = os.path.join(session.history.build, FOLDER, tree.name(session.history.build))
-        found = _gates.get(path)
-        if found is None:
+        result = _gates.get(path)
+        if result is None:
             full = flag(FULL, SCons.Script.ARGUMENTS.get(FULL, "0"))
             closed = full or bool(option("tree_printers")) or "explain" in (option("debug") or ())
-            found = _gates[path] = Gate(Manifest(path, env.Dir("#").abspath), session, tree, closed)
+            result = _gates[path] = Gate(Manifest(path, env.Dir("#").abspath), session, tree, closed)
             if not option("question"):
                 import atexit
 
-                atexit.register(found.finish)
-        return found
+                atexit.register(result.finish)
+        return result
 
     def kernel(self, path: str, stem: str, options: CompileOptions) -> Kernel:
         """A kernel of the tree: its source, the stem of its artifacts and its options."""
@@ -195,9 +195,11 @@ class Gate:
         if reads is None:
             self.manifest.drop(kernel.key)
             return False
-        made = {node.abspath: known.get(node.abspath) for node in declared.nodes}
+        became_row = {node.abspath: known.get(node.abspath) for node in declared.nodes}
         products = [(self.manifest.relative(node.abspath), node.get_csig()) for node in declared.products]
-        return self.manifest.set(kernel.key, kernel.path, signature, before, made, products, declared.entries, reads)
+        return self.manifest.set(
+            kernel.key, kernel.path, signature, before, became_row, products, declared.entries, reads
+        )
 
     def _reads(self, kernel: Kernel) -> dict[str, str] | None:
         """Return the states of the inputs that a kernel's modules read; None if unknown, or if one is UNSEEN."""
@@ -205,10 +207,10 @@ class Gate:
             return {}
         history = self._session.history
         entry = history.entry(self.manifest.absolute(kernel.stem), "export") if history is not None else None
-        found = noted_inputs(entry) if entry is not None else None
-        if found is None or any(row.kind == UNSEEN for row in found):
+        reads = noted_inputs(entry) if entry is not None else None
+        if reads is None or any(row.kind == UNSEEN for row in reads):
             return None
-        return states(found)
+        return states(reads)
 
     def _new_lease(self, changes: lease.Changes) -> lease.Lease | None:
         """The lease for the monitor's answer, after which every row has been compared; None without an answer."""
@@ -223,32 +225,32 @@ class Gate:
         """Map each source to the inputs that its modules read."""
         if self.is_listed or self.lease is None:
             return {row.source: row.reads for row in self.manifest.rows() if row.reads}
-        found = dict(self.lease.reads)
+        result = dict(self.lease.reads)
         for kernel, *_ in self._declared:
             reads = self._reads(kernel)
-            found[self.manifest.relative(kernel.path)] = [[*pair] for pair in (reads or {}).items()]
-        return {source: reads for source, reads in found.items() if reads}
+            result[self.manifest.relative(kernel.path)] = [[*pair] for pair in (reads or {}).items()]
+        return {source: reads for source, reads in result.items() if reads}
 
     def _row_signatures(self) -> dict[str, str]:
         """Map each first stage to the signature common to all rows; empty if signatures differ or the manifest is not
         complete."""
         if not self.is_listed and self.lease is not None:
             return self.lease.signatures
-        if not self.listed or any(len(found) > 1 for found in self._firsts.values()):
+        if not self.listed or any(len(item) > 1 for item in self._firsts.values()):
             return {}
-        return {first: min(found) for first, found in sorted(self._firsts.items())}
+        return {first: min(result) for first, result in sorted(self._firsts.items())}
 
     def _signature(self, kernel: Kernel) -> str:
         """Return the signature of a kernel's dependencies besides files: code, options, tools, product and entries."""
         first = "export" if kernel.path.endswith(".py") else "read"
-        found = self.signature(kernel.options, first)
-        self._firsts[first].add(found)
-        return found
+        signature = self.signature(kernel.options, first)
+        self._firsts[first].add(signature)
+        return signature
 
     def signature(self, options: CompileOptions, first: str) -> str:
         """Return the signature of kernels with this first stage."""
-        found = self._signatures.get((id(options), first))
-        if found is None:
+        result = self._signatures.get((id(options), first))
+        if result is None:
             import xxhash
 
             # The options are one object for a whole tree; the reference keeps its id from being reused.
@@ -261,8 +263,8 @@ class Gate:
             digest.update(SCons.Util.hash_signature(b"").encode())
             for row in pipeline.stages_between(first, last.name):
                 digest.update(self._session.signature(row, options) + b"\n")
-            found = self._signatures[id(options), first] = digest.hexdigest()
-        return found
+            result = self._signatures[id(options), first] = digest.hexdigest()
+        return result
 
 
 def settled(top: Any, products: list[list[Any]]) -> list[Any]:

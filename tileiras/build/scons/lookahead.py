@@ -60,8 +60,8 @@ class _Waves:
             for step in ready:
                 following += self._step(step, keys)
             rows = self._session.store.fetch_ahead(list(keys))
-            for key, asked in keys.items():
-                for step in asked:
+            for key, result in keys.items():
+                for step in result:
                     following += self._taken(step, key, rows.get(key))
             ready = following
 
@@ -85,8 +85,8 @@ class _Waves:
         return ()
 
     def _read(self, path: str) -> bytes | None:
-        found = self._contents.get(path)
-        return found if found is not None else read_if_there(path)
+        entry = self._contents.get(path)
+        return entry if entry is not None else read_if_there(path)
 
     def _taken(self, step: Step, key: str, row: bytes | None) -> Iterable[Step]:
         """Return the steps that a received row makes available."""

@@ -137,13 +137,13 @@ def _asking(tasker: type) -> type:
             current = not stale and _is_current(self.targets)
             _may_run(self.targets, current)
             stale |= current
-        kept = [node.always_build for node in self.targets]
+        result = [node.always_build for node in self.targets]
         for node in self.targets if stale else ():
             node.always_build = True
         try:
             tasker.make_ready(self)  # type: ignore[attr-defined]
         finally:
-            for node, value in zip(self.targets, kept, strict=True):
+            for node, value in zip(self.targets, result, strict=True):
                 node.always_build = value
 
     return type(tasker.__name__, (tasker,), {"make_ready": make_ready})

@@ -133,11 +133,11 @@ def reached_from(targets: Sequence[Any], below: Callable[[Any], Iterable[Any]] =
 
     `below` returns further nodes that a node stands for.
     """
-    found: set[Any] = set()
+    nodes: set[Any] = set()
     stack = list(targets)
     while stack:
         node = stack.pop()
-        if node not in found:
-            found.add(node)
+        if node not in nodes:
+            nodes.add(node)
             stack += [*node.sources, *node.depends, *below(node)]
-    return found
+    return nodes

@@ -33,8 +33,8 @@ def session(env: Any) -> Session:
             scheduler_address(executor)
         except ValueError as error:
             raise SCons.Errors.UserError(str(error)) from None
-    found = _sessions.get((directory, build, executor))
-    if found is None:
+    result = _sessions.get((directory, build, executor))
+    if result is None:
         try:
             store = ArtifactStore(directory, warn_on_stderr, _mode(), _limit())
         except ValueError as error:
@@ -42,10 +42,10 @@ def session(env: Any) -> Session:
         idle = builds_nothing()
         code = CodeBase(memo=store.memo_path) if idle else None
         history = History(build, noting=not reads_only())
-        found = _sessions[directory, build, executor] = Session(store, code, history)
+        result = _sessions[directory, build, executor] = Session(store, code, history)
         if executor and not idle:
-            found.cluster = _cluster(executor)
-    return found
+            result.cluster = _cluster(executor)
+    return result
 
 
 def builds_nothing() -> bool:

@@ -39,13 +39,13 @@ class Asked:
         own = self._own(targets)
         if own is None or own.settled:
             return False
-        found = own.session.staleness(own.step)
-        if found.made is not None:
-            own.session.know(own.step, found.made)
+        staleness = own.session.staleness(own.step)
+        if staleness.made is not None:
+            own.session.know(own.step, staleness.made)
             return False
-        if found.damaged is not None and not SCons.Script.GetOption("question"):
+        if staleness.damaged is not None and not SCons.Script.GetOption("question"):
             self._display.silent = bool(SCons.Script.GetOption("silent"))
-            path = os.path.relpath(found.damaged)
+            path = os.path.relpath(staleness.damaged)
             self._display.note(f"tileiras: {path} differs from its stage's output: rebuilding it")
         return True
 

@@ -121,7 +121,7 @@ def _add_products(env: Any, nodes: list[Any]) -> None:
 
 def _sources(env: Any, source: Any) -> list[Any]:
     """The nodes of files; raises BadVariable for anything else."""
-    found: list[Any] = []
+    sources: list[Any] = []
     for item in SCons.Util.flatten([source]):
         try:
             nodes = env.arg2nodes(arguments.path_or_node("source", item), env.File)
@@ -129,8 +129,8 @@ def _sources(env: Any, source: Any) -> list[Any]:
             nodes = [None]
         if any(node is None or isinstance(node, SCons.Node.FS.Dir) for node in nodes):
             raise BadVariable(f"{item} is a folder; env.TileTree builds the kernels in it")
-        found += nodes
-    return found
+        sources += nodes
+    return sources
 
 
 def _check_entries(node: Any, wanted: Sequence[str]) -> None:
@@ -153,11 +153,11 @@ def _variants(
     level = env["TILE_OPT"] if opt is None else opt
     emit = emit or construction_variable(env, "TILE_EMIT")
     emits = words("emit", emit, {**pipeline.EMIT, **pipeline.EMIT_CPU}) if emit else []
-    found = []
+    variants = []
     for target in words("sm", construction_variable(env, "TILE_SM") if sm is None else sm, (*GPU_NAMES, *CPU_NAMES)):
         values = checked_options(env, target, level, options)
-        found += [(values, product) for product in emits or [pipeline.tier(values)]]
-    return found
+        variants += [(values, product) for product in emits or [pipeline.tier(values)]]
+    return variants
 
 
 @arguments.located
@@ -192,11 +192,11 @@ def tile_tree(
 
 def _existing_folder(env: Any, directory: Any) -> Any:
     """The node of an existing folder; raises BadVariable for anything else."""
-    given = arguments.path_or_node("directory", directory)
+    path = arguments.path_or_node("directory", directory)
     try:
-        top = given if isinstance(given, SCons.Node.FS.Dir) else env.Dir(given)
+        top = path if isinstance(path, SCons.Node.FS.Dir) else env.Dir(path)
     except TypeError:  # of SCons, which looks at the disk
-        raise BadVariable(f"{given} is a file; env.TileKernel builds the kernels in it") from None
+        raise BadVariable(f"{path} is a file; env.TileKernel builds the kernels in it") from None
     if not os.path.isdir(top.srcnode().abspath):
         raise BadVariable(f"there is no folder {top.srcnode().path}")
     return top
@@ -237,7 +237,7 @@ def tile_watch(env: Any, name: str = "watch") -> list[Any]:
             print("error: a watch takes no overrides: they are for builds", file=sys.stderr)
             return int(ExitCode.CONFIGURATION)
 
-        kept = signal.signal(signal.SIGINT, signal.default_int_handler)
+        result = signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
             # The command that restarts SCons, from the folder in which it was called.
             command = [sys.executable, *sys.orig_argv[1:]]
@@ -253,7 +253,7 @@ def tile_watch(env: Any, name: str = "watch") -> list[Any]:
             watching = build.watch.loop.Watch(_watched, session(env), list(_scripts), jobs, consumers=consumers)
             return build.watch.loop.forever(watching, SCons.Script.GetLaunchDir(), command)
         finally:
-            signal.signal(signal.SIGINT, kept)
+            signal.signal(signal.SIGINT, result)
 
     return env.AlwaysBuild(env.Alias(name, [], SCons.Action.Action(action, cmdstr=None)))
 
@@ -293,10 +293,10 @@ def _side_targets(target: list[Any], source: list[Any], env: Any) -> tuple[list[
 
 def _imported_modules(node: Any, env: Any, path: Any) -> list[Any]:
     """Scanner of cuTile Python sources: the modules of their own folder that they import, directly or not."""
-    found = [env.File(file) for file in discover.imported_files(node.rfile().abspath)]
-    for module in found:
+    imported_modules = [env.File(file) for file in discover.imported_files(node.rfile().abspath)]
+    for module in imported_modules:
         patches.note_source(module)
-    return found
+    return imported_modules
 
 
 def generate(env: Any, **keywords: Any) -> None:

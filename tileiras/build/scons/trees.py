@@ -169,12 +169,12 @@ class TreeDeclaration:
         history = session(self._env).history
         assert history is not None
         changes = lease.Changes(self._base.abspath, history.build, [gate.lease for gate in gates])
-        found: set[str] = set()
+        result: set[str] = set()
         for changed in [gate.changed_since_lease(changes) for gate in gates]:
             if changed is None:
                 return None
-            found.update(changed)
-        return set(map(gates[0].manifest.relative, found))
+            result.update(changed)
+        return set(map(gates[0].manifest.relative, result))
 
     def _without_listing(self, gates: Sequence[gating.Gate], changed: set[str]) -> bool:
         """Declare the changed kernels without listing the folder; returns False if the manifests do not suffice."""
@@ -182,7 +182,7 @@ class TreeDeclaration:
             return False
         places = self._places(gates, changed)
         words = [gate.manifest.signatures() for gate in gates]
-        if places is None or any(len(found) != gates[0].manifest.count for found in words):
+        if places is None or any(len(word) != gates[0].manifest.count for word in words):
             return False
         for gate in gates:
             gate.leave_listed()
@@ -198,7 +198,7 @@ class TreeDeclaration:
 
     def _is_told(self, gates: Sequence[gating.Gate]) -> bool:
         """Whether the manifests have a row for each kernel with the requested options, and there are no leftovers."""
-        found = leftovers.Leftovers(session(self._env))
+        result = leftovers.Leftovers(session(self._env))
         for variant, gate in zip(self._variants, gates, strict=True):
             token = gate.lease
             if token is None or not token.signatures or token.listed != gates[0].lease.listed:
@@ -212,7 +212,7 @@ class TreeDeclaration:
             for first, signature in token.signatures.items():
                 if gate.signature(variant.options, first) != signature:
                     return False
-            if found.noted(variant.listing.evaluated()) != token.listed:
+            if result.noted(variant.listing.evaluated()) != token.listed:
                 return False
         return True
 
@@ -224,10 +224,10 @@ class TreeDeclaration:
         if len(changed) > MOST_CHANGED:
             return None
         places: dict[int, str] = {}
-        found = [gate.manifest.naming(sorted(changed)) for gate in gates]
+        result = [gate.manifest.naming(sorted(changed)) for gate in gates]
         for name in sorted(changed):
             path = gates[0].manifest.absolute(name)
-            rows = [row for named in found for row in named[name]]
+            rows = [row for named in result for row in named[name]]
             for place, row in rows:
                 source = places[place] = gates[0].manifest.absolute(row.source)
                 if name not in row.inputs:
@@ -251,7 +251,7 @@ class TreeDeclaration:
             return gating.settled(root, [product for side in rows for row in side for product in row.stated()])
 
         def signature() -> str:
-            return "".join(word for side in zip(*(found[first:end] for found in words), strict=True) for word in side)
+            return "".join(word for side in zip(*(item[first:end] for item in words), strict=True) for word in side)
 
         count = len(gates) * (end - first)
         self._parts.append(Settled(f"{self._top} ({count} as they were)", nodes, signature))

@@ -138,9 +138,9 @@ def words(name: str, value: Any, accepted: Iterable[str]) -> list[str]:
     items = [value] if isinstance(value, str) else list(value) if isinstance(value, Iterable) else [value]
     known = list(accepted)
     if all(isinstance(item, str) for item in items):
-        found = [word.strip() for item in items for word in item.split(",") if word.strip()]
-        if found and all(word in known for word in found):
-            return list(dict.fromkeys(found))
+        result = [word.strip() for item in items for word in item.split(",") if word.strip()]
+        if result and all(word in known for word in result):
+            return list(dict.fromkeys(result))
     shown = value if isinstance(value, str) else repr(value)
     raise BadVariable(f"{name}={shown}: accepted are {_listed(known)}, one or several with commas or in a list")
 

@@ -157,12 +157,12 @@ class Connection:
         import http.client
 
         kind = http.client.HTTPSConnection if self._address.https else http.client.HTTPConnection
-        made = kind(self._address.host, self._address.port, timeout=self._times.connect)
-        made.connect()
-        self._socket = made.sock
-        self._stream = _Stream(made.sock, self._times.read)
+        result = kind(self._address.host, self._address.port, timeout=self._times.connect)
+        result.connect()
+        self._socket = result.sock
+        self._stream = _Stream(result.sock, self._times.read)
         self._replies = _Shared(io.BufferedReader(self._stream))
-        return made.sock
+        return result.sock
 
     def _text(self, request: Request) -> bytes:
         host, port = self._address.host, self._address.port

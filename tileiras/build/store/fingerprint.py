@@ -137,8 +137,8 @@ class CodeBase:
         import xxhash
 
         roots = stage_roots(stage)
-        found = self._fingerprints.get(roots)
-        if found is None:
+        result = self._fingerprints.get(roots)
+        if result is None:
             inside, outside = self.closure(roots)
             digest = xxhash.xxh3_128(f"tileiras fingerprint {FORMAT}\n".encode())
             for module in inside:
@@ -148,16 +148,16 @@ class CodeBase:
             for package in EXTERNAL:
                 if package in outside:
                     digest.update(f"{package} {_version(package)}\n".encode())
-            found = self._fingerprints[roots] = digest.hexdigest()
+            result = self._fingerprints[roots] = digest.hexdigest()
             self._save_memo()
             self._save_known()
-        return found
+        return result
 
     def digests(self, stage: Stage) -> dict[str, str]:
         """The inputs of a stage's fingerprint: the digest of every module and the version of every package."""
         inside, outside = self.closure(stage_roots(stage))
-        found = {module: file.digest for module in inside if (file := self._file(module)) is not None}
-        return {**found, **{package: _version(package) for package in EXTERNAL if package in outside}}
+        result = {module: file.digest for module in inside if (file := self._file(module)) is not None}
+        return {**result, **{package: _version(package) for package in EXTERNAL if package in outside}}
 
     def _file(self, module: str) -> _File | None:
         if module in self._files:
@@ -310,7 +310,7 @@ def named_files(tree: ast.Module, package: str) -> set[tuple[str, str]]:
             packages.update((alias.asname or alias.name, f"tileiras.{alias.name}") for alias in node.names)
         elif isinstance(node, ast.Import):
             packages.update({alias.name: alias.name for alias in node.names if alias.name == "tileiras"})
-    found: set[tuple[str, str]] = set()
+    result: set[tuple[str, str]] = set()
     for node in _expressions(tree) if packages else ():
         attributes: list[str] = []
         while isinstance(node, ast.Attribute):
@@ -321,9 +321,9 @@ def named_files(tree: ast.Module, package: str) -> set[tuple[str, str]]:
             inner = f"{base}.{attribute}"
             # `tileiras.compile` and the like are names of the package `tileiras`.
             if base != "tileiras" and not f"{package}.".startswith(f"{inner}."):
-                found.add((base, attribute))
+                result.add((base, attribute))
             base = inner
-    return found
+    return result
 
 
 def stage_roots(stage: Stage) -> tuple[str, ...]:
@@ -365,17 +365,17 @@ def _expressions(tree: ast.Module) -> Iterable[ast.AST]:
 
 def tree_state(folder: str) -> dict[str, list[int]]:
     """Size, mtime and inode of every Python file below a folder, by path."""
-    found: dict[str, list[int]] = {}
+    result: dict[str, list[int]] = {}
     stack = [folder]
     while stack:
         with os.scandir(stack.pop()) as entries:
             for entry in entries:
                 if entry.name.endswith(".py"):
                     status = entry.stat()
-                    found[entry.path] = [status.st_size, status.st_mtime_ns, status.st_ino]
+                    result[entry.path] = [status.st_size, status.st_mtime_ns, status.st_ino]
                 elif entry.is_dir() and entry.name != "__pycache__":
                     stack.append(entry.path)
-    return found
+    return result
 
 
 def _digest_of(tree: dict[str, list[int]]) -> str:

@@ -52,25 +52,25 @@ class Keys:
 
     def tool(self, name: str, options: StageOptions) -> str:
         key = (name, repr(options))
-        found = self._tools.get(key)
-        if found is None:
+        result = self._tools.get(key)
+        if result is None:
             import importlib
 
             module, _, function = name.partition(":")
-            found = self._tools[key] = getattr(importlib.import_module(module), function)(options)
-        return found
+            result = self._tools[key] = getattr(importlib.import_module(module), function)(options)
+        return result
 
     def variant(self, stage: Stage, options: CompileOptions) -> str:
         """Return a digest of the options that affect a stage's artifacts: its own and those of the stages before it."""
-        found = self._variants.get((stage.name, id(options)))
-        if found is None:
+        result = self._variants.get((stage.name, id(options)))
+        if result is None:
             import xxhash
 
             names = {name for row in pipeline.up_to(stage) for name in row.options}
             digest = xxhash.xxh3_64_hexdigest(options.canonical(names))
             # Keep a reference to the options, so that their id is not reused.
-            found = self._variants[stage.name, id(options)] = (digest, options)
-        return found[0]
+            result = self._variants[stage.name, id(options)] = (digest, options)
+        return result[0]
 
     def step_key(
         self, step: Step, data: bytes, beside: Mapping[str, bytes], read: Callable[[str], bytes | None] = read_if_there

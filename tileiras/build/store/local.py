@@ -238,28 +238,28 @@ class ArtifactStore:
 
     def fetch_ahead(self, keys: Sequence[str]) -> dict[str, bytes]:
         """Return the rows of many keys with a single look-up on the server; `fetch` does not query these keys again."""
-        found: dict[str, bytes] = {}
+        result: dict[str, bytes] = {}
         for key in keys:
             value = self.get(key)
             if value is not None:
-                found[key] = value
-        return found | self._fetched([key for key in keys if key not in found], True)
+                result[key] = value
+        return result | self._fetched([key for key in keys if key not in result], True)
 
     def _fetched(self, keys: Sequence[str], ask: bool) -> dict[str, bytes]:
         """Return the server's rows, fetched now or earlier, for keys that are not stored here."""
         if self.remote is None:
             return {}
-        found = {key: self._ahead[key] for key in keys if key in self._ahead}
-        wanted = [key for key in keys if key not in found and key not in self._absent] if ask else []
+        result = {key: self._ahead[key] for key in keys if key in self._ahead}
+        wanted = [key for key in keys if key not in result and key not in self._absent] if ask else []
         if len(self._absent) > MOST_ABSENT:
             self._absent.clear()
         for key, value in self.remote.get_many(wanted).items():
-            found[key] = value
+            result[key] = value
             self.put(key, value)
             if not self._usable or self.mode == READ_ONLY:
                 self._ahead[key] = value
-        self._absent.update(key for key in wanted if key not in found)
-        return found
+        self._absent.update(key for key in wanted if key not in result)
+        return result
 
     def publish(self, key: str, value: bytes) -> None:
         """As `put`, and to the team's server."""

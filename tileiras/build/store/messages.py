@@ -90,18 +90,18 @@ def _field(number: int, value: bytes) -> bytes:
 
 
 def _varint(value: int) -> bytes:
-    found = bytearray()
+    data = bytearray()
     while value > 0x7F:
-        found.append(value & 0x7F | 0x80)
+        data.append(value & 0x7F | 0x80)
         value >>= 7
-    found.append(value)
-    return bytes(found)
+    data.append(value)
+    return bytes(data)
 
 
 def _fields(message: bytes) -> dict[int, list[bytes | int]]:
     """The values of every field: bytes, or an int for a varint; raises IndexError for a truncated message, and
     KeyError for an unknown wire type."""
-    found: dict[int, list[bytes | int]] = {}
+    fields: dict[int, list[bytes | int]] = {}
     at = 0
 
     def varint() -> int:
@@ -127,5 +127,5 @@ def _fields(message: bytes) -> dict[int, list[bytes | int]]:
                 raise IndexError("cut off")
             value = message[at : at + size]
             at += size
-        found.setdefault(tag >> 3, []).append(value)
-    return found
+        fields.setdefault(tag >> 3, []).append(value)
+    return fields

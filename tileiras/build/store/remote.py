@@ -103,22 +103,22 @@ def from_environment(
     mode = environment.get("TILEIRAS_REMOTE_MODE") or READ_ONLY
     if mode not in (READ_ONLY, READ_WRITE):
         raise ValueError(f"TILEIRAS_REMOTE_MODE={mode}: accepted are {READ_ONLY}, {READ_WRITE}")
-    made = Remote(url, warn, mode == READ_WRITE, environment.get("TILEIRAS_REMOTE_TOKEN"), notes)
-    made.request_seconds = _seconds(environment.get("TILEIRAS_REMOTE_SECONDS"))
-    made.signing = build.store.signing.from_environment(environment, made.writes)
-    return made
+    remote = Remote(url, warn, mode == READ_WRITE, environment.get("TILEIRAS_REMOTE_TOKEN"), notes)
+    remote.request_seconds = _seconds(environment.get("TILEIRAS_REMOTE_SECONDS"))
+    remote.signing = build.store.signing.from_environment(environment, remote.writes)
+    return remote
 
 
 def _seconds(text: str | None) -> float | None:
     if not text:
         return None
     try:
-        found = float(text)
+        seconds = float(text)
     except ValueError:
-        found = 0.0
-    if not 0 < found <= 3600:
+        seconds = 0.0
+    if not 0 < seconds <= 3600:
         raise ValueError(f"TILEIRAS_REMOTE_SECONDS={text}: accepted are seconds, up to an hour")
-    return found
+    return seconds
 
 
 class Remote:
@@ -182,9 +182,9 @@ class Remote:
 
     def get_many(self, keys: Sequence[str]) -> dict[str, bytes]:
         """Return the bytes of many keys, in one round trip, or two if some are too large for their message."""
-        found: dict[str, bytes] = {}
+        result: dict[str, bytes] = {}
         if not keys or self._is_off():
-            return found
+            return result
         wave = self._wave(len(keys))
         try:
             names = [_name(key) for key in keys]
@@ -192,19 +192,19 @@ class Remote:
             messages = self._fetched([Request("GET", f"/ac/{name}", most=MESSAGE_LIMIT) for name in names], wave)
             for key, name, message in zip(keys, names, messages):
                 if message is not None:
-                    self._take(key, name, message, found, elsewhere)
+                    self._take(key, name, message, result, elsewhere)
             blobs = [Request("GET", f"/cas/{file.digest}", most=file.size) for file in elsewhere.values()]
             for (key, file), value in zip(elsewhere.items(), self._fetched(blobs, wave)):
                 if value is not None:  # else removed in the meantime: a miss
-                    self._check(key, f"/cas/{file.digest}", value, file, found)
-            self._sound |= len(found) > 0
+                    self._check(key, f"/cas/{file.digest}", value, file, result)
+            self._sound |= len(result) > 0
             self._slow = self._slow + 1 if self.round_trip > SLOW_SECONDS else 0
             if self._slow == SLOW_WAVES:
                 self.turn_off(f"the last {SLOW_WAVES} replies took more than {SLOW_SECONDS:g} s each", noting=True)
             self._note_loss(wave.elapsed() - SLOW_SECONDS - SHARE_SECONDS * len(keys))
         except (OSError, BadReply) as error:
             self.turn_off(str(error) or type(error).__name__, noting=isinstance(error, OSError))
-        return found
+        return result
 
     def _note_loss(self, seconds: float) -> None:
         """Add the time by which a wave exceeded its allowance; turn off a server that is slow throughout."""

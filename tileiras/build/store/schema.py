@@ -113,10 +113,10 @@ def _refuse(word: str) -> None:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    result = dict(pairs)
+    if len(result) != len(pairs):
         raise ValueError("an object with a name twice")
-    return found
+    return result
 
 
 def _check_lengths(value: Any) -> None:

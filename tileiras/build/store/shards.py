@@ -132,12 +132,12 @@ class Rows:
             return None
         query = "SELECT rowid, mode, filename, value FROM Cache WHERE key = ? AND raw = 1"
         try:
-            found = connection.execute(query, (key,)).fetchall()
+            fetchall = connection.execute(query, (key,)).fetchall()
         except sqlite3.OperationalError as error:
             if "no such table" in str(error):
                 return None  # another process is about to create it
             raise
-        for row, mode, filename, value in found:
+        for row, mode, filename, value in fetchall:
             if mode not in _PLAIN:
                 raise DamagedEntry("an entry is not plain bytes")
             if mode == _IN_FILE:
@@ -212,12 +212,12 @@ def set_aside(folder: str, key: str) -> bool:
 
     Returns whether a shard was renamed.
     """
-    found = False
+    result = False
     for number in range(SHARDS):
         shard = shard_folder(folder, number)
         if os.path.exists(os.path.join(shard, "cache.db")) and not _sound(os.path.join(shard, "cache.db")):
-            found |= _rename_damaged(shard)
-    return found or _rename_damaged(shard_folder(folder, shard_number(key)))
+            result |= _rename_damaged(shard)
+    return result or _rename_damaged(shard_folder(folder, shard_number(key)))
 
 
 def _sound(path: str) -> bool:

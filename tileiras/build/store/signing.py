@@ -125,7 +125,7 @@ def _public_keys(paths: str) -> dict[bytes, Any]:
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-    found: dict[bytes, Any] = {}
+    public_keys: dict[bytes, Any] = {}
     for path in filter(None, paths.split(os.pathsep)):
         for number, line in enumerate(_read(PUBLIC_KEYS, path).splitlines(), 1):
             if not line.strip() or line.lstrip().startswith(b"#"):
@@ -136,10 +136,10 @@ def _public_keys(paths: str) -> dict[bytes, Any]:
                 key = None
             if not isinstance(key, Ed25519PublicKey):
                 raise ValueError(f"{PUBLIC_KEYS}: {path}:{number}: accepted is `ssh-ed25519 KEY`")
-            found[_raw(key)] = key
-    if not found:
+            public_keys[_raw(key)] = key
+    if not public_keys:
         raise ValueError(f"{PUBLIC_KEYS}={paths}: no key is there")
-    return found
+    return public_keys
 
 
 def _read(variable: str, path: str) -> bytes:

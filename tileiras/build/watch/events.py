@@ -27,11 +27,11 @@ def folders_in(folder: str) -> list[str]:
 
 def outermost(folders: Sequence[str]) -> list[str]:
     """Return the folders without nested and absent ones."""
-    kept: list[str] = []
+    result: list[str] = []
     for folder in sorted({os.path.realpath(folder or os.curdir) for folder in folders}):
-        if os.path.isdir(folder) and not any(folder.startswith(outer + os.sep) for outer in kept):
-            kept.append(folder)
-    return kept
+        if os.path.isdir(folder) and not any(folder.startswith(outer + os.sep) for outer in result):
+            result.append(folder)
+    return result
 
 
 @contextlib.contextmanager

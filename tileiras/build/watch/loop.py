@@ -217,9 +217,9 @@ class Watch:
         known = self._imports.get(path)
         if known is not None and known[0] == "".join(map(self._digest, known[1])):
             return known[1]
-        found = [path, tuned.path_of(path), *discover.imported_files(path)]
-        self._imports[path] = ("".join(map(self._digest, found)), found)
-        return found
+        inputs = [path, tuned.path_of(path), *discover.imported_files(path)]
+        self._imports[path] = ("".join(map(self._digest, inputs)), inputs)
+        return inputs
 
     def _digest(self, path: str) -> str:
         """The digest of a file's content, read again when its times have changed; empty without the file."""
@@ -247,15 +247,16 @@ class Watch:
         many = len(kernels) > TOGETHER
         reports: list[Report] = []
         failed = 0
-        told: set[tuple[str, str]] = set()
+        result: set[tuple[str, str]] = set()
         for kernel, done in self._all(self._in_order(kernels)):
             failed += any(report.code for report in done.reports)
             self._settle(kernel)
             reports += done.reports
             for report in done.reports:
-                if report.text and (kernel.path, report.text) not in told:  # a mistake recurs for targets and products
+                # A mistake recurs for targets and products.
+                if report.text and (kernel.path, report.text) not in result:
                     self._error(report.text)
-                told.add((kernel.path, report.text))
+                result.add((kernel.path, report.text))
             text = "" if any(report.code for report in done.reports) else self._remarks(kernel)
             if text:
                 self._error(text)
@@ -300,17 +301,17 @@ class Watch:
             if step.input in broken:
                 broken.update(step.outputs)
                 continue
-            found = self._session.staleness(step)
-            if found.made is not None:
+            staleness = self._session.staleness(step)
+            if staleness.made is not None:
                 cut = cut or step
                 continue
-            if found.damaged is not None:
-                self._out(f"{os.path.relpath(found.damaged)} differs from its stage's output: rebuilding it")
+            if staleness.damaged is not None:
+                self._out(f"{os.path.relpath(staleness.damaged)} differs from its stage's output: rebuilding it")
             cut = None
             # A single kernel is built sooner than a request reaches another process.
-            made = perform_here(self._session, step) if jobs < 2 else dispatch.perform(self._session, step, jobs)
-            reports.append(made)
-            if made.code:
+            result = perform_here(self._session, step) if jobs < 2 else dispatch.perform(self._session, step, jobs)
+            reports.append(result)
+            if result.code:
                 broken.update(step.outputs)
         return Done(reports, cut)
 
@@ -328,10 +329,10 @@ class Watch:
                 entries = discover.entry_names(Source.read(kernel.path, kernel.name))
             except CompileError:
                 entries = []  # its stages report the error
-        made = plan.plan(kernel.path, kernel.name, kernel.path, stem, kernel.options, kernel.emit, entries)
-        remark_files.remove_remarks(made.steps)
-        self._plans[stem, kernel.emit] = (digest, made, entries)
-        return made
+        result = plan.plan(kernel.path, kernel.name, kernel.path, stem, kernel.options, kernel.emit, entries)
+        remark_files.remove_remarks(result.steps)
+        self._plans[stem, kernel.emit] = (digest, result, entries)
+        return result
 
     def _remarks(self, kernel: Single) -> str:
         """Return the remarks of a built kernel's stages, if requested."""

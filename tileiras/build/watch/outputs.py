@@ -68,11 +68,11 @@ class Consumers:
             stderr=subprocess.STDOUT, text=True, errors="replace", env=environment,
         )  # fmt: skip
         assert self._process.stdout is not None
-        made = 0
+        result = 0
         for line in self._process.stdout:
             line = line.rstrip("\n")
             if line and not line.startswith(_LEFT_OUT) and not line.endswith(" (cached)"):
-                made += 1
+                result += 1
                 self._out(line)
         code = self._process.wait()
         self._process = None
@@ -80,5 +80,5 @@ class Consumers:
             return
         if code:
             self._out(f"the build ended with exit code {code}")
-        elif made:
+        elif result:
             self._out(f"the files built from the kernels are up to date  {time.perf_counter() - start:.1f} s")

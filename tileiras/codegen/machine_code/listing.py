@@ -73,7 +73,7 @@ def read(cubin: bytes, entry: str, location: Locatable | None = None) -> Machine
     reserved = chip.shared_reserved if chip is not None and chip.number >= SYSTEM_FIRST else 0
     return MachineCode(
         entry, target.group(1), tuple(instructions), tuple(_blocks(instructions, targets)),
-        {line: tuple(found) for line, found in by_line.items()},
+        {line: tuple(result) for line, result in by_line.items()},
         image.registers(entry), image.shared(entry, reserved), image.local(entry),
     )  # fmt: skip
 
@@ -139,13 +139,13 @@ def _instructions(lines: list[str], begins: list[int]) -> tuple[list[Instruction
         if first is not None:
             pending = (int(first.group(1), 16), first.group(2), int(first.group(3), 16))
     targets = _Targets()
-    found = []
+    instructions = []
     for address, body, _, control, at, place_of in rows:
         listed = _BRANCH_TARGETS.search(body)
         if listed is not None:
             targets[address] = tuple(labels[name.strip()] for name in listed.group(1).split(","))
-        found.append(_instruction(address, body, control, at, place_of, labels))
-    return found, targets
+        instructions.append(_instruction(address, body, control, at, place_of, labels))
+    return instructions, targets
 
 
 def _instruction(
@@ -198,17 +198,17 @@ def _with_lines_of_products(instructions: list[Instruction], statements: list[tu
 
 def _operands(text: str) -> list[str]:
     """Operands are separated by commas outside brackets."""
-    found, depth, start = [], 0, 0
+    result, depth, start = [], 0, 0
     for at, letter in enumerate(text):
         if letter in "[({":
             depth += 1
         elif letter in "])}":
             depth -= 1
         elif letter == "," and depth == 0:
-            found.append(text[start:at].strip())
+            result.append(text[start:at].strip())
             start = at + 1
     last = text[start:].strip()
-    return [*found, last] if last else found
+    return [*result, last] if last else result
 
 
 def _blocks(instructions: list[Instruction], targets: _Targets) -> list[BasicBlock]:
@@ -221,11 +221,11 @@ def _blocks(instructions: list[Instruction], targets: _Targets) -> list[BasicBlo
             starts.add(instruction.address + INSTRUCTION_BYTES)
     end = instructions[-1].address + INSTRUCTION_BYTES
     ordered = sorted(start for start in starts if start < end)
-    found = []
+    blocks = []
     for start, behind in zip(ordered, [*ordered[1:], end]):
         last = instructions[behind // INSTRUCTION_BYTES - 1]
-        found.append(BasicBlock(start, behind, _successors(last, behind if behind < end else None, targets)))
-    return found
+        blocks.append(BasicBlock(start, behind, _successors(last, behind if behind < end else None, targets)))
+    return blocks
 
 
 def _successors(last: Instruction, behind: int | None, targets: _Targets) -> tuple[int, ...]:

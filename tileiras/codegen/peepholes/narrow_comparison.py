@@ -38,10 +38,10 @@ def rewrite(op: Operation, loops: Loops) -> bool:
     # Extended by zeros, numbers are not negative; a signed comparison of the narrow ones would see negative ones.
     if isinstance(sources[0].extension, llvm.ZExtOp) and op.predicate.value.startswith("s"):
         return False
-    made = llvm.ICmpOp.create(
+    result = llvm.ICmpOp.create(
         tuple(_narrow(source, op) for source in sources), (op.results[0].type,), dict(op.attributes)
     )
-    op.replace_all_uses_with(Builder.before(op).insert(made).results)
+    op.replace_all_uses_with(Builder.before(op).insert(result).results)
     op.erase()
     return True
 

@@ -42,8 +42,8 @@ def rewrite(op: Operation, loops: Loops) -> bool:
                 break
     if counts is None or any(len(count.conditions) < _LEAST for count in counts):
         return False
-    made = _sum(_Scalars(op), counts, base, type_)
-    op.replace_all_uses_with((made,))
+    total = _sum(_Scalars(op), counts, base, type_)
+    op.replace_all_uses_with((total,))
     op.erase()
     return True
 
@@ -65,23 +65,23 @@ def _counts(value: Value, known: dict[Value, list[_Count] | None]) -> list[_Coun
         return known[value]
     known[value] = None
     maker = value.defining_op
-    found: list[_Count] | None = None
+    counts: list[_Count] | None = None
     if isinstance(maker, llvm.ZExtOp):
         source = maker.operands[0]
         if isinstance(source.type, VectorType) and source.type.element_type is i1:
-            found = [_Count(((source, number),)) for number in range(source.type.shape[0])]
+            counts = [_Count(((source, number),)) for number in range(source.type.shape[0])]
     elif isinstance(maker, llvm.AddOp):
         first, second = (_counts(operand, known) for operand in maker.operands)
         if first is not None and second is not None:
-            found = [_Count(a.conditions + b.conditions) for a, b in zip(first, second)]
-            if any(len(count.conditions) > _MOST for count in found):
-                found = None
+            counts = [_Count(a.conditions + b.conditions) for a, b in zip(first, second)]
+            if any(len(count.conditions) > _MOST for count in counts):
+                counts = None
     elif isinstance(maker, llvm.ShuffleVectorOp):
         source_counts = _counts(maker.operands[0], known)
         if source_counts is not None and all(0 <= position < len(source_counts) for position in maker.mask):
-            found = [source_counts[position] for position in maker.mask]
-    known[value] = found
-    return found
+            counts = [source_counts[position] for position in maker.mask]
+    known[value] = counts
+    return counts
 
 
 class _Scalars:

@@ -69,18 +69,18 @@ class Inlined(NamedTuple):
 
 def inlined_positions(ir: str) -> dict[Position, Inlined]:
     """Read `!tileiras.inlined` of a module of LLVM IR."""
-    found: dict[Position, Inlined] = {}
+    result: dict[Position, Inlined] = {}
     start = ir.rfind(f"\n!{INLINED_METADATA} = ")
     if start < 0:
-        return found
+        return result
     nodes = dict(line.split(" = ", 1) for line in ir[start:].split("\n") if " = " in line)
     for node in nodes[f"!{INLINED_METADATA}"][2:-1].split(", "):
         row = nodes[node]
         path, *names = map(unescaped_bytes, STRING_OPERAND.findall(row))
         line, printed, column, *call = map(int, re.findall(r"(?<=i32 )\d+", STRING_OPERAND.sub("", row)))
         inlined = (names[0], (names[1].decode(), call[0], call[1])) if names else ()
-        found[path.decode(), line, printed] = Inlined(column, *inlined)
-    return found
+        result[path.decode(), line, printed] = Inlined(column, *inlined)
+    return result
 
 
 def add_inlining(module: PtxModule, positions: dict[Position, Inlined]) -> None:
@@ -115,9 +115,9 @@ def add_inlining(module: PtxModule, positions: dict[Position, Inlined]) -> None:
     for piece in module.pieces:
         if not isinstance(piece, PtxEntry):
             continue
-        said: set[Position] = set()
+        result: set[Position] = set()
 
-        def directive(match: re.Match[str], said: set[Position] = said) -> str:
+        def directive(match: re.Match[str], said: set[Position] = result) -> str:
             key = (files[int(match[2])], int(match[3]), int(match[4]))
             # ptxas takes a place for inlined_at from an earlier .loc only: calls first, from the outside in.
             chain = [key]
@@ -144,8 +144,8 @@ def unescape(text: str) -> str:
     """A quoted string of a directive as LLVM writes it: octal numbers for bytes, letters for some of them."""
 
     def byte(match: re.Match[bytes]) -> bytes:
-        given = match[1]
-        return bytes([int(given, 8)]) if len(given) == 3 else _LETTERS.get(given, given)
+        entry = match[1]
+        return bytes([int(entry, 8)]) if len(entry) == 3 else _LETTERS.get(entry, entry)
 
     return re.sub(rb"\\([0-7]{3}|.)", byte, text[1:-1].encode()).decode(errors="surrogateescape")
 

@@ -45,12 +45,12 @@ class DebugMerge:
             for match in re.finditer(FILE, piece):
                 self._numbers[int(match[1])] = self._files.setdefault(match[2], len(self._files) + 1)
         changed = []
-        found: list[tuple[str, str]] = []
+        items: list[tuple[str, str]] = []
         for piece in pieces:
-            found += _SECTION.findall(piece)
+            items += _SECTION.findall(piece)
             piece = _SECTION.sub("", re.sub(FILE, "", piece))
             changed.append(_LABEL.sub(self._label, _LOC.sub(self._loc, piece)))
-        self._add(found)
+        self._add(items)
         return changed
 
     @property
@@ -83,14 +83,14 @@ class DebugMerge:
             return str(start) if start else match[0]
 
         for name, lines in bodies.items():
-            kept = self._sections.setdefault(name, [])
+            entry = self._sections.setdefault(name, [])
             for line in lines:
                 datum = _DATUM.match(line.strip())
                 if datum is None:
-                    kept.append(_LABEL.sub(self._label, line))
+                    entry.append(_LABEL.sub(self._label, line))
                     continue
                 self._sizes[name] = self._sizes.get(name, 0) + int(datum[1]) // 8
-                kept.append(own.sub(moved, _LABEL.sub(self._label, line)))
+                entry.append(own.sub(moved, _LABEL.sub(self._label, line)))
 
     def _with_files(self, info: list[str], abbreviations: list[str]) -> list[str]:
         """`.debug_info` with the one module's numbers of files."""
@@ -153,13 +153,13 @@ def _abbreviations(data: bytes) -> dict[int, list[tuple[int, int]]]:
 
 def _file_attributes(data: bytes, table: dict[int, list[tuple[int, int]]]) -> list[int]:
     """The offsets of all one-byte file numbers of a unit."""
-    found = []
+    file_attributes = []
     at = _UNIT_HEADER
     while at < len(data):
         code, at = _leb128(data, at)
         for attribute, form in table.get(code, ()):
             if attribute in (_DECL_FILE, _CALL_FILE):
-                found.append(at)
+                file_attributes.append(at)
             if form == _STRING:
                 at = data.index(0, at) + 1
             elif form == _BLOCK1:
@@ -168,4 +168,4 @@ def _file_attributes(data: bytes, table: dict[int, list[tuple[int, int]]]) -> li
                 _, at = _leb128(data, at)
             else:
                 at += _FORMS[form]
-    return found
+    return file_attributes

@@ -34,9 +34,9 @@ def link(texts: Sequence[str]) -> str:
                 body = _with_names(piece.body, renamed)
                 pieces.append(ptx.PtxEntry(piece.linkage, piece.name, piece.parameters, piece.directives, body))
                 continue
-            kept = [text for text in statements(_with_names(piece, renamed)) if _is_new(text, known)]
-            if kept:
-                pieces.append("\n".join(kept) + "\n\n")
+            result = [text for text in statements(_with_names(piece, renamed)) if _is_new(text, known)]
+            if result:
+                pieces.append("\n".join(result) + "\n\n")
             elif pieces:
                 pieces.append("\n\n")
     if debug:
@@ -63,7 +63,7 @@ def _take_debug(modules: Sequence[ptx.PtxModule]) -> str:
 
 def statements(text: str) -> list[str]:
     """The declarations and functions of a piece of module scope, with the comments in front of them left out."""
-    found: list[str] = []
+    result: list[str] = []
     current: list[str] = []
     depth = 0
     for line in text.split("\n"):
@@ -74,11 +74,11 @@ def statements(text: str) -> list[str]:
         depth += code.count("{") - code.count("}")
         ended = code.rstrip().endswith(";") or (code.rstrip().endswith("}") and len(current) > 1)
         if depth == 0 and ended:
-            found.append("\n".join(current))
+            result.append("\n".join(current))
             current = []
     if any(line.split("//")[0].strip() for line in current):
-        found.append("\n".join(current))
-    return found
+        result.append("\n".join(current))
+    return result
 
 
 def _renamed(module: ptx.PtxModule, known: dict[str, str]) -> dict[str, str]:

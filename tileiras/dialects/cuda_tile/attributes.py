@@ -259,10 +259,10 @@ class BoundedAttr(AssumePredicate, name="cuda_tile.bounded", since="13.1", param
     @classmethod
     def parse_parameters(cls, parser: Parser) -> "BoundedAttr":
         def bound() -> int | None:
-            found = parser.parse_optional_integer()
-            if found is None:
+            number = parser.parse_optional_integer()
+            if number is None:
                 parser.parse_optional_punctuation("?")
-            return found
+            return number
 
         parser.parse_punctuation("<")
         lower = bound()
@@ -346,29 +346,29 @@ class OptimizationHintsAttr(Attribute, name="cuda_tile.optimization_hints", sinc
         """
         for context in (gpu_name, self.DEFAULT):
             entry = self.value.get(context)
-            found = entry.get(key) if isinstance(entry, DictAttr) else None
-            if isinstance(found, IntegerAttr):
-                if hint_problem(gpu_name, key, found) is not None:
+            result = entry.get(key) if isinstance(entry, DictAttr) else None
+            if isinstance(result, IntegerAttr):
+                if hint_problem(gpu_name, key, result) is not None:
                     return None
-                return bool(found.value) if found.type is i1 else found.value
+                return bool(result.value) if result.type is i1 else result.value
         return None
 
     def problems(self, operation: str) -> list[str]:
         """The errors in the hints of an operation (its name); hints are advice, so that no compilation fails for
         them."""
-        found = []
+        result = []
         for context, entry in self.value.items:
             if context not in HINT_ARCHITECTURES:
-                found.append(f"unknown hint key {context}")
+                result.append(f"unknown hint key {context}")
                 continue
             for key, value in entry.items:  # type: ignore[attr-defined]
                 if key not in HINTS_OF.get(operation, ()):
-                    found.append(f"{key} is not known hint for current Operation")
+                    result.append(f"{key} is not known hint for current Operation")
                     continue
                 problem = hint_problem(context, key, value)
                 if problem is not None:
-                    found.append(problem)
-        return found
+                    result.append(problem)
+        return result
 
     def print_parameters(self, printer: Printer) -> None:
         printer.write("<")

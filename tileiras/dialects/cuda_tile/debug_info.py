@@ -47,7 +47,7 @@ class _DebugAttr(Attribute):
     @classmethod
     def parse_parameters(cls, parser: Parser) -> Any:
         kinds = {spelling: (parameter, kind) for parameter, spelling, kind in cls.struct}
-        found: dict[str, Any] = {}
+        parameters: dict[str, Any] = {}
 
         def entry() -> None:
             at = parser.offset
@@ -57,21 +57,21 @@ class _DebugAttr(Attribute):
             if key not in kinds:
                 parser.error(at, "duplicate or unknown struct parameter name: " + key)
             parameter, kind = kinds[key]
-            if parameter in found:
+            if parameter in parameters:
                 parser.error(at, "duplicate or unknown struct parameter name: " + key)
             parser.parse_punctuation("=")
-            found[parameter] = _read(parser, kind)
+            parameters[parameter] = _read(parser, kind)
 
         parser.parse_punctuation("<")
         at = parser.offset
         parser.parse_comma_separated(entry)
         for parameter, spelling, kind in cls.struct:
-            if parameter not in found:
+            if parameter not in parameters:
                 if kind != "?int":
                     parser.error(at, f"struct is missing required parameter: {spelling}")
-                found[parameter] = 0
+                parameters[parameter] = 0
         parser.parse_punctuation(">")
-        return cls(**found)
+        return cls(**parameters)
 
 
 def _write(printer: Printer, kind: str, value: _DebugAttr | int | str) -> None:
@@ -93,11 +93,11 @@ def _read(parser: Parser, kind: str) -> Any:
             parser.error(at, "integer value too large")
         return number
     at = parser.offset
-    found = parser.parse_attribute()
+    attribute = parser.parse_attribute()
     classes = {"file": DIFileAttr, "unit": DICompileUnitAttr, "scope": (DISubprogramAttr, DILexicalBlockAttr)}
-    if not isinstance(found, classes[kind]):
-        parser.error(at, f"invalid kind of attribute specified: expected a debug {kind}, got {found}")
-    return found
+    if not isinstance(attribute, classes[kind]):
+        parser.error(at, f"invalid kind of attribute specified: expected a debug {kind}, got {attribute}")
+    return attribute
 
 
 class DIFileAttr(_DebugAttr, name="cuda_tile.di_file", since="13.1", parameters=("filename", "directory")):
@@ -247,16 +247,16 @@ def with_metadata(location: FusedLoc) -> tuple[Location, ...]:
     A scope is that of the first position among the locations; a location is inlined at them, the first one innermost.
     Other metadata contains no places.
     """
-    found = location.metadata
-    if isinstance(found, (DISubprogramAttr, DILexicalBlockAttr)):
+    metadata = location.metadata
+    if isinstance(metadata, (DISubprogramAttr, DILexicalBlockAttr)):
         first = next((x for x in location.locations if isinstance(x, FileLineColLoc)), None)
-        return location.locations if first is None else (DILoc(first, found),)
-    if isinstance(found, Location):
+        return location.locations if first is None else (DILoc(first, metadata),)
+    if isinstance(metadata, Location):
         chain: Location | None = None
         for child in reversed(location.locations):
             if debug_location(child) is not None:
                 chain = child if chain is None else CallSiteLoc(child, chain)
-        return (found if chain is None else CallSiteLoc(found, chain),)
+        return (metadata if chain is None else CallSiteLoc(metadata, chain),)
     return location.locations
 
 
@@ -283,8 +283,8 @@ def supported_location(location: Location) -> DILoc | CallSiteLoc | None:
 
 def subprogram_of(location: Location) -> DISubprogramAttr | None:
     """The function of the source that a location belongs to."""
-    found = debug_location(location)
-    scope = found.scope if found is not None else None
+    result = debug_location(location)
+    scope = result.scope if result is not None else None
     while isinstance(scope, DILexicalBlockAttr):
         scope = scope.scope
     return scope
@@ -296,18 +296,18 @@ def verify_function_scope(function: EntryOp | TestFuncOp) -> None:
         raise VerifyError(
             f"invalid function debug info location: {function.location!r}. Function location must not be a CallSiteLoc."
         )
-    found = debug_location(function.location)
-    if found is None:
+    result = debug_location(function.location)
+    if result is None:
         return
-    if not isinstance(found.scope, DISubprogramAttr):
+    if not isinstance(result.scope, DISubprogramAttr):
         raise VerifyError(
-            f"invalid function debug info scope: {found.scope}. Function location must have cuda_tile.di_subprogram"
+            f"invalid function debug info scope: {result.scope}. Function location must have cuda_tile.di_subprogram"
             " debug info scope."
         )
-    if found.scope.linkage_name != function.sym_name.value:
+    if result.scope.linkage_name != function.sym_name.value:
         raise VerifyError(
-            f'invalid function debug info scope: {found.scope}. Function name "{function.sym_name.value}" does not'
-            f' match subprogram scope linkage name "{found.scope.linkage_name}".'
+            f'invalid function debug info scope: {result.scope}. Function name "{function.sym_name.value}" does not'
+            f' match subprogram scope linkage name "{result.scope.linkage_name}".'
         )
 
 
@@ -338,10 +338,10 @@ def verify_module_scopes(module: ModuleOp) -> None:
     for region in module.regions:
         for block in region.blocks:
             for op in block.operations:
-                found = debug_location(op.location) if "function_type" not in op.attributes else None
-                if found is not None:
+                result = debug_location(op.location) if "function_type" not in op.attributes else None
+                if result is not None:
                     raise VerifyError(
-                        f"'{op.name}' op invalid operation debug info scope: {found!r}. Global variables must not have"
+                        f"'{op.name}' op invalid operation debug info scope: {result!r}. Global variables must not have"
                         " scope.",
                         location=op.location,
                         prefix=False,

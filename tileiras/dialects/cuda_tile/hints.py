@@ -14,8 +14,8 @@ def check_hints(module: ModuleOp, engine: DiagnosticEngine, *, as_errors: bool =
     """Warns of every senseless hint in a verified module; `as_errors` makes an operation that has one an error, too."""
     for op in module.walk():
         hints = op.attributes.get("optimization_hints")
-        found = hints.problems(op.name) if hints is not None else ()
-        for text in found:
+        problems = hints.problems(op.name) if hints is not None else ()
+        for text in problems:
             engine.warning(op.location, text)
-        if found and as_errors:
+        if problems and as_errors:
             engine.op_error(op, "Optimization hints verification failed")

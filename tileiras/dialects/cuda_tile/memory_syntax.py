@@ -47,7 +47,7 @@ def parse_ordering(parser: Parser) -> dict[str, Any]:
             f'invalid memory_ordering_semantics attribute specification. Got "{word}" but expect one of:'
             f" {', '.join(MemoryOrderingSemanticsAttr.cases)}",
         )
-    found: dict[str, Any] = {"memory_ordering_semantics": MemoryOrderingSemanticsAttr(word)}
+    result: dict[str, Any] = {"memory_ordering_semantics": MemoryOrderingSemanticsAttr(word)}
     at = parser.offset
     scope = parser.parse_optional_any_keyword()
     if scope is not None:
@@ -63,8 +63,8 @@ def parse_ordering(parser: Parser) -> dict[str, Any]:
                 f'invalid memory_scope attribute specification. Got "{scope}" but expect one of:'
                 f" {', '.join(MemoryScopeAttr.cases)}",
             )
-        found["memory_scope"] = MemoryScopeAttr(scope)
-    return found
+        result["memory_scope"] = MemoryScopeAttr(scope)
+    return result
 
 
 def write_ordering(printer: Printer, op: TileOp) -> None:
@@ -166,13 +166,13 @@ def resolve(parser: Parser, groups: Sequence[tuple[Any, Any]]) -> tuple[list[Any
     sizes = []
     for uses, types in groups:
         if uses is None:
-            found: list[Any] = []
+            operands: list[Any] = []
         elif isinstance(uses, list):
-            found = parser.resolve_operands(uses, types)
+            operands = parser.resolve_operands(uses, types)
         else:
-            found = [parser.resolve_operand(uses, types)]
-        values += found
-        sizes.append(len(found))
+            operands = [parser.resolve_operand(uses, types)]
+        values += operands
+        sizes.append(len(operands))
     return values, DenseArrayAttr(i32, sizes)
 
 

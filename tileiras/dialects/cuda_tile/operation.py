@@ -152,10 +152,10 @@ class TileOp(Operation):
         at = parser.offset
         word = parser.parse_optional_any_keyword()
         if word is None:
-            found = parser.parse_optional_attribute()
-            if isinstance(found, AssumePredicate):
-                return found
-            if found is not None:
+            optional_attribute = parser.parse_optional_attribute()
+            if isinstance(optional_attribute, AssumePredicate):
+                return optional_attribute
+            if optional_attribute is not None:
                 parser.error(at, "expected assume predicate attribute")
         if word is None:
             parser.error(at, "expected attribute name")

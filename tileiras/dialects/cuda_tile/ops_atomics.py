@@ -196,7 +196,7 @@ class AtomicRedViewTkoOp(TileOp, name="cuda_tile.atomic_red_view_tko", since="13
 
     @staticmethod
     def _parse_ordering(parser: Parser) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        result: dict[str, Any] = {}
         for name, kind, optional in (
             ("memory_ordering_semantics", MemoryOrderingSemanticsAttr, False),
             ("memory_scope", MemoryScopeAttr, True),
@@ -207,8 +207,8 @@ class AtomicRedViewTkoOp(TileOp, name="cuda_tile.atomic_red_view_tko", since="13
                 continue
             if word not in kind.cases:
                 parser.error(at, f"invalid {name}: '{word}'; expected one of: {', '.join(kind.cases)}")
-            found[name] = kind(word)
-        return found
+            result[name] = kind(word)
+        return result
 
     def print_custom(self, printer: Printer) -> None:
         syntax.write_ordering(printer, self)

@@ -94,10 +94,10 @@ class BreakOp(_Exit, name="cuda_tile.break", since="13.1", opcode=0xA):
         loop = self._enclosing("cuda_tile.loop")
         if loop is None:
             return
-        wanted, found = [r.type for r in loop.results], [v.type for v in self.operands]
-        if wanted != found:
+        wanted, result = [r.type for r in loop.results], [v.type for v in self.operands]
+        if wanted != result:
             raise VerifyError(
-                f"operand types must correspond to the parent loop result types: ({_types_text(found)}) vs"
+                f"operand types must correspond to the parent loop result types: ({_types_text(result)}) vs"
                 f" ({_types_text(wanted)})"
             )
 
@@ -116,14 +116,14 @@ class ContinueOp(_Exit, name="cuda_tile.continue", since="13.1", opcode=0x11):
         loop = self._enclosing("cuda_tile.for", "cuda_tile.loop")
         if loop is None:
             return
-        found = [value.type for value in self.operands]
+        result = [value.type for value in self.operands]
         counted = loop.name == ForOp.name
         wanted = [v.type for v in (loop.results if counted else loop.operands)]
-        if wanted != found:
+        if wanted != result:
             word, what = ("for", "return types") if counted else ("loop", "iter_values")
             raise VerifyError(
                 f"`{word}` is missing a valid terminator. `continue` op should have operand types that match the parent"
-                f" loop {what}: ({_types_text(wanted)}), but found: ({_types_text(found)})",
+                f" loop {what}: ({_types_text(wanted)}), but found: ({_types_text(result)})",
                 prefix=False,
             )
 
@@ -210,14 +210,14 @@ class IfOp(TileOp, name="cuda_tile.if", since="13.1", opcode=0x32, group="Contro
         last = body.blocks[0].last
         if last is None or last.name != YieldOp.name:
             return
-        found = [value.type for value in last.operands]
-        if wanted and not found:
+        result = [value.type for value in last.operands]
+        if wanted and not result:
             raise VerifyError(f"has return type of {_types_text(wanted)} but {name} branch does not yield anything")
-        if found and not wanted:
-            raise VerifyError(f"does not return a value, but {name} branch yields {_types_text(found)}")
-        if found != wanted:
+        if result and not wanted:
+            raise VerifyError(f"does not return a value, but {name} branch yields {_types_text(result)}")
+        if result != wanted:
             raise VerifyError(
-                f"type does not match yield type, {name} branch yields {_types_text(found)} but op result type is"
+                f"type does not match yield type, {name} branch yields {_types_text(result)} but op result type is"
                 f" {_types_text(wanted)}"
             )
 

@@ -284,12 +284,12 @@ class ExtractOp(TileOp, name="cuda_tile.extract", since="13.1", opcode=0x26):
             bits = constant_element(index)
             if bits is None:
                 continue
-            found = bits - (1 << 32) if bits >> 31 else bits
-            if found < 0:
-                yield f"extract index {number} has negative value {found}, which may cause undefined behavior"
+            value = bits - (1 << 32) if bits >> 31 else bits
+            if value < 0:
+                yield f"extract index {number} has negative value {value}, which may cause undefined behavior"
             last = size // share - 1
-            if found > last:
-                yield f"extract index {number} value {found} may be out of bounds (max valid index: {last})"
+            if value > last:
+                yield f"extract index {number} value {value} may be out of bounds (max valid index: {last})"
 
 
 class InsertOp(TileOp, name="cuda_tile.insert", since="13.4", opcode=0x76):

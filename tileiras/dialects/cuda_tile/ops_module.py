@@ -54,10 +54,10 @@ class FunctionOp(TileOp):
     """Base of operations with parameters and a body: kernels, and the functions of test modules."""
 
     def verify_op(self) -> None:
-        found, wanted = [argument.type for argument in self.body.block.arguments], list(self.function_type.inputs)
-        if len(found) != len(wanted):
+        value, wanted = [argument.type for argument in self.body.block.arguments], list(self.function_type.inputs)
+        if len(value) != len(wanted):
             raise VerifyError(f"entry block must have {len(wanted)} arguments to match function signature")
-        for number, (argument, declared) in enumerate(zip(found, wanted)):
+        for number, (argument, declared) in enumerate(zip(value, wanted)):
             if argument is not declared:
                 raise VerifyError(
                     f"type of entry block argument #{number}('{argument}') must match the type of the corresponding"

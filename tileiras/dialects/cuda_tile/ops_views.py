@@ -138,10 +138,10 @@ class MakeTensorViewOp(TileOp, name="cuda_tile.make_tensor_view", since="13.1", 
                 f"expected {what} declaration to contain {len(declared)} elements due to tensor_view type, but"
                 f" {len(extents)} were provided",
             )
-        for number, ((given, place), wanted) in enumerate(zip(extents, declared)):
-            found = given if isinstance(given, int) else DYNAMIC
-            if found != wanted:
-                words = ["dynamic" if n == DYNAMIC else n for n in (wanted, found)]
+        for number, ((value, place), wanted) in enumerate(zip(extents, declared)):
+            result = value if isinstance(value, int) else DYNAMIC
+            if result != wanted:
+                words = ["dynamic" if n == DYNAMIC else n for n in (wanted, result)]
                 parser.error(
                     place,
                     f"input {what} dimension {number} does not match tensor_view type (expected {words[0]},"
@@ -189,10 +189,10 @@ class _MakeView(TileOp):
     verifies_locally = True
 
     def verify_op(self) -> None:
-        given, wanted = self.tensor_view.type, self.results[0].type.tensor_view
-        if given is not wanted:
+        result, wanted = self.tensor_view.type, self.results[0].type.tensor_view
+        if result is not wanted:
             raise VerifyError(
-                f"expected the type of the provided tensor_view value ('{given}') to be the same as the view's"
+                f"expected the type of the provided tensor_view value ('{result}') to be the same as the view's"
                 f" tensor_view type ('{wanted}')"
             )
 

@@ -117,10 +117,10 @@ def _parse_pointer_attribute(parser: Parser) -> PointerAttr:
     at = parser.offset
     if parser.peek("<"):
         return parser.parse_parameters(PointerAttr)
-    found = parser.parse_attribute()
-    if not isinstance(found, PointerAttr):
-        parser.error(at, f"expected a pointer attribute, got {found}")
-    return found
+    attribute = parser.parse_attribute()
+    if not isinstance(attribute, PointerAttr):
+        parser.error(at, f"expected a pointer attribute, got {attribute}")
+    return attribute
 
 
 class TileType(ShapedType, name="cuda_tile.tile", since="13.1", parameters=("shape", "element_type")):

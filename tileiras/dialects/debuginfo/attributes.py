@@ -204,22 +204,22 @@ class DILocalVariableAttr(Attribute, name="debuginfo.di_local_variable"):
         at = parser.offset
         scope = parser.parse_attribute()
         fields = {"line": parser.parse_integer, "arg": parser.parse_integer, "type": lambda: _type(parser)}
-        found = parser.parse_struct("#debuginfo.di_local_variable", fields, open="")
-        if "line" not in found:
+        result = parser.parse_struct("#debuginfo.di_local_variable", fields, open="")
+        if "line" not in result:
             parser.error(at, "missing required parameter: line")
         parser.parse_punctuation(">")
         try:
-            return cls(name, scope, found["line"], found.get("arg", 0), found.get("type"))
+            return cls(name, scope, result["line"], result.get("arg", 0), result.get("type"))
         except VerifyError as error:
             parser.error(at, error.message)
 
 
 def _type(parser: Parser) -> DebugTypeAttr:
     at = parser.offset
-    found = parser.parse_attribute()
-    if not isinstance(found, DebugTypeAttr):
-        parser.error(at, f"expected a debug type, got {found}")
-    return found
+    attribute = parser.parse_attribute()
+    if not isinstance(attribute, DebugTypeAttr):
+        parser.error(at, f"expected a debug type, got {attribute}")
+    return attribute
 
 
 EXPRESSION_OPERATIONS = {

@@ -50,10 +50,10 @@ class _VariableOp(Operation):
     def print_custom(self, printer: Printer) -> None:
         printer.write(" ")
         printer.print_operand(self.operands[0])
-        for said in (self.variable, self.expression):
-            if said is not None:
+        for item in (self.variable, self.expression):
+            if item is not None:
                 printer.write(", ")
-                printer.print_attribute(said)
+                printer.print_attribute(item)
         printer.print_optional_attr_dict(self.attributes, ("variable", "expression"))
         printer.write(" : ")
         printer.print_type(self.operands[0].type)

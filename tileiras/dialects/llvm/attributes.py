@@ -19,8 +19,8 @@ class _FlagsAttr(Attribute):
     flags: tuple[str, ...]
 
     def __new__(cls, *flags: str | Iterable[str]) -> _FlagsAttr:
-        given = flags[0] if len(flags) == 1 and not isinstance(flags[0], str) else flags
-        wanted = set(given)
+        flag = flags[0] if len(flags) == 1 and not isinstance(flags[0], str) else flags
+        wanted = set(flag)
         unknown = sorted(wanted - set(cls.all_flags))
         if unknown:
             raise VerifyError(f"expected one of [{', '.join(cls.all_flags)}], got {unknown[0]}", prefix=False)

@@ -38,13 +38,13 @@ class _BranchOp(LLVMOp):
 
     def verify_op(self) -> None:
         for number, block in enumerate(self.successors):
-            given = [value.type for value in self.successor_operands(number)]
+            result = [value.type for value in self.successor_operands(number)]
             wanted = [argument.type for argument in block.arguments]
-            if len(given) != len(wanted):
+            if len(result) != len(wanted):
                 raise VerifyError(
-                    f"has {len(given)} operands for successor #{number}, but target block has {len(wanted)}"
+                    f"has {len(result)} operands for successor #{number}, but target block has {len(wanted)}"
                 )
-            for index, (a, b) in enumerate(zip(given, wanted)):
+            for index, (a, b) in enumerate(zip(result, wanted)):
                 if a is not b:
                     raise VerifyError(f"type mismatch for bb argument #{index} of successor #{number}")
 

@@ -169,11 +169,11 @@ class LLVMFuncOp(LLVMOp, name="llvm.func", traits=(IsolatedFromAbove, Symbol)):
             if mode is not None and not (isinstance(mode, StringAttr) and re.fullmatch(_DENORMAL_MODE, mode.value)):
                 raise VerifyError(f"'{name}' must be one or two modes of denormals, got {mode}")
         for number in range(len(inputs)):
-            given = self.argument_attributes(number)
-            _check_argument(given)
-            if GRID_CONSTANT in given and not self.is_kernel:
+            result = self.argument_attributes(number)
+            _check_argument(result)
+            if GRID_CONSTANT in result and not self.is_kernel:
                 raise VerifyError(f"'{GRID_CONSTANT}' attribute must be present only on kernel arguments")
-            if GRID_CONSTANT in given and "llvm.byval" not in given:
+            if GRID_CONSTANT in result and "llvm.byval" not in result:
                 raise VerifyError(f"'{GRID_CONSTANT}' attribute requires the argument to also have 'llvm.byval'")
         if self.is_declaration:
             return
@@ -253,9 +253,9 @@ class ReturnOp(LLVMOp, name="llvm.return", traits=(ReturnLike, HasParent("llvm.f
         if not isinstance(function, LLVMFuncOp):
             return
         wanted = function.function_type.result
-        given = self.arg.type if self.arg is not None else void
-        if given is not wanted:
-            raise VerifyError(f"expected '{wanted}' to be returned, got '{given}'")
+        result = self.arg.type if self.arg is not None else void
+        if result is not wanted:
+            raise VerifyError(f"expected '{wanted}' to be returned, got '{result}'")
 
 
 class GlobalOp(LLVMOp, name="llvm.mlir.global", traits=(Symbol,)):

@@ -99,9 +99,9 @@ def verify_in_bounds(op: Operation, rank: int) -> None:
     promised = op.attributes.get(IN_BOUNDS)
     if promised is None:
         return
-    found = len(promised.elements) if isinstance(promised, DenseArrayAttr) else 0
-    if found != rank:
-        raise VerifyError(f"incorrect number of in_bounds elements: expected {rank}, but found {found}")
+    count = len(promised.elements) if isinstance(promised, DenseArrayAttr) else 0
+    if count != rank:
+        raise VerifyError(f"incorrect number of in_bounds elements: expected {rank}, but found {count}")
 
 
 _VIEW_TYPES = "type($view) `,` `(` type($coords) `)`"

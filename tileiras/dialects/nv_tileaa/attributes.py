@@ -175,11 +175,11 @@ class KernelSpecAttr(Attribute, name="nv_tileaa.kernel_spec", parameters=("num_w
         start = parser.offset
         fields: dict[str, Any] = dict.fromkeys(("numWarps", "numCtas", "occupancy"), parser.parse_integer)
         fields["clusterDim"] = lambda: parser.parse_comma_separated(parser.parse_integer, "[", "]")
-        found = parser.parse_struct("#nv_tileaa.kernel_spec", fields)
-        num_ctas = found.get("numCtas", 1)
-        if "clusterDim" in found:
-            sizes = found["clusterDim"]
-            num_ctas = found.get("numCtas", sizes[0] if sizes else 0)
+        result = parser.parse_struct("#nv_tileaa.kernel_spec", fields)
+        num_ctas = result.get("numCtas", 1)
+        if "clusterDim" in result:
+            sizes = result["clusterDim"]
+            num_ctas = result.get("numCtas", sizes[0] if sizes else 0)
             if sizes != [num_ctas, 1, 1]:
                 parser.fail(start, f"clusterDim must be [numCtas, 1, 1], got {sizes}")
-        return cls(found.get("numWarps"), num_ctas, found.get("occupancy"))
+        return cls(result.get("numWarps"), num_ctas, result.get("occupancy"))

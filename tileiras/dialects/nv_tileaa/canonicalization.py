@@ -41,8 +41,8 @@ class _TruncateOnce(RewritePattern):
         added = _added(below.operand, test.lhs), _added(above.operand, test.lhs)
         if added[0] is None or added[1] is None or added[0] > 0 or added[1] < 0:
             return False
-        kept = arith.SelectOp(choice.condition, arms[0].operand, arms[1].operand, location=choice.location)
-        rewriter.set_operands(op, (rewriter.insert(kept).result,))
+        result = arith.SelectOp(choice.condition, arms[0].operand, arms[1].operand, location=choice.location)
+        rewriter.set_operands(op, (rewriter.insert(result).result,))
         rewriter.erase_op(choice)
         for arm in arms:
             if not arm.result.has_uses:

@@ -240,13 +240,13 @@ class _Collective(Operation):
             raise VerifyError("expects region arguments of the elements' types, those of all inputs twice")
         if [value.type for value in block.last.operands] != elements:
             raise VerifyError("expects the region to yield values of the elements' types")
-        for value, made in zip(self.inputs, self.results):
+        for value, entry in zip(self.inputs, self.results):
             if value.type.with_element_type(first.element_type) is not first:
                 raise VerifyError(f"expects inputs of one shape and layout, but got {first} and {value.type}")
             shape = self.result_shape(value.type.shape)
-            _expect_elements(value.type, made.type)
-            if (made.type.shape if isinstance(made.type, TensorType) else ()) != shape:
-                raise VerifyError(f"expects a result of shape {list(shape)}, but got {made.type}")
+            _expect_elements(value.type, entry.type)
+            if (entry.type.shape if isinstance(entry.type, TensorType) else ()) != shape:
+                raise VerifyError(f"expects a result of shape {list(shape)}, but got {entry.type}")
 
     def result_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """The shape of the result for an input of this one."""

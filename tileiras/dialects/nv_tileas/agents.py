@@ -74,8 +74,8 @@ class AgentSwitchOp(Operation, name=f"{PIPELINE}agent_switch", traits=(MemoryRea
         if len(self.agents) != count or any(group < 1 for group in self.num_agents_per_group.elements):
             raise VerifyError(f"expects a region for each of {count} agents, but got {len(self.agents)}")
         for name in ("num_warps", "warp_id", "max_regs"):
-            given = getattr(self, name)
-            if given is not None and (len(given.elements) != count or any(value < 0 for value in given.elements)):
+            result = getattr(self, name)
+            if result is not None and (len(result.elements) != count or any(value < 0 for value in result.elements)):
                 raise VerifyError(f"expects '{name}' to have a number for each of {count} agents")
         for agent in self.agents:
             if len(agent.blocks) != 1 or not isinstance(agent.block.last, YieldOp) or agent.block.last.operands:
@@ -90,8 +90,8 @@ class AgentSwitchOp(Operation, name=f"{PIPELINE}agent_switch", traits=(MemoryRea
 
     def warps(self, inherited: int) -> list[int]:
         """The number of warps of each agent, in a kernel of `inherited` warps."""
-        given = self.num_warps.elements if self.num_warps is not None else [INHERITED] * len(self.agents)
-        return [n or inherited for n in given]
+        elements = self.num_warps.elements if self.num_warps is not None else [INHERITED] * len(self.agents)
+        return [n or inherited for n in elements]
 
     def warps_in(self, agent: Region) -> int:
         """The number of warps of the agent with this region, by the kernel spec of the enclosing function."""

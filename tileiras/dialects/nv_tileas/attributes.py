@@ -82,8 +82,8 @@ class LinearLayoutAttr(Attribute, name="nv_tileas.linear", parameters=IN_DIMENSI
                 lambda: parser.parse_comma_separated(parser.parse_integer, "[", "]"), "[", "]"
             )
 
-        found = parser.parse_struct("#nv_tileas.linear", dict.fromkeys(IN_DIMENSIONS, bases))
-        return cls(*(found.get(name, ()) for name in IN_DIMENSIONS))
+        result = parser.parse_struct("#nv_tileas.linear", dict.fromkeys(IN_DIMENSIONS, bases))
+        return cls(*(result.get(name, ()) for name in IN_DIMENSIONS))
 
 
 class _KeywordAndInteger(Attribute):
@@ -187,11 +187,11 @@ class ScratchAttr(Attribute, name="nv_tileas.scratch"):
         numbers = dict.fromkeys(("offset", "bytes", "rounds", "barrier", "threads"), parser.parse_integer)
         flags = dict.fromkeys(("joins", "waits"), lambda: parser.parse_any_keyword() == "true")
         start = parser.pos
-        found = parser.parse_struct("#nv_tileas.scratch", {**numbers, **flags})
+        parameters = parser.parse_struct("#nv_tileas.scratch", {**numbers, **flags})
         for name in ("offset", "bytes"):
-            if name not in found:
+            if name not in parameters:
                 parser.fail(start, f"#nv_tileas.scratch has no parameter '{name}'")
-        return cls(**found)
+        return cls(**parameters)
 
 
 SERIAL, PLAIN, PREFETCH, WARP_SPECIALIZE = "serial", "plain", "prefetch", "warp_specialize"

@@ -148,23 +148,23 @@ def scratch_areas(op: Operation) -> tuple[ScratchAttr, ...]:
 
 def number_of(func: Operation, name: str) -> int | None:
     """The value of an integer attribute of a function; None where it does not have the attribute."""
-    found = func.attributes.get(name)
-    return found.value if isinstance(found, IntegerAttr) else None
+    entry = func.attributes.get(name)
+    return entry.value if isinstance(entry, IntegerAttr) else None
 
 
 def facts_of_pairs(func: Operation) -> tuple[str, ...]:
     """The further conditions of a launch of a function for pairs of tile blocks."""
-    found = func.attributes.get(PAIRS_WHERE)
-    if not isinstance(found, ArrayAttr):
+    entry = func.attributes.get(PAIRS_WHERE)
+    if not isinstance(entry, ArrayAttr):
         return ()
-    return tuple(each.value for each in found if isinstance(each, StringAttr))
+    return tuple(each.value for each in entry if isinstance(each, StringAttr))
 
 
 def block_warps(func: Operation) -> int:
     """The number of warps of a CTA of a function, lowered or not, whose number of warps is known."""
-    given = func.attributes.get(BLOCK_WARPS)
-    if given is not None:
-        return given.value  # type: ignore[attr-defined]
+    entry = func.attributes.get(BLOCK_WARPS)
+    if entry is not None:
+        return entry.value  # type: ignore[attr-defined]
     spec = func.attributes.get("kernel_spec") or func.attributes[KERNEL_SPEC]
     return spec.num_warps  # type: ignore[attr-defined]
 

@@ -356,11 +356,11 @@ class _One(Operation):
 
     def _verify_region(self: Any, types: list[Type], results: list[Type]) -> None:
         block = self.body.block
-        found = [argument.type for argument in block.arguments]
-        if found != types:
+        entry = [argument.type for argument in block.arguments]
+        if entry != types:
             raise VerifyError(
                 "expects region arguement types to match with producer types "
-                f"[{_listed(types)}], but got: [{_listed(found)}]"
+                f"[{_listed(types)}], but got: [{_listed(entry)}]"
             )
         yielded = [value.type for value in block.last.operands] if isinstance(block.last, YieldOp) else []
         if yielded != results:

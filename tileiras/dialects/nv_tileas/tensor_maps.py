@@ -130,15 +130,15 @@ class TmaDescType(Type, name="nv_tileas.tma_desc", parameters=("view", "box", "o
         parser.parse_punctuation("<")
         view = parser.parse_type()
         box, order = numbers("box"), numbers("order")
-        given: dict[str, Any] = {}
+        parameters: dict[str, Any] = {}
         while parser.parse_optional_punctuation(","):
             name = next((each for each in _OPTIONAL if parser.parse_optional_keyword(each)), "")
-            if not name or name in given:
+            if not name or name in parameters:
                 parser.expected(f"one of {', '.join(_OPTIONAL)}, once")
             parser.parse_punctuation("=")
-            given[name] = parser.parse_type() if name == "element" else parser.parse_integer()
+            parameters[name] = parser.parse_type() if name == "element" else parser.parse_integer()
         parser.parse_punctuation(">")
-        return cls(view, box, order, **given)
+        return cls(view, box, order, **parameters)
 
 
 def view_error(view: Type) -> Reason | None:

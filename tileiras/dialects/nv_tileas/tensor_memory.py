@@ -105,7 +105,7 @@ class TensorLayoutAttr(Attribute, name="nv_tileas.tensor", parameters=("lane", "
     @classmethod
     def parse_parameters(cls, parser: Parser) -> "TensorLayoutAttr":
         parser.parse_punctuation("<")
-        found = []
+        parameters = []
         for name in ("lane", "column", "element"):
             if name == "element" and not parser.parse_optional_punctuation(","):
                 break
@@ -113,13 +113,13 @@ class TensorLayoutAttr(Attribute, name="nv_tileas.tensor", parameters=("lane", "
                 parser.parse_punctuation(",")
             parser.parse_keyword(name)
             parser.parse_punctuation("=")
-            found.append(
+            parameters.append(
                 parser.parse_comma_separated(
                     lambda: parser.parse_comma_separated(parser.parse_integer, "[", "]"), "[", "]"
                 )
             )
         parser.parse_punctuation(">")
-        return cls(*found)
+        return cls(*parameters)
 
 
 class TensorMemoryType(Type, name="nv_tileas.tensor_memory"):

@@ -51,7 +51,7 @@ THREAD_ROWS: Mapping[str, ThreadRow] = {
 def _made(key: str, thread: ThreadRow) -> type[Operation]:
     row = ROWS[thread.nvgpu]
     replaces = (*row.replaces, *thread.replaces)
-    own = {name: made for name, made in row.own.items() if name not in thread.replaces}
+    own = {name: result for name, result in row.own.items() if name not in thread.replaces}
     return generate(ThreadOp, f"nv_tileas.thread.{key}", row, replaces, {**own, **thread.own})
 
 

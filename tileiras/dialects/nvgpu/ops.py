@@ -67,7 +67,7 @@ def generate(
                 field.kind, field.constraint, field.doc, field.arity, field.since, field.default,
                 "" if field.name == field.accessor else field.name,
             )  # fmt: skip
-    members.update((field_name, made()) for field_name, made in own.items())
+    members.update((field_name, result()) for field_name, result in own.items())
     class_name = "".join(part.capitalize() for part in name.partition(".")[2].replace(".", "_").split("_")) + "Op"
     return type(class_name, (base,), members)
 

@@ -73,17 +73,17 @@ def _shape(given: Attributes) -> Attributes:
 
 def _mma_sync(given: Attributes) -> Attributes:
     types = {"multiplicandAPtxType": "aType", "multiplicandBPtxType": "bType", "accumulatorPtxType": "cType"}
-    found = _kept(given, "mmaShape", "saturate", *types.values()) | _shape(given)
-    found |= {name: nvvm.MMATypeAttr(given[own].value) for name, own in types.items()}  # type: ignore[attr-defined]
+    mma_sync = _kept(given, "mmaShape", "saturate", *types.values()) | _shape(given)
+    mma_sync |= {name: nvvm.MMATypeAttr(given[own].value) for name, own in types.items()}  # type: ignore[attr-defined]
     if "saturate" in given:
-        found["intOverflowBehavior"] = nvvm.MMAIntOverflowAttr("satfinite")
-    return found
+        mma_sync["intOverflowBehavior"] = nvvm.MMAIntOverflowAttr("satfinite")
+    return mma_sync
 
 
 def _mma_block_scale(given: Attributes) -> Attributes:
     types = {"multiplicandAPtxType": "aType", "multiplicandBPtxType": "bType"}
-    found = _kept(given, "mmaShape", *types.values()) | _shape(given)
-    return found | {name: nvvm.MMATypeAttr(given[own].value) for name, own in types.items()}  # type: ignore[attr-defined]
+    result = _kept(given, "mmaShape", *types.values()) | _shape(given)
+    return result | {name: nvvm.MMATypeAttr(given[own].value) for name, own in types.items()}  # type: ignore[attr-defined]
 
 
 def _check_shape(op: Any) -> None:
@@ -92,9 +92,9 @@ def _check_shape(op: Any) -> None:
         raise VerifyError("'mmaShape' must be three i32: M, N and K")
     known = nvvm.MMATypeAttr.cases
     for name in ("aType", "bType", "cType"):
-        given = op.attributes.get(name)
-        if given is not None and given.value not in known:
-            raise VerifyError(f"'{name}' must be one of {', '.join(known)}, got '{given.value}'")
+        entry = op.attributes.get(name)
+        if entry is not None and entry.value not in known:
+            raise VerifyError(f"'{name}' must be one of {', '.join(known)}, got '{entry.value}'")
 
 
 _SHAPE = {
@@ -106,9 +106,9 @@ _SHAPE = {
 
 def _layout(given: Attributes) -> Attributes:
     transposes = given["transpose"].value  # type: ignore[attr-defined]
-    found = {"layout": nvvm.MMALayoutAttr("col" if transposes else "row")}
+    result = {"layout": nvvm.MMALayoutAttr("col" if transposes else "row")}
     count = given.get("numTiles")
-    return found if count is None else {"num": count, **found}
+    return result if count is None else {"num": count, **result}
 
 
 _TRANSPOSE = {"transpose": lambda: attribute(IntegerAttr, "whether the tiles are transposed, an i1")}
@@ -184,8 +184,8 @@ def _check_async_copy(op: Any) -> None:
 
 
 def _bulk_wait(given: Attributes) -> Attributes:
-    found = _kept(given, "numGroups")
-    return {"group": given["numGroups"], **found}
+    result = _kept(given, "numGroups")
+    return {"group": given["numGroups"], **result}
 
 
 _COPIES = {

@@ -61,8 +61,8 @@ class Form(NamedTuple):
 
 def atomic_form(kind: str, type: Type) -> Form | None:
     """The instruction for an update of this kind and LLVM type; None if PTX has no such instruction on any target."""
-    found = FORMS.get((kind, str(type)))
-    return Form(*found) if found is not None else None
+    entry = FORMS.get((kind, str(type)))
+    return Form(*entry) if entry is not None else None
 
 
 class AtomOp(NVVMOp, name="nvvm.atom", traits=(MemoryRead, MemoryWrite)):

@@ -107,10 +107,10 @@ class MmaOp(_MmaOp, name="nvvm.mma.sync", traits=(Convergent, AttrSizedOperandSe
             saturating = ".satfinite" if overflow is not None and overflow.value == "satfinite" else ""
             name = f"{shape}{saturating}.{a}" if a == b else f"{shape}{saturating}.{a}.{b}"
         row = intrinsic(name)
-        given = tuple(llvm_text(value.type) for value in self.operands)
-        if given != row.operands or llvm_text(self.res.type) != row.result:
+        entry = tuple(llvm_text(value.type) for value in self.operands)
+        if entry != row.operands or llvm_text(self.res.type) != row.result:
             raise VerifyError(
-                f"expects fragments ({', '.join(row.operands)}) -> {row.result}, got ({', '.join(given)})"
+                f"expects fragments ({', '.join(row.operands)}) -> {row.result}, got ({', '.join(entry)})"
                 f" -> {llvm_text(self.res.type)}"
             )
         return row

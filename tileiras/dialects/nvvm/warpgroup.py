@@ -41,10 +41,10 @@ _LETTERS = {f32: "f", i32: "r"}
 
 
 def _letter(type: Any) -> str:
-    found = _LETTERS.get(type)
-    if found is None:
+    entry = _LETTERS.get(type)
+    if entry is None:
         raise VerifyError(f"expects registers of f32 or i32, got {type}")
-    return found
+    return entry
 
 
 def _members(op: Any) -> tuple[Any, ...]:

@@ -48,7 +48,7 @@ class ConditionOp(Operation, name="scf.condition", traits=(Pure, Terminator, Has
 
 def _expect_blocks(*regions: Region) -> None:
     """Raises VerifyError where a region has no code."""
-    if any(not found.blocks for found in regions):
+    if any(not item.blocks for item in regions):
         raise VerifyError("expects a non-empty block")
 
 
@@ -97,13 +97,15 @@ class ForOp(Operation, name="scf.for", traits=(SingleBlock, RecursiveMemoryEffec
     def without_carried(self, unused: Collection[int]) -> "ForOp":
         """Replaces this loop by one without the values with these numbers, which nothing uses,
         neither inside nor after it."""
-        kept = [index for index in range(len(self.init_args)) if index not in unused]
+        indexes = [index for index in range(len(self.init_args)) if index not in unused]
         end = self.yield_op
-        end.operands = [end.operands[index] for index in kept]
+        end.operands = [end.operands[index] for index in indexes]
         for index in sorted(unused, reverse=True):
             self.body.block.erase_argument(1 + index)
-        new = self._carrying([self.init_args[index] for index in kept], [self.results[index].type for index in kept])
-        for index, result in zip(kept, new.results):
+        new = self._carrying(
+            [self.init_args[index] for index in indexes], [self.results[index].type for index in indexes]
+        )
+        for index, result in zip(indexes, new.results):
             self.results[index].replace_all_uses_with(result)
         self.erase()
         return new
@@ -217,15 +219,15 @@ class IfOp(Operation, name="scf.if", traits=(SingleBlock, RecursiveMemoryEffects
     def without_results(self, unused: Collection[int]) -> "IfOp":
         """Replaces this branch by one without the results with these numbers, which nothing
         uses."""
-        kept = [number for number in range(len(self.results)) if number not in unused]
+        numbers = [number for number in range(len(self.results)) if number not in unused]
         for part in self.regions:
             end = part.block.last
-            end.operands = [end.operands[number] for number in kept]
+            end.operands = [end.operands[number] for number in numbers]
         regions = [Region().take_blocks(part) for part in self.regions]
-        types = [self.results[number].type for number in kept]
+        types = [self.results[number].type for number in numbers]
         new = IfOp.create(self.operands, types, dict(self.attributes), regions, location=self.location)
         self.parent.insert_before(new, self)
-        for number, result in zip(kept, new.results):
+        for number, result in zip(numbers, new.results):
             self.results[number].replace_all_uses_with(result)
         self.erase()
         return new

@@ -201,10 +201,10 @@ class AliasNames:
         while isinstance(location, OpaqueLoc):
             location = location.fallback
         if isinstance(location, SourceLoc):
-            found = self._positions.get(location)
-            if found is None:
-                found = self._positions[location] = location.file_line_col()
-            return found
+            result = self._positions.get(location)
+            if result is None:
+                result = self._positions[location] = location.file_line_col()
+            return result
         return location
 
     def visit_operations(self, op: Operation) -> None:
@@ -261,10 +261,10 @@ class AliasNames:
 
 
 def _parts(values: tuple) -> list:
-    found: list = []
+    parts: list = []
     for value in values:
         if isinstance(value, tuple):
-            found += _parts(value)
+            parts += _parts(value)
         elif isinstance(value, (Attribute, Location)):
-            found.append(value)
-    return found
+            parts.append(value)
+    return parts

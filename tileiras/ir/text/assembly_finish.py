@@ -30,15 +30,15 @@ if TYPE_CHECKING:
 
 def _matching(cls: type[Operation], name: str, of_result: bool) -> list[str]:
     """Fields whose type is that of field `name`."""
-    found: list[str] = []
+    result: list[str] = []
     for trait in cls.trait_instances:
         if isinstance(trait, AllTypesMatch) and name in trait.fields:
-            found += [other for other in trait.fields if other != name]
+            result += [other for other in trait.fields if other != name]
         elif isinstance(trait, SameOperandsAndResultType):
-            found += [f.name for f in (*cls.operand_fields, *cls.result_fields) if f.name != name]
+            result += [f.name for f in (*cls.operand_fields, *cls.result_fields) if f.name != name]
         elif isinstance(trait, SameTypeOperands) and not of_result:
-            found += [f.name for f in cls.operand_fields if f.name != name]
-    return found
+            result += [f.name for f in cls.operand_fields if f.name != name]
+    return result
 
 
 def _source_of_type(cls: type[Operation], field: Field, spelled: set[tuple[str, int]]) -> tuple[str, Any]:
@@ -58,20 +58,22 @@ def _source_of_type(cls: type[Operation], field: Field, spelled: set[tuple[str, 
 
 
 def _spelled_types(elements: tuple) -> set[tuple[str, int]]:
-    found: set[tuple[str, int]] = set()
+    spelled_types: set[tuple[str, int]] = set()
     for element in elements:
         if isinstance(element, TypeDirective) and isinstance(element.variable, Variable):
-            found.add((element.variable.field.kind, element.variable.position))
+            spelled_types.add((element.variable.field.kind, element.variable.position))
         elif isinstance(element, Custom):
-            found |= {(a.field.kind, a.position) for a in element.arguments if a.of_type and not a.reference}
+            spelled_types |= {(a.field.kind, a.position) for a in element.arguments if a.of_type and not a.reference}
         elif isinstance(element, FunctionalType):
-            found |= {(t.field.kind, t.position) for t in (element.inputs, element.results) if isinstance(t, Variable)}
+            spelled_types |= {
+                (t.field.kind, t.position) for t in (element.inputs, element.results) if isinstance(t, Variable)
+            }
         elif isinstance(element, Optional):
-            found |= _spelled_types(element.then) | _spelled_types(element.otherwise)
+            spelled_types |= _spelled_types(element.then) | _spelled_types(element.otherwise)
         elif isinstance(element, Oilist):
             for clause in element.clauses:
-                found |= _spelled_types(clause)
-    return found
+                spelled_types |= _spelled_types(clause)
+    return spelled_types
 
 
 OperandPlan = tuple[int, str, str, Any]
@@ -138,9 +140,9 @@ def _operands_in_segments(
         values: list[Value] = []
         sizes: list[int] = []
         for plan in plans:
-            found = (_variadic if plan[1] == "variadic" else _optional)(parser, state, plan)
-            values += found
-            sizes.append(len(found))
+            result = (_variadic if plan[1] == "variadic" else _optional)(parser, state, plan)
+            values += result
+            sizes.append(len(result))
         if writes_sizes:
             state.attributes[OPERAND_SEGMENTS] = DenseArrayAttr(i32, sizes)
         return values
@@ -229,8 +231,8 @@ def _value_of(parser: "Parser", state: OperationState, use: UnresolvedOperand | 
 
 def _offset_of_use(parser: "Parser", name: str, start: int) -> int:
     """Where an operand stands that a fused expression has read: the name's first use after the operation's name."""
-    found = re.compile(re.escape(name) + r"(?![\w$.\-#])").search(parser.text, start)
-    return found.start() if found is not None else start
+    match = re.compile(re.escape(name) + r"(?![\w$.\-#])").search(parser.text, start)
+    return match.start() if match is not None else start
 
 
 def _mismatch(operands: int, types: int) -> str:

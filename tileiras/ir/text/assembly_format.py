@@ -141,15 +141,15 @@ class _FormatReader:
         return match
 
     def elements(self, *ends: str) -> tuple:
-        found: list = []
+        result: list = []
         while True:
             following = self.peek()
             if following is None or following in ends:
-                return tuple(found)
-            found.append(self.element())
+                return tuple(result)
+            result.append(self.element())
             if self.peek() == "^":
                 self.take()
-                self.anchor = found[-1]
+                self.anchor = result[-1]
 
     def element(self) -> Any:
         if self.peek() == "(":
@@ -208,15 +208,15 @@ class _FormatReader:
 
     def arguments(self) -> tuple:
         self.take("(")
-        found = []
+        result = []
         while self.peek() != ")":
             element = self.element()
             # Inside a directive `type($x)` is the variable in its role as a type.
-            found.append(element.variable if isinstance(element, TypeDirective) else element)
+            result.append(element.variable if isinstance(element, TypeDirective) else element)
             if self.peek() == ",":
                 self.take()
         self.take(")")
-        return tuple(found)
+        return tuple(result)
 
     def optional_group(self) -> Optional:
         outer, self.anchor = self.anchor, None
@@ -252,22 +252,22 @@ def read_format(cls: type[Operation]) -> tuple:
 
 def variables_of(elements: tuple) -> list[Variable]:
     """All variables of some elements, also those inside groups and directives."""
-    found: list[Variable] = []
+    variables: list[Variable] = []
     for element in elements:
         if isinstance(element, Variable):
-            found.append(element)
+            variables.append(element)
         elif isinstance(element, TypeDirective):
-            found += variables_of((element.variable,))
+            variables += variables_of((element.variable,))
         elif isinstance(element, Custom):
-            found += variables_of(element.arguments)
+            variables += variables_of(element.arguments)
         elif isinstance(element, FunctionalType):
-            found += variables_of((element.inputs, element.results))
+            variables += variables_of((element.inputs, element.results))
         elif isinstance(element, Optional):
-            found += variables_of(element.then) + variables_of(element.otherwise)
+            variables += variables_of(element.then) + variables_of(element.otherwise)
         elif isinstance(element, Oilist):
             for clause in element.clauses:
-                found += variables_of(clause)
-    return found
+                variables += variables_of(clause)
+    return variables
 
 
 def typed_attribute(field: Field) -> Any:
@@ -301,10 +301,10 @@ class Format(NamedTuple):
 
 def compile_format(cls: type[Operation]) -> Format:
     """The format of a class, read once."""
-    found = cls.__dict__.get("_format")
-    if found is None:
+    result = cls.__dict__.get("_format")
+    if result is None:
         elements = read_format(cls)
         mentioned = frozenset(v.field.name for v in variables_of(elements) if v.field.kind == "attribute")
-        found = Format(elements, mentioned)
-        cls._format = found  # type: ignore[attr-defined]
-    return found
+        result = Format(elements, mentioned)
+        cls._format = result  # type: ignore[attr-defined]
+    return result

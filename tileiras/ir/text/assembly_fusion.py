@@ -133,30 +133,30 @@ def fused_step(run: tuple, slow: list[Step]) -> Step:
             step(parser, state)
 
     def fused(parser: "Parser", state: OperationState) -> None:
-        found = match(parser.text, parser.pos)
-        if found is None:
+        result = match(parser.text, parser.pos)
+        if result is None:
             return one_by_one(parser, state)
         known = parser._types_by_text
         for group, dialect, of_operand, at in types:
-            text = found[group]
+            text = result[group]
             if text is not None:
                 type = known.get(dialect, no_types).get(text)
                 if type is None:
                     return one_by_one(parser, state)
                 (state.operand_types if of_operand else state.result_types)[at] = type
         for group, at in operands:
-            state.operands[at] = found[group]
+            state.operands[at] = result[group]
         if units:
             for group, name in units:
-                if found[group] is not None:
+                if result[group] is not None:
                     state.attributes[name] = UnitAttr()
         if enums:
             for group, name, kind, default in enums:
-                text = found[group]
+                text = result[group]
                 if text is not None:
                     value = kind(text)
                     if value is not default:
                         state.attributes[name] = value
-        parser.pos = found.end()
+        parser.pos = result.end()
 
     return fused

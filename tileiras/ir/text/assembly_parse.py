@@ -64,11 +64,11 @@ Step = Callable[["Parser", OperationState], None]
 
 def format_reader(cls: type[Operation]) -> Callable[["Parser", int], Operation]:
     """The reader of the class's custom form: (parser after the name, offset of the name) -> operation."""
-    found = cls.__dict__.get("_format_reader")
-    if found is None:
-        found = _build_reader(cls)
-        cls._format_reader = staticmethod(found)  # type: ignore[attr-defined]
-    return found
+    result = cls.__dict__.get("_format_reader")
+    if result is None:
+        result = _build_reader(cls)
+        cls._format_reader = staticmethod(result)  # type: ignore[attr-defined]
+    return result
 
 
 def _build_reader(cls: type[Operation]) -> Callable[["Parser", int], Operation]:
@@ -262,12 +262,12 @@ def _types(element: TypeDirective) -> Step:
 
     def types(parser: "Parser", state: OperationState) -> None:
         if not field.variadic:
-            found: Any = read(parser)
+            result: Any = read(parser)
         elif _starts_type(parser):
-            found = parser.parse_comma_separated(lambda: read(parser))
+            result = parser.parse_comma_separated(lambda: read(parser))
         else:
-            found = []
-        (state.operand_types if of_operand else state.result_types)[at] = found
+            result = []
+        (state.operand_types if of_operand else state.result_types)[at] = result
 
     return types
 

@@ -45,10 +45,10 @@ def format_printer(cls: type[Operation], name: str) -> Step:
     if printers is None:
         printers = {}
         cls._format_printers = printers  # type: ignore[attr-defined]
-    found = printers.get(name)
-    if found is None:
-        found = printers[name] = _Compiler(cls).compile(name)
-    return found
+    result = printers.get(name)
+    if result is None:
+        result = printers[name] = _Compiler(cls).compile(name)
+    return result
 
 
 class _Compiler:
@@ -302,10 +302,10 @@ def _print_types(get: Callable[[Any], Any], elided: bool) -> Step:
             printer.write(", ".join([text(item) for item in type]))
         elif type is not None:
             known = printer._elided_types if elided else printer._types
-            found = known.get(type)
-            if found is None:
-                found = printer.elided_type_text(type) if elided else printer.type_text(type)
-            printer.write(found)
+            result = known.get(type)
+            if result is None:
+                result = printer.elided_type_text(type) if elided else printer.type_text(type)
+            printer.write(result)
 
     return types
 

@@ -35,10 +35,10 @@ class AttributeParser(TypeParser):
 
     def parse_attribute(self, type: Type | None = None) -> Any:
         """An attribute, or a type or location in its place; with `type`, a number has it and no `: type` follows."""
-        found = self.parse_optional_attribute(type)
-        if found is None:
+        optional_attribute = self.parse_optional_attribute(type)
+        if optional_attribute is None:
             self.expected("attribute value")
-        return found
+        return optional_attribute
 
     def parse_optional_attribute(self, type: Type | None = None) -> Any:
         text, start = self.text, self.pos
@@ -54,9 +54,9 @@ class AttributeParser(TypeParser):
             return self.parse_symbol_reference()
         if first == "[":
             self._enter()
-            found = ArrayAttr(self.parse_comma_separated(self.parse_attribute, "[", "]"))
+            array_attr = ArrayAttr(self.parse_comma_separated(self.parse_attribute, "[", "]"))
             self._depth -= 1
-            return found
+            return array_attr
         if first == "{":
             return DictAttr(self.parse_attribute_dictionary())
         if first.isdigit() or first == "-" and text[start + 1] != ">":
@@ -104,13 +104,13 @@ class AttributeParser(TypeParser):
             self.parse_punctuation("<")
             inner = f"{name}.{self.parse_any_keyword()}"
             cls = self._dialect_class(registry.lookup_attribute, inner, start, "attribute")
-            found = self._parse_parameters(cls, start)
+            hash_attribute = self._parse_parameters(cls, start)
             self.parse_punctuation(">")
-            return found
-        found = self._resolve_alias("#" + name, start)
-        if found is None:
+            return hash_attribute
+        hash_attribute = self._resolve_alias("#" + name, start)
+        if hash_attribute is None:
             self.fail(start, f"undefined symbol alias id '{name}'")
-        return found
+        return hash_attribute
 
     def _parse_number(self, type: Type | None) -> Any:
         start = self.pos
@@ -148,7 +148,7 @@ class AttributeParser(TypeParser):
     def parse_attribute_dictionary(self) -> dict[str, Any]:
         """`{name = value, flag}`."""
         self._enter()
-        found: dict[str, Any] = {}
+        result: dict[str, Any] = {}
 
         def entry() -> None:
             start = self.pos
@@ -159,13 +159,13 @@ class AttributeParser(TypeParser):
             key = self._unquote(match[1], start) if match[1][0] == '"' else match[1]
             if not key:
                 self.fail(start, "expected valid attribute name")
-            if key in found:
+            if key in result:
                 self.fail(start, f"duplicate key '{key}' in dictionary attribute")
-            found[key] = self.parse_attribute() if self.parse_optional_punctuation("=") else UnitAttr()
+            result[key] = self.parse_attribute() if self.parse_optional_punctuation("=") else UnitAttr()
 
         self.parse_comma_separated(entry, "{", "}")
         self._depth -= 1
-        return found
+        return result
 
     def parse_optional_attr_dict(self) -> dict[str, Any]:
         return self.parse_attribute_dictionary() if self.text[self.pos] == "{" else {}

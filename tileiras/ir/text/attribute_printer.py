@@ -86,18 +86,18 @@ class AttributePrinter:
     # ---- types -------------------------------------------------------------------------------------------------------
 
     def type_text(self, type: Type) -> str:
-        found = self._types.get(type)
-        if found is None:
-            found = self._types[type] = self._alias_names.get(type) or self._spell_type(type)
-        return found
+        entry = self._types.get(type)
+        if entry is None:
+            entry = self._types[type] = self._alias_names.get(type) or self._spell_type(type)
+        return entry
 
     def elided_type_text(self, type: Type) -> str:
-        found = self._elided_types.get(type)
-        if found is None:
+        result = self._elided_types.get(type)
+        if result is None:
             text = self.type_text(type)
             prefix = f"!{type.dialect}."
-            found = self._elided_types[type] = text[len(prefix) :] if text.startswith(prefix) else text
-        return found
+            result = self._elided_types[type] = text[len(prefix) :] if text.startswith(prefix) else text
+        return result
 
     def _spell_type(self, type: Type) -> str:
         if isinstance(type, (IntegerType, FloatType, IndexType)):

@@ -65,8 +65,8 @@ def __getattr__(name: str) -> re.Pattern[str]:
     # Compiling this expression takes longer than all others together, and only reading text needs it.
     if name != "TYPE":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = globals()["TYPE"] = token(WHOLE_TYPE)
-    return found
+    result = globals()["TYPE"] = token(WHOLE_TYPE)
+    return result
 
 
 class BadEscape(ValueError):

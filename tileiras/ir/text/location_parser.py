@@ -38,43 +38,45 @@ class LocationParser(TokenReader):
         if match is not None:
             self.pos = match.end()
             key = match[0]
-            found = self._locations_by_text.get(key)
-            if found is None:
-                found = self._locations_by_text[key] = FileLineColLoc(match[1], int(match[2]), int(match[3]))
-            return found
+            optional_location = self._locations_by_text.get(key)
+            if optional_location is None:
+                optional_location = self._locations_by_text[key] = FileLineColLoc(
+                    match[1], int(match[2]), int(match[3])
+                )
+            return optional_location
         match = _ALIAS_LOC.match(self.text, self.pos)
         if match is not None and match[1] in self._aliases:
-            found = self._aliases[match[1]]
-            if isinstance(found, Location):
+            optional_location = self._aliases[match[1]]
+            if isinstance(optional_location, Location):
                 self.pos = match.end()
-                return found
+                return optional_location
         if not self.parse_optional_keyword("loc"):
             return None
         self.parse_punctuation("(")
-        found = self.parse_location_instance()
+        optional_location = self.parse_location_instance()
         self.parse_punctuation(")")
-        return found
+        return optional_location
 
     def parse_location(self) -> Location:
         """A location in attribute position: `loc(...)`, an alias or a dialect's location attribute."""
-        found = self.parse_optional_location()
-        return found if found is not None else self.parse_location_instance()
+        optional_location = self.parse_optional_location()
+        return optional_location if optional_location is not None else self.parse_location_instance()
 
     def parse_location_instance(self) -> Location:
         """Parses the text inside `loc(...)`."""
         self._enter()
-        found = self._parse_location_instance()
+        location = self._parse_location_instance()
         self._depth -= 1
-        return found
+        return location
 
     def _parse_location_instance(self) -> Location:
         start = self.pos
         first = self.text[start]
         if first == "#":
-            found = self._parse_hash_attribute()
-            if not isinstance(found, Location):
-                self.fail(start, f"expected location, but found '{found}'")
-            return found
+            attribute = self._parse_hash_attribute()
+            if not isinstance(attribute, Location):
+                self.fail(start, f"expected location, but found '{attribute}'")
+            return attribute
         if first == '"':
             return self._parse_file_or_name_location()
         if self.parse_optional_keyword("unknown"):

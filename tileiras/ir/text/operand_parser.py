@@ -102,10 +102,10 @@ class OperandParser(AttributeParser):
         return UnresolvedOperand(match[1], start)
 
     def parse_operand(self) -> UnresolvedOperand:
-        found = self.parse_optional_operand()
-        if found is None:
+        optional_operand = self.parse_optional_operand()
+        if optional_operand is None:
             self.expected("SSA operand")
-        return found
+        return optional_operand
 
     def parse_operand_list(self, open: str = "", close: str = "") -> list[UnresolvedOperand]:
         """Operands separated by commas, possibly none."""

@@ -40,12 +40,12 @@ _unregistered: dict[str, type[UnregisteredOp]] = {}
 
 
 def unregistered_class(name: str) -> type[UnregisteredOp]:
-    found = _unregistered.get(name)
-    if found is None:
-        found = type("UnregisteredOp", (UnregisteredOp,), {"__slots__": ()})
-        found.name = name
-        _unregistered[name] = found
-    return found
+    result = _unregistered.get(name)
+    if result is None:
+        result = type("UnregisteredOp", (UnregisteredOp,), {"__slots__": ()})
+        result.name = name
+        _unregistered[name] = result
+    return result
 
 
 class Parser(OperandParser):
@@ -75,10 +75,10 @@ class Parser(OperandParser):
         return block
 
     def parse_successor(self) -> Block:
-        found = self.parse_optional_successor()
-        if found is None:
+        successor = self.parse_optional_successor()
+        if successor is None:
             self.expected("block name")
-        return found
+        return successor
 
     def ensure_terminator(self, region: Region, cls: type[Operation], location: Location) -> None:
         """Adds the parts that the class's traits make optional in text: the block of a single-block region, its
@@ -398,10 +398,10 @@ def parse_attribute(text: str) -> Any:
 
 
 def _whole(parser: Parser, read: Callable[[], Any]) -> Any:
-    found = read()
+    whole = read()
     if not parser.at_end():
         parser.error(parser.pos, "found trailing characters")
-    return found
+    return whole
 
 
 def _guarded(parser: Parser, read: Callable[[], Any]) -> Any:

@@ -120,14 +120,14 @@ class Printer(AttributePrinter):
 
     def _find_aliases(self, roots: Sequence[Operation]) -> AliasNames:
         """The aliases that the text will use."""
-        found = AliasNames()
+        alias_names = AliasNames()
         if not self._use_aliases:
-            return found
+            return alias_names
         if not self.locations:
             for root in roots:
-                found.visit_operations(root)
-            if found.is_empty:
-                return found
+                alias_names.visit_operations(root)
+            if alias_names.is_empty:
+                return alias_names
         # The used items, and the place of their first use, are known only after printing: a hook may omit a location or
         # print an attribute in a form of its own.  So all text is printed once to a list that is discarded.
         rehearsal = _AliasCollector(self)

@@ -49,10 +49,10 @@ class TypeParser(LocationParser):
     # ---- types -------------------------------------------------------------------------------------------------------
 
     def parse_type(self) -> Type:
-        found = self.parse_optional_type()
-        if found is None:
+        result = self.parse_optional_type()
+        if result is None:
             self.expected("non-function type" if self.text[self.pos] != "(" else "type")
-        return found
+        return result
 
     def parse_optional_type(self) -> Type | None:
         """A type spelled in full; None when the next token starts none."""
@@ -60,10 +60,10 @@ class TypeParser(LocationParser):
 
     def parse_dialect_type(self, dialect: str) -> Type:
         """A type whose `!dialect.` prefix may be left out; dialect names win over builtin ones."""
-        found = self.parse_optional_dialect_type(dialect)
-        if found is None:
+        result = self.parse_optional_dialect_type(dialect)
+        if result is None:
             self.expected("valid keyword", in_hook=True)
-        return found
+        return result
 
     def parse_optional_dialect_type(self, dialect: str) -> Type | None:
         return self._cached_type(dialect, lambda: self._parse_elided_type(dialect))
@@ -73,10 +73,10 @@ class TypeParser(LocationParser):
         match = lexer.TYPE.match(self.text, self.pos)
         if match is None:
             return read()
-        found = cache.get(match[1])
-        if found is not None:
+        entry = cache.get(match[1])
+        if entry is not None:
             self.pos = match.end()
-            return found
+            return entry
         parsed = read()
         if parsed is not None and self.pos == match.end():
             cache[match[1]] = parsed
@@ -91,10 +91,10 @@ class TypeParser(LocationParser):
                 self.pos = match.end()
                 return self._parse_parameters(cls, start)
         start = self.pos
-        found = self._parse_type_text()
-        if found is None and match is not None:
+        type_text = self._parse_type_text()
+        if type_text is None and match is not None:
             self.error(start, f"unknown type: {match[1]}")
-        return found
+        return type_text
 
     def _parse_type_text(self) -> Type | None:
         text, start = self.text, self.pos
@@ -134,9 +134,9 @@ class TypeParser(LocationParser):
 
     def parse_type_list_parens(self) -> list[Type]:
         self._enter()
-        found = self.parse_comma_separated(self.parse_type, "(", ")")
+        result = self.parse_comma_separated(self.parse_type, "(", ")")
         self._depth -= 1
-        return found
+        return result
 
     def parse_function_results(self) -> list[Type]:
         """One type, or several (or none) in parentheses."""
@@ -175,14 +175,14 @@ class TypeParser(LocationParser):
                 self.pos = match.end()
                 self.parse_punctuation("<")
                 cls_name = f"{name}.{self.parse_any_keyword()}"
-                found = self._parse_parameters(self._dialect_class(registry.lookup_type, cls_name, start), start)
+                result = self._parse_parameters(self._dialect_class(registry.lookup_type, cls_name, start), start)
                 self.parse_punctuation(">")
-                return found
+                return result
             self.pos = match.end()
-            found = self._resolve_alias("!" + name, start)
-            if found is None:
+            result = self._resolve_alias("!" + name, start)
+            if result is None:
                 self.fail(start, f"undefined symbol alias id '{name}'")
-            return found
+            return result
         self.pos = match.end()
         return self._parse_parameters(self._dialect_class(registry.lookup_type, name, start, "type"), start)
 
@@ -208,19 +208,19 @@ class TypeParser(LocationParser):
         self._enter()
         try:
             if cls.parse_parameters is not None:
-                found = cls.parse_parameters(self)
+                parameters = cls.parse_parameters(self)
             elif issubclass(cls, EnumAttr):
-                found = self._parse_enum(cls)
+                parameters = self._parse_enum(cls)
             elif not cls.parameters:
-                found = cls()
+                parameters = cls()
             else:
-                found = cls(*self.parse_comma_separated(self._parse_parameter, "<", ">"))
+                parameters = cls(*self.parse_comma_separated(self._parse_parameter, "<", ">"))
         except VerifyError as error:
             self.fail(start, error.message)
         except TypeError as error:  # a wrong number of parameters; the class names the expected ones
             self.fail(start, str(error))
         self._depth -= 1
-        return found
+        return parameters
 
     def _parse_parameter(self) -> Any:
         """A parameter by its own syntax: integer, string, list, `?` for an absent one, or an attribute."""
@@ -246,30 +246,30 @@ class TypeParser(LocationParser):
 
         Keys that are not in `fields` and keys that come twice are errors about `name`.
         """
-        found: dict[str, Any] = {}
+        result: dict[str, Any] = {}
 
         def item() -> None:
             start = self.pos
             key = self.parse_any_keyword()
             if key not in fields:
                 self.fail(start, f"{name} has no parameter '{key}'")
-            if key in found:
+            if key in result:
                 self.fail(start, f"{name} has parameter '{key}' twice")
             self.parse_punctuation("=")
-            found[key] = fields[key]()
+            result[key] = fields[key]()
 
         if open:
             self.parse_comma_separated(item, open, close)
         else:  # after other parameters
             while self.parse_optional_punctuation(","):
                 item()
-        return found
+        return result
 
     def _parse_enum(self, cls: type[EnumAttr]) -> EnumAttr:
         self.parse_punctuation("<")
-        found = self.parse_enum_keyword(cls)
+        enum_keyword = self.parse_enum_keyword(cls)
         self.parse_punctuation(">")
-        return found
+        return enum_keyword
 
     def parse_optional_enum_keyword(self, cls: type[EnumAttr]) -> Any:
         """A case of `cls` by its keyword; None, without reading, if the next token is no case."""
@@ -281,8 +281,8 @@ class TypeParser(LocationParser):
 
     def parse_enum_keyword(self, cls: type[EnumAttr], attribute: str = "") -> Any:
         """A case of `cls` by its keyword; `attribute` is the name of the operation's attribute, for the diagnostic."""
-        found = self.parse_optional_enum_keyword(cls)
-        if found is None:
+        enum_keyword = self.parse_optional_enum_keyword(cls)
+        if enum_keyword is None:
             cases = ", ".join(cls.cases)
             if attribute:
                 self.expected(
@@ -290,15 +290,15 @@ class TypeParser(LocationParser):
                     f"[{cases}]"
                 )
             self.fail(self.pos, f"expected {cls.name} to be one of: {cases}")
-        return found
+        return enum_keyword
 
     # ---- aliases -----------------------------------------------------------------------------------------------------
 
     def _resolve_alias(self, name: str, use: int) -> Any:
         """The value of an alias; its definition may come later in the text."""
-        found = self._aliases.get(name)
-        if found is not None:
-            return found
+        alias = self._aliases.get(name)
+        if alias is not None:
+            return alias
         start = self._alias_starts.get(name)
         if start is None:
             return None
@@ -310,12 +310,12 @@ class TypeParser(LocationParser):
         self.pos = start
         self._advance(len(name))
         self.parse_punctuation("=")
-        found = self.parse_type() if name[0] == "!" else self.parse_attribute()
-        self._aliases[name] = found
+        alias = self.parse_type() if name[0] == "!" else self.parse_attribute()
+        self._aliases[name] = alias
         self._alias_ends[name] = self.pos
         self.pos, self._depth = saved, saved_depth
         self._aliases_open.pop()
-        return found
+        return alias
 
     def parse_alias_definition(self) -> None:
         """`#name = attribute` or `!name = type` at the top level."""

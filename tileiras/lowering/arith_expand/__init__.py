@@ -208,11 +208,11 @@ def expand(op: Operation) -> bool:
     rule = EXPANSIONS.get(op.name)
     if rule is None:
         return False
-    found = rule(op)
-    if found is None:
+    entry = rule(op)
+    if entry is None:
         # A truncation that its users expand, which erase it.
         return False
-    for result, value in zip(op.results, found if isinstance(found, list) else [found]):
+    for result, value in zip(op.results, entry if isinstance(entry, list) else [entry]):
         if value is not None:
             result.replace_all_uses_with(value)
     cut = op.operands[0].defining_op

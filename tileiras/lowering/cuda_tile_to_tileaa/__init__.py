@@ -82,8 +82,8 @@ def convert_to_tileaa(module: Operation, target: TargetSpec, engine: DiagnosticE
     try:
         structure_exits(module)
     except VerifyError as error:
-        found = [Diagnostic(Severity.ERROR, error.location, text) for text in (error.message, FAILURE)]
-        raise CompileError(found) from None
+        result = [Diagnostic(Severity.ERROR, error.location, text) for text in (error.message, FAILURE)]
+        raise CompileError(result) from None
     apply_conversion(
         module,
         pattern_table(),

@@ -68,8 +68,8 @@ def _joined(tokens: list[Any], rewriter: ConversionRewriter) -> Any:
     if len(values) == 1:
         return values[0]
     kind = nv_tileaa.MemTokenType()
-    made = nv_tileaa.JoinMemTokenOp(values, result=kind) if values else nv_tileaa.CreateMemTokenOp(result=kind)
-    return rewriter.insert(made).results[0]
+    result = nv_tileaa.JoinMemTokenOp(values, result=kind) if values else nv_tileaa.CreateMemTokenOp(result=kind)
+    return rewriter.insert(result).results[0]
 
 
 def _without_destinations(op: Operation, data: list[Any], results: list[Type]) -> list[Any]:

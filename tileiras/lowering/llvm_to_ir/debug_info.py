@@ -101,10 +101,10 @@ class DebugMetadata:
             return self._locations[location]
         except KeyError:
             pass
-        found = supported_location(location)
-        if found is not None and subprogram_of(found) is not self._subprogram:
-            found = None
-        node = self._locations[location] = self._position(found).node if found is not None else None
+        result = supported_location(location)
+        if result is not None and subprogram_of(result) is not self._subprogram:
+            result = None
+        node = self._locations[location] = self._position(result).node if result is not None else None
         return node
 
     def _position(self, location: DILoc | CallSiteLoc, call: _Position | None = None) -> _Position:
@@ -207,10 +207,10 @@ class DebugMetadata:
 
     def scope(self, scope: DILexicalBlockAttr | DISubprogramAttr) -> str:
         """The node of a subprogram or lexical block."""
-        found = self._scopes.get(scope)
-        if found is None:
-            found = self._scopes[scope] = self._subprogram_node(scope) or self._block(scope)
-        return found
+        result = self._scopes.get(scope)
+        if result is None:
+            result = self._scopes[scope] = self._subprogram_node(scope) or self._block(scope)
+        return result
 
     def _block(self, block: DILexicalBlockAttr) -> str:
         parent, file = self.scope(block.scope), self._file(block.file.filename, block.file.directory)

@@ -303,8 +303,8 @@ def _inline_asm(fn: FunctionTranslation, op: llvm.InlineAsmOp) -> str:
     if op.min_ptx is not None:
         major, _, minor = op.min_ptx.value.partition(".")
         # The first word after the predicate and the brace of a scope, if there are any.
-        found = re.search(r"(?:^|[{;\s])([a-z][a-z0-9_]*(?:[.:]+[a-z0-9_]+)+)", op.asm_string.value)
-        fn.module.require((int(major), int(minor)), f"'{found[1]}'" if found else "inline assembly")
+        match = re.search(r"(?:^|[{;\s])([a-z][a-z0-9_]*(?:[.:]+[a-z0-9_]+)+)", op.asm_string.value)
+        fn.module.require((int(major), int(minor)), f"'{match[1]}'" if match else "inline assembly")
     result = llvm_text(op.res.type) if op.res is not None else "void"
     effects = op.has_side_effects is not None
     return assembly_text(op.asm_string.value, op.constraints.value, effects, result, fn.arguments(op.asm_operands))

@@ -229,9 +229,9 @@ def _order_metadata(function: llvm.LLVMFuncOp) -> str:
 
 def _blobs(module: Operation) -> list[str]:
     """The metadata of the module's blobs."""
-    given = module.attributes.get(BLOB_LINKED_LIB)
+    entry = module.attributes.get(BLOB_LINKED_LIB)
     nodes = []
-    for blob in given if isinstance(given, ArrayAttr) else [given] if given is not None else []:
+    for blob in entry if isinstance(entry, ArrayAttr) else [entry] if entry is not None else []:
         if isinstance(blob, StringAttr):
             nodes.append(f'!"path", !"{escaped(blob.value)}"')
         elif isinstance(blob, DenseArrayAttr) and blob.element_type is i8:
@@ -307,19 +307,19 @@ def _targeted(module: Operation, chip: str | None) -> Operation:
     inner = [op for op in (module.regions[0].blocks[0].operations if module.regions[0].blocks else ())]
     if not any(isinstance(op, GPUModuleOp) for op in inner):
         return module
-    found: Any = next(op for op in inner if isinstance(op, GPUModuleOp))
+    result: Any = next(op for op in inner if isinstance(op, GPUModuleOp))
     if len(inner) > 1:
-        other = next(op for op in inner if op is not found)
+        other = next(op for op in inner if op is not result)
         raise CompileError.at_operation(other, "stands beside the gpu.module that is translated")
-    targets = found.targets.elements if found.targets is not None else ()
+    targets = result.targets.elements if result.targets is not None else ()
     if len(targets) > 1:
-        raise CompileError.at(found.location, f"gpu.module has {len(targets)} targets; it is compiled for one")
+        raise CompileError.at(result.location, f"gpu.module has {len(targets)} targets; it is compiled for one")
     if not targets or not isinstance(targets[0], NVVMTargetAttr):
-        raise CompileError.at(found.location, "no target attribute")
+        raise CompileError.at(result.location, "no target attribute")
     if chip is not None and targets[0].chip != chip:
         note = Diagnostic.note(None, f"it is for {targets[0].chip}, the compilation for {chip}")
-        raise CompileError.at(found.location, "gpu.module already carries a conflicting target", notes=[note])
-    return found
+        raise CompileError.at(result.location, "gpu.module already carries a conflicting target", notes=[note])
+    return result
 
 
 def translate_module(

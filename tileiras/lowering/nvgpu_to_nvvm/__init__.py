@@ -36,11 +36,11 @@ def convert(op: Operation) -> None:
         return
     row = ROWS[key]
     if row.lowered is not None:
-        given = (key, *op.attributes.items())
-        found = _lowered.get(given)
-        if found is None:
-            found = _lowered[given] = row.lowered(op.attributes)
-        op.attributes = dict(found)
+        value = (key, *op.attributes.items())
+        result = _lowered.get(value)
+        if result is None:
+            result = _lowered[value] = row.lowered(op.attributes)
+        op.attributes = dict(result)
     op.become(getattr(nvvm, row.nvvm))
 
 
@@ -124,8 +124,8 @@ def _boxes(parameter: str, attribute: str, *names: str) -> Callable[[Operation],
         atom = BULK_COPY_ATOMS.get(name)
         if atom is None:
             raise VerifyError(f"has an unknown atom '{name}'")
-        given: Any = op.attributes.pop(attribute, None)
-        syntax = atom.syntax if given is None else atom.syntax.replace(f"{{{parameter}}}", str(given.value))
+        entry: Any = op.attributes.pop(attribute, None)
+        syntax = atom.syntax if entry is None else atom.syntax.replace(f"{{{parameter}}}", str(entry.value))
         op.attributes.update((fact, StringAttr(getattr(atom, fact))) for fact in names)
         op.attributes["syntax"] = StringAttr(syntax)
         op.become(getattr(nvvm, ROWS[op.name.removeprefix("nvgpu.")].nvvm))

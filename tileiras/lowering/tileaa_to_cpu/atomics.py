@@ -66,12 +66,12 @@ def update(low: Lowering, op: Any, mode: str, kind: Kind, address: str, operand:
     pair = code.value(
         f"cmpxchg weak ptr {place}, {type} {hole[0]}, {type} {_bits(low, new)} {order} {failure}, align {kind.size}"
     )
-    found = code.value(f"extractvalue {{ {type}, i1 }} {pair}, 0")
+    value = code.value(f"extractvalue {{ {type}, i1 }} {pair}, 0")
     done = code.value(f"extractvalue {{ {type}, i1 }} {pair}, 1")
-    code.fill(hole, f"phi {type} [ {first}, %{before} ], [ {found}, %{code.block} ]")
+    code.fill(hole, f"phi {type} [ {first}, %{before} ], [ {value}, %{code.block} ]")
     code.branch(done, after, loop)
     code.start(after)
-    return _of_bits(low, kind, found)
+    return _of_bits(low, kind, value)
 
 
 def _masked(low: Lowering, op: Any, at: At, otherwise: Lanes | None, action: Any) -> Lanes:

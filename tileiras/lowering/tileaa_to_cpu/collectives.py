@@ -232,17 +232,17 @@ def _extremum(
         chosen = f"{old.type} {new.number(code)}, {old.type} {old.number(code)}"
         return Lanes(kind, old.count, code.value(f"select {vector('i1', old.count)} {better}, {chosen}"))
 
-    found = _by_vectors(low, op, axis, position, float_literal(first, kind.number), prefer, rows)
+    vectors = _by_vectors(low, op, axis, position, float_literal(first, kind.number), prefer, rows)
     low.reduced(op)
     is_zero, is_first = (
-        code.value(f"fcmp oeq {kind.number} {found.number(code)}, {float_literal(number, kind.number)}")
+        code.value(f"fcmp oeq {kind.number} {vectors.number(code)}, {float_literal(number, kind.number)}")
         for number in (0.0, first)
     )
     ways = Ways(code, code.value(f"or i1 {is_zero}, {is_first}"), ("again", "known"))
     with ways.way(), low.together():
         ways.result(careful().number(code))
     with ways.way():
-        ways.result(found.number(code))
+        ways.result(vectors.number(code))
     code.start(ways.after)
     return Lanes(kind, 1, code.phi(kind.number, ways.incoming))
 
@@ -252,17 +252,17 @@ def _pairwise(low: Lowering, op: Any, axis: int, position: tuple[Index, ...], co
     size, code = op.operands[0].type.shape[axis], low.code
     with code.loop(size, count, _carried(low, op, 1)) as loop, low.together():
         at = _at(position, axis, loop.index, axis if count > 1 else -1, count)
-        found = [low.lanes(value, at) for value in op.operands]
-        while found[0].count > 1:
+        result = [low.lanes(value, at) for value in op.operands]
+        while result[0].count > 1:
             pairs = [
-                [each.shuffle(code, list(range(start, each.count, 2))) for each in found] for start in (0, 1)
+                [each.shuffle(code, list(range(start, each.count, 2))) for each in result] for start in (0, 1)
             ]
-            found = combine(low, op, *pairs)
+            result = combine(low, op, *pairs)
         if loop.index != 0:
             is_first = code.value(f"icmp eq i64 {loop.index}, 0")
-            all_ = combine(low, op, _of_numbers(op, 1, loop.carried), found)
-            found = [_choose(low, is_first, one, both) for one, both in zip(found, all_, strict=True)]
-        loop.results = _numbers(low, found)
+            all_ = combine(low, op, _of_numbers(op, 1, loop.carried), result)
+            result = [_choose(low, is_first, one, both) for one, both in zip(result, all_, strict=True)]
+        loop.results = _numbers(low, result)
     return _of_numbers(op, 1, loop.results)
 
 
@@ -310,23 +310,23 @@ def _scan_row(
     order = list(range(count)) if op.reverse is None else list(reversed(range(count)))
     with code.loop(size, count, _carried(low, op, 1)) as loop, low.together():
         at = _at(position, axis, _from_end(low, op, loop.index, count), axis if count > 1 else -1, count)
-        found = [low.lanes(value, at) for value in op.operands]
+        result = [low.lanes(value, at) for value in op.operands]
         if op.reverse is not None and count > 1:
-            found = [each.shuffle(code, order) for each in found]
+            result = [each.shuffle(code, order) for each in result]
         distance = 1
         while distance < count:
             lanes = [max(0, lane - distance) for lane in range(count)]
-            both = combine(low, op, [each.shuffle(code, lanes) for each in found], found)
-            kept = ", ".join(f"i1 {'true' if lane < distance else 'false'}" for lane in range(count))
-            found = [
+            both = combine(low, op, [each.shuffle(code, lanes) for each in result], result)
+            text = ", ".join(f"i1 {'true' if lane < distance else 'false'}" for lane in range(count))
+            result = [
                 Lanes(one.kind, count, code.value(
-                    f"select <{count} x i1> <{kept}>, {one.type} {one.number(code)}, {all_.type} {all_.number(code)}"
-                )) for one, all_ in zip(found, both, strict=True)
+                    f"select <{count} x i1> <{text}>, {one.type} {one.number(code)}, {all_.type} {all_.number(code)}"
+                )) for one, all_ in zip(result, both, strict=True)
             ]  # fmt: skip
             distance *= 2
-        found = _after(low, op, loop.index, loop.carried, found)
-        loop.results = [code.element(each.kind.number, count, each.number(code), count - 1) for each in found]
-        for tile, each in zip(tiles, found, strict=True):
+        result = _after(low, op, loop.index, loop.carried, result)
+        loop.results = [code.element(each.kind.number, count, each.number(code), count - 1) for each in result]
+        for tile, each in zip(tiles, result, strict=True):
             low.store(tile, at, each.shuffle(code, order) if op.reverse is not None and count > 1 else each)
 
 
@@ -335,13 +335,13 @@ def _scan_column(low: Lowering, op: Any, axis: int, at: At, tiles: Sequence[Tile
     dim = _shifted_dim(at.dim, axis) if at.dim >= 0 else -1
     with low.code.loop(size, carried=_carried(low, op, at.count)) as loop, low.together():
         place = _at(at.index, axis, _from_end(low, op, loop.index, 1), dim, at.count)
-        found = [low.lanes(value, place) for value in op.operands]
+        result = [low.lanes(value, place) for value in op.operands]
         if loop.index != 0:
-            both = combine(low, op, _of_numbers(op, at.count, loop.carried), found)
+            both = combine(low, op, _of_numbers(op, at.count, loop.carried), result)
             is_first = low.code.value(f"icmp eq i64 {loop.index}, 0")
-            found = [_choose(low, is_first, one, all_) for one, all_ in zip(found, both, strict=True)]
-        loop.results = _numbers(low, found)
-        for tile, each in zip(tiles, found, strict=True):
+            result = [_choose(low, is_first, one, all_) for one, all_ in zip(result, both, strict=True)]
+        loop.results = _numbers(low, result)
+        for tile, each in zip(tiles, result, strict=True):
             low.store(tile, place, each)
 
 

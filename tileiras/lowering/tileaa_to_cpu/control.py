@@ -223,8 +223,8 @@ def while_(low: Lowering, op: Any) -> None:
         position: _shared(carried, after, value, position)
         for position, value in enumerate(end.operands[1:]) if is_tile(value)
     }  # fmt: skip
-    made = {position: low.allocate(*place) for position, place in passed.items() if not isinstance(place, Tile)}
-    places: dict[int, Tile] = {**{p: t for p, t in passed.items() if isinstance(t, Tile)}, **made}
+    result = {position: low.allocate(*place) for position, place in passed.items() if not isinstance(place, Tile)}
+    places: dict[int, Tile] = {**{p: t for p, t in passed.items() if isinstance(t, Tile)}, **result}
     for tile in places.values():
         tile.root.pins += 1
     head, body, leave = code.label("while"), code.label("do"), code.label("done")

@@ -20,10 +20,10 @@ _INSTRUCTIONS = {"addf": "fadd", "subf": "fsub", "mulf": "fmul", "divf": "fdiv",
 
 def rounded_towards(code: Code, name: str, kind: Kind, count: int, given: Sequence[str], mode: str) -> Lanes:
     """The result of an operation on numbers of one kind, rounded in a directed mode."""
-    found = _call(code, _INSTRUCTIONS[name], kind.number, kind.number, count, given, mode)
+    result = _call(code, _INSTRUCTIONS[name], kind.number, kind.number, count, given, mode)
     if kind.format:
-        return Lanes(kind, count, stored=encode(code, kind.format, count, found, mode))
-    return Lanes(kind, count, found)
+        return Lanes(kind, count, stored=encode(code, kind.format, count, result, mode))
+    return Lanes(kind, count, result)
 
 
 def narrowed(code: Code, count: int, wide: str, mode: str) -> str:

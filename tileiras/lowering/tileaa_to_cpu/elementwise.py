@@ -151,18 +151,18 @@ def _division(instruction: str, adjust: str = "") -> Rule:
         code, (lhs, rhs), signed = low.code, operands, instruction[0] == "s"
         type, count = lhs.type, lhs.count
         value, divisor = lhs.number(code), _divisor(low, lhs, rhs, signed and lhs.kind.width > 1)
-        found = code.value(f"{instruction} {type} {value}, {divisor}")
+        result = code.value(f"{instruction} {type} {value}, {divisor}")
         if not adjust:
-            return Lanes(lhs.kind, count, found)
+            return Lanes(lhs.kind, count, result)
         truth, zero = vector("i1", count), constant(lhs.kind.number, count, 0)
-        product = code.value(f"mul {type} {found}, {divisor}")
+        product = code.value(f"mul {type} {result}, {divisor}")
         moves = code.value(f"icmp ne {type} {product}, {value}")
         if signed:
             signs = code.value(f"xor {type} {value}, {divisor}")
             side = code.value(f"icmp {'slt' if adjust == 'floor' else 'sge'} {type} {signs}, {zero}")
             moves = code.value(f"and {truth} {moves}, {side}")
         step = code.value(f"zext {truth} {moves} to {type}") if lhs.kind.width > 1 else moves
-        return Lanes(lhs.kind, count, code.value(f"{'sub' if adjust == 'floor' else 'add'} {type} {found}, {step}"))
+        return Lanes(lhs.kind, count, code.value(f"{'sub' if adjust == 'floor' else 'add'} {type} {result}, {step}"))
 
     return apply
 
@@ -177,10 +177,10 @@ rule("arith.floordivsi")(_division("sdiv", "floor"))
 def _extremum(name: str) -> Rule:
     def apply(low: Lowering, op: Any, operands: Sequence[Lanes]) -> Lanes:
         lhs, rhs = operands
-        found = low.code.intrinsic(
+        intrinsic = low.code.intrinsic(
             name, lhs.kind.number, lhs.count, lhs.number(low.code), rhs.number(low.code)
         )
-        return Lanes(lhs.kind, lhs.count, found)
+        return Lanes(lhs.kind, lhs.count, intrinsic)
 
     return apply
 
@@ -194,8 +194,10 @@ def _absi(low: Lowering, op: Any, operands: Sequence[Lanes]) -> Lanes:
     (value,) = operands
     if value.kind.width == 1:
         return value
-    found = low.code.intrinsic("abs", value.kind.number, value.count, value.number(low.code), more=[("i1", "false")])
-    return Lanes(value.kind, value.count, found)
+    intrinsic = low.code.intrinsic(
+        "abs", value.kind.number, value.count, value.number(low.code), more=[("i1", "false")]
+    )
+    return Lanes(value.kind, value.count, intrinsic)
 
 
 def _high_product(extension: str) -> Rule:
@@ -302,8 +304,8 @@ def _odd_double(low: Lowering, instruction: str, value: Lanes) -> str:
     cut = code.value(f"and {value.type} {number}, {constant('i64', count, 2047)}")
     sticky = code.value(f"icmp ne {value.type} {cut}, {constant('i64', count, 0)}")
     shift = "ashr" if instruction == "sitofp" else "lshr"
-    kept = code.value(f"{shift} {value.type} {number}, {constant('i64', count, 11)}")
-    odd = code.value(f"or {value.type} {kept}, {code.value(f'zext {truth} {sticky} to {value.type}')}")
+    result = code.value(f"{shift} {value.type} {number}, {constant('i64', count, 11)}")
+    odd = code.value(f"or {value.type} {result}, {code.value(f'zext {truth} {sticky} to {value.type}')}")
     large = code.value(f"{instruction} {value.type} {odd} to {double}")
     scale = constant("double", count, float_literal(2048.0, "double"))
     large = code.value(f"fmul {double} {large}, {scale}")

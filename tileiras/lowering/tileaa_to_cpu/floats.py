@@ -71,10 +71,10 @@ def _rounded(name: str, nearest: Rule) -> None:
         if mode == "nearest_even":
             return nearest(low, op, operands)
         kind, count = operands[0].kind, operands[0].count
-        found = rounded_towards(low.code, name, kind, count, numbers(low, op, operands), mode)
+        result = rounded_towards(low.code, name, kind, count, numbers(low, op, operands), mode)
         if kind.format:
-            return found
-        return Lanes(kind, count, flushed(low, op, kind.number, count, found.number(low.code)))
+            return result
+        return Lanes(kind, count, flushed(low, op, kind.number, count, result.number(low.code)))
 
     rule(f"nv_tileaa.{name}")(apply)
 
@@ -90,10 +90,10 @@ def _binary(instruction: str) -> Rule:
 
 def _fma(low: Lowering, op: Any, operands: Sequence[Lanes]) -> Lanes:
     code, kind, count = low.code, operands[0].kind, operands[0].count
-    given = numbers(low, op, operands)
+    fma = numbers(low, op, operands)
     if not kind.format:
-        return finished(low, op, kind, count, code.intrinsic("fma", kind.number, count, *given))
-    return fused(code, kind, count, given)
+        return finished(low, op, kind, count, code.intrinsic("fma", kind.number, count, *fma))
+    return fused(code, kind, count, fma)
 
 
 def _unary(intrinsic: str) -> Rule:
@@ -132,13 +132,13 @@ def _quotient(low: Lowering, op: Any, operands: Sequence[Lanes]) -> Lanes:
     reciprocal = code.splat("float", count, code.value(f"fdiv float {float_literal(1.0)}, {one}"))
     near = code.value(f"fmul {type} {x}, {reciprocal}")
     rest = code.intrinsic("fma", "float", count, code.value(f"fneg {type} {near}"), d, x)
-    found = code.intrinsic("fma", "float", count, rest, reciprocal, near)
-    size = code.intrinsic("fabs", "float", count, found)
+    intrinsic = code.intrinsic("fma", "float", count, rest, reciprocal, near)
+    size = code.intrinsic("fabs", "float", count, intrinsic)
     inside = code.value(f"fcmp oge {type} {size}, {constant('float', count, float_literal(_QUOTIENT))}")
     all_ = code.call(f"llvm.vector.reduce.and.{suffix('i1', count)}", "i1", [(truth, inside)])
     ways = Ways(code, code.value(f"and i1 {code.value(f'and i1 {bounds[0]}, {bounds[1]}')}, {all_}"))
     with ways.way():
-        ways.result(found)
+        ways.result(intrinsic)
     with ways.way():
         ways.result(code.value(f"fdiv {type} {x}, {d}"))
     code.start(ways.after)
@@ -147,11 +147,11 @@ def _quotient(low: Lowering, op: Any, operands: Sequence[Lanes]) -> Lanes:
 
 def _divf(low: Lowering, op: Any, operands: Sequence[Lanes]) -> Lanes:
     """The quotient; an approximate one by a divisor above 2^126 vanishes, as its reciprocal does."""
-    found = _quotient(low, op, operands)
+    quotient = _quotient(low, op, operands)
     mode = op.attributes.get("rounding_mode")
     if mode is None or mode.value != "approx":
-        return found
-    code, count, (lhs, rhs) = low.code, found.count, numbers(low, op, operands)
+        return quotient
+    code, count, (lhs, rhs) = low.code, quotient.count, numbers(low, op, operands)
     type, truth = vector("float", count), vector("i1", count)
 
     def number(value: float) -> str:
@@ -162,11 +162,11 @@ def _divf(low: Lowering, op: Any, operands: Sequence[Lanes]) -> Lanes:
     finite = code.value(f"fcmp one {type} {sizes[1]}, {number(math.inf)}")
     defined = code.value(f"fcmp ord {type} {lhs}, {number(0.0)}")
     huge = code.value(f"and {truth} {code.value(f'and {truth} {above}, {finite}')}, {defined}")
-    zero = code.intrinsic("copysign", "float", count, number(0.0), found.number(code))
+    zero = code.intrinsic("copysign", "float", count, number(0.0), quotient.number(code))
     infinite = code.value(f"fcmp oeq {type} {sizes[0]}, {number(math.inf)}")
     vanished = code.value(f"select {truth} {infinite}, {type} {number(math.nan)}, {type} {zero}")
-    chosen = code.value(f"select {truth} {huge}, {type} {vanished}, {type} {found.number(code)}")
-    return Lanes(found.kind, count, chosen)
+    chosen = code.value(f"select {truth} {huge}, {type} {vanished}, {type} {quotient.number(code)}")
+    return Lanes(quotient.kind, count, chosen)
 
 
 for _name, _instruction in {"addf": "fadd", "subf": "fsub", "mulf": "fmul"}.items():
@@ -218,8 +218,8 @@ def _cmpf(low: Lowering, op: Any, operands: Sequence[Lanes]) -> Lanes:
 def _function(name: str) -> Rule:
     def apply(low: Lowering, op: Any, operands: Sequence[Lanes]) -> Lanes:
         kind, count = operands[0].kind, operands[0].count
-        given = numbers(low, op, operands)
-        return finished(low, op, kind, count, call_function(low.code, name, kind.number, count, given))
+        result = numbers(low, op, operands)
+        return finished(low, op, kind, count, call_function(low.code, name, kind.number, count, result))
 
     return apply
 
@@ -238,7 +238,7 @@ def _fpowi(low: Lowering, op: Any, operands: Sequence[Lanes]) -> Lanes:
     number = base.number(code)
     if base.kind.number == "float":
         number = code.value(f"fpext {base.type} {number} to {wide}")
-    found = call_function(code, "powf", "double", count, [number, power])
+    fpowi = call_function(code, "powf", "double", count, [number, power])
     if base.kind.number == "float":
-        found = code.value(f"fptrunc {wide} {found} to {base.type}")
-    return finished(low, op, base.kind, count, found)
+        fpowi = code.value(f"fptrunc {wide} {fpowi} to {base.type}")
+    return finished(low, op, base.kind, count, fpowi)

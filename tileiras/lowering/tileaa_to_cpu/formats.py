@@ -45,9 +45,14 @@ class Format(NamedTuple):
 
 @functools.cache
 def format_of(keyword: str) -> Format:
-    found = FLOAT_SEMANTICS[keyword]
+    float_semantic = FLOAT_SEMANTICS[keyword]
     return Format(
-        found.width, found.exponent_bits, found.mantissa_bits, found.bias, found.has_infinity, found.has_nan
+        float_semantic.width,
+        float_semantic.exponent_bits,
+        float_semantic.mantissa_bits,
+        float_semantic.bias,
+        float_semantic.has_infinity,
+        float_semantic.has_nan,
     )
 
 
@@ -107,13 +112,13 @@ def decode(code: Code, keyword: str, count: int, stored: str) -> str:
     magnitude = words.op("and", bits, (1 << (format.width - 1)) - 1)
     sign = words.op("shl", words.op("and", bits, 1 << (format.width - 1)), 32 - format.width)
     placed = words.op("shl", magnitude, 23 - format.mantissa_bits)
-    found = words.bits(words.scaled(words.number(placed), 2.0 ** (127 - format.bias)))
+    result = words.bits(words.scaled(words.number(placed), 2.0 ** (127 - format.bias)))
     if format.has_infinity:
         special = words.compare("uge", magnitude, format.infinity)
-        found = words.choose(special, words.op("or", placed, 0x7F800000), found)
+        result = words.choose(special, words.op("or", placed, 0x7F800000), result)
     elif format.has_nan:
-        found = words.choose(words.compare("eq", magnitude, format.nan), 0x7FC00000, found)
-    return words.number(words.op("or", found, sign))
+        result = words.choose(words.compare("eq", magnitude, format.nan), 0x7FC00000, result)
+    return words.number(words.op("or", result, sign))
 
 
 def _decode_half(code: Code, count: int, stored: str) -> str:
@@ -177,24 +182,24 @@ def _encode_small(words: _Words, format: Format, bits: str, mode: str, saturate:
     units = words.scaled(words.number(magnitude), 2.0 ** (format.bias - 1 + format.mantissa_bits))
     small = _whole(words, units, sign, mode)
     is_normal = words.compare("uge", magnitude, (127 - format.bias + 1) << 23)
-    found = words.choose(is_normal, normal, small)
-    beyond = words.compare("sgt", found, format.largest)
+    result = words.choose(is_normal, normal, small)
+    beyond = words.compare("sgt", result, format.largest)
     finite = words.compare("ult", magnitude, 0x7F800000)
     if saturate or not format.has_nan:
         outside = words.c(format.largest)
     else:
         outside = _overflow(words, format, finite, sign, mode)
-    found = words.choose(words.code.value(f"and {words.bool} {beyond}, {finite}"), outside, found)
+    result = words.choose(words.code.value(f"and {words.bool} {beyond}, {finite}"), outside, result)
     infinity = format.largest if saturate or not format.has_nan else format.infinity
     if not format.has_infinity and format.has_nan and not saturate:
         infinity = format.nan
-    found = words.choose(words.compare("eq", magnitude, 0x7F800000), infinity, found)
+    result = words.choose(words.compare("eq", magnitude, 0x7F800000), infinity, result)
     nan = format.nan if format.has_nan else format.largest
     is_nan = words.compare("ugt", magnitude, 0x7F800000)
-    found = words.choose(is_nan, nan, found)
+    result = words.choose(is_nan, nan, result)
     if not format.has_nan:
         sign = words.choose(is_nan, 0, sign)
-    return words.op("or", found, words.op("lshr", sign, 32 - format.width))
+    return words.op("or", result, words.op("lshr", sign, 32 - format.width))
 
 
 def _overflow(words: _Words, format: Format, finite: str, sign: str, mode: str) -> str:
@@ -228,16 +233,16 @@ def _encode_power(words: _Words, bits: str, mode: str, saturate: bool) -> str:
     """f8E8M0FNU: the exponent of the magnitude, rounded; no zero, no sign."""
     magnitude = words.op("and", bits, 0x7FFFFFFF)
     added = {"nearest_even": 0x400000, "nearest_away": 0x400000, "positive_inf": 0x7FFFFF}.get(mode, 0)
-    found = words.op("lshr", words.op("add", magnitude, added), 23)
+    power = words.op("lshr", words.op("add", magnitude, added), 23)
     # 2^-127 is a subnormal f32.
     limit = {"nearest_even": 0x600000, "nearest_away": 0x600000, "positive_inf": 0x400001}.get(mode, 0x800000)
     small = words.choose(words.compare("uge", magnitude, limit), 1, 0)
-    found = words.choose(words.compare("uge", magnitude, 0x00800000), found, small)
+    power = words.choose(words.compare("uge", magnitude, 0x00800000), power, small)
     top = 254 if saturate or mode == "zero" else 255
-    found = words.choose(words.compare("ugt", found, 254), top, found)
+    power = words.choose(words.compare("ugt", power, 254), top, power)
     if not saturate:
-        found = words.choose(words.compare("eq", magnitude, 0x7F800000), 255, found)
-    return words.choose(words.compare("ugt", magnitude, 0x7F800000), 255, found)
+        power = words.choose(words.compare("eq", magnitude, 0x7F800000), 255, power)
+    return words.choose(words.compare("ugt", magnitude, 0x7F800000), 255, power)
 
 
 def rounded(

@@ -49,16 +49,16 @@ def assert_(low: Lowering, op: Any) -> None:
 
 def parameters(function: Operation) -> list[dict[str, Any]]:
     """Names, types, offsets and sizes of the arguments, each aligned to its size, as on GPUs."""
-    found: list[dict[str, Any]] = []
+    result: list[dict[str, Any]] = []
     name, offset = function.attributes["sym_name"].value, 0
     for number, argument in enumerate(function.regions[0].blocks[0].arguments):
         kind = kind_of(argument.type)
         pointee = getattr(argument.type, "pointee", None)
         offset = -(-offset // kind.size) * kind.size
         type = f"ptr<{pointee}>" if pointee is not None else str(argument.type)
-        found.append({"name": f"{name}_param_{number}", "type": type, "offset": offset, "size": kind.size})
+        result.append({"name": f"{name}_param_{number}", "type": type, "offset": offset, "size": kind.size})
         offset += kind.size
-    return found
+    return result
 
 
 def _arguments(kinds: Sequence[Kind]) -> list[str]:
@@ -75,8 +75,8 @@ def block_function(low: Lowering, function: Operation) -> str:
     low.run(block)
     low.finish()
     low.code.do("ret i32 0")
-    given = [*_arguments(kinds), *(f"i32 %{name}" for name in COORDINATES), "ptr noalias %arena"]
-    lines = [f"define internal i32 @{quoted(low.name + '.block')}({', '.join(given)}) #0 {{", "entry:"]
+    items = [*_arguments(kinds), *(f"i32 %{name}" for name in COORDINATES), "ptr noalias %arena"]
+    lines = [f"define internal i32 @{quoted(low.name + '.block')}({', '.join(items)}) #0 {{", "entry:"]
     return "\n".join([*lines, *low.prologue, *low.code.lines, "}"]) + "\n"
 
 
@@ -96,7 +96,7 @@ def entry_function(low: Lowering, function: Operation) -> str:
         lines.append(f"  %p{name} = getelementptr i32, ptr %grid, i64 {number}")
         lines.append(f"  %{name} = load i32, ptr %p{name}")
         lines.append(f"  %w{name} = zext i32 %{name} to i64")
-    given = [*_arguments(kinds), *(f"i32 %{name}" for name in COORDINATES), "ptr %arena"]
+    items = [*_arguments(kinds), *(f"i32 %{name}" for name in COORDINATES), "ptr %arena"]
     lines += [
         "  %last = add i64 %first, %count",
         "  br label %head",
@@ -110,7 +110,7 @@ def entry_function(low: Lowering, function: Operation) -> str:
         "  %wy = urem i64 %rows, %wgy",
         "  %wz = udiv i64 %rows, %wgy",
         *(f"  %{name} = trunc i64 %w{name} to i32" for name in "xyz"),
-        f"  %status = call i32 @{quoted(low.name + '.block')}({', '.join(given)})",
+        f"  %status = call i32 @{quoted(low.name + '.block')}({', '.join(items)})",
         "  %failed = icmp ne i32 %status, 0",
         "  br i1 %failed, label %stop, label %goes",
         "goes:",

@@ -42,12 +42,12 @@ def _by_element(code: Code, function: str, type: str, count: int, given: Sequenc
         numbers = [code.element(type, count, each, lane) for each in given]
         if type != wide:
             numbers = [code.value(f"fpext {type} {each} to {wide}") for each in numbers]
-        found = code.call(name, wide, [(wide, each) for each in numbers])
+        element = code.call(name, wide, [(wide, each) for each in numbers])
         if type != wide:
-            found = code.value(f"fptrunc {wide} {found} to {type}")
+            element = code.value(f"fptrunc {wide} {element} to {type}")
         if count == 1:
-            return found
-        whole = code.value(f"insertelement {vector(type, count)} {whole}, {type} {found}, i64 {lane}")
+            return element
+        whole = code.value(f"insertelement {vector(type, count)} {whole}, {type} {element}, i64 {lane}")
     return whole
 
 
@@ -56,16 +56,16 @@ def _rsqrt(code: Code, type: str, count: int, number: str) -> str:
     d, single = _Numbers(code, "double", count), vector("float", count)
     if type == "float":
         number = code.value(f"fpext {single} {number} to {d.type}")
-    found = code.value(f"fdiv {d.type} {d.c(1.0)}, {code.intrinsic('sqrt', 'double', count, number)}")
+    value = code.value(f"fdiv {d.type} {d.c(1.0)}, {code.intrinsic('sqrt', 'double', count, number)}")
     if type == "float":
-        return code.value(f"fptrunc {d.type} {found} to {single}")
-    product = d.op("fmul", number, found)
-    low = d.fma(number, found, code.value(f"fneg {d.type} {product}"))
-    rest = d.fma(code.value(f"fneg {d.type} {product}"), found, 1.0)
-    rest = d.op("fsub", rest, d.op("fmul", low, found))
-    better = d.fma(d.op("fmul", found, 0.5), rest, found)
+        return code.value(f"fptrunc {d.type} {value} to {single}")
+    product = d.op("fmul", number, value)
+    low = d.fma(number, value, code.value(f"fneg {d.type} {product}"))
+    rest = d.fma(code.value(f"fneg {d.type} {product}"), value, 1.0)
+    rest = d.op("fsub", rest, d.op("fmul", low, value))
+    better = d.fma(d.op("fmul", value, 0.5), rest, value)
     known = code.value(f"fcmp ord {d.type} {better}, {d.c(0.0)}")
-    return code.value(f"select {d.truth} {known}, {d.type} {better}, {d.type} {found}")
+    return code.value(f"select {d.truth} {known}, {d.type} {better}, {d.type} {value}")
 
 
 class _Numbers:
@@ -97,10 +97,10 @@ class _Numbers:
 
     def polynomial(self, x: str, coefficients: Sequence[float]) -> str:
         """Horner's scheme; the highest coefficient first."""
-        found = self.c(coefficients[0])
+        result = self.c(coefficients[0])
         for each in coefficients[1:]:
-            found = self.fma(found, x, each)
-        return found
+            result = self.fma(result, x, each)
+        return result
 
     def where(self, predicate: str, x: str, limit: float, yes: str | float, no: str) -> str:
         """`yes` where the comparison with a number holds."""
@@ -199,11 +199,11 @@ def _logarithm(scale: float) -> Function:
         z = d.op("fmul", s, s)
         series = d.polynomial(z, [2.0 / n for n in (13, 11, 9, 7, 5, 3)] + [2.0])
         k = code.value(f"sitofp {d.int} {exponent} to {d.type}")
-        found = d.fma(k, LN2 * scale, d.op("fmul", d.op("fmul", s, series), scale))
-        found = d.where("oeq", wide, 0.0, float("-inf"), found)
-        found = d.where("oeq", wide, float("inf"), wide, found)
-        found = d.where("ult", wide, 0.0, float("nan"), found)
-        return code.value(f"fptrunc {d.type} {found} to {vector('float', count)}")
+        result = d.fma(k, LN2 * scale, d.op("fmul", d.op("fmul", s, series), scale))
+        result = d.where("oeq", wide, 0.0, float("-inf"), result)
+        result = d.where("oeq", wide, float("inf"), wide, result)
+        result = d.where("ult", wide, 0.0, float("nan"), result)
+        return code.value(f"fptrunc {d.type} {result} to {vector('float', count)}")
 
     return apply
 
@@ -226,9 +226,9 @@ def _tanh(code: Code, count: int, x: str) -> str:
     large = d.op("fdiv", d.op("fsub", e, 1.0), d.op("fadd", e, 1.0))
     z = d.op("fmul", size, size)
     small = d.op("fmul", size, d.polynomial(z, (-17.0 / 315.0, 2.0 / 15.0, -1.0 / 3.0, 1.0)))
-    found = d.where("olt", size, 0.0078125, small, large)
+    result = d.where("olt", size, 0.0078125, small, large)
     # In f32: of an f64 that is truncated to f16 LLVM truncates the sign's operand as well, by a call of libgcc.
-    size = code.value(f"fptrunc {d.type} {found} to {vector('float', count)}")
+    size = code.value(f"fptrunc {d.type} {result} to {vector('float', count)}")
     return code.intrinsic("copysign", "float", count, size, x)
 
 

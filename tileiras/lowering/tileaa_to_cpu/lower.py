@@ -96,15 +96,15 @@ class Lowering:
         if self._memo is not None and key in self._memo:
             return self._memo[key]
         if isinstance(held, Tile):
-            found = self.load(held, at)
+            result = self.load(held, at)
         elif isinstance(held, Sunk):
-            found = held.elements(at)
-            self.store(held.tile, at, found)
+            result = held.elements(at)
+            self.store(held.tile, at, result)
         else:
-            found = self._computed(value, at)
+            result = self._computed(value, at)
         if self._memo is not None:
-            self._memo[key] = found
-        return found
+            self._memo[key] = result
+        return result
 
     def _computed(self, value: Value, at: At) -> Lanes:
         op = value.defining_op

@@ -89,10 +89,10 @@ class Plan:
     def _users(self, value: Value) -> list[Operation]:
         """The operations whose loops read a value, with those that follow it already decided."""
         if value not in self._readers:
-            found = self._readers[value] = []
+            items = self._readers[value] = []
             for user in value.users:
                 inside = user in self._expressions
-                found += self._users(user.results[0]) if inside else [self._sunk.get(user, user)]
+                items += self._users(user.results[0]) if inside else [self._sunk.get(user, user)]
         return self._readers[value]
 
     def _is_elementwise(self, value: Value, reduction: Operation) -> bool:
@@ -151,8 +151,8 @@ class Plan:
             return None
         if op in self._costs:
             return self._costs[op]
-        self._costs[op] = found = self._cost_of(op)
-        return found
+        self._costs[op] = cost = self._cost_of(op)
+        return cost
 
     def _cost_of(self, op: Operation) -> int | None:
         if op.name in ("nv_tileaa.splat", "nv_tileaa.make_range"):
@@ -171,18 +171,18 @@ class Plan:
 
     def end(self, value: Value) -> int:
         """The position, in the block of the value, of the last operation that reads it; -1 without one."""
-        found = self._ends.get(value)
-        if found is None:
+        result = self._ends.get(value)
+        if result is None:
             block = value.parent_block
-            found = -1
+            result = -1
             for user in value.users:
-                found = max(found, self._position(block, user))
+                result = max(result, self._position(block, user))
                 if user in self._expressions:
-                    found = max(found, self._end_in(block, user))
+                    result = max(result, self._end_in(block, user))
                 elif user in self._sunk:
-                    found = max(found, self._position(block, self._sunk[user]))
-            self._ends[value] = found
-        return found
+                    result = max(result, self._position(block, self._sunk[user]))
+            self._ends[value] = result
+        return result
 
     def is_used_inside(self, value: Value, op: Operation) -> bool:
         """Whether the regions of an operation read a value."""

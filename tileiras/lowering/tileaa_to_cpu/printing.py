@@ -45,8 +45,8 @@ def _string(low: Lowering, text: str) -> str:
 
 def _printf(low: Lowering, format: str, *arguments: str) -> None:
     low.code.declarations["printf"] = "declare i32 @printf(ptr, ...)"
-    given = ", ".join((f"ptr {_string(low, format)}", *arguments))
-    low.code.do(f"call i32 (ptr, ...) @printf({given})")
+    text = ", ".join((f"ptr {_string(low, format)}", *arguments))
+    low.code.do(f"call i32 (ptr, ...) @printf({text})")
 
 
 def _text(low: Lowering, text: str) -> None:

@@ -45,8 +45,8 @@ def make_memref(low: Lowering, op: Any) -> None:
     type = op.result.type
     extents = []
     for values, known in ((op.sizes, type.shape), (op.strides, type.strides)):
-        given = iter(values)
-        extents.append(tuple(low.index(next(given), is_unsigned=True) if size == DYNAMIC else size for size in known))
+        result = iter(values)
+        extents.append(tuple(low.index(next(result), is_unsigned=True) if size == DYNAMIC else size for size in known))
     low.values[op.result] = MemRef(low.scalar(op.base), *extents)
 
 

@@ -33,10 +33,10 @@ def _of_atom(name: str) -> dict[str, Attribute]:
     atom: Any = known_mma_atom(name) or SCALED_MMA_ATOMS.get(name)
     if atom is None:
         raise VerifyError(f"has an unknown atom '{name}'")
-    found: dict[str, Attribute] = {"mmaShape": ArrayAttr([IntegerAttr(size, i32) for size in atom.shape])}
+    result: dict[str, Attribute] = {"mmaShape": ArrayAttr([IntegerAttr(size, i32) for size in atom.shape])}
     named = {"aType": atom.a_type, "bType": atom.b_type}
     if hasattr(atom, "scale_ptx"):
-        found |= {
+        result |= {
             "kind": nvvm.MMABlockScaleKindAttr(atom.kind),
             "scaleVecSize": nvvm.ScaleVecSizeAttr(f"x{atom.vector.removesuffix('x')}"),
             "blockScaleFormat": nvvm.BlockScaleFormatAttr(atom.scale_ptx),
@@ -44,14 +44,14 @@ def _of_atom(name: str) -> dict[str, Attribute]:
     else:
         named["cType"] = atom.c_type
         if atom.c_type == "i32":
-            found["saturate"] = UnitAttr()
-    return found | {key: StringAttr(PTX_TYPES.get(element, element)) for key, element in named.items()}
+            result["saturate"] = UnitAttr()
+    return result | {key: StringAttr(PTX_TYPES.get(element, element)) for key, element in named.items()}
 
 
 def _by_atom(op: Operation, target: Target) -> str:
-    given = op.attributes
-    op.attributes = {name: value for name, value in given.items() if name != "atom"}
-    op.attributes.update(_of_atom(given["atom"].value))  # type: ignore[attr-defined]
+    attributes = op.attributes
+    op.attributes = {name: value for name, value in attributes.items() if name != "atom"}
+    op.attributes.update(_of_atom(attributes["atom"].value))  # type: ignore[attr-defined]
     return THREAD_ROWS[op.name.removeprefix(PREFIX)].nvgpu
 
 

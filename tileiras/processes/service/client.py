@@ -69,11 +69,11 @@ BATCH = (
 def _is_left_out() -> bool:
     """Whether the default uses no service: for root, in CI, in batch jobs and package builds, and without a runtime
     directory of this user alone."""
-    found = os.environ
-    if os.geteuid() == ROOT or found.get("CI", "").lower() in ("true", "1") or any(name in found for name in BATCH):
+    environ = os.environ
+    if os.geteuid() == ROOT or environ.get("CI", "").lower() in ("true", "1") or any(name in environ for name in BATCH):
         return True
     try:
-        os.close(sockets.open_private_folder(found.get("XDG_RUNTIME_DIR") or ""))
+        os.close(sockets.open_private_folder(environ.get("XDG_RUNTIME_DIR") or ""))
     except OSError:
         return True
     return False
@@ -116,17 +116,17 @@ def _given(name: str, words: list[str], option: str) -> str | None:
 
     Response files are not expanded.
     """
-    found = None
+    result = None
     before = ""
-    for given in words if name == "tileiras" else ():
-        if given == "--":
+    for item in words if name == "tileiras" else ():
+        if item == "--":
             break
-        if given.startswith((f"--{option}=", f"-{option}=")):
-            found = given.partition("=")[2]
+        if item.startswith((f"--{option}=", f"-{option}=")):
+            result = item.partition("=")[2]
         elif before in (f"--{option}", f"-{option}"):
-            found = given
-        before = given
-    return found
+            result = item
+        before = item
+    return result
 
 
 def _use_compiled_code(name: str, words: list[str]) -> None:
@@ -281,14 +281,14 @@ def _interpreter_options() -> list[str]:
 
 def _inherited() -> list[int]:
     """List the descriptors inherited from the parent process, in order."""
-    found = []
+    result = []
     for word in os.listdir("/proc/self/fd"):
         try:
             if os.get_inheritable(int(word)):
-                found.append(int(word))
+                result.append(int(word))
         except OSError:
             pass  # the descriptor of the listing itself
-    return sorted(found)
+    return sorted(result)
 
 
 def _position_of_input() -> int | None:

@@ -156,14 +156,14 @@ class Archive:
             code = self._code(name)
             if code is not None:
                 return self._spec(name, _Loader(name, entry[0][0], code), entry[0][1])
-        found = external.PathFinder.find_spec(name, path, target)
-        if found is None or type(found.loader) is not external.SourceFileLoader or not found.origin:
-            return found
+        spec = external.PathFinder.find_spec(name, path, target)
+        if spec is None or type(spec.loader) is not external.SourceFileLoader or not spec.origin:
+            return spec
         # Must precede the reading of the source: after an edit in between, the recorded state never matches.
-        state, is_package = file_state(found.origin), found.submodule_search_locations is not None
+        state, is_package = file_state(spec.origin), spec.submodule_search_locations is not None
         if state is None:
-            return found
-        return self._spec(name, _AddingLoader(name, (found.origin, is_package, state), self), is_package)
+            return spec
+        return self._spec(name, _AddingLoader(name, (spec.origin, is_package, state), self), is_package)
 
     def _spec(self, name: str, loader: _Loader | _AddingLoader, is_package: bool) -> ModuleSpec:
         spec = ModuleSpec(name, loader, origin=loader.path, is_package=is_package)
@@ -233,8 +233,8 @@ def _opened(folder: str, name: str) -> int:
         file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=within)
     finally:
         os.close(within)
-    found = os.fstat(file)
-    if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) & 0o022:
+    fstat = os.fstat(file)
+    if not stat.S_ISREG(fstat.st_mode) or fstat.st_uid != os.geteuid() or stat.S_IMODE(fstat.st_mode) & 0o022:
         os.close(file)
         raise PermissionError(f"{name} is not a file that this user alone can write")
     return file

@@ -65,12 +65,12 @@ def start(idle: float = protocol.IDLE) -> str:
         os.close(writing)
     # The service closes its end of the pipe when it is ready.
     with open(reading, encoding="utf-8", errors="backslashreplace") as file:
-        said = file.read().strip()
+        text = file.read().strip()
     limit = time.monotonic() + ANSWER_SECONDS
     while ask(protocol.STATUS) is None:
         # Another process may be starting as the service; ours has exited in that case.
-        if said or time.monotonic() > limit:
-            return said or "the service does not answer"
+        if text or time.monotonic() > limit:
+            return text or "the service does not answer"
         with contextlib.suppress(ChildProcessError):  # already reaped
             os.waitpid(number, os.WNOHANG)
         time.sleep(0.02)
@@ -132,9 +132,9 @@ def _watching(facts: dict[str, Any] | None) -> str:
         return ""
     lines = [f"monitor: process {facts['pid']}"]
     for checkout in facts["checkouts"]:
-        told = f" ({checkout['reason']})" if checkout["reason"] else ""
+        text = f" ({checkout['reason']})" if checkout["reason"] else ""
         folders = ", ".join(checkout["folders"]) or os.path.dirname(checkout["notes"])
-        lines.append(f"  {checkout['state']}{told}: {folders}, {counted(checkout['files'], 'file')}")
+        lines.append(f"  {checkout['state']}{text}: {folders}, {counted(checkout['files'], 'file')}")
     return "\n".join(lines) + "\n"
 
 
@@ -170,23 +170,23 @@ def build_parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the program; returns the exit code."""
     try:
-        given = build_parser().parse_args(arguments)
+        options = build_parser().parse_args(arguments)
     except SystemExit as stopped:
         return ExitCode.USAGE if stopped.code else ExitCode.SUCCESS
     except UsageError as error:
         process.tell("tileiras-server: error", error)
         return ExitCode.USAGE
-    if given.command == "start":
-        wrong = start(given.idle)
+    if options.command == "start":
+        wrong = start(options.idle)
         if wrong:
             print(f"tileiras-server: error: {wrong}", file=sys.stderr)
         return ExitCode.USAGE if wrong else ExitCode.SUCCESS
-    if given.command == "stop":
+    if options.command == "stop":
         _stop_monitor()
         stop()
         return ExitCode.SUCCESS
     facts, watching = ask(protocol.STATUS), fsmonitor.facts()
-    if given.json:
+    if options.json:
         print(json.dumps({**(facts or {}), **({"monitor": watching} if watching is not None else {})}))
     else:
         print((_shown(facts) if facts is not None else "no service\n") + _watching(watching), end="")

@@ -31,8 +31,8 @@ class Links:
     def make_room(self, first: int, received: Sequence[int]) -> list[int]:
         """Close every descriptor that is neither in `numbers()` nor in `received`, move the rest to numbers from
         `first` on, and return the new numbers of `received`."""
-        kept = sorted([*self.numbers(), *received])
-        for before, number in zip([-1, *kept], kept):
+        result = sorted([*self.numbers(), *received])
+        for before, number in zip([-1, *result], result):
             os.closerange(before + 1, number)
         self.listener = _moved_socket(self.listener, first)
         self.control = _moved_socket(self.control, first)

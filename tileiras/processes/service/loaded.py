@@ -51,11 +51,11 @@ class Snapshot:
         self.files = tree_state(self._package)
 
     def _folder_states(self) -> dict[str, FileState | None]:
-        found = {}
+        folder_states = {}
         for path, inner, _ in os.walk(self._package, followlinks=True):
             inner[:] = [name for name in inner if name != "__pycache__"]
-            found[path] = file_state(path)
-        return found
+            folder_states[path] = file_state(path)
+        return folder_states
 
     def is_current(self) -> bool:
         """Whether the files are unchanged.  Called before every request, so files are listed again only if a folder has
@@ -65,8 +65,8 @@ class Snapshot:
         stat = os.stat
         try:
             for path, (size, changed, inode) in self.files.items():
-                found = stat(path)
-                if found.st_mtime_ns != changed or found.st_size != size or found.st_ino != inode:
+                status = stat(path)
+                if status.st_mtime_ns != changed or status.st_size != size or status.st_ino != inode:
                     return False
         except OSError:
             return False
@@ -123,10 +123,10 @@ def preload() -> None:
     helper.load_llvm()
     with contextlib.suppress(CompileError, RuntimeError):  # not installed, or no such library: no request needs it,
         nvjitlink_library.version(nvjitlink.find())  # or it reports that
-    found = libdevice.find()
-    if found is not None:
+    result = libdevice.find()
+    if result is not None:
         with contextlib.suppress(RuntimeError, OSError):  # the request that needs a damaged file reports it
-            found.keep_in_memory()
+            result.keep_in_memory()
         helper.stop()
 
 
@@ -134,8 +134,8 @@ def _modules() -> Iterator[str]:
     for package in PACKAGES:
         name = f"tileiras.{package}"
         yield name
-        found = importlib.import_module(name)
-        for module in pkgutil.walk_packages(found.__path__, name + "."):
+        import_module = importlib.import_module(name)
+        for module in pkgutil.walk_packages(import_module.__path__, name + "."):
             if _is_answered(module.name) and not module.name.endswith(".__main__"):
                 yield module.name
 

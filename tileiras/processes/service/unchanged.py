@@ -69,12 +69,12 @@ class State:
             return False
         if helper.helper_pid() is not None or self._interpreter != self._of_interpreter() or _has_children():
             return False
-        found = self._lines()
-        if found["Threads"] != "1" or any(found.get(name) != self._status.get(name) for name in _STATUS):
+        lines = self._lines()
+        if lines["Threads"] != "1" or any(lines.get(name) != self._status.get(name) for name in _STATUS):
             return False
         if self._limits != process_state.limits() or self._priority != os.getpriority(os.PRIO_PROCESS, 0):
             return False
-        return self._has_own_modules() and self._has_room(int(found["VmRSS"].split()[0]))
+        return self._has_own_modules() and self._has_room(int(lines["VmRSS"].split()[0]))
 
     def _has_own_modules(self) -> bool:
         """Whether all modules loaded since belong to the compiler or the standard library, not to a user."""

@@ -159,8 +159,8 @@ class Zygote:
                 raise
         ours.settimeout(protocol.PATIENCE)
         self._forked += 1
-        self._children[pid] = found = Child(pid, ours, guarded, announcements, SPARE)
-        self._entrust([found])
+        self._children[pid] = child = Child(pid, ours, guarded, announcements, SPARE)
+        self._entrust([child])
 
     def _entrust(self, children: Iterable[Child]) -> None:
         """Register children with the guard.  Without a guard, each request starts its own."""

@@ -84,21 +84,21 @@ def alternate_tiles(
     loop requests it, or, with `by_rule`, if there is a gain.  Returns the new switch, None if absent; a remark gives
     the decision and the reason."""
     loops = tile_loops(switch.agents[0].block)
-    asked = any(tileas.PING_PONG in loop.attributes for loop in loops)
-    if not asked and not (by_rule and loops and _is_by_warpgroups(switch)):
+    result = any(tileas.PING_PONG in loop.attributes for loop in loops)
+    if not result and not (by_rule and loops and _is_by_warpgroups(switch)):
         return None
     outside = set(func.body.blocks[0].operations)
     try:
         plan = plan_alternate_tiles(switch, switch.agents[0], outside)
         shares = _shares(switch, func, plan)
         taken = _bytes_taken(switch, func, target)
-        if not asked:
+        if not result:
             _check_gain(switch, func, target, plan, shares, taken)
-    except CannotSpecialize as found:
+    except CannotSpecialize as error:
         for loop in loops:
             loop.attributes.pop(tileas.PING_PONG, None)
         if engine is not None:
-            engine.emit(Remark(Reason("turns.tiles-together", cause=found.reason), found.op.location))
+            engine.emit(Remark(Reason("turns.tiles-together", cause=error.reason), error.op.location))
         return None
     location = plan.loop.location
     new = alternate(switch, plan, outside)
@@ -106,8 +106,8 @@ def alternate_tiles(
     compute, *others = new.num_warps.elements
     give_warps(new, func, target, [compute] * GROUPS + others, shares, GROUPS)
     if engine is not None:
-        said = Reason("turns.tiles-alternate", agents=GROUPS, warps=func.kernel_spec.num_warps)
-        engine.emit(Remark(said, location))
+        reason = Reason("turns.tiles-alternate", agents=GROUPS, warps=func.kernel_spec.num_warps)
+        engine.emit(Remark(reason, location))
     return new
 
 

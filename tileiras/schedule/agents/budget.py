@@ -104,8 +104,8 @@ def resolve_boundary(
     give_warps(switch, func, target, counts, shares)
     if engine is not None:
         pipes = sum(op.name == names.CREATE_PIPELINE for op in func.body.blocks[0].operations)
-        said = Reason("agents.warps", compute=compute, load=sum(counts[1:]), pipes=pipes)
-        engine.emit(Remark(said, switch.location))
+        reason = Reason("agents.warps", compute=compute, load=sum(counts[1:]), pipes=pipes)
+        engine.emit(Remark(reason, switch.location))
 
 
 def further_shares(
@@ -150,8 +150,8 @@ def room_of(func: aa.FuncOp, target: Target) -> Room:
 def ctas_of(func: aa.FuncOp, target: Target) -> int:
     """The CTAs that an SM is expected to hold of a function, at least those that it has to hold."""
     room = room_of(func, target)
-    found = occupancy(target, WARP_SIZE * room.warps, room.registers, room.bytes).ctas
-    return max(least_ctas_of(func), found)
+    ctas = occupancy(target, WARP_SIZE * room.warps, room.registers, room.bytes).ctas
+    return max(least_ctas_of(func), ctas)
 
 
 def check_ctas(place: Operation, func: aa.FuncOp, target: Target, alone: Room, beside: Room) -> None:
@@ -244,8 +244,8 @@ def _narrow_copy(op: Any, warps: int) -> None:
 def _narrowed(layout: LinearLayout, warps: int) -> LinearLayout:
     """The layout with the bits of a warp's number beyond `warps` warps among those of registers; copies of elements
     that only other warps would have are left out."""
-    kept = (warps - 1).bit_length()
+    bits = (warps - 1).bit_length()
     bases = layout.bases("warp")
-    moved = tuple(basis for basis in bases[kept:] if basis)
+    moved = tuple(basis for basis in bases[bits:] if basis)
     registers = (*layout.bases("register"), *moved)
-    return layout.with_bases("register", registers).with_bases("warp", bases[:kept])
+    return layout.with_bases("register", registers).with_bases("warp", bases[:bits])

@@ -55,8 +55,8 @@ def chained_dot_agent(
     plan = plan_chained_dots(func, switch, dots)
     if plan is None:
         return None
-    said = Reason("agents.dots-ahead")
-    return Further(lambda: _separate(switch, plan), dot_shares(switch, func), said, plan.loops[0].loop)
+    reason = Reason("agents.dots-ahead")
+    return Further(lambda: _separate(switch, plan), dot_shares(switch, func), reason, plan.loops[0].loop)
 
 
 def _separate(switch: AgentSwitchOp, plan: ChainedPlan) -> AgentSwitchOp:
@@ -332,14 +332,14 @@ def _apart(
 def _stages(each: ChainedLoop) -> dict[Operation, int]:
     """Operation that moves -> its stage: 1 for dots of tiles that threads store and for operations that only these
     use."""
-    found: dict[Operation, int] = {dot.dot: int(not dot.is_ahead) for dot in each.dots}
-    stages = dict(found)
+    value: dict[Operation, int] = {dot.dot: int(not dot.is_ahead) for dot in each.dots}
+    stages = dict(value)
     moving_on = [op for op in each.moved if isinstance(op, tileas.IncIterOp)]
-    for op in reversed([op for op in each.moved if op not in found and op not in moving_on]):
+    for op in reversed([op for op in each.moved if op not in value and op not in moving_on]):
         if isinstance(op, (tileas.ConsumerWaitOp, tileas.ConsumerReleaseOp)):
             # A stage is held from its first reader to its last one, which need not be of one part.
             buffers = pipe_of(op.token).buffers  # type: ignore[union-attr]
-            readers = [found[dot] for dot in found if reads_of(dot, buffers)]
+            readers = [value[dot] for dot in value if reads_of(dot, buffers)]
             stages[op] = min(readers) if isinstance(op, tileas.ConsumerWaitOp) else max(readers)
         else:
             users = (user for result in op.results for user in result.users)

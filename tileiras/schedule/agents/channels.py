@@ -37,9 +37,9 @@ class Channel:
     @classmethod
     def of(cls, pipe: CreatePipelineOp) -> Channel:
         """A pipe that exists."""
-        found = cls.__new__(cls)
-        found.buffers, (found.producer, found.consumer) = list(pipe.buffers), pipe.results
-        return found
+        instance = cls.__new__(cls)
+        instance.buffers, (instance.producer, instance.consumer) = list(pipe.buffers), pipe.results
+        return instance
 
     def begin(self, builder: Builder, at: Mapping[Any, Value], fills: bool, **named: Any) -> Value:
         """Waits for the next stage, an empty one for an agent that `fills` it and a full one for another; returns its
@@ -86,14 +86,14 @@ def create_pipe(
 ) -> Sequence[Value]:
     """The producer's and the consumer's end of a pipe whose stages are those of some buffers; `ctas`: how many CTAs
     fill each other's."""
-    made = tileas.CreatePipelineOp(
+    pipeline = tileas.CreatePipelineOp(
         buffers,
         num_stages=IntegerAttr(stages, i32),
         producer_kind=tileas.ProducerKindAttr(producer),
         consumer_kind=tileas.ConsumerKindAttr(consumer),
         ctas=IntegerAttr(ctas, i32) if ctas > 1 else None,
     )
-    return builder.insert(made).results
+    return builder.insert(pipeline).results
 
 
 def descriptor_of(staged: StagedLoad, builder: Builder) -> Value:
@@ -123,13 +123,13 @@ class Pipes:
         self._of_loops: dict[Operation, list[Pipe]] = {}
         rings: dict[PipePlan, Ring] = {}
         for plan in loops:
-            found = self._of_loops[plan.loop] = []
+            items = self._of_loops[plan.loop] = []
             for pipe in plan.pipes:
                 if pipe.first not in rings:
                     rings[pipe.first] = Ring(pipe, builder)
                 ring = rings[pipe.first]
                 ring.last = plan.loop
-                found.append(Pipe(pipe, ring, builder))
+                items.append(Pipe(pipe, ring, builder))
         self.rings = list(rings.values())
 
     @property

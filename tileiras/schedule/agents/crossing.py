@@ -123,14 +123,14 @@ def places_of_crossing(
     """The accesses to a buffer that another agent has to wait for before it fills stages: all but those before another
     one of the same block, and those after which no stage is filled.  `inside`: all operations, in order."""
     events = [op for op in inside if op in fills or op in accesses]
-    found = []
+    places = []
     for number, op in enumerate(events):
         later = events[number + 1 :]
         is_followed = bool(later) and later[0] in accesses and later[0].parent is op.parent
         again = any(loop.is_ancestor_of(fill) for loop in scf.loops_around(op) for fill in fills)
         if op in accesses and not is_followed and (again or any(each in fills for each in later)):
-            found.append(op)
-    return found
+            places.append(op)
+    return places
 
 
 # ---- the agent -------------------------------------------------------------------------------------------------------
@@ -156,9 +156,9 @@ class AgentBeside(Agent[Any]):
         self._of: dict[Operation, list[Channel]] = {op: [joined[pipe]] for op, pipe in filled.items()}
         self._of.update((op, [handed[pipe]]) for op, pipe in accesses.items())
         for pipe in self._tiles:
-            made = pipe.value.defining_op
-            assert made is not None, "a tile crosses where it is computed"
-            self._of.setdefault(made, []).append(pipe)
+            producer = pipe.value.defining_op
+            assert producer is not None, "a tile crosses where it is computed"
+            self._of.setdefault(producer, []).append(pipe)
         self.joined = list(joined.values())
         super().__init__(slice, [*handed.values(), *self._tiles])
 

@@ -39,9 +39,9 @@ def held_stages(
     Raises CannotSpecialize where threads do something else with a stage of these rings.
     """
     pipes = {pipe: None for copy in copies if (pipe := tileas.pipe_of_buffer(copy.buffer)) is not None}
-    found = HeldStages([], [], [], [])
+    result = HeldStages([], [], [], [])
     if not pipes:
-        return found
+        return result
     around = set(loops)
     buffers = {buffer for pipe in pipes for buffer in pipe.buffers}
     for op in inside:
@@ -50,16 +50,16 @@ def held_stages(
         if isinstance(op, tileas.CopyOp) and op.buffer in buffers:
             if not all(dot.parent_op in around for dot in readers_of(op)):
                 raise CannotSpecialize(op, "agents.stage-read")
-            found.copies.append(op)
+            result.copies.append(op)
         elif isinstance(op, ConsumerWaitOp) and pipe_of(op.token) in pipes:
             if not all(isinstance(user, ConsumerReleaseOp) for user in op.results[0].users):
                 raise CannotSpecialize(op, "agents.stage-read")
-            found.waits.append(op)
+            result.waits.append(op)
         elif isinstance(op, ConsumerReleaseOp) and pipe_of(op.token) in pipes:
-            found.releases.append(op)
+            result.releases.append(op)
         elif isinstance(op, IncIterOp) and pipe_of(op.iterator) in pipes:
-            found.steps.append(op)
+            result.steps.append(op)
     for pipe in pipes:
         if pipe.kinds[1] != TENSOR_MEMORY:
             raise CannotSpecialize(pipe, "agents.stage-held")
-    return found
+    return result

@@ -82,10 +82,10 @@ def specialize(func: aa.FuncOp, target: Target, engine: DiagnosticEngine | None 
         return
     try:
         plan = plan_loads(func, target, loops)
-    except CannotSpecialize as found:
+    except CannotSpecialize as error:
         leave_plain(loops, target)
         if engine is not None:
-            engine.emit(Remark(Reason("agents.not-split", cause=found.reason), found.op.location))
+            engine.emit(Remark(Reason("agents.not-split", cause=error.reason), error.op.location))
         return
     for load in loads:
         for name in (tileas.PARTITION, tileas.RUNS_AHEAD, tileas.STAGES):
@@ -248,8 +248,8 @@ class _Stage:
         users: list[Operation] = []
         for staged in self._pipe.plan.loads:
             users += _uses(staged.load.data, {leaf.convert for leaf in staged.leaves})
-        found = [op for user in users if (op := self._block.find_ancestor_op(user)) is not None]
-        return _outermost(found, first=True)
+        first_use = [op for user in users if (op := self._block.find_ancestor_op(user)) is not None]
+        return _outermost(first_use, first=True)
 
     def read(self) -> Operation:
         """Replaces the loads by copies of the stage; returns the operation after which all have been read."""
@@ -263,20 +263,20 @@ class _Stage:
 
     def _read(self, staged: StagedLoad, buffer: Value) -> list[Operation]:
         load = staged.load
-        made: dict[tuple[LinearLayout, Attribute | None], Operation] = {}
+        result: dict[tuple[LinearLayout, Attribute | None], Operation] = {}
 
         def reading(layout: LinearLayout, reader: Operation) -> Value:
             """The tile in a layout, when an operation reads it."""
             op = reader if reader.parent is self._block else self._block.find_ancestor_op(reader)
             slot = slot_attributes(op) or slot_attributes(load)
             key = layout, slot.get(tileas.AWS_STAGE)
-            if key not in made:
+            if key not in result:
                 type = with_layout(load.data.type, layout)
                 copy = tileas.CopyOp(buffer, self._number, result=type, location=load.location)
                 copy.attributes.update(slot)
                 self._block.insert_before(copy, self._end.next)
-                self._end = made[key] = copy
-            return made[key].results[0]
+                self._end = result[key] = copy
+            return result[key].results[0]
 
         for leaf in staged.leaves:
             layout = layout_of(leaf.convert.result.type)
@@ -291,7 +291,7 @@ class _Stage:
             # The stage is full once the copies into it have landed: operations ordered after the load wait for no more.
             load.result_token.replace_all_uses_with(self._order(load))
         load.erase()
-        return list(made.values())
+        return list(result.values())
 
     def _order(self, load: Any) -> Value:
         if load.token is not None:
@@ -304,15 +304,15 @@ class _Stage:
 def _uses(tile: Value, converts: set[Operation]) -> list[Operation]:
     """The operations that use a tile of a load where they stand: neither conversions, which are replaced by reads in
     their layout, nor operations that lead only to conversions, which are recomputed there."""
-    found: list[Operation] = []
+    uses: list[Operation] = []
     for user in tile.users:
         if user in converts:
-            found += user.results[0].users
+            uses += user.results[0].users
         elif moves_with_conversion(user) and not _leads_elsewhere(user, converts):
-            found += _uses(user.results[0], converts)
+            uses += _uses(user.results[0], converts)
         else:
-            found.append(user)
-    return found
+            uses.append(user)
+    return uses
 
 
 def _leads_elsewhere(op: Operation, converts: set[Operation]) -> bool:
@@ -325,22 +325,22 @@ def _leads_elsewhere(op: Operation, converts: set[Operation]) -> bool:
 
 def _outermost(operations: list[Operation], first: bool = False) -> Operation:
     """The first or the last of operations of a block."""
-    found = operations[0]
+    result = operations[0]
     for op in operations[1:]:
-        if op is not found and op.is_before_in_block(found) is first:
-            found = op
-    return found
+        if op is not result and op.is_before_in_block(result) is first:
+            result = op
+    return result
 
 
 def _dots(tile: Value) -> list[Operation]:
     """The dots that read a tile, perhaps under another shape."""
-    found: list[Operation] = []
+    dots: list[Operation] = []
     for user in tile.users:
         if isinstance(user, tileas.DOTS):
-            found.append(user)
+            dots.append(user)
         elif isinstance(user, tileas.VIEW_LIKE):
-            found += _dots(user.results[0])
-    return found
+            dots += _dots(user.results[0])
+    return dots
 
 
 # ---- release ---------------------------------------------------------------------------------------------------------
@@ -384,7 +384,7 @@ def _mark_last_releases(block: Block, ring: Ring) -> None:
     """Marks the releases of a ring's stages after all loops, and after branches with loops, as not waited for, up to
     the number of stages of the ring.  Where the last loop is in a branch, the releases after it in that branch are
     included."""
-    found: list[Operation] = []
+    firsts: list[Operation] = []
     op = block.last
     while op is not None:
         if any(isinstance(inner, (scf.ForOp, scf.WhileOp)) for inner in op.walk()):
@@ -393,11 +393,11 @@ def _mark_last_releases(block: Block, ring: Ring) -> None:
             continue
         first = op.then_region.block.first if isinstance(op, scf.IfOp) else op
         if isinstance(first, tileas.ConsumerReleaseOp) and pipe_of(first.token) is ring.consumer.defining_op:
-            found.append(first)
+            firsts.append(first)
         op = op.prev
     pipe: Any = ring.consumer.defining_op
-    if len(found) <= pipe.num_stages.value:
-        for release in found:
+    if len(firsts) <= pipe.num_stages.value:
+        for release in firsts:
             release.attributes["last"] = UnitAttr()
 
 

@@ -202,12 +202,12 @@ def _loop_plan(loop: scf.ForOp, atom: CopyAtom, target: Target) -> LoopPlan:
     overlaps = is_published(loop)
     if overlaps:
         analysis_of(loop)  # rejects an impossible schedule
-    for (producer, consumer, dots), found in groups.items():
+    for (producer, consumer, dots), group in groups.items():
         # Where iterations overlap, the dots that add to accumulators are waited for in the next round.
         late = any(dot.results[0] in loop.yield_op.operands for dot in dots) if overlaps else bool(dots & flying)
         held = consumer == WARPGROUPS and late
-        own = [each.load.attributes[tileas.STAGES].value for each in found if tileas.STAGES in each.load.attributes]
-        pipes.append(PipePlan(found, producer, consumer, held, max(own, default=stages)))
+        own = [each.load.attributes[tileas.STAGES].value for each in group if tileas.STAGES in each.load.attributes]
+        pipes.append(PipePlan(group, producer, consumer, held, max(own, default=stages)))
     return LoopPlan(loop, pipes)
 
 
@@ -317,13 +317,13 @@ def _unmoved(value: Value) -> Value:
 
 def _dots(op: Operation) -> list[Operation]:
     """The dots that read the result of an operation, directly or element by element."""
-    found: list[Operation] = []
+    dots: list[Operation] = []
     for user in op.results[0].users:
         if isinstance(user, tileas.DOTS):
-            found.append(user)
+            dots.append(user)
         elif moves_with_conversion(user):
-            found += _dots(user)
-    return found
+            dots += _dots(user)
+    return dots
 
 
 def _registers(func: aa.FuncOp, staged: list[StagedLoad]) -> RegisterShares:

@@ -76,11 +76,11 @@ class _Placing:
             publish(graph, choice.slots)
         for stages in self._depths(each, choice, forced or _is_asked_for(each)):
             loop.attributes[tileas.LOOP_SCHEDULE] = tileas.LoopScheduleAttr(tileas.PLAIN, stages)
-            found = self._with_as_many_ctas()
-            if found is not None:
+            ctas = self._with_as_many_ctas()
+            if ctas is not None:
                 if overlaps:
                     self._overlap.announce(graph, choice)
-                return found
+                return ctas
         withdraw(loop)
         loop.attributes.clear()
         loop.attributes.update(before)
@@ -99,11 +99,11 @@ class _Placing:
 
     def _with_as_many_ctas(self) -> LoadPlan | None:
         try:
-            found = plan_loads(self._func, self._target, [each.loop for each in self._plan.loops])
+            result = plan_loads(self._func, self._target, [each.loop for each in self._plan.loops])
         except CannotSpecialize:
             return None
-        now = _computing(self._func, found, self._target)
-        return found if now.ctas >= self._computing.ctas else None
+        now = _computing(self._func, result, self._target)
+        return result if now.ctas >= self._computing.ctas else None
 
 
 def _is_asked_for(each: LoopPlan) -> bool:

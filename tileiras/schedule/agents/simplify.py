@@ -112,11 +112,11 @@ def _lie_together(pipe: CreatePipelineOp) -> bool:
     """Whether the buffers of a pipe are contiguous in shared memory."""
     if not pipe.buffers or not all(isinstance(buffer.type, tileas.BufferType) for buffer in pipe.buffers):
         return False
-    made = [buffer.defining_op for buffer in pipe.buffers]
-    block: Any = made[0].parent  # type: ignore[union-attr]
+    result = [buffer.defining_op for buffer in pipe.buffers]
+    block: Any = result[0].parent  # type: ignore[union-attr]
     every = [op for op in block.operations if isinstance(op, tileas.AllocTensorOp)]
-    first = every.index(made[0])
-    return set(every[first : first + len(made)]) == set(made)
+    first = every.index(result[0])
+    return set(every[first : first + len(result)]) == set(result)
 
 
 def _behind_dots(pipe: CreatePipelineOp, last: Operation) -> Operation | None:

@@ -35,9 +35,9 @@ class CannotSpecialize(Exception):
     @classmethod
     def of(cls, place: Operation, reason: Reason) -> CannotSpecialize:
         """A refusal with a reason of another analysis."""
-        found = cls(place, reason.code)
-        found.reason = reason
-        return found
+        result = cls(place, reason.code)
+        result.reason = reason
+        return result
 
 
 class AgentSlice:
@@ -196,13 +196,13 @@ def is_inside(value: Value, op: Operation) -> bool:
 
 def _outside(entry: Block) -> set[Operation]:
     """The operations of a function's own block that compute values other than tiles from arguments and constants."""
-    found: set[Operation] = set()
+    outside: set[Operation] = set()
     for op in entry.operations:
         if op.regions or not op.results or not op.has_trait(Pure):
             continue
         types = [value.type for value in (*op.results, *op.operands)]
         if any(isinstance(type, (TensorType, aa.MemTokenType)) for type in types):
             continue
-        if all(isinstance(value, BlockArgument) or value.defining_op in found for value in op.operands):
-            found.add(op)
-    return found
+        if all(isinstance(value, BlockArgument) or value.defining_op in outside for value in op.operands):
+            outside.add(op)
+    return outside

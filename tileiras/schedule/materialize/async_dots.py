@@ -63,21 +63,21 @@ class _Rewriting:
     def run(self) -> None:
         loops = dict.fromkeys(op.parent_op for op in self._dots if isinstance(op.parent_op, scf.ForOp))
         for loop in loops:
-            found = {
+            result = {
                 n: dot
                 for n, dot in carried_in_flight(loop).items()
                 if all(is_left_alone(each, loop) for each in chain_of(dot))
             }
-            if found:
-                self._carried[loop] = found
-                _carry(loop, sorted(found))
-                for dot in found.values():
+            if result:
+                self._carried[loop] = result
+                _carry(loop, sorted(result))
+                for dot in result.values():
                     _keep_buffers(loop, dot)
         for dot in self._dots:
             self._start(dot)
-        for loop, found in self._carried.items():
+        for loop, result in self._carried.items():
             end: Any = loop.regions[0].block.last
-            end.operands = [self._futures[found[n]] if n in found else v for n, v in enumerate(end.operands)]
+            end.operands = [self._futures[result[n]] if n in result else v for n, v in enumerate(end.operands)]
         for block in dict.fromkeys(block for dot in self._dots for block in blocks_around(dot)):
             self._wait(block)
         for dot in reversed(self._dots):

@@ -112,13 +112,13 @@ class BoxRing:
 def rings_of(builder: Builder, staged: Sequence[tuple[StagedLoad, Value, int]], ahead: int) -> list[BoxRing]:
     """A ring for each way in which stages of loads, each with its buffer and the iterations for which a stage is held,
     are read."""
-    found = []
+    rings = []
     fence_before_boxes(builder, staged[0][1], [each for each, _, _ in staged])
     for kind, held in dict.fromkeys((consumer_kind(each), held) for each, _, held in staged):
         chosen = [pair for pair in staged if (consumer_kind(pair[0]), pair[2]) == (kind, held)]
         loads, buffers = [each for each, _, _ in chosen], [buffer for _, buffer, _ in chosen]
-        found.append(BoxRing(builder, loads, buffers, ahead + held, held))
-    return found
+        rings.append(BoxRing(builder, loads, buffers, ahead + held, held))
+    return rings
 
 
 def fence_before_boxes(builder: Builder, first: Value, staged: Sequence[StagedLoad]) -> None:
@@ -159,14 +159,14 @@ def box_coordinates(builder: Builder, access: Access, again: Again, ranges: Rang
     """The coordinates of a tile that is copied in boxes; after the first tile, where all is filled and nothing
     stored, along a dimension without elements: the map has one element there, since a map of none cannot be made."""
     view, memref = access.view.type, memref_of(access.view)
-    found = []
+    values = []
     for dim, coordinate in enumerate(access.coords):
         value, size = again(coordinate), memref.size(view.dim_map[dim])
         if not isinstance(size, int) and ranges.range(size).low < 1:
             empty = compare(builder, "eq", size, integer(builder, 0, size.type))
             value = builder.insert(arith.SelectOp(empty, integer(builder, 1, value.type), value)).results[0]
-        found.append(value)
-    return found
+        values.append(value)
+    return values
 
 
 def following(builder: Builder, iterator: Value) -> Value:

@@ -39,11 +39,11 @@ class ClusterTiles:
         """Has the agent that loads compare, before the loop of a pipe, the coordinates of its tiles in all tile blocks;
         `again`: the agent's copies of the kernel's values."""
         shared = [each for each in pipe.plan.loads if is_multicast(each)]
-        found = [same for same in (self._same(each, builder, again) for each in shared) if same is not None]
-        if not found or len(found) < len(shared):
+        result = [same for same in (self._same(each, builder, again) for each in shared) if same is not None]
+        if not result or len(result) < len(shared):
             return
-        some = found[0]
-        for same in found[1:]:
+        some = result[0]
+        for same in result[1:]:
             some = binary(builder, arith.OrIOp, some, same)
         self.pipes[pipe] = some
 
@@ -56,9 +56,9 @@ class ClusterTiles:
         builder.location = load.location
         tiles = self._values.loop_over_tiles(load)
         counter = None if tiles is None else tiles.induction_variable
-        told = [self._of_rank(own, rank, counter, builder, again) for rank in range(self._blocks)]
+        result = [self._of_rank(own, rank, counter, builder, again) for rank in range(self._blocks)]
         at = None if counter is None else again[counter]
-        same = builder.insert(tileas.IsSameTileOp(*told, at)).results[0]
+        same = builder.insert(tileas.IsSameTileOp(*result, at)).results[0]
         self.loads[load] = same
         return same
 

@@ -98,8 +98,8 @@ def waits_of(
 
 def kept_attributes(dot: tileas.DotOp) -> dict[str, Attribute]:
     """The attributes of a dot that its asynchronous form keeps."""
-    kept = ("atom", "signedness_a", "signedness_b", "exchanged", "promoted")
-    return {name: dot.attributes[name] for name in kept if name in dot.attributes}
+    result = ("atom", "signedness_a", "signedness_b", "exchanged", "promoted")
+    return {name: dot.attributes[name] for name in result if name in dot.attributes}
 
 
 def commits_behind(dot: Operation, commit: type[Operation]) -> int:
@@ -127,11 +127,11 @@ def blocks_around(op: Operation) -> Iterator[Block]:
 def ends_of(dot: tileas.DotOp, block: Block, places: dict[Operation, int]) -> list[int]:
     """Where the buffers that a dot reads end, or their stage is released, in a block around it and after it."""
     ends = (user for buffer in buffers_read(dot) for user in buffer.users if isinstance(user, tileas.DeallocTensorOp))
-    found = [places[end] for end in ends if end.parent is block]
+    result = [places[end] for end in ends if end.parent is block]
     around = block.find_ancestor_op(dot)
     assert around is not None
     behind = [*released_of(dot, block, places), *refilled_of(dot, block, places)]
-    return found + [place for place in behind if place > places[around]]
+    return result + [place for place in behind if place > places[around]]
 
 
 def refilled_of(dot: tileas.DotOp, block: Block, places: dict[Operation, int]) -> list[int]:
@@ -169,11 +169,11 @@ def released_behind(dot: tileas.DotOp, loop: scf.ForOp, places: dict[Operation, 
         stages = pipe.num_stages.value  # type: ignore[union-attr]
         return number is not None and all(number.is_apart(stage, stages) for stage in read)
 
-    found = []
+    result = []
     for place, releases in _releases_of(dot, places):
         if place > places[dot] or not reads_ring(dot, loop) or not all(map(is_earlier, releases)):
-            found.append(place)
-    return found
+            result.append(place)
+    return result
 
 
 def _stages_read(dot: tileas.DotOp) -> list[Value]:
@@ -200,13 +200,13 @@ def _releases(op: Operation, pipes: set[Operation]) -> bool:
 
 def _fills(buffer: Value, loop: Operation) -> list[Operation]:
     """The operations that write to a buffer in a loop, and do not wait for the dots by themselves."""
-    found = [user for user in buffer.users if isinstance(user, _FILLS) and loop.is_ancestor_of(user)]
-    found = [user for user in found if tileas.BEHIND_READERS not in user.attributes]
+    fills = [user for user in buffer.users if isinstance(user, _FILLS) and loop.is_ancestor_of(user)]
+    fills = [user for user in fills if tileas.BEHIND_READERS not in user.attributes]
     pipe = tileas.pipe_of_buffer(buffer)
     if pipe is not None and not _frees_by_commit(pipe):
         copies = [op for op in loop.walk() if op.name in _FILLS_PIPES]
-        found += [op for op in copies if buffer in getattr(analysis.pipes.pipe_of(op.token), "buffers", ())]  # type: ignore[attr-defined]
-    return found
+        fills += [op for op in copies if buffer in getattr(analysis.pipes.pipe_of(op.token), "buffers", ())]  # type: ignore[attr-defined]
+    return fills
 
 
 def is_left_alone(dot: tileas.DotOp, loop: scf.ForOp) -> bool:

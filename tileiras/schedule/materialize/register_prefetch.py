@@ -38,7 +38,7 @@ class Prefetched(NamedTuple):
 
 def prefetched_loads(loop: scf.ForOp, func: aa.FuncOp) -> list[Prefetched]:
     """The loads of a loop that can run ahead, as far as registers are left for their tiles; the smallest first."""
-    found = []
+    items = []
     for load in [op for op in loop.body.block.operations if isinstance(op, LOADS)]:
         if not isinstance(load.data.type, TensorType) or load.mem_semantic.value != "weak":
             continue
@@ -46,14 +46,14 @@ def prefetched_loads(loop: scf.ForOp, func: aa.FuncOp) -> list[Prefetched]:
             continue
         tokens = tokens_from_outside(load.token, loop)
         if tokens is not None and feeds_dot(load, leaves_of(load.data, loop.body.block)):
-            found.append(Prefetched(load, tokens))
+            items.append(Prefetched(load, tokens))
     left = -exceeds(loop, func)
     fitting = []
-    for each in sorted(found, key=lambda each: words(each.load.data)):
+    for each in sorted(items, key=lambda each: words(each.load.data)):
         left -= words(each.load.data)
         if left >= 0:
             fitting.append(each)
-    return [each for each in found if each in fitting]
+    return [each for each in items if each in fitting]
 
 
 def prefetch_loads(loop: scf.ForOp, loads: Sequence[tileas.Load], stages: int, atom: CopyAtom | None) -> bool:
@@ -62,13 +62,13 @@ def prefetch_loads(loop: scf.ForOp, loads: Sequence[tileas.Load], stages: int, a
 
     It takes no atom, and the stages are two: the tile that is computed and the next one.
     """
-    found = []
+    items = []
     for load in loads:
         tokens = tokens_from_outside(load.token, loop) if addresses_follow(load, loop) else None
         if tokens is None:
             return False
-        found.append(Prefetched(load, tokens))
-    _prefetch(loop, found)
+        items.append(Prefetched(load, tokens))
+    _prefetch(loop, items)
     return True
 
 
@@ -123,12 +123,12 @@ def _loaded(
     inner = Builder.at_end(then)
     inner.location = builder.location
     values = {block.arguments[0]: counter(inner)}
-    found: list[Value] = []
+    items: list[Value] = []
     for each, token in zip(loads, tokens):
         new = _again(each.load, token, values, block, inner)
-        found += [new.data, new.result_token]
+        items += [new.data, new.result_token]
     inner.location = builder.location
-    inner.insert(scf.YieldOp.create(found))
+    inner.insert(scf.YieldOp.create(items))
     end = Builder.at_end(other)
     end.location = builder.location
     end.insert(scf.YieldOp.create(list(otherwise)))

@@ -52,23 +52,23 @@ def _body(loop: scf.ForOp) -> list[Operation]:
 def _read_in_place(loop: scf.ForOp, slots: Slots, last: int) -> Slots:
     """Gives operations of the last stage their own copies of views of shared memory that are defined in an earlier
     stage: such a tile lies in memory, and no loop carries it.  Returns the slots of all operations."""
-    found = dict(slots)
+    entry = dict(slots)
     for op in reversed(_body(loop)):  # views of a tile before the tile
-        if found[op][0] == last or not any(is_in_shared(result.type) for result in op.results):
+        if entry[op][0] == last or not any(is_in_shared(result.type) for result in op.results):
             continue
-        later = [user for user in _users(op, loop) if found[user][0] == last]
+        later = [user for user in _users(op, loop) if entry[user][0] == last]
         if not later:
             continue
         again = op.clone({})
         loop.body.block.insert_before(again, op.next)
-        found[again] = (last, min(found[user][1] for user in later))
+        entry[again] = (last, min(entry[user][1] for user in later))
         for mine, other in zip(op.results, again.results):
             inside = [user for user in mine.users if loop.body.block.find_ancestor_op(user) in later]
             mine.replace_uses_in(other, inside)
         if not any(result.has_uses for result in op.results):
-            del found[op]
+            del entry[op]
             op.erase()
-    return found
+    return entry
 
 
 def _users(op: Operation, loop: scf.ForOp) -> list[Operation]:
@@ -105,13 +105,13 @@ class _Rotation:
 
     def _crossing_values(self) -> list[Value]:
         """The values that the first part defines and the second, or the terminator, uses."""
-        found = []
+        values = []
         for op in self._parts.first:
             for value in op.results:
                 users = {self._block.find_ancestor_op(user) for user in value.users}
                 if any(user in self._is_second or user is self._block.last for user in users):
-                    found.append(value)
-        return found
+                    values.append(value)
+        return values
 
     def _carried_arguments(self) -> list[int]:
         """Numbers of the carried values that the second part, or the terminator, uses directly."""
@@ -252,8 +252,12 @@ class _Rotation:
         return self.kernel
 
     def _is_made_inside(self, value: Value) -> bool:
-        made = value.defining_op
-        return value.parent_block is self._block or made is not None and self._block.find_ancestor_op(made) is not None
+        producer = value.defining_op
+        return (
+            value.parent_block is self._block
+            or producer is not None
+            and self._block.find_ancestor_op(producer) is not None
+        )
 
     def _shift_stages(self) -> None:
         """Assigns the stages of the new loop: those of the first part remain, and the second runs with its last."""

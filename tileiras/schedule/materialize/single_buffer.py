@@ -30,7 +30,7 @@ def refill_single_buffers(loop: scf.ForOp, loads: Sequence[tileas.Load], stages:
     `atom` cannot copy one of them, or their readers do not show when a stage is free."""
     if atom is None:
         return False
-    staged = [found for each in loads if (found := staged_load(each, loop, atom)) is not None]
+    staged = [result for each in loads if (result := staged_load(each, loop, atom)) is not None]
     turns = turns_of(loop, staged) or turns_of_threads(loop, staged) if len(staged) == len(loads) else None
     if turns is None:
         return False
@@ -179,9 +179,9 @@ class _Rewriting:
     def _await(self, builder: Builder) -> Value:
         """Waits until all copies have landed, for dots to read them."""
         wait = tileas.AsyncWaitOp(pending=IntegerAttr(0, i32), result_token=aa.MemTokenType())
-        found = builder.insert(wait).results[0]
+        result = builder.insert(wait).results[0]
         builder.insert(tileas.FenceProxyOp())
-        return found
+        return result
 
     # -- readers -------------------------------------------------------------------------------------------------------
 
@@ -210,8 +210,8 @@ class _Rewriting:
             end = Builder.before(self._loop.yield_op)
             end.location = load.location
             tokens = [token for token in (load.token, landed) if token is not None]
-            made = tileas.JoinMemTokenOp if tokens else tileas.CreateMemTokenOp
-            join = end.insert(made.create(tuple(tokens), (load.result_token.type,)))
+            result = tileas.JoinMemTokenOp if tokens else tileas.CreateMemTokenOp
+            join = end.insert(result.create(tuple(tokens), (load.result_token.type,)))
             load.result_token.replace_all_uses_with(join.results[0])
         load.erase()
 

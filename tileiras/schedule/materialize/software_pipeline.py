@@ -43,7 +43,7 @@ def pipeline(loop: scf.ForOp, loads: Sequence[tileas.Load], stages: int, atom: C
     cannot copy one of them."""
     if atom is None:
         return False
-    staged = [found for each in loads if (found := staged_load(each, loop, atom)) is not None]
+    staged = [result for each in loads if (result := staged_load(each, loop, atom)) is not None]
     if len(staged) < len(loads):
         return False
     held = 2 if tileas.DOTS_IN_FLIGHT in loop.attributes else 1
@@ -293,8 +293,8 @@ class _Pipeline:
             landed = None if wait is None or comes_in_boxes(staged) else wait.result_token
             waited = [v for v in (load.token, landed) if v is not None]
             types = (load.result_token.type,)
-            made = tileas.JoinMemTokenOp if waited else tileas.CreateMemTokenOp
-            token = made.create(waited, types, location=load.location)
+            result = tileas.JoinMemTokenOp if waited else tileas.CreateMemTokenOp
+            token = result.create(waited, types, location=load.location)
             token.attributes.update(slot_attributes(load))
             load.parent.insert_before(token, load)
             load.result_token.replace_all_uses_with(token.results[0])

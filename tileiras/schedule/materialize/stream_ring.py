@@ -35,11 +35,11 @@ from tileiras.targets import CopyAtom
 
 def stream(loop: scf.ForOp, loads: Sequence[tileas.Load], stages: int, atom: CopyAtom | None) -> bool:
     """Has the loads of a loop run ahead, in place; returns False, without a change, if one cannot."""
-    found = None if atom is None else stream_of(loop, atom, list(loads))
-    if found is None or len(found.loads) < len(loads):
+    result = None if atom is None else stream_of(loop, atom, list(loads))
+    if result is None or len(result.loads) < len(loads):
         return False
     assert atom is not None
-    _StreamRing(found, stages, atom).run()
+    _StreamRing(result, stages, atom).run()
     return True
 
 
@@ -141,7 +141,7 @@ class _StreamRing:
 
     def _advanced(self, builder: Builder, counters: tuple[Value, ...]) -> tuple[Value, ...]:
         """The counters of the iteration after one; the outermost is at its end after the last one."""
-        found = []
+        result = []
         goes_on: Value | None = None
         for number, (counter, value) in enumerate(zip(self.counters, counters)):
             more, step = counter.later(builder, value, 1)
@@ -149,9 +149,9 @@ class _StreamRing:
             moved = self._chosen(
                 builder, more, binary(builder, arith.AddIOp, value, step), counter.upper if outermost else counter.lower
             )
-            found.append(moved if goes_on is None else self._chosen(builder, goes_on, value, moved))
+            result.append(moved if goes_on is None else self._chosen(builder, goes_on, value, moved))
             goes_on = more
-        return tuple(found)
+        return tuple(result)
 
     def _again(self, value: Value, values: dict[Value, Value], builder: Builder) -> Value:
         """A value of the loops' bodies for other counters, which `values` has."""

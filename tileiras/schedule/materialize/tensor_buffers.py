@@ -49,7 +49,7 @@ def columns_taken(dots: Sequence[Any]) -> int:
     def add(columns: int, first: Any, last: Operation) -> None:
         lives.setdefault(first.parent, []).append(_Life(columns, first, last))
 
-    before = {dot: found for dot in dots if (found := _goes_on_with(dot)) is not None}
+    before = {dot: goes for dot in dots if (goes := _goes_on_with(dot)) is not None}
     for dot in dots:
         if reads_a_in_tensor_memory(dot):
             first = dot.parent_op if isinstance(dot.parent_op, scf.ForOp) else dot
@@ -79,8 +79,8 @@ def _goes_on_with(dot: Any) -> Any:
     loop = dot.parent_op
     if not isinstance(loop, scf.ForOp) or dot.result not in loop.yield_op.operands:
         return None
-    found = continues(loop, loop.yield_op.operands.index(dot.result))
-    return found if found is not None and accumulator_type(found) == accumulator_type(dot) else None
+    result = continues(loop, loop.yield_op.operands.index(dot.result))
+    return result if result is not None and accumulator_type(result) == accumulator_type(dot) else None
 
 
 def _adds_to_dot(dot: Any, dots: Sequence[Any]) -> bool:
@@ -100,9 +100,9 @@ def _last_sum(dot: Any, dots: Sequence[Any]) -> Value:
 
 def _last_use(value: Value, block: Block) -> Operation:
     """The last operation of a block that uses a value, itself or inside; the end of the block where nothing does."""
-    found = [op for user in value.users if (op := block.find_ancestor_op(user)) is not None]
-    last: Operation = found[0] if found else block.last  # type: ignore[assignment]
-    for op in found:
+    operations = [op for user in value.users if (op := block.find_ancestor_op(user)) is not None]
+    last: Operation = operations[0] if operations else block.last  # type: ignore[assignment]
+    for op in operations:
         last = op if last.is_before_in_block(op) else last
     return last
 
@@ -111,8 +111,8 @@ def _most_at_a_time(block: Block, lives: dict[Block, list[_Life]]) -> int:
     """The most columns that buffers of a block, and of those inside, have at a time."""
     places = {op: number for number, op in enumerate(block.operations)}
     own = [(places[life.first], places[life.last], life.columns) for life in lives.get(block, ())]
-    found = 0
+    most = 0
     for op, place in places.items():
         inside = [_most_at_a_time(each, lives) for region in op.regions for each in region.blocks]
-        found = max(found, max(inside, default=0) + sum(size for first, last, size in own if first <= place <= last))
-    return found
+        most = max(most, max(inside, default=0) + sum(size for first, last, size in own if first <= place <= last))
+    return most

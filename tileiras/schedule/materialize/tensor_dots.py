@@ -111,8 +111,8 @@ class _Rewriting:
         # Of a pair of CTAs, all threads of both wait for it: not those of an agent.
         entry = Builder.at_start(func.body.blocks[0] if pair else self._program)
         entry.location = dots[0].location
-        made = tileas.TensorReserveOp(commits=IntegerAttr(1, i32), pair=UnitAttr() if pair else None)
-        self._reserve = entry.insert(made)
+        tensor_reserve = tileas.TensorReserveOp(commits=IntegerAttr(1, i32), pair=UnitAttr() if pair else None)
+        self._reserve = entry.insert(tensor_reserve)
         self._memory = self._reserve.results[0]
         start = Builder.at_start(self._program) if pair else entry
         start.location = dots[0].location
@@ -123,18 +123,18 @@ class _Rewriting:
         taken, most = columns_taken(dots), COLUMNS // (func.kernel_spec.occupancy or 1)
         self._has_columns = taken <= most
         """Whether tensor memory has columns for each accumulator and each A."""
-        turns = {dot: found for dot in dots if (found := scale_turns(dot)) is not None}
-        if taken + sum(found.columns for found in turns.values()) <= most:
+        turns = {dot: result for dot in dots if (result := scale_turns(dot)) is not None}
+        if taken + sum(item.columns for item in turns.values()) <= most:
             self._turns = turns
         self._none = integer(start, 0)
         """The number of groups before the first one; other numbers are set once all groups exist."""
 
     def run(self) -> None:
         for loop in dict.fromkeys(op.parent_op for op in self._dots if isinstance(op.parent_op, scf.ForOp)):
-            found = accumulated_in_place(loop)
-            if found:
-                self._in_place[loop] = found
-                self._stays.update(dot for dots in found.values() for dot in dots)
+            result = accumulated_in_place(loop)
+            if result:
+                self._in_place[loop] = result
+                self._stays.update(dot for dots in result.values() for dot in dots)
             rescaled = rescaled_in_place(loop)
             if rescaled:
                 self._rescaled[loop] = rescaled
@@ -149,13 +149,13 @@ class _Rewriting:
             behind.insert(tileas.TensorCommitOp(self._memory, self._none))
         for block in dict.fromkeys(block for dot in self._dots for block in blocks_around(dot)):
             self._wait(block)
-        kept = {loop: {*self._in_place.get(loop, ()), *self._rescaled.get(loop, ())} for loop in self._loops()}
-        for loop, numbers in kept.items():
+        value = {loop: {*self._in_place.get(loop, ()), *self._rescaled.get(loop, ())} for loop in self._loops()}
+        for loop, numbers in value.items():
             end = loop.yield_op
             end.operands = [loop.iter_args[n] if n in numbers else v for n, v in enumerate(end.operands)]
         for op in (*reversed(self._dots), *self._multiplied):
             op.erase()
-        for loop, numbers in reversed(kept.items()):  # an inner loop uses the carried values of its outer loop
+        for loop, numbers in reversed(value.items()):  # an inner loop uses the carried values of its outer loop
             loop.without_carried(numbers)
         self._free_rest()
         await_groups(self._program)
@@ -298,8 +298,8 @@ class _Rewriting:
         def in_flight(places: dict[Operation, int], committed: list[int]) -> Iterator[Future]:
             return self._in_flight(block, places, committed)
 
-        found = waits_of(block, in_flight, tileas.TensorCommitOp, self._users, MOST_PENDING)
-        for wait in found:
+        waits = waits_of(block, in_flight, tileas.TensorCommitOp, self._users, MOST_PENDING)
+        for wait in waits:
             builder = Builder.before(wait.before)
             builder.location = wait.before.location
             builder.insert(tileas.TensorWaitOp(self._memory, self._none, pending=IntegerAttr(wait.pending, i32)))

@@ -35,7 +35,7 @@ def pipeline_in_stages(
     if atom is None or not is_published(loop) or any(isinstance(op, scf.ForOp) for op in loop.body.block.operations):
         return False
     analysis = analysis_of(loop)
-    staged = [found for each in loads if (found := staged_load(each, loop, atom)) is not None]
+    staged = [result for each in loads if (result := staged_load(each, loop, atom)) is not None]
     held = [held_iterations(each, analysis) for each in staged]
     ahead = stages - max(held, default=0)
     if len(staged) < len(loads) or ahead < 1:

@@ -16,15 +16,15 @@ def source_positions(ptx: str, line: int) -> list[tuple[str, int, int]]:
 
     Empty if the PTX has no position for it.
     """
-    found: list[tuple[str, ...]] = []
+    items: list[tuple[str, ...]] = []
     for text in reversed(ptx.split("\n")[:line]):
         if _FUNCTION.match(text):
             break
         match = _LOC.match(text)
         # The position of a call has a separate directive, before that of the inlined code.
-        if match is not None and (not found or match.group(1, 2, 3) == found[-1][3:]):
-            found.append(match.groups())
+        if match is not None and (not items or match.group(1, 2, 3) == items[-1][3:]):
+            items.append(match.groups())
             if match[4] is None:
                 break
     files = dict(_FILE.findall(ptx))
-    return [(files[number], int(row), int(column)) for number, row, column, *_ in found if number in files]
+    return [(files[number], int(row), int(column)) for number, row, column, *_ in items if number in files]

@@ -113,13 +113,13 @@ def decode(raw: bytes) -> TensorMap:
     unused = (raw[52:55], raw[60:USED], strides[rank - 1 :], dims[rank:], box[rank:])
     if beyond or any(any(each) for each in unused):
         raise ValueError("bits of unknown meaning")
-    made = TensorMap(
+    text = TensorMap(
         _NAMES[number], address, tuple(size + 1 for size in dims[:rank]), tuple(s << 4 for s in strides[: rank - 1]),
         tuple(size + 1 for size in box[:rank]), _SWIZZLES[flags >> 13 & 3], bool(flags & _NAN), bool(flags & TO_TF32),
         32 if flags & _WIDE_ATOMS else 16,
     )  # fmt: skip
-    made.check()
-    return made
+    text.check()
+    return text
 
 
 def swizzled(addresses: np.ndarray, width: int, atom: int = 16) -> np.ndarray:

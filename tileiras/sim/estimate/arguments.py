@@ -11,14 +11,14 @@ import numpy as np
 
 def roots(arguments: Sequence[Any]) -> list[np.ndarray]:
     """Distinct writable arrays that the arguments are views of."""
-    found: dict[int, np.ndarray] = {}
+    result: dict[int, np.ndarray] = {}
     for argument in arguments:
         if isinstance(argument, np.ndarray):
             while isinstance(argument.base, np.ndarray):
                 argument = argument.base
             if argument.flags.writeable:
-                found[id(argument)] = argument
-    return list(found.values())
+                result[id(argument)] = argument
+    return list(result.values())
 
 
 @contextmanager

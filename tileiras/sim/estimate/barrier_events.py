@@ -87,17 +87,17 @@ def hand_on_products(warp: Warp, group: int, at: float) -> Done:
 
 
 def _barrier(engine: Simulation, cluster: Cluster, key: tuple[int, int]) -> TransactionBarrier:
-    found = cluster.transactions.get(key)
-    if found is None:
-        found = cluster.transactions[key] = TransactionBarrier(1)
-    return found
+    barrier = cluster.transactions.get(key)
+    if barrier is None:
+        barrier = cluster.transactions[key] = TransactionBarrier(1)
+    return barrier
 
 
 def init_barrier(engine: Simulation, warp: Warp, event: Event, index: int, at: float) -> Done:
     init: BarrierInit = event.what  # type: ignore[assignment]
     rank, offset = key = key_of(engine, init.barrier)
-    made = warp.cluster.transactions[key] = TransactionBarrier(init.count)
-    engine.mbarriers.append(Mbarrier(warp.cluster.number, rank, offset, at, made))
+    result = warp.cluster.transactions[key] = TransactionBarrier(init.count)
+    engine.mbarriers.append(Mbarrier(warp.cluster.number, rank, offset, at, result))
     return at + engine.gpu.latency["shared"], "shared memory", None
 
 
@@ -132,25 +132,25 @@ def wait_for_phase(engine: Simulation, warp: Warp, event: Event, index: int, at:
 
 
 def meet_block(engine: Simulation, warp: Warp, event: Event, index: int, at: float) -> Done | None:
-    told: BlockBarrier = event.what  # type: ignore[assignment]
-    key = (warp.rank, told.number)
+    result: BlockBarrier = event.what  # type: ignore[assignment]
+    key = (warp.rank, result.number)
     state = warp.cluster.block_barriers.setdefault(key, BlockBarrierState())
     state.arrive(warp.number)
-    state.expected = told.threads
+    state.expected = result.threads
     cause = Cause("warp", warp.number, index, at, at, at)
-    if told.waits:
+    if result.waits:
         state.waiting.append(Waiting(warp, at, index))
     if state.complete(32 * warp.cluster.live[warp.rank]):
         engine.free(state.release(), at, "barrier", "barrier", cause)
-    return None if told.waits else (at + 1, "barrier", None)
+    return None if result.waits else (at + 1, "barrier", None)
 
 
 def meet_cluster(
     engine: Simulation, warp: Warp, event: Event, index: int, at: float
 ) -> Done | None:
-    told: ClusterBarrier = event.what  # type: ignore[assignment]
+    result: ClusterBarrier = event.what  # type: ignore[assignment]
     state = warp.cluster.barrier
-    if not told.waits:
+    if not result.waits:
         cause = Cause("warp", warp.number, index, at, at, at)
         live = sum(warp.cluster.live.values())
         engine.free(state.arrive(warp.number, live, cause), at, "cluster_barrier", "cluster barrier", cause)
@@ -164,11 +164,11 @@ def meet_cluster(
 def set_registers(engine: Simulation, warp: Warp, event: Event, index: int, at: float) -> Done | None:
     """`setmaxnreg`: registers return to the CTA's pool, or are taken from it once it has enough, in the order of
     requests (PTX ISA, "setmaxnreg")."""
-    asked: SetRegisters = event.what  # type: ignore[assignment]
+    result: SetRegisters = event.what  # type: ignore[assignment]
     cluster, rank = warp.cluster, warp.rank
-    more = WARP_SIZE * (asked.count - (warp.registers or engine.registers))
+    more = WARP_SIZE * (result.count - (warp.registers or engine.registers))
     waiting = cluster.waiting_for_registers.setdefault(rank, [])
-    warp.registers = asked.count
+    warp.registers = result.count
     if more > 0 and (waiting or more > cluster.registers.get(rank, 0)):
         waiting.append((more, Waiting(warp, at, index)))
         return None
@@ -183,5 +183,5 @@ def set_registers(engine: Simulation, warp: Warp, event: Event, index: int, at: 
 
 def sleep(engine: Simulation, warp: Warp, event: Event, index: int, at: float) -> Done:
     """`nanosleep` takes from nothing to twice its operand (PTX ISA, "nanosleep"): the operand."""
-    asked: Sleep = event.what  # type: ignore[assignment]
-    return at + asked.nanoseconds * engine.gpu.sustained_mhz / 1000, "sleep", None
+    result: Sleep = event.what  # type: ignore[assignment]
+    return at + result.nanoseconds * engine.gpu.sustained_mhz / 1000, "sleep", None

@@ -18,7 +18,7 @@ def phases_of(outcome: Outcome, clock_mhz: float) -> tuple[Phase, ...]:
     count = max(1, int(outcome.cycles) // BIN + 1)
     width = -(-count // _PHASES)
     waits = _waits_by_bin(outcome)
-    found = []
+    phases = []
     for first in range(0, count, width):
         start, end = first * BIN, min(outcome.cycles, (first + width) * BIN)
         if end <= start:
@@ -32,44 +32,44 @@ def phases_of(outcome: Outcome, clock_mhz: float) -> tuple[Phase, ...]:
         for at in range(first, first + width):
             for reason, cycles in waits.get(at, {}).items():
                 reasons[reason] = reasons.get(reason, 0.0) + cycles
-        found.append(Phase(start / clock_mhz, end / clock_mhz, bound_by(utilization, reasons), utilization))
-    return tuple(found)
+        phases.append(Phase(start / clock_mhz, end / clock_mhz, bound_by(utilization, reasons), utilization))
+    return tuple(phases)
 
 
 def shares_of_bounds(phases: Sequence[Phase]) -> dict[str, float]:
     """Bound -> share of the time of all phases with that bound, largest first."""
     simulated = sum(phase.end - phase.start for phase in phases) or 1.0
-    found: dict[str, float] = {}
+    result: dict[str, float] = {}
     for phase in phases:
-        found[phase.bound] = found.get(phase.bound, 0.0) + (phase.end - phase.start) / simulated
-    return dict(sorted(found.items(), key=lambda each: (-each[1], each[0])))
+        result[phase.bound] = result.get(phase.bound, 0.0) + (phase.end - phase.start) / simulated
+    return dict(sorted(result.items(), key=lambda each: (-each[1], each[0])))
 
 
 def utilization_of(busy: dict[str, float], cycles: float, outcome: Outcome) -> dict[str, float]:
     """Share of `cycles` in which each unit was busy, by its name in results; of two units with one name, the busier."""
-    found: dict[str, float] = {}
+    utilization: dict[str, float] = {}
     for unit, spent in busy.items():
         instances = sum(len(sm.free[unit]) for sm in outcome.sms)
         share = spent / (cycles * instances) if cycles else 0.0
-        found[TITLES[unit]] = max(found.get(TITLES[unit], 0.0), share)
-    return found
+        utilization[TITLES[unit]] = max(utilization.get(TITLES[unit], 0.0), share)
+    return utilization
 
 
 def reasons_of(stalls: Sequence[Stall]) -> dict[str, float]:
     """The share of each reason in the time of all warps."""
-    found: dict[str, float] = {}
+    reasons: dict[str, float] = {}
     for stall in stalls:
-        found[stall.reason] = found.get(stall.reason, 0.0) + stall.share
-    return found
+        reasons[stall.reason] = reasons.get(stall.reason, 0.0) + stall.share
+    return reasons
 
 
 def _waits_by_bin(outcome: Outcome) -> dict[int, dict[str, float]]:
-    found: dict[int, dict[str, float]] = {}
+    waits: dict[int, dict[str, float]] = {}
     for warp in outcome.warps:
         for wait in warp.log:
-            bins = found.setdefault(int(wait.start) // BIN, {})
+            bins = waits.setdefault(int(wait.start) // BIN, {})
             bins[wait.reason] = bins.get(wait.reason, 0.0) + wait.end - wait.start
-    return found
+    return waits
 
 
 _MEETING = ("barrier", "mbarrier", "cluster barrier")

@@ -16,15 +16,15 @@ from tileiras.sim.estimate.events import Access, ClusterTrace
 
 def updates_of(cluster: ClusterTrace) -> dict[int, int]:
     """Address -> number of its updates by threads of a cluster."""
-    found: dict[int, int] = {}
+    updates: dict[int, int] = {}
     for trace in cluster.warps:
         for events in trace.events.values():
             for event in events:
                 what = event.what
                 if isinstance(what, Access) and what.atomic and what.space == "global":
                     for address, times in zip(*np.unique(what.addresses, return_counts=True)):
-                        found[int(address)] = found.get(int(address), 0) + int(times)
-    return found
+                        updates[int(address)] = updates.get(int(address), 0) + int(times)
+    return updates
 
 
 def turns(places: Mapping[int, ClusterTrace], shape: Sequence[int]) -> int:

@@ -76,10 +76,10 @@ def _slice(process: int, track: int, name: str, start: float, end: float, clock_
 
 def _agents(warps: Sequence[Warp]) -> list[list[Warp]]:
     """Groups of warps with the same path through the machine code."""
-    found: dict[tuple, list[Warp]] = {}
+    result: dict[tuple, list[Warp]] = {}
     for warp in warps:
-        found.setdefault((warp.rank, tuple(step.block for step in warp.work)), []).append(warp)
-    return list(found.values())
+        result.setdefault((warp.rank, tuple(step.block for step in warp.work)), []).append(warp)
+    return list(result.values())
 
 
 def _running(warps: Sequence[Warp]) -> list[tuple[float, float]]:
@@ -145,33 +145,33 @@ def critical_path(
 
 def _joined(links: list[Link]) -> tuple[Link, ...]:
     """Merge neighbours of one kind, and links of few cycles into the one before."""
-    found: list[Link] = []
+    result: list[Link] = []
     for link in links:
-        if found and (link.cycles < _SHORT_LINK or (found[-1].who, found[-1].what) == (link.who, link.what)):
-            found[-1] = found[-1]._replace(cycles=found[-1].cycles + link.cycles)
+        if result and (link.cycles < _SHORT_LINK or (result[-1].who, result[-1].what) == (link.who, link.what)):
+            result[-1] = result[-1]._replace(cycles=result[-1].cycles + link.cycles)
         else:
-            found.append(link)
-    return tuple(found)
+            result.append(link)
+    return tuple(result)
 
 
 def _last_wait(log: list[Wait], now: float) -> Wait | None:
     """The last wait ended by that time that another warp or a unit ended."""
-    found = None
+    last_wait = None
     for wait in log:
         if wait.end > now:
             break
         if wait.end - wait.start >= _LEAST_DRAWN:
-            found = wait
-    return found
+            last_wait = wait
+    return last_wait
 
 
 def _near(log: list[Wait], now: float) -> int:
-    found = 0
+    instruction = 0
     for wait in log:
         if wait.end > now:
             break
-        found = wait.instruction
-    return found
+        instruction = wait.instruction
+    return instruction
 
 
 def _link(who: str, what: str, code: Sequence[Instruction], instruction: int, cycles: float) -> Link:

@@ -278,20 +278,20 @@ class Simulation:
             for event in step.events[warp.event][1]:
                 if blocked and type(event.what) in _MEETINGS:
                     continue  # diverged parts of a warp, executed one after the other, wait once
-                found = HANDLERS[type(event.what)](self, warp, event, index, issued)
-                if found is None:
+                result = HANDLERS[type(event.what)](self, warp, event, index, issued)
+                if result is None:
                     blocked = True
-                elif found[0] > done or not reason:
-                    done, reason, cause = found
+                elif result[0] > done or not reason:
+                    done, reason, cause = result
             warp.event += 1
         elif instruction.opcode in ("LDL", "STL"):
             done, reason, cause = memory_events.spill(self, warp, instruction, index, issued)
         elif instruction.write_scoreboard is not None and not segment.tensor:
             done, reason = self._untold(warp, segment, issued)
         if segment.group is not None:
-            found = barrier_events.hand_on_products(warp, segment.group, issued)
-            if found[0] > done or not reason:
-                done, reason, cause = found
+            result = barrier_events.hand_on_products(warp, segment.group, issued)
+            if result[0] > done or not reason:
+                done, reason, cause = result
         if segment.fences:
             # L2, which other SMs read, acknowledges the stores of threads (PTX ISA, "membar/fence": scope `.gpu`);
             # asynchronous copies in flight are not covered.

@@ -38,7 +38,7 @@ class _Run(NamedTuple):
 
 def pipes(outcome: Outcome, clock_mhz: float) -> tuple[Pipe, ...]:
     """Pipes of all simulated CTAs, in the order of CTAs and of addresses."""
-    found = []
+    result = []
     for barriers in _by_cta(outcome.mbarriers):
         runs = _runs(barriers)
         at = 0
@@ -48,10 +48,10 @@ def pipes(outcome: Outcome, clock_mhz: float) -> tuple[Pipe, ...]:
             pairs = list(zip(full.barriers[-stages:], empty.barriers[:stages]))
             adjacent = pairs[-1][0].offset + _BYTES == pairs[0][1].offset
             if adjacent and _may_be(full.kind, empty.kind) and all(_alternate(*pair) for pair in pairs):
-                found.append(_pipe(pairs, outcome.ends[pairs[0][0].cluster], clock_mhz))
+                result.append(_pipe(pairs, outcome.ends[pairs[0][0].cluster], clock_mhz))
                 at += 1
             at += 1
-    return tuple(found)
+    return tuple(result)
 
 
 def _may_be(full: _Kind, empty: _Kind) -> bool:

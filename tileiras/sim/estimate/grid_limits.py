@@ -34,14 +34,14 @@ def limit(
     reach = gpu.tensor_reach
     tensor = max((cycles / servers[unit] for unit, cycles in busy.items() if TITLES[unit] == "tensor"), default=0.0)
     power = tensor / (gpu.sms * reach) if at_full_rate(recording) else 0.0
-    found = [Limit(power, "power", f"tensor cores keep up {reach:.0%} of their peak on the whole chip")]
+    result = [Limit(power, "power", f"tensor cores keep up {reach:.0%} of their peak on the whole chip")]
     note = f"{turns} atomic operations on one address take turns"
-    found.append(Limit(turns * gpu.latency["update"], "atomic operations", note))
+    result.append(Limit(turns * gpu.latency["update"], "atomic operations", note))
     for unit in _SHARED:
         if busy.get(unit):
             title = TITLES[unit]
-            found.append(Limit(busy[unit] / servers[unit] / active, title, f"{title} moves the traffic of the grid"))
-    return max(found, key=lambda limit: (limit.cycles, limit.by))
+            result.append(Limit(busy[unit] / servers[unit] / active, title, f"{title} moves the traffic of the grid"))
+    return max(result, key=lambda limit: (limit.cycles, limit.by))
 
 
 def at_full_rate(recording: Recording) -> bool:
@@ -51,4 +51,4 @@ def at_full_rate(recording: Recording) -> bool:
     `mma.sync` on a B200, from the source of its `tensor_reach`, exceed that share of this rate.
     """
     traces = (warp for cluster in recording.clusters for warp in cluster.warps)
-    return any(isinstance(event.what, Multiply) for trace in traces for told in trace.events.values() for event in told)
+    return any(isinstance(event.what, Multiply) for trace in traces for item in trace.events.values() for event in item)

@@ -150,12 +150,12 @@ def _description(data: bytes, path: str) -> Mapping[str, Any]:
 
 def _assembled(text: str, entry: str, gpu: Gpu) -> MachineCode:
     """Assemble PTX with ptxas for the GPU."""
-    found = re.search(r"^\s*\.target\s+(sm_\w+)", text, re.MULTILINE)
-    if found is None:
+    match = re.search(r"^\s*\.target\s+(sm_\w+)", text, re.MULTILINE)
+    if match is None:
         raise CompileError.at(None, "neither PTX nor a cubin: PTX has a .target", ExitCode.INVALID_INPUT)
     if re.search(rf"\.entry\s+{re.escape(entry)}\b", text) is None:
         _unknown_entry(entry, re.findall(r"\.entry\s+([\w$]+)", text))
-    target = found.group(1)
+    target = match.group(1)
     number, suffix = split(target)
     chip = gpu.target.name
     compatible = gpu.runs(target) if suffix else number <= gpu.target.number

@@ -108,8 +108,8 @@ def mma_flops(instruction: Instruction) -> float | None:
     """FLOP of one tensor core instruction, from its name: HMMA.16816 is m16n8k16. A dot of the PTX may be several
     instructions."""
     for modifier in instruction.modifiers:
-        if (found := _SHAPE.fullmatch(modifier)) is not None:
-            m, n, k = map(int, found.groups())
+        if (match := _SHAPE.fullmatch(modifier)) is not None:
+            m, n, k = map(int, match.groups())
             return 2.0 * m * n * k
     return None
 
@@ -125,7 +125,7 @@ def pipe_cycles(pipe: str, gpu: Gpu) -> float:
 def compile_blocks(blocks: list[MachineBlock], gpu: Gpu) -> Machine:
     """Cut blocks into segments."""
     every: list[Instruction] = []
-    found = []
+    items = []
     for block in blocks:
         segments: list[Segment] = []
         start = 0
@@ -145,22 +145,22 @@ def compile_blocks(blocks: list[MachineBlock], gpu: Gpu) -> Machine:
                 segments.append(_segment(run, first + start, position, acts, gpu))
                 start = position + 1
         every += block.instructions
-        found.append(tuple(segments))
-    return Machine(tuple(found), tuple(every), _parts(blocks))
+        items.append(tuple(segments))
+    return Machine(tuple(items), tuple(every), _parts(blocks))
 
 
 def _parts(blocks: list[MachineBlock]) -> dict[int, float]:
     """Several instructions of one line in a block are parts of one dot, except those of unrolled iterations."""
-    found: dict[int, float] = {}
+    parts: dict[int, float] = {}
     first = 0
     for block in blocks:
         for (_, family), positions in block.places.items():
             if family == "mma":
                 part = min(1.0, block.copies / len(positions))
                 unnamed = (at for at in positions if mma_flops(block.instructions[at]) is None)
-                found.update((first + position, part) for position in unnamed)
+                parts.update((first + position, part) for position in unnamed)
         first += len(block.instructions)
-    return found
+    return parts
 
 
 def _segment(run: tuple[Instruction, ...], first: int, position: int, acts: bool, gpu: Gpu) -> Segment:

@@ -113,7 +113,7 @@ def prepare(code: MachineCode, known: set[int], branches: set[int], several: Col
     ``several`` those of more than one instruction."""
     numbers = {block.start: number for number, block in enumerate(code.blocks)}
     computed = {each.ptx_line for each in code.instructions if each.opcode != "WARPGROUP" and not is_move(each)}
-    found = []
+    value = []
     jumps: set[int] = set()  # line of the branch that ends the previous block
     for block in code.blocks:
         instructions = code.instructions[block.start // INSTRUCTION_BYTES : block.end // INSTRUCTION_BYTES]
@@ -146,16 +146,16 @@ def prepare(code: MachineCode, known: set[int], branches: set[int], several: Col
         jumps = {each.ptx_line for each in instructions[-1:] if each.opcode in BRANCHES}
         plain = (each.ptx_line for each in instructions if each.opcode not in BRANCHES and not is_added(each))
         lines = dict.fromkeys((*anchors, *(line for line in plain if line in known)))
-        found.append(MachineBlock(
+        value.append(MachineBlock(
             instructions, tuple(numbers[start] for start in block.successors), tuple(anchors), tuple(guarded),
             tuple(lines), _copies(instructions, known - branches, several),
             block.start in block.successors and _OVER_THREADS not in instructions[-1].modifiers,
             not effects, not effects and len(instructions) <= JUMP,
             {key: tuple(at) for key, at in places.items()}, {key: tuple(at) for key, at in families.items()},
         ))  # fmt: skip
-    asked = {line for block in found for line in (block.anchors or block.guarded or block.lines)}
-    found = [block._replace(lines=tuple(line for line in block.lines if line in asked)) for block in found]
-    return [block._replace(successors=_behind_call(block, found)) for block in found]
+    result = {line for block in value for line in (block.anchors or block.guarded or block.lines)}
+    value = [block._replace(lines=tuple(line for line in block.lines if line in result)) for block in value]
+    return [block._replace(successors=_behind_call(block, value)) for block in value]
 
 
 def _behind_call(block: MachineBlock, blocks: list[MachineBlock]) -> tuple[int, ...]:

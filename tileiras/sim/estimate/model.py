@@ -150,10 +150,10 @@ class Model:
             self.recording = self._record(self.places)
         while True:
             visits = ([trace.visits for trace in cluster.warps] for cluster in self.recording.clusters)
-            found = sampling.sampled(self.shape, self.places, visits)
-            more = found.missing()
+            sample = sampling.sampled(self.shape, self.places, visits)
+            more = sample.missing()
             if not more:
-                return found
+                return sample
             self.places = [*self.places, *more]
             self.recording = joined([self.recording, self._record(more)])
 
@@ -208,9 +208,9 @@ class Model:
         lines = {number: block.lines for number, block in self.recording.blocks.items()}
         state = steady_state.find(cluster, lines)
         if state is not None:
-            found = self._steady(cluster, count, slots, active, state)
-            if found is not None:
-                return found
+            steady = self._steady(cluster, count, slots, active, state)
+            if steady is not None:
+                return steady
         outcome = self.simulate([cluster] * count, slots, active)
         return _whole(outcome, Sample((cluster,) * count, slots, active or self.active, outcome.cycles))
 
@@ -224,14 +224,14 @@ class Model:
         period = lcm(state.period, *copies)
         where = f"the loop at PTX lines {state.lines[0]} to {state.lines[1]}"
         stretch = -(-_STRETCH // period) * period
-        kept = state.trips - state.most // period * period
-        while kept < _FIRST_KEPT:
-            kept += period
+        result = state.trips - state.most // period * period
+        while result < _FIRST_KEPT:
+            result += period
         why = f"{state.trips} iterations with a period of {period} are too few to leave any out"
-        while kept + 2 * stretch < state.trips:
+        while result + 2 * stretch < state.trips:
             # One stretch later, start-up effects may be over; over twice the length, alternately fast and slow
             # iterations average out.
-            for begin, length in ((kept, stretch), (kept + stretch, stretch), (kept, 2 * stretch)):
+            for begin, length in ((result, stretch), (result + stretch, stretch), (result, 2 * stretch)):
                 if begin + 2 * length >= state.trips:
                     continue
                 traces = [steady_state.cut(cluster, state, state.trips - begin - n * length) for n in range(3)]
@@ -254,7 +254,7 @@ class Model:
                     each = cycles / more / state.executions / max(1.0, count / slots)
                     return _extended(outcomes[since], outcomes[2], (state.trips - end) / more, each, end, sample)
             # As many again, without whole periods.
-            kept = state.trips - max(0, state.trips - 2 * (kept + 2 * stretch)) // period * period
+            result = state.trips - max(0, state.trips - 2 * (result + 2 * stretch)) // period * period
             why = "its iterations repeat, but not in the same time"
         self.note(f"{where} was simulated whole: {why}")
         return None
@@ -350,11 +350,11 @@ class Model:
         """Cycles that the last of the contending CTAs waits for the critical sections of the others."""
         places = dict(zip(self.places, self.recording.clusters))
         sharing = min(locks.contenders(places, self.shape), self.sets * self.slots)
-        found = [each.cycles for each in locks.sections(run.outcome)]
-        if sharing <= 1 or not found:
+        result = [each.cycles for each in locks.sections(run.outcome)]
+        if sharing <= 1 or not result:
             return 0.0
         # A waiting CTA polls: one trip to L2, and on average half of another, after the release.
-        each = max(found) + 1.5 * self.gpu.latency["l2"]
+        each = max(result) + 1.5 * self.gpu.latency["l2"]
         self.note(f"{sharing} CTAs at a time take one lock, each for {each:.0f} cycles: the last waits for the others")
         return (sharing - 1) * each
 
@@ -404,24 +404,24 @@ class Model:
     def _busy_microseconds(self, run: Run) -> dict[str, float]:
         """Unit -> time that its work of the whole grid takes, with all SMs that have work."""
         each = self.clusters * self.mean / len(run.sample.clusters) / run.sample.active / self.gpu.sustained_mhz
-        found: dict[str, float] = {}
+        busy_microseconds: dict[str, float] = {}
         for unit, cycles in run.busy.items():
             title, servers = TITLES[unit], len(run.outcome.sms[0].free[unit])
             reach = self.gpu.tensor_reach if title == "tensor" and grid_limits.at_full_rate(self.recording) else 1.0
-            found[title] = max(found.get(title, 0.0), cycles * each / servers / reach)
-        return found
+            busy_microseconds[title] = max(busy_microseconds.get(title, 0.0), cycles * each / servers / reach)
+        return busy_microseconds
 
     def _doubt(self, teraflops: dict[str, float]) -> str:
         """Reasons not to rely on the figure."""
-        found = []
+        doubt = []
         if self.walker.doubtful > _DOUBTFUL:
-            found.append(f"the path through the machine code joins {self.walker.doubtful:.0%} of the warps' steps with "
+            doubt.append(f"the path through the machine code joins {self.walker.doubtful:.0%} of the warps' steps with "
                          "other executions of its instructions")  # fmt: skip
         for key, rate in teraflops.items():
             best = best_published.best(self.gpu.name, key)
             if best is not None and rate > best.value * _ABOVE_BEST:
-                found.append(f"{rate:.0f} TFLOP/s of {key} are more than the best published, {best.value:.0f}")
-        return "; ".join(found)
+                doubt.append(f"{rate:.0f} TFLOP/s of {key} are more than the best published, {best.value:.0f}")
+        return "; ".join(doubt)
 
     def _stalls(self, run: Run, total: float) -> tuple[Stall, ...]:
         rows = []
@@ -434,8 +434,8 @@ class Model:
         if not run.per_iteration:
             return None
         lines = {number: block.lines for number, block in self.recording.blocks.items()}
-        found = [steady_state.find(cluster, lines) for cluster in self.recording.clusters]
-        state = max((each for each in found if each is not None), key=lambda each: each.trips)
+        result = [steady_state.find(cluster, lines) for cluster in self.recording.clusters]
+        state = max((each for each in result if each is not None), key=lambda each: each.trips)
         # The warp that closes most iterations, and its last one.
         warp = max(run.outcome.warps, key=lambda each: (len(each.marks), -each.number))
         path: tuple[Link, ...] = ()

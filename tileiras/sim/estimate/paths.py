@@ -95,8 +95,8 @@ class _Trace:
         if not anchors:
             if not block.loops:
                 return reached  # its instructions may be from anywhere
-            found = sorted(at for line in block.lines if (at := self.following(line)) < _FAR)
-            limit = found[(len(found) - 1) // 2] if found else self.cursor
+            result = sorted(at for line in block.lines if (at := self.following(line)) < _FAR)
+            limit = result[(len(result) - 1) // 2] if result else self.cursor
             anchors = tuple(line for line in block.lines if self.following(line) <= limit)
         for line in anchors:
             for _ in range(block.copies):
@@ -122,17 +122,17 @@ def _distances_to_end(blocks: Sequence[MachineBlock]) -> list[int]:
     for number, block in enumerate(blocks):
         for successor in block.successors:
             before[successor].append(number)
-    found = [len(blocks)] * len(blocks)
+    distances = [len(blocks)] * len(blocks)
     pending = deque(n for n, block in enumerate(blocks) if block.instructions[-1].opcode in ("EXIT", "RET"))
     for number in pending:
-        found[number] = 0
+        distances[number] = 0
     while pending:
         number = pending.popleft()
         for each in before[number]:
-            if found[each] > found[number] + 1:
-                found[each] = found[number] + 1
+            if distances[each] > distances[number] + 1:
+                distances[each] = distances[number] + 1
                 pending.append(each)
-    return found
+    return distances
 
 
 class Walk(NamedTuple):
@@ -152,9 +152,9 @@ class Walker:
         known = set(counts)
         several = {line for line, count in counts.items() if count > 1}
         self.blocks = prepare(code, known, {block.branch for block in ptx.values()}, several)
-        told = known | set(skipped)
+        result = known | set(skipped)
         self._block_of = {line: block for block in ptx.values() for line in block.lines if counts[line] == 1}
-        self._lines = [self._lines_from(number, known, told) for number in range(len(self.blocks))]
+        self._lines = [self._lines_from(number, known, result) for number in range(len(self.blocks))]
         self.known = {key for block in self.blocks for key in block.places}
         self._anchored = {line for block in self.blocks for line in block.anchors}
         self._to_end = _distances_to_end(self.blocks)
@@ -176,8 +176,8 @@ class Walker:
         self.told += events.told
         self.crowded += events.crowded
         return [
-            Step(number, tuple((position, tuple(told[position])) for position in sorted(told)))
-            for number, told in zip(walk.blocks, taken)
+            Step(number, tuple((position, tuple(result[position])) for position in sorted(result)))
+            for number, result in zip(walk.blocks, taken)
         ]
 
     @property
@@ -242,7 +242,7 @@ class Walker:
         """PTX lines of the instructions of a block, and of its fallthrough block if it is a preheader, into which
         ptxas hoists instructions from a loop. A move on an edge between blocks may have the line of a branch on
         another edge, so that a move of PTX that no warp executes is no evidence."""
-        found: list[int] = []
+        result: list[int] = []
         while True:
             block = self.blocks[number]
             alone = len(block.instructions) <= JUMP  # its branch may be one of several
@@ -254,12 +254,12 @@ class Walker:
                 and not (alone and each.opcode in BRANCHES)
             ]
             guarded = self._guarded_here(block)
-            found += [line for line in lines if line not in guarded] or lines
+            result += [line for line in lines if line not in guarded] or lines
             prepares = block.successors == (number + 1,) and len(block.instructions) > JUMP
             # Code for diverged warps is out of line; the walk follows the fallthrough of the branch.
             prepares |= number + 1 in block.successors and is_added(block.instructions[-1])
-            if block.anchors or not prepares or len(found) >= _LOOKED_AT:
-                return tuple(found)
+            if block.anchors or not prepares or len(result) >= _LOOKED_AT:
+                return tuple(result)
             number += 1
 
     def _guarded_here(self, block: MachineBlock) -> set[int]:
@@ -298,7 +298,7 @@ class Walker:
         at_all = min((view.following(line) for line in (block.guarded or block.lines)[:_LOOKED_AT]), default=_FAR)
         if block.loops:
             return at_all
-        found, seen, waiting, blocks = _FAR, {number}, list(block.successors), self.blocks
+        least, seen, waiting, blocks = _FAR, {number}, list(block.successors), self.blocks
         anchored = bool(block.anchors)
         while waiting and len(seen) < _LOOKED_THROUGH:
             at = waiting.pop(0)
@@ -311,11 +311,11 @@ class Walker:
             if following.anchors:
                 anchored = True
                 soonest = self._soonest(following, view)
-                found = min(found, soonest)
+                least = min(least, soonest)
                 if soonest < _FAR or not following.jumps or following.loops:
                     continue
             waiting += [each for each in following.successors if not blocks[each].calls] or following.successors
-        return found if anchored else at_all
+        return least if anchored else at_all
 
     @staticmethod
     def _soonest(block: MachineBlock, view: _Trace) -> int:

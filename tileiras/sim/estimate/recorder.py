@@ -78,8 +78,8 @@ class TraceRecorder:
         trace = self._groups[id(group)][thread // 32]
         if isinstance(operation, Copy | Commit) and operation.kind in ("tensor", "bulk"):
             # The machine has one such instruction per warp: equal requests of all lanes are executed once.
-            told = trace.events.get(len(trace.visits) - 1)
-            if told and told[-1].line == item.line and _same(told[-1].what, operation):
+            entry = trace.events.get(len(trace.visits) - 1)
+            if entry and entry[-1].line == item.line and _same(entry[-1].what, operation):
                 return
         self._add(trace, item, operation)
 
@@ -93,19 +93,19 @@ class TraceRecorder:
         if id(batch) not in self._batches:
             self._seen.append(batch)
             warps = -(-launch.threads // 32)
-            found: dict[tuple[int, int], WarpTrace] = {}
+            batche: dict[tuple[int, int], WarpTrace] = {}
             for first in range(0, batch.count, launch.members):
                 members = range(first, first + launch.members)
                 for cta in members:
                     for warp in range(warps):
-                        found[cta, warp] = WarpTrace(cta - first, warp)
+                        batche[cta, warp] = WarpTrace(cta - first, warp)
                 ctaids = tuple(_ctaid(batch, cta) for cta in members)
-                every = tuple(found[cta, warp] for cta in members for warp in range(warps))
+                every = tuple(batche[cta, warp] for cta in members for warp in range(warps))
                 self.clusters.append(ClusterTrace(ctaids, every))
-            self._batches[id(batch)] = found
-        found = self._batches[id(batch)]
+            self._batches[id(batch)] = batche
+        batche = self._batches[id(batch)]
         numbers = (group.thread[::32] // 32).tolist()
-        traces = [found[cta, warp] for cta, warp in zip(group.warp_cta.tolist(), numbers)]
+        traces = [batche[cta, warp] for cta, warp in zip(group.warp_cta.tolist(), numbers)]
         self._seen.append(group)
         self._groups[id(group)] = traces
         return traces

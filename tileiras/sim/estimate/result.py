@@ -165,17 +165,17 @@ class Estimate(NamedTuple):
         return _by_line(self.stalls, lambda stall: stall.source)
 
     def by_reason(self) -> dict[str, float]:
-        found: dict[str, float] = {}
+        result: dict[str, float] = {}
         for stall in self.stalls:
-            found[stall.reason] = found.get(stall.reason, 0.0) + stall.share
-        return dict(sorted(found.items(), key=lambda each: (-each[1], each[0])))
+            result[stall.reason] = result.get(stall.reason, 0.0) + stall.share
+        return dict(sorted(result.items(), key=lambda each: (-each[1], each[0])))
 
     def to_json(self, trace: bool = False) -> dict[str, Any]:
         """The estimate as JSON values; the trace is included only if requested."""
-        found = _plain(self)
+        result = _plain(self)
         if not trace:
-            del found["trace"]
-        return found
+            del result["trace"]
+        return result
 
     def _repr_html_(self) -> str:
         """HTML for notebooks."""
@@ -205,15 +205,15 @@ class Estimate(NamedTuple):
 
 
 def _by_line(stalls: tuple[Stall, ...], key) -> list[LineStall]:
-    found: dict[tuple[str | None, int], dict[str, float]] = {}
+    result: dict[tuple[str | None, int], dict[str, float]] = {}
     for stall in stalls:
         place = key(stall)
         if place is not None and place[1]:
-            reasons = found.setdefault(place, {})
+            reasons = result.setdefault(place, {})
             reasons[stall.reason] = reasons.get(stall.reason, 0.0) + stall.share
     rows = [
         LineStall(file, line, sum(reasons.values()), dict(sorted(reasons.items(), key=lambda each: -each[1])))
-        for (file, line), reasons in found.items()
+        for (file, line), reasons in result.items()
     ]
     return sorted(rows, key=lambda row: (-row.share, row.file or "", row.line))
 

@@ -51,12 +51,12 @@ class Sampled(NamedTuple):
 
     def missing(self) -> list[int]:
         """Numbers of the clusters to record next; empty if the work of all is known well enough."""
-        found: set[int] = set()
+        result: set[int] = set()
         for axis in self.uneven():
             known = self.along(axis)
             work = {at: self.work[number(self.shape, axis, at)] for at in known}
             if len(known) == 2:
-                found.update(number(self.shape, axis, known[1] // part) for part in (2, 4))
+                result.update(number(self.shape, axis, known[1] // part) for part in (2, 4))
                 continue
             allowed = _BENT * (max(work.values()) - min(work.values()))
             bent = {known[0], known[-1]}
@@ -71,11 +71,11 @@ class Sampled(NamedTuple):
                 far = end - start > max(1, self.shape[axis] // _NEAR)
                 if far and start in bent and end in bent and len(set(kinds)) == 2:
                     steps = min(_AT_ONCE + 1, end - start)
-                    found.update(
+                    result.update(
                         number(self.shape, axis, start + (end - start) * step // steps) for step in range(1, steps)
                     )
-        found -= set(self.work)
-        return sorted(found)[: max(0, MOST - len(self.work))]
+        result -= set(self.work)
+        return sorted(result)[: max(0, MOST - len(self.work))]
 
     def weights(self) -> dict[int, float]:
         """Number of a recorded cluster -> its share of the grid; the shares add up to 1.
@@ -83,8 +83,8 @@ class Sampled(NamedTuple):
         The work of a cluster is modeled as that of the first plus, for each uneven axis, a term interpolated between
         the recorded clusters.
         """
-        found = dict.fromkeys(sorted(self.work), 0.0)
-        found[0] = 1.0
+        shares = dict.fromkeys(sorted(self.work), 0.0)
+        shares[0] = 1.0
         for axis in self.uneven():
             known = self.along(axis)
             places = np.arange(self.shape[axis])
@@ -92,9 +92,9 @@ class Sampled(NamedTuple):
                 hat = np.zeros(len(known))
                 hat[index] = 1.0
                 share = float(np.interp(places, known, hat).mean())
-                found[number(self.shape, axis, at)] += share
-                found[0] -= share
-        return found
+                shares[number(self.shape, axis, at)] += share
+                shares[0] -= share
+        return shares
 
     def every(self, values: Mapping[int, float]) -> np.ndarray:
         """Value of each cluster of the grid (x, y, z), interpolated from the values of the recorded clusters."""

@@ -66,24 +66,24 @@ def loops_of(trace: WarpTrace) -> list[Loop]:
     """Executions of loops: from the first visit of the target of a back edge to the exit."""
     visits = trace.visits
     heads = {visits[at] for at in range(1, len(visits)) if visits[at] <= visits[at - 1]}
-    found: list[Loop] = []
+    loops: list[Loop] = []
     running: dict[int, list[int]] = {}
     for at, number in enumerate(visits):
         back = at > 0 and number <= visits[at - 1]
         if back:
             # A branch back to before a loop's head leaves the loop.
             for head in [head for head in running if head > number]:
-                _finish(found, head, running.pop(head), at)
+                _finish(loops, head, running.pop(head), at)
         if number in heads:
             if back and number in running:
                 running[number].append(at)
             else:
                 if number in running:
-                    _finish(found, number, running.pop(number), at)
+                    _finish(loops, number, running.pop(number), at)
                 running[number] = [at]
     for head, starts in running.items():
-        _finish(found, head, starts, len(visits))
-    return found
+        _finish(loops, head, starts, len(visits))
+    return loops
 
 
 def _finish(found: list[Loop], head: int, starts: list[int], end: int) -> None:
@@ -93,18 +93,18 @@ def _finish(found: list[Loop], head: int, starts: list[int], end: int) -> None:
 
 
 def _signatures(trace: WarpTrace, loop: Loop) -> list[tuple]:
-    found = []
+    signatures = []
     for start, end in zip(loop.starts, loop.starts[1:]):
-        told: list[object] = []
+        items: list[object] = []
         for at in range(start, end):
             for event in trace.events.get(at, ()):
                 what = event.what
                 if isinstance(what, PhaseWait):
-                    told.append((event.line, what.barrier.offset, what.parity))
+                    items.append((event.line, what.barrier.offset, what.parity))
                 elif isinstance(what, BlockBarrier):
-                    told.append((event.line, what.number))
-        found.append((tuple(trace.visits[start:end]), tuple(told)))
-    return found
+                    items.append((event.line, what.number))
+        signatures.append((tuple(trace.visits[start:end]), tuple(items)))
+    return signatures
 
 
 def _period(signatures: Sequence[tuple]) -> tuple[int, int, int] | None:
@@ -144,12 +144,15 @@ def find(cluster: ClusterTrace, lines: dict[int, tuple[int, ...]]) -> SteadyStat
         loops = longest.get((trace.rank, trace.warp), [])
         if not loops or max(loop.trips for loop in loops) < trips - _NEARLY:
             continue
-        found = [_period(_signatures(trace, loop)) for loop in loops]
-        if any(each is None for each in found):
+        result = [_period(_signatures(trace, loop)) for loop in loops]
+        if any(each is None for each in result):
             return None
-        kept = [each for each in found if each is not None]
+        value = [each for each in result if each is not None]
         warps[trace.rank, trace.warp] = WarpLoops(
-            tuple(loops), lcm(*(each[0] for each in kept)), max(each[1] for each in kept), max(each[2] for each in kept)
+            tuple(loops),
+            lcm(*(each[0] for each in value)),
+            max(each[1] for each in value),
+            max(each[2] for each in value),
         )
     executions = {len(each.loops) for each in warps.values()}
     if len(executions) != 1:
@@ -189,7 +192,7 @@ def cut(cluster: ClusterTrace, state: SteadyState, count: int) -> ClusterTrace:
 
 
 def _cut_warp(trace: WarpTrace, own: WarpLoops, count: int) -> WarpTrace:
-    made = WarpTrace(trace.rank, trace.warp)
+    warp_trace = WarpTrace(trace.rank, trace.warp)
     dropped: list[tuple[int, int]] = []
     for loop in own.loops:
         # From the middle of the periodic part.
@@ -197,12 +200,12 @@ def _cut_warp(trace: WarpTrace, own: WarpLoops, count: int) -> WarpTrace:
         dropped.append((loop.starts[first], loop.starts[first + count]))
     at = 0
     for start, end in (*dropped, (len(trace.visits), len(trace.visits))):
-        offset = len(made.visits) - at
-        made.visits += trace.visits[at:start]
-        made.lanes += trace.lanes[at:start]
+        offset = len(warp_trace.visits) - at
+        warp_trace.visits += trace.visits[at:start]
+        warp_trace.lanes += trace.lanes[at:start]
         for position in range(at, start):
             events = trace.events.get(position)
             if events is not None:
-                made.events[position + offset] = events
+                warp_trace.events[position + offset] = events
         at = end
-    return made
+    return warp_trace

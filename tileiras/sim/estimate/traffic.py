@@ -94,17 +94,17 @@ def traffic(
     first: list[tuple[int, int, int]] = []  # (id of the access, allocation, bytes of its first touches)
     touched: dict[int, dict[int, np.ndarray]] = {}  # by cluster and allocation, in order
     for cluster, place in zip(recording.clusters, places, strict=True):
-        for number, (parts, asked) in _sectors(cluster, bases).items():
+        for number, (parts, result) in _sectors(cluster, bases).items():
             every = np.concatenate(parts)
             owner = np.repeat(np.arange(len(parts)), [part.size for part in parts])
             sectors, begins = np.unique(every, return_index=True)
             touched.setdefault(place, {})[number] = sectors
             new = np.bincount(owner[begins], minlength=len(parts)) * SECTOR
-            stores = np.array([writes for _, writes in asked])
+            stores = np.array([writes for _, writes in result])
             unique[number] += shares[place] * float(new.sum())
             written[number] += shares[place] * float(new[stores].sum())
-            owners.update((access, number) for access, _ in asked)
-            first += [(access, number, count) for (access, _), count in zip(asked, new.tolist()) if count]
+            owners.update((access, number) for access, _ in result)
+            first += [(access, number, count) for (access, _), count in zip(result, new.tolist()) if count]
     allocations = [
         Traffic(each.name, each.address, each.size, own * clusters, min(float(each.size), own * clusters),
                 written=stored * clusters)
@@ -136,7 +136,7 @@ def _again(
     """
     axes = [axis for axis, extent in enumerate(sample.shape) if extent > 1]
     sharing = {axis: _sharing(touched, sample, axis) for axis in axes}
-    found = [1.0] * len(allocations)
+    result = [1.0] * len(allocations)
     for axis in axes:
         before = prod(sample.shape[:axis])
         if before < cache.resident:
@@ -147,31 +147,31 @@ def _again(
             between += min(float(each.size), own[number] * spread)
         lost = 1.0 - _kept(between / cache.bytes)
         for number in sharing[axis]:
-            found[number] *= 1.0 + (sample.shape[axis] - 1) * lost
-    return [each.footprint * (times - 1.0) for each, times in zip(allocations, found)]
+            result[number] *= 1.0 + (sample.shape[axis] - 1) * lost
+    return [each.footprint * (times - 1.0) for each, times in zip(allocations, result)]
 
 
 def _sharing(touched: Mapping[int, Mapping[int, np.ndarray]], sample: Sampled, axis: int) -> set[int]:
     """Allocations that clusters along an axis share."""
     first = touched.get(0, {})
     last = touched.get(sampling.number(sample.shape, axis, sample.shape[axis] - 1), {})
-    found = set()
+    sharing = set()
     for number in first.keys() & last.keys():
         one, other = first[number], last[number]
         common = np.intersect1d(one, other, assume_unique=True).size
         if common > _SHARED * min(one.size, other.size):
-            found.add(number)
-    return found
+            sharing.add(number)
+    return sharing
 
 
 def _kept(volume: float) -> float:
     """Probability that a line is still cached after requests of `volume` times the cache size."""
     if volume <= 1.0:
         return 1.0
-    kept = 0.0
+    result = 0.0
     for _ in range(200):
-        kept = exp(-(1.0 - kept) * volume)
-    return kept
+        result = exp(-(1.0 - result) * volume)
+    return result
 
 
 def _displaced(allocations: Sequence[Traffic], cache: Cache) -> float:
@@ -193,7 +193,7 @@ def _sectors(
 ) -> dict[int, tuple[list[np.ndarray], list[tuple[int, bool]]]]:  # fmt: skip
     """Sectors of each access by allocation, and (id, is a store) of the accesses; those of one warp are in order,
     warps by number."""
-    found: dict[int, tuple[list[np.ndarray], list[tuple[int, bool]]]] = {}
+    entry: dict[int, tuple[list[np.ndarray], list[tuple[int, bool]]]] = {}
     for trace in cluster.warps:
         for events in trace.events.values():
             for event in events:
@@ -208,7 +208,7 @@ def _sectors(
                     continue
                 number = bisect_right(bases, int(sectors[0]) * SECTOR + SECTOR - 1) - 1
                 if number >= 0:
-                    parts, asked = found.setdefault(number, ([], []))
+                    parts, result = entry.setdefault(number, ([], []))
                     parts.append(sectors)
-                    asked.append((id(what), stores))
-    return found
+                    result.append((id(what), stores))
+    return entry

@@ -83,17 +83,17 @@ def spreads(gpu: Gpu) -> dict[str, float]:
 
 def extremes(gpu: Gpu) -> dict[str, tuple[float, float]]:
     """Parameter -> its least and its largest factor."""
-    found = {name: (1.0 - share, 1.0 + share) for name, share in spreads(gpu).items()}
+    result = {name: (1.0 - share, 1.0 + share) for name, share in spreads(gpu).items()}
     # No chip exceeds the peak of its tensor cores.
-    found["tensor"] = (found["tensor"][0], min(found["tensor"][1], 1.0 / gpu.tensor_reach))
-    return found
+    result["tensor"] = (result["tensor"][0], min(result["tensor"][1], 1.0 / gpu.tensor_reach))
+    return result
 
 
 def corners(gpu: Gpu) -> Iterator[dict[str, float]]:
     """The table's values, and all combinations of the extremes of the parameters."""
     yield dict(NEUTRAL)
-    found = extremes(gpu)
-    for values in product(*(found[name] for name in PARAMETERS)):
+    result = extremes(gpu)
+    for values in product(*(result[name] for name in PARAMETERS)):
         yield dict(zip(PARAMETERS, values))
 
 
@@ -110,8 +110,8 @@ def interval(needs: Needs, gpu: Gpu, residual: float = RESIDUAL) -> tuple[float,
 
 def ratios(one: Needs, other: Needs, gpu: Gpu) -> tuple[float, float]:
     """(least, largest) time of one launch over that of another, both under the same parameters."""
-    found = [one.under(factors) / other.under(factors) for factors in corners(gpu)]
-    return min(found), max(found)
+    result = [one.under(factors) / other.under(factors) for factors in corners(gpu)]
+    return min(result), max(result)
 
 
 def faster(one: Needs, other: Needs, gpu: Gpu) -> bool:

@@ -97,16 +97,16 @@ class Cache:
         Clusters that replay one trace represent clusters with other addresses: ``owner`` distinguishes them.
         """
         count = first = 0
-        lines, asked = self.lines, self.asked
+        lines, result = self.lines, self.asked
         for sector in sectors:
             line, bit = sector >> 2 | owner << _OWNER, 1 << (sector & 3)
             present = lines.pop(line, 0)
             if not present & bit:
                 count += 1
-                before = asked.get(line, 0)
+                before = result.get(line, 0)
                 if not before & bit:
                     first += 1
-                    asked[line] = before | bit
+                    result[line] = before | bit
             lines[line] = present | bit
         while len(lines) > self.capacity:
             lines.popitem(last=False)

@@ -27,9 +27,9 @@ def to_float64_odd(values: np.ndarray) -> np.ndarray:
     values = np.asarray(values)
     dropped = 11
     mask = values.dtype.type((1 << dropped) - 1)
-    kept = (values >> values.dtype.type(dropped)) | ((values & mask) != 0).astype(values.dtype)
+    result = (values >> values.dtype.type(dropped)) | ((values & mask) != 0).astype(values.dtype)
     small = np.abs(values.astype(np.float64)) < 2.0**52
-    return np.where(small, values.astype(np.float64), np.ldexp(kept.astype(np.float64), dropped))
+    return np.where(small, values.astype(np.float64), np.ldexp(result.astype(np.float64), dropped))
 
 
 @meaning("itof", elementwise=True)

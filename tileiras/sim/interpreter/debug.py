@@ -78,10 +78,10 @@ def _origin(machine: Machine, value: BlockArgument) -> str:
         source = source.defining_op.operands[0]
     if source in machine.names:
         return f"; it is {machine.names[source]}"
-    found = machine[value]
-    if not isinstance(found, TensorView) and isinstance(value.type.element_type, (IntegerType, FloatType)):
+    entry = machine[value]
+    if not isinstance(entry, TensorView) and isinstance(value.type.element_type, (IntegerType, FloatType)):
         return ""
-    address = found.address if isinstance(found, TensorView) else int(np.ravel(found)[0])
+    address = entry.address if isinstance(entry, TensorView) else int(np.ravel(entry)[0])
     allocation = machine.memory.find(address)
     return "" if allocation is None else f"; it points into {allocation.name}"
 

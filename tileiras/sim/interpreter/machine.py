@@ -76,8 +76,8 @@ def meaning(*mnemonics: str, elementwise: bool = False) -> Callable[[Meaning], M
 
 def attribute(op: Operation, name: str, default: str) -> str:
     """The keyword of an enum attribute, ``default`` when it is left out."""
-    found = op.attributes.get(name)
-    return default if found is None else found.value
+    entry = op.attributes.get(name)
+    return default if entry is None else entry.value
 
 
 class Machine:

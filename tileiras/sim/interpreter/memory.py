@@ -62,8 +62,8 @@ def write_elements(
             chosen = mask & ((offsets & 1) == half)
             places = address + (offsets >> 1)
             old = memory.load(places, np.uint8, mask=chosen, fill=0)
-            kept = old & (0x0F if half else 0xF0)
-            memory.store(places, (kept | (nibbles << (4 * half))).astype(np.uint8), mask=chosen)
+            result = old & (0x0F if half else 0xF0)
+            memory.store(places, (result | (nibbles << (4 * half))).astype(np.uint8), mask=chosen)
         return
     dtype = dtype_of(element)
     if dtype == np.bool_:

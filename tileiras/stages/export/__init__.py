@@ -74,14 +74,14 @@ def run(source: bytes, options: StageOptions, context: StageContext) -> StageRes
 
 def _slot_names(requests: list[tuple[Any, list[Any], str]]) -> dict[str, list[str]]:
     """The names of every compiled kernel's parameters, of those kernels that let them be seen."""
-    found = {}
+    slot_names = {}
     for kernel, signatures, _ in requests:
         names = _parameter_names(kernel)
         for signature in signatures if names is not None else ():
             slots = stages.export.signatures.slot_names(names, signature.parameters)
             if slots is not None:
-                found[signature.symbol] = slots
-    return found
+                slot_names[signature.symbol] = slots
+    return slot_names
 
 
 def load_front_end() -> None:
@@ -179,7 +179,7 @@ def _declared_inputs(namespace: dict[str, Any], place: Place) -> list[Input] | N
     at = _assigned_at(place.text, INPUTS_NAME)
     if not isinstance(declared, (list, tuple)) or not all(isinstance(name, str) and name for name in declared):
         raise place.error(*at, f"{INPUTS_NAME} is a list of files, folders that end with / and $VARIABLES")
-    found = []
+    declared_inputs = []
     for name in declared:
         kind = VARIABLE if name.startswith("$") else FOLDER if name.endswith("/") else FILE
         named = name[1:] if kind == VARIABLE else places.name_of(os.path.join(place.directory, name), place.directory)
@@ -187,8 +187,8 @@ def _declared_inputs(namespace: dict[str, Any], place: Place) -> list[Input] | N
             with_title(f"{kind} {named}")
         except ValueError:
             raise place.error(*at, f"{INPUTS_NAME}: '{name}' names no file, folder or variable") from None
-        found.append(kinds.observe(kind, named, place.directory))
-    return found
+        declared_inputs.append(kinds.observe(kind, named, place.directory))
+    return declared_inputs
 
 
 def _declare(place: Place, reads: Recording, declared: list[Input] | None) -> None:
@@ -274,17 +274,17 @@ def _export_lines(text: str) -> dict[str | None, tuple[int, int]]:
     """Positions of TILEIRAS_EXPORT (key None) and of its string keys: (line, column) from 1."""
     import ast
 
-    found: dict[str | None, tuple[int, int]] = {}
+    export_lines: dict[str | None, tuple[int, int]] = {}
     for node in ast.parse(text).body:
         targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
         if not any(isinstance(t, ast.Name) and t.id == EXPORT_NAME for t in targets):
             continue
-        found[None] = (node.lineno, node.col_offset + 1)
+        export_lines[None] = (node.lineno, node.col_offset + 1)
         value = getattr(node, "value", None)
         for key in value.keys if isinstance(value, ast.Dict) else ():
             if isinstance(key, ast.Constant) and isinstance(key.value, str):
-                found[key.value] = (key.lineno, key.col_offset + 1)
-    return found
+                export_lines[key.value] = (key.lineno, key.col_offset + 1)
+    return export_lines
 
 
 def export_requests(

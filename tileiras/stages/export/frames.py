@@ -59,8 +59,8 @@ def know_folders() -> None:
 
 @functools.cache
 def _libraries() -> tuple[str, ...]:
-    found = [sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), *site.getsitepackages()]
-    return _folders([_PACKAGE.rstrip(os.sep), *found, site.getusersitepackages()])
+    items = [sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), *site.getsitepackages()]
+    return _folders([_PACKAGE.rstrip(os.sep), *items, site.getusersitepackages()])
 
 
 @functools.cache
@@ -70,7 +70,7 @@ def _standard() -> tuple[str, ...]:
 
 def _folders(paths: list[str]) -> tuple[str, ...]:
     """Prefixes of paths below the folders, with links resolved and unresolved."""
-    return tuple({found + os.sep for path in paths for found in (path, os.path.realpath(path))})
+    return tuple({item + os.sep for path in paths for item in (path, os.path.realpath(path))})
 
 
 def reader(frame: FrameType | None) -> FrameType | None:

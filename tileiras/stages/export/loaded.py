@@ -31,17 +31,17 @@ def users(names: Iterable[str]) -> list[str]:
 
     A package with modules in machine code stays, since Python cannot load these a second time.
     """
-    found, kept = [], set(_OURS)
+    result, value = [], set(_OURS)
     for name in names:
         module = sys.modules.get(name)
         file = getattr(module, "__file__", None)
         places = [file] if isinstance(file, str) else [str(folder) for folder in getattr(module, "__path__", ())]
         if not places or any(frames.origin_of(each) is not frames.USER for each in places):
             continue
-        found.append(name)
+        result.append(name)
         if places[0].endswith(tuple(importlib.machinery.EXTENSION_SUFFIXES)):
-            kept.add(name.partition(".")[0])
-    return [name for name in found if name.partition(".")[0] not in kept]
+            value.add(name.partition(".")[0])
+    return [name for name in result if name.partition(".")[0] not in value]
 
 
 class Hidden:

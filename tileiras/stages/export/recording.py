@@ -146,10 +146,10 @@ class Recording:
         self.uses(what, self._reader(frame))
 
     def _reader(self, frame: FrameType | None) -> FrameType | None:
-        found = frames.reader(frame)
-        if found is None or frames.origin_of(found.f_code.co_filename) is frames.USER:
-            return found
-        return found if threading.current_thread() not in self.threads else None
+        reader = frames.reader(frame)
+        if reader is None or frames.origin_of(reader.f_code.co_filename) is frames.USER:
+            return reader
+        return reader if threading.current_thread() not in self.threads else None
 
     def imports(self, name: str) -> None:
         """Notes that a module of the user's is about to import one."""
@@ -271,12 +271,12 @@ def is_active() -> bool:
 
 def notify(tell: Callable[[Recording], None]) -> None:
     """Calls `tell` with the recording, if there is one and it is not observing by itself."""
-    found = _active
-    if found is None or getattr(_busy, "now", False):
+    result = _active
+    if result is None or getattr(_busy, "now", False):
         return
     _busy.now = True
     try:
-        tell(found)
+        tell(result)
     except OSError:
         pass  # the read itself raises it
     finally:

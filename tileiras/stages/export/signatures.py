@@ -65,13 +65,13 @@ def slot_names(names: Sequence[str], parameters: Sequence[Any]) -> list[str] | N
     """The names of the parameters of the compiled kernel: of an array `a` of rank 2 `a`, `a_size0`, `a_size1`,
     `a_stride0` and `a_stride1`, of a list its address and its length, of a constant nothing, of a tuple those of its
     items.  `parameters` are the front end's constraints; None for one that is not known here."""
-    found: list[str] = []
+    result: list[str] = []
     for name, constraint in zip(names, parameters, strict=True):
         own = _slots(name, constraint)
         if own is None:
             return None
-        found += own
-    return found
+        result += own
+    return result
 
 
 def _slots(name: str, constraint: Any) -> list[str] | None:
@@ -119,12 +119,12 @@ def _constraint(parameter: Any, number: int) -> Any:
 def _dtype(word: str, number: int) -> Any:
     import cuda.tile as ct
 
-    found = getattr(ct, DTYPES.get(word.lower(), word), None)
-    if not isinstance(found, ct.DType):
+    dtype = getattr(ct, DTYPES.get(word.lower(), word), None)
+    if not isinstance(dtype, ct.DType):
         raise SignatureError(
             f"parameter #{number} has unknown element type '{word}'; known: {', '.join(DTYPES)}"
         )
-    return found
+    return dtype
 
 
 def _array(dtype: Any, dimensions: str, parameter: str, number: int) -> Any:

@@ -58,16 +58,16 @@ def _variants(
     names = _parameter_names(kernel) or []
     own = {name: each.value for name, each in zip(names, signature.parameters)
            if isinstance(getattr(each, "value", None), (bool, int, float))}  # fmt: skip
-    made: list[bytes | CompileError] = []
+    variants: list[bytes | CompileError] = []
     for row in rows:
         changed = _changed(signature, names, own, {name: _value(name, value, own, place, at, signature.symbol)
                                                    for name, value in row.items()})  # fmt: skip
         try:
-            made.append(export_requests([(kernel, [changed], signature.symbol)], options, place, lines))
+            variants.append(export_requests([(kernel, [changed], signature.symbol)], options, place, lines))
         except CompileError as error:
-            made.append(error)
+            variants.append(error)
     slots = slot_names(names, signature.parameters) if names else None
-    return Variants(own, slots or [], made)
+    return Variants(own, slots or [], variants)
 
 
 def _changed(

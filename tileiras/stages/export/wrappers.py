@@ -38,8 +38,8 @@ _Tell = Callable[[Recording, tuple, FrameType], None]
 
 def _status(kind: str | None) -> _Tell:
     def tell(recording: Recording, args: tuple, frame: FrameType) -> None:
-        found = next((_FACETS[name] for name in frames.python_calls(frame) if name in _FACETS), TIMES)
-        recording.reads(kind or found, args[0] if args else None, frame)
+        result = next((_FACETS[name] for name in frames.python_calls(frame) if name in _FACETS), TIMES)
+        recording.reads(kind or result, args[0] if args else None, frame)
 
     return tell
 
@@ -175,10 +175,10 @@ def _wrapper(original: Callable[..., Any], tell: _Tell) -> Callable[..., Any]:
         frame = sys._getframe(1)
         if "dir_fd" not in keywords and (tell is not _imports or _is_users(frame)):
             notify(lambda recording: tell(recording, args, frame))
-        made = original(*args, **keywords)
+        result = original(*args, **keywords)
         if tell is _imports and args[0] in _GENERATORS:
             _wrapped.wrap_generators()  # NumPy loads this one when a program asks for it
-        return made
+        return result
 
     wrapper.tileiras_wraps = original  # type: ignore[attr-defined]
     return _wrappers.setdefault((original, tell), wrapper)
@@ -219,8 +219,8 @@ class _Environment(_PLAIN_ENVIRONMENT):
 
     def __getitem__(self, key: Any) -> Any:
         frame = sys._getframe(1)
-        found = self._data.get(_encoded(self, key))
-        value = os.fsdecode(found) if found is not None else None
+        entry = self._data.get(_encoded(self, key))
+        value = os.fsdecode(entry) if entry is not None else None
         notify(lambda recording: recording.reads_variable(os.fsdecode(key), value, frame))
         return super().__getitem__(key)
 

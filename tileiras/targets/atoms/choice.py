@@ -62,10 +62,10 @@ WARPGROUP, TENSOR = "wgmma_", "tcgen05_"
 
 def mma_atom(name: str) -> MmaAtom | ScaledMmaAtom:
     """The atom of this name; KeyError if it is unknown."""
-    found = known_mma_atom(name)
-    if found is None:
+    result = known_mma_atom(name)
+    if result is None:
         raise KeyError(name)
-    return found
+    return result
 
 
 def known_mma_atom(name: str) -> MmaAtom | ScaledMmaAtom | None:
@@ -78,8 +78,8 @@ def known_mma_atom(name: str) -> MmaAtom | ScaledMmaAtom | None:
     if name.startswith(TENSOR):
         from .tcgen05 import SCALED_TCGEN05_ATOMS, TCGEN05_ATOMS
 
-        found = TCGEN05_ATOMS.get(name) or SCALED_TCGEN05_ATOMS.get(name)
-        return found if found is not None and found.chosen else None
+        entry = TCGEN05_ATOMS.get(name) or SCALED_TCGEN05_ATOMS.get(name)
+        return entry if entry is not None and entry.chosen else None
     return MMA_ATOMS.get(name)
 
 
@@ -103,8 +103,8 @@ def find_tensor_atom(
         return None
     from .tcgen05 import TCGEN05_ATOMS, tensor_atom_name
 
-    found = TCGEN05_ATOMS.get(tensor_atom_name(a_type, b_type, c_type, m, n, a_in_tensor))
-    return found if found is not None and found.chosen and on.meets(found.requires) else None
+    entry = TCGEN05_ATOMS.get(tensor_atom_name(a_type, b_type, c_type, m, n, a_in_tensor))
+    return entry if entry is not None and entry.chosen and on.meets(entry.requires) else None
 
 
 def find_pair_atom(on: Target, a_type: str, b_type: str, c_type: str, rows: int, n: int) -> MmaAtom | None:
@@ -114,8 +114,8 @@ def find_pair_atom(on: Target, a_type: str, b_type: str, c_type: str, rows: int,
         return None
     from .tcgen05 import TCGEN05_ATOMS, tensor_atom_name
 
-    found = TCGEN05_ATOMS.get(tensor_atom_name(a_type, b_type, c_type, 2 * rows, n, pair=True))
-    return found if found is not None and found.chosen and on.meets(found.requires) else None
+    entry = TCGEN05_ATOMS.get(tensor_atom_name(a_type, b_type, c_type, 2 * rows, n, pair=True))
+    return entry if entry is not None and entry.chosen and on.meets(entry.requires) else None
 
 
 def find_scaled_tensor_atom(
@@ -127,8 +127,8 @@ def find_scaled_tensor_atom(
         return None
     from .tcgen05 import SCALED_TCGEN05_ATOMS, scaled_tensor_atom_name
 
-    found = SCALED_TCGEN05_ATOMS.get(scaled_tensor_atom_name(a_type, b_type, scale_type, block, m, n, pair))
-    return found if found is not None and found.chosen and on.meets(found.requires) else None
+    entry = SCALED_TCGEN05_ATOMS.get(scaled_tensor_atom_name(a_type, b_type, scale_type, block, m, n, pair))
+    return entry if entry is not None and entry.chosen and on.meets(entry.requires) else None
 
 
 def find_mma_atoms(on: Target, a_type: str, b_type: str, c_type: str, m: int, n: int, k: int) -> list[MmaAtom]:

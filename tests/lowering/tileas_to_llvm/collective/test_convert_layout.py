@@ -121,13 +121,13 @@ def test_bank_conflicts_are_those_of_the_plan(shape, element, source, target_lay
     plan = convert.plan_conversion(source, target_layout, bits, target(gpu).has("stmatrix"))
     text = ptx(copy_kernel(shape, element, source, target_layout), gpu)
     values = np.zeros(int(np.prod(shape)), DTYPES[element])
-    found = emulate(
+    bank_wavefronts = emulate(
         text, "copy", 1, [values, values.copy()], shared_memory=1 << 16, count_bank_conflicts=True, check_races=False
     ).bank_wavefronts
     lines = text.splitlines()
 
     def counted(names):
-        return sum(total for line, (total, _) in found.items() if lines[line - 1].strip().startswith(names))
+        return sum(total for line, (total, _) in bank_wavefronts.items() if lines[line - 1].strip().startswith(names))
 
     assert counted(("st.shared", "stmatrix")) == 4 * plan.store.wavefronts(bits)
     assert counted(("ld.shared", "ldmatrix")) == 4 * plan.load.wavefronts(bits)

@@ -56,11 +56,11 @@ def made(combine: str, gpu: str, rows: int, columns: int) -> tileiras.Artifact:
 def test_rows_are_combined(combine, rows, columns, gpu):
     values = np.random.default_rng(rows * columns).uniform(0.9, 1.1, (rows, columns)).astype(np.float32)
     values[:: 3] *= -1
-    found = np.zeros(rows, np.float32)
+    array = np.zeros(rows, np.float32)
     artifact = made(combine, gpu, rows, columns)
-    emulate(artifact.text, "k", 1, [values, found], artifact.kernels[0].metadata)
+    emulate(artifact.text, "k", 1, [values, array], artifact.kernels[0].metadata)
     wanted = COMBINERS[combine][2](values.astype(np.float64), axis=1)
-    np.testing.assert_allclose(found, wanted, rtol=0 if combine in ("maxf", "minf") else 2e-5)
+    np.testing.assert_allclose(array, wanted, rtol=0 if combine in ("maxf", "minf") else 2e-5)
 
 
 def test_not_a_number_is_passed_over():
@@ -68,10 +68,10 @@ def test_not_a_number_is_passed_over():
     values[:, ::3] = np.nan
     values[5] = np.nan
     values[np.arange(32), np.arange(32)] = 7
-    found = np.zeros(32, np.float32)
+    array = np.zeros(32, np.float32)
     artifact = made("maxf", "sm_100", 32, 64)
-    emulate(artifact.text, "k", 1, [values, found], artifact.kernels[0].metadata)
-    assert (found == 7).all()
+    emulate(artifact.text, "k", 1, [values, array], artifact.kernels[0].metadata)
+    assert (array == 7).all()
 
 
 @pytest.mark.parametrize(("gpu", "packed", "single"), [("sm_90", 0, 15), ("sm_100", 7, 1)])
@@ -79,8 +79,8 @@ def test_elements_stay_in_their_half_of_a_register_pair(gpu, packed, single):
     """For the 16 elements of a row in each thread, before the reduction across threads."""
     text = made("addf", gpu, 1, 512).text
     exchanged = len(re.findall(r"shfl\.sync", text))
-    found = len(re.findall(r"add\.rn\.f32x2\s", text)), len(re.findall(r"add\.rn\.f32\s", text)) - exchanged
-    assert (exchanged, *found) == (5, packed, single)
+    result = len(re.findall(r"add\.rn\.f32x2\s", text)), len(re.findall(r"add\.rn\.f32\s", text)) - exchanged
+    assert (exchanged, *result) == (5, packed, single)
 
 
 def test_sums_keep_nothing_of_a_row_of_scores(ptxas):

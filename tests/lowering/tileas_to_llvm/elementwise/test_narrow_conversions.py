@@ -122,8 +122,8 @@ def test_wide_integers_round_once(element, digits, signed, gpu):
         low, rest = divmod(value, unit)
         return float((low + (2 * rest > unit or 2 * rest == unit and low & 1)) * unit)
 
-    found = (out.astype(np.uint32) << (16 if element == "bf16" else 0)).view(np.float32)
-    assert found.tolist() == [rounded(value) for value in values.tolist()]
+    view = (out.astype(np.uint32) << (16 if element == "bf16" else 0)).view(np.float32)
+    assert view.tolist() == [rounded(value) for value in values.tolist()]
 
 
 @pytest.mark.parametrize("element", ["f16", "bf16"])

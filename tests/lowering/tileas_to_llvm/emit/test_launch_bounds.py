@@ -49,8 +49,8 @@ def test_ptxas_assigns_all_registers_to_such_kernels():
     if toolkit.find_program("ptxas") is None:
         pytest.skip("no ptxas")
     artifact = ordered(1024).compiled("sm_90", emit="cubin")
-    found = json.loads(artifact.kernels[0].artifacts[".resources.json"])
-    assert found["kernels"]["k"]["registers"] > 168
+    data = json.loads(artifact.kernels[0].artifacts[".resources.json"])
+    assert data["kernels"]["k"]["registers"] > 168
 
 
 def test_the_kernels_own_wish_comes_first(ptxas):

@@ -20,8 +20,8 @@ def test_rows_of_attention_that_two_warpgroups_do_not_hold(plan, ptxas):
     ptxas would spill some, and serialize the products."""
     kernel = attention_like(1, rows=256, columns=128, depth=64, steps=3, halved=True)
     artifact = kernel.compiled("sm_90", **PLANS[plan])
-    (said,) = stated(artifact.diagnostics, "slices.tile")
-    assert said == "slices.tile shape=256x64 parts=2 registers=256"
+    (result,) = stated(artifact.diagnostics, "slices.tile")
+    assert result == "slices.tile shape=256x64 parts=2 registers=256"
     assembled = assembler.assemble(artifact.text, "sm_90")
     assert not assembled.messages and assembled.resources["k"].stack == 0
     assert "wgmma.mma_async" in artifact.text
@@ -41,5 +41,5 @@ def test_parts_that_two_ctas_on_an_sm_could_not_hold_whole():
     """The kernel asks for two, for which 128 registers of scores are too many: parts have wgmma."""
     kernel = attention_like(2, rows=256, columns=128, depth=64, steps=3, halved=True)
     artifact = kernel.compiled("sm_90", pipeline_strategy="unspecialize")
-    assert any("slices.tile shape=256x64 parts=2 " in said for said in stated(artifact.diagnostics))
+    assert any("slices.tile shape=256x64 parts=2 " in item for item in stated(artifact.diagnostics))
     assert "wgmma.mma_async" in artifact.text and "mma.sync" not in artifact.text

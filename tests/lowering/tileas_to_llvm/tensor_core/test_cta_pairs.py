@@ -126,7 +126,7 @@ def test_agents_that_would_wait_for_those_of_the_peer():
     """Nothing brings the threads of one agent of both CTAs together."""
     artifact = matmul((256, 64, 64), start="loaded").compiled(GPU, **AGENTS)
     assert artifact.kernels[0].metadata["block"][0] == 128
-    assert any("agents.pair-accumulator-written" in said for said in stated(artifact.diagnostics))
+    assert any("agents.pair-accumulator-written" in item for item in stated(artifact.diagnostics))
 
 
 def test_tiles_also_read_by_threads_follow_a_cluster_barrier():

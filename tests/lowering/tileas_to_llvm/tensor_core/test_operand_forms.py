@@ -52,14 +52,14 @@ def dequantised(stored: str, tiles: tuple[int, int, int] = (128, 64, 64), steps:
     convert = "itof" if stored == "i8" else "ftof"
     signed = " signed" if stored == "i8" else ""
     half, column = tile_type((m, k), "f16"), tile_type((m, 1), "f16")
-    made = "\n".join([
+    text = "\n".join([
         raw.load("raw", "%zero, %i"),
         f"%wide = {convert} %raw{signed} : {raw.tile} -> {half}",
         scales.load("s"),
         f"%spread = broadcast %s : {column} -> {half}",
         f"%a = mulf %wide, %spread rounding<nearest_even> : {half}",
     ])  # fmt: skip
-    kernel = parts.kernel(parts.text([made, parts.load_b], more=[scales]))
+    kernel = parts.kernel(parts.text([text, parts.load_b], more=[scales]))
     (_, b), (out,) = kernel.inputs, kernel.outputs
     a = whole_numbers((m, k * steps), stored, 1)
     rows = (2.0 ** np.random.default_rng(5).integers(-2, 3, (m, 1))).astype(DTYPES["f16"])
@@ -109,10 +109,10 @@ def test_the_longer_side_of_a_tile_is_cut(gpu, tiles, shape, maps):
     """Slices of it load the shorter one again."""
     kernel = matmul(tiles, steps=2)
     checked(kernel, gpu, tensor_maps=maps)
-    said = kernel.compiled(gpu, tensor_maps=maps, emit_remarks=True).diagnostics
-    (atom,) = [d.arguments["Atom"] for d in said if getattr(d, "name", "") == "RemarkTensorCoreMMA"]
+    diagnostics = kernel.compiled(gpu, tensor_maps=maps, emit_remarks=True).diagnostics
+    (atom,) = [d.arguments["Atom"] for d in diagnostics if getattr(d, "name", "") == "RemarkTensorCoreMMA"]
     assert shape in atom
-    assert bool(stated(said, "slices.tile"))
+    assert bool(stated(diagnostics, "slices.tile"))
 
 
 def mixed(a_type: str, b_type: str) -> tuple[str, Kernel]:

@@ -37,16 +37,16 @@ def of_rows(
     """C = A B less the greatest or least element of each row; with `nan` all elements of one column of B are NaN."""
     parts = Matmul(tiles, "f16")
     shape = tiles[0], tiles[1]
-    name, *kept = combiner.split()
-    reduce = {"maxf": np.maximum if kept else np.fmax, "minf": np.fmin}[name]
+    name, *result = combiner.split()
+    reduce = {"maxf": np.maximum if result else np.fmax, "minf": np.fmin}[name]
     tail = without_maximum("r", "sum", shape).replace("0xFF800000", identity)
-    tail = re.sub(r"maxf (\S+, \S+)", " ".join([name, r"\1", *kept]), tail)
+    tail = re.sub(r"maxf (\S+, \S+)", " ".join([name, r"\1", *result]), tail)
 
     def expected(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        found = a @ b
+        result = a @ b
         if nan:
-            found[:, 5] = np.nan
-        return found - reduce.reduce(found, axis=1, keepdims=True)
+            result[:, 5] = np.nan
+        return result - reduce.reduce(result, axis=1, keepdims=True)
 
     kernel = parts.kernel(parts.text(tail=tail), expected)
     if nan:

@@ -38,9 +38,9 @@ def columns_of(kernel: Kernel, **options) -> int:
 
 def launch(ptx: str) -> tuple[int, int]:
     """Threads of a CTA, and CTAs that an SM is to hold."""
-    found = re.search(r"\.reqntid (\d+).*?\.minnctapersm (\d+)", ptx, re.DOTALL)
-    assert found is not None
-    return int(found.group(1)), int(found.group(2))
+    match = re.search(r"\.reqntid (\d+).*?\.minnctapersm (\d+)", ptx, re.DOTALL)
+    assert match is not None
+    return int(match.group(1)), int(match.group(2))
 
 
 @pytest.mark.parametrize("maps", ["none", "host", "device"])
@@ -144,8 +144,8 @@ def test_accumulators_that_tensor_memory_holds_of_fewer_ctas():
     kernel = attention(4, 2, 64, 256, 128)
     ptx = check(kernel, "f16 64x128", "f16 64x256")
     assert (launch(ptx)[1], columns_of(kernel)) == (1, 512)
-    said = stated(kernel.compiled(GPU, emit="tileas").diagnostics)
-    assert "kernel.fewer-ctas ctas=1 asked=4; kernel.columns-needed columns=384" in said
+    result = stated(kernel.compiled(GPU, emit="tileas").diagnostics)
+    assert "kernel.fewer-ctas ctas=1 asked=4; kernel.columns-needed columns=384" in result
 
 
 @pytest.mark.parametrize("maps", ["none", "host"])

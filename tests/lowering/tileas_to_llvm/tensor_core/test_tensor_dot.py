@@ -274,8 +274,8 @@ def test_no_wait_for_a_commit_is_superfluous():
     artifact = kernel.compiled(GPU)
     waits = list(re.finditer(r"mbarrier\.try_wait[^;]*;\s*not\.pred[^;]*;\s*@%p\d+ bra[^;]*;", artifact.text))
     assert len(waits) == 2
-    for found in waits:
-        assert fails(kernel, artifact, artifact.text[: found.start()] + artifact.text[found.end() :])
+    for wait in waits:
+        assert fails(kernel, artifact, artifact.text[: wait.start()] + artifact.text[wait.end() :])
 
 
 @pytest.mark.parametrize("gpu", ["sm_103", "sm_107", "sm_110"])
@@ -336,8 +336,8 @@ def test_computed_a_is_stored_to_smem_before_occupancy_falls(columns, stored):
 
 def test_an_occupancy_yields_to_accumulators():
     few = Matmul((128, 64, 64), steps=2, hints="sm_100 = {occupancy = 16}").kernel()
-    said = stated(few.compiled(GPU, emit="tileas", num_warps=4).diagnostics)
-    assert "kernel.fewer-ctas ctas=8 asked=16; kernel.columns-needed columns=64" in said
+    result = stated(few.compiled(GPU, emit="tileas", num_warps=4).diagnostics)
+    assert "kernel.fewer-ctas ctas=8 asked=16; kernel.columns-needed columns=64" in result
 
 
 def test_an_occupancy_yields_to_operands_of_loops():

@@ -25,8 +25,8 @@ def instructions(ptx: str) -> set[str]:
 
 def forms(ptx: str) -> set[str]:
     """Of each instruction, whether A is in shared memory or in registers, and the flags behind the scale of D."""
-    found = re.findall(r"wgmma\.mma_async\S+ \{[^}]*\}, (\{|\w+)[^;]*?, b, ([^;]*);", ptx)
-    return {("registers" if a == "{" else "shared") + " " + flags.partition(", ")[2] for a, flags in found}
+    matches = re.findall(r"wgmma\.mma_async\S+ \{[^}]*\}, (\{|\w+)[^;]*?, b, ([^;]*);", ptx)
+    return {("registers" if a == "{" else "shared") + " " + flags.partition(", ")[2] for a, flags in matches}
 
 
 PLAIN = {"pipeline_strategy": "unspecialize"}
@@ -228,10 +228,10 @@ def test_no_fence_group_or_wait_is_superfluous(name):
     kernel = make()
     artifact = kernel.compiled(GPU, **PLAIN, **options)
     survivors = []
-    for found in _ORDERS.finditer(artifact.text):
-        mutated = artifact.text[: found.start()] + artifact.text[found.end() :]
+    for match in _ORDERS.finditer(artifact.text):
+        mutated = artifact.text[: match.start()] + artifact.text[match.end() :]
         if not _fails(kernel, artifact, mutated):
-            survivors.append((artifact.text.count("\n", 0, found.start()) + 1, found.group()))
+            survivors.append((artifact.text.count("\n", 0, match.start()) + 1, match.group()))
     assert not survivors
 
 

@@ -115,8 +115,8 @@ def test_counts(apply, bits):
     check(apply(f"clz.b{bits} $d, $0;", np.uint32, a), [bits - int(x).bit_length() for x in a], a)
     check(apply(f"brev.b{bits} $d, $0;", a.dtype, a), [int(f"{int(x):0{bits}b}"[::-1], 2) for x in a], a)
     check(apply(f"bfind.u{bits} $d, $0;", np.uint32, a), [int(x).bit_length() - 1 for x in a], a)
-    found = [(v if v >= 0 else ~v).bit_length() - 1 for v in (signed(int(x), bits) for x in a)]
-    check(apply(f"bfind.s{bits} $d, $0;", np.uint32, a), found, a)
+    result = [(v if v >= 0 else ~v).bit_length() - 1 for v in (signed(int(x), bits) for x in a)]
+    check(apply(f"bfind.s{bits} $d, $0;", np.uint32, a), result, a)
     distances = [bits - int(x).bit_length() if x else -1 for x in a]
     check(apply(f"bfind.shiftamt.u{bits} $d, $0;", np.uint32, a), distances, a)
 

@@ -61,12 +61,12 @@ define ptx_kernel void @k({pointers}) {{
 @pytest.fixture
 def link_library(compile_ir):
     """A function from a libdevice function to PTX."""
-    found = libdevice.find()
-    if found is None:
+    result = libdevice.find()
+    if result is None:
         pytest.skip("no libdevice")
 
     def make(function: str, type_: str, arguments: int) -> str:
-        closure = found.closure([function])
+        closure = result.closure([function])
         kernel = kernel_ir(function, type_, arguments)
         # The definition is in the closure: the kernel's declaration of it goes.
         kernel = "\n".join(line for line in kernel.splitlines() if f"declare {type_} @{function}" not in line)

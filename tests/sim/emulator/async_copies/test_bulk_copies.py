@@ -73,9 +73,9 @@ SCATTER = BEGIN + """
 def of_rows(tensor: np.ndarray, box=(16, 1)):
     """A map of 32-bit elements whose boxes are rows of 16."""
     raw, memory = described(tensor.view(np.uint16), (box[0], box[1]))
-    made = tensor_map.decode(raw.tobytes())
-    made = made._replace(element="u32", dims=tensor.shape[::-1], box=box)
-    return np.frombuffer(tensor_map.encode(made), np.uint8).copy(), memory
+    result = tensor_map.decode(raw.tobytes())
+    result = result._replace(element="u32", dims=tensor.shape[::-1], box=box)
+    return np.frombuffer(tensor_map.encode(result), np.uint8).copy(), memory
 
 
 def test_four_rows_are_gathered(kernel):

@@ -57,10 +57,10 @@ def test_a_box_is_filled_outside_of_the_tensor(kernel, at):
                                               (128, (0, 1, 2, 3, 4, 5, 6, 7))])  # fmt: skip
 def test_swizzles_change_the_places_of_units(kernel, width, moved):
     box = (width // 2, 16)
-    found = load(kernel, box, (8, 3), swizzle=width)
+    result = load(kernel, box, (8, 3), swizzle=width)
     for row, units in enumerate(box_of(box, (8, 3))):
         for number, unit in enumerate(units):
-            assert (found[row, number ^ moved[row % 8]] == unit).all()
+            assert (result[row, number ^ moved[row % 8]] == unit).all()
 
 
 def test_padding_may_be_a_nan(kernel):
@@ -230,10 +230,10 @@ def test_arrivals_that_are_wrong(kernel, old, new, said):
 def test_a_swizzle_may_keep_32_bytes_together(kernel):
     """Two units of 16 bytes move as one, by the lowest two bits of the row's number."""
     box = (64, 16)
-    found = load(kernel, box, (8, 3), swizzle=128, atom=32)
+    result = load(kernel, box, (8, 3), swizzle=128, atom=32)
     for row, units in enumerate(box_of(box, (8, 3))):
         for number, unit in enumerate(units):
-            assert (found[row, number ^ row % 4 * 2] == unit).all()
+            assert (result[row, number ^ row % 4 * 2] == unit).all()
     with pytest.raises(ValueError, match="atoms of 32 bytes"):
         described(TENSOR, (32, 16), swizzle=64, atom=32)
 

@@ -207,9 +207,9 @@ def test_atomics_return_the_old_values(kernel, operation, space):
     values = np.random.default_rng(2).integers(1, 1000 if name in ("add", "inc") else 2**31, 96).astype(dtype)
     ptx = kernel(body, (".u64",) * 3, threads=96)
     for seed in (None, 0, 1):
-        cell, found = np.array([6], dtype), np.zeros(96, dtype)
-        emulate(ptx, "k", 1, [values, cell, found], seed=seed)
-        pending = list(zip(found.tolist(), values.tolist()))
+        cell, result = np.array([6], dtype), np.zeros(96, dtype)
+        emulate(ptx, "k", 1, [values, cell, result], seed=seed)
+        pending = list(zip(result.tolist(), values.tolist()))
         steps = {
             "add": lambda old, b: old + b,
             "min": min,

@@ -76,10 +76,10 @@ def test_comparisons_tell_how_far_active_threads_are_apart(kernel):
         setp.lt.s32 %p2, %r1, 5;
         DONE: setp.eq.u32 %p2, %r1, 5;
     """
-    told: dict[int, np.ndarray] = {}
+    result: dict[int, np.ndarray] = {}
     ptx = kernel(body, threads=32)
-    emulate(ptx, "k", 1, [np.zeros(1, np.uint32)], seed=None, compared=told.__setitem__)
+    emulate(ptx, "k", 1, [np.zeros(1, np.uint32)], seed=None, compared=result.__setitem__)
     lines = ptx.splitlines()
-    (signed,) = [each for line, each in told.items() if "setp.lt.s32" in lines[line - 1]] or [None]
+    (signed,) = [each for line, each in result.items() if "setp.lt.s32" in lines[line - 1]] or [None]
     assert sorted(signed.tolist()) == list(range(-5, 3))
-    assert len(told) <= 2, "equalities have no bound"
+    assert len(result) <= 2, "equalities have no bound"

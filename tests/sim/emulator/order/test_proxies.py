@@ -212,16 +212,16 @@ REPLACED = {
 
 @pytest.mark.parametrize("field", REPLACED)
 def test_fields_of_a_map_are_replaced(kernel, field):
-    found = made(kernel, f"tensormap.replace.tile.{field};")
-    assert (found == REPLACED[field](TENSOR[:16, :32])).all()
+    result = made(kernel, f"tensormap.replace.tile.{field};")
+    assert (result == REPLACED[field](TENSOR[:16, :32])).all()
 
 
 def test_the_place_of_a_tensor_is_replaced(kernel):
     other = np.full(TENSOR.shape, 5, np.uint16)
     pair = np.stack([TENSOR, other])
-    found = made(kernel, "ld.shared.u64 %q6, [%r2]; add.u64 %q6, %q6, 8192; "
+    result = made(kernel, "ld.shared.u64 %q6, [%r2]; add.u64 %q6, %q6, 8192; "
                  "tensormap.replace.tile.global_address.shared::cta.b1024.b64 [%r2], %q6;", tensor=pair[0])  # fmt: skip
-    assert (found == 5).all()
+    assert (result == 5).all()
 
 
 @pytest.mark.parametrize(

@@ -249,11 +249,11 @@ def test_an_asynchronous_copy_is_visible_after_wait_and_barrier(kernel, wait):
         xor.b32 %r4, %r1, 32; mad.lo.u32 %r5, %r4, 16, %r2; ld.shared.u32 %r6, [%r5];
         mad.wide.u32 %q2, %r1, 4, %a1; st.global.u32 [%q2], %r6;
     """
-    given, out = np.arange(256, dtype=np.uint32), np.zeros(64, np.uint32)
-    emulate(kernel(body, threads=64, parameters=(".u64", ".u64")), "k", 1, [given, out])
+    result, out = np.arange(256, dtype=np.uint32), np.zeros(64, np.uint32)
+    emulate(kernel(body, threads=64, parameters=(".u64", ".u64")), "k", 1, [result, out])
     assert (out == 4 * (np.arange(64) ^ 32)).all()
     with pytest.raises(EmulationError, match="race on shared|read before it is written"):
-        emulate(kernel(body.replace(wait, ""), threads=64, parameters=(".u64", ".u64")), "k", 1, [given, out])
+        emulate(kernel(body.replace(wait, ""), threads=64, parameters=(".u64", ".u64")), "k", 1, [result, out])
 
 
 @pytest.mark.parametrize("barrier", ["READY: bar.sync 0;", "bar.sync 1;"])
@@ -291,13 +291,13 @@ def test_releases_of_thousands_of_threads_are_followed(kernel, order):
 
 def test_updates_with_scopes_that_include_each_other_do_not_race(kernel, monkeypatch):
     """A histogram of some thousand elements would be asked of every release that came before, for seconds."""
-    asked = []
+    items = []
     unordered = Clocks.unordered
-    monkeypatch.setattr(Clocks, "unordered", lambda self, *of: asked.append(of) or unordered(self, *of))
+    monkeypatch.setattr(Clocks, "unordered", lambda self, *of: items.append(of) or unordered(self, *of))
     body = """
         mov.u32 %r1, %tid.x; and.b32 %r2, %r1, 7; mad.wide.u32 %q1, %r2, 4, %a0;
         atom.acq_rel.gpu.global.add.u32 %r3, [%q1], 1;
     """
     counts = np.zeros(8, np.uint32)
     emulate(kernel(body, threads=128), "k", 4, [counts])
-    assert (counts == 64).all() and not any(threads.size for threads, _, _ in asked)
+    assert (counts == 64).all() and not any(threads.size for threads, _, _ in items)

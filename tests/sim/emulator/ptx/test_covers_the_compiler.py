@@ -85,7 +85,7 @@ def with_registers(text: str, constraints: str) -> str:
 
 
 def test_every_atomic_in_every_order_and_scope():
-    found = []
+    items = []
     for (kind, type_name), order, scope in itertools.product(FORMS, ORDERS, SCOPES):
         type_ = VALUES.get(type_name) or llvm_vector(type_name)
         for space in (0, 1, 3):
@@ -98,9 +98,9 @@ def test_every_atomic_in_every_order_and_scope():
                 ops.append(nvvm.RedOp(address, value, **named))
             for op in ops:
                 instruction = op.target()
-                found.append(refused(with_registers(instruction.text, instruction.constraints)))
-    assert len(found) > 1000
-    assert [each for each in found if each is not None] == []
+                items.append(refused(with_registers(instruction.text, instruction.constraints)))
+    assert len(items) > 1000
+    assert [each for each in items if each is not None] == []
 
 
 def llvm_vector(name: str):
@@ -112,17 +112,17 @@ def llvm_vector(name: str):
 
 def test_every_access_in_every_order_and_scope():
     orderings = ["", *(f".{order}.{scope}" for order in ORDERS[:3] for scope in SCOPES)]
-    found = []
+    items = []
     for ordering, space in itertools.product(orderings, access.SPACES):
         for count, bits in ((1, 8), (1, 16), (1, 32), (2, 32), (4, 32), (1, 64), (2, 64)):
             values = ", ".join(f"%r{'s' * (bits <= 16)}{'d' * (bits == 64)}{n + 1}" for n in range(count))
             values = f"{{{values}}}" if count > 1 else values
             address = "[%rd30+16]" if space == 1 else "[%r30+16]"
             if "release" not in ordering:
-                found.append(refused(f"{access.mnemonic('ld', ordering, space, count, bits)} {values}, {address};"))
+                items.append(refused(f"{access.mnemonic('ld', ordering, space, count, bits)} {values}, {address};"))
             if "acquire" not in ordering:
-                found.append(refused(f"{access.mnemonic('st', ordering, space, count, bits)} {address}, {values};"))
-    assert [each for each in found if each is not None] == []
+                items.append(refused(f"{access.mnemonic('st', ordering, space, count, bits)} {address}, {values};"))
+    assert [each for each in items if each is not None] == []
 
 
 def test_instructions_that_llvm_selects():
@@ -136,7 +136,7 @@ _SPELLED = re.compile(r"(?:^|[;{]|@\S+ )\s*([a-z][a-z0-9]*)\.[\w.:{}$]*[^;]*;")
 def spelled_out() -> set[str]:
     """Opcodes of the PTX in the string constants of the lowerings and of the nvvm operations."""
     root = Path(tileiras.__file__).parent
-    found = set()
+    result = set()
     for folder in ("lowering/tileas_to_llvm", "lowering/nvgpu_to_nvvm", "dialects/nvvm"):
         for path in sorted((root / folder).glob("**/*.py")):
             for node in ast.walk(ast.parse(path.read_text())):
@@ -146,8 +146,8 @@ def spelled_out() -> set[str]:
                 elif isinstance(node, ast.JoinedStr):
                     text = "".join(v.value if isinstance(v, ast.Constant) else "X" for v in node.values)
                 if text is not None and "\n" not in text:
-                    found.update(_SPELLED.findall(text))
-    return found
+                    result.update(_SPELLED.findall(text))
+    return result
 
 
 def test_opcodes_that_the_lowering_spells_out():

@@ -330,8 +330,8 @@ def test_cp_async_zero_fills_above_the_source_size(kernel):
     source = np.arange(1, 129, dtype=np.uint32).reshape(32, 4)
     out = np.zeros_like(source)
     emulate(kernel(body, (".u64", ".u64")), "k", 1, [source, out])
-    kept = np.array([0, 1, 2, 4])[np.arange(32) % 4]
-    assert (out == np.where(np.arange(4) < kept[:, None], source, 0)).all()
+    entry = np.array([0, 1, 2, 4])[np.arange(32) % 4]
+    assert (out == np.where(np.arange(4) < entry[:, None], source, 0)).all()
 
 
 def test_cp_async_reads_its_source_when_it_is_waited_for(kernel):

@@ -49,11 +49,11 @@ def test_sums_match_their_definition(types):
     a, b = _codes(rng, (5, 32), types[0]), _codes(rng, (32, 7), types[1])
     start = (rng.normal(size=(5, 7)) * 2.0 ** rng.integers(-8, 12, (5, 7))).astype(np.float32).astype(np.float64)
     start[0, 0] = 0
-    found = narrow_sum(a, b, types, start)
+    result = narrow_sum(a, b, types, start)
     least = tuple(TYPES[name][1] for name in types)
     wanted = [[_defined(row, column, first, least) for column, first in zip(b.T, firsts)]
               for row, firsts in zip(a, start.tolist())]  # fmt: skip
-    np.testing.assert_array_equal(found, wanted)
+    np.testing.assert_array_equal(result, wanted)
 
 
 def test_a_small_product_beside_a_large_accumulator_is_lost():
@@ -73,5 +73,5 @@ def test_sums_of_small_whole_numbers_are_exact():
 def test_infinities_and_nan_stay():
     a, b = np.full((2, 32), 0.3), np.full((32, 1), 1.7)
     a[0, 3], a[1, 3] = np.inf, np.nan
-    found = narrow_sum(a, b, ("e5m2", "e5m2"), 0.0)
-    assert np.isposinf(found[0, 0]) and np.isnan(found[1, 0])
+    result = narrow_sum(a, b, ("e5m2", "e5m2"), 0.0)
+    assert np.isposinf(result[0, 0]) and np.isnan(result[1, 0])

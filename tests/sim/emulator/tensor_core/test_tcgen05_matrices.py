@@ -46,8 +46,8 @@ def test_layouts_of_both_matrices(kernel, a_layout, b_layout):
         words.append(bits_of(mode, strides[1], strides[0]))
         turned.append(turn)
     word = instruction("f16", "f16", 128, 32, turn_a=turned[0], turn_b=turned[1])
-    found = product_of(kernel, described(word, 20480, *words) + multiply(), image, 32)
-    assert (floats(found) == left.astype(np.float64) @ right.T.astype(np.float64)).all()
+    product = product_of(kernel, described(word, 20480, *words) + multiply(), image, 32)
+    assert (floats(product) == left.astype(np.float64) @ right.T.astype(np.float64)).all()
 
 
 def test_transposed_tf32_has_atoms_of_32_bytes(kernel):
@@ -62,8 +62,8 @@ def test_transposed_tf32_has_atoms_of_32_bytes(kernel):
     spread(image, 8192, right, 1, offset)
     word = instruction("tf32", "tf32", 128, 32, turn_a=1, turn_b=1)
     bits = bits_of(1, 512, 1024)
-    found = product_of(kernel, described(word, 8192, bits, bits) + multiply("tf32"), image, 32)
-    assert (floats(found) == left.astype(np.float64) @ right.T.astype(np.float64)).all()
+    product = product_of(kernel, described(word, 8192, bits, bits) + multiply("tf32"), image, 32)
+    assert (floats(product) == left.astype(np.float64) @ right.T.astype(np.float64)).all()
 
 
 def test_a_pattern_may_begin_at_another_row(kernel):
@@ -73,8 +73,8 @@ def test_a_pattern_may_begin_at_another_row(kernel):
     spread(image, 384, left, 2, lambda i, k: i * 128 + k * 2, base=384)
     spread(image, 20480, right, 2, lambda i, k: i * 128 + k * 2)
     text = described(instruction("f16", "f16", 128, 32), 20480, bits_of(2, 1024, base=3), bits_of(2, 1024))
-    found = product_of(kernel, text + "add.u64 %q3, %q3, 24;" + multiply(), image, 32)
-    assert (floats(found) == left.astype(np.float64) @ right.T.astype(np.float64)).all()
+    product = product_of(kernel, text + "add.u64 %q3, %q3, 24;" + multiply(), image, 32)
+    assert (floats(product) == left.astype(np.float64) @ right.T.astype(np.float64)).all()
 
 
 def test_bytes_may_be_transposed(kernel):
@@ -84,5 +84,5 @@ def test_bytes_may_be_transposed(kernel):
     spread(image, 8192, right_codes, 6, lambda i, k: k * 32 + i)
     word = instruction("e4m3", "e4m3", 128, 32, turn_a=1, turn_b=1)
     text = described(word, 8192, bits_of(2, 1024, 4096), bits_of(6, 256, 1024))
-    found = product_of(kernel, text + multiply("f8f6f4"), image, 32)
-    assert (floats(found) == (left @ right.T)).all()
+    product = product_of(kernel, text + multiply("f8f6f4"), image, 32)
+    assert (floats(product) == (left @ right.T)).all()

@@ -40,17 +40,17 @@ def test_types(kernel, kind, a, b, d):
     k = 256 // {16: 16, 32: 32}.get(TYPES[a][1], 8)
     image, left, right = factors(a, b, 128, 32, k)
     text = described(instruction(a, b, 128, 32, d), 8192) + multiply(kind) * 2
-    found = product_of(kernel, text, image, 32)
+    product = product_of(kernel, text, image, 32)
     expected = 2 * left @ right.T
     if d == "s32":
-        assert (found.view(np.int32) == expected).all()
+        assert (product.view(np.int32) == expected).all()
     elif d == "f16":
         once = (left @ right.T).astype(np.float16)
         expected = (once.astype(np.float64) + left @ right.T).astype(np.float16)
-        assert (found == expected.view(np.uint16)).all()
+        assert (product == expected.view(np.uint16)).all()
     else:
         once = (left @ right.T).astype(np.float32)
-        assert (floats(found) == (once + left @ right.T).astype(np.float32)).all()
+        assert (floats(product) == (once + left @ right.T).astype(np.float32)).all()
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -70,17 +70,17 @@ def test_types(kernel, kind, a, b, d):
 def test_features_of_the_instruction(kernel, word, text, expected, seed):
     image, left, right = factors("f16", "f16", 128, 32, 16)
     text = described(instruction("f16", "f16", 128, 32, **word), 8192) + text
-    found = product_of(kernel, text, image, 32, start="0f40000000", seed=seed)
-    assert (floats(found) == expected(left @ right.T)).all()
+    product = product_of(kernel, text, image, 32, start="0f40000000", seed=seed)
+    assert (floats(product) == expected(left @ right.T)).all()
 
 
 @pytest.mark.parametrize("saturate", [0, 1])
 def test_integers_saturate_or_wrap(kernel, saturate):
     image, left, right = factors("s8", "s8", 128, 32, 32)
     text = described(instruction("s8", "s8", 128, 32, "s32", saturate=saturate), 8192) + multiply("i8")
-    found = product_of(kernel, text, image, 32, start="0x7ffffff0").view(np.int32)
+    view = product_of(kernel, text, image, 32, start="0x7ffffff0").view(np.int32)
     exact = (left @ right.T).astype(np.int64) + 0x7FFFFFF0
-    assert (found == (np.minimum(exact, 2**31 - 1) if saturate else exact.astype(np.int32))).all()
+    assert (view == (np.minimum(exact, 2**31 - 1) if saturate else exact.astype(np.int32))).all()
     assert (exact > 2**31).any()
 
 
@@ -108,11 +108,11 @@ def test_lanes_of_rows(kernel, m, weights, lane, in_tensor_memory):
         a = "[%r13]"
     text += f"add.u32 %r14, %r10, {lane << 16};" + described(instruction("f16", "f16", m, n), 8192)
     text += multiply(a=a, end="@%r14", form="mma.ws" if weights else "mma")
-    found = floats(product_of(kernel, text, image, columns, columns=128))
-    assert (gather(found, path, n, lane) == left @ right.T).all()
+    result = floats(product_of(kernel, text, image, columns, columns=128))
+    assert (gather(result, path, n, lane) == left @ right.T).all()
     rest = np.ones(128, bool)
     rest[np.concatenate(path) + lane] = False
-    assert (found[rest] == 0).all()
+    assert (result[rest] == 0).all()
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -192,13 +192,13 @@ def test_columns_of_zeros(kernel, m, mask, zeros):
     path = PATHS[m, True]
     text = described(instruction("f16", "f16", m, n, most_shift=1), 8192) + f"mov.u64 %q7, {mask:#x};"
     text += multiply(end=", %q7", form="mma.ws")
-    found = gather(floats(product_of(kernel, text, image, n // len(path))), path, n)
+    result = gather(floats(product_of(kernel, text, image, n // len(path))), path, n)
     shift = mask >> 56
     expected = left @ right[shift : n + shift].T
     for part, pattern in enumerate(zeros):
         for column, zero in enumerate(pattern):
             where = part * (n // len(path)) + column
-            assert (found[:, where] == (0 if zero == "1" else expected[:, where])).all()
+            assert (result[:, where] == (0 if zero == "1" else expected[:, where])).all()
 
 
 # -- collectors and shifts -------------------------------------------------------------------------------------------
@@ -238,11 +238,11 @@ def test_shifted_rows(kernel):
     row = np.arange(128)
     once = left[np.where(row % 32 < 31, row + 1, row)]
     shift = "@%p1 tcgen05.shift.cta_group::1.down [%r13];"
-    found = floats(product_of(kernel, text + shift + multiply(a="[%r13]"), image, 32))
-    assert (found == once @ right.T).all()
+    result = floats(product_of(kernel, text + shift + multiply(a="[%r13]"), image, 32))
+    assert (result == once @ right.T).all()
     own = multiply(a="[%r13]").replace("kind::f16", "kind::f16.ashift")
-    found = floats(product_of(kernel, text + own, image, 40)).view(np.uint32)
-    assert (found[:, 32:].view(np.float16) == once).all()
+    result = floats(product_of(kernel, text + own, image, 40)).view(np.uint32)
+    assert (result[:, 32:].view(np.float16) == once).all()
 
 
 # -- invalid products ----------------------------------------------------------------------------------------------

@@ -61,9 +61,9 @@ OF_OTHER = "setp.eq.u32 %p7, %r1, 64;"
 @pytest.mark.parametrize("name", RIGHT)
 def test_ordered_programs_are_accepted(kernel, name, seed):
     main, expected = RIGHT[name]
-    found = result(kernel, OF_OTHER + main, seed)
+    value = result(kernel, OF_OTHER + main, seed)
     if expected is not None:
-        assert (found == expected).all()
+        assert (value == expected).all()
 
 
 IN_FLIGHT = "in flight: no tcgen05.commit that has been waited for"
@@ -125,9 +125,9 @@ def test_unordered_programs_are_refused(kernel, main, said, seed):
 )
 def test_acquire_and_release_are_enough_for_some(kernel, main, expected, seed):
     """The other reading of the ISA, which the vendor's compiler goes by."""
-    found = result(kernel, OF_OTHER + main, seed, waive=READING)
+    value = result(kernel, OF_OTHER + main, seed, waive=READING)
     if expected is not None:
-        assert (found == expected).all()
+        assert (value == expected).all()
     with pytest.raises(EmulationError, match="tcgen05.fence|in flight"):
         result(kernel, OF_OTHER + main, seed)
 

@@ -76,10 +76,10 @@ def test_the_report_says_who_holds_registers(kernel):
 def test_all_warps_of_a_warpgroup_run_the_same_products(kernel, old, new, said):
     text = START + PRODUCT + END
     assert old in text
-    *given, _ = simple()
+    *result, _ = simple()
     for seed in (None, 0, 1):
         with pytest.raises(EmulationError, match=said):
-            run(kernel, text.replace(old, new.replace("$", "setp.ge.u32 %p3, %r1, 96;")), *given, seed=seed)
+            run(kernel, text.replace(old, new.replace("$", "setp.ge.u32 %p3, %r1, 96;")), *result, seed=seed)
 
 
 def test_an_ended_warp_misses_the_work_of_others(kernel):

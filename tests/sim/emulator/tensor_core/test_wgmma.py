@@ -34,8 +34,8 @@ def test_layouts_of_both_operands(kernel, a_layout, b_layout):
         words.append(descriptor(*strides, swizzle))
         orders.append(order)
     text = PRODUCT.replace("0, 0;", f"{orders[0]}, {orders[1]};")
-    found = run(kernel, START + text + END, image, *words)
-    assert (decode(found, "f32") == product + 1).all()
+    result = run(kernel, START + text + END, image, *words)
+    assert (decode(result, "f32") == product + 1).all()
 
 
 TYPES = {
@@ -49,12 +49,12 @@ TYPES = {
 def test_types(kernel, name):
     operands = "{%r30, %r31, %r32, %r33}, %q3, %q4, %p2"
     text = f"wgmma.mma_async.sync.aligned.{TYPES[name].replace('$', operands)};"
-    *given, product = simple(name)
-    found = run(kernel, START + text + END, *given)
+    *value, product = simple(name)
+    result = run(kernel, START + text + END, *value)
     if name == "s8":
-        assert (found.view(np.int32) == product + 0x3F800000).all()
+        assert (result.view(np.int32) == product + 0x3F800000).all()
     else:
-        assert (decode(found, "f32") == product + 1).all()
+        assert (decode(result, "f32") == product + 1).all()
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -68,21 +68,21 @@ def test_types(kernel, name):
     ],
 )
 def test_scales(kernel, seed, change, expected):
-    *given, product = simple()
-    assert (decode(run(kernel, START + change(PRODUCT) + END, *given, seed), "f32") == expected(product)).all()
+    *result, product = simple()
+    assert (decode(run(kernel, START + change(PRODUCT) + END, *result, seed), "f32") == expected(product)).all()
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("wait", ["", "wgmma.wait_group.sync.aligned 0;"])
 def test_accumulators_that_are_moved_in_flight(kernel, wait, seed):
     """As loops of the vendor's do that name them anew in each turn; ptxas has them stay where they are."""
-    *given, product = simple()
+    *result, product = simple()
     there = " ".join(f"mov.b32 %r{40 + each}, %r{30 + each};" for each in range(4))
     renamed = PRODUCT.replace("%r3", "%r4")
     back = " ".join(f"mov.b32 %r{30 + each}, %r{40 + each};" for each in range(4))
     body = f"{START} {PRODUCT} wgmma.commit_group.sync.aligned; {there} {wait} {renamed} {END}"
     body = body.replace("mad.wide.u32 %q5", f"{back} mad.wide.u32 %q5")
-    assert (decode(run(kernel, body, *given, seed), "f32") == product * 2 + 1).all()
+    assert (decode(run(kernel, body, *result, seed), "f32") == product * 2 + 1).all()
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -121,7 +121,7 @@ def test_another_warpgroup_may_write_registers_of_that_name(kernel, seed):
 
 def test_a_in_registers(kernel):
     """Row 16 w + l / 4 (+ 8), column 2 (l % 4) + e (+ 8) of A is element e of register 0 (1; 2 and 3)."""
-    *given, _ = simple()
+    *result, _ = simple()
     _, b, _ = factors("f16", 16)
     text = """
         mov.b32 %r40, 0x3c003c00; mov.b32 %r41, 0; mov.b32 %r42, 0x40004000; mov.b32 %r43, 0; wgmma.fence.sync.aligned;
@@ -129,10 +129,10 @@ def test_a_in_registers(kernel):
     values = decode(b, "f16")
     row = values[:, :8].sum(1) + 2 * values[:, 8:].sum(1)
     expected = np.where((np.arange(64) % 16 < 8)[:, None], row + 1, 1)
-    assert (decode(run(kernel, START + text + END, *given), "f32") == expected).all()
+    assert (decode(run(kernel, START + text + END, *result), "f32") == expected).all()
     late = text + " mov.b32 %r42, 0;"
     with pytest.raises(EmulationError, match="a register of A was written"):
-        run(kernel, START + late + END, *given)
+        run(kernel, START + late + END, *result)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -156,20 +156,20 @@ def test_a_in_registers(kernel):
 def test_missing_synchronization_is_an_error(kernel, old, new, said, seed):
     body = START + PRODUCT + END
     assert old in body
-    *given, _ = simple()
+    *result, _ = simple()
     with pytest.raises(EmulationError, match=said):
-        run(kernel, body.replace(old, new), *given, seed)
+        run(kernel, body.replace(old, new), *result, seed)
 
 
 def test_operands_are_read_when_they_are_waited_for(kernel):
     """A write to them before, by another thread, is a race; a write by the thread after its wait is not."""
-    *given, product = simple()
+    *result, product = simple()
     change = "st.shared.u32 [%r2+16384], %r1;"
     body = START + PRODUCT + END
     wait = "wait_group.sync.aligned 0;"
     late = body.replace(wait, f"{wait} bar.sync 0; setp.eq.u32 %p3, %r1, 0; @%p3 {change}")
     with pytest.raises(EmulationError, match="race"):
-        run(kernel, body.replace("wgmma.commit_group", f"{change} wgmma.commit_group"), *given)
-    assert (decode(run(kernel, late, *given), "f32") == product + 1).all()
+        run(kernel, body.replace("wgmma.commit_group", f"{change} wgmma.commit_group"), *result)
+    assert (decode(run(kernel, late, *result), "f32") == product + 1).all()
     with pytest.raises(EmulationError, match="race"):
-        run(kernel, late.replace("bar.sync 0; setp", "setp"), *given)
+        run(kernel, late.replace("bar.sync 0; setp", "setp"), *result)

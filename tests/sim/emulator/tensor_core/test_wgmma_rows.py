@@ -77,7 +77,7 @@ def test_every_element_is_where_the_row_says(kernel, name):
     out = np.zeros((atom.c.operands, 128), np.uint32)
     ptx = kernel(body(name), (".u64", ".u64", ".u64"), threads=128, cpu="sm_90a")
     emulate(ptx, "k", 1, [words, image, out])
-    found = np.ascontiguousarray(out.T).view(np.uint16 if atom.c.packing == 2 else np.uint32).T
+    value = np.ascontiguousarray(out.T).view(np.uint16 if atom.c.packing == 2 else np.uint32).T
     result = np.zeros(m * n)
-    result[places(atom.c)] = decoded(np.ascontiguousarray(found), atom.c_type)
+    result[places(atom.c)] = decoded(np.ascontiguousarray(value), atom.c_type)
     assert np.array_equal(result.reshape(m, n), a @ b)

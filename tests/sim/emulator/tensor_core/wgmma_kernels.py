@@ -46,12 +46,12 @@ def run(kernel, body: str, image: np.ndarray, a_bits: int, b_bits: int, seed=0) 
     out = np.zeros(128 * 4, np.uint32)
     ptx = kernel(body, (".u64", ".u64"), threads=128, cpu="sm_90a")
     emulate(ptx, "k", 1, [image, out], seed=seed)
-    found = np.zeros((64, 8), np.uint32)
+    array = np.zeros((64, 8), np.uint32)
     for thread in range(128):
         for i in range(4):
             row = 16 * (thread // 32) + thread % 32 // 4 + 8 * (i // 2)
-            found[row, thread % 4 * 2 + i % 2] = out[thread * 4 + i]
-    return found
+            array[row, thread % 4 * 2 + i % 2] = out[thread * 4 + i]
+    return array
 
 
 def factors(name: str, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

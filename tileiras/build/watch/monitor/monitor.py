@@ -148,15 +148,15 @@ class Monitor:
     def _around(self) -> list[tuple[str, str]]:
         """Return the mounts that contain the roots; raises Unwatchable and OSError."""
         table = mounts.mounts()
-        found = []
+        result = []
         for root in self.roots:
             own, below = mounts.around(root.path, table)
             if below:
                 raise Unwatchable(f"something is mounted at {below[0].point}")
             if own is None or own.kind not in mounts.LOCAL:
                 raise Unwatchable(f"{root.path} is on a file system of kind {own.kind if own else 'unknown'}")
-            found.append((own.identifier, own.point))
-        return found
+            result.append((own.identifier, own.point))
+        return result
 
     def _matters(self, path: str) -> bool:
         """Whether the content of a file is watched: one of the roots that contain it includes its suffix."""
@@ -315,10 +315,10 @@ class Monitor:
         number = tokens.get(self.epoch or "")
         if number is None or number < self._floor:
             return None
-        found = {path: changed for path, changed in self._changes.items() if changed > number}
+        result = {path: changed for path, changed in self._changes.items() if changed > number}
         for path in self._busy | self._opened:
-            found[path] = self._number + 1
-        return found
+            result[path] = self._number + 1
+        return result
 
 
 def _is_open_for_writing(descriptor: int) -> bool:

@@ -27,14 +27,14 @@ class Mount(NamedTuple):
 
 def mounts() -> list[Mount]:
     """List the mounts in the order in which they were made; raises OSError."""
-    found = []
+    result = []
     with open("/proc/self/mountinfo", "rb") as file:
         for line in file:
             words = line.split()
             point = _ESCAPE.sub(lambda match: bytes([int(match[1], 8)]), words[4])
             kind = words[words.index(b"-", 6) + 1]
-            found.append(Mount(words[0].decode(), os.fsdecode(point), os.fsdecode(kind)))
-    return found
+            result.append(Mount(words[0].decode(), os.fsdecode(point), os.fsdecode(kind)))
+    return result
 
 
 def around(folder: str, table: list[Mount]) -> tuple[Mount | None, list[Mount]]:

@@ -230,7 +230,7 @@ def _sees_the_same_files(process: int) -> bool:
 
 def _code_state() -> list[tuple[int, int, int]]:
     """The state of the source files that this process has loaded."""
-    found = []
+    code_state = []
     for name in sorted(sys.modules):
         if name.partition(".")[0] == "tileiras":
             path = getattr(sys.modules[name], "__file__", None)
@@ -238,8 +238,8 @@ def _code_state() -> list[tuple[int, int, int]]:
                 state = os.stat(path or "")
             except OSError:
                 continue
-            found.append((state.st_size, state.st_mtime_ns, state.st_ino))
-    return found
+            code_state.append((state.st_size, state.st_mtime_ns, state.st_ino))
+    return code_state
 
 
 def main(idle: float = endpoint.IDLE) -> int:

@@ -137,18 +137,18 @@ def _shuffle(value: Value, plan: WarpShuffle, lowering: FunctionLowering) -> Val
         group = [start | sum(1 << bits[i] for i in range(len(bits)) if n >> i & 1) for n in range(1 << len(bits))]
         sources = tuple(plan.registers[r] for r in group)
         xor = plan.lane_xor[start]
-        found = done.get((sources, xor))
-        if found is None:
-            found = emit.shuffle(handed, sources)
+        result = done.get((sources, xor))
+        if result is None:
+            result = emit.shuffle(handed, sources)
             if plan.moves(start):
                 if base is None:
-                    found = shuffle_word(found, "bfly", emit.integer(xor), lowering)
+                    result = shuffle_word(result, "bfly", emit.integer(xor), lowering)
                 else:
                     lane = emit.value(emit.xor(base, xor))
-                    found = shuffle_word(found, "idx", lane, lowering)
-            done[sources, xor] = found
+                    result = shuffle_word(result, "idx", lane, lowering)
+            done[sources, xor] = result
         groups.append(group)
-        parts.append(found)
+        parts.append(result)
     got = emit.assemble(groups, parts, len(plan.registers))
     return _conditional(got, plan.result_selects, lowering)
 
@@ -270,11 +270,11 @@ class StagedFragment:
         return emit.shuffle(parts[of_part], [position % size for _, position in wanted])
 
     def _parts(self, number: int) -> list[Value]:
-        found = self._read.get(number)
-        if found is None:
+        parts = self._read.get(number)
+        if parts is None:
             pointer, offset = self._places[number]
-            found = self._read[number] = _read_parts(self._access, self._element, pointer, offset, self._lowering)
-        return found
+            parts = self._read[number] = _read_parts(self._access, self._element, pointer, offset, self._lowering)
+        return parts
 
 
 class _Exchange:
@@ -348,10 +348,10 @@ def holds(conditions: Sequence[Condition], lowering: FunctionLowering) -> Value 
         bit = emit.thread_bit(condition.dim, condition.bit)
         return bit if condition.value else emit.insert(llvm.XOrOp(bit, emit.integer(1, i1)))
 
-    found = None
+    result = None
     for condition in conditions:
-        found = emit.both(found, emit.by_thread(("holds", condition), lambda condition=condition: make(condition)))
-    return found
+        result = emit.both(result, emit.by_thread(("holds", condition), lambda condition=condition: make(condition)))
+    return result
 
 
 def spread(value: Value, layout: LinearLayout, lowering: FunctionLowering) -> Value:
@@ -401,11 +401,11 @@ def _remark(op: tileas.ConvertLayoutOp, plan: ConvertPlan, lowering: FunctionLow
         return
     cause = _wanted_by(op)
     if isinstance(plan.steps, WarpShuffle):
-        said = Reason("memory.conversion-in-warp", cause=cause)
+        reason = Reason("memory.conversion-in-warp", cause=cause)
     else:
-        said = Reason("memory.conversion", bytes=plan.bytes, cause=cause)
+        reason = Reason("memory.conversion", bytes=plan.bytes, cause=cause)
     arguments = {"Shape": list(op.result.type.shape)}
-    lowering.engine.emit(Remark(said, op.location, arguments=arguments, function=lowering.func.sym_name.value))
+    lowering.engine.emit(Remark(reason, op.location, arguments=arguments, function=lowering.func.sym_name.value))
 
 
 def _wanted_by(op: tileas.ConvertLayoutOp) -> Reason | None:

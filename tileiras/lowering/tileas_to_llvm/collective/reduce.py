@@ -146,8 +146,8 @@ def _over_warp(value: Value, kind: tuple[str, bool], lowering: FunctionLowering)
         if narrow:
             scalar = emit.insert((llvm.SExtOp if signed else llvm.ZExtOp)(scalar, res=i32))
         attribute = nvvm.ReductionKindAttr(name)
-        found = emit.insert(nvvm.ReduxOp(scalar, emit.integer(FULL_WARP), kind=attribute))
-        return emit.insert(llvm.TruncOp(found, res=element)) if narrow else found
+        result = emit.insert(nvvm.ReduxOp(scalar, emit.integer(FULL_WARP), kind=attribute))
+        return emit.insert(llvm.TruncOp(result, res=element)) if narrow else result
 
     return emit.map_scalars(one, value)
 

@@ -121,7 +121,7 @@ class _Image:
         """`old` with the elements of box `box` replaced by the image's."""
         lowering = self._lowering
         emit = lowering.emit
-        found: list[Value | None] = [None] * layout.registers
+        result: list[Value | None] = [None] * layout.registers
         groups, parts = [], []
         for place in self._places(layout, box):
             before = None if place.inside is None else emit.shuffle(old, place.registers)
@@ -133,8 +133,8 @@ class _Image:
             return emit.assemble(groups, parts, layout.registers)
         for group, part in zip(groups, parts):
             for i, register in enumerate(group):
-                found[register] = emit.extract(part, i)
-        return emit.build([emit.extract(old, r) if value is None else value for r, value in enumerate(found)])
+                result[register] = emit.extract(part, i)
+        return emit.build([emit.extract(old, r) if value is None else value for r, value in enumerate(result)])
 
 
 def _move(

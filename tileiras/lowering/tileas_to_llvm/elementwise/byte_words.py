@@ -48,8 +48,8 @@ def shifted(cls: type[Operation], value: Value, amounts: Value, lowering: Functi
 
     left = cls is arith.ShLIOp
     moved = (llvm.ShlOp if left else llvm.LShrOp)(words, emit.dense(counts, i32))
-    kept = [0xFF << n & 0xFF if left else 0xFF >> n for n in counts]
-    result = emit.insert(llvm.AndOp(emit.insert(moved), constants(kept)))
+    entry = [0xFF << n & 0xFF if left else 0xFF >> n for n in counts]
+    result = emit.insert(llvm.AndOp(emit.insert(moved), constants(entry)))
     if cls is arith.ShRSIOp:
         result = _signed(result, constants([0x80 >> n for n in counts]), lowering)
     return emit.bitcast(result, value.type)

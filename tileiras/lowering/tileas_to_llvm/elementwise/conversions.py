@@ -244,12 +244,12 @@ def _to_exponent(value: Value, mode: str, lowering: FunctionLowering) -> Value:
         return emit.integer(number, ints)
 
     magnitude = emit.insert(llvm.AndOp(emit.bitcast(value, ints), const(0x7FFFFFFF)))
-    kept = magnitude
+    result = magnitude
     if mode == "positive_inf":
         # Any bit below the exponent carries into it; code 0 denotes 2^-127 and all smaller values.
         carried = emit.insert(llvm.AddOp(magnitude, const((1 << 23) - 1)))
-        kept = emit.select(emit.icmp("ugt", magnitude, const(1 << 22)), carried, magnitude)
-    code = emit.intrinsic("umin", emit.insert(llvm.LShrOp(kept, const(23))), const(254))
+        result = emit.select(emit.icmp("ugt", magnitude, const(1 << 22)), carried, magnitude)
+    code = emit.intrinsic("umin", emit.insert(llvm.LShrOp(result, const(23))), const(254))
     code = emit.select(emit.icmp("ugt", magnitude, const(0x7F800000)), const(255), code)
     return emit.insert(llvm.TruncOp(code, res=vector_of(i8, count_of(ints))))
 

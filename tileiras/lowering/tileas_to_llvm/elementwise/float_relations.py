@@ -93,8 +93,8 @@ class FloatRelations:
         pair = _pair(mine, its) if mine is not None and its is not None else None
         if pair is not None:
             return self._made(_MEANING[op](_of_pair(mine, pair), _of_pair(its, pair)), *pair, one)
-        if op is llvm.OrOp and (found := self._with_conjunction(one, other)) is not None:
-            return found
+        if op is llvm.OrOp and (conjunction := self._with_conjunction(one, other)) is not None:
+            return conjunction
         result = self._emit.logical(op, one, other)
         if op is llvm.AndOp and (mine is None) != (its is None):
             self._conjunctions[result] = (one, other) if mine is None else (other, one)
@@ -163,18 +163,18 @@ def _exchanged(cases: int) -> int:
 @cache
 def _steps() -> dict[int, _Step]:
     """The cheapest way to each set of cases, in comparisons."""
-    found: dict[int, _Step] = {}
+    steps: dict[int, _Step] = {}
     for predicate, cases in _PREDICATES.items():
-        found[cases] = _Step(1, predicate, "12")
+        steps[cases] = _Step(1, predicate, "12")
     for of, nan in (("11", _NAN_FIRST), ("22", _NAN_SECOND)):
-        found[nan] = _Step(1, "uno", of)
-        found[_ALL & ~nan] = _Step(1, "ord", of)
-    single = sorted(found)
+        steps[nan] = _Step(1, "uno", of)
+        steps[_ALL & ~nan] = _Step(1, "ord", of)
+    single = sorted(steps)
     for cost in range(2, 7):
-        for cases in [cases for cases, step in sorted(found.items()) if step.cost == cost - 1]:
+        for cases in [cases for cases, step in sorted(steps.items()) if step.cost == cost - 1]:
             for other in single:
                 for op in (llvm.AndOp, llvm.OrOp):
                     both = _MEANING[op](cases, other)
-                    if both not in (0, _ALL) and both not in found:
-                        found[both] = _Step(cost, op=op, parts=(cases, other))
-    return found
+                    if both not in (0, _ALL) and both not in steps:
+                        steps[both] = _Step(cost, op=op, parts=(cases, other))
+    return steps

@@ -104,10 +104,10 @@ class FragmentBuilder:
     def _once(self, key: Any, make: Callable[[], Value]) -> Value:
         """The value that `make()` computes without effects, unless one is known under `key` in this block."""
         known = self._known.setdefault(self.block, {})
-        found = known.get(key)
-        if found is None:
-            found = known[key] = make()
-        return found
+        result = known.get(key)
+        if result is None:
+            result = known[key] = make()
+        return result
 
     @contextmanager
     def in_prologue(self):
@@ -120,25 +120,25 @@ class FragmentBuilder:
 
     def once(self, key: str | Sequence[Type | int | str], make: Callable[[], Any]) -> Any:
         """The value made by `make` in the prologue, remembered under `key`."""
-        found = self._special.get(key)
-        if found is None:
+        result = self._special.get(key)
+        if result is None:
             with self.in_prologue():
-                found = self._special[key] = make()
-        return found
+                result = self._special[key] = make()
+        return result
 
     # -- constants ----------------------------------------------------------------------------------------------------
 
     def _constant(self, attribute: Attribute, type: Type) -> Value:
         key = (attribute, type)
-        found = self._constants.get(key)
-        if found is None:
+        constant = self._constants.get(key)
+        if constant is None:
             op = llvm.ConstantOp(attribute, type)
             op.location = self.location
             self.prologue.append(op)
-            found = self._constants[key] = op.results[0]
+            constant = self._constants[key] = op.results[0]
             if isinstance(attribute, IntegerAttr):
-                self._numbers[found] = attribute.value
-        return found
+                self._numbers[constant] = attribute.value
+        return constant
 
     def integer(self, value: int, type: IntegerType | VectorType = i32) -> Value:
         """An integer; for a vector type, of equal elements."""
@@ -163,14 +163,14 @@ class FragmentBuilder:
             attribute = (
                 IntegerAttr(pattern, element) if isinstance(element, IntegerType) else FloatAttr(pattern, element)
             )
-            found = self._constant(attribute, element)
+            constant = self._constant(attribute, element)
         else:
             size = max(1, element.width // 8)
             type = VectorType((len(patterns),), element)
             data = b"".join(p.to_bytes(size, "little") for p in patterns)
-            found = self._constant(DenseElementsAttr(type, data), type)
-        self._patterns[found] = patterns
-        return found
+            constant = self._constant(DenseElementsAttr(type, data), type)
+        self._patterns[constant] = patterns
+        return constant
 
     def zeros(self, type: Type) -> Value:
         """Elements, integers or floats, whose bits are all clear."""

@@ -33,11 +33,11 @@ def _parts(type: Type, lowering: FunctionLowering) -> list[Any]:
 
 def handed_on(values: Sequence[Value], lowering: FunctionLowering) -> list[Value]:
     """LLVM values as blocks hand them on."""
-    found: list[Value] = []
+    result: list[Value] = []
     for value in values:
         count = len(_parts(value.type, lowering))
-        found += [value] if count == 1 else [lowering.emit.extract(value, i) for i in range(count)]
-    return found
+        result += [value] if count == 1 else [lowering.emit.extract(value, i) for i in range(count)]
+    return result
 
 
 def _values(old: Sequence[Value], lowering: FunctionLowering) -> list[Value]:

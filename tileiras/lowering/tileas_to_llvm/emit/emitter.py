@@ -165,14 +165,14 @@ class Emitter(FragmentBuilder):
         if known is None or predicate[1:] not in _HOLDS:
             return None
         holds = _HOLDS[predicate[1:]]
-        found = []
+        result = []
         for mine, its in zip(*known[1:]):
             # The two extreme differences decide about all between.
             ends = {holds(mine[0] - its[1]), holds(mine[1] - its[0])}
             if len(ends) > 1:
                 return None
-            found.append(int(ends.pop()))
-        return found
+            result.append(int(ends.pop()))
+        return result
 
     def select(self, condition: Value, a: Value, b: Value) -> Value:
         if a is b:
@@ -260,13 +260,13 @@ class Emitter(FragmentBuilder):
 
     def by_thread(self, key: Any, make: Callable[[], Any]) -> Any:
         """Likewise for values that depend on the thread's number, in the block that is in force for them."""
-        place, made = self._threads[-1]
-        found = made.get(key)
-        if found is None:
+        place, result = self._threads[-1]
+        thread = result.get(key)
+        if thread is None:
             block, self.block = self.block, self.block if place is None else place
-            found = made[key] = make()
+            thread = result[key] = make()
             self.block = block
-        return found
+        return thread
 
     @contextmanager
     def of_thread(self, thread: Value):

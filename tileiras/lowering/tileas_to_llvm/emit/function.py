@@ -156,8 +156,8 @@ class FunctionLowering:
                 block.insert_before(op, first)
         if self.engine.remarks:
             name, arguments = self.func.sym_name.value, {"Available": f"{self.target.shared_per_cta} bytes"}
-            said = Reason("memory.allocated", bytes=self.shared_bytes)
-            self.engine.emit(Remark(said, self.func.location, arguments=arguments, function=name))
+            reason = Reason("memory.allocated", bytes=self.shared_bytes)
+            self.engine.emit(Remark(reason, self.func.location, arguments=arguments, function=name))
         return self.result
 
     def _leave_to_first_cta(self) -> None:

@@ -35,9 +35,9 @@ def define_kernel(func: aa.FuncOp, engine: DiagnosticEngine, flush_to_zero: bool
     """
     arguments = func.body.blocks[0].arguments
     inputs = [_parameter_type(func, argument, engine) for argument in arguments]
-    kept = (*tileas.LAUNCH_FACTS, *aa.LAUNCH_HINTS)
+    result = (*tileas.LAUNCH_FACTS, *aa.LAUNCH_HINTS)
     attributes: dict[str, Any] = {tileas.KERNEL_SPEC: func.kernel_spec}
-    attributes |= {name: value for name, value in func.attributes.items() if name in kept}
+    attributes |= {name: value for name, value in func.attributes.items() if name in result}
     if flush_to_zero:
         attributes["denormal_fp_math_f32"] = StringAttr("preserve-sign")
     return llvm.LLVMFuncOp.define(

@@ -42,11 +42,11 @@ def alloca(op: tileas.AllocaOp, args: Sequence[Any], lowering: FunctionLowering)
     emit.insert(llvm.CondBrOp(_first_thread(lowering), [], [nothing], trueDest=inside, falseDest=after))
     emit.block = inside
     pointer = lowering.external_call("malloc", (emit.integer(size + slack, i64),), GENERIC)
-    given = emit.insert(llvm.PtrToIntOp(pointer, res=i64))
-    failed = only_where(emit.icmp("eq", given, nothing), lowering)
+    result = emit.insert(llvm.PtrToIntOp(pointer, res=i64))
+    failed = only_where(emit.icmp("eq", result, nothing), lowering)
     emit.insert(llvm.INTRINSIC_OPS["trap"]())
     continue_at(failed, lowering)
-    emit.insert(llvm.BrOp([given], dest=after))
+    emit.insert(llvm.BrOp([result], dest=after))
     emit.block = after
     shared = from_elected(after.arguments[0], lowering.layout(op.result), lowering)
     lowering.allocations[op.result] = shared

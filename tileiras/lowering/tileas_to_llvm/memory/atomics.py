@@ -94,9 +94,9 @@ class _Update:
 
     def __init__(self, op: Atomic, kind: str, order: str, wanted: bool, lowering: FunctionLowering) -> None:
         self.kind = kind
-        asked, self.scope = _order(op)
+        result, self.scope = _order(op)
         self.order = order
-        self.wanted = wanted or asked in _ACQUIRES
+        self.wanted = wanted or result in _ACQUIRES
         self.lowering = lowering
 
     def at(self, pointer: Value, values: Sequence[Value], predicate: Value | None) -> Value | None:
@@ -157,9 +157,9 @@ class _Update:
             order=nvvm.MemOrderAttr(self.order),
             scope=nvvm.MemScopeAttr(self.scope),
         )
-        found = emit.insert(exchange)
-        succeeded = emit.icmp("eq", found, assumed)
-        emit.insert(llvm.CondBrOp(succeeded, [found], [found], trueDest=done, falseDest=again))
+        result = emit.insert(exchange)
+        succeeded = emit.icmp("eq", result, assumed)
+        emit.insert(llvm.CondBrOp(succeeded, [result], [result], trueDest=done, falseDest=again))
         emit.block = done
         return emit.bitcast(done.arguments[0], value.type)
 

@@ -130,13 +130,13 @@ class MaskedVectors:
     def _none_in_part(self, run: int) -> Value:
         """Whether no vector in the warp is partially masked."""
         emit = self._emit
-        found: Value | None = None
+        result: Value | None = None
         for first, last in self._ends(run):
             ends = self.at(first), self.at(last)
-            found = emit.both(found, emit.both(*ends) if self._all else emit.icmp("eq", *ends))
-        assert found is not None
+            result = emit.both(result, emit.both(*ends) if self._all else emit.icmp("eq", *ends))
+        assert result is not None
         every = nvvm.VoteSyncKindAttr("all")
-        return emit.insert(nvvm.VoteSyncOp(emit.integer(FULL_WARP), found, kind=every))
+        return emit.insert(nvvm.VoteSyncOp(emit.integer(FULL_WARP), result, kind=every))
 
     def _ends(self, run: int) -> list[tuple[int, int]]:
         """Registers of the first and the last element of each run that this thread holds."""
@@ -149,7 +149,7 @@ class MaskedVectors:
             place = list(layout.coordinates(layout.apply(register=register)))
             along, place[axis] = place[axis], place[axis] // run
             places.setdefault(tuple(place), []).append((along, register))
-        return [(min(found)[1], max(found)[1]) for found in places.values()]
+        return [(min(item)[1], max(item)[1]) for item in places.values()]
 
     def _is_mixed(self) -> bool:
         """Whether lane or warp bits also determine the order of a thread's elements."""

@@ -116,10 +116,10 @@ def load(mode: str) -> Callable[..., Value]:
         others = [emit.extract(padding, n) for n in range(count)] if predicate is not None else []
         if _has_vectors(element):
             result = register if count == 1 else llvm.LLVMStructType([register] * count)
-            found = _access(
+            access = _access(
                 lowering, name, count, type_name, pointer, offset, count, (), letter, predicate, others, result
             )
-            parts = [found] if count == 1 else [emit.member(found, n) for n in range(count)]
+            parts = [access] if count == 1 else [emit.member(access, n) for n in range(count)]
         else:
             size = register.width // 8
             parts = [

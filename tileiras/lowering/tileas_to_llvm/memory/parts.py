@@ -31,10 +31,10 @@ class _Part:
 
     def at(self, value: Value, registers: tuple[int, ...]) -> Any:
         """The elements that these registers of a value have."""
-        found = self._found.get((value, registers))
-        if found is None:
-            found = self._found[value, registers] = self._make(value, registers)
-        return found
+        result = self._found.get((value, registers))
+        if result is None:
+            result = self._found[value, registers] = self._make(value, registers)
+        return result
 
     def _make(self, value: Value, registers: tuple[int, ...]) -> Any:
         op, lowering = value.defining_op, self._lowering
@@ -82,19 +82,19 @@ def access_in_parts(op: tileas.LoadOp | tileas.StoreOp, lowering: FunctionLoweri
     pattern = lowering.pattern(type(op))
     if pattern is None or not can_be_in_parts(op) or count * parts != layout.registers:
         raise VerifyError(f"cannot be made in {parts} parts")
-    made, narrow = made_for(op), _first(layout, count)
-    ranges = any(isinstance(each, tileas.MakeRangeOp) for each in made)
+    result, narrow = made_for(op), _first(layout, count)
+    ranges = any(isinstance(each, tileas.MakeRangeOp) for each in result)
     thread = lowering.thread_of_iteration(lowering.counters[-1]) if ranges and lowering.counters else None
     results = []
     for first in range(0, layout.registers, count):
-        registers, part = tuple(range(first, first + count)), _Part(made, thread, lowering)
+        registers, part = tuple(range(first, first + count)), _Part(result, thread, lowering)
         values = {operand: part.at(operand, registers) for operand in op.operands}
         lowering.emit.location = op.location
         with _narrowed(lowering, values, {layout: narrow}):
             results.append((registers, pattern(op, [values[operand] for operand in op.operands], lowering)))
     if not isinstance(op, tileas.LoadOp):
         return [None]
-    loaded = [found[0] for _, found in results]
+    loaded = [value[0] for _, value in results]
     whole = lowering.emit.assemble([registers for registers, _ in results], loaded, layout.registers)
     return [whole, None]
 

@@ -63,8 +63,8 @@ def load_vector(
         byte = access.load_vector(lowering, _pointer(address, lowering), 0, i8, predicate, None, ordering)
         odd = emit.insert(llvm.TruncOp(emit.and_(address, 1, i64), res=i8))
         shift = emit.insert(llvm.MulOp(odd, four))
-        found = emit.insert(llvm.AndOp(emit.insert(llvm.LShrOp(byte, shift)), emit.integer(15, i8)))
-        return found if predicate is None or other is None else emit.select(predicate, found, other)
+        result = emit.insert(llvm.AndOp(emit.insert(llvm.LShrOp(byte, shift)), emit.integer(15, i8)))
+        return result if predicate is None or other is None else emit.select(predicate, result, other)
     whole = vector_of(i8, count // 2)
     packed = None if other is None else _packed(other, lowering)
     bytes_ = access.load_vector(

@@ -124,10 +124,10 @@ class TileAddresses:
         self._made = dict(self._dominating)
 
     def _once(self, key: tuple, make: Callable[[], Any]) -> Any:
-        found = self._made.get(key)
-        if found is None:
-            found = self._made[key] = make()
-        return found
+        result = self._made.get(key)
+        if result is None:
+            result = self._made[key] = make()
+        return result
 
     # -- addresses ----------------------------------------------------------------------------------------------------
 
@@ -175,10 +175,10 @@ class TileAddresses:
 
     def _surely_inside(self, dim: int) -> bool:
         """Whether the whole tile is known to be inside the memref along a dimension."""
-        found = self._inside.get(dim)
-        if found is None:
-            found = self._inside[dim] = self._promised[dim] or self._fits(dim)
-        return found
+        entry = self._inside.get(dim)
+        if entry is None:
+            entry = self._inside[dim] = self._promised[dim] or self._fits(dim)
+        return entry
 
     def _fits(self, dim: int) -> bool:
         ranges = self._lowering.ranges
@@ -251,12 +251,12 @@ class TileAddresses:
         """How many of `run` neighbours along `axis`, from each register's element on, are inside; None when all surely
         are."""
         split = [self._split(register) for register in registers]
-        asked = [d for d in range(self.rank) if not self._surely_inside(d)]
+        result = [d for d in range(self.rank) if not self._surely_inside(d)]
         if not self.run_is_uniform(axis, run):
-            asked.remove(axis)
-        apart = [d for d in asked if len({(mixed[d], plain[d]) for mixed, plain in split}) > 1]
+            result.remove(axis)
+        apart = [d for d in result if len({(mixed[d], plain[d]) for mixed, plain in split}) > 1]
         for mixed, plain in split:
-            yield self._run_inside(mixed, plain, asked, apart, axis, run)
+            yield self._run_inside(mixed, plain, result, apart, axis, run)
 
     def _run_inside(
         self, mixed: Sequence[int], plain: Sequence[int], asked: list[int], apart: list[int], axis: int, run: int

@@ -38,17 +38,17 @@ def segments(switch: AgentSwitchOp, compute: int, warps: int) -> list[Segment]:
         Segment(first, first + count, region.block)
         for first, count, region in zip(switch.first_warps(compute), switch.warps(compute), switch.agents)
     )
-    found: list[Segment] = []
+    result: list[Segment] = []
     at = 0
     for each in (*taken, Segment(warps, warps, None)):
         while at < each.first:
             end = min(each.first, (at // WARPGROUP + 1) * WARPGROUP)
-            found.append(Segment(at, end, None))
+            result.append(Segment(at, end, None))
             at = end
         if each.program is not None:
-            found.append(each)
+            result.append(each)
         at = each.end
-    return found
+    return result
 
 
 def agent_switch(op: AgentSwitchOp, args: Sequence[Any], lowering: FunctionLowering) -> None:

@@ -48,11 +48,11 @@ def runs(op: BulkLoadOp | BulkStoreOp, tile: TensorType, lowering: FunctionLower
             f"expects runs of {UNIT} bytes that lie together in memory and in the buffer, got {size << together}"
         )
     _check_alignment(addresses, op, size, strides, tile, lowering)
-    found = []
+    result = []
     for start in range(0, tile.num_elements, 1 << together):
         pointer, immediate = addresses.address(start)
-        found.append(Run(lowering.emit.gep(pointer, immediate), start * size, size << together))
-    return found
+        result.append(Run(lowering.emit.gep(pointer, immediate), start * size, size << together))
+    return result
 
 
 def _together(layout: LinearLayout, strides: list[int]) -> int:

@@ -194,10 +194,10 @@ def _parity(iterator: Value, lowering: FunctionLowering) -> Value:
 
 
 def pipe_on(op: OnToken, lowering: FunctionLowering) -> Pipe:
-    found = lowering.pipes.get(pipe_of(op.token))
-    if found is None:
+    entry = lowering.pipes.get(pipe_of(op.token))
+    if entry is None:
         raise VerifyError("expects an end of one pipe, which is known here")
-    return found
+    return entry
 
 
 def _arrive(mbarrier: Value, lowering: FunctionLowering) -> None:

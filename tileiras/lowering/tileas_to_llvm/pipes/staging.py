@@ -93,11 +93,11 @@ def _copy_vector(
     """One copy, of the first `count` elements of a vector; of all for None."""
     size, vector = op.buffer.type.tile.element_type.width // 8, op.atom.vector_size
     emit = lowering.emit
-    kept = None if count is None else emit.value(emit.mul(count, size))
+    result = None if count is None else emit.value(emit.mul(count, size))
     if lowering.copies_exist is not None:
         whole = emit.integer(vector * size)
-        kept = emit.select(lowering.copies_exist, whole if kept is None else kept, emit.integer(0))
-    copy_async(lowering, target, pointer, vector * size, kept, holder)
+        result = emit.select(lowering.copies_exist, whole if result is None else result, emit.integer(0))
+    copy_async(lowering, target, pointer, vector * size, result, holder)
 
 
 def tiled_load(op: tileas.AsyncTiledLoadOp, args: Sequence[Any], lowering: FunctionLowering) -> None:
@@ -174,13 +174,15 @@ def _own_vectors(
     """The vectors that a thread copies into its own place: registers, address, bytes to add."""
     type = op.buffer.type
     size = type.tile.element_type.width // 8
-    found: list[tuple[Sequence[int], Value, int]] = []
+    vectors: list[tuple[Sequence[int], Value, int]] = []
     for words, pointer in _own_places(op, lowering):
         first, count = 4 * words[0] // size, 4 * len(words) // size
         if count % vector:
             raise VerifyError(f"expects whole vectors of {vector} elements in the {count} that lie together")
-        found += [(range(at, at + vector), pointer, (at - first) * size) for at in range(first, first + count, vector)]
-    return found
+        vectors += [
+            (range(at, at + vector), pointer, (at - first) * size) for at in range(first, first + count, vector)
+        ]
+    return vectors
 
 
 def _store_own(op: tileas.StoreTensorOp, lowering: FunctionLowering) -> None:

@@ -80,21 +80,21 @@ def _share(
     offsets and corners."""
     if ctas == 1:
         return [(piece.offset, list(piece.corner)) for piece in boxes.pieces]
-    found = []
+    share = []
     for pieces in zip(*(boxes.share(parts, number) for number in range(parts))):
         corners = zip(*(piece.corner for piece in pieces))
         offset = _by_rank([piece.offset for piece in pieces], lowering)
-        found.append((offset, [_by_rank(list(numbers), lowering) for numbers in corners]))
-    return found
+        share.append((offset, [_by_rank(list(numbers), lowering) for numbers in corners]))
+    return share
 
 
 def _by_rank(numbers: Sequence[int], lowering: FunctionLowering) -> Number:
     """The number of this CTA, of a power of two of them to which each bit of the rank adds the same everywhere."""
     emit = lowering.emit
-    rank, found = emit.register("cluster.ctarank"), numbers[0]
-    total: Number = found
+    rank, result = emit.register("cluster.ctarank"), numbers[0]
+    total: Number = result
     for bit in range(len(numbers).bit_length() - 1):
-        more = numbers[1 << bit] - found
+        more = numbers[1 << bit] - result
         if more:
             total = emit.add(total, emit.mul(emit.and_(emit.lshr(rank, bit), 1), more))
     return total
@@ -179,25 +179,25 @@ BoxCopy = TmaLoadOp | TmaStoreOp | TmaStoreStageOp
 
 def _boxes(op: BoxCopy, tile: TensorType, parts: int = 1) -> TensorBoxes:
     wrong = boxes_error(op.desc.type, tile, parts)
-    found = tensor_boxes(layout_of(tile), op.desc.type.order[0], tile.element_type.width, parts)
-    if wrong or found is None:
+    boxes = tensor_boxes(layout_of(tile), op.desc.type.order[0], tile.element_type.width, parts)
+    if wrong or boxes is None:
         raise VerifyError(wrong)
-    return found
+    return boxes
 
 
 def _corners(op: BoxCopy, lowering: FunctionLowering) -> list[Number]:
     """The tile's first element along each of its dimensions, as i64 where i32 might not hold it."""
     emit, view = lowering.emit, op.desc.type.view
-    found: list[Number] = []
+    corners: list[Number] = []
     for coordinate, step, extent in zip(op.coords, view.traversal_strides, view.shape):
         low, high = lowering.ranges.range(coordinate)
         value = lowering.value(coordinate)
         if -_LAST <= low * step and high * step + extent <= _LAST:
             narrow = value if value.type is i32 else emit.insert(llvm.TruncOp(value, res=i32))
-            found.append(emit.mul(narrow, step))
+            corners.append(emit.mul(narrow, step))
         else:
-            found.append(emit.mul(emit.sext(value, i64), step, i64))
-    return found
+            corners.append(emit.mul(emit.sext(value, i64), step, i64))
+    return corners
 
 
 def _coordinates(

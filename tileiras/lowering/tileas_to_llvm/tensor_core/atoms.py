@@ -70,14 +70,14 @@ def multiply(
             mine = (side[part * len(side) // 2 : (part + 1) * len(side) // 2] for side in (rows, columns))
             acc = multiply(half, (*mine, acc), lowering)
         return acc
-    made = _MADE.get(atom.name)
-    if made is None:
+    entry = _MADE.get(atom.name)
+    if entry is None:
         scaled = len(operands) > 3
         sizes = DenseArrayAttr(i32, [len(operand) for operand in operands])
         attributes = {OPERAND_SEGMENTS: sizes, "atom": StringAttr(atom.name)}
         result = llvm.LLVMStructType([v.type for v in acc])
-        made = _MADE[atom.name] = THREAD["mma.scaled" if scaled else "mma"], attributes, result
-    kind, attributes, result = made
+        entry = _MADE[atom.name] = THREAD["mma.scaled" if scaled else "mma"], attributes, result
+    kind, attributes, result = entry
     op = kind.create([value for operand in operands for value in operand], (result,), dict(attributes))
     out = lowering.emit.insert(op)
     return [lowering.emit.member(out, i) for i in range(len(acc))]

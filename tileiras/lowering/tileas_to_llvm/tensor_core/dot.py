@@ -32,10 +32,10 @@ def dot(op: tileas.DotOp, args: Sequence[Value], lowering: FunctionLowering) -> 
 @functools.lru_cache(maxsize=256)
 def _positions(layout: LinearLayout) -> dict[tuple[int, ...], int]:
     """Register number by the register's part of the coordinates."""
-    found: dict[tuple[int, ...], int] = {}
+    positions: dict[tuple[int, ...], int] = {}
     for register in range(layout.registers):
-        found.setdefault(layout.coordinates(layout.apply(register=register)), register)
-    return found
+        positions.setdefault(layout.coordinates(layout.apply(register=register)), register)
+    return positions
 
 
 class _Steps(Protocol):
@@ -143,12 +143,12 @@ class _Operand:
 
     def at(self, *corner: int) -> list[Value]:
         """The operands of the instruction for the fragment that begins at `corner`."""
-        found = self._made.get(corner)
-        if found is None:
+        result = self._made.get(corner)
+        if result is None:
             registers = [self._where[_moved(corner, basis, self._shape)] for basis in self._elements]
             words = _operands(self._value, registers, self._fragment, self._lowering)
-            found = self._made[corner] = self._prepare(words)
-        return found
+            result = self._made[corner] = self._prepare(words)
+        return result
 
 
 Multiply = Callable[[tuple[int, ...], int, list[Value]], list[Value]]
@@ -236,12 +236,12 @@ class _Scales:
         """A scale, or two whose product it is: of half its exponent, rounded up and down."""
         value, where = self._sides[side]
         register = where[place]
-        found = self._made.get((side, register))
-        if found is None:
+        result = self._made.get((side, register))
+        if result is None:
             scale = _taken(value, [register], self._lowering)
-            found = self._halves(scale) if self._are_exponents else (to_f32(self._kind, scale, self._lowering),)
-            self._made[side, register] = found
-        return found
+            result = self._halves(scale) if self._are_exponents else (to_f32(self._kind, scale, self._lowering),)
+            self._made[side, register] = result
+        return result
 
     def _halves(self, scale: Value) -> tuple[Value, Value]:
         emit = self._lowering.emit
@@ -300,11 +300,11 @@ def _accumulate(
 def _elements(fragment: Fragment) -> list[tuple[int, int]]:
     """Coordinates of a thread's elements inside the atom, in operand order."""
     bases = fragment.bases["register"]
-    found = []
+    elements = []
     for number in range(1 << len(bases)):
         chosen = [bases[i] for i in range(len(bases)) if number >> i & 1]
-        found.append((sum(b[0] for b in chosen), sum(b[1] for b in chosen)))
-    return found
+        elements.append((sum(b[0] for b in chosen), sum(b[1] for b in chosen)))
+    return elements
 
 
 def _moved(corner: tuple[int, ...], basis: tuple[int, int], shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -89,12 +89,12 @@ def _shared_address(place: Place, lowering: FunctionLowering) -> Value:
 
 def _operand(place: Place, type: Any, k_axis: int, spread: bool, lowering: FunctionLowering) -> _Operand:
     emit = lowering.emit
-    found = describe(layout_of(type), k_axis, type.element_type.width, spread)
-    if found is None:
+    operand = describe(layout_of(type), k_axis, type.element_type.width, spread)
+    if operand is None:
         raise VerifyError(f"reads a tile that no matrix descriptor describes: {type}")
     address = _shared_address(place, lowering)
-    low = emit.value(emit.add(emit.lshr(address, 4), found.tcgen05_constant & 0xFFFFFFFF))
-    return _Operand(low, found, type, k_axis)
+    low = emit.value(emit.add(emit.lshr(address, 4), operand.tcgen05_constant & 0xFFFFFFFF))
+    return _Operand(low, operand, type, k_axis)
 
 
 def _instruction_descriptor(atom: MmaAtom, a: _AnyOperand, b: _AnyOperand) -> int:

@@ -74,10 +74,10 @@ def _columns(op: tileas.TensorReserveOp) -> IntegerAttr:
 
 
 def _reservation(op: Any) -> tileas.TensorReserveOp:
-    made = op.memory.defining_op
-    if not isinstance(made, tileas.TensorReserveOp):
+    producer = op.memory.defining_op
+    if not isinstance(producer, tileas.TensorReserveOp):
         raise VerifyError("expects a result of 'nv_tileas.tensor_memory.reserve'")
-    return made
+    return producer
 
 
 def _address(op: Any, base: Value, lowering: FunctionLowering) -> Value:
@@ -140,12 +140,12 @@ def load(op: tileas.TensorLoadOp, args: Sequence[Value], lowering: FunctionLower
     if op.behind is None:
         emit.insert(THREAD["tcgen05.fence.after"]())
     if op.reduction is None:
-        found = [_loaded(address, layout, type, registers, lowering)]
+        result = [_loaded(address, layout, type, registers, lowering)]
     else:
-        found = _reduced(op.reduction.value, address, layout, type, lowering)
+        result = _reduced(op.reduction.value, address, layout, type, lowering)
     if op.fenced is not None:
         emit.insert(THREAD["tcgen05.fence.before"]())
-    return found
+    return result
 
 
 def _reduced(
@@ -155,9 +155,9 @@ def _reduced(
     emit, registers = lowering.emit, layout_of(type).registers
     struct = llvm.LLVMStructType([i32] * (registers + 1))
     named = {**_form(layout, type), "reduction": StringAttr(reduction), "res": struct}
-    made = emit.insert(THREAD["tcgen05.ld"](address, **named))
-    words = emit.build([emit.member(made, i) for i in range(registers)])
-    return [emit.unpack(words, vector_of(f32, registers)), emit.bitcast(emit.member(made, registers), f32)]
+    result = emit.insert(THREAD["tcgen05.ld"](address, **named))
+    words = emit.build([emit.member(result, i) for i in range(registers)])
+    return [emit.unpack(words, vector_of(f32, registers)), emit.bitcast(emit.member(result, registers), f32)]
 
 
 def _form(layout: LinearLayout, type: TensorType) -> dict[str, Attribute]:
@@ -180,8 +180,8 @@ def _loaded(
     emit = lowering.emit
     count = registers * type.element_type.width // 32
     struct = llvm.LLVMStructType([i32] * count) if count > 1 else i32
-    made = emit.insert(THREAD["tcgen05.ld"](address, **_form(layout, type), res=struct))
-    words = emit.build([emit.member(made, i) for i in range(count)] if count > 1 else [made])
+    result = emit.insert(THREAD["tcgen05.ld"](address, **_form(layout, type), res=struct))
+    words = emit.build([emit.member(result, i) for i in range(count)] if count > 1 else [result])
     return emit.unpack(words, vector_of(scalar_type(type.element_type), registers))
 
 

@@ -52,8 +52,8 @@ def _threaded(
     op: Operation, words: Sequence[Value], lowering: FunctionLowering
 ) -> list[Value]:
     """The words that an operation returns in place of its input words."""
-    made = lowering.emit.insert(op)
-    return [lowering.emit.member(made, i) for i in range(len(words))] if len(words) > 1 else [made] * len(words)
+    result = lowering.emit.insert(op)
+    return [lowering.emit.member(result, i) for i in range(len(words))] if len(words) > 1 else [result] * len(words)
 
 
 def _struct(types: Sequence[Any]) -> Any:
@@ -82,8 +82,8 @@ def create_none(op: tileas.CreateNoneOp, args: Sequence[Value], lowering: Functi
     tile = op.result.type.tile
     word = in_flight_word(tile)
     count = layout_of(tile).registers * tile.element_type.width // 32
-    made = lowering.emit.insert(THREAD["warpgroup.fence"]([], res=_struct([word] * count)))
-    return lowering.emit.build([lowering.emit.member(made, i) for i in range(count)] if count > 1 else [made])
+    result = lowering.emit.insert(THREAD["warpgroup.fence"]([], res=_struct([word] * count)))
+    return lowering.emit.build([lowering.emit.member(result, i) for i in range(count)] if count > 1 else [result])
 
 
 def future_wait(op: tileas.FutureWaitOp, args: Sequence[Value], lowering: FunctionLowering) -> list[Value]:
@@ -134,10 +134,10 @@ class _Shared:
         self._layout = layout_of(old.type)
         self._bits = old.type.element_type.width
         self._k_axis = k_axis
-        found = describe(self._layout, k_axis, self._bits)
-        if found is None:
+        result = describe(self._layout, k_axis, self._bits)
+        if result is None:
             raise VerifyError(f"reads a tile that no matrix descriptor describes: {old.type}")
-        self.descriptor: MatrixDescriptor = found
+        self.descriptor: MatrixDescriptor = result
         self._base = self._first(place, accumulator, lowering)
         self._emit = lowering.emit
 
@@ -165,14 +165,14 @@ class _Shared:
     def _of_warps(self, accumulator: LinearLayout) -> list[int]:
         """The bytes that each bit of a warp's number moves the first part by."""
         mn_axis = 1 - self._k_axis
-        found = []
+        warps = []
         for bit, vector in enumerate(accumulator.bases("warp")):
             place = [0, 0]
             if bit >= WARP_BITS:
                 # A has the accumulator's rows, B its columns.
                 place[mn_axis] = accumulator.coordinates(vector)[mn_axis]
-            found.append(byte_offset(self._layout, place, self._bits))
-        return found
+            warps.append(byte_offset(self._layout, place, self._bits))
+        return warps
 
     def step(self, mn: int, k: int) -> int:
         """The addend of the lower word for the part at a row or column, and a place along K."""
@@ -292,5 +292,5 @@ def _series(
         overwrites=overwrites,
         res=_struct([word.type for word in accumulator]),
     )
-    made = emit.insert(op)
-    return [emit.member(made, i) for i in range(len(accumulator))]
+    result = emit.insert(op)
+    return [emit.member(result, i) for i in range(len(accumulator))]

@@ -158,7 +158,7 @@ def is_of_round(value: Value) -> bool:
 
 def _stages_of(run: scf.ForOp) -> dict[CreatePipelineOp, int]:
     """How many stages of each pipe an iteration of a loop uses.  Raises CannotSpecialize where that is not known."""
-    found: dict[CreatePipelineOp, int] = {}
+    stages: dict[CreatePipelineOp, int] = {}
     for argument, last in zip(run.iter_args, run.yield_op.operands):
         if not isinstance(argument.type, PipelineIteratorType):
             continue
@@ -169,10 +169,10 @@ def _stages_of(run: scf.ForOp) -> dict[CreatePipelineOp, int]:
                 raise CannotSpecialize(run, "turns.unequal-stages")
             count, value = count + 1, op.iterator
         pipe = pipe_of(argument)
-        if pipe is None or pipe in found:
+        if pipe is None or pipe in stages:
             raise CannotSpecialize(run, "turns.several-stages")
-        found[pipe] = count
-    return found
+        stages[pipe] = count
+    return stages
 
 
 def _iterators(tile: Block) -> dict[Value, CreatePipelineOp]:
@@ -180,30 +180,30 @@ def _iterators(tile: Block) -> dict[Value, CreatePipelineOp]:
     several."""
     end: Any = tile.last
     moved = (op.iterator for outer in tile.operations for op in outer.walk() if isinstance(op, tileas.IncIterOp))
-    found: dict[Value, CreatePipelineOp] = {}
+    iterators: dict[Value, CreatePipelineOp] = {}
     for value in (*moved, *(value for value in end.operands if isinstance(value.type, PipelineIteratorType))):
         pipe = pipe_of(value)
         if pipe is None:
             raise CannotSpecialize(end, "turns.iterators-exchanged")
-        found[value] = pipe
-    return found
+        iterators[value] = pipe
+    return iterators
 
 
 def _pipes_of(agent: Region) -> list[CreatePipelineOp]:
     """The pipes that an agent fills or drains.  Raises CannotSpecialize where turns cannot be taken at one of them."""
-    found: dict[CreatePipelineOp, None] = {}
+    pipes: dict[CreatePipelineOp, None] = {}
     for op in (inner for outer in agent.operations for inner in outer.walk()):
         if isinstance(op, (tileas.ConsumerWaitOp, tileas.ProducerAcquireOp)):
             pipe = pipe_of(op.token)
             if pipe is None:
                 raise CannotSpecialize(op, "turns.pipe-unknown")
-            found[pipe] = None
+            pipes[pipe] = None
         elif isinstance(op, (tileas.ProducerTailOp, tileas.ConsumerTailOp)):
             raise CannotSpecialize(op, "turns.pipe-drained")
-    for pipe in found:
+    for pipe in pipes:
         if protocol_of(pipe).is_in_tensor_memory or pipe.groups is not None or agent_of(pipe) is not None:
             raise CannotSpecialize(pipe, "turns.not-of-warpgroups")
-    return list(found)
+    return list(pipes)
 
 
 # ---- tokens ----------------------------------------------------------------------------------------------------------
@@ -211,31 +211,31 @@ def _pipes_of(agent: Region) -> list[CreatePipelineOp]:
 
 def _ordered_by_tokens(loop: scf.ForOp, tile: Block) -> set[Operation]:
     """The operations of a round that tokens order after the round before, or before the next one."""
-    found: set[Operation] = set()
+    operations: set[Operation] = set()
     for begin, end in zip(loop.iter_args, loop.yield_op.operands):
         if isinstance(begin.type, aa.MemTokenType):
-            found |= _accesses_behind(begin, tile) | _accesses_before(end, begin, tile)
-    return found
+            operations |= _accesses_behind(begin, tile) | _accesses_before(end, begin, tile)
+    return operations
 
 
 def _accesses_behind(token: Value, tile: Block) -> set[Operation]:
-    found, seen, pending = set(), {token}, [token]
+    result, seen, pending = set(), {token}, [token]
     while pending:
         for user in pending.pop().users:
             op = tile.find_ancestor_op(user)
             if op is None or op is tile.last:
                 continue
             if not isinstance(op, tileas.JoinMemTokenOp):
-                found.add(op)
+                result.add(op)
             for value in op.results:
                 if isinstance(value.type, aa.MemTokenType) and value not in seen:
                     seen.add(value)
                     pending.append(value)
-    return found
+    return result
 
 
 def _accesses_before(token: Value, begin: Value, tile: Block) -> set[Operation]:
-    found: set[Operation] = set()
+    accesses: set[Operation] = set()
     seen, pending = {begin}, [token]
     while pending:
         value = pending.pop()
@@ -243,12 +243,12 @@ def _accesses_before(token: Value, begin: Value, tile: Block) -> set[Operation]:
             continue
         seen.add(value)
         pending += [each.value for each in incoming(value) or ()]
-        made = value.defining_op
-        op = None if made is None else tile.find_ancestor_op(made)
+        producer = value.defining_op
+        op = None if producer is None else tile.find_ancestor_op(producer)
         if op is None:
             continue
         if not isinstance(op, (tileas.JoinMemTokenOp, tileas.CreateMemTokenOp)):
-            found.add(op)
+            accesses.add(op)
         for inner in op.walk():
             pending += [each for each in inner.operands if isinstance(each.type, aa.MemTokenType)]
-    return found
+    return accesses

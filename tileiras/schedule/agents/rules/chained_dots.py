@@ -101,15 +101,15 @@ def plan_chained_dots(func: aa.FuncOp, switch: AgentSwitchOp, dots: list[Any]) -
     for dot in dots:
         if not isinstance(dot.parent_op, scf.ForOp):
             raise CannotSpecialize(dot, "chained.no-loop")
-    found = [_Loop(loop, own).plan() for loop, own in loops.items()]
-    _check_waits(inside, found)
-    fixed = _fixed_operands(found)
-    copies = [op for each in found for op in (*each.fixed, *each.moved) if isinstance(op, tileas.CopyOp)]
-    held = held_stages(inside, loops, copies, {op for each in found for op in each.moved})
-    groups = _groups(switch.warps(func.kernel_spec.num_warps)[0], found)
-    shares_columns = _shares_columns(func, groups, found)
+    result = [_Loop(loop, own).plan() for loop, own in loops.items()]
+    _check_waits(inside, result)
+    fixed = _fixed_operands(result)
+    copies = [op for each in result for op in (*each.fixed, *each.moved) if isinstance(op, tileas.CopyOp)]
+    held = held_stages(inside, loops, copies, {op for each in result for op in each.moved})
+    groups = _groups(switch.warps(func.kernel_spec.num_warps)[0], result)
+    shares_columns = _shares_columns(func, groups, result)
     needed = AgentSlice(switch, set(func.body.blocks[0].operations))
-    for each in found:
+    for each in result:
         needed.take(each.loop, _taken(each))
     for operand in fixed:
         for copy in operand.copies:
@@ -121,7 +121,7 @@ def plan_chained_dots(func: aa.FuncOp, switch: AgentSwitchOp, dots: list[Any]) -
     for release in held.releases:
         needed.take(release, [])
     needed.close()
-    return ChainedPlan(found, fixed, held, needed, shares_columns, groups)
+    return ChainedPlan(result, fixed, held, needed, shares_columns, groups)
 
 
 def _groups(warps: int, loops: list[ChainedLoop]) -> int:
@@ -152,7 +152,7 @@ def _shares_columns(func: aa.FuncOp, groups: int, loops: list[ChainedLoop]) -> b
         for number, dot in enumerate(each.dots):
             columns: int = dot.buffers[0].type.columns  # type: ignore[attr-defined]
             (own if dot.is_ahead else stored)[each.kind, number] = columns
-            own.update((kept, kept.type.columns) for kept in dot.buffers[1:])  # type: ignore[attr-defined]
+            own.update((buffer, buffer.type.columns) for buffer in dot.buffers[1:])  # type: ignore[attr-defined]
     taken, most = sum(own.values()) + sum(stored.values()), COLUMNS // (func.kernel_spec.occupancy or 1)
     if taken <= most:
         return False
@@ -263,19 +263,19 @@ class _Loop:
 
     def _touched(self, buffer: Value) -> list[Operation]:
         """The operations of the block in which threads load from a buffer, or store to it."""
-        found: list[Operation] = []
+        arounds: list[Operation] = []
         for user in buffer.users:
             around = self._block.find_ancestor_op(user)
             if around is None:
                 continue
             if isinstance(user, tileas.TensorSliceOp):
-                found += self._touched(user.result)
+                arounds += self._touched(user.result)
             elif isinstance(user, tileas.TensorDotOp):
                 if user.parent is not self._block or buffer is not user.buffer and user.a is not buffer:
                     raise CannotSpecialize(user, "chained.reads-result")
             elif not isinstance(user, tileas.TensorDeallocOp):
-                found.append(around)
-        return found
+                arounds.append(around)
+        return arounds
 
     def _ends(self, touched: list[Operation]) -> tuple[Operation, Operation]:
         ordered = sorted(touched, key=lambda op: self._places[op])
@@ -370,23 +370,24 @@ def _taken(each: ChainedLoop) -> Iterator[Value]:
 
 def _fixed_operands(loops: list[ChainedLoop]) -> list[FixedOperand]:
     """The buffers of operands that dots of loops read and threads have filled before."""
-    found: dict[Value, FixedOperand] = {}
+    result: dict[Value, FixedOperand] = {}
     for each in loops:
         for copy in each.fixed:
             buffer: Any = copy.buffer  # type: ignore[attr-defined]
             if tileas.pipe_of_buffer(buffer) is not None:
                 continue
             fills = _fills(buffer)
-            made = buffer.defining_op
+            producer = buffer.defining_op
             ends = (*fills, *(user for user in buffer.users if isinstance(user, tileas.DeallocTensorOp)))
             beside = [user for user in buffer.users if user not in ends]
-            if made is None or made.name != tileas.AllocTensorOp.name or len(fills) != 1 or buffer.type.stages != 1:
+            is_allocated = producer is not None and producer.name == tileas.AllocTensorOp.name
+            if not is_allocated or len(fills) != 1 or buffer.type.stages != 1:
                 raise CannotSpecialize(copy, "chained.invariant-in-parts")
             if not all(isinstance(user, tileas.CopyOp) and is_in_shared(user.result.type) for user in beside):
                 raise CannotSpecialize(copy, "chained.invariant-read-by-threads")
             if fills[0].parent is not each.loop.parent or not fills[0].is_before_in_block(each.loop):
                 raise CannotSpecialize(copy, "chained.invariant-filled-elsewhere")
-            operand = found.setdefault(buffer, FixedOperand(buffer, fills[0], [], []))
+            operand = result.setdefault(buffer, FixedOperand(buffer, fills[0], [], []))
             if not is_inside(copy.result, each.loop):  # type: ignore[attr-defined]
                 if operand.copies and copy.parent is not operand.copies[0].parent:
                     raise CannotSpecialize(copy, "chained.invariant-read-elsewhere")
@@ -394,4 +395,4 @@ def _fixed_operands(loops: list[ChainedLoop]) -> list[FixedOperand]:
                     operand.copies.append(copy)
             if each.loop not in operand.loops:
                 operand.loops.append(each.loop)
-    return list(found.values())
+    return list(result.values())

@@ -70,8 +70,8 @@ def correction_agent(switch: AgentSwitchOp, func: aa.FuncOp, target: Target, sca
     _check_room(switch, func, target, scales)
     for scale in scales:
         scale.attributes["at_once"] = IntegerAttr(AT_ONCE, i32)
-    said = Reason("agents.corrections-specialized", warps=warps)
-    return Further(lambda: split(switch, agent(), 1), shares, said, switch, warps, 1)
+    reason = Reason("agents.corrections-specialized", warps=warps)
+    return Further(lambda: split(switch, agent(), 1), shares, reason, switch, warps, 1)
 
 
 def _pipe(scale: Any) -> Any:

@@ -83,8 +83,8 @@ def dot_agent(
 ) -> Further | None:
     """The agent of dots of the first agent of a switch, which computes.  Raises CannotSpecialize, with the reason."""
     plan = plan_dots(func, switch, dots)
-    said = Reason("agents.dots-specialized", accumulators=plan.loops[0].stages)
-    return Further(lambda: split(switch, _Dots(switch, plan)), dot_shares(switch, func), said, plan.loops[0].loop)
+    reason = Reason("agents.dots-specialized", accumulators=plan.loops[0].stages)
+    return Further(lambda: split(switch, _Dots(switch, plan)), dot_shares(switch, func), reason, plan.loops[0].loop)
 
 
 def plan_dots(func: aa.FuncOp, switch: AgentSwitchOp, dots: list[tileas.TensorDotOp]) -> DotPlan:
@@ -98,30 +98,30 @@ def plan_dots(func: aa.FuncOp, switch: AgentSwitchOp, dots: list[tileas.TensorDo
         if not _is_in_loop(loop):
             raise CannotSpecialize(loop, "agents.no-loop-over-tiles")
         loops[loop] = None
-    found = [_dot_loop(loop) for loop in loops]
-    columns = sum(buffer.type.columns for each in found for buffer in each.buffers)  # type: ignore[attr-defined]
-    beside = sum(buffer.type.columns for each in found for buffer in each.scales)  # type: ignore[attr-defined]
+    result = [_dot_loop(loop) for loop in loops]
+    columns = sum(buffer.type.columns for each in result for buffer in each.buffers)  # type: ignore[attr-defined]
+    beside = sum(buffer.type.columns for each in result for buffer in each.scales)  # type: ignore[attr-defined]
     taken, most = ACCUMULATORS * columns + beside, COLUMNS // (func.kernel_spec.occupancy or 1)
-    if taken > most and all(each.is_of_pair for each in found):
+    if taken > most and all(each.is_of_pair for each in result):
         # In one CTA the warps that compute know when they have loaded an accumulator; between two only a pipe signals
         # it.
-        found = [each._replace(stages=1) for each in found]
+        result = [each._replace(stages=1) for each in result]
     elif taken > most:
-        raise CannotSpecialize(found[0].loop, "agents.dot-columns", taken=taken, scales=beside, most=most)
+        raise CannotSpecialize(result[0].loop, "agents.dot-columns", taken=taken, scales=beside, most=most)
     needed = AgentSlice(switch, set(func.body.blocks[0].operations))
-    for each in found:
+    for each in result:
         needed.take(each.loop, _taken(each))
     needed.close()
-    return DotPlan(found, needed)
+    return DotPlan(result, needed)
 
 
 def _outermost(dot: Operation) -> scf.ForOp | None:
     """The outermost loop around a dot that one thread can execute alone."""
-    found = None
+    result = None
     for loop in scf.loops_around(dot):
         if isinstance(loop, scf.ForOp) and is_done_by_one_thread(loop):
-            found = loop
-    return found
+            result = loop
+    return result
 
 
 def _is_in_loop(loop: Operation) -> bool:
@@ -246,11 +246,11 @@ class AccumulatorPipe(Channel):
     def stage(self, builder: Builder, iterator: Value) -> dict[Value, Value]:
         """The accumulators of the stage that an iterator is at, by the buffers that they replace."""
         number = builder.insert(tileas.GetStageOp(iterator, result=i32)).results[0]
-        found = {}
+        result = {}
         for old, ring in zip(self.loop.buffers, self.buffers):
             coords = [number, *(integer(builder, 0) for _ in ring.type.tile.shape[1:])]
-            found[old] = builder.insert(tileas.TensorSliceOp(ring, coords, result=old.type)).results[0]
-        return found
+            result[old] = builder.insert(tileas.TensorSliceOp(ring, coords, result=old.type)).results[0]
+        return result
 
 
 def _in_turn(type: tileas.TensorBufferType, stages: int) -> tileas.TensorBufferType:

@@ -94,11 +94,11 @@ def specialize_loops(
             if placed is plan and engine is not None and engine.remarks:
                 engine.emit(Remark(Reason("agents.heavy-as-light"), func.location))
             plan = placed
-    except CannotSpecialize as found:
+    except CannotSpecialize as error:
         leave_plain(loops, target)
         if engine is not None:
-            said = Reason("agents.loads-stay", variant=variant, cause=found.reason)
-            engine.emit(Remark(said, found.op.location))
+            reason = Reason("agents.loads-stay", variant=variant, cause=error.reason)
+            engine.emit(Remark(reason, error.op.location))
         return False
     for each in plan.loops:
         each.loop.attributes[tileas.LOOP_SCHEDULE] = tileas.LoopScheduleAttr(tileas.WARP_SPECIALIZE, each.stages)
@@ -106,8 +106,8 @@ def specialize_loops(
         if each.loop in single:
             _mark_stages(each, engine)
     if engine is not None:
-        said = Reason("agents.loads-specialized", variant=variant, loops=len(plan.loops), cause=why)
-        engine.emit(Remark(said, func.location))
+        reason = Reason("agents.loads-specialized", variant=variant, loops=len(plan.loops), cause=why)
+        engine.emit(Remark(reason, func.location))
     return True
 
 

@@ -73,8 +73,8 @@ def store_agent(
             raise CannotSpecialize(store, "maps.small-tile", bytes=tile_bytes(store), least=LEAST_BYTES)
     shares = further_shares(switch, func, others=FURTHER_WARPS)
     _check_room(func, plan, shares, target)
-    said = Reason("agents.stores-specialized", stores=len(plan.stores))
-    return Further(lambda: _separate(switch, plan), shares, said, plan.stores[0])
+    reason = Reason("agents.stores-specialized", stores=len(plan.stores))
+    return Further(lambda: _separate(switch, plan), shares, reason, plan.stores[0])
 
 
 def _check_room(func: aa.FuncOp, plan: StorePlan, shares: RegisterShares, target: Target) -> None:
@@ -161,9 +161,9 @@ def _becomes(token: Value, user: Any) -> list[Value]:
         return list(user.results)
     is_loop = isinstance(user, (scf.ForOp, scf.WhileOp))
     around: Any = user if is_loop else user.parent_op
-    given = user.init_args if isinstance(user, scf.ForOp) else user.operands
+    result = user.init_args if isinstance(user, scf.ForOp) else user.operands
     if isinstance(user, scf.ConditionOp):
-        given = user.args
+        result = user.args
     become: list[Any] = [around.results]
     if isinstance(around, scf.ForOp):
         become.append(around.iter_args)
@@ -171,7 +171,7 @@ def _becomes(token: Value, user: Any) -> list[Value]:
         become.append(around.after.block.arguments)
     elif isinstance(around, scf.WhileOp):
         become = [around.before.block.arguments]
-    return [values[number] for number, value in enumerate(given) if value is token for values in become]
+    return [values[number] for number, value in enumerate(result) if value is token for values in become]
 
 
 def _accesses(op: Operation) -> bool:
@@ -191,9 +191,9 @@ class StorePipe(Channel):
 
     def __init__(self, store: tileas.TiledStoreOp, builder: Builder) -> None:
         self.store = store
-        found = stored_in_boxes(store)
-        assert found is not None, "the plan has looked at the boxes of the store"
-        desc, tile = found
+        result = stored_in_boxes(store)
+        assert result is not None, "the plan has looked at the boxes of the store"
+        desc, tile = result
         builder.location = store.location
         buffer = builder.insert(tileas.AllocTensorOp(result=tileas.BufferType(STAGES, tile))).results[0]
         super().__init__(builder, [buffer], STAGES, (STORES, BOX_STORES))

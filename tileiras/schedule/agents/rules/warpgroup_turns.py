@@ -83,14 +83,14 @@ def order_warpgroups(
         if warps < 2 * WARPGROUP or warps % WARPGROUP or behind > NAMED_BARRIERS:
             continue
         loops = [op for top in program.operations for op in top.walk() if isinstance(op, scf.ForOp)]
-        found = [(loop, turn) for loop in loops if (turn := _turn_of(loop, target, warps)) is not None]
-        for loop, turn in found:
+        result = [(loop, turn) for loop in loops if (turn := _turn_of(loop, target, warps)) is not None]
+        for loop, turn in result:
             _put(loop, turn, number)
             if engine is not None:
-                said = Reason("turns.warpgroups-alternate", warpgroups=warps // WARPGROUP)
-                engine.emit(Remark(said, loop.location))
-        if found:
-            _begin_and_end(program, number, found[0][0].location)
+                reason = Reason("turns.warpgroups-alternate", warpgroups=warps // WARPGROUP)
+                engine.emit(Remark(reason, loop.location))
+        if result:
+            _begin_and_end(program, number, result[0][0].location)
             func.attributes[tileas.NAMED_BARRIERS] = IntegerAttr(behind, i32)
 
 

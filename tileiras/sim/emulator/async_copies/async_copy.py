@@ -170,8 +170,8 @@ def decode_arrival(decoder: Decoder, item: Instruction, modifiers: Modifiers) ->
                 if counted:  # the phase waits for one more arrival
                     more = Arrive(place(group, cell), -1, 0)
                     group.launch.recorder.operation(group, item, thread, more)
-                told = Commit("cp.async", (place(group, cell),))
-                group.launch.recorder.operation(group, item, thread, told)
+                commit = Commit("cp.async", (place(group, cell),))
+                group.launch.recorder.operation(group, item, thread, commit)
         group.batch.bulk_copies += [CopyArrival(group, item, own, cell) for (_, cell), own in together.items()]
         group.launch.fruitless_waits = 0
 
@@ -221,24 +221,24 @@ def decode_copy(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> No
 
     def step(group: WarpGroup) -> None:
         threads = group.active()
-        kept = np.full(threads.size, size)
+        result = np.full(threads.size, size)
         if kept_slot is not None:
-            kept = group.full(kept_slot)[threads].astype(np.int64)
-            if (bad := kept > size).any():
+            result = group.full(kept_slot)[threads].astype(np.int64)
+            if (bad := result > size).any():
                 group.fault(
-                    f"the source size {int(kept.max())} exceeds the copy's {size} bytes",
+                    f"the source size {int(result.max())} exceeds the copy's {size} bytes",
                     item,
                     int(threads[bad.argmax()]),
                 )
         elif ignored_slot is not None:
-            kept = np.where(group.full(ignored_slot)[threads], 0, size)
+            result = np.where(group.full(ignored_slot)[threads], 0, size)
         dtype = _BY_SIZE[size]
         if group.launch.recorder is not None:
-            _tell(group, item, threads, group.full(source)[threads], group.full(target)[threads], kept, size)
+            _tell(group, item, threads, group.full(source)[threads], group.full(target)[threads], result, size)
         (destination,) = resolve(group, item, "shared", group.full(target)[threads], dtype, None, threads, size)
-        sources = _sources(group, item, group.full(source)[threads], threads, kept, size)
+        sources = _sources(group, item, group.full(source)[threads], threads, result, size)
         numbers = np.broadcast_to(group.async_groups, (group.n,))[threads]
-        copy = AsyncCopy(item, destination, sources, threads, numbers, size, kept)
+        copy = AsyncCopy(item, destination, sources, threads, numbers, size, result)
         written = group.batch.shared_written
         if group.launch.races is not None or written is not None:
             # Threads may all copy equal data to one place: a write of the present value changes nothing.
@@ -265,8 +265,8 @@ kept: np.ndarray,
         own = warps == warp
         read = sources[own & (kept > 0)].astype(np.int64)
         cta = int(group.cta[warp * 32])
-        told = Copy("cp.async", "load", int(kept[own].sum()), int(own.sum()), (cta,), (), read, size)
-        recorder.operation(group, item, warp * 32, told)
+        result = Copy("cp.async", "load", int(kept[own].sum()), int(own.sum()), (cta,), (), read, size)
+        recorder.operation(group, item, warp * 32, result)
 
 
 def _sources(

@@ -180,13 +180,13 @@ def check_initialised(group: WarpGroup, item: Instruction, elements: list[int], 
     races, batch = group.launch.races, group.batch
     if races is None or not batch.initialised:
         return
-    asked: dict[int, list[int]] = {}
+    result: dict[int, list[int]] = {}
     for element, thread in zip(elements, threads):
         key = (element, group, thread)
         if key not in batch.known_initialised:
             batch.known_initialised.add(key)
-            asked.setdefault(element, []).append(thread)
-    for element, those in asked.items():
+            result.setdefault(element, []).append(thread)
+    for element, those in result.items():
         known = batch.initialised.get(element)
         if known is None:
             continue
@@ -220,8 +220,8 @@ def synchronise(
 def note_arrivals(group: WarpGroup, item: Instruction, elements: list[int], threads: list[int]) -> None:
     """Remember who arrives at barriers, for the report of a deadlock."""
     numbers, ctas = group.thread[threads] // 32, group.cta[threads]
-    found: dict[int, set[tuple[int, int]]] = {}
+    result: dict[int, set[tuple[int, int]]] = {}
     for element, cta, warp in zip(elements, ctas.tolist(), numbers.tolist()):
-        found.setdefault(element, set()).add((cta, warp))
-    for element, warps in found.items():
+        result.setdefault(element, set()).add((cta, warp))
+    for element, warps in result.items():
         group.batch.arrivals.note(element, item, warps)

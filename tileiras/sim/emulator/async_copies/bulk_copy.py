@@ -128,7 +128,7 @@ def _begin(group: WarpGroup, item: Instruction, form: _Form, thread: int) -> Non
         return
     base, start = int(group.full(form.target)[thread]), int(group.full(form.source)[thread])
     chosen = _chosen(group, item, form, count, thread)
-    kept = count if chosen is None else chosen.size
+    result = count if chosen is None else chosen.size
     loaded = _span(group, item, form.spaces[1], start, count, thread, False, chosen)
     begin_reading(group, item, loaded)
     dtype = _BYTE if form.type is None else form.type.storage
@@ -145,7 +145,7 @@ def _begin(group: WarpGroup, item: Instruction, form: _Form, thread: int) -> Non
             check_places(group, item, stored, cell, thread, other=form.strict)
         begin_landing(group, item, stored, reads=form.combine is not None)
         copy = BulkCopy(group, item, thread, loaded, stored, cell, convert, form.combine)
-        copy.missing = count - kept if form.ignored else 0
+        copy.missing = count - result if form.ignored else 0
         group.batch.bulk_copies.append(copy)
         if cell is not None:
             cells.append(place(group, cell))
@@ -154,8 +154,8 @@ def _begin(group: WarpGroup, item: Instruction, form: _Form, thread: int) -> Non
         direction = {("shared", "global"): "load", ("global", "shared"): "store"}.get(tuple(form.spaces), "shared")
         address = start if direction == "load" else base
         addresses = None if direction == "shared" else np.arange(address, address + count, _CHUNK, dtype=np.int64)
-        told = Copy("bulk", direction, count, 1, tuple(targets), tuple(cells), addresses, _CHUNK)
-        group.launch.recorder.operation(group, item, thread, told)
+        value = Copy("bulk", direction, count, 1, tuple(targets), tuple(cells), addresses, _CHUNK)
+        group.launch.recorder.operation(group, item, thread, value)
 
 
 def _chosen(group: WarpGroup, item: Instruction, form: _Form, count: int, thread: int) -> np.ndarray | None:
@@ -264,8 +264,8 @@ def decode_st_async(decoder: Decoder, item: Instruction, modifiers: Modifiers) -
             group.batch.bulk_copies.append(copy)
             if group.launch.recorder is not None:
                 where = place(group, cell)
-                told = Copy("bulk", "shared", size * count, 1, (where.cta,), (where,), None, 0)
-                group.launch.recorder.operation(group, item, thread, told)
+                result = Copy("bulk", "shared", size * count, 1, (where.cta,), (where,), None, 0)
+                group.launch.recorder.operation(group, item, thread, result)
 
     decoder.emit(step)
 

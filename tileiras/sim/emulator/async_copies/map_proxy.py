@@ -109,10 +109,10 @@ def _now(group: WarpGroup, thread: int) -> tuple[int, int]:
 
 def map_bytes(group: WarpGroup, address: int) -> bytes | None:
     """The 128 bytes of global memory at an address; None if it is outside all allocations."""
-    found = group.launch.memory.find(address, tensor_map.BYTES)
-    if found is None:
+    result = group.launch.memory.find(address, tensor_map.BYTES)
+    if result is None:
         return None
-    return found.data[address - found.address :][: tensor_map.BYTES].tobytes()
+    return result.data[address - result.address :][: tensor_map.BYTES].tobytes()
 
 
 def _bytes(

@@ -178,8 +178,8 @@ def _record(
     arrivals = count_by_warp(group, elements, threads, lambda thread: change.of(int(amounts[thread]))[0])
     bytes_ = count_by_warp(group, elements, threads, lambda thread: change.of(int(amounts[thread]))[1])
     for (thread, element), count in arrivals.items():
-        told = Arrive(place(group, element), count, bytes_[thread, element])
-        group.launch.recorder.operation(group, item, thread, told)
+        arrive = Arrive(place(group, element), count, bytes_[thread, element])
+        group.launch.recorder.operation(group, item, thread, arrive)
 
 
 verbs(Verb("mbarrier.pending_count.{b64}", "u32 u64", lambda token: (token >> 1 & COUNT).astype(np.uint32)))
@@ -272,8 +272,8 @@ class _Look:
         phases = group.full(self.phase)
         for thread, element in count_by_warp(group, elements, threads, lambda thread: 1):
             first = next(each for each, where in zip(threads, elements) if where == element and each & ~31 == thread)
-            told = PhaseWait(place(group, element), int(phases[first]) & 1, waits)
-            group.launch.recorder.operation(group, self.item, thread, told)
+            phase_wait = PhaseWait(place(group, element), int(phases[first]) & 1, waits)
+            group.launch.recorder.operation(group, self.item, thread, phase_wait)
 
     def _complete(self, group: WarpGroup, cells: np.ndarray, elements: list[int], threads: list[int]) -> np.ndarray:
         """bool per thread of the group: those of ``threads`` whose phase is complete after completing due copies."""

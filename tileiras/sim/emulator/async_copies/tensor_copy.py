@@ -102,41 +102,41 @@ def decode_tensor(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> 
     def boxes(group: WarpGroup) -> Iterator[tuple[int, int, tensor_map.TensorMap, np.ndarray, np.ndarray]]:
         """(thread, shared address, and the results of `_box`) for the active threads."""
         for thread in group.active().tolist():
-            made = map_at(group, item, int(group.full(described)[thread]), thread)
-            if len(made.dims) != rank:
-                group.fault(f"the tensor map has {len(made.dims)} dimensions", item, thread)
+            result = map_at(group, item, int(group.full(described)[thread]), thread)
+            if len(result.dims) != rank:
+                group.fault(f"the tensor map has {len(result.dims)} dimensions", item, thread)
             at = [int(group.full(slot)[thread].astype(np.int32)) for slot in coordinates]
             base = int(group.full(shared)[thread])
             if base % _ALIGNMENT:
                 group.fault(f"shared address {base:#x} of a box is not aligned to 128 bytes", item, thread, base)
-            yield thread, base, *_box(group, item, made, at, rows is not None, thread)
+            yield thread, base, *_box(group, item, result, at, rows is not None, thread)
 
     def load(group: WarpGroup) -> None:
-        for thread, base, made, chosen, elements in boxes(group):
-            loaded = _elements(group, item, made, elements, thread, False)
+        for thread, base, result, chosen, elements in boxes(group):
+            loaded = _elements(group, item, result, elements, thread, False)
             begin_reading(group, item, loaded)
             cells = []
             for number in ranks_of(None if mask is None else int(group.full(mask)[thread])):
-                stored = _units(group, item, made, in_block(base, number), thread, True)
+                stored = _units(group, item, result, in_block(base, number), thread, True)
                 signalled = int(group.full(barrier)[thread])
                 if pair and number is not None:  # in the pair of each block, the block that the address names
                     number = number & ~1 | signalled >> RANK_BIT & 1
                 cell = barrier_cell(group, item, "shared", in_block(signalled, number), thread, asynchronous=True)
                 check_places(group, item, stored, cell, thread, pair=pair)
                 begin_landing(group, item, stored)
-                copy = BulkCopy(group, item, thread, loaded, stored, cell, _loaded(made, chosen))
+                copy = BulkCopy(group, item, thread, loaded, stored, cell, _loaded(result, chosen))
                 group.batch.bulk_copies.append(copy)
                 cells.append((stored, place(group, cell)))
-            _tell(group, item, thread, made, elements, "load", cells)
+            _tell(group, item, thread, result, elements, "load", cells)
 
     def store(group: WarpGroup) -> None:
         copies = []
-        for thread, base, made, chosen, elements in boxes(group):
-            loaded = _units(group, item, made, base, thread, False)
-            stored = _elements(group, item, made, elements, thread, True)
-            combine = None if reduction is None else _combination(decoder, group, item, made, reduction, thread)
-            copies.append(BulkCopy(group, item, thread, loaded, stored, None, _stored(made, chosen), combine))
-            _tell(group, item, thread, made, elements, "store", [])
+        for thread, base, result, chosen, elements in boxes(group):
+            loaded = _units(group, item, result, base, thread, False)
+            stored = _elements(group, item, result, elements, thread, True)
+            combine = None if reduction is None else _combination(decoder, group, item, result, reduction, thread)
+            copies.append(BulkCopy(group, item, thread, loaded, stored, None, _stored(result, chosen), combine))
+            _tell(group, item, thread, result, elements, "store", [])
         # All lanes of a warp may store boxes.
         begin_reading(group, item, merged([access for copy in copies for access in copy.source]))
         targets = merged([access for copy in copies for access in copy.target])
@@ -170,9 +170,9 @@ def _box(group: WarpGroup, item: Instruction, made: TensorMap, at: list[int], ga
         return made, *tensor_map.places(made, at)
     if made.box[1] != 1:
         group.fault(f"a box of {made.box[1]} rows, where four are named one by one", item, thread)
-    found = [tensor_map.places(made, (at[0], row)) for row in at[1:]]
-    chosen = np.concatenate([each[0] + number * made.box[0] for number, each in enumerate(found)])
-    return made._replace(box=(made.box[0], _ROWS)), chosen, np.concatenate([each[1] for each in found])
+    result = [tensor_map.places(made, (at[0], row)) for row in at[1:]]
+    chosen = np.concatenate([each[0] + number * made.box[0] for number, each in enumerate(result)])
+    return made._replace(box=(made.box[0], _ROWS)), chosen, np.concatenate([each[1] for each in result])
 
 
 def _combination(decoder: Decoder, group: WarpGroup, item: Instruction, made: TensorMap, name: str, thread: int):
@@ -198,10 +198,10 @@ def _elements(
         return []
     dtype = np.dtype(f"u{made.element_bytes}")
     threads = np.full(addresses.size, thread)
-    found = resolve(group, item, "global", addresses.view(np.uint64), dtype, write, threads, 1)
-    if len(found) != 1:
+    elements = resolve(group, item, "global", addresses.view(np.uint64), dtype, write, threads, 1)
+    if len(elements) != 1:
         group.fault("a box of a tensor is in several allocations", item, thread)
-    return found
+    return elements
 
 
 def _loaded(made: tensor_map.TensorMap, chosen: np.ndarray):

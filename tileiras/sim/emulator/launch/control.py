@@ -128,9 +128,9 @@ def decode_nanosleep(decoder: Decoder, item: Instruction, modifiers: Modifiers) 
 def _tell_of_sleep(group: WarpGroup, item: Instruction, lengths: np.ndarray) -> None:
     """A warp sleeps as long as the last of its threads."""
     lanes = group.active_lanes()
-    for row, asked in enumerate(lengths.reshape(-1, 32)):
+    for row, result in enumerate(lengths.reshape(-1, 32)):
         if lanes[row].any():
-            longest = min(int(asked[lanes[row]].max()), LONGEST_SLEEP)
+            longest = min(int(result[lanes[row]].max()), LONGEST_SLEEP)
             group.launch.recorder.operation(group, item, row * 32, Sleep(longest))
 
 

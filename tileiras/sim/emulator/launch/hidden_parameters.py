@@ -39,7 +39,7 @@ def fill(kernel: Mapping[str, Any], data: bytearray) -> None:
 
 def _described(text: str, parameters: Sequence[Mapping[str, Any]], data: bytearray) -> TensorMap:
     kind, *words = text.split()
-    given = dict(word.partition("=")[::2] for word in words)
+    result = dict(word.partition("=")[::2] for word in words)
     if kind != "tensor_map":
         raise ValueError(f"'{kind}' is not known here")
 
@@ -52,17 +52,17 @@ def _described(text: str, parameters: Sequence[Mapping[str, Any]], data: bytearr
         return int.from_bytes(data[at : at + parameter["size"]], "little", signed=signed)
 
     def numbers(name: str) -> list[int]:
-        return [number(word) for word in given.pop(name, "").split(",") if word]
+        return [number(word) for word in result.pop(name, "").split(",") if word]
 
-    element = given.pop("element")
+    element = result.pop("element")
     name = _ELEMENTS.get(element, element)
     size = ELEMENTS[name][1]
-    address, dims = number(given.pop("address")), [max(1, dim) for dim in numbers("dims")]
+    address, dims = number(result.pop("address")), [max(1, dim) for dim in numbers("dims")]
     strides = [stride * size for stride in numbers("strides")]
-    box, (swizzle, _, atom) = numbers("box"), given.pop("swizzle", "0").partition("_atom_")
-    nan = given.pop("oob", "zero") == "nan"
-    given.pop("l2", None)  # a hint
-    if given:
-        raise ValueError(f"'{next(iter(given))}' is not known here")
-    mixed, kept = int(swizzle), int(atom or "16")
-    return TensorMap(name, address, tuple(dims), tuple(strides), tuple(box), mixed, nan, element == "tf32", kept)
+    box, (swizzle, _, atom) = numbers("box"), result.pop("swizzle", "0").partition("_atom_")
+    nan = result.pop("oob", "zero") == "nan"
+    result.pop("l2", None)  # a hint
+    if result:
+        raise ValueError(f"'{next(iter(result))}' is not known here")
+    mixed, value = int(swizzle), int(atom or "16")
+    return TensorMap(name, address, tuple(dims), tuple(strides), tuple(box), mixed, nan, element == "tf32", value)

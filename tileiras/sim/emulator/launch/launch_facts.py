@@ -24,25 +24,25 @@ def _holds(words: list[str], grid: int, parameters: Sequence[Mapping[str, Any]],
     stack: list[range] = []  # from the least to the largest number, which is its last element
     for word in words[:-1]:
         if word == "below":
-            found = 0, stack.pop()[-1] - 1
+            result = 0, stack.pop()[-1] - 1
         elif word == "grid":
-            found = grid, grid
+            result = grid, grid
         elif word[0] == "p":
             number = None if args is None else _integer(args[int(word[1:])], parameters[int(word[1:])]["size"])
             if number is None:
                 return False
-            found = number, number
+            result = number, number
         elif word.lstrip("-").isdigit():
-            found = int(word), int(word)
+            result = int(word), int(word)
         else:
             other = stack.pop()
             ends = _ends(word, stack.pop(), other)
             if not ends:
                 return False
-            found = min(ends), max(ends)
-        if found[0] > found[1] or found[0] < -(2**31) or found[1] >= 2**31:
+            result = min(ends), max(ends)
+        if result[0] > result[1] or result[0] < -(2**31) or result[1] >= 2**31:
             return False
-        stack.append(range(found[0], found[1] + 1))
+        stack.append(range(result[0], result[1] + 1))
     (left,) = stack
     if words[-1] == "even":
         return len(left) == 1 and left[0] % 2 == 0
@@ -53,11 +53,11 @@ def _ends(word: str, one: range, other: range) -> list[int]:
     """Bounds of a word's result, from the bounds of two numbers; empty if it is undefined."""
     if word in ("div", "ceildiv") and (one[0] < 0 or other[0] <= 0):
         return []
-    made = {
+    entry = {
         "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b,
         "div": lambda a, b: a // b, "ceildiv": lambda a, b: (a + b - 1) // b, "min": min, "max": max,
     }.get(word)  # fmt: skip
-    return [] if made is None else [made(a, b) for a in (one[0], one[-1]) for b in (other[0], other[-1])]
+    return [] if entry is None else [entry(a, b) for a in (one[0], one[-1]) for b in (other[0], other[-1])]
 
 
 def _integer(value: Any, size: int) -> int | None:

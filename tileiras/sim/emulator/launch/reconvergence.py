@@ -47,16 +47,16 @@ def _successors(blocks: Sequence[Block], block: Block) -> list[int]:
 
 def _ordered(nodes: Sequence[int], edges: Edges) -> list[int]:
     """The nodes in order; the first node is the entry."""
-    found: list[int] = []
+    heads: list[int] = []
     for component in reversed(_components(nodes, edges)):
         head = component[0]
-        found.append(head)
+        heads.append(head)
         if len(component) > 1:
             body = set(component[1:])
             # First the successors of the head, then other entries of the loop.
             following = [node for node in edges[head] if node in body]
-            found += _ordered(list(dict.fromkeys([*following, *sorted(body)])), edges)
-    return found
+            heads += _ordered(list(dict.fromkeys([*following, *sorted(body)])), edges)
+    return heads
 
 
 def _components(nodes: Sequence[int], edges: Edges) -> list[list[int]]:
@@ -67,7 +67,7 @@ def _components(nodes: Sequence[int], edges: Edges) -> list[list[int]]:
     lowest: dict[int, int] = {}
     open_nodes: list[int] = []
     closed: set[int] = set()
-    found: list[list[int]] = []
+    components: list[list[int]] = []
     for root in nodes:
         if root in numbers:
             continue
@@ -91,7 +91,7 @@ def _components(nodes: Sequence[int], edges: Edges) -> list[list[int]]:
                     lowest[walk[-1][0]] = min(lowest[walk[-1][0]], lowest[node])
                 if lowest[node] == numbers[node]:
                     at = open_nodes.index(node)
-                    found.append(open_nodes[at:])
+                    components.append(open_nodes[at:])
                     closed.update(open_nodes[at:])
                     del open_nodes[at:]
-    return found
+    return components

@@ -75,15 +75,15 @@ class Access:
 
 def merged(accesses: Sequence[Access]) -> list[Access]:
     """Merge accesses by given threads to one memory with one size."""
-    found: dict[tuple, list[Access]] = {}
+    result: dict[tuple, list[Access]] = {}
     for each in accesses:
-        found.setdefault((each.shared, id(each.allocation), each.data.dtype, each.address), []).append(each)
+        result.setdefault((each.shared, id(each.allocation), each.data.dtype, each.address), []).append(each)
     return [
         parts[0] if len(parts) == 1 else Access(
             parts[0].data, np.concatenate([each.index for each in parts]),
             np.concatenate([each.threads for each in parts]), *key[:1], parts[0].allocation, parts[0].address,
         )
-        for key, parts in found.items()
+        for key, parts in result.items()
     ]  # fmt: skip
 
 
@@ -222,14 +222,14 @@ def _resolve_global(
     memory, size = group.launch.memory, dtype.itemsize
     signed = addresses.view(np.int64)
     low, high = int(signed.min()), int(signed.max())
-    found = memory.find(low, size)
-    if found is not None and high + size <= found.address + found.size and (found.writable or not write):
+    result = memory.find(low, size)
+    if result is not None and high + size <= result.address + result.size and (result.writable or not write):
         shift = low % size
-        if (found.address % size, shift) == (0, 0):
-            data = found.data[: found.size // size * size].view(dtype)
+        if (result.address % size, shift) == (0, 0):
+            data = result.data[: result.size // size * size].view(dtype)
             if write and memory.journal is not None:
-                memory.journal.keep(found, signed - found.address, size)
-            return [Access(data, (signed - found.address) // size, threads, False, found, found.address)]
+                memory.journal.keep(result, signed - result.address, size)
+            return [Access(data, (signed - result.address) // size, threads, False, result, result.address)]
     accesses = []
     try:
         for view, offsets, where in memory.accesses(signed, dtype, None, 1, write=write):

@@ -72,13 +72,13 @@ def _turns(index: np.ndarray, random) -> list[np.ndarray]:
 def perform(access: Access, turns: list[np.ndarray], compute, b: np.ndarray, c: np.ndarray | None) -> np.ndarray:
     """Apply ``compute`` at every address of ``access`` in turn; returns the previous values, in the access's order."""
     index, data = access.index, access.data
-    found = np.empty(index.size, data.dtype)
+    array = np.empty(index.size, data.dtype)
     for chosen in turns:
         at = index[chosen]
         old = data[at]
-        found[chosen] = old
+        array[chosen] = old
         data[at] = compute(old, b[chosen], None if c is None else c[chosen])
-    return found
+    return array
 
 
 def sum_integers(access: Access, b: np.ndarray) -> np.ndarray:
@@ -94,9 +94,9 @@ def sum_integers(access: Access, b: np.ndarray) -> np.ndarray:
     old = data[at] + before
     ends = starts + lengths - 1
     data[at[ends]] = old[ends] + terms[ends]
-    found = np.empty_like(old)
-    found[order] = old
-    return found
+    array = np.empty_like(old)
+    array[order] = old
+    return array
 
 
 @instruction("atom", "red", "multimem.red")

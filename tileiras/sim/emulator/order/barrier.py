@@ -59,8 +59,8 @@ class Barriers:
         if self.batch.launch.recorder is not None:
             wanted = np.zeros(group.n, np.int64) if count is None else np.broadcast_to(count, (group.n,))
             for barrier, thread in zip(number.tolist(), lanes.tolist()):
-                told = BlockBarrier(barrier, int(wanted[thread]), waits_there)
-                self.batch.launch.recorder.operation(group, item, thread, told)
+                block_barrier = BlockBarrier(barrier, int(wanted[thread]), waits_there)
+                self.batch.launch.recorder.operation(group, item, thread, block_barrier)
         for cta, barrier, thread in zip(where[0].tolist(), number.tolist(), group.thread[lanes].tolist()):
             self.batch.arrivals.note((cta, barrier), item, [(cta, thread // 32)])
         if self.batch.launch.races is not None:

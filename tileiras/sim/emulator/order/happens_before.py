@@ -247,8 +247,8 @@ class Clocks(Knowledge):
 
     def end_phase(self, key: int) -> None:
         """The phase of an mbarrier is complete: later arrivals belong to the next one."""
-        found = self.locations.get(key, {})
-        self.phase_ends[key] = {level: (chain, chain.length) for level, chain in found.items()}
+        entry = self.locations.get(key, {})
+        self.phase_ends[key] = {level: (chain, chain.length) for level, chain in entry.items()}
 
     def synchronise(
         self, threads: list[int], keys: list[int], order: Order, reads: bool, writes: bool, waited: bool = False
@@ -268,16 +268,16 @@ class Clocks(Knowledge):
             self.work += 1
             warp = thread >> 5
             row, block = warp - self.first, self.block_of(warp)
-            found = self.locations.get(key)
-            if reads and found and order.strong:
-                visible = self._visible(found, order.scope, block, self.phase_ends.get(key, {}) if waited else None)
+            entry = self.locations.get(key)
+            if reads and entry and order.strong:
+                visible = self._visible(entry, order.scope, block, self.phase_ends.get(key, {}) if waited else None)
                 if order.acquires:
                     self.acquire(thread, visible)
                 else:
                     self.observed.setdefault(thread, {}).update((each.chain, each) for each in visible)
             if not writes:
                 continue
-            if not reads and found:
+            if not reads and entry:
                 del self.locations[key]
             if not order.strong:
                 continue

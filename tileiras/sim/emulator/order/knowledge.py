@@ -103,14 +103,14 @@ class Reach:
 
     def clock(self, key: int) -> int:
         """Clock up to which the owner of ``key`` has been seen."""
-        found = self.known.get(key)
-        if found is None:
-            found = 0
+        result = self.known.get(key)
+        if result is None:
+            result = 0
             for chain, length in self.lengths.items():
                 if (steps := chain.clocks.get(key)) is not None:
-                    found = max(found, _at(steps, length))
-            self.known[key] = found
-        return found
+                    result = max(result, _at(steps, length))
+            self.known[key] = result
+        return result
 
 
 class Knowledge:
@@ -210,12 +210,12 @@ class Knowledge:
         return self._limits_of(threads, others, asked)
 
     def _limits_of(self, threads: np.ndarray, others: np.ndarray, asked: np.ndarray) -> np.ndarray:
-        found: dict[tuple[int, int], int] = {}
+        result: dict[tuple[int, int], int] = {}
         limits = []
         for thread, other, clock in zip(threads.tolist(), others.tolist(), asked.tolist()):
-            if found.get((thread, other), -1) < clock:
-                found[thread, other] = self._known_of(thread, other, clock)
-            limits.append(found[thread, other])
+            if result.get((thread, other), -1) < clock:
+                result[thread, other] = self._known_of(thread, other, clock)
+            limits.append(result[thread, other])
         return np.array(limits)
 
     def one_knows(self, threads: list[int], others: list[int], clock: int) -> bool:
@@ -231,11 +231,11 @@ class Knowledge:
         vectors = [each for each in (self.seen.get(warp), *map(lanes.get, threads)) if each is not None]
         keys = [earlier, *(~other for other in others if other >= 0)]
         # Most knowledge is in chains.
-        told = [each.clocks for each in vectors if each.clocks]
-        if any(clocks.get(key, 0) >= clock for clocks in told for key in keys):
+        result = [each.clocks for each in vectors if each.clocks]
+        if any(clocks.get(key, 0) >= clock for clocks in result for key in keys):
             return True
-        reaches = {id(found): found for found in (each.reach or self._reach(each) for each in vectors)}
-        return any(found.clock(key) >= clock for found in reaches.values() for key in keys)
+        reaches = {id(item): item for item in (each.reach or self._reach(each) for each in vectors)}
+        return any(value.clock(key) >= clock for value in reaches.values() for key in keys)
 
     def _known_of(self, thread: int, other: int, asked: int) -> int:
         """Clock up to which ``thread`` has seen ``other``; a result of ``asked`` or more is a lower bound."""
@@ -276,8 +276,8 @@ class Knowledge:
     def _vectors(self, thread: int) -> list[Vector]:
         """Knowledge of a thread beyond its warp's row."""
         warp = thread >> 5 if thread >= 0 else -2 - thread
-        found = (self.seen.get(warp), self.lanes.get(warp, {}).get(thread))
-        return [vector for vector in found if vector is not None]
+        result = (self.seen.get(warp), self.lanes.get(warp, {}).get(thread))
+        return [vector for vector in result if vector is not None]
 
     def lanes_of(self, warp: int) -> range:
         """The threads of a warp."""
@@ -295,14 +295,14 @@ class Knowledge:
     def _reach(self, vector: Vector) -> Reach:
         """Threads that acquired the same chains share the result."""
         key = tuple(vector.chains.items())
-        found = self.reaches.get(key)
-        if found is None:
+        reach = self.reaches.get(key)
+        if reach is None:
             if len(self.reaches) >= _REACHES:
                 self.reaches.clear()
-            found = self.reaches[key] = Reach(vector.chains)
-            self.work += sum(len(chain.chains) + 1 for chain in found.lengths)
-        vector.reach = found
-        return found
+            reach = self.reaches[key] = Reach(vector.chains)
+            self.work += sum(len(chain.chains) + 1 for chain in reach.lengths)
+        vector.reach = reach
+        return reach
 
 
 def _run_starts(threads: np.ndarray, others: np.ndarray) -> np.ndarray:

@@ -60,11 +60,11 @@ class Fences:
         self._numbers: dict[tuple[Event, ...], int] = {}
 
     def number(self, events: tuple[Event, ...]) -> int:
-        found = self._numbers.get(events)
-        if found is None:
-            found = self._numbers[events] = len(self.sets)
+        result = self._numbers.get(events)
+        if result is None:
+            result = self._numbers[events] = len(self.sets)
             self.sets.append(events)
-        return found
+        return result
 
 
 def _unseen(clocks: Clocks, thread: int, others: np.ndarray, times: np.ndarray | int) -> np.ndarray:
@@ -96,7 +96,7 @@ class Fencing:
 
     def _note_parts(self, races: RaceChecker, active: np.ndarray) -> dict[int, int]:
         """Record the fences of warps that run them lane by lane, as after a branch of one lane."""
-        found = {}
+        parts = {}
         for position in self.warps.tolist():
             lanes = active[position]
             if lanes.all():
@@ -104,10 +104,10 @@ class Fencing:
             warp = int(self.group.numbers[position * 32]) >> 5
             times = races.proxy_fences.setdefault(warp, np.zeros(32, np.int64))
             times[lanes] = self.clocks.own[warp - self.clocks.first]
-            found[warp] = int(times.min())
+            parts[warp] = int(times.min())
         # Later reads of these lanes, before the other lanes run the fence, are not covered by it.
         self.clocks.advance(self.clocks.rows(self.group))
-        return found
+        return parts
 
     def cover(self, numbers: np.ndarray, others: np.ndarray, times: np.ndarray, blocks: np.ndarray) -> np.ndarray:
         """The numbers of accesses by ``others`` at their ``times`` with this fence; ``blocks``: positions in the batch

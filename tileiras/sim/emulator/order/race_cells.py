@@ -75,10 +75,10 @@ class SharedCells(Cells):
     def recent(self, clocks: Clocks, stamps: np.ndarray, cells: np.ndarray) -> np.ndarray | None:
         """Mask of ``cells`` whose ``stamps`` are later than the last barrier of all threads of their block, None if
         there are no such cells."""
-        found = stamps > clocks.settled.min()
-        if clocks.settled.size > 1 and found.any():
-            found &= stamps > clocks.settled[cells // self.per_block]
-        return found if found.any() else None
+        result = stamps > clocks.settled.min()
+        if clocks.settled.size > 1 and result.any():
+            result &= stamps > clocks.settled[cells // self.per_block]
+        return result if result.any() else None
 
     def note_read(
         self, clocks: Clocks, cells: np.ndarray, count: int, threads: np.ndarray, times: np.ndarray, code: int,
@@ -245,12 +245,12 @@ class GlobalCells:
         at = np.flatnonzero((last != -1) & (last != threads) & ~several)
         bad = clocks.unordered(threads[at], last[at], writes.time[places[at]])
         at = at[bad]
-        found = at, last[at], writes.read_code[places[at]]
+        result = at, last[at], writes.read_code[places[at]]
         if several.any() and not at.size:
-            found = self._logged(clocks, places[several], threads[several], np.flatnonzero(several))
+            result = self._logged(clocks, places[several], threads[several], np.flatnonzero(several))
         writes.last[places] = -1
         writes.several[places] = False
-        return found
+        return result
 
     def _logged(self, clocks: Clocks, places: np.ndarray, threads: np.ndarray, positions: np.ndarray):
         self._compact(self.writes.several)

@@ -104,7 +104,7 @@ def state_of(batch: Batch, cta: int, warp: int) -> str:
 def _places(group: WarpGroup, row: int) -> list[tuple[str, int]]:
     """(activity, first of its threads) for the threads of a warp, by place."""
     blocks = group.program.blocks
-    found: dict[str, int] = {}
+    result: dict[str, int] = {}
     for thread in range(row * 32, row * 32 + 32):
         pc = group.pc if group.pcs is None else int(group.pcs[thread])
         if pc == DEAD or group.live is not None and not group.live[thread]:
@@ -113,28 +113,28 @@ def _places(group: WarpGroup, row: int) -> list[tuple[str, int]]:
             item = last_before(blocks, int(group.resume[thread]))
             number = int(group.barrier[thread])
             which = {CLUSTER_BARRIER: " (the cluster's barrier)", WAITING: ""}.get(number, f" (barrier {number})")
-            found.setdefault(f"waiting at line {item.line}: {item.text}{which}", thread)
+            result.setdefault(f"waiting at line {item.line}: {item.text}{which}", thread)
         else:
             item = instruction_at(blocks[pc], blocks)
             if blocks[pc].collective is not None:
-                found.setdefault(f"waiting at line {item.line}: {item.text} (lanes of the warp are missing)", thread)
+                result.setdefault(f"waiting at line {item.line}: {item.text} (lanes of the warp are missing)", thread)
             else:
-                found.setdefault(f"at line {item.line}: {item.text}", thread)
-    return list(found.items())
+                result.setdefault(f"at line {item.line}: {item.text}", thread)
+    return list(result.items())
 
 
 def agents(batch: Batch, groups: Iterable[WarpGroup]) -> list[Agent]:
     """All warps that have not ended; those of a block with one activity form one agent."""
-    found: dict[tuple, Agent] = {}
+    result: dict[tuple, Agent] = {}
     for group in groups:
         for row in range(group.n // 32):
             cta, warp = int(group.warp_cta[row]), int(group.thread[row * 32]) // 32
             for doing, thread in _places(group, row):
                 missing = _missing(batch, group, thread)
                 key = (cta, doing, tuple(missing))
-                agent = found.setdefault(key, Agent(block_id(batch, cta), [], doing, missing))
+                agent = result.setdefault(key, Agent(block_id(batch, cta), [], doing, missing))
                 agent.warps.append(warp)
-    return sorted(found.values(), key=lambda agent: (agent.block, min(agent.warps)))
+    return sorted(result.values(), key=lambda agent: (agent.block, min(agent.warps)))
 
 
 def _missing(batch: Batch, group: WarpGroup, thread: int) -> list[str]:
@@ -172,10 +172,10 @@ class Arrivals:
         self.places: dict[object, dict[int, tuple[Instruction, set[tuple[int, int]]]]] = {}
 
     def note(self, key: object, item: Instruction, warps: Iterable[tuple[int, int]]) -> None:
-        found = self.places.setdefault(key, {})
-        if id(item) not in found:
-            found[id(item)] = (item, set())
-        found[id(item)][1].update(warps)
+        entry = self.places.setdefault(key, {})
+        if id(item) not in entry:
+            entry[id(item)] = (item, set())
+        entry[id(item)][1].update(warps)
 
     def describe(self, batch: Batch, key: object, but: Iterable[tuple[int, int]] = ()) -> list[str]:
         """Describe earlier arrivals at a barrier and the present activity of their warps; ``but``: warps that have

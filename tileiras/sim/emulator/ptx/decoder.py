@@ -100,9 +100,9 @@ class Modifiers:
 
     def types(self) -> list[PtxType]:
         """Remove and return the modifiers that are types, in order."""
-        found = [TYPES[name] for name in self.names if name in TYPES]
+        result = [TYPES[name] for name in self.names if name in TYPES]
         self.names = [name for name in self.names if name not in TYPES]
-        return found
+        return result
 
 
 class _Frame:

@@ -43,16 +43,16 @@ class _Scope:
     def find(self, name: str) -> object | None:
         scope: _Scope | None = self
         while scope is not None:
-            if (found := scope.names.get(name)) is not None:
-                return found
+            if (entry := scope.names.get(name)) is not None:
+                return entry
             scope = scope.parent
         return None
 
     def find_label(self, name: str) -> Label | None:
         scope: _Scope | None = self
         while scope is not None:
-            if (found := scope.labels.get(name)) is not None:
-                return found
+            if (entry := scope.labels.get(name)) is not None:
+                return entry
             scope = scope.parent
         return None
 
@@ -284,8 +284,8 @@ class Parser(TokenReader):
                 function.body.append(self._instruction())
         for symbol, scope, at in self.pending:
             label = scope.find_label(symbol.name)
-            if label is None and (found := self.module.functions.get(symbol.name)) is not None:
-                symbol.target = found
+            if label is None and (entry := self.module.functions.get(symbol.name)) is not None:
+                symbol.target = entry
             elif label is not None:
                 symbol.target = label
         self.scope = outer
@@ -401,13 +401,13 @@ class Parser(TokenReader):
     def _named(self, text: str):
         if text == "_":
             return Sink()
-        found = self.scope.find(text)
-        if isinstance(found, Register | Group):
-            return found
-        if found is None and text.startswith("%"):
+        result = self.scope.find(text)
+        if isinstance(result, Register | Group):
+            return result
+        if result is None and text.startswith("%"):
             return Special(text)
-        symbol = Symbol(text, found)
-        if found is None:
+        symbol = Symbol(text, result)
+        if result is None:
             self.pending.append((symbol, self.scope, self.at))
         if self.peek("+") or self.peek("-"):
             negative = self.tokens[self.at][1] == "-"

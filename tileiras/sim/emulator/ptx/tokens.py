@@ -33,17 +33,17 @@ class TokenReader:
     def _tokenise(self) -> Iterator[tuple[str, str, int]]:
         position, text, match = 0, self.text, _TOKEN.match
         while position < len(text):
-            found = match(text, position)
-            if found is None:
+            result = match(text, position)
+            if result is None:
                 raise EmulationError(
                     f"unexpected character {text[position]!r}",
                     line=self.line_of(position),
                     text=self._line_text(position),
                 )
-            kind = found.lastgroup
+            kind = result.lastgroup
             if kind != "skip":
-                yield kind, found.group(), position
-            position = found.end()
+                yield kind, result.group(), position
+            position = result.end()
         yield "end", "", len(text)
 
     def line_of(self, position: int) -> int:

@@ -131,6 +131,6 @@ def _addresses(operand: Operand, made: Descriptor) -> np.ndarray:
         places = within + beyond * made.stride + unit % across * 16 + unit // across * made.leading
     else:
         places = within + beyond * made.leading + unit * made.stride
-    found = swizzled(made.address + places, made.swizzle).reshape(-1).astype(np.uint64)
-    found.flags.writeable = False
-    return found
+    array = swizzled(made.address + places, made.swizzle).reshape(-1).astype(np.uint64)
+    array.flags.writeable = False
+    return array

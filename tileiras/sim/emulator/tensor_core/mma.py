@@ -175,12 +175,12 @@ def decode_mma(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> Non
         raise decoder.error(f"{shape} with these types has {expected[0]} A and {expected[1]} B registers")
     narrow = decoder.module.target.startswith("sm_89") and is_narrow(a_name, b_name, d_name)
     accumulate = _accumulator(d_name, saturating, m, n, (a_name, b_name) if narrow else None)
-    told = Multiply("mma", m, n, k, a_name, d_name, 0, 0, 1)
+    result = Multiply("mma", m, n, k, a_name, d_name, 0, 0, 1)
 
     def step(group: WarpGroup) -> None:
         group.check_whole_warps(item)
         if group.launch.recorder is not None:
-            group.launch.recorder.product(item, told)
+            group.launch.recorder.product(item, result)
         if not group.launch.multiply:
             for slot, source in zip(d_slots, c):
                 group.write(slot, group.R[source])

@@ -290,8 +290,8 @@ def decode_commit(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> 
                 group.batch.bulk_copies.append(Commit(group, item, thread, operations, cell))
                 cells.append(place(group, cell))
             if group.launch.recorder is not None:
-                told = CommitTold("tcgen05", tuple(cells))
-                group.launch.recorder.operation(group, item, thread, told)
+                result = CommitTold("tcgen05", tuple(cells))
+                group.launch.recorder.operation(group, item, thread, result)
         group.launch.fruitless_waits = 0
 
     decoder.emit(step)

@@ -92,8 +92,8 @@ def decode_copy(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> No
 
             unit.order.issue(Operation(group, item, thread, "cp", [], regions, run))
             if group.launch.recorder is not None:
-                told = Transfer("cp", 16 * units * len(lanes))
-                group.launch.recorder.operation(group, item, thread, told)
+                transfer = Transfer("cp", 16 * units * len(lanes))
+                group.launch.recorder.operation(group, item, thread, transfer)
             for each in sources:
                 each.begin()
 

@@ -367,7 +367,7 @@ class Product:
         if self.a_address is None:
             parts = [self._values(source, shape.a, self.rows, shape.transposed[0]) for source in self.a]
             return [np.concatenate(parts) * shape.signs[0]]
-        found = []
+        result = []
         for number in range(len(self.blocks)):
             self.unit.memory.check_written(self.group, self.form.item, self._a_region(number), self.thread)
         for lanes in self.groups:
@@ -375,10 +375,10 @@ class Product:
                 self.unit.memory.cells(block).words[lanes + self.d[0], self.a_address[1] :][:, :_A_COLUMNS]
                 for block in self.blocks
             ]
-            found.append(np.concatenate(words))
-        if all(np.array_equal(each, found[0]) for each in found[1:]):
-            found = found[:1]
-        return [unpack_words(each, shape.a) * shape.signs[0] for each in found]
+            result.append(np.concatenate(words))
+        if all(np.array_equal(each, result[0]) for each in result[1:]):
+            result = result[:1]
+        return [unpack_words(each, shape.a) * shape.signs[0] for each in result]
 
     def _known_rows(self) -> np.ndarray:
         """(m,): rows of A that are initialised."""
@@ -446,8 +446,8 @@ class Product:
             lanes, valued = lanes + self.d[0], known
             part = result[:, group * columns : (group + 1) * columns]
             if off:
-                kept = np.array([lane not in off for lane in lanes.tolist()])
-                lanes, part, valued = lanes[kept], part[kept], known[kept]
+                array = np.array([lane not in off for lane in lanes.tolist()])
+                lanes, part, valued = lanes[array], part[array], known[array]
             where = slice(lanes[0], lanes[-1] + 1) if len(lanes) and lanes[-1] - lanes[0] == len(lanes) - 1 else lanes
             before = cells.words[where, region.first : region.last] if self.enabled else None
             cells.words[where, region.first : region.last] = self._encode(part, before)

@@ -134,25 +134,25 @@ class Matrix(NamedTuple):
 @functools.lru_cache(maxsize=1024)
 def unit_addresses(matrix: Matrix) -> np.ndarray:
     """Offsets in shared memory of a matrix's units, uint64, row by row."""
-    made = matrix.made
+    result = matrix.made
     line = np.arange(matrix.rows, dtype=np.int64)[:, None]
     unit = np.arange(matrix.units, dtype=np.int64)
-    plain, across = made.row == 16, made.row // 16
+    plain, across = result.row == 16, result.row // 16
     if not matrix.transposed:
-        step = made.leading if plain else 16
-        places = line % 8 * made.row + line // 8 * made.stride + unit * step
+        step = result.leading if plain else 16
+        places = line % 8 * result.row + line // 8 * result.stride + unit * step
     elif plain:
-        places = line % 8 * 16 + line // 8 * made.leading + unit * made.stride
+        places = line % 8 * 16 + line // 8 * result.leading + unit * result.stride
     else:
-        period = 4 if made.atom == 32 else 8
-        places = line % period * made.row + line // period * made.stride
-        places = places + unit % across * 16 + unit // across * made.leading
-    places = places + made.address - made.base
-    if made.atom == 32:
+        period = 4 if result.atom == 32 else 8
+        places = line % period * result.row + line // period * result.stride
+        places = places + unit % across * 16 + unit // across * result.leading
+    places = places + result.address - result.base
+    if result.atom == 32:
         places = places ^ (places >> 2 & 0x60)
     else:
-        places = swizzled(places, 0 if plain else made.row)
-    return (places + made.base).reshape(-1).astype(np.uint64)
+        places = swizzled(places, 0 if plain else result.row)
+    return (places + result.base).reshape(-1).astype(np.uint64)
 
 
 class Source:
@@ -232,7 +232,7 @@ def matrix_at(
 ) -> Matrix:
     """Decode a descriptor to its matrix; a fault if it is invalid."""
     try:
-        made = decode_descriptor(word)
+        descriptor = decode_descriptor(word)
     except ValueError as error:
         group.fault(f"no matrix descriptor, {word:#x}: {error}", item, thread)
-    return Matrix(made, rows, units, transposed)
+    return Matrix(descriptor, rows, units, transposed)

@@ -146,18 +146,18 @@ def decode_load(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> No
         words = np.zeros((form.registers, group.n), np.uint32)
         for thread, address in _each_warp(group, form):
             if group.launch.recorder is not None:
-                told = Transfer("ld", 128 * form.registers)
-                group.launch.recorder.operation(group, item, thread, told)
+                transfer = Transfer("ld", 128 * form.registers)
+                group.launch.recorder.operation(group, item, thread, transfer)
             regions = form.regions(group, thread, address)
             operation = Operation(group, item, thread, "ld", regions, [])
             unit.order.issue(operation)
             for region in regions:
                 unit.memory.check_written(group, item, region, thread)
             lanes, columns = form.places(address)
-            found = unit.memory.cells(operation.block).words[lanes, columns]
+            result = unit.memory.cells(operation.block).words[lanes, columns]
             if form.packed:
-                found = found[:1] & np.uint32(0xFFFF) | found[1:] << np.uint32(16)
-            words[:, thread & ~31 : (thread & ~31) + 32] = found[0]
+                result = result[:1] & np.uint32(0xFFFF) | result[1:] << np.uint32(16)
+            words[:, thread & ~31 : (thread & ~31) + 32] = result[0]
         for number, each in enumerate(slots):
             if each is not None:
                 group.write(each, words[number])
@@ -205,8 +205,8 @@ def decode_store(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> N
         values = np.stack([group.full(slot) for slot in slots])
         for thread, address in _each_warp(group, form):
             if group.launch.recorder is not None:
-                told = Transfer("st", 128 * form.registers)
-                group.launch.recorder.operation(group, item, thread, told)
+                transfer = Transfer("st", 128 * form.registers)
+                group.launch.recorder.operation(group, item, thread, transfer)
             regions = form.regions(group, thread, address)
             operation = Operation(group, item, thread, "st", [], regions)
             unit.order.issue(operation)

@@ -242,8 +242,8 @@ _LANES_OF: dict[int, np.ndarray] = {}
 
 def lanes_of(bits: int) -> np.ndarray:
     """The lane numbers of a mask, ascending."""
-    found = _LANES_OF.get(bits)
-    if found is None:
+    lanes = _LANES_OF.get(bits)
+    if lanes is None:
         raw = np.frombuffer(bits.to_bytes(LANES // 8, "little"), np.uint8)
-        found = _LANES_OF[bits] = np.flatnonzero(np.unpackbits(raw, bitorder="little"))
-    return found
+        lanes = _LANES_OF[bits] = np.flatnonzero(np.unpackbits(raw, bitorder="little"))
+    return lanes

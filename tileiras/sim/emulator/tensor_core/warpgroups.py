@@ -91,8 +91,8 @@ def entry_registers(program: Program, threads: int) -> int:
     if "maxnreg" in program.entry.directives:
         return program.entry.directives["maxnreg"][0]
     blocks = program.entry.directives.get("minnctapersm", (1,))[0]
-    asked = min(program.register_requests, default=_MOST + 1)
-    while (count := min(_REGISTERS // (threads * blocks) // _STEP * _STEP, _MOST)) >= asked:
+    least = min(program.register_requests, default=_MOST + 1)
+    while (count := min(_REGISTERS // (threads * blocks) // _STEP * _STEP, _MOST)) >= least:
         blocks += 1
     return max(count, _FEWEST)
 

@@ -329,7 +329,7 @@ def decode_product(decoder: Decoder, item: Instruction, modifiers: Modifiers) ->
         decoder.src(scale, PRED), signs, operands[in_registers:],
     )  # fmt: skip
     a_bytes = 0 if in_registers else 64 * k * bits // 8
-    told = Multiply("wgmma", 64, n, k, a_type, d_type, a_bytes, n * k * bits // 8, 1)
+    result = Multiply("wgmma", 64, n, k, a_type, d_type, a_bytes, n * k * bits // 8, 1)
 
     def step(group: WarpGroup) -> None:
         group.check_whole_warps(item)
@@ -339,7 +339,7 @@ def decode_product(decoder: Decoder, item: Instruction, modifiers: Modifiers) ->
         alike = zip(product.descriptors.tolist(), product.added.tolist())
         _check_alike(group, item, warps, [(id(item), *words, added) for words, added in alike])
         if group.launch.recorder is not None:
-            each_warp(group, item, told)
+            each_warp(group, item, result)
         if group.launch.multiply:
             product.begin_reads()
         state.issued[warps] += 1

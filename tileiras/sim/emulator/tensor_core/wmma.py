@@ -257,12 +257,12 @@ def decode_mma(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> Non
         _slots(decoder, operand, matrix, is_read=number > 0)
         for number, (operand, matrix) in enumerate(zip(operands, matrices))
     )
-    told = Multiply("mma", m, n, k, a_name, d_name, 0, 0, 1)
+    result = Multiply("mma", m, n, k, a_name, d_name, 0, 0, 1)
 
     def step(group: WarpGroup) -> None:
         group.check_whole_warps(item)
         if group.launch.recorder is not None:
-            group.launch.recorder.product(item, told)
+            group.launch.recorder.product(item, result)
         if group.launch.multiply:
             left, right = _values(group, a, matrices[1]), _values(group, b, matrices[2])
         else:

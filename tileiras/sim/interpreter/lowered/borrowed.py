@@ -45,8 +45,8 @@ class Seen:
     def of(cls, op: Operation, row: Row) -> Seen | None:
         """The operation by its row; None where its attributes have no words there."""
         name, words = row
-        given = words(op) if callable(words) else words
-        return None if given is None else cls(op, f"cuda_tile.{name}", given)
+        result = words(op) if callable(words) else words
+        return None if result is None else cls(op, f"cuda_tile.{name}", result)
 
 
 Row = tuple[str, Words | Callable[[Operation], Words | None]]
@@ -78,8 +78,8 @@ def _cmpf(op: Operation) -> Words | None:
 
 
 def _signs(op: Operation) -> Words:
-    given = {name: op.attributes.get(f"signedness_{side}") for name, side in (("lhs", "a"), ("rhs", "b"))}
-    return {f"signedness_{name}": "signed" if word is None else word.value for name, word in given.items()}
+    result = {name: op.attributes.get(f"signedness_{side}") for name, side in (("lhs", "a"), ("rhs", "b"))}
+    return {f"signedness_{name}": "signed" if word is None else word.value for name, word in result.items()}
 
 
 _S, _U = {"signedness": "signed"}, {"signedness": "unsigned"}

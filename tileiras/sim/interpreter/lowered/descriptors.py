@@ -45,8 +45,8 @@ def _described(type: Any, fill: str, bound: list[Any]) -> TileView:
     words = dict(word.partition("=")[::2] for word in fill.split()[1:])
 
     def numbers(name: str) -> list[int]:
-        given = [word for word in words.get(name, "").split(",") if word]
-        return [int(bound[int(word[1:])]) if word.startswith("p") else int(word) for word in given]
+        result = [word for word in words.get(name, "").split(",") if word]
+        return [int(bound[int(word[1:])]) if word.startswith("p") else int(word) for word in result]
 
     # Innermost dimension of the tensor first; it has no stride.
     dims = [type.view.dim_map[dim] for dim in type.order]

@@ -69,8 +69,8 @@ def make_memref(machine: LoweredMachine, op: Any) -> TensorView:
     type = op.result.type
     extents = []
     for values, sizes in ((op.sizes, type.shape), (op.strides, type.strides)):
-        given = iter([int(unsigned(machine[value], value.type.width)) for value in values])
-        extents.append(tuple(next(given) if size == DYNAMIC else size for size in sizes))
+        result = iter([int(unsigned(machine[value], value.type.width)) for value in values])
+        extents.append(tuple(next(result) if size == DYNAMIC else size for size in sizes))
     return TensorView(int(machine[op.base]), type.element_type, *extents)
 
 
@@ -114,8 +114,8 @@ def located(machine: LoweredMachine, view: TileView, coords: Any, promised: Any 
 
 
 def promises(op: Operation) -> list:
-    given = op.attributes.get(IN_BOUNDS)
-    return [] if given is None else list(given.elements)
+    entry = op.attributes.get(IN_BOUNDS)
+    return [] if entry is None else list(entry.elements)
 
 
 def read_tile(

@@ -55,7 +55,7 @@ class Pipe:
 
 def _agents(end: Any, operations: tuple[str, ...]) -> int:
     """How many agents have such operations on an end of a pipe."""
-    found = set()
+    agents = set()
     for user in end.users:
         if user.name.endswith(operations):
             around: Operation | None = user
@@ -64,8 +64,8 @@ def _agents(end: Any, operations: tuple[str, ...]) -> int:
                 if around.parent_op.name.endswith("agent_switch"):
                     region = around.parent
                 around = around.parent_op
-            found.add(id(region))
-    return len(found)
+            agents.add(id(region))
+    return len(agents)
 
 
 class Token(NamedTuple):
