@@ -178,13 +178,13 @@ _MOVES = (
 )  # fmt: skip
 
 
-def _ends(user: Operation, value: Value, found: _Group) -> bool:
+def _ends(user: Operation, value: Value, group: _Group) -> bool:
     """Adds a use that is not element by element to those of a group; false for one that a group does not have."""
     if isinstance(user, aa.ReduceOp) and len(user.inputs) == 1:
-        found.reduced.append(user.dim.value)
+        group.reduced.append(user.dim.value)
         return True
     factors = list(_factors(user, value, False))
-    found.factors.extend(each for each in factors if each is not None and each not in found.factors)
+    group.factors.extend(each for each in factors if each is not None and each not in group.factors)
     return None not in factors
 
 

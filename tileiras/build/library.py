@@ -206,16 +206,16 @@ def _key(session: Session, source: units.Source, options: CompileOptions, emit: 
 # ---- rows ------------------------------------------------------------------------------------------------------------
 
 
-def _record(made: Artifact, source_name: str) -> Record:
+def _record(artifact: Artifact, source_name: str) -> Record:
     """A record with the product under an empty name and the artifacts of an entry under `ENTRY NUL SUFFIX`."""
-    artifacts = {"": made.data}
-    for kernel in made.kernels:
+    artifacts = {"": artifact.data}
+    for kernel in artifact.kernels:
         artifacts[kernel.name + "\0"] = b""
         for suffix, data in kernel.artifacts.items():
             artifacts[f"{kernel.name}\0{suffix}"] = data
     diagnostics: dict[str, Any] = {"files": [], "diagnostics": []}
-    if made.diagnostics:
-        diagnostics = tileiras.stages.locations.encode_diagnostics(made.diagnostics, source_name)
+    if artifact.diagnostics:
+        diagnostics = tileiras.stages.locations.encode_diagnostics(artifact.diagnostics, source_name)
     return Record(artifacts, diagnostics)
 
 

@@ -210,17 +210,17 @@ def _only_entry(path: str) -> str:
     return names[0]
 
 
-def _tune_file(path: str, found: Sweep, outputs: Outputs) -> tuple[Any, bytes]:
+def _tune_file(path: str, sweep: Sweep, outputs: Outputs) -> tuple[Any, bytes]:
     """KERNEL.tune.json with the winner and the parameters of the search."""
     file = tileiras.build.tuned.path_of(path)
     result = {
-        "entry": found.entry, "gpu": found.gpu, "grid": found.grid, "backend": found.backend,
-        "microseconds": round(found.tuned.candidates[0].microseconds or 0.0, 3),
+        "entry": sweep.entry, "gpu": sweep.gpu, "grid": sweep.grid, "backend": sweep.backend,
+        "microseconds": round(sweep.tuned.candidates[0].microseconds or 0.0, 3),
     }  # fmt: skip
-    if found.tuned.constants:
-        result["constants"] = found.tuned.constants
-    options = {name: value for name, value in found.tuned.options.items() if name != "opt_level"}
-    text = tileiras.build.tuned.text(read_if_there(file), found.target, options, result)
+    if sweep.tuned.constants:
+        result["constants"] = sweep.tuned.constants
+    options = {name: value for name, value in sweep.tuned.options.items() if name != "opt_level"}
+    text = tileiras.build.tuned.text(read_if_there(file), sweep.target, options, result)
     return outputs.writes(file, "--write"), text
 
 

@@ -25,8 +25,8 @@ def remark_on_kernels(
         used = kernel.used
         place = locations.get(kernel.name, location)
 
-        def say(said: Reason, **arguments: object) -> None:
-            engine.emit(Remark(said, place, arguments=arguments, function=kernel.name))  # noqa: B023
+        def say(reason: Reason, **arguments: object) -> None:
+            engine.emit(Remark(reason, place, arguments=arguments, function=kernel.name))  # noqa: B023
 
         registers = used.registers
         say(

@@ -78,14 +78,14 @@ class Remark(Diagnostic):
 
     def __init__(
         self,
-        said: Reason,
+        reason: Reason,
         location: Locatable | None,
         *,
         arguments: Mapping[str, Any] | None = None,
         function: str = "",
         notes: Iterable[Diagnostic] = (),
     ) -> None:
-        self.said = said
+        self.said = reason
         self.arguments = {key: str(value) for key, value in (arguments or {}).items()}
         self.function = function
         self.severity = Severity.REMARK

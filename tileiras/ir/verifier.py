@@ -239,22 +239,22 @@ def _wanted(field: Field) -> str:
     return f"variadic of {describe(field.constraint)}" if field.variadic else describe(field.constraint)
 
 
-def _count_message(kind: str, fields: tuple[Field, ...], found: int) -> str:
+def _count_message(kind: str, fields: tuple[Field, ...], count: int) -> str:
     least = sum(field.arity == "one" for field in fields)
     if all(field.arity == "one" for field in fields):
-        if found and not fields:
+        if count and not fields:
             return f"requires zero {kind}s"
-        return f"expected {least} {kind}s, but found {found}" if kind == "operand" else f"expected {least} {kind}s"
-    return f"expected {least} or more {kind}s, but found {found}"
+        return f"expected {least} {kind}s, but found {count}" if kind == "operand" else f"expected {least} {kind}s"
+    return f"expected {least} or more {kind}s, but found {count}"
 
 
-def _verify_count(op: Operation, kind: str, fields: tuple[Field, ...], found: int) -> None:
+def _verify_count(op: Operation, kind: str, fields: tuple[Field, ...], count: int) -> None:
     least = sum(field.arity == "one" for field in fields)
     most = None if any(field.variadic for field in fields) else len(fields)
-    if found < least or most is not None and found > most:
+    if count < least or most is not None and count > most:
         if not fields:
-            raise VerifyError(f"requires zero {kind}s" if kind == "region" else f"requires 0 {kind}s but found {found}")
-        raise VerifyError(f"expected {least} {kind}s but found {found}")
+            raise VerifyError(f"requires zero {kind}s" if kind == "region" else f"requires 0 {kind}s but found {count}")
+        raise VerifyError(f"expected {least} {kind}s but found {count}")
 
 
 def _verify_region(op: Operation, number: int, region: Region) -> None:

@@ -151,22 +151,22 @@ def _find_sources(src: LinearLayout, dst: LinearLayout) -> _Sources | None:
     return sources
 
 
-def _permutation(found: _Sources, registers: int) -> tuple[int, ...] | None:
+def _permutation(sources: _Sources, registers: int) -> tuple[int, ...] | None:
     """The source register of each result register if every thread holds all of its elements already."""
-    if any(found.warp_register) or any(found.warp_lane) or any(lane for _, lane in found.register):
+    if any(sources.warp_register) or any(sources.warp_lane) or any(lane for _, lane in sources.register):
         return None
-    if any(source != (0, 1 << bit) for bit, source in enumerate(found.lane)):
+    if any(source != (0, 1 << bit) for bit, source in enumerate(sources.lane)):
         return None
-    columns = [register for register, _ in found.register]
+    columns = [register for register, _ in sources.register]
     return tuple(gf2.apply(columns, r) for r in range(registers))
 
 
-def _shuffle(src: LinearLayout, dst: LinearLayout, found: _Sources) -> WarpShuffle | None:
+def _shuffle(src: LinearLayout, dst: LinearLayout, sources: _Sources) -> WarpShuffle | None:
     """The shuffle plan, or None when some lane would need a register that depends on more than the source lane."""
-    register_columns = [r for r, _ in found.register]
-    register_lanes = [s for _, s in found.register]
-    lane_registers = [r for r, _ in found.lane]
-    lane_lanes = [s for _, s in found.lane]
+    register_columns = [r for r, _ in sources.register]
+    register_lanes = [s for _, s in sources.register]
+    lane_registers = [r for r, _ in sources.lane]
+    lane_lanes = [s for _, s in sources.lane]
 
     # Which source register a lane hands out may depend on the source lane only: out of the lane columns, an
     # independent set defines that dependence as a linear map; other columns must agree with it, or be made independent
@@ -213,20 +213,20 @@ def _shuffle(src: LinearLayout, dst: LinearLayout, found: _Sources) -> WarpShuff
         return gf2.apply(dependence, lane)
 
     selects = [ConditionalXor("lane", b, xor) for b, xor in enumerate(dependence) if xor]
-    for b, (register, lane) in enumerate(zip(found.warp_register, found.warp_lane)):
+    for b, (register, lane) in enumerate(zip(sources.warp_register, sources.warp_lane)):
         xor = register ^ on_lane(lane)
         if xor:
             selects.append(ConditionalXor("warp", b, xor))
-    columns = [r ^ on_lane(s) for r, s in found.register]
+    columns = [r ^ on_lane(s) for r, s in sources.register]
     return WarpShuffle(
         source_registers=src.registers,
         source_selects=tuple(selects),
         registers=tuple(gf2.apply(columns, r) for r in range(dst.registers)),
         lane_map=tuple(lanes),
-        warp_map=tuple(found.warp_lane),
+        warp_map=tuple(sources.warp_lane),
         lane_xor=tuple(gf2.apply(register_lanes, r) for r in range(dst.registers)),
         result_selects=tuple(ConditionalXor("lane", j, 1 << k) for j, k in sorted(flips.items())),
-        packed=tuple(k for k, (register, lane) in enumerate(found.register) if lane == 0 and columns[k]),
+        packed=tuple(k for k, (register, lane) in enumerate(sources.register) if lane == 0 and columns[k]),
     )
 
 

@@ -122,9 +122,9 @@ def _interleaved(loop: scf.ForOp, target: Target) -> _Interleaved | None:
     return _cut(_Interleaved(loop, branch, commit, Dot(dot, (None, None), 0), 0), atom.shape[2])
 
 
-def _cut(found: _Interleaved, least: int) -> _Interleaved | None:
+def _cut(interleaved: _Interleaved, least: int) -> _Interleaved | None:
     """With the steps of the dot, whose operands are read from stages of rings."""
-    dot = found.dot.op
+    dot = interleaved.dot.op
     depth, rank = dot.a.type.shape[-1], dot.a.type.rank
     steps = min(MOST_STEPS, depth // least)
     if steps < 2 or dot.promoted is not None and depth // steps % dot.promoted.value:
@@ -135,7 +135,7 @@ def _cut(found: _Interleaved, least: int) -> _Interleaved | None:
     operands = operand_of(dot.a, rank - 1, dot), operand_of(dot.b, rank - 2, dot)
     if not all(_is_of_ring(each) for each in operands):
         return None
-    return found._replace(dot=Dot(dot, operands, depth // steps), steps=steps)
+    return interleaved._replace(dot=Dot(dot, operands, depth // steps), steps=steps)
 
 
 def _is_of_ring(operand: Operand | None) -> bool:

@@ -249,11 +249,11 @@ def _products(value: Value) -> list[Any] | None:
     return list(value.users)
 
 
-def _keep(found: list[Resident], atom: CopyAtom) -> None:
+def _keep(residents: list[Resident], atom: CopyAtom) -> None:
     """The rewriting of the loads of one block."""
     end: Operation | None = None
     buffers = []
-    for resident in found:
+    for resident in residents:
         load = resident.load
         builder = Builder.before(load)
         builder.location = load.location

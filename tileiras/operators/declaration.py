@@ -165,25 +165,25 @@ def _operator(name: str, table: Any) -> Operator:
     return _with_expressions(operator, table, where)
 
 
-def _with_expressions(made: Operator, table: Mapping[str, Any], where: str) -> Operator:
-    inputs = {each.name for each in made.parameters if isinstance(each, Tensor)}
+def _with_expressions(operator: Operator, table: Mapping[str, Any], where: str) -> Operator:
+    inputs = {each.name for each in operator.parameters if isinstance(each, Tensor)}
     mutates = _strings(table.get("mutates", []), f"{where}mutates")
     for name in mutates:
         if name not in inputs:
             raise refuse(f"{where}mutates: '{name}' is no tensor among the parameters")
-    if not mutates and not made.results:
+    if not mutates and not operator.results:
         raise refuse(f"{where}an operator has results or changes a tensor (mutates)")
-    names = made.names()
+    names = operator.names()
     shapes = names._replace(tensors={name: rank for name, rank in names.tensors.items() if name in inputs})
-    sizes = tuple(tuple(parse(size, f"{where}results", shapes) for size in tensor.shape) for tensor in made.results)
+    sizes = tuple(tuple(parse(size, f"{where}results", shapes) for size in tensor.shape) for tensor in operator.results)
     if len(table["grid"]) > 3:
         raise refuse(f"{where}grid: at most three expressions are expected")
     grid = tuple(parse(text, f"{where}grid", names) for text in table["grid"])
     arguments: Sequence[str | Expression] | None = None
     if "arguments" in table:
-        whole = {*made.tensors(), *made.scalars()}
+        whole = {*operator.tensors(), *operator.scalars()}
         arguments = [each if each in whole else parse(each, f"{where}arguments", names) for each in table["arguments"]]
-    return made._replace(
+    return operator._replace(
         sizes=sizes, mutates=mutates, grid=grid, arguments=None if arguments is None else tuple(arguments)
     )
 

@@ -27,8 +27,8 @@ class AgentVerifier(Pass):
     def run(self, op: Operation, context: PassContext) -> None:
         gpu = gpu_of(self.compute_capability)
 
-        def unchecked(place: Operation, said: Reason) -> None:
-            context.engine.emit(Remark(said, place.location))
+        def unchecked(place: Operation, reason: Reason) -> None:
+            context.engine.emit(Remark(reason, place.location))
 
         functions = [func for func in op.regions[0].operations if isinstance(func, aa.FuncOp)]
         if not any(inner.name.startswith(names.PIPELINE) for func in functions for inner in func.walk()):

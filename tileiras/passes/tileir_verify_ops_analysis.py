@@ -31,8 +31,8 @@ class VerifyOpsAnalysis(Pass):
     def run(self, op: Operation, context: PassContext) -> None:
         gpu = gpu_of(self.compute_capability)
 
-        def unchecked(place: Operation, said: Reason) -> None:
-            context.engine.emit(Remark(said, place.location))
+        def unchecked(place: Operation, reason: Reason) -> None:
+            context.engine.emit(Remark(reason, place.location))
 
         functions = [func for func in op.regions[0].operations if isinstance(func, aa.FuncOp)]
         chip = module_chip(op)

@@ -85,9 +85,9 @@ def of_artifacts(paths: Sequence[str], title: str, *, most: int = 8, progress: P
     return _of_units(title, units_of_artifacts(paths), most, progress)
 
 
-def _of_units(title: str, found: Sequence[Unit], most: int, progress: Progress) -> Report:
-    kernels = [collected(unit, None, progress) for unit in found[:most]]
-    left = [f"{unit.name} ({unit.source_name}, {unit.target})" for unit in found[most:]]
+def _of_units(title: str, units: Sequence[Unit], most: int, progress: Progress) -> Report:
+    kernels = [collected(unit, None, progress) for unit in units[:most]]
+    left = [f"{unit.name} ({unit.source_name}, {unit.target})" for unit in units[most:]]
     missing = (f"{len(left)} further kernels, which --entry shows: {', '.join(left)}",) if left else ()
     return Report(title, tileiras.__version__, tuple(kernels), missing)
 

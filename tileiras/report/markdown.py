@@ -44,27 +44,28 @@ def _kernel(kernel: Kernel) -> list[str]:
     return parts
 
 
-def _verdict(kernel: Kernel, found: Verdict) -> list[str]:
-    shares = ", ".join(f"{kind} {reached} of {total}" for kind, (reached, total) in found.coverage.items())
+def _verdict(kernel: Kernel, verdict: Verdict) -> list[str]:
+    shares = ", ".join(f"{kind} {reached} of {total}" for kind, (reached, total) in verdict.coverage.items())
     line = (
-        f"**{_plain(found.status)}**: {found.right} of {found.launches} launches right, largest error"
-        f" {found.worst_ulps:.3g} units in the last place; covered: {_plain(shares) or 'nothing'}"
+        f"**{_plain(verdict.status)}**: {verdict.right} of {verdict.launches} launches right, largest error"
+        f" {verdict.worst_ulps:.3g} units in the last place; covered: {_plain(shares) or 'nothing'}"
     )
-    rows = [(_where(kernel, each.places), each.kind, each.message) for each in (*found.findings, *found.uncovered)]
+    rows = [(_where(kernel, each.places), each.kind, each.message) for each in (*verdict.findings, *verdict.uncovered)]
     return ["### Verdict", "", line, "", *(_table(("where", "kind", "what"), rows) if rows else [])]
 
 
-def _difference(found: Difference) -> list[str]:
+def _difference(difference: Difference) -> list[str]:
     rows = [(each.name, each.before, each.after, "" if each.change is None else f"{each.change:+.1%}")
-            for each in found.figures if each.before != each.after]  # fmt: skip
+            for each in difference.figures if each.before != each.after]  # fmt: skip
     parts = ["### Against the other build", ""]
     parts += _table(("", "before", "after", ""), rows) if rows else ["No figure is different.", ""]
-    if found.options:
-        parts += _table(("option", "before", "after"), [(e.name, e.before, e.after) for e in found.options])
-    if found.texts:
-        texts = [(each.level, f"+{each.added}", f"-{each.removed}") for each in found.texts]
+    if difference.options:
+        parts += _table(("option", "before", "after"), [(e.name, e.before, e.after) for e in difference.options])
+    if difference.texts:
+        texts = [(each.level, f"+{each.added}", f"-{each.removed}") for each in difference.texts]
         parts += _table(("level", "lines added", "lines removed"), texts)
-    parts += [f"- gone: {_plain(each)}" for each in found.gone] + [f"- new: {_plain(each)}" for each in found.new]
+    parts += [f"- gone: {_plain(each)}" for each in difference.gone]
+    parts += [f"- new: {_plain(each)}" for each in difference.new]
     return [*parts, ""]
 
 

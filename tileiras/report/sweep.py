@@ -77,13 +77,13 @@ def _bound(candidate: Candidate) -> str:
     return f"bound by {candidate.estimate.bound}" if candidate.estimate is not None else ""
 
 
-def table(found: Sweep, width: int) -> str:
+def table(sweep: Sweep, width: int) -> str:
     """The candidates as lines of at most `width` columns, the fastest first, with a bar each."""
-    rows = found.tuned.candidates
+    rows = sweep.tuned.candidates
     least = rows[0].microseconds or 0.0
     longest = max((row.microseconds or 0.0 for row in rows), default=1.0)
     names = max(len(name_of(row)) for row in rows)
-    lines = [f"{found.entry} on {found.gpu}, grid {found.grid}"]
+    lines = [f"{sweep.entry} on {sweep.gpu}, grid {sweep.grid}"]
     for row in rows:
         line = name_of(row).ljust(names)
         if row.microseconds is None:
@@ -93,24 +93,24 @@ def table(found: Sweep, width: int) -> str:
         room = width - len(line) - len(_bound(row)) - 1
         bar = _BAR * max(1, round(row.microseconds / longest * min(room, 30))) if room > 4 else ""
         lines.append(f"{line}{_bound(row)} {bar}")
-    ties = len(found.tuned.ties) - 1
-    if ties and found.backend == "estimate":
+    ties = len(sweep.tuned.ties) - 1
+    if ties and sweep.backend == "estimate":
         lines.append(f"{ties} more within a tenth of the best, which the model cannot tell apart")
     return "\n".join(line[:width].rstrip() for line in lines)
 
 
-def plot(found: Sweep) -> str:
+def plot(sweep: Sweep) -> str:
     """The candidates as bars, as a file of SVG."""
-    rows: Sequence[Candidate] = [row for row in found.tuned.candidates if row.microseconds is not None]
+    rows: Sequence[Candidate] = [row for row in sweep.tuned.candidates if row.microseconds is not None]
     row_height, left, width = 24.0, 380.0, 900.0
-    drawing = Drawing(width, row_height * (len(rows) + 1) + 8, f"{found.entry} on {found.gpu}: time by options")
+    drawing = Drawing(width, row_height * (len(rows) + 1) + 8, f"{sweep.entry} on {sweep.gpu}: time by options")
     drawing.style(_STYLE)
-    drawing.text(4, 16, f"{found.entry} on {found.gpu}, grid {found.grid}")
+    drawing.text(4, 16, f"{sweep.entry} on {sweep.gpu}, grid {sweep.grid}")
     longest = max(row.microseconds or 0.0 for row in rows)
     for number, row in enumerate(rows, 1):
         y, time = number * row_height, row.microseconds or 0.0
         drawing.text(left - 8, y + 16, name_of(row)[-60:], "end")
-        kind = "c2" if row is found.tuned.candidates[0] else "c0"
+        kind = "c2" if row is sweep.tuned.candidates[0] else "c0"
         drawing.rect(left, y + 3, time / longest * (width - left - 100), row_height - 6, kind, name_of(row))
         drawing.text(left + time / longest * (width - left - 100) + 6, y + 16, _time(row))
     return drawing.markup() + "\n"

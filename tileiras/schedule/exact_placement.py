@@ -31,22 +31,22 @@ class Exact(NamedTuple):
     proven: bool
 
 
-def improve(graph: Graph, found: Placement, checks: int = MOST_CHECKS) -> Exact:
+def improve(graph: Graph, placement: Placement, checks: int = MOST_CHECKS) -> Exact:
     """The placement of the least interval below that of a given one, by exhaustive search.
 
     Not tried where more than `MOST_NODES` nodes occupy a unit; given up after `checks` rows.
     """
-    if found.interval == graph.mii:
+    if placement.interval == graph.mii:
         return Exact(None, True)
     if sum(1 for node in graph.nodes if any(node.busy.values())) > MOST_NODES:
         return Exact(None, False)
     left = checks
-    for interval in range(graph.mii, found.interval):
+    for interval in range(graph.mii, placement.interval):
         search = _Rows(graph, interval, left)
         starts = search.run()
         left = search.left
         if starts is not None:
-            return Exact(Placement(interval, normalized(starts), found.tried), True)
+            return Exact(Placement(interval, normalized(starts), placement.tried), True)
         if left <= 0:
             return Exact(None, False)
     return Exact(None, True)

@@ -188,9 +188,9 @@ class LoopOverlap:
         self.announce(graph, choice)
         loop.attributes[tileas.LOOP_SCHEDULE] = tileas.LoopScheduleAttr(tileas.UNSPECIALIZE, stages)
 
-    def _say(self, said: Reason) -> None:
+    def _say(self, reason: Reason) -> None:
         if self._engine is not None:
-            self._engine.emit(Remark(said, self._loop.location))
+            self._engine.emit(Remark(reason, self._loop.location))
 
     def _stays(self, reason: Reason) -> None:
         if not self._by_rule:

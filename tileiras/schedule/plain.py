@@ -131,9 +131,9 @@ def _bytes_beside(func: aa.FuncOp, loops: list[tuple[scf.ForOp, list[StagedLoad]
     return wanted
 
 
-def _gone(found: list[StagedLoad]) -> set[Operation]:
+def _gone(staged_loads: list[StagedLoad]) -> set[Operation]:
     """The operations that a loop no longer executes when these loads run ahead."""
-    return {leaf.convert for each in found for leaf in each.leaves} | {each.load for each in found}
+    return {leaf.convert for each in staged_loads for leaf in each.leaves} | {each.load for each in staged_loads}
 
 
 def _without_boxes(staged: StagedLoad, loop: scf.ForOp, atom: CopyAtom) -> list[StagedLoad]:
@@ -152,8 +152,8 @@ def _is_around_rings(loop: scf.ForOp, atom: CopyAtom) -> bool:
     return any(staged_load(load, each, atom) is not None for each in inner for load in loads_of(each))
 
 
-def _wanted_stages(found: Sequence[StagedLoad | StreamedLoad]) -> int:
-    hints = [s.load.attributes[aa.LATENCY].value for s in found if aa.LATENCY in s.load.attributes]
+def _wanted_stages(loads: Sequence[StagedLoad | StreamedLoad]) -> int:
+    hints = [s.load.attributes[aa.LATENCY].value for s in loads if aa.LATENCY in s.load.attributes]
     return min(MAX_STAGES, max(2, *hints)) if hints else DEFAULT_STAGES
 
 
@@ -200,8 +200,8 @@ class _Scheduler:
         if self._remarks is not None:
             self._remarks.as_written(loop, reason)
 
-    def _say(self, loop: scf.ForOp, said: Reason) -> Diagnostic:
-        remark = Remark(said, loop.location)
+    def _say(self, loop: scf.ForOp, reason: Reason) -> Diagnostic:
+        remark = Remark(reason, loop.location)
         return remark if self._engine is None else self._engine.emit(remark)
 
     def _prefetch(self, loop: scf.ForOp) -> bool | None:
@@ -269,11 +269,11 @@ class _Scheduler:
             self._streamed.add(each.loop)
         return bool(chosen)
 
-    def _choose_boxes(self, loop: scf.ForOp, found: list[StagedLoad], atom: CopyAtom) -> list[StagedLoad]:
+    def _choose_boxes(self, loop: scf.ForOp, staged_loads: list[StagedLoad], atom: CopyAtom) -> list[StagedLoad]:
         """Keeps the mark of loads that a tensor map can serve where their stages can be filled with boxes; returns the
         loads as they can be staged then."""
         chosen = []
-        for staged in found:
+        for staged in staged_loads:
             if not comes_in_boxes(staged):
                 chosen.append(staged)
                 continue
@@ -287,22 +287,22 @@ class _Scheduler:
         keep_apart_beside_threads(chosen, loop, self._func)
         return chosen
 
-    def _goes_through_one_stage(self, loop: scf.ForOp, found: list[StagedLoad], budget: int) -> bool:
+    def _goes_through_one_stage(self, loop: scf.ForOp, staged_loads: list[StagedLoad], budget: int) -> bool:
         """Gives a loop the schedule of single stages where it can have it, and no ring fits, or, beside other CTAs of
         its SM, no ring that allows dots in flight between iterations."""
-        bytes = sum(each.stage_bytes for each in found)
-        left = budget - scratch_beside(loop, _gone(found))
+        bytes = sum(each.stage_bytes for each in staged_loads)
+        left = budget - scratch_beside(loop, _gone(staged_loads))
         if self._stages or left < bytes:
             return False
-        turns = turns_of(loop, found) or turns_of_threads(loop, found)
+        turns = turns_of(loop, staged_loads) or turns_of_threads(loop, staged_loads)
         only_by_agent = False not in self._by_agent
         if turns is None or only_by_agent and turns.by_threads:
             return False
         if turns.by_threads:
-            for each in filter(comes_in_boxes, found):
+            for each in filter(comes_in_boxes, staged_loads):
                 if left < 2 * bytes:
                     del each.load.attributes[tileas.AHEAD_ATOM]
-        elif any(box_refusal(each, loop) for each in filter(comes_in_boxes, found)):
+        elif any(box_refusal(each, loop) for each in filter(comes_in_boxes, staged_loads)):
             return False  # boxes that only an agent can copy, for one
         # By the clock a ring of two is no faster, unless A goes through shared memory, which is then the bottleneck.
         shares_sm = (self._func.kernel_spec.occupancy or 1) > 1 and all(map(reads_a_in_tensor_memory, turns.adding))
@@ -310,34 +310,34 @@ class _Scheduler:
         if left >= (STAGES_IN_FLIGHT if shares_sm else 2) * bytes:
             return False
         if self._remarks is not None:
-            self._remarks.pipelined(loop, found, 1, 1, self._atom)
-        for each in filter(comes_in_boxes, found):
+            self._remarks.pipelined(loop, staged_loads, 1, 1, self._atom)
+        for each in filter(comes_in_boxes, staged_loads):
             keep_apart(each, loop, single=True)
         self._rings[loop] = bytes
-        self._schedule(loop, tileas.SINGLE_BUFFER, 1, [each.load for each in found])
+        self._schedule(loop, tileas.SINGLE_BUFFER, 1, [each.load for each in staged_loads])
         return True
 
-    def _fit(self, loop: scf.ForOp, found: list[StagedLoad], wanted: int, atom: CopyAtom) -> bool:
+    def _fit(self, loop: scf.ForOp, staged_loads: list[StagedLoad], wanted: int, atom: CopyAtom) -> bool:
         """Assigns a loop as many of its loads and stages, up to `wanted`, as shared memory has room for."""
         around = sum(size for outer, size in self._rings.items() if outer.is_ancestor_of(loop))
         budget = shared_budget(self._func, self._target) - ring_bytes(loop) - around
-        found = self._choose_boxes(loop, found, atom)
-        if any(map(comes_in_boxes, found)):
+        staged_loads = self._choose_boxes(loop, staged_loads, atom)
+        if any(map(comes_in_boxes, staged_loads)):
             budget -= pipe_mbarrier_bytes(self._func)
-        if self._goes_through_one_stage(loop, found, budget):
+        if self._goes_through_one_stage(loop, staged_loads, budget):
             return True
-        staged, fitting, no_room = list(found), 0, Reason("loops.no-shared-memory")
+        staged, fitting, no_room = list(staged_loads), 0, Reason("loops.no-shared-memory")
         while staged:
             fitting = (budget - scratch_beside(loop, _gone(staged))) // sum(s.stage_bytes for s in staged)
             if fitting >= 2:
                 break
             # The largest load stays synchronous, the others may still run ahead.
             staged.remove(max(staged, key=lambda s: s.stage_bytes))
-        others = [each.load for each in found if each not in staged]
+        others = [each.load for each in staged_loads if each not in staged]
         for load in others:
             load.attributes[tileas.NO_ROOM] = UnitAttr()
         if others:
-            self._say(loop, Reason("loops.loads-without-room", loads=len(others), all=len(found), cause=no_room))
+            self._say(loop, Reason("loops.loads-without-room", loads=len(others), all=len(staged_loads), cause=no_room))
         if not staged:
             self._refusal = self._say(loop, Reason("loops.not-pipelined", cause=no_room))
             self._as_written(loop, no_room)

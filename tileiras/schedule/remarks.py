@@ -30,8 +30,8 @@ class ScheduleRemarks:
         self._engine = engine
         self._function = function
 
-    def _emit(self, said: Reason, location: Location, **arguments: object) -> None:
-        self._engine.emit(Remark(said, location, arguments=arguments, function=self._function))
+    def _emit(self, reason: Reason, location: Location, **arguments: object) -> None:
+        self._engine.emit(Remark(reason, location, arguments=arguments, function=self._function))
 
     def staged(
         self, loop: scf.ForOp, loads: Sequence[Any], attempt: Callable[[Any, list[Reason]], StagedLoad | None]
@@ -105,5 +105,5 @@ class ScheduleRemarks:
         }  # fmt: skip
         self._selected(load, Reason("access.load", bytes=width), arguments)
 
-    def _selected(self, load: tileas.Load, said: Reason, arguments: dict[str, Any]) -> None:
-        supersede(self._engine, Remark(said, load.location, arguments=arguments, function=self._function))
+    def _selected(self, load: tileas.Load, reason: Reason, arguments: dict[str, Any]) -> None:
+        supersede(self._engine, Remark(reason, load.location, arguments=arguments, function=self._function))

@@ -96,13 +96,13 @@ def _of_blocks(loop: scf.ForOp) -> bool:
     return isinstance(loop.parent_op, aa.FuncOp) and tileas.CLUSTER_BLOCKS in loop.parent_op.attributes
 
 
-def keep_apart_beside_threads(found: Iterable[StagedLoad], loop: scf.ForOp, func: aa.FuncOp) -> None:
+def keep_apart_beside_threads(staged_loads: Iterable[StagedLoad], loop: scf.ForOp, func: aa.FuncOp) -> None:
     """Makes each tile block of a cluster copy for itself where their loops end at different iterations and threads copy
     as well: boxes of iterations that only the other tile block executes may lie outside arrays, copies by threads may
     not."""
-    found = list(found)
-    shared = [each for each in found if is_multicast(each)]
-    if not shared or all(map(comes_in_boxes, found)) or tileas.CLUSTER_BLOCKS not in func.attributes:
+    staged_loads = list(staged_loads)
+    shared = [each for each in staged_loads if is_multicast(each)]
+    if not shared or all(map(comes_in_boxes, staged_loads)) or tileas.CLUSTER_BLOCKS not in func.attributes:
         return
     if not ClusterUniformity(func).is_common(loop.upper_bound):
         for each in shared:

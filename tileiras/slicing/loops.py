@@ -57,16 +57,16 @@ class SlicedLoops:
             op.erase()
         return bodies
 
-    def _delay(self, made: list[Operation]) -> Operation:
+    def _delay(self, operations: list[Operation]) -> Operation:
         """Moves operations that precede a loop but use its results after it; returns the last operation moved.
 
         Operations that do not depend on the loop keep their place: tokens are the only order.
         """
-        late: set[Value] = {result for op in made for result in op.results}
-        last = made[-1]
+        late: set[Value] = {result for op in operations for result in op.results}
+        last = operations[-1]
         following = last.next
         op = self.group.block.first
-        while op is not None and op is not made[0]:
+        while op is not None and op is not operations[0]:
             following_op = op.next
             if op not in self.group.runs and any(v in late for inner in op.walk() for v in inner.operands):
                 late.update(op.results)

@@ -88,16 +88,16 @@ class TensorMap(NamedTuple):
                 raise ValueError(what)
 
 
-def encode(made: TensorMap) -> bytes:
+def encode(tensor_map: TensorMap) -> bytes:
     """The 128 bytes. Raises ValueError for a map that the driver would reject."""
-    made.check()
-    rank = len(made.dims)
-    flags = _VALID | rank - 1 << 4 | ELEMENTS[made.element][0] << 7 | _SWIZZLES.index(made.swizzle) << 13
-    flags |= made.fill_nan * _NAN | made.to_tf32 * TO_TF32 | (made.atom == 32) * _WIDE_ATOMS
-    strides = [stride >> 4 for stride in made.strides] + [0] * (5 - rank)
-    dims = [size - 1 for size in made.dims] + [0] * (5 - rank)
-    box = [size - 1 for size in made.box] + [0] * (5 - rank)
-    raw = struct.pack("<QI4II5I3x5B", made.address, flags, *strides, 0, *dims, *box)
+    tensor_map.check()
+    rank = len(tensor_map.dims)
+    flags = _VALID | rank - 1 << 4 | ELEMENTS[tensor_map.element][0] << 7 | _SWIZZLES.index(tensor_map.swizzle) << 13
+    flags |= tensor_map.fill_nan * _NAN | tensor_map.to_tf32 * TO_TF32 | (tensor_map.atom == 32) * _WIDE_ATOMS
+    strides = [stride >> 4 for stride in tensor_map.strides] + [0] * (5 - rank)
+    dims = [size - 1 for size in tensor_map.dims] + [0] * (5 - rank)
+    box = [size - 1 for size in tensor_map.box] + [0] * (5 - rank)
+    raw = struct.pack("<QI4II5I3x5B", tensor_map.address, flags, *strides, 0, *dims, *box)
     return raw.ljust(BYTES, b"\0")
 
 
@@ -132,21 +132,21 @@ def swizzled(addresses: np.ndarray, width: int, atom: int = 16) -> np.ndarray:
     return addresses ^ (addresses >> 3 & mask)
 
 
-def places(made: TensorMap, at: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
+def places(tensor_map: TensorMap, at: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
     """(number in the box, address) of the elements inside the tensor, row by row, of a box with its first element
     ``at``."""
     inside = np.ones(1, bool)
     addresses = np.zeros(1, np.int64)
-    strides = (made.element_bytes, *made.strides)
-    for size, count, first, stride in reversed(list(zip(made.dims, made.box, at, strides))):
+    strides = (tensor_map.element_bytes, *tensor_map.strides)
+    for size, count, first, stride in reversed(list(zip(tensor_map.dims, tensor_map.box, at, strides))):
         along = np.arange(first, first + count, dtype=np.int64)
         inside = (inside[:, None] & ((along >= 0) & (along < size))).reshape(-1)
         addresses = (addresses[:, None] + along * stride).reshape(-1)
     chosen = np.flatnonzero(inside)
-    return chosen, addresses[chosen] + made.address
+    return chosen, addresses[chosen] + tensor_map.address
 
 
-def shared_units(made: TensorMap, base: int) -> np.ndarray:
+def shared_units(tensor_map: TensorMap, base: int) -> np.ndarray:
     """Shared addresses of a box's units of 16 bytes, row by row, for a box at ``base``."""
-    size = math.prod(made.box) * made.element_bytes
-    return swizzled(np.arange(base, base + size, 16, dtype=np.int64), made.swizzle, made.atom)
+    size = math.prod(tensor_map.box) * tensor_map.element_bytes
+    return swizzled(np.arange(base, base + size, 16, dtype=np.int64), tensor_map.swizzle, tensor_map.atom)

@@ -86,10 +86,10 @@ def loops_of(trace: WarpTrace) -> list[Loop]:
     return loops
 
 
-def _finish(found: list[Loop], head: int, starts: list[int], end: int) -> None:
+def _finish(loops: list[Loop], head: int, starts: list[int], end: int) -> None:
     if len(starts) > 1:
         # The last iteration is as long as the one before; the rest is after the loop.
-        found.append(Loop(head, (*starts, min(end, starts[-1] + starts[-1] - starts[-2]))))
+        loops.append(Loop(head, (*starts, min(end, starts[-1] + starts[-1] - starts[-2]))))
 
 
 def _signatures(trace: WarpTrace, loop: Loop) -> list[tuple]:

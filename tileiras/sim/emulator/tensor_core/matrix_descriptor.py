@@ -63,15 +63,15 @@ class Operand(NamedTuple):
     k: int
     transposed: bool
 
-    def access(self, group: WarpGroup, item: Instruction, made: Descriptor, warp: int) -> Access:
+    def access(self, group: WarpGroup, item: Instruction, descriptor: Descriptor, warp: int) -> Access:
         """The units of the matrix in the shared memory of a warp's block."""
         batch = group.batch
-        places = batch.matrices.get((self, made, cta := int(group.warp_cta[warp])))
+        places = batch.matrices.get((self, descriptor, cta := int(group.warp_cta[warp])))
         if places is None:
-            addresses = _addresses(self, made)
+            addresses = _addresses(self, descriptor)
             threads = np.full(addresses.size, warp * 32)
             access = resolve_shared(group, item, addresses, _UNIT, False, threads, own=True)
-            batch.matrices[self, made, cta] = access.index
+            batch.matrices[self, descriptor, cta] = access.index
             return access
         access = Access(batch.shared.view(_UNIT), places, np.full(places.size, warp * 32), shared=True)
         check_written(group, item, access)
@@ -115,22 +115,22 @@ def begin_reads(group: WarpGroup, item: Instruction, accesses: Sequence[Access])
 
 
 @functools.lru_cache(maxsize=256)
-def _addresses(operand: Operand, made: Descriptor) -> np.ndarray:
+def _addresses(operand: Operand, descriptor: Descriptor) -> np.ndarray:
     """Addresses of the units, row by row; for an MN-major matrix, k by k."""
     size = TYPES[operand.type].bytes
     lines, length = (operand.k, operand.rows) if operand.transposed else (operand.rows, operand.k)
     line = np.arange(lines, dtype=np.int64)[:, None]
     unit = np.arange(-(-length * size // 16), dtype=np.int64)
-    span = made.swizzle or 16
+    span = descriptor.swizzle or 16
     within, beyond = line % 8 * span, line // 8
     if not operand.transposed:
-        step = 16 if made.swizzle else made.leading
-        places = within + beyond * made.stride + unit * step
-    elif made.swizzle:
+        step = 16 if descriptor.swizzle else descriptor.leading
+        places = within + beyond * descriptor.stride + unit * step
+    elif descriptor.swizzle:
         across = span // 16
-        places = within + beyond * made.stride + unit % across * 16 + unit // across * made.leading
+        places = within + beyond * descriptor.stride + unit % across * 16 + unit // across * descriptor.leading
     else:
-        places = within + beyond * made.leading + unit * made.stride
-    array = swizzled(made.address + places, made.swizzle).reshape(-1).astype(np.uint64)
+        places = within + beyond * descriptor.leading + unit * descriptor.stride
+    array = swizzled(descriptor.address + places, descriptor.swizzle).reshape(-1).astype(np.uint64)
     array.flags.writeable = False
     return array
