@@ -222,8 +222,9 @@ def supersede(engine: DiagnosticEngine, remark: Remark) -> None:
     """
     diagnostics: list[Diagnostic] = []
     for diagnostic in engine.diagnostics:
-        is_same = isinstance(diagnostic, Remark) and diagnostic.name == remark.name
-        if not is_same or diagnostic.location != remark.location:
+        if not isinstance(diagnostic, Remark):
+            diagnostics.append(diagnostic)
+        elif diagnostic.name != remark.name or diagnostic.location != remark.location:
             diagnostics.append(diagnostic)
         elif remark.cause is None:
             remark.said = Reason(remark.code, cause=diagnostic.cause, **remark.code_arguments)
