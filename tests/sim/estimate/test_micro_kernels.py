@@ -112,6 +112,12 @@ def test_a_chip_full_of_products_is_bound_by_power():
     assert all_.bound == "power" and all_.cycles == pytest.approx(trips * each * product / 0.63, rel=0.01)
 
 
+def test_tensor_cores_that_wait_for_operands_need_less_power():
+    """Dots of 64 rows and columns take 42 cycles or more for 16 cycles of operations."""
+    one, all_ = (estimate(chained_tcgen05(64, 64), [OUT], grid=ctas, on="B200") for ctas in (1, gpu("B200").sms))
+    assert all_.bound != "power" and all_.cycles == pytest.approx(one.cycles, rel=0.02)
+
+
 def test_a_chip_full_of_products_in_registers_reaches_their_rate():
     """`mma.sync` takes a fourth of the peak of a B200; the power limit allows more than that."""
     trips, each, warps = 300, 16, 4

@@ -23,18 +23,18 @@ class Limit(NamedTuple):
 
 
 def limit(
-    busy: Mapping[str, float], servers: Mapping[str, int], gpu: Gpu, active: int, recording: Recording, turns: int = 0
-) -> Limit:
+    busy: Mapping[str, float], servers: Mapping[str, int], flops: Mapping[str, float], gpu: Gpu, active: int,
+    recording: Recording, turns: int = 0,
+) -> Limit:  # fmt: skip
     """Return the largest bound of a grid on ``active`` SMs.
 
     ``busy``: cycles for which all clusters of the grid occupy each unit, on all SMs together; ``servers``: instances of
-    a unit per SM; ``turns``: atomic operations on one address. Stores that are still in flight when clusters end leave
-    work for L2 and DRAM, for which a simulation of a few clusters need not wait but the grid has to.
+    a unit per SM; ``flops``: FLOP of all dots by the key of their type in `gpu.tensor`; ``turns``: atomic operations on
+    one address. Stores that are still in flight when clusters end leave work for L2 and DRAM, for which a simulation of
+    a few clusters need not wait but the grid has to.
     """
-    reach = gpu.tensor_reach
-    tensor = max((cycles / servers[unit] for unit, cycles in busy.items() if TITLES[unit] == "tensor"), default=0.0)
-    power = tensor / (gpu.sms * reach) if at_full_rate(recording) else 0.0
-    result = [Limit(power, "power", f"tensor cores keep up {reach:.0%} of their peak on the whole chip")]
+    note = f"tensor cores keep up {gpu.tensor_reach:.0%} of their peak on the whole chip"
+    result = [Limit(power_cycles(flops, gpu, recording), "power", note)]
     note = f"{turns} atomic operations on one address take turns"
     result.append(Limit(turns * gpu.latency["update"], "atomic operations", note))
     for unit in _SHARED:
@@ -42,6 +42,17 @@ def limit(
             title = TITLES[unit]
             result.append(Limit(busy[unit] / servers[unit] / active, title, f"{title} moves the traffic of the grid"))
     return max(result, key=lambda limit: (limit.cycles, limit.by))
+
+
+def power_cycles(flops: Mapping[str, float], gpu: Gpu, recording: Recording) -> float:
+    """Cycles for which all SMs execute dots at the rate that power allows; 0 without such a limit.
+
+    Power is that of operations: cycles in which tensor cores wait for operands or for copies of scales need less.
+    """
+    if not at_full_rate(recording):
+        return 0.0
+    cycles = sum(work / (gpu.tensor.get(key) or gpu.mma_sync[key]) for key, work in flops.items())
+    return cycles / (gpu.sms * gpu.tensor_reach)
 
 
 def at_full_rate(recording: Recording) -> bool:

@@ -364,7 +364,8 @@ class Model:
         servers = {unit: len(free) for unit, free in run.outcome.sms[0].free.items()}
         busy = {unit: cycles * each for unit, cycles in run.busy.items()}
         turns = contention.turns(dict(zip(self.places, self.recording.clusters)), self.shape)
-        return grid_limits.limit(busy, servers, self.gpu, run.sample.active, self.recording, turns)
+        flops = self._all_flops(run)
+        return grid_limits.limit(busy, servers, flops, self.gpu, run.sample.active, self.recording, turns)
 
     # -- reporting ---------------------------------------------------------------------------------------------------
 
@@ -382,8 +383,7 @@ class Model:
         total_us = max(cycles, limit.cycles) / gpu.sustained_mhz + gpu.launch_microseconds
         needs = uncertainty.split(total_us, self._busy_microseconds(run), gpu.launch_microseconds)
         low, high = uncertainty.interval(needs, gpu)
-        each = self.clusters * self.mean / len(run.sample.clusters)
-        teraflops = {key: work * each / total_us / 1e6 for key, work in sorted(run.flops.items())}
+        teraflops = {key: work / total_us / 1e6 for key, work in self._all_flops(run).items()}
         phases, pipes = phases_of(outcome, gpu.sustained_mhz), fill_levels.pipes(outcome, gpu.sustained_mhz)
         total = sum(run.issued.values()) + sum(run.stalls.values())
         stalls = self._stalls(run, total)
@@ -401,15 +401,21 @@ class Model:
             trace=drawing.trace_events(outcome, self.machine.instructions, gpu.sustained_mhz, pipes),
         )  # fmt: skip
 
+    def _all_flops(self, run: Run) -> dict[str, float]:
+        """FLOP of the dots of all clusters, by the key of their type."""
+        each = self.clusters * self.mean / len(run.sample.clusters)
+        return {key: work * each for key, work in sorted(run.flops.items())}
+
     def _busy_microseconds(self, run: Run) -> dict[str, float]:
         """Unit -> time that its work of the whole grid takes, with all SMs that have work."""
         each = self.clusters * self.mean / len(run.sample.clusters) / run.sample.active / self.gpu.sustained_mhz
-        busy_microseconds: dict[str, float] = {}
+        result: dict[str, float] = {}
         for unit, cycles in run.busy.items():
             title, servers = TITLES[unit], len(run.outcome.sms[0].free[unit])
-            reach = self.gpu.tensor_reach if title == "tensor" and grid_limits.at_full_rate(self.recording) else 1.0
-            busy_microseconds[title] = max(busy_microseconds.get(title, 0.0), cycles * each / servers / reach)
-        return busy_microseconds
+            result[title] = max(result.get(title, 0.0), cycles * each / servers)
+        power = grid_limits.power_cycles(self._all_flops(run), self.gpu, self.recording) / self.gpu.sustained_mhz
+        result["tensor"] = max(result.get("tensor", 0.0), power)
+        return result
 
     def _doubt(self, teraflops: dict[str, float]) -> str:
         """Reasons not to rely on the figure."""
