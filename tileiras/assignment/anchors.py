@@ -15,6 +15,7 @@ from tileiras.analysis.divisibility import DivisibilityAnalysis
 from tileiras.analysis.dots_in_flight import is_asynchronous
 from tileiras.analysis.incoming import incoming
 from tileiras.analysis.mask_runs import mask_runs
+from tileiras.diagnostics import CompileError
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import DYNAMIC, Operation, TensorType, Value, element_type_of
@@ -29,6 +30,8 @@ from tileiras.layout.memory import (
 )
 from tileiras.reasons import Reason
 from tileiras.support.named_tuple import NamedTuple
+
+FAILURE = "failed to assign layouts"
 
 MEMORY_OPS = (
     aa.TiledLoadOp,
@@ -61,7 +64,7 @@ def access_of(
     op: Operation, facts: DivisibilityAnalysis, threads: int, why: list[Reason] | None = None
 ) -> Access | None:
     """The access of a memory operation by `threads`; None if it moves a scalar.  The bounds of the aligned run, the
-    tightest one last, are appended to `why`."""
+    tightest one last, are appended to `why`.  Raises CompileError, located, for a view that is a parameter."""
     type = data_of(op).type
     if not isinstance(type, TensorType):
         return None
@@ -73,6 +76,8 @@ def access_of(
 def _tiled_access(op: tileas.Access, type: TensorType, facts: DivisibilityAnalysis, why: list[Reason] | None) -> Access:
     view = op.view.type
     source = view.source
+    if op.view.defining_op is None:
+        raise CompileError.at(op.location, f"{FAILURE}: the view is a parameter, whose array is not known")
     memref = op.view.defining_op.source.defining_op
     bits = _element_bits(type)
     strides = [source.strides[view.dim_map[d]] for d in range(type.rank)]

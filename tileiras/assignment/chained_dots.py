@@ -1,9 +1,9 @@
-"""Chained dots, as attention's: an operand of one is computed from the result of another."""
+"""Chained dots, as attention's: an operand of one is computed from the result of another; and such computations."""
 
 from __future__ import annotations
 
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.ir import TensorType, Value
+from tileiras.ir import Operation, Pure, TensorType, Value
 
 
 def is_chained(op: aa.DotOp) -> bool:
@@ -38,3 +38,17 @@ def _comes_from_dot(value: Value, seen: set[Value]) -> bool:
     if isinstance(op, aa.DotOp):
         return True
     return any(_comes_from_dot(v, seen) for v in op.operands if isinstance(v.type, TensorType))
+
+
+def is_element_wise(op: Operation | None) -> bool:
+    """Whether an operation computes each element of its tiles from those at the same place."""
+    if op is None or op.regions or not op.has_trait(Pure) or isinstance(op, _MOVES) or not op.results:
+        return False
+    shapes = {value.type.shape for value in (*op.operands, *op.results) if isinstance(value.type, TensorType)}
+    return len(shapes) == 1 and all(isinstance(value.type, TensorType) for value in op.results)
+
+
+_MOVES = (
+    aa.DotOp, aa.BlockScaledMmaOp, aa.ViewOp, aa.PermuteOp, aa.BroadcastOp, aa.SplatOp, aa.MakeRangeOp, aa.CatOp,
+    aa.ExtractSliceOp, aa.InsertSliceOp,
+)  # fmt: skip

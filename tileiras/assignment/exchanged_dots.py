@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from tileiras.analysis.copied_loads import is_zero
 from tileiras.dialects import arith
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.ir import Operation, Pure, TensorType, Value
+from tileiras.ir import Operation, TensorType, Value
 from tileiras.layout import LinearLayout
 from tileiras.layout.convert import plan_conversion
 from tileiras.layout.linear_layout import SHARED_DIMS
@@ -24,6 +24,8 @@ from tileiras.layout.reduce import mixes_axes, plan_reduction
 from tileiras.layout.shared import BARRIER_COST, INSTRUCTION_COST, VECTOR_BITS
 from tileiras.layout.staging import access_cost, store_access
 from tileiras.support.named_tuple import NamedTuple
+
+from .chained_dots import is_element_wise
 
 if TYPE_CHECKING:
     from .warpgroup_dots import WarpgroupPlan
@@ -162,20 +164,6 @@ def _add(values: Any, tiles: set[Value], todo: list[Value]) -> None:
     new = [each for each in values if each not in tiles]
     tiles.update(new)
     todo += new
-
-
-def is_element_wise(op: Operation | None) -> bool:
-    """Whether an operation computes each element of its tiles from those at the same place."""
-    if op is None or op.regions or not op.has_trait(Pure) or isinstance(op, _MOVES) or not op.results:
-        return False
-    shapes = {value.type.shape for value in (*op.operands, *op.results) if isinstance(value.type, TensorType)}
-    return len(shapes) == 1 and all(isinstance(value.type, TensorType) for value in op.results)
-
-
-_MOVES = (
-    aa.DotOp, aa.BlockScaledMmaOp, aa.ViewOp, aa.PermuteOp, aa.BroadcastOp, aa.SplatOp, aa.MakeRangeOp, aa.CatOp,
-    aa.ExtractSliceOp, aa.InsertSliceOp,
-)  # fmt: skip
 
 
 def _ends(user: Operation, value: Value, group: _Group) -> bool:

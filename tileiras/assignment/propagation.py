@@ -21,16 +21,13 @@ from tileiras.ir import Block, BlockArgument, Operation, TensorType, Value
 from tileiras.ir.pass_manager import PassContext
 from tileiras.layout import LinearLayout
 from tileiras.layout.accumulators import accumulator_of
-from tileiras.layout.convert import plan_conversion
 from tileiras.layout.encoding import layout_of
 from tileiras.layout.reduce import mixes_axes, plan_reduction
 from tileiras.layout.scan import is_scannable, scan_layout
-from tileiras.layout.shared import INSTRUCTION_COST, SharedPlan
 from tileiras.targets import mma_atom
 
 from .anchors import MEMORY_OPS, PACKED_ELEMENTS, MemoryLayouts
-from .chained_dots import comes_from_dot
-from .exchanged_dots import is_element_wise
+from .chained_dots import comes_from_dot, is_element_wise
 
 _MAKERS = (aa.SplatOp, aa.MakeRangeOp)
 
@@ -207,11 +204,11 @@ class LayoutAssignment:
         if direct is None:
             return anchor
         bits = self.memory.accesses[op].element_bits
-        plan = plan_conversion(anchor, direct, bits)
-        if not isinstance(plan, SharedPlan):
+        plan = tileiras.layout.convert.plan_conversion(anchor, direct, bits)
+        if not isinstance(plan, tileiras.layout.shared.SharedPlan):
             return anchor
         of_anchor, of_direct = (each.registers // self.memory.vector_size(op, each) for each in (anchor, direct))
-        more = (of_direct - of_anchor) * (1 + INSTRUCTION_COST)
+        more = (of_direct - of_anchor) * (1 + tileiras.layout.shared.INSTRUCTION_COST)
         return direct if more < plan.cost(bits) else anchor
 
     def _broadcast_layouts(self, value: Value) -> Iterator[LinearLayout | None]:

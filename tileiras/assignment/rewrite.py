@@ -18,13 +18,12 @@ from tileiras.resources.limits import MOST_ELEMENTS, threads_of
 from tileiras.resources.live_values import register_tile
 
 from . import control_flow, tensor
+from .anchors import FAILURE
 from .layouts import Layouts, constant, plain
 from .propagation import LayoutAssignment, access_layout, operand_layouts
 
 if TYPE_CHECKING:
     from tileiras.targets import Target
-
-FAILURE = "failed to assign layouts"
 
 
 class RemoveLayoutConversions(FunctionPass):

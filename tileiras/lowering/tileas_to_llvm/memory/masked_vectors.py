@@ -99,7 +99,9 @@ class MaskedVectors:
             return self._emit.both(self._element(op.lhs, register), self._element(op.rhs, register))
         if isinstance(op, llvm.ICmpOp):
             sides = (self._emit.extract(side, register) for side in (op.lhs, op.rhs))
-            return self._emit.icmp(op.predicate.value, *sides)
+            element = self._emit.icmp(op.predicate.value, *sides)
+            element.defining_op.location = op.location  # in the line of the comparison
+            return element
         return self._emit.extract(mask, register)
 
     def whole(self, group: Sequence[int]) -> Value | None:
