@@ -31,6 +31,7 @@ def judge_copy(kinds, code, seed):
     check(b, a if kinds[1] == "bulk_store" else 2 * a)
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("kinds, gpu", PAIRS, ids=lambda value: value if isinstance(value, str) else "-".join(value))
 def test_every_protocol_on_every_target(kinds, gpu, assemble):
     code = ptx(kernels.copy_kernel(*kinds, 2, gpu), gpu)
@@ -38,6 +39,7 @@ def test_every_protocol_on_every_target(kinds, gpu, assemble):
     judge_copy(kinds, code, 0)
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("depth", DEPTHS)
 @pytest.mark.parametrize("kinds", EXECUTED, ids="-".join)
 def test_rings_of_every_depth(kinds, depth):

@@ -47,6 +47,7 @@ def test_prints_of_a_loop_come_once(plan):
     assert result.output == "".join(f"step {step};" for step in range(STEPS))
 
 
+@pytest.mark.sampled(14)
 @pytest.mark.parametrize("plan", EVERY)
 @pytest.mark.parametrize("limit", [STEPS, STEPS - 1])
 def test_assertions_of_a_loop_hold_or_end_the_kernel(limit, plan):
@@ -76,6 +77,7 @@ def returning(condition: str) -> Kernel:
     return kernel if condition == "not_equal" else kernel._replace(expected=kernel.outputs)
 
 
+@pytest.mark.sampled(14)
 @pytest.mark.parametrize("plan", EVERY)
 @pytest.mark.parametrize("condition", ["equal", "not_equal"])
 def test_a_return_ahead_of_the_loop(condition, plan):
@@ -104,6 +106,7 @@ def leaving(steps: int) -> Kernel:
     return kernel if steps < STEPS else kernel._replace(expected=kernel.outputs)
 
 
+@pytest.mark.sampled(14)
 @pytest.mark.parametrize("plan", EVERY)
 @pytest.mark.parametrize("steps", [1, STEPS])
 def test_an_exit_inside_of_the_loop(steps, plan):
@@ -133,6 +136,7 @@ def leaving_around(rounds: int) -> Kernel:
     return kernel if rounds else kernel._replace(expected=kernel.outputs)
 
 
+@pytest.mark.sampled(14)
 @pytest.mark.parametrize("plan", EVERY)
 @pytest.mark.parametrize("rounds", [0, 2])
 def test_a_return_from_a_loop_around(rounds, plan):
@@ -157,6 +161,7 @@ def test_arrays_of_unknown_alignment(plan):
     kernel.emulated(artifact)
 
 
+@pytest.mark.sampled(14)
 @pytest.mark.parametrize("plan", EVERY)
 @pytest.mark.parametrize("sizes", [(64, 71, 0), (0, 64, 64), (64, 0, 64)])
 def test_arrays_without_elements(sizes, plan):
@@ -165,6 +170,7 @@ def test_arrays_without_elements(sizes, plan):
         tensor_maps.Arrays(*sizes).launch(result.text, result.kernels[0].metadata, 0, steps)
 
 
+@pytest.mark.sampled(14)
 @pytest.mark.parametrize("options", [{}, {"device_debug": True}], ids=["", "-g"])
 @pytest.mark.parametrize("plan", EVERY)
 def test_all_warps_do_the_same_at_level_0(plan, options):

@@ -36,6 +36,7 @@ def said(artifact) -> str:
     return result
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("gpu", FULL)
 @pytest.mark.parametrize("name", KERNELS)
 def test_stores_in_any_order_of_the_agents(name, gpu, assemble):

@@ -20,6 +20,7 @@ VERSIONS = ("13.1", "13.2", "13.3", "13.4", "13.5")
 CASES = [(name, v) for name, (_, since, *_) in kernels.EXPORTS.items() for v in VERSIONS if v >= since]
 
 
+@pytest.mark.sampled(85)
 @pytest.mark.skipif(disassembler() is None, reason="needs tileirdisasm (nvidia-cuda-tileiras)")
 @pytest.mark.parametrize(("name", "version"), CASES)
 def test_a_module_prints_as_the_disassembler_prints_its_file(name, version, tmp_path):

@@ -27,6 +27,7 @@ VERSIONS = ("13.1", "13.2", "13.3", "13.4", "13.5")
 CASES = [(name, v) for name, (_, since, *_) in kernels.EXPORTS.items() for v in VERSIONS if v >= since]
 
 
+@pytest.mark.sampled(85)
 @pytest.mark.parametrize(("name", "version"), CASES)
 def test_a_file_of_the_front_end_is_written_again(name: str, version: str, tmp_path: Path) -> None:
     module = bytecode.read_module(kernels.export(name, version), "k.tileirbc")

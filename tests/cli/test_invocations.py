@@ -60,6 +60,7 @@ def vendor() -> str:
     return tool
 
 
+@pytest.mark.sampled(82)
 @pytest.mark.parametrize("line", INVOCATIONS)
 def test_the_vendors_tool_still_answers_as_recorded(vendor, folder, line):
     assert answer(vendor, line, folder) == EXPECTED[line]

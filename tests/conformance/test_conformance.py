@@ -22,6 +22,7 @@ from tileiras.ir import Operation
 MODULES = modules(list(pairwise_kernels()))
 
 
+@pytest.mark.sampled(41)
 @pytest.mark.parametrize("number", range(len(MODULES)), ids=lambda n: f"{n}-{MODULES[n][0].family}")
 def test_module(number):
     """Targets rotate with the modules, so that every target runs every family."""
@@ -81,6 +82,7 @@ def test_random_programs_of_several_ctas(num_ctas):
     assert shared
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("kind", [random_programs.Program, random_programs.Formats])
 @pytest.mark.parametrize("number", range(10))
 def test_random_program(number, kind):

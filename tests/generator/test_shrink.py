@@ -38,7 +38,7 @@ PLANTED = (
 )
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("planted", PLANTED, ids=lambda each: each.fault)
 def test_a_planted_fault_is_shrunk(planted, monkeypatch, tmp_path):
     fault = FAULTS[planted.fault]

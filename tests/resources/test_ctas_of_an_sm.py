@@ -69,6 +69,7 @@ def test_agents_start_with_the_registers_of_an_instruction(tiles, operand, hint,
     on_an_sm(kernel.compiled("sm_100", pipeline_strategy="warp-specialize"), "sm_100")
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("gpu", ["sm_80", "sm_86", "sm_90", "sm_120"])
 @pytest.mark.parametrize(
     ("tiles", "operand", "aligned"),

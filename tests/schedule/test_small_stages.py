@@ -56,6 +56,7 @@ def test_only_stages_of_boxes_are_padded():
     assert {type.alignment for type in padded["host"]} == {512} and not padded["none"]
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("seed", range(1000, 1016))
 def test_drawn_products_are_right(seed):
     _check(seed)

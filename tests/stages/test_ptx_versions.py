@@ -22,6 +22,7 @@ def pointers(number: int) -> str:
     return EMPTY.replace("PARAMETERS", ", ".join(f"%p{index}: tile<ptr<f32>>" for index in range(number)))
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("version, ceiling", [("8.0", (544, 4352)), ("8.1", (4095, 32764)), (None, (4095, 32764))])
 @pytest.mark.parametrize("emit", ["llvm", "ptx"])
 @pytest.mark.parametrize("gpu", ["sm_75", "sm_90"])

@@ -90,6 +90,7 @@ def test_every_row_can_go_on_from_text(gpu):
         assert print_op(run(again, passes(gpu)[number:])) == expected, passes(gpu)[number].name
 
 
+@pytest.mark.sampled(22)
 @pytest.mark.parametrize("number", [n for n, row in enumerate(DECISIONS) if row.optional])
 def test_without_an_optional_row_the_result_is_as_right(number, tmp_path):
     items = passes("sm_90")

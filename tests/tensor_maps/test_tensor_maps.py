@@ -43,6 +43,7 @@ OPERANDS = {
 }
 
 
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize(("gpu", "product"), [("sm_90", "wgmma"), ("sm_100", "tcgen05.mma")])
 @pytest.mark.parametrize("name", OPERANDS)
 def test_operands_that_dots_read_in_shared_memory_come_in_boxes(name, gpu, product, ptxas):

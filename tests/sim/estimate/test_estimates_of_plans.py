@@ -53,7 +53,7 @@ CASES = [
 ]  # fmt: skip
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name, target, plan", CASES)
 def test_a_plan(name, target, plan):
     result: Kernel = KERNELS[name]()
@@ -79,6 +79,7 @@ def test_pairs_of_ctas(name, plan):
     judge(artifact, [*result.inputs, *(array.copy() for array in result.outputs)], "sm_100")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("plan", ["agents", "agents with boxes"])
 @pytest.mark.parametrize("target", GPUS)
 def test_a_plan_of_a_product_of_any_size(target, plan):

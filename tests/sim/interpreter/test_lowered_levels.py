@@ -75,6 +75,7 @@ def assert_all_are_right(source: str, gpu_name: str, options: dict, plan: int = 
             assert outcome.is_right, f"{entry_name(entry)} behind {snapshot.name}: {outcome.error or outcome.wrong}"
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(("source", "gpu_name", "options"), QUICK)
 def test_the_module_after_each_pass_means_the_same(source, gpu_name, options):
     assert_all_are_right(source, gpu_name, options)

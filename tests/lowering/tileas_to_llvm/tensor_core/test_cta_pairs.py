@@ -44,6 +44,7 @@ def remarks(kernel: Kernel, **options) -> list[str]:
     return stated(artifact.diagnostics, "pairs.")
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("operand", "k", "kind"),
     [("bf16", 64, "f16"), ("f8E4M3FN", 128, "f8f6f4"), ("tf32", 32, "tf32"), ("i8", 64, "i8")],

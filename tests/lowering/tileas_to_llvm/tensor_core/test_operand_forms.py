@@ -72,6 +72,7 @@ def dequantised(stored: str, tiles: tuple[int, int, int] = (128, 64, 64), steps:
 STORED = [(gpu, stored) for gpu in INSTRUCTIONS for stored in ("i8", "f8E4M3FN")] + [("sm_100", "f4E2M1FN")]
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(("gpu", "stored"), STORED)
 @pytest.mark.parametrize("options", [{}, {"tensor_maps": "host"}, {"pipeline_strategy": "none"}], ids=str)
 def test_a_that_is_dequantised(gpu, stored, options):

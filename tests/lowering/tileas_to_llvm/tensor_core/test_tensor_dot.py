@@ -22,6 +22,7 @@ TYPES = [
 ]  # fmt: skip
 
 
+@pytest.mark.sampled(11)
 @pytest.mark.parametrize(("operand", "accumulator", "kind"), TYPES, ids=lambda value: str(value))
 @pytest.mark.parametrize(("m", "n"), [(64, 64), (128, 32), (256, 64)])
 def test_types_and_shapes(operand, accumulator, kind, m, n):

@@ -57,6 +57,7 @@ TYPES = [
 ]
 
 
+@pytest.mark.sampled(14)
 @pytest.mark.parametrize(("operand", "accumulator", "row", "k"), TYPES, ids=lambda value: str(value))
 @pytest.mark.parametrize(("m", "n"), [(64, 64), (128, 32), (64, 256), (128, 128)])
 def test_types_and_shapes(operand, accumulator, row, k, m, n):
@@ -99,6 +100,7 @@ def test_few_rows_exchange_a_and_b(tiles, shape, b_by_columns):
     check(matmul(tiles, steps=3, b_by_columns=b_by_columns), f"{shape}k16.f32.f16.f16")
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("warps", [4, 8, 16])
 @pytest.mark.parametrize(("m", "n"), [(64, 128), (128, 64), (256, 64)])
 def test_one_and_more_warpgroups(m, n, warps):
