@@ -22,7 +22,7 @@ from tileiras.ir import Operation
 MODULES = modules(list(pairwise_kernels()))
 
 
-@pytest.mark.sampled(41)
+@pytest.mark.sampled(31)
 @pytest.mark.parametrize("number", range(len(MODULES)), ids=lambda n: f"{n}-{MODULES[n][0].family}")
 def test_module(number):
     """Targets rotate with the modules, so that every target runs every family."""

@@ -234,6 +234,7 @@ def check(name: str, gpu_name: str, num_ctas: int | None, hints: str = "") -> No
         assert shares == row.shared, f"{name}: " + ", ".join(stated(artifact.diagnostics))
 
 
+@pytest.mark.sampled(19)
 @pytest.mark.parametrize("name", TABLE)
 def test_ctas_compute_the_result_of_one_together(name):
     for gpu_name, num_ctas in (("sm_90", 2), ("sm_100", 8), ("sm_120", 4)):

@@ -41,6 +41,7 @@ def cases():
             yield name, version, HARNESS.TARGETS[(number + shift) % 4]
 
 
+@pytest.mark.sampled(54)
 @pytest.mark.parametrize(("name", "version", "target"), list(cases()))
 def test_kernel(name, version, target):
     case = HARNESS.Case(CORPUS, name, version)

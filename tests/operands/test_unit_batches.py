@@ -27,6 +27,7 @@ def test_a_loop_carries_a_matrix(gpu_name, start):
     assert ATOMS[gpu_name] in text
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("plan", ["unspecialize", "warp-specialize"])
 @pytest.mark.parametrize("tensor_maps", ["none", "host"])
 @pytest.mark.parametrize(("gpu_name", "element"), [("sm_90", "f16"), ("sm_100", "f16"), ("sm_100", "f8E4M3FN")])

@@ -121,6 +121,7 @@ def test_conversions_of_an_example(name: str, gpu_name: str) -> None:
     assert conversions(EXAMPLES / name, gpu_name) == BY_STEPS.get((name, gpu_name), GOLDEN[name])
 
 
+@pytest.mark.sampled(13)
 @pytest.mark.parametrize("name", sorted(KERNELS))
 def test_conversions_of_a_kernel(name: str) -> None:
     pytest.importorskip("cuda.tile", reason="cuTile Python kernels need the package cuda-tile")

@@ -50,6 +50,7 @@ def made(combine: str, gpu: str, rows: int, columns: int) -> tileiras.Artifact:
     return tileiras.compile(text, gpu_name=gpu, emit="ptx", source_name="kernel.mlir", num_warps=1)
 
 
+@pytest.mark.sampled(36)
 @pytest.mark.parametrize("gpu", ["sm_90", "sm_100", "sm_120"])
 @pytest.mark.parametrize(("rows", "columns"), [(1, 2), (1, 512), (32, 4), (32, 8), (32, 64), (64, 16)])
 @pytest.mark.parametrize("combine", sorted(COMBINERS))

@@ -294,6 +294,7 @@ def scaled_kernel(m, n, k, factor, scale, block):
     )
 
 
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("shape", [(32, 32, 128), (16, 8, 64), (64, 16, 256), (8, 64, 64)])
 @pytest.mark.parametrize(
     ("factor", "scale", "block", "kind"),

@@ -73,6 +73,7 @@ BROKEN = {
 }
 
 
+@pytest.mark.sampled(14)
 @pytest.mark.parametrize("late", [0, 1])
 @pytest.mark.parametrize("name", SIGNALS)
 @pytest.mark.parametrize("broken", BROKEN)
