@@ -161,13 +161,15 @@ class _Slicing:
 
     def _held_group(self, seed: Value, consumer: Operation, dim: int, parts: int) -> Group | None:
         """The group that reads slices of accumulators in tensor memory instead of multiplying for each slice; None when
-        nothing is read there, or dots are cut beside it."""
+        nothing is read there, dots are cut beside it, or a loop of the group has the dot: it would run for each slice.
+        """
         try:
             group = Group(seed, dim, parts, self._aliases, self._rematerialized, consumer=consumer, held=self._held)
         except Unsliceable:
             return None
         readable = all(self._held.can_read(v, d, parts) for v, dims in group.extracted.items() for d in dims)
-        return group if group.extracted and not group.dots and readable else None
+        again = any(loop.is_ancestor_of(v.defining_op) for loop in group.loops for v in group.extracted)
+        return group if group.extracted and not group.dots and readable and not again else None
 
     def _group(self, seed: Value, consumer: Operation, dim: int, parts: int) -> Group | None:
         try:

@@ -217,3 +217,14 @@ def test_products_with_a_negative_scale(scales, expected):
     )
     assert r[:4].view(np.float32).tolist() == [16.0] * 4
     assert (undefined[1].tolist() if undefined else None) == expected
+
+
+@pytest.mark.parametrize("computed, undefined", [("addf %f, %f rounding<nearest_even>", True), (None, False)])
+def test_the_payload_of_a_computed_nan_is_undefined(computed, undefined):
+    text = f"%f = bitcast %x : tile<8xi32> -> tile<8xf32>\n%g = {computed or 'select %mask, %f, %f'} : "
+    text += ("" if computed else "tile<8xi1>, ") + "tile<8xf32>\n"
+    a, r = np.full(8, 0x7FC00001, np.int32), np.zeros(8, np.int32)
+    text += "%y = bitcast %g : tile<8xf32> -> tile<8xi32>\n"
+    places = interpret(HEAD + text + STORE + TAIL, "k", 1, [a, r])
+    assert (1 in places and bool(places[1][0])) is undefined
+    assert undefined or r[0] == a[0]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tileiras.ir import FLOAT_SEMANTICS, FloatType, IntegerType
+from tileiras.ir import FLOAT_SEMANTICS, FloatType, IntegerType, Value, element_type_of
 
 from .machine import attribute, meaning
 from .rounding import FLOAT_DTYPES, round_to
@@ -109,7 +109,25 @@ def bitcast(machine: Machine, op: cuda_tile.BitcastOp):
     if width_of(source) == 4:
         bits = np.asarray(values.view(np.uint8) & 0xF)
         return wrap(bits, 4) if isinstance(target, IntegerType) else bits.view(FLOAT_DTYPES[target.keyword])
-    return np.asarray(values.view(dtype_of(target)))
+    result = np.asarray(values.view(dtype_of(target)))
+    if not isinstance(source, FloatType) or not isinstance(target, IntegerType) or _keeps_bits(op.operands[0]):
+        return result
+    # IEEE 754 leaves the payload of a NaN to the implementation: that of PTX has all bits set, that of x86 one.
+    return undefine(result, np.isnan(values.astype(np.float64)), target)
+
+
+_KEEP_BITS = ("bitcast", "broadcast", "cat", "extract", "permute", "reshape", "select")
+
+
+def _keeps_bits(value: Value) -> bool:
+    """Whether a float has the bits that the program loads or states, as no arithmetic computes it."""
+    op = value.defining_op
+    if op is None:
+        return value.block.parent_op.name == "cuda_tile.entry"  # type: ignore[attr-defined]
+    if op.name.startswith(("cuda_tile.load", "cuda_tile.constant")):
+        return True
+    floats = (each for each in op.operands if isinstance(element_type_of(each.type), FloatType))
+    return op.name.removeprefix("cuda_tile.") in _KEEP_BITS and all(map(_keeps_bits, floats))
 
 
 @meaning("int_to_ptr", "ptr_to_int", "ptr_to_ptr", elementwise=True)
