@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,6 +13,9 @@ import pytest
 import tileiras
 from tests.kernels.checked import module
 from tileiras.check.checker import check
+from tileiras.check.judging import varies
+from tileiras.diagnostics import Diagnostic
+from tileiras.sim.interpreter.machine import InterpreterError
 
 SOURCE = Path(__file__).resolve().parents[2] / "examples" / "kernels" / "spin_lock.mlir"
 
@@ -62,3 +66,16 @@ def test_no_order_of_warps_is_begun_after_the_budget():
     (launch,) = verdict.launches
     assert launch.status == "right" and launch.seeds == (None,)
     assert sum("the time is up" in each.message for each in verdict.findings) == 2
+
+
+def test_an_order_in_which_the_program_has_an_error_is_left_out():
+    reference = SimpleNamespace(machine=SimpleNamespace(grid=(2, 1, 1), repeats_places=False),
+                                arguments=[np.array([1, 2], np.int32)])  # fmt: skip
+
+    def again(order):
+        if list(order.blocks) == [1, 0]:
+            raise InterpreterError(Diagnostic.note(None, "an undefined value as an address"))
+        return SimpleNamespace(arguments=[np.array([1, 3], np.int32)])
+
+    varying = varies(reference, again, 0, np.array([1, 3], np.int32))
+    assert varying.differing.tolist() == [False, True] and varying.explained.tolist() == [False, True]
