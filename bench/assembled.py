@@ -167,14 +167,14 @@ def _front_end(folder: str, target: str) -> Iterator[Kernel]:
 def _few_of_each(kernels: Sequence[Kernel], most: int) -> list[Kernel]:
     """At most so many files whose first name, up to the mangled signature, is the same."""
     seen: collections.Counter[bytes] = collections.Counter()
-    few = []
+    result = []
     for kernel in kernels:
         match = re.search(rb"(\w+?)_Kt\d", Path(kernel.path).read_bytes())
         name = match[1] if match else kernel.path.encode()
         seen[name] += 1
         if seen[name] <= most:
-            few.append(kernel)
-    return few
+            result.append(kernel)
+    return result
 
 
 # ---- the table -----------------------------------------------------------------------------------------------------

@@ -93,7 +93,7 @@ class BuildKills:
 
     def _clean(self, folder: str) -> dict[str, dict[str, bytes]]:
         """By operation, the files of a build of kernels with it."""
-        clean = {}
+        problems = {}
         for operation in OPERATIONS:
             shutil.rmtree(folder, ignore_errors=True)
             os.mkdir(folder)
@@ -103,8 +103,8 @@ class BuildKills:
             process = self._start(folder, TILEIRAS_SERVER="off", TILEIRAS_CACHE_DIR="off")
             result, _ = process.communicate()
             assert process.returncode == 0, result.decode(errors="replace")
-            clean[operation] = _artifacts(folder)
-        return clean
+            problems[operation] = _artifacts(folder)
+        return problems
 
     def _start(self, folder: str, **changes: str) -> subprocess.Popen[bytes]:
         changes = {"TILEIRAS_SERVER": "auto", "TILEIRAS_CACHE_DIR": self._store, **changes}

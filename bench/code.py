@@ -26,7 +26,6 @@ import json
 import multiprocessing
 import os
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -114,10 +113,7 @@ _DTYPES = {
 
 def job_of_example(row: Measured, target: str) -> Job:
     """The launch that `scons gputest` measures, with the arrays that it makes.  Raises CompileError."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, f"kernel{os.path.splitext(row.source)[1]}")
-        Path(path).write_text(row.text())
-        data = tileiras.compile(path, gpu_name=target, emit="bytecode").data
+    data = estimates.exported(row.text(), target, os.path.splitext(row.source)[1])
     parameters: list = []
     for number, (element, shape) in enumerate(row.arrays):
         some = np.frombuffer(measured.pattern(element, number), _DTYPES[element.partition("<")[0]])

@@ -128,6 +128,7 @@ class Bench:
         import numpy as np
 
         import tileiras
+        from bench.real_sizes import slots
 
         x = np.random.default_rng(1).standard_normal((ROWS, COLUMNS)).astype(np.float32)
         out, weight, bias = np.empty_like(x), np.ones(COLUMNS, np.float32), np.zeros(COLUMNS, np.float32)
@@ -135,16 +136,12 @@ class Bench:
         def copy() -> None:
             np.copyto(out, x)
 
-        def slots(*arrays: Any) -> list[Any]:
-            of_each = [(a, *a.shape, *(stride // a.itemsize for stride in a.strides)) for a in arrays]
-            return [slot for each in of_each for slot in each]
-
         softmax = tileiras.compile(ROOT / "examples" / "softmax.py", gpu_name=self.options.target)
-        run = self.launch(softmax, "softmax", ROWS, slots(x, out))
+        run = self.launch(softmax, "softmax", ROWS, slots([x, out]))
         self.say("softmax / NumPy copy", self.beside(copy, run))
         norm = tileiras.compile(ROOT / "examples" / "layer_norm.py", gpu_name=self.options.target)
         (kernel,) = norm.kernels
-        result = slots(x, weight, bias, out)
+        result = slots([x, weight, bias, out])
         arguments = [*result, np.float32(1e-5)][: len(kernel.metadata["parameters"])]
         run = self.launch(norm, kernel.name, ROWS, arguments)
         self.say("layer norm / NumPy copy", self.beside(copy, run))

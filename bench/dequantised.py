@@ -9,17 +9,16 @@ from __future__ import annotations
 
 import argparse
 import sys
-import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import ml_dtypes
 import numpy as np
 
-import tileiras
 from bench import estimates
 from bench.estimates import GPUS, Job
+from bench.real_sizes import slots
 from tileiras.diagnostics import CompileError
 from tileiras.targets import rates
 
@@ -115,20 +114,14 @@ def job(name: str, element: str, size: Sequence[int], tiles: Sequence[int], targ
         hints=hints, lines="\n        ".join(form.lines), signature=signature,
         tiles=", ".join(map(str, tiles)), group=form.group or GROUP,
     )  # fmt: skip
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "kernel.py")
-        path.write_text(text, encoding="utf-8")
-        data = tileiras.compile(path, gpu_name=target, emit="bytecode").data
+    data = estimates.exported(text, target)
     arrays = [
         np.ones((m, k), dtype),
         np.ones((width, depth) if by_columns else (depth, width), np.int8 if form.element else dtype),
         np.ones((k // (form.group or GROUP), n), np.int8 if scale != element else dtype), np.zeros((m, n), dtype),
     ]  # fmt: skip
-    parameters: list[Any] = []
-    for array in arrays:
-        parameters += [array, *array.shape, array.shape[1], 1]
     grid = (-(-n // tiles[1]), -(-m // tiles[0]), 1)
-    return Job(name, data, "kernel", grid, [*parameters, k // tiles[2]], 2.0 * m * n * k)
+    return Job(name, data, "kernel", grid, slots([*arrays, k // tiles[2]]), 2.0 * m * n * k)
 
 
 def _shape(text: str) -> tuple[int, ...]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -49,6 +51,14 @@ class Job(NamedTuple):
     grid: Sequence[int]
     parameters: list[Any]
     flops: float = 0
+
+
+def exported(text: str, target: str, suffix: str = ".py") -> bytes:
+    """The bytecode of a source in memory.  Raises CompileError."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, f"kernel{suffix}")
+        path.write_text(text, encoding="utf-8")
+        return tileiras.compile(path, gpu_name=target, emit="bytecode").data
 
 
 def missing_tools() -> list[str]:

@@ -11,16 +11,13 @@ import argparse
 import contextlib
 import itertools
 import sys
-import tempfile
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-import tileiras
 from bench import against, estimates
 from bench.estimates import Job
+from bench.real_sizes import slots
 from tileiras.targets import rates
 
 _KERNEL = """
@@ -74,19 +71,13 @@ def job(
     text = _KERNEL.format(
         hints=hints, signature=", ".join(map(repr, types)), rows=tile[0], columns=tile[1], depth=depth, causal=causal
     )
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "gradients.py")
-        path.write_text(text)
-        data = tileiras.compile(path, gpu_name=gpu.target.name, emit="bytecode").data
+    data = estimates.exported(text, gpu.target.name)
     whole, of_rows = (heads, positions, depth), (heads, positions)
     arrays = [np.zeros(shape, kind) for shape, kind in
               [(whole, np.uint16)] * 4 + [(of_rows, np.float32)] * 2 + [(whole, np.float32)] * 2]  # fmt: skip
-    parameters: list[Any] = []
-    for array in arrays:
-        parameters += [array, *array.shape, *(stride // array.itemsize for stride in array.strides)]
     name = f"{tile[0]}x{tile[1]}, d {depth}, {element}{', causal' if causal else ''}"
     flops = 8 * heads * positions**2 * depth / (2 if causal else 1)
-    return Job(name, data, "kernel", (-(-positions // tile[1]), heads, 1), [*parameters, 0.125], flops)
+    return Job(name, data, "kernel", (-(-positions // tile[1]), heads, 1), slots([*arrays, 0.125]), flops)
 
 
 def _shown(found: estimates.Timed) -> str:

@@ -87,10 +87,9 @@ def judge(ladder: Ladder, step: Step, sources: Path) -> Rung:
     except (CompileError, SimulationError, ladder_launches.NoSource) as error:
         reason = f"{error}".strip().split("\n")[0]
         return Rung(ladder, step, None, reason, time.process_time() - begin)
-    low, high = getattr(result, "low", result.microseconds), getattr(result, "high", result.microseconds)
     busiest = max(result.utilization.values(), default=0.0)
-    return Rung(ladder, step, result.microseconds, result.bound, time.process_time() - begin, low, high,
-                getattr(result, "doubt", ""), busiest, getattr(result, "needs", None))  # fmt: skip
+    return Rung(ladder, step, result.microseconds, result.bound, time.process_time() - begin, result.low, result.high,
+                result.doubt, busiest, result.needs)  # fmt: skip
 
 
 HEAD = "| ladder | step | published us | estimated us | interval | error | bound |\n|---|---|---|---|---|---|---|"

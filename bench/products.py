@@ -15,7 +15,6 @@ import argparse
 import json
 import multiprocessing
 import sys
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,11 +22,11 @@ from typing import Any, NamedTuple
 import ml_dtypes
 import numpy as np
 
-import tileiras
 from bench import estimates, libraries
 from bench.estimates import GPUS, Job
 from bench.kept_rows import KeptRows, digest, model_version
 from bench.ranking import Taken
+from bench.real_sizes import slots
 from tileiras.diagnostics import CompileError
 from tileiras.targets import rates
 
@@ -138,21 +137,14 @@ def text(kind: str, tile: Tile) -> str:
 def job(row: Row, tile: Tile) -> Job:
     """The launch of a product.  Raises CompileError."""
     form, (m, n, k) = KINDS[row.kind], row.size
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "kernel.py")
-        path.write_text(text(row.kind, tile), encoding="utf-8")
-        data = tileiras.compile(path, gpu_name=rates.gpu(row.gpu).target.name, emit="bytecode").data
+    data = estimates.exported(text(row.kind, tile), rates.gpu(row.gpu).target.name)
     arrays = [np.ones((extent, k // form.packed), form.dtype) for extent in (m, n)]
     if form.block:
         arrays += [np.ones((-(-extent // 128), k // form.block // 4, 32, 16), _DTYPES[form.scale])
                    for extent in (m, n)]  # fmt: skip
     arrays.append(np.zeros((m, n), _DTYPES[form.result]))
-    parameters: list[Any] = []
-    for array in arrays:
-        strides = [stride // array.itemsize for stride in array.strides]
-        parameters += [array, *array.shape, *strides]
     grid = (-(-m // tile.shape[0]), -(-n // tile.shape[1]), 1)
-    return Job(row.name, data, "kernel", grid, [*parameters, -(-k // tile.shape[2])], 2.0 * m * n * k)
+    return Job(row.name, data, "kernel", grid, slots([*arrays, -(-k // tile.shape[2])]), 2.0 * m * n * k)
 
 
 # ---- the tiles of a search ---------------------------------------------------------------------------------------

@@ -58,12 +58,12 @@ class Kernels:
 
 def _effective(kernel: int, code: Sequence[int]) -> tuple[int, ...]:
     """For each stage the last version of its code that changed this kernel's product."""
-    effective = []
+    result = []
     for stage, version in enumerate(code):
         while version and random.Random(kernel * 64 + stage * 8 + version).random() >= EFFECT:
             version -= 1
-        effective.append(version)
-    return tuple(effective)
+        result.append(version)
+    return tuple(result)
 
 
 class Calendar:

@@ -32,11 +32,11 @@ def test_the_example_runs(assemble):
     (text,) = re.findall(r"```mlir\n(.*?)```", PAGE, re.DOTALL)
     code = ptx(text, "sm_80")
     assemble(code, "sm_80", "double")
-    arange = np.arange(5 * 256, dtype=np.float32)
+    values = np.arange(5 * 256, dtype=np.float32)
     for seed in SEEDS[:2]:
-        doubled = np.zeros_like(arange)
-        emulate(code, "double", 1, [arange, doubled, arange.size, 5], seed=seed)
-        np.testing.assert_array_equal(doubled, 2 * arange)
+        doubled = np.zeros_like(values)
+        emulate(code, "double", 1, [values, doubled, values.size, 5], seed=seed)
+        np.testing.assert_array_equal(doubled, 2 * values)
 
 
 def test_the_commands_compile_the_example(tmp_path, monkeypatch):

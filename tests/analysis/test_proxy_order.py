@@ -97,10 +97,10 @@ def _check_deletions(name, gpu, options, path, monkeypatch):
     missed = objections = 0
     for deleted, module in without_each(kernel.compiled(gpu, emit="tileas", **options).text):
         objects = bool(found_in(module))
-        emulator_says = _emulator_says(kernel, module, gpu, path, monkeypatch)
-        assert objects or not emulator_says, (deleted, emulator_says)
+        message = _emulator_says(kernel, module, gpu, path, monkeypatch)
+        assert objects or not message, (deleted, message)
         objections += objects
-        missed += bool(emulator_says)
+        missed += bool(message)
     assert objections >= missed > 0
 
 

@@ -145,8 +145,8 @@ class TestKeptRows:
         code.compare(self.task(), self.settings(tmp_path / "rows"))
         items = []
         monkeypatch.setattr(estimates, "timed", lambda *_: items.append(1) or Timed(None, "not made", 0.0))
-        compare = code.compare(self.task(), self.settings(tmp_path / "rows", plain={}, few={"num_warps": 1}))
-        assert items == [1] and compare.ours["few"].refusal == "not made" and compare.ours["plain"].microseconds > 0
+        rows = code.compare(self.task(), self.settings(tmp_path / "rows", plain={}, few={"num_warps": 1}))
+        assert items == [1] and rows.ours["few"].refusal == "not made" and rows.ours["plain"].microseconds > 0
         monkeypatch.setattr(code, "model_version", lambda: "another")
         code.compare(self.task(), self.settings(tmp_path / "rows"))
         assert items == [1, 1]

@@ -53,8 +53,8 @@ def test_maps_of_a_step_describe_its_boxes():
     ladder = next(each for each in LADDERS if each.arguments == "hopper_product")
     memory = Memory()
     for step in ladder.steps:
-        hopper_product = ladder_launches.hopper_product(step, memory)
-        maps = [bytes(each) for each in hopper_product if isinstance(each, bytes) or getattr(each, "nbytes", 0) == 128]
+        launch = ladder_launches.hopper_product(step, memory)
+        maps = [bytes(each) for each in launch if isinstance(each, bytes) or getattr(each, "nbytes", 0) == 128]
         boxes = [ladder_launches.tensor_map.decode(each).box for each in maps]
         assert (64, 128) in [box[:2] for box in boxes] and (64, step.tile[1]) in [box[:2] for box in boxes]
 

@@ -126,10 +126,10 @@ def test_the_metadata_is_valid(distributions):
     with zipfile.ZipFile(distributions["wheel"]) as wheel:
         (name,) = [name for name in wheel.namelist() if name.endswith(".dist-info/METADATA")]
         data = wheel.read(name)
-    email = metadata.Metadata.from_email(data, validate=True)
-    assert email.name == "tileiras" and email.description_content_type == "text/markdown"
-    assert email.license_expression == PROJECT["license"] and email.license_files == PROJECT["license-files"]
-    assert email.project_urls == PROJECT["urls"]
-    assert all(url.startswith("https://") for url in email.project_urls.values())
-    assert email.description.startswith("# tileiras\n")
-    assert set(email.provides_extra) == set(PROJECT["optional-dependencies"])
+    message = metadata.Metadata.from_email(data, validate=True)
+    assert message.name == "tileiras" and message.description_content_type == "text/markdown"
+    assert message.license_expression == PROJECT["license"] and message.license_files == PROJECT["license-files"]
+    assert message.project_urls == PROJECT["urls"]
+    assert all(url.startswith("https://") for url in message.project_urls.values())
+    assert message.description.startswith("# tileiras\n")
+    assert set(message.provides_extra) == set(PROJECT["optional-dependencies"])

@@ -15,9 +15,9 @@ from tileiras.build.store.local import ArtifactStore
 
 @pytest.fixture
 def server():
-    strict_server = StrictServer()
-    yield strict_server
-    strict_server.close()
+    strict = StrictServer()
+    yield strict
+    strict.close()
 
 
 @pytest.fixture

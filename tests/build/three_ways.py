@@ -87,16 +87,16 @@ def of_library(case: Case) -> Reported | None:
 
 def of_command(case: Case, folder: str, *words: str) -> Reported | None:
     """The files and messages of `tileiras --save-temps`."""
-    string_io = io.StringIO()
+    output = io.StringIO()
     arguments = [source_of(case), "--gpu-name", case[1], "-o", os.path.join(folder, "out.cubin"), "--save-temps"]
-    with contextlib.redirect_stderr(string_io):
+    with contextlib.redirect_stderr(output):
         code = tileiras.main([*arguments, "--remarks=all", "--diagnostics=json", *words])
     if code:
         return None
     stem = os.path.splitext(os.path.basename(case[0]))[0]
     with open(os.path.join(folder, f"{stem}.resources.json"), "rb") as file:
         resources = json.load(file)["kernels"]
-    return {"resources": resources, "remarks": [json.loads(line) for line in string_io.getvalue().splitlines()]}
+    return {"resources": resources, "remarks": [json.loads(line) for line in output.getvalue().splitlines()]}
 
 
 def of_builds(cases: Iterable[Case], folder: str) -> dict[Case, Reported | None]:

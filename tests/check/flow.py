@@ -119,7 +119,7 @@ class Flow:
     @cached_property
     def _reaching(self) -> dict[str, list[frozenset[int]]]:
         """Of registers with several definitions, the places of those that reach the begin of each block."""
-        reaching = {}
+        result = {}
         for name, every in self.definitions.items():
             if len(every) < 2:
                 continue
@@ -140,8 +140,8 @@ class Flow:
                     new = frozenset().union(*ends)
                     changed |= new != begins[block.number]
                     begins[block.number] = new
-            reaching[name] = begins
-        return reaching
+            result[name] = begins
+        return result
 
     def reaching(self, name: str, block: Block, place: int) -> frozenset[int]:
         """The places of the definitions of a register that reach a place of a block."""

@@ -105,15 +105,15 @@ def test_only_a_wheels_program_waits(monkeypatch, tmp_path):
 @pytest.fixture
 def started(monkeypatch) -> list[programs.WaitingProgram]:
     """The programs that compilations start."""
-    waiting_programs: list[programs.WaitingProgram] = []
+    started_programs: list[programs.WaitingProgram] = []
     start = ptxas.start
 
     def noted():
-        waiting_programs.append(start())
-        return waiting_programs[-1]
+        started_programs.append(start())
+        return started_programs[-1]
 
     monkeypatch.setattr(ptxas, "start", noted)
-    return waiting_programs
+    return started_programs
 
 
 @pytest.mark.parametrize("target", ["sm_80", "sm_90", "sm_100", "sm_120"])

@@ -25,6 +25,6 @@ COUNTS_IN_BRANCHES = 107
     ],
 )  # fmt: skip
 def test_chains_under_a_plan(seed, gpu, plan):
-    random_chains = RandomChains(seed)
-    kernel = random_chains.kernel()
-    kernel.emulated(kernel.compiled(gpu, **PLANS[plan], **random_chains.strategy), seed)
+    chains = RandomChains(seed)
+    kernel = chains.kernel()
+    kernel.emulated(kernel.compiled(gpu, **PLANS[plan], **chains.strategy), seed)

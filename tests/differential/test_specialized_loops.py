@@ -14,17 +14,17 @@ COMPUTED_OPERAND = 28, 45
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("seed", [*range(12), *COMPUTED_OPERAND])
 def test_random_loops(seed):
-    random_loops = RandomLoops(seed)
-    kernel = random_loops.kernel()
-    artifact = kernel.compiled(random_loops.gpu, emit="ptx", **random_loops.strategy)
+    loops = RandomLoops(seed)
+    kernel = loops.kernel()
+    artifact = kernel.compiled(loops.gpu, emit="ptx", **loops.strategy)
     kernel.emulated(artifact, seed)
 
 
 @pytest.mark.parametrize("seed", [12, 13, 14, 15, *COMPUTED_OPERAND])
 def test_the_same_loops_with_one_agent(seed):
-    random_loops = RandomLoops(seed)
-    kernel = random_loops.kernel()
+    loops = RandomLoops(seed)
+    kernel = loops.kernel()
     artifact = kernel.compiled(
-        random_loops.gpu, emit="ptx", **{**random_loops.strategy, "pipeline_strategy": "unspecialize"}
+        loops.gpu, emit="ptx", **{**loops.strategy, "pipeline_strategy": "unspecialize"}
     )
     kernel.emulated(artifact, seed)

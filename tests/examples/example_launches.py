@@ -112,16 +112,16 @@ def launch(case: example_cases.Case | kernel_cases.KernelCase, **options: str) -
             started(ptx, seed, described)
 
     def started(ptx: str, seed: int | None, described: dict[str, Any]) -> None:
-        deepcopy = copy.deepcopy(values)
-        slots = deepcopy if is_example else case.slots(deepcopy)
+        arguments = copy.deepcopy(values)
+        slots = arguments if is_example else case.slots(arguments)
         result = emulate(ptx, case.entry, case.grid, slots, metadata=described, seed=seed, step_limit=STEP_LIMIT,
                          leader=0 if seed is None else 5)  # fmt: skip
         assert result.searched_races
         if not is_example:
-            case.check(deepcopy, expected, values)
+            case.check(arguments, expected, values)
             return
         for position, wanted in expected.items():
-            example_cases.check(deepcopy[position], wanted, case.ulps)
+            example_cases.check(arguments[position], wanted, case.ulps)
 
     return Launch(artifact.text, run)
 

@@ -89,13 +89,13 @@ def test_other_layouts_have_no_descriptor():
 
 @pytest.mark.parametrize("shape", [(4, 64), (64, 4)])
 def test_short_operands_have_no_layout(shape):
-    with pytest.raises(NoDescriptor) as raises:
+    with pytest.raises(NoDescriptor) as error:
         matrix_layout(shape, 1, 16, "k")
-    assert raises.value.reason == Reason("dots.no-descriptor", rows=shape[0], columns=shape[1])
+    assert error.value.reason == Reason("dots.no-descriptor", rows=shape[0], columns=shape[1])
 
 
 @pytest.mark.parametrize(("shape", "bits", "major"), [((32, 64), 8, "k"), ((64, 8), 8, "k"), ((64, 32), 16, "mn")])
 def test_other_operands_are_not_spread(shape, bits, major):
-    with pytest.raises(NoDescriptor) as raises:
+    with pytest.raises(NoDescriptor) as error:
         matrix_layout(shape, 1, bits, major, spread=True)
-    assert raises.value.reason.code == "dots.no-spread-descriptor"
+    assert error.value.reason.code == "dots.no-spread-descriptor"

@@ -80,8 +80,8 @@ def check(offsets: tuple[int, ...], shape: tuple[int, ...], contiguous: int, bit
         for start in starts(buffer):
             shares = [boxes.share(parts, number) for number in range(parts)]
             assert all(len(share) == len(boxes.pieces) // parts for share in shares)
-            reduce = functools.reduce(np.maximum, (written(boxes, share, shape, bits, start) for share in shares))
-            assert np.array_equal(reduce, start + inside(padded, shape, bits))
+            alignment = functools.reduce(np.maximum, (written(boxes, share, shape, bits, start) for share in shares))
+            assert np.array_equal(alignment, start + inside(padded, shape, bits))
     return buffer
 
 

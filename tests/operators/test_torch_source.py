@@ -58,9 +58,9 @@ def generated(tmp_path, monkeypatch, text, torch, name="ops"):
 
 
 def aligned(count, device, fill=0.0):
-    new_empty = Tensor(np.zeros(0, np.float32), device).new_empty((count,), "float32")
-    new_empty.array[:] = fill
-    return new_empty
+    tensor = Tensor(np.zeros(0, np.float32), device).new_empty((count,), "float32")
+    tensor.array[:] = fill
+    return tensor
 
 
 def test_operators_run_on_the_cpu_and_are_launched_on_a_gpu(tmp_path, monkeypatch, stand_in):

@@ -97,11 +97,11 @@ def test_the_drawn_layout_is_the_compilers(chromium, folder, matmul):
             s.dispatchEvent(new Event('change')); document.querySelector('canvas.drawing').focus(); }})()""")
         chromium.key("ArrowRight")
         chromium.key("ArrowDown")
-        evaluate = chromium.evaluate("document.querySelector('.element').textContent")
-        place, _, held = evaluate.partition("]: ")
+        drawn = chromium.evaluate("document.querySelector('.element').textContent")
+        place, _, held = drawn.partition("]: ")
         at = whole.flatten([int(each) for each in place.strip("[").split(", ")])
         indices = {name: int(value) for name, value in (each.rsplit(" ", 1) for each in held.split(", "))}
-        assert whole.apply(**{name: indices[name] for name in layout.bases}) == at, evaluate
+        assert whole.apply(**{name: indices[name] for name in layout.bases}) == at, drawn
         if "offset" in indices:
             assert indices["bank"] == indices["offset"] * layout.bits // 32 % 32
         chromium.key("ArrowLeft")

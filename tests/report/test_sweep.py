@@ -130,9 +130,9 @@ def test_mistakes_have_their_codes(project, capsys, monkeypatch, words, code, sa
 def test_notebooks_show_results_as_tables():
     artifact = tileiras.compile(str(EXAMPLES / "saxpy.mlir"), gpu_name="sm_80")
     assert "<th>kernel</th>" in artifact._repr_html_() and "<td>saxpy</td>" in artifact._repr_html_()
-    tune = tileiras.tune(str(EXAMPLES / "saxpy.mlir"), 4, arguments(), [{"num_warps": 4}], "A100")
-    assert f"{tune.estimate.microseconds:.4g} us" in tune.estimate._repr_html_()
-    shown = sweep.Sweep("<k>", "<b>saxpy</b>", "A100", "sm_80", "4", tune)._repr_html_()
+    tuning = tileiras.tune(str(EXAMPLES / "saxpy.mlir"), 4, arguments(), [{"num_warps": 4}], "A100")
+    assert f"{tuning.estimate.microseconds:.4g} us" in tuning.estimate._repr_html_()
+    shown = sweep.Sweep("<k>", "<b>saxpy</b>", "A100", "sm_80", "4", tuning)._repr_html_()
     assert "num-warps=4" in shown and "&lt;b&gt;saxpy" in shown and "<b>" not in shown
 
 

@@ -47,6 +47,6 @@ def stand_in(stand_in_library, monkeypatch):
     monkeypatch.setattr(driver_module, "LIBRARIES", (stand_in_library,))
     monkeypatch.setattr(driver_module, "_loaded", None)
     monkeypatch.setattr(tileiras.runtime, "_modules", {})
-    stand = StandIn(stand_in_library)
-    yield stand
-    assert stand.live_allocations == 0
+    driver = StandIn(stand_in_library)
+    yield driver
+    assert driver.live_allocations == 0

@@ -205,10 +205,10 @@ def test_no_placement_is_tried_without_iterations(iterations, overlaps):
 def wrong(change):
     module = scheduled(matmul())
     change(loop_of(module))
-    with pytest.raises(CompileError) as raises:
+    with pytest.raises(CompileError) as error:
         through(module, "tileas-unspecialized-pipeline", "sm_80", from_=REST)
-    (diagnostic,) = raises.value.diagnostics
-    assert raises.value.code == 3 and diagnostic.location is not None
+    (diagnostic,) = error.value.diagnostics
+    assert error.value.code == 3 and diagnostic.location is not None
     return diagnostic.message
 
 

@@ -79,7 +79,7 @@ def test_an_invalid_constraint_is_refused(text):
         ({SERIAL: number(1)}, f"'nv_tileas.dot' op expects '{SERIAL}' to have no value"),
     )
     for attributes, message in wrong:
-        with pytest.raises(CompileError) as raises:
+        with pytest.raises(CompileError) as error:
             stages(text, lambda loop, products, given=attributes: products[1].attributes.update(given))
-        (diagnostic,) = raises.value.diagnostics
-        assert (raises.value.code, diagnostic.message) == (3, message) and diagnostic.location is not None
+        (diagnostic,) = error.value.diagnostics
+        assert (error.value.code, diagnostic.message) == (3, message) and diagnostic.location is not None

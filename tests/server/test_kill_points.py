@@ -127,11 +127,11 @@ def test_an_unreported_assembler_ends(hooked, place, server, ptxas):
 
 def working_in(folder: str) -> list[str]:
     """The processes whose working directory is below a folder, or was, before that was removed."""
-    working = []
+    folders = []
     for process in filter(str.isdigit, os.listdir("/proc")):
         try:
             if os.readlink(f"/proc/{process}/cwd").startswith(folder):
-                working.append(process)
+                folders.append(process)
         except OSError:
             pass
-    return working
+    return folders

@@ -67,13 +67,13 @@ class AliasAnalysis:
         return self._union(pointers, visiting)
 
     def _union(self, values: list[Value], visiting: set[Value]) -> frozenset[Origin] | None:
-        union: frozenset[Origin] = frozenset()
+        result: frozenset[Origin] = frozenset()
         for value in values:
             origins = self._find(value, visiting)
             if origins is None:
                 return None
-            union |= origins
-        return union
+            result |= origins
+        return result
 
 
 def _same(first: Origin, second: Origin) -> bool:

@@ -25,9 +25,9 @@ def feeds_dots(value: Value, block: Block) -> bool:
 
 def joined_conversions(op: Operation) -> list[Operation]:
     """The conversions of layout behind `op` whose elements are stored before its barrier, with its own."""
-    followings: list[Operation] = []
+    conversions: list[Operation] = []
     following = op.next
     while isinstance(following, tileas.ConvertLayoutOp) and any(area.joins for area in tileas.scratch_areas(following)):
-        followings.append(following)
+        conversions.append(following)
         following = following.next
-    return followings
+    return conversions

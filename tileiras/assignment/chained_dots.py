@@ -1,4 +1,4 @@
-"""Chained dots, as attention's: an operand of one is computed from the result of another; and such computations."""
+"""Chained dots, as attention's: an operand of one is computed from the result of another; element-wise operations."""
 
 from __future__ import annotations
 

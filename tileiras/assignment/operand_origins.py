@@ -46,10 +46,10 @@ class Origins:
 
     def of(self, value: Value) -> Origin | None:
         """Where a tile comes from when that is one load, through operations on single elements."""
-        follow = self._follow(value)
-        if follow is None:
+        origin = self._follow(value)
+        if origin is None:
             return None
-        position, copied = follow
+        position, copied = origin
         place = LinearLayout({}, value.type.shape).coordinates(position)
         axis = next((axis for axis, at in enumerate(place) if at), len(place) - 1)
         return Origin(axis, copied)

@@ -252,9 +252,9 @@ class BytecodeFile:
 
 
 def _operation(name: str) -> type[Operation]:
-    lookup_operation = registry.lookup_operation(name)
-    assert lookup_operation is not None
-    return lookup_operation
+    cls = registry.lookup_operation(name)
+    assert cls is not None
+    return cls
 
 
 def read_module(data: bytes, filename: str = "<bytecode>", *, entries: Container[str] | None = None) -> Operation:

@@ -81,14 +81,14 @@ def _check_interface(sections: Mapping[str, bytes]) -> None:
 
 
 def _check_implementations(sections: Mapping[str, bytes]) -> None:
-    datas = [data for name, data in sections.items() if IMPLEMENTATION.fullmatch(name)]
-    if len(datas) > 2:
+    entries = [data for name, data in sections.items() if IMPLEMENTATION.fullmatch(name)]
+    if len(entries) > 2:
         raise CompileError.at(
             None,
             "too many implementation buffers, can currently only handle either a single tile bytecode file or a tile "
             "bytecode file + ltoir",
         )
-    if len(datas) == 2 and sum(map(bytecode.is_bytecode, datas)) != 1:
+    if len(entries) == 2 and sum(map(bytecode.is_bytecode, entries)) != 1:
         raise CompileError.at(
             None,
             "static tile library must contain exactly one tile bytecode implementation and one pre-compiled code "

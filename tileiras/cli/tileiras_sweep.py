@@ -160,18 +160,18 @@ def run(argv: Sequence[str]) -> int:
         arguments.append(cli.run_arguments.parse_argument(text, arguments))
     values = [value for argument in arguments for value in argument.parameters]
     check = (parse_grid("--check-grid", options.check_grid), values) if options.check_grid is not None else None
-    swept = _swept(options, grid, values, rows, check)
-    print(report.sweep.table(swept, shutil.get_terminal_size((120, 24)).columns))
-    if options.write and swept.tuned.constants:
-        best = ", ".join(f"{name}={value}" for name, value in swept.tuned.constants.items())
+    sweep = _swept(options, grid, values, rows, check)
+    print(report.sweep.table(sweep, shutil.get_terminal_size((120, 24)).columns))
+    if options.write and sweep.tuned.constants:
+        best = ", ".join(f"{name}={value}" for name, value in sweep.tuned.constants.items())
         print(f"note: builds take constants from TILEIRAS_EXPORT; the options written are best with {best}")
     contents = []
     if data is not None:
-        contents.append((data, json.dumps(swept.to_json(), indent=1).encode() + b"\n"))
+        contents.append((data, json.dumps(sweep.to_json(), indent=1).encode() + b"\n"))
     if bars is not None:
-        contents.append((bars, report.sweep.plot(swept).encode()))
+        contents.append((bars, report.sweep.plot(sweep).encode()))
     if options.write:
-        contents.append(_tune_file(options.input, swept, outputs))
+        contents.append(_tune_file(options.input, sweep, outputs))
     outputs.publish(contents)
     return ExitCode.SUCCESS
 

@@ -222,9 +222,11 @@ def supersede(engine: DiagnosticEngine, remark: Remark) -> None:
     """
     diagnostics: list[Diagnostic] = []
     for diagnostic in engine.diagnostics:
-        if not isinstance(diagnostic, Remark):
-            diagnostics.append(diagnostic)
-        elif diagnostic.name != remark.name or diagnostic.location != remark.location:
+        if (
+            not isinstance(diagnostic, Remark)
+            or diagnostic.name != remark.name
+            or diagnostic.location != remark.location
+        ):
             diagnostics.append(diagnostic)
         elif remark.cause is None:
             remark.said = Reason(remark.code, cause=diagnostic.cause, **remark.code_arguments)

@@ -392,8 +392,8 @@ class _PipelineParser:
                 self.passes += self.pipelines[name](braces[1] if braces else "")
         else:
             with self._placed(start):
-                lookup = self.lookup(name)
-            item = self._made(lookup, start, braces)
+                entry = self.lookup(name)
+            item = self._made(entry, start, braces)
             if path and item.anchor not in ("", path[-1]):
                 message = f"pass '{name}' anchored on '{item.anchor}' added to pipeline anchored on '{path[-1]}'"
                 raise self._error(start, message)

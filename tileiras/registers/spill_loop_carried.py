@@ -64,25 +64,25 @@ def spill_loop_carried(func: aa.FuncOp, target: Target, engine: DiagnosticEngine
             continue
         budget = shared_budget(func, target)
         left = budget - ring_bytes(loop) - bytes_in_use(loop.body.block, budget)
-        carrieds: list[Carried] = []
+        values: list[Carried] = []
         for carried in sorted(_waiting(loop), key=lambda c: words(loop.iter_args[c.index])):
             value = loop.iter_args[carried.index]
             left -= _buffer_type(value).stage_bytes
             if wanted <= 0 or left < 0:
                 break
             wanted -= words(value)
-            carrieds.append(carried)
-        if carrieds:
-            _keep(loop, carrieds)
+            values.append(carried)
+        if values:
+            _keep(loop, values)
             if engine is not None:
-                engine.emit(Remark(Reason("memory.carried-in-shared", tiles=len(carrieds)), loop.location))
+                engine.emit(Remark(Reason("memory.carried-in-shared", tiles=len(values)), loop.location))
 
 
 def _waiting(loop: scf.ForOp) -> list[Carried]:
     """The carried tiles that are not used while a dot of the loop's own block is computed."""
     block = loop.body.block
     dots = [op for op in block.operations if isinstance(op, tileas.DOTS)]
-    waiting = []
+    result = []
     for index, (value, yielded) in enumerate(zip(loop.iter_args, loop.yield_op.operands)):
         source = yielded.defining_op
         type = value.type  # a value in flight belongs to a dot that is still executing
@@ -98,8 +98,8 @@ def _waiting(loop: scf.ForOp) -> list[Carried]:
             first = user if user.is_before_in_block(first) else first
             last = user if last.is_before_in_block(user) else last
         if any(op.is_before_in_block(first) or last.is_before_in_block(op) for op in dots):
-            waiting.append(Carried(index, first, last))
-    return waiting
+            result.append(Carried(index, first, last))
+    return result
 
 
 def _buffer_type(value: Value) -> tileas.BufferType:

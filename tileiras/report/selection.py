@@ -70,8 +70,8 @@ def build_source(
         if each not in entries:
             known = ", ".join(entries)
             raise CompileError.at(None, f"no kernel '{each}' in {name}; it has {known}", ExitCode.CONFIGURATION)
-    default_session = library.default_session()
-    session = Session(default_session.store, default_session.code, History(folder))
+    scons_session = library.default_session()
+    session = Session(scons_session.store, scons_session.code, History(folder))
     stem = plan.stem(plan.folder(folder, options), path, os.path.basename(name))
     chosen = list(wanted or entries) if entries else []
     options = tuned(options, path)

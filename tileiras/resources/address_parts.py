@@ -101,10 +101,10 @@ class _Ranges:
         return self._is_cheap(value) and self._has_range(value)
 
     def _is_cheap(self, value: Value) -> bool:
-        cheap = self._cheap.get(value)
-        if cheap is None:
-            cheap = self._cheap[value] = self._find_cheap(value.defining_op)
-        return cheap
+        result = self._cheap.get(value)
+        if result is None:
+            result = self._cheap[value] = self._find_cheap(value.defining_op)
+        return result
 
     def _find_cheap(self, op: Operation | None) -> bool:
         if isinstance(op, (tileas.MakeRangeOp, arith.ConstantOp, tileas.SplatOp)):

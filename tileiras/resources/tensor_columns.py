@@ -55,9 +55,9 @@ def place_columns(func: aa.FuncOp, engine: DiagnosticEngine) -> None:
 def _lives(func: aa.FuncOp) -> list[_Life]:
     numbers = {op: number for number, op in enumerate(func.walk())}
     last = len(numbers)
-    lives = []
+    result = []
     for op, number in numbers.items():
         if isinstance(op, tileas.TensorAllocOp) and op.over is None:
             ends = [numbers[user] for user in op.result.users if isinstance(user, tileas.TensorDeallocOp)]
-            lives.append(_Life(op, number, max(ends, default=last)))
-    return lives
+            result.append(_Life(op, number, max(ends, default=last)))
+    return result

@@ -102,10 +102,10 @@ class RematerializedValues:
         self._known: dict[Value, bool] = {}
 
     def __contains__(self, value: Value) -> bool:
-        contains = self._known.get(value)
-        if contains is None:
-            contains = self._known[value] = self._find(value)
-        return contains
+        result = self._known.get(value)
+        if result is None:
+            result = self._known[value] = self._find(value)
+        return result
 
     def _find(self, value: Value) -> bool:
         op: Any = value.defining_op

@@ -173,13 +173,13 @@ class _Loop(SlicedOperations):
 
     def _combine(self, arguments: Sequence[Value]) -> list[Value]:
         """The running slices of each reduction: the first ones, then those combined with every other."""
-        combine: list[Value] = []
+        result: list[Value] = []
         for op in self.reductions:
             self.inner.location = op.location
-            running = list(arguments[len(combine) : len(combine) + len(op.inputs)])
+            running = list(arguments[len(result) : len(result) + len(op.inputs)])
             fresh = [self._slice(v, op.dim.value) for v in op.inputs]
-            combine += self._unless_first(fresh, self._combined(op, running, fresh))
-        return combine
+            result += self._unless_first(fresh, self._combined(op, running, fresh))
+        return result
 
     def _is_first(self) -> Value:
         """Whether an iteration is the first one."""
@@ -246,13 +246,13 @@ class _Loop(SlicedOperations):
 
     def _complete(self, running: Sequence[Value]) -> list[Operation]:
         """The reductions within the last slice-wide accumulators, after the loop."""
-        complete = []
+        result = []
         for op in self.reductions:
             mine, running = running[: len(op.inputs)], running[len(op.inputs) :]
             op.body.clone_into(body := Region(), {}, {})
             types = [r.type for r in op.results]
             new = aa.ReduceOp.create(mine, types, dict(op.attributes), (body,), location=op.location)
             self.outer.insert(new)
-            complete.append(new)
+            result.append(new)
             op.replace_all_uses_with(new.results)
-        return complete
+        return result

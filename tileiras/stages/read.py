@@ -13,10 +13,10 @@ from tileiras.stages import StageContext, StageOptions, StageResult
 def run(source: bytes, options: StageOptions, context: StageContext) -> StageResult:
     """Raises CompileError (code 3) with a place in the text, or a section and byte offset in the bytecode."""
     module = read(source, context.source_name)
-    diagnostic_engine = DiagnosticEngine()
-    tileiras.ir.verify(module, diagnostic_engine)
-    diagnostic_engine.raise_if_errors(ExitCode.INVALID_INPUT)
-    for warning in diagnostic_engine.diagnostics:
+    engine = DiagnosticEngine()
+    tileiras.ir.verify(module, engine)
+    engine.raise_if_errors(ExitCode.INVALID_INPUT)
+    for warning in engine.diagnostics:
         context.engine.emit(warning)
     return StageResult(module)
 

@@ -114,20 +114,20 @@ def _distance(
     if dtype.is_complex:
         numbers = [torch.view_as_real(number).reshape(-1) for number in numbers]
         size //= 2
-    numpy = torch.from_numpy(differs[: len(numbers[0]) * size].reshape(-1, size).any(-1))
+    result = torch.from_numpy(differs[: len(numbers[0]) * size].reshape(-1, size).any(-1))
     wanted, got = (number.to(torch.float64) for number in numbers)
     finite = torch.isfinite(wanted) & torch.isfinite(got)
-    other = numpy & ~finite & ~(torch.isnan(wanted) & torch.isnan(got)) & (wanted != got)
+    other = result & ~finite & ~(torch.isnan(wanted) & torch.isnan(got)) & (wanted != got)
     if other.any():
         at = int(other.nonzero()[0])
         return f"element {at}: {got[at].item():g} for {wanted[at].item():g}", 0.0
-    numpy &= finite
-    if not numpy.any():
+    result &= finite
+    if not result.any():
         return "", 0.0
     largest = wanted[finite].abs().max().item() or 1.0
     real = numbers[0].dtype
-    apart = ((wanted - got).abs()[numpy].max() / largest / torch.finfo(real).eps).item()
+    apart = ((wanted - got).abs()[result].max() / largest / torch.finfo(real).eps).item()
     if apart > ALLOWED.get(real, 16):
-        at = int(((wanted - got).abs() * numpy).nan_to_num(0).argmax())
+        at = int(((wanted - got).abs() * result).nan_to_num(0).argmax())
         return f"element {at}: {got[at].item():g} for {wanted[at].item():g}, {apart:.3g} units of {real}", apart
     return "", apart

@@ -183,13 +183,13 @@ class Cluster:
             links.append(Link(_alone(current), session.signature(current.stage, current.options), before))
             current = current.next
         files = {path: read_if_there(path) for path in (*step.locations, *step.beside.values())}
-        ask = self._ask(Work(links, {**files, step.input: data}))
+        answer = self._ask(Work(links, {**files, step.input: data}))
         # A file that could not be written is one of the other machine: the stage runs locally.
-        if ask is not None and ask[-1].code == ExitCode.USAGE:
-            ask.pop()
-        if not ask:
+        if answer is not None and answer[-1].code == ExitCode.USAGE:
+            answer.pop()
+        if not answer:
             return None
-        return self._taken(session, step, data, ask)
+        return self._taken(session, step, data, answer)
 
     def _taken(self, session: Session, step: Step, data: bytes, made: list[Made]) -> list[Report]:
         reports: list[Report] = []

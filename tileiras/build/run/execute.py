@@ -143,8 +143,8 @@ class Session(Keys):
 
     def _serve(self, step: Step, found: _Found) -> Outcome:
         assert found.record is not None
-        serve = self._remember(step, found.parts, "served from the store", found.record)
-        return self._finish(step, found.record, serve, self._said(step, found.record), found.full_key, cached=True)
+        record = self._remember(step, found.parts, "served from the store", found.record)
+        return self._finish(step, found.record, record, self._said(step, found.record), found.full_key, cached=True)
 
     def _find(self, step: Step, data: bytes, ask: bool = True) -> _Found:
         beside = read_beside(step)
@@ -205,7 +205,7 @@ class Session(Keys):
                 rows = inputs.write(record.inputs)
                 self.store.put(found.key + OWN_INPUTS, rows)
                 self.store.publish(inputs_key(found.key), rows)
-        accept = self._remember(step, found.parts, "ran", record)
+        step_record = self._remember(step, found.parts, "ran", record)
         self._ran.update(step.outputs)
         if found.record is not None:
             stored = found.record.artifacts
@@ -218,7 +218,7 @@ class Session(Keys):
                 )
         if full_key is not None and not any(row.kind == UNSEEN for row in record.inputs):
             self.store.put_record(full_key, record)
-        return _Accepted(full_key or found.key, accept)
+        return _Accepted(full_key or found.key, step_record)
 
     def fail(self, step: Step, message: str) -> Outcome:
         """Return the outcome of a step that failed for a reason outside its stage."""

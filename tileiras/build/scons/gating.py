@@ -195,10 +195,10 @@ class Gate:
         if reads is None:
             self.manifest.drop(kernel.key)
             return False
-        became_row = {node.abspath: known.get(node.abspath) for node in declared.nodes}
+        states_of_targets = {node.abspath: known.get(node.abspath) for node in declared.nodes}
         products = [(self.manifest.relative(node.abspath), node.get_csig()) for node in declared.products]
         return self.manifest.set(
-            kernel.key, kernel.path, signature, before, became_row, products, declared.entries, reads
+            kernel.key, kernel.path, signature, before, states_of_targets, products, declared.entries, reads
         )
 
     def _reads(self, kernel: Kernel) -> dict[str, str] | None:

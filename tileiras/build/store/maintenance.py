@@ -85,10 +85,10 @@ def verify(directory: str) -> dict[str, Any]:
                 except (ValueError, OSError):
                     damaged.append(key)
                     shard.delete(key)
-            with warnings.catch_warnings(record=True) as catch_warnings:
+            with warnings.catch_warnings(record=True) as warned:
                 warnings.simplefilter("always")
                 shard.check(fix=True)
-            repaired += len(catch_warnings)
+            repaired += len(warned)
     return {"directory": directory, "checked": checked_rows, "damaged": sorted(damaged), "repaired": repaired}
 
 

@@ -132,12 +132,12 @@ class Rows:
             return None
         query = "SELECT rowid, mode, filename, value FROM Cache WHERE key = ? AND raw = 1"
         try:
-            fetchall = connection.execute(query, (key,)).fetchall()
+            rows = connection.execute(query, (key,)).fetchall()
         except sqlite3.OperationalError as error:
             if "no such table" in str(error):
                 return None  # another process is about to create it
             raise
-        for row, mode, filename, value in fetchall:
+        for row, mode, filename, value in rows:
             if mode not in _PLAIN:
                 raise DamagedEntry("an entry is not plain bytes")
             if mode == _IN_FILE:

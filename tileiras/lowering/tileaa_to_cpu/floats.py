@@ -238,7 +238,7 @@ def _fpowi(low: Lowering, op: Any, operands: Sequence[Lanes]) -> Lanes:
     number = base.number(code)
     if base.kind.number == "float":
         number = code.value(f"fpext {base.type} {number} to {wide}")
-    fpowi = call_function(code, "powf", "double", count, [number, power])
+    result = call_function(code, "powf", "double", count, [number, power])
     if base.kind.number == "float":
-        fpowi = code.value(f"fptrunc {wide} {fpowi} to {base.type}")
-    return finished(low, op, base.kind, count, fpowi)
+        result = code.value(f"fptrunc {wide} {result} to {base.type}")
+    return finished(low, op, base.kind, count, result)

@@ -45,14 +45,14 @@ class Format(NamedTuple):
 
 @functools.cache
 def format_of(keyword: str) -> Format:
-    float_semantic = FLOAT_SEMANTICS[keyword]
+    semantics = FLOAT_SEMANTICS[keyword]
     return Format(
-        float_semantic.width,
-        float_semantic.exponent_bits,
-        float_semantic.mantissa_bits,
-        float_semantic.bias,
-        float_semantic.has_infinity,
-        float_semantic.has_nan,
+        semantics.width,
+        semantics.exponent_bits,
+        semantics.mantissa_bits,
+        semantics.bias,
+        semantics.has_infinity,
+        semantics.has_nan,
     )
 
 

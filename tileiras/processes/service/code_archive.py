@@ -233,8 +233,8 @@ def _opened(folder: str, name: str) -> int:
         file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=within)
     finally:
         os.close(within)
-    fstat = os.fstat(file)
-    if not stat.S_ISREG(fstat.st_mode) or fstat.st_uid != os.geteuid() or stat.S_IMODE(fstat.st_mode) & 0o022:
+    status = os.fstat(file)
+    if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid() or stat.S_IMODE(status.st_mode) & 0o022:
         os.close(file)
         raise PermissionError(f"{name} is not a file that this user alone can write")
     return file

@@ -134,8 +134,8 @@ def _modules() -> Iterator[str]:
     for package in PACKAGES:
         name = f"tileiras.{package}"
         yield name
-        import_module = importlib.import_module(name)
-        for module in pkgutil.walk_packages(import_module.__path__, name + "."):
+        imported = importlib.import_module(name)
+        for module in pkgutil.walk_packages(imported.__path__, name + "."):
             if _is_answered(module.name) and not module.name.endswith(".__main__"):
                 yield module.name
 

@@ -384,7 +384,7 @@ def _mark_last_releases(block: Block, ring: Ring) -> None:
     """Marks the releases of a ring's stages after all loops, and after branches with loops, as not waited for, up to
     the number of stages of the ring.  Where the last loop is in a branch, the releases after it in that branch are
     included."""
-    firsts: list[Operation] = []
+    releases: list[Operation] = []
     op = block.last
     while op is not None:
         if any(isinstance(inner, (scf.ForOp, scf.WhileOp)) for inner in op.walk()):
@@ -393,11 +393,11 @@ def _mark_last_releases(block: Block, ring: Ring) -> None:
             continue
         first = op.then_region.block.first if isinstance(op, scf.IfOp) else op
         if isinstance(first, tileas.ConsumerReleaseOp) and pipe_of(first.token) is ring.consumer.defining_op:
-            firsts.append(first)
+            releases.append(first)
         op = op.prev
     pipe: Any = ring.consumer.defining_op
-    if len(firsts) <= pipe.num_stages.value:
-        for release in firsts:
+    if len(releases) <= pipe.num_stages.value:
+        for release in releases:
             release.attributes["last"] = UnitAttr()
 
 

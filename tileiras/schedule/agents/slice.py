@@ -196,13 +196,13 @@ def is_inside(value: Value, op: Operation) -> bool:
 
 def _outside(entry: Block) -> set[Operation]:
     """The operations of a function's own block that compute values other than tiles from arguments and constants."""
-    outside: set[Operation] = set()
+    result: set[Operation] = set()
     for op in entry.operations:
         if op.regions or not op.results or not op.has_trait(Pure):
             continue
         types = [value.type for value in (*op.results, *op.operands)]
         if any(isinstance(type, (TensorType, aa.MemTokenType)) for type in types):
             continue
-        if all(isinstance(value, BlockArgument) or value.defining_op in outside for value in op.operands):
-            outside.add(op)
-    return outside
+        if all(isinstance(value, BlockArgument) or value.defining_op in result for value in op.operands):
+            result.add(op)
+    return result

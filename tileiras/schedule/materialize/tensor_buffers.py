@@ -49,7 +49,7 @@ def columns_taken(dots: Sequence[Any]) -> int:
     def add(columns: int, first: Any, last: Operation) -> None:
         lives.setdefault(first.parent, []).append(_Life(columns, first, last))
 
-    before = {dot: goes for dot in dots if (goes := _goes_on_with(dot)) is not None}
+    before = {dot: count for dot in dots if (count := _goes_on_with(dot)) is not None}
     for dot in dots:
         if reads_a_in_tensor_memory(dot):
             first = dot.parent_op if isinstance(dot.parent_op, scf.ForOp) else dot

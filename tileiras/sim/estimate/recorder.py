@@ -93,19 +93,19 @@ class TraceRecorder:
         if id(batch) not in self._batches:
             self._seen.append(batch)
             warps = -(-launch.threads // 32)
-            batche: dict[tuple[int, int], WarpTrace] = {}
+            recorded: dict[tuple[int, int], WarpTrace] = {}
             for first in range(0, batch.count, launch.members):
                 members = range(first, first + launch.members)
                 for cta in members:
                     for warp in range(warps):
-                        batche[cta, warp] = WarpTrace(cta - first, warp)
+                        recorded[cta, warp] = WarpTrace(cta - first, warp)
                 ctaids = tuple(_ctaid(batch, cta) for cta in members)
-                every = tuple(batche[cta, warp] for cta in members for warp in range(warps))
+                every = tuple(recorded[cta, warp] for cta in members for warp in range(warps))
                 self.clusters.append(ClusterTrace(ctaids, every))
-            self._batches[id(batch)] = batche
-        batche = self._batches[id(batch)]
+            self._batches[id(batch)] = recorded
+        recorded = self._batches[id(batch)]
         numbers = (group.thread[::32] // 32).tolist()
-        traces = [batche[cta, warp] for cta, warp in zip(group.warp_cta.tolist(), numbers)]
+        traces = [recorded[cta, warp] for cta, warp in zip(group.warp_cta.tolist(), numbers)]
         self._seen.append(group)
         self._groups[id(group)] = traces
         return traces

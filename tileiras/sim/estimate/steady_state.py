@@ -192,7 +192,7 @@ def cut(cluster: ClusterTrace, state: SteadyState, count: int) -> ClusterTrace:
 
 
 def _cut_warp(trace: WarpTrace, own: WarpLoops, count: int) -> WarpTrace:
-    warp_trace = WarpTrace(trace.rank, trace.warp)
+    part = WarpTrace(trace.rank, trace.warp)
     dropped: list[tuple[int, int]] = []
     for loop in own.loops:
         # From the middle of the periodic part.
@@ -200,12 +200,12 @@ def _cut_warp(trace: WarpTrace, own: WarpLoops, count: int) -> WarpTrace:
         dropped.append((loop.starts[first], loop.starts[first + count]))
     at = 0
     for start, end in (*dropped, (len(trace.visits), len(trace.visits))):
-        offset = len(warp_trace.visits) - at
-        warp_trace.visits += trace.visits[at:start]
-        warp_trace.lanes += trace.lanes[at:start]
+        offset = len(part.visits) - at
+        part.visits += trace.visits[at:start]
+        part.lanes += trace.lanes[at:start]
         for position in range(at, start):
             events = trace.events.get(position)
             if events is not None:
-                warp_trace.events[position + offset] = events
+                part.events[position + offset] = events
         at = end
-    return warp_trace
+    return part

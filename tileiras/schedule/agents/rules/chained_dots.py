@@ -263,19 +263,19 @@ class _Loop:
 
     def _touched(self, buffer: Value) -> list[Operation]:
         """The operations of the block in which threads load from a buffer, or store to it."""
-        arounds: list[Operation] = []
+        operations: list[Operation] = []
         for user in buffer.users:
             around = self._block.find_ancestor_op(user)
             if around is None:
                 continue
             if isinstance(user, tileas.TensorSliceOp):
-                arounds += self._touched(user.result)
+                operations += self._touched(user.result)
             elif isinstance(user, tileas.TensorDotOp):
                 if user.parent is not self._block or buffer is not user.buffer and user.a is not buffer:
                     raise CannotSpecialize(user, "chained.reads-result")
             elif not isinstance(user, tileas.TensorDeallocOp):
-                arounds.append(around)
-        return arounds
+                operations.append(around)
+        return operations
 
     def _ends(self, touched: list[Operation]) -> tuple[Operation, Operation]:
         ordered = sorted(touched, key=lambda op: self._places[op])

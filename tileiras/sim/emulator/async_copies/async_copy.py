@@ -170,8 +170,8 @@ def decode_arrival(decoder: Decoder, item: Instruction, modifiers: Modifiers) ->
                 if counted:  # the phase waits for one more arrival
                     more = Arrive(place(group, cell), -1, 0)
                     group.launch.recorder.operation(group, item, thread, more)
-                commit = Commit("cp.async", (place(group, cell),))
-                group.launch.recorder.operation(group, item, thread, commit)
+                committed = Commit("cp.async", (place(group, cell),))
+                group.launch.recorder.operation(group, item, thread, committed)
         group.batch.bulk_copies += [CopyArrival(group, item, own, cell) for (_, cell), own in together.items()]
         group.launch.fruitless_waits = 0
 
@@ -221,24 +221,24 @@ def decode_copy(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> No
 
     def step(group: WarpGroup) -> None:
         threads = group.active()
-        result = np.full(threads.size, size)
+        sizes = np.full(threads.size, size)
         if kept_slot is not None:
-            result = group.full(kept_slot)[threads].astype(np.int64)
-            if (bad := result > size).any():
+            sizes = group.full(kept_slot)[threads].astype(np.int64)
+            if (bad := sizes > size).any():
                 group.fault(
-                    f"the source size {int(result.max())} exceeds the copy's {size} bytes",
+                    f"the source size {int(sizes.max())} exceeds the copy's {size} bytes",
                     item,
                     int(threads[bad.argmax()]),
                 )
         elif ignored_slot is not None:
-            result = np.where(group.full(ignored_slot)[threads], 0, size)
+            sizes = np.where(group.full(ignored_slot)[threads], 0, size)
         dtype = _BY_SIZE[size]
         if group.launch.recorder is not None:
-            _tell(group, item, threads, group.full(source)[threads], group.full(target)[threads], result, size)
+            _tell(group, item, threads, group.full(source)[threads], group.full(target)[threads], sizes, size)
         (destination,) = resolve(group, item, "shared", group.full(target)[threads], dtype, None, threads, size)
-        sources = _sources(group, item, group.full(source)[threads], threads, result, size)
+        sources = _sources(group, item, group.full(source)[threads], threads, sizes, size)
         numbers = np.broadcast_to(group.async_groups, (group.n,))[threads]
-        copy = AsyncCopy(item, destination, sources, threads, numbers, size, result)
+        copy = AsyncCopy(item, destination, sources, threads, numbers, size, sizes)
         written = group.batch.shared_written
         if group.launch.races is not None or written is not None:
             # Threads may all copy equal data to one place: a write of the present value changes nothing.

@@ -178,8 +178,8 @@ def _record(
     arrivals = count_by_warp(group, elements, threads, lambda thread: change.of(int(amounts[thread]))[0])
     bytes_ = count_by_warp(group, elements, threads, lambda thread: change.of(int(amounts[thread]))[1])
     for (thread, element), count in arrivals.items():
-        arrive = Arrive(place(group, element), count, bytes_[thread, element])
-        group.launch.recorder.operation(group, item, thread, arrive)
+        arrival = Arrive(place(group, element), count, bytes_[thread, element])
+        group.launch.recorder.operation(group, item, thread, arrival)
 
 
 verbs(Verb("mbarrier.pending_count.{b64}", "u32 u64", lambda token: (token >> 1 & COUNT).astype(np.uint32)))

@@ -295,14 +295,14 @@ class Knowledge:
     def _reach(self, vector: Vector) -> Reach:
         """Threads that acquired the same chains share the result."""
         key = tuple(vector.chains.items())
-        reach = self.reaches.get(key)
-        if reach is None:
+        result = self.reaches.get(key)
+        if result is None:
             if len(self.reaches) >= _REACHES:
                 self.reaches.clear()
-            reach = self.reaches[key] = Reach(vector.chains)
-            self.work += sum(len(chain.chains) + 1 for chain in reach.lengths)
-        vector.reach = reach
-        return reach
+            result = self.reaches[key] = Reach(vector.chains)
+            self.work += sum(len(chain.chains) + 1 for chain in result.lengths)
+        vector.reach = result
+        return result
 
 
 def _run_starts(threads: np.ndarray, others: np.ndarray) -> np.ndarray:
