@@ -52,6 +52,8 @@ class Product(NamedTuple):
     launch_microseconds: Figure
     tensor_reach: Figure
     sustained_mhz: Figure
+    power: Figures = {}
+    """See `rates.Gpu.power`; empty if no clock at a power limit was published."""
     instead: Mapping[str, Figures] = {}
     """Figures of the architecture that are others in this product, by field."""
 
@@ -117,7 +119,10 @@ _COMMON_LATENCY = {
     "shuffle": Figure(24, "22 to 26 in microbenchmarks of several architectures", "recalled"),
     "branch": Figure(12, "10 to 15 to the first instruction behind a taken branch", "recalled"),
     "barrier": Figure(30, "bar.sync of 128 to 256 threads: 20 to 40", "recalled"),
-    "update": Figure(1, "NVIDIA Kepler GK110 whitepaper: one atomic operation a clock on a common address", "recalled"),
+    "update": Figure(
+        1, "4 x 10^9 updates of one address in 0.0864 s, summed by warps before (llnl/RAJA, pull request 1624): one in "
+        "0.69 ns, 1.06 cycles of a V100, whose clock of 1,530 MHz is assumed", "derived"
+    ),
     "membar": Figure(30, "MEMBAR.CTA: as a barrier", "assumed"),
 }
 
@@ -173,8 +178,12 @@ _AMPERE = Architecture(
      "mbarrier": _ASYNC_LATENCY["mbarrier"]},
 )  # fmt: skip
 
+_ADA_UPDATE = Figure(
+    1.3, "62 x 10^9 updates of one address a second, summed by warps before, on RTX 4090 at 2,520 MHz "
+    "(PWhiddy/webgpu-atomics-benchmark, README)", "derived"
+)  # fmt: skip
 _ADA_LATENCY = {
-    **_COMMON_LATENCY, **_memory(30.1, 43.4, 273, 541.5, LUO), "mma_sync": Figure(24.6, LUO),
+    **_COMMON_LATENCY, "update": _ADA_UPDATE, **_memory(30.1, 43.4, 273, 541.5, LUO), "mma_sync": Figure(24.6, LUO),
     "mbarrier": _ASYNC_LATENCY["mbarrier"],
 }  # fmt: skip
 
@@ -285,9 +294,7 @@ _HOPPER_TENSOR = Figure(
     0.84, "DeepGEMM's bf16 product: 830 of 989 TFLOP/s; cuBLAS 795, fast.cu 808 at 8192^3 (their READMEs)", "derived"
 )
 _BOOSTING = frozenset({"sm_86", "sm_89", "sm_120"})
-"""Chips of boards whose clock follows their power: RTX 5090 has been sampled at 1.07 to 1.22 times the clock of its
-peak, RTX PRO 6000 Max-Q at 0.74 times (1,690 MHz at its limit of 300 W: log of cuBLAS's product in
-waynehacking8/blackwell-tensorcore-kernels)."""
+"""Chips of boards whose clock follows their power."""
 _WHOLE_TENSOR = Figure(1.0, "clocks are taken to stay where the peak has them", "assumed")
 _MB = 1 << 20
 
@@ -301,7 +308,7 @@ def _professional(chip: str) -> dict[str, Figures]:
 def _product(
     chip: str, sms: int, mhz: float, l2_megabytes: float, l2_rate: Figure, terabytes_per_second: float,
     instead: Mapping[str, Figures] | None = None, tensor_reach: Figure | None = None, dram_reach: Figure | None = None,
-    sustained: Figure | None = None,
+    sustained: Figure | None = None, power: Figures | None = None,
 ) -> Product:  # fmt: skip
     paper = PAPERS[chip]
     clock = Figure(mhz, paper, "recalled")
@@ -310,7 +317,7 @@ def _product(
     return Product(
         chip, Figure(sms, paper, "recalled"), clock,
         Figure(l2_megabytes * _MB, paper, "recalled"), l2_rate, Figure(terabytes_per_second * 1e12, paper, "recalled"),
-        dram_reach or _DRAM_REACH, _LAUNCH, tensor_reach or _WHOLE_TENSOR, sustained,
+        dram_reach or _DRAM_REACH, _LAUNCH, tensor_reach or _WHOLE_TENSOR, sustained, power or {},
         instead or {},
     )  # fmt: skip
 
@@ -329,10 +336,40 @@ _B200_L2 = Figure(
 )
 _B200_TENSOR = Figure(0.63, f"cuBLAS's bf16 product of 8192^3: 1,414 of 2,243 TFLOP/s, {LEARN_CUDA}", "derived")
 
+# ---- GB202: L2, and the clock at a power limit -------------------------------------------------------------------
+
+_CORES = "waynehacking8/blackwell-tensorcore-kernels, results/ncu_*.txt (RTX PRO 6000 Max-Q)"
+_GB202_L2 = Figure(
+    3650, f"{_CORES}: traffic of three products of 8192^3 over their cycles and the utilization of L2, 3,660 (cuBLAS), "
+    "3,620 (f8) and 3,700; 64 slices of 64 bytes at 0.9 of the SMs' clock (b00nz/mVolt, issue 3) have 3,686", "derived"
+)  # fmt: skip
+_POINTS = (
+    f"{_CORES}, cycles over published times: 1,640 MHz in cuBLAS's f16 product of 8192^3 (74 % of the tensor cores' "
+    "peak, 89 % of L2's), 1,685 in the f8 one (77 and 66 %), 2,159 in that of wmma (25 and 31 %)"
+)
+
+
+def _power(reference: Figure) -> Figures:
+    """Shares of the dynamic power at one clock, for all 188 SMs, all of their tensor cores' peak and all of L2's."""
+    shares = {"sm": 0.358 / 188, "tensor": 0.51 / (188 * 1024), "l2": 0.298 / 3650}
+    return {"reference_mhz": reference, **{key: Figure(value, _POINTS, "derived") for key, value in shares.items()}}
+
+
+_MAX_Q_CLOCK = Figure(
+    2280, "waynehacking8/blackwell-tensorcore-kernels, results/clock_state_*.txt: 2,242 to 2,317 MHz in kernels below "
+    "the limit of 300 W", "derived"
+)  # fmt: skip
 _RTX_5090_CLOCK = Figure(
-    2588, "under load at 601 W without a limit of clocks, NVIDIA/open-gpu-kernel-modules, issue 1266; 2,870 in a "
-    "kernel of mma.sync at 525 W, Neroued/ninfer, pull request 160; samples of 2,813 to 2,932 and at most 3,090, "
-    "kekzl/imp, issue 1671; the one that a kernel has depends on its power", "assumed"
+    2910, "the highest in a kernel of FFMA at a limit of 525 W, Neroued/ninfer, pull request 160; 2,813 to 2,932 in "
+    "kernels, kekzl/imp, issue 1671", "derived"
+)  # fmt: skip
+_RTX_5090_LIMIT = Figure(
+    2036, "the ladder of gau-nernst/learn-cuda 02b on RTX 5090 at 400 W (calibrating half of `bench validation "
+    "--sources`)", "fitted"
+)  # fmt: skip
+_RTX_PRO_LIMIT = Figure(
+    2655, "as the Max-Q's, with 2.6 times its dynamic power at 600 W: those of the limits of 300 and 400 W have the "
+    "ratio of the squares of their clocks if 115 W of both are not dynamic", "assumed"
 )  # fmt: skip
 
 PRODUCTS: dict[str, Product] = {
@@ -356,9 +393,17 @@ PRODUCTS: dict[str, Product] = {
         "sm_103", 148, 1900, 126, _B200_L2._replace(kind="assumed"), 8.0,
         tensor_reach=_B200_TENSOR._replace(kind="assumed"),
     ),
-    "RTX 5090": _product("sm_120", 170, 2407, 96, _bus(512), 1.792, sustained=_RTX_5090_CLOCK),
-    "RTX PRO 6000": _product("sm_120", 188, 2617, 128, _bus(512), 1.792, _professional("sm_120")),
-    "RTX PRO 6000 Max-Q": _product("sm_120", 188, 2280, 128, _bus(512), 1.792, _professional("sm_120")),
+    "RTX 5090": _product(
+        "sm_120", 170, 2407, 96, _bus(512), 1.792, sustained=_RTX_5090_CLOCK, power=_power(_RTX_5090_LIMIT)
+    ),
+    "RTX PRO 6000": _product(
+        "sm_120", 188, 2617, 128, _GB202_L2, 1.792, _professional("sm_120"),
+        power=_power(_RTX_PRO_LIMIT),
+    ),
+    "RTX PRO 6000 Max-Q": _product(
+        "sm_120", 188, 2280, 128, _GB202_L2, 1.792, _professional("sm_120"), sustained=_MAX_Q_CLOCK,
+        power=_power(Figure(1640, _POINTS, "derived")),
+    ),
 }
 """H100 is the SXM module; its clock and the H100 PCIe's are those that their f16 peaks follow from.  A10 stands for the
 RTX A series of GA102, RTX 3090 for GeForce."""

@@ -34,7 +34,7 @@ class Gpu(NamedTuple):
     clock_mhz: float
     """The clock that the maker's peak figures are for."""
     sustained_mhz: float
-    """The clock under load, in which times are computed: boards boost beyond the peak's, or stay below it."""
+    """The clock under load: boards boost beyond the peak's, or stay below it.  At a power limit it is lower."""
     issue: float
     """Warp instructions that an SM issues in a cycle."""
     lanes: dict[str, float]
@@ -65,6 +65,9 @@ class Gpu(NamedTuple):
     """Time from the start of a kernel on an idle GPU to its first instruction, plus the time that its end takes."""
     tensor_reach: float
     """The share of its tensor cores' peak that the whole chip sustains: clocks are reduced when it takes more power."""
+    power: dict[str, float]
+    """Dynamic power at the board's limit, relative to that of a launch that runs at `reference_mhz`: of an SM (`sm`),
+    of an f16 operation of tensor cores per cycle (`tensor`) and of a byte of L2 per cycle (`l2`).  Empty if unknown."""
     sources: dict[str, Figure]
     """Each number above with its source, by its place: `sms`, `lanes.fma`, `latency.l2`."""
 
@@ -112,8 +115,9 @@ def joined(row: str, measured: Mapping[str, Figure]) -> Gpu:
     architecture = ARCHITECTURES[product.chip]
     sources: dict[str, Figure] = {}
     tables: dict[str, dict[str, float]] = {}
-    for field in ("lanes", "tensor", "mma_sync", "bytes_per_cycle", "latency"):
-        figures = {**getattr(architecture, field), **product.instead.get(field, {})}
+    for field in ("lanes", "tensor", "mma_sync", "bytes_per_cycle", "latency", "power"):
+        own = product.power if field == "power" else getattr(architecture, field)
+        figures = {**own, **product.instead.get(field, {})}
         figures.update((key, measured[f"{field}.{key}"]) for key in figures if f"{field}.{key}" in measured)
         sources.update((f"{field}.{key}", figure) for key, figure in figures.items())
         tables[field] = {key: figure.value for key, figure in figures.items()}

@@ -19,6 +19,7 @@ from tileiras.sim.estimate import (
     fill_levels,
     grid_limits,
     locks,
+    power,
     sampling,
     steady_state,
     uncertainty,
@@ -360,7 +361,7 @@ class Model:
 
     def _limit(self, run: Run) -> grid_limits.Limit:
         """Lower bound of the cycles of the grid."""
-        each = self.clusters * self.mean / len(run.sample.clusters)
+        each = self._runs(run)
         servers = {unit: len(free) for unit, free in run.outcome.sms[0].free.items()}
         busy = {unit: cycles * each for unit, cycles in run.busy.items()}
         turns = contention.turns(dict(zip(self.places, self.recording.clusters)), self.shape)
@@ -373,18 +374,26 @@ class Model:
         cycles, run = self.grid()
         cycles += self._first_fetch(run, cycles) + self._behind_locks(run)
         limit = self._limit(run)
-        if limit.cycles > cycles:
+        if limits := limit.cycles > cycles:
             self.note(f"{limit.note}: without that limit it would take {cycles:.0f} cycles")
         gpu = self.gpu
         outcome = run.outcome
         utilization = utilization_of(run.busy, run.cycles, outcome)
         over = {unit: share for unit, share in utilization.items() if share > _FULL}
         assert not over, f"units are busy for more than all of the time: {over}"
-        total_us = max(cycles, limit.cycles) / gpu.sustained_mhz + gpu.launch_microseconds
+        mhz, cycles = gpu.sustained_mhz, max(cycles, limit.cycles)
+        total_us = cycles / mhz + gpu.launch_microseconds
         needs = uncertainty.split(total_us, self._busy_microseconds(run), gpu.launch_microseconds)
+        l2_bytes = run.busy.get("l2", 0.0) * self.shares(run.sample.active).l2 * self._runs(run)
+        mhz = power.clock(needs, self._all_flops(run), l2_bytes, gpu)
+        if mhz < gpu.sustained_mhz:
+            self.note(f"at the board's power limit the clock is {mhz:.0f} MHz instead of {gpu.sustained_mhz:.0f}")
+            needs = power.at(needs, mhz / gpu.sustained_mhz)
+            total_us = needs.under(uncertainty.NEUTRAL)
+            cycles = (total_us - gpu.launch_microseconds) * mhz
         low, high = uncertainty.interval(needs, gpu)
         teraflops = {key: work / total_us / 1e6 for key, work in self._all_flops(run).items()}
-        phases, pipes = phases_of(outcome, gpu.sustained_mhz), fill_levels.pipes(outcome, gpu.sustained_mhz)
+        phases, pipes = phases_of(outcome, mhz), fill_levels.pipes(outcome, mhz)
         total = sum(run.issued.values()) + sum(run.stalls.values())
         stalls = self._stalls(run, total)
         held = Occupied(
@@ -392,29 +401,32 @@ class Model:
             self.slots * self.warps, self.active, self.clusters / (self.sets * self.held.ctas),
         )  # fmt: skip
         return Estimate(
-            entry=self.image.entry, gpu=gpu.name, cycles=max(cycles, limit.cycles),
+            entry=self.image.entry, gpu=gpu.name, cycles=cycles,
             microseconds=total_us, low=low, high=high, needs=needs, doubt=self._doubt(teraflops), teraflops=teraflops,
-            bound=limit.by if limit.cycles > cycles else bound_by(utilization, reasons_of(stalls)),
+            bound=limit.by if limits else bound_by(utilization, reasons_of(stalls)),
             bounds=shares_of_bounds(phases),
             utilization=utilization, stalls=stalls, issued=sum(run.issued.values()) / total if total else 0.0,
             occupancy=held, steady=self._steady_loop(run), phases=phases, pipes=pipes, notes=tuple(self.notes),
-            trace=drawing.trace_events(outcome, self.machine.instructions, gpu.sustained_mhz, pipes),
+            trace=drawing.trace_events(outcome, self.machine.instructions, mhz, pipes),
         )  # fmt: skip
+
+    def _runs(self, run: Run) -> float:
+        """Runs that have the work of all clusters."""
+        return self.clusters * self.mean / len(run.sample.clusters)
 
     def _all_flops(self, run: Run) -> dict[str, float]:
         """FLOP of the dots of all clusters, by the key of their type."""
-        each = self.clusters * self.mean / len(run.sample.clusters)
-        return {key: work * each for key, work in sorted(run.flops.items())}
+        return {key: work * self._runs(run) for key, work in sorted(run.flops.items())}
 
     def _busy_microseconds(self, run: Run) -> dict[str, float]:
         """Unit -> time that its work of the whole grid takes, with all SMs that have work."""
-        each = self.clusters * self.mean / len(run.sample.clusters) / run.sample.active / self.gpu.sustained_mhz
+        each = self._runs(run) / run.sample.active / self.gpu.sustained_mhz
         result: dict[str, float] = {}
         for unit, cycles in run.busy.items():
             title, servers = TITLES[unit], len(run.outcome.sms[0].free[unit])
             result[title] = max(result.get(title, 0.0), cycles * each / servers)
-        power = grid_limits.power_cycles(self._all_flops(run), self.gpu, self.recording) / self.gpu.sustained_mhz
-        result["tensor"] = max(result.get("tensor", 0.0), power)
+        sustained = grid_limits.power_cycles(self._all_flops(run), self.gpu, self.recording) / self.gpu.sustained_mhz
+        result["tensor"] = max(result.get("tensor", 0.0), sustained)
         return result
 
     def _doubt(self, teraflops: dict[str, float]) -> str:
@@ -456,25 +468,19 @@ def _kind(cluster: ClusterTrace) -> tuple:
     return sampling.kind_of(trace.visits for trace in cluster.warps)
 
 
-def _busy(outcome: Outcome) -> dict[str, float]:
-    busy: dict[str, float] = {}
+def _sums(outcome: Outcome, table: str) -> dict[str, float]:
+    """A table of all SMs, `busy` or `flops`, added up by its keys."""
+    result: dict[str, float] = {}
     for sm in outcome.sms:
-        for unit, cycles in sm.busy.items():
-            busy[unit] = busy.get(unit, 0.0) + cycles
-    return busy
-
-
-def _flops(outcome: Outcome) -> dict[str, float]:
-    flops: dict[str, float] = {}
-    for sm in outcome.sms:
-        for key, work in sm.flops.items():
-            flops[key] = flops.get(key, 0.0) + work
-    return flops
+        for key, value in getattr(sm, table).items():
+            result[key] = result.get(key, 0.0) + value
+    return result
 
 
 def _whole(outcome: Outcome, sample: Sample) -> Run:
     issued = {index: float(times) for index, times in outcome.issued.items()}
-    return Run(outcome.cycles, outcome, _busy(outcome), _flops(outcome), outcome.stalls, issued, 0.0, 0, sample)
+    busy, flops = _sums(outcome, "busy"), _sums(outcome, "flops")
+    return Run(outcome.cycles, outcome, busy, flops, outcome.stalls, issued, 0.0, 0, sample)
 
 
 def _extended(
@@ -485,8 +491,8 @@ def _extended(
     def longer(small: dict, large: dict) -> dict:
         return {key: max(0.0, value + times * (value - small.get(key, 0.0))) for key, value in large.items()}
 
+    busy, flops = (longer(_sums(before, table), _sums(last, table)) for table in ("busy", "flops"))
     return Run(
-        last.cycles + times * (last.cycles - before.cycles), last, longer(_busy(before), _busy(last)),
-        longer(_flops(before), _flops(last)), longer(before.stalls, last.stalls), longer(before.issued, last.issued),
-        per_iteration, kept, sample,
+        last.cycles + times * (last.cycles - before.cycles), last, busy, flops, longer(before.stalls, last.stalls),
+        longer(before.issued, last.issued), per_iteration, kept, sample,
     )  # fmt: skip

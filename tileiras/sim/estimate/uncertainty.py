@@ -75,7 +75,7 @@ def spreads(gpu: Gpu) -> dict[str, float]:
         "dram": "read",
         "tensor": gpu.sources["tensor_reach"].kind,
         "latency": gpu.sources["latency.l2"].kind,
-        "clock": gpu.sources["sustained_mhz"].kind,
+        "clock": gpu.sources.get("power.reference_mhz", gpu.sources["sustained_mhz"]).kind,
     }
     # A latency is that of an idle chip; waits grow with the load.
     return {name: max(SPREADS[kind], SPREADS["assumed"] * (name == "latency")) for name, kind in kinds.items()}
