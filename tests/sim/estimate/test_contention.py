@@ -86,3 +86,19 @@ def test_updates_of_other_addresses_do_not_wait():
     # A trip to L2, and the turns of the other lanes.
     assert per_iteration(many) == pytest.approx(gpu("H200").latency["l2"] + 31, rel=0.25)
     assert many.bound != "atomic operations"
+
+
+@pytest.mark.parametrize("update", ["red.global.add.u32 [%a0], %r1;", "atom.global.add.u32 %r3, [%a0], 1;"])
+def test_sums_of_a_warp_take_one_turn(update):
+    """ptxas adds up the lanes (`REDUX`), or counts them (`POPC`), and one of them updates the address."""
+    ctas, trips = 264, 64
+    text = kernel(loop(f"{update}\nadd.u32 %r1, %r1, %r3;", trips) + "st.global.u32 [%a0+4096], %r1;", 128)
+    result = estimate(text, [np.zeros(1 << 16, np.uint32)], ctas)
+    turns = ctas * 4 * trips
+    assert turns * gpu("H200").latency["update"] <= result.cycles < 4 * turns
+
+
+def test_sums_of_floats_take_turns_by_lane():
+    """No instruction of a GPU before sm_100 sums up the floats of a warp."""
+    text = kernel("cvt.rn.f32.u32 %f0, %r1;\n" + loop("red.global.add.f32 [%a0], %f0;", 64), 128)
+    assert estimate(text, [np.zeros(1 << 16, np.float32)], 264).cycles == 264 * 128 * 64

@@ -11,11 +11,30 @@ from math import prod
 
 import numpy as np
 
-from tileiras.sim.estimate.events import Access, ClusterTrace
+from tileiras.codegen.machine_code import Instruction
+from tileiras.sim.estimate.events import Access, ClusterTrace, Recording
+
+_UPDATES = frozenset({"ATOM", "ATOMG", "RED", "REDG"})
+_SUMS = frozenset({"CREDUX", "POPC", "REDUX", "UPOPC"})
+
+
+def mark_sums(recording: Recording, code: Mapping[int, Sequence[Instruction]]) -> None:
+    """Mark updates of which ptxas makes one for all lanes: it sums up integers for one address (`REDUX`, or `POPC` of
+    the lanes for a constant).  ``code``: instructions by PTX line."""
+    opcodes = {line: {each.opcode for each in some} for line, some in code.items()}
+    lines = {line for line, some in opcodes.items() if some & _UPDATES and some & _SUMS}
+    if not lines:
+        return
+    for cluster in recording.clusters:
+        for trace in cluster.warps:
+            for events in trace.events.values():
+                for event in events:
+                    if event.line in lines and isinstance(event.what, Access) and event.what.atomic:
+                        event.what.summed = True
 
 
 def updates_of(cluster: ClusterTrace) -> dict[int, int]:
-    """Address -> number of its updates by threads of a cluster."""
+    """Address -> number of its updates by a cluster, one for each thread or for the sum of a warp."""
     updates: dict[int, int] = {}
     for trace in cluster.warps:
         for events in trace.events.values():
@@ -23,7 +42,7 @@ def updates_of(cluster: ClusterTrace) -> dict[int, int]:
                 what = event.what
                 if isinstance(what, Access) and what.atomic and what.space == "global":
                     for address, times in zip(*np.unique(what.addresses, return_counts=True)):
-                        updates[int(address)] = updates.get(int(address), 0) + int(times)
+                        updates[int(address)] = updates.get(int(address), 0) + min(int(times), what.turns)
     return updates
 
 

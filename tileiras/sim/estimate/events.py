@@ -26,7 +26,7 @@ class Access:
     ``space`` is `shared`, `global` or `local`. Costs are computed on demand.
     """
 
-    __slots__ = ("__dict__", "addresses", "atomic", "lanes", "size", "space", "write")
+    __slots__ = ("__dict__", "addresses", "atomic", "lanes", "size", "space", "summed", "write")
 
     def __init__(
         self, space: str, addresses: np.ndarray, lanes: np.ndarray, size: int, write: bool, atomic: bool
@@ -37,6 +37,8 @@ class Access:
         self.size = size
         self.write = write
         self.atomic = atomic
+        self.summed = False
+        """Whether the machine code sums up the lanes and updates once."""
 
     @property
     def bytes(self) -> int:
@@ -62,6 +64,8 @@ class Access:
     @functools.cached_property
     def turns(self) -> int:
         """Lanes that access the address with most of them: updates of one address take turns."""
+        if self.summed:
+            return 1
         return int(np.unique(self.addresses, return_counts=True)[1].max()) if self.addresses.size else 1
 
     @functools.cached_property

@@ -166,7 +166,7 @@ class Model:
         begun = [int(self.starts[cluster]) for cluster in clusters]
         together = [[cluster] for cluster in begun] if self.one_by_one else [begun]
         with Journal() as journal:
-            return joined([
+            result = joined([
                 record(
                     self.image.ptx, self.image.entry, self.given_grid, self.arguments, metadata or None,
                     blocks=[cluster * self.members + member for cluster in some for member in range(self.members)],
@@ -174,6 +174,8 @@ class Model:
                 )
                 for some in together
             ])  # fmt: skip
+        contention.mark_sums(result, self.image.code.by_ptx_line)
+        return result
 
     # -- simulating ------------------------------------------------------------------------------------------------
 
