@@ -368,8 +368,8 @@ _RTX_5090_LIMIT = Figure(
     "--sources`)", "fitted"
 )  # fmt: skip
 _RTX_PRO_LIMIT = Figure(
-    2319, "as the Max-Q's, with twice its dynamic power at 600 W; graphics loads of RTX 5090 at 575 to 601 W have 2,422 "
-    "to 2,588 MHz (NVIDIA/open-gpu-kernel-modules, issue 1266)", "assumed"
+    2319, "as the Max-Q's, with twice its dynamic power at 600 W; graphics loads of RTX 5090 at 575 to 601 W have "
+    "2,422 to 2,588 MHz (NVIDIA/open-gpu-kernel-modules, issue 1266)", "assumed"
 )  # fmt: skip
 
 PRODUCTS: dict[str, Product] = {
