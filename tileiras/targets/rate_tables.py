@@ -355,6 +355,10 @@ def _power(reference: Figure) -> Figures:
     return {"reference_mhz": reference, **{key: Figure(value, _POINTS, "derived") for key, value in shares.items()}}
 
 
+_GB202_TENSOR = Figure(
+    1.0, "1,023.8 of 1,024 FLOP per SM and cycle of f16 (waynehacking8/blackwell-tensorcore-kernels, "
+    "results/mma_rate_probe.csv), 4,095 of 4,096 of f4 on RTX 5090 (Neroued/ninfer, pull request 160)"
+)  # fmt: skip
 _MAX_Q_CLOCK = Figure(
     2280, "waynehacking8/blackwell-tensorcore-kernels, results/clock_state_*.txt: 2,242 to 2,317 MHz in kernels below "
     "the limit of 300 W", "derived"
@@ -394,14 +398,15 @@ PRODUCTS: dict[str, Product] = {
         tensor_reach=_B200_TENSOR._replace(kind="assumed"),
     ),
     "RTX 5090": _product(
-        "sm_120", 170, 2407, 96, _bus(512), 1.792, sustained=_RTX_5090_CLOCK, power=_power(_RTX_5090_LIMIT)
+        "sm_120", 170, 2407, 96, _bus(512), 1.792, tensor_reach=_GB202_TENSOR, sustained=_RTX_5090_CLOCK,
+        power=_power(_RTX_5090_LIMIT),
     ),
     "RTX PRO 6000": _product(
-        "sm_120", 188, 2617, 128, _GB202_L2, 1.792, _professional("sm_120"),
+        "sm_120", 188, 2617, 128, _GB202_L2, 1.792, _professional("sm_120"), _GB202_TENSOR,
         power=_power(_RTX_PRO_LIMIT),
     ),
     "RTX PRO 6000 Max-Q": _product(
-        "sm_120", 188, 2280, 128, _GB202_L2, 1.792, _professional("sm_120"), sustained=_MAX_Q_CLOCK,
+        "sm_120", 188, 2280, 128, _GB202_L2, 1.792, _professional("sm_120"), _GB202_TENSOR, sustained=_MAX_Q_CLOCK,
         power=_power(Figure(1640, _POINTS, "derived")),
     ),
 }
