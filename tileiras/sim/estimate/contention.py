@@ -19,8 +19,8 @@ _SUMS = frozenset({"CREDUX", "POPC", "REDUX", "UPOPC"})
 
 
 def mark_sums(recording: Recording, code: Mapping[int, Sequence[Instruction]]) -> None:
-    """Mark updates of which ptxas makes one for all lanes: it sums up integers for one address (`REDUX`, or `POPC` of
-    the lanes for a constant).  ``code``: instructions by PTX line."""
+    """Mark updates that ptxas merges for all lanes: it sums up integers for one address (`REDUX`, or `POPC` of the
+    lanes for a constant).  ``code``: instructions by PTX line."""
     opcodes = {line: {each.opcode for each in some} for line, some in code.items()}
     lines = {line for line, some in opcodes.items() if some & _UPDATES and some & _SUMS}
     if not lines:

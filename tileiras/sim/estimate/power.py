@@ -1,9 +1,9 @@
 """The clock of a launch at its board's power limit.
 
-Dynamic power rises with the square of the clock at which a launch runs, or faster, and with what it does in a cycle:
-all SMs, the operations of their tensor cores, and the bytes that L2 moves (`rates.Gpu.power`). A launch runs at the
-clock at which that power is the limit's, and at most at the clock that the board has below the limit. Its power is the
-mean over the launch, as if it was repeated for longer than boards take to change their clocks.
+Dynamic power rises with the square of the clock, or faster, and with the work of a cycle: that of all SMs, of the
+operations of their tensor cores, and of the bytes of L2 (`rates.Gpu.power`). A launch runs at the clock at which its
+power is the limit's, and at most at the clock that the board has below the limit. Its power is the mean over the
+launch, as if it was repeated for longer than boards take to change their clocks.
 """
 
 from __future__ import annotations
