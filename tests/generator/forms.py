@@ -6,11 +6,13 @@ from collections.abc import Callable
 
 from tests.generator import (
     attention,
+    chains,
     control,
     convolution,
     dequantised,
     lookups,
     products,
+    programs,
     rows,
     scaled,
     scans,
@@ -42,5 +44,12 @@ FORMS: dict[str, tuple[int, Callable[[Choices], Generated]]] = {
     "convolution": (2, convolution.patches),
     "stencil": (1, convolution.shifted),
     "nested": (3, control.nested),
+    "gated": (3, chains.gated),
+    "low rank": (2, chains.low_rank),
+    "chained": (3, chains.chained),
+    "recurrent": (3, chains.recurrent),
+    "transformed": (2, chains.transformed),
+    "experts": (3, chains.experts),
+    "program": (8, programs.program),
 }
 """Weight and generator of each form."""

@@ -15,9 +15,13 @@ from tests.generator.choices import Choices
 from tests.kernels.views import DTYPES
 
 CUTILE = {
-    "f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64", "i32": "int32", "i64": "int64",
+    "f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64", "i1": "bool_",
+    **{f"{sign}{width}": f"{word}{width}" for sign, word in (("i", "int"), ("u", "uint")) for width in (8, 16, 32, 64)},
+    "f8E4M3FN": "float8_e4m3fn", "f8E5M2": "float8_e5m2",
 }  # fmt: skip
 """The front end's names of element types."""
+ELEMENTS = {**DTYPES, "u8": np.uint8, "u16": np.uint16, "u32": np.uint32, "u64": np.uint64}
+"""NumPy's types of elements, also of unsigned ones, which Tile IR does not know."""
 RAW = {1: np.uint8, 2: np.uint16}
 """Types under which the simulators take elements that NumPy has no type of its own for, by size."""
 
@@ -122,12 +126,12 @@ class Generated:
 def whole(random_: Choices, shape: Sequence[int], element: str, most: int = 2) -> np.ndarray:
     """Whole numbers between -most and most: sums of their products are exact in any order."""
     generator = np.random.default_rng(random_.randrange(1 << 32))
-    return generator.integers(-most, most + 1, shape).astype(DTYPES[element])
+    return generator.integers(-most, most + 1, shape).astype(ELEMENTS[element])
 
 
 def normal(random_: Choices, shape: Sequence[int], element: str, scale: float = 1.0) -> np.ndarray:
     generator = np.random.default_rng(random_.randrange(1 << 32))
-    return (scale * generator.standard_normal(shape)).astype(DTYPES[element])
+    return (scale * generator.standard_normal(shape)).astype(ELEMENTS[element])
 
 
 def array(random_: Choices, name: str, values: np.ndarray, element: str, padded: bool = True) -> Argument:
@@ -148,13 +152,18 @@ def array(random_: Choices, name: str, values: np.ndarray, element: str, padded:
 
 def result(random_: Choices, name: str, shape: Sequence[int], element: str) -> Argument:
     """An output whose elements are -7 before the launch."""
-    return array(random_, name, np.full(shape, -7).astype(DTYPES[element]), element)
+    return array(random_, name, np.full(shape, -7).astype(ELEMENTS[element]), element)
 
 
 def scalar(name: str, value: int | float, element: str) -> Argument:
-    return Argument(name, DTYPES[element](value), element)
+    return Argument(name, ELEMENTS[element](value), element)
 
 
 def odd(random_: Choices, size: int) -> int:
     """Elements by which the last tile of `size` exceeds the array: often none."""
     return random_.choice((0, 0, 0, size // 2, min(8, size - 1), 1 % size, min(3, size - 1), size - 1))
+
+
+def hinted(pick: Choices) -> str:
+    """Advice of a load through a view, as further arguments: none in most of them."""
+    return pick.choice(("", "", "", ", latency=1", ", latency=4", ", latency=10", ", allow_tma=False"))
