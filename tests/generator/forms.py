@@ -17,6 +17,7 @@ from tests.generator import (
     scaled,
     scans,
     shared_work,
+    views,
 )  # fmt: skip
 from tests.generator.choices import Choices
 from tests.generator.kernel import Generated
@@ -50,6 +51,7 @@ FORMS: dict[str, tuple[int, Callable[[Choices], Generated]]] = {
     "recurrent": (3, chains.recurrent),
     "transformed": (2, chains.transformed),
     "experts": (3, chains.experts),
+    "copied": (5, views.copied),
     "program": (8, programs.program),
 }
 """Weight and generator of each form."""
