@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tests.generator import (
+    atomics,
     attention,
     chains,
     control,
@@ -52,6 +53,9 @@ FORMS: dict[str, tuple[int, Callable[[Choices], Generated]]] = {
     "transformed": (2, chains.transformed),
     "experts": (3, chains.experts),
     "copied": (5, views.copied),
+    "updated": (3, atomics.updated),
+    "through views": (2, atomics.through_views),
+    "shared": (2, atomics.shared),
     "program": (8, programs.program),
 }
 """Weight and generator of each form."""
