@@ -26,16 +26,29 @@ RAW = {1: np.uint8, 2: np.uint16}
 """Types under which the simulators take elements that NumPy has no type of its own for, by size."""
 
 
+WEAKER = ("base_addr_divisible_by=1", "may_alias_internally=True", "shape_divisible_by=(1,) * {rank}",
+          "stride_divisible_by=(1,) * {rank}", "stride_constant=(None,) * {rank}, stride_lower_bound_incl=(0,) * {rank}")
+"""Fields of an ArrayConstraint that say less than a short form."""
+
+
 class Argument(NamedTuple):
     """One argument of the kernel: an array in memory or a scalar, and the declaration of the parameter.
 
-    `pitch` is the distance in elements between the rows of an array.
+    `pitch` is the distance in elements between the rows of an array.  `weaker` are fields of the front end's
+    ArrayConstraint that promise less than the short form.
     """
 
     name: str
     value: Any
     signature: str
     pitch: int = 0
+    weaker: str = ""
+
+    def exported(self) -> str:
+        """The parameter in TILEIRAS_EXPORT."""
+        if not self.weaker:
+            return repr(self.signature)
+        return f"dataclasses.replace(array({self.signature!r}), {self.weaker})"
 
     def memory(self) -> np.ndarray:
         """A fresh copy of the array whose rows are `pitch` elements apart."""
@@ -80,9 +93,12 @@ class Generated:
 
     def text(self, hints: str = "") -> str:
         """The file that exports the kernel; `hints` are the decorator's arguments."""
-        exported = ", ".join([*(repr(each.signature) for each in self.arguments), *map(repr, self.constants)])
+        exported = ", ".join([*(each.exported() for each in self.arguments), *map(repr, self.constants)])
         helper = f"{self.helper}\n\n\n" if self.helper else ""
-        return (f"import cuda.tile as ct\n\n\n{helper}@ct.kernel({hints})\n{self.body.strip()}\n\n\n"
+        imports = "import cuda.tile as ct\n"
+        if any(each.weaker for each in self.arguments):
+            imports = f"import dataclasses\n\n{imports}from tileiras.stages.export.signatures import array\n"
+        return (f"{imports}\n\n{helper}@ct.kernel({hints})\n{self.body.strip()}\n\n\n"
                 f"TILEIRAS_EXPORT = {{'kernel': (kernel, {exported})}}\n")  # fmt: skip
 
     def source(self, hints: str = "") -> bytes:
@@ -142,12 +158,19 @@ def array(random_: Choices, name: str, values: np.ndarray, element: str, padded:
     rank, size = values.ndim, values.dtype.itemsize
     multiple = max(1, 16 // size)
     promised = values.shape[-1] % multiple == 0 and random_.chance(0.7)
-    inner = f"{multiple}*?" if promised and multiple > 1 else "?"
     pitch = values.shape[-1]
     if padded and rank > 1 and random_.chance(0.2):
         pitch += multiple * random_.choice((1, 2)) if promised else random_.choice((1, 3, 8))
+    lengths = ["?"] * (rank - 1) + [f"{multiple}*?" if promised and multiple > 1 else "?"]
+    if padded and random_.chance(0.1):
+        # The distance of rows is a multiple of a constant length; that of a dimension of length 1 counts as even.
+        dims = [dim for dim in range(rank) if values.shape[dim] > 1 and (dim == 0 or pitch == values.shape[-1])]
+        if dims:
+            dim = random_.choice(dims)
+            lengths[dim] = str(values.shape[dim])
+    weaker = random_.choice(WEAKER).format(rank=rank) if padded and random_.chance(0.1) else ""
     declared = {"f8E4M3FN": "f8e4m3fn", "f8E5M2": "f8e5m2", "f8E8M0FNU": "f8e8m0fnu"}.get(element, element)
-    return Argument(name, values, f"{declared}[{', '.join(['?'] * (rank - 1) + [inner])}]", pitch)
+    return Argument(name, values, f"{declared}[{', '.join(lengths)}]", pitch, weaker)
 
 
 def result(random_: Choices, name: str, shape: Sequence[int], element: str) -> Argument:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 import tileiras
-from tests.generator.judge import Case, Verdict, compiled, draw, judge, limited
+from tests.generator.judge import FINE, Case, Verdict, compiled, draw, judge, limited
 from tests.generator.options import TARGETS, Build, Weights, sm_number
 from tests.generator.reduction import reduced
 from tileiras.check.checker import SEEDS
@@ -45,10 +45,15 @@ class Shrunk:
     case: Case
     verdict: Verdict
     module: Operation | None
-    """None where the front end or the compiler refuses the kernel before there is one."""
+    """None where the front end or the compiler refuses the kernel before there is one, or the case does not fail."""
     arguments: Sequence[Any] = ()
     needs_launch: bool = False
     """Whether `tileiras-check` does not find a launch of its own that shows the failure."""
+
+    @property
+    def fails(self) -> bool:
+        """Whether the case failed when it was judged again."""
+        return self.verdict.status not in FINE
 
     def command(self, stem: str = "kernel") -> str:
         words = ["tileiras-check", f"{stem}.mlir", *self.case.build.words()]
@@ -74,9 +79,16 @@ def shrunk(
     number: int, forms: Sequence[str], targets: tuple[str, ...], weights: Weights = Weights(),
     seconds: float = BUDGET, judged: Callable[[Case], Verdict] = judge,
 ) -> Shrunk:  # fmt: skip
-    """Make the failing case of a number smaller."""
+    """Make the failing case of a number smaller.
+
+    A case that is right when it is judged again has no smallest module: every right attempt would be like it, down to
+    an empty one.
+    """
     case = draw(number, forms, targets, weights)
-    search = _Cases(forms, targets, weights, judged, case, judged(case), time.monotonic() + seconds)
+    verdict = judged(case)
+    if verdict.status in FINE:
+        return Shrunk(case, verdict, None)
+    search = _Cases(forms, targets, weights, judged, case, verdict, time.monotonic() + seconds)
     search.smaller_build()
     search.smaller_draws()
     return _smaller_module(search.case, search.verdict, search.deadline)
