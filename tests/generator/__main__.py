@@ -74,7 +74,7 @@ class Run:
 
     def only(self, number: int) -> int:
         case = draw(number, self.forms, self.targets, self.weights)
-        print(case.kernel.text(case.build.decorator))
+        print(case.kernel.text(case.build.decorator, case.build.entries))
         for name, value, signature, _ in case.kernel.arguments:
             print(f"{name}: {signature} {getattr(value, 'shape', value)}")
         print(f"grid {case.kernel.grid}, constants {case.kernel.constants}, {case.build}")

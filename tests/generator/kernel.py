@@ -91,21 +91,22 @@ class Generated:
     helper: str = ""
     """A function that the kernel calls."""
 
-    def text(self, hints: str = "") -> str:
-        """The file that exports the kernel; `hints` are the decorator's arguments."""
+    def text(self, hints: str = "", entries: int = 1) -> str:
+        """The file that exports the kernel under several names; `hints` are the decorator's arguments."""
         exported = ", ".join([*(each.exported() for each in self.arguments), *map(repr, self.constants)])
         helper = f"{self.helper}\n\n\n" if self.helper else ""
+        names = ["kernel", *(f"kernel_{number}" for number in range(1, entries))]
         imports = "import cuda.tile as ct\n"
         if any(each.weaker for each in self.arguments):
             imports = f"import dataclasses\n\n{imports}from tileiras.stages.export.signatures import array\n"
         return (f"{imports}\n\n{helper}@ct.kernel({hints})\n{self.body.strip()}\n\n\n"
-                f"TILEIRAS_EXPORT = {{'kernel': (kernel, {exported})}}\n")  # fmt: skip
+                f"TILEIRAS_EXPORT = {{{', '.join(f'{name!r}: (kernel, {exported})' for name in names)}}}\n")  # fmt: skip
 
-    def source(self, hints: str = "") -> bytes:
+    def source(self, hints: str = "", entries: int = 1) -> bytes:
         """Bytecode of the front end."""
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "generated.py")
-            path.write_text(self.text(hints), encoding="utf-8")
+            path.write_text(self.text(hints, entries), encoding="utf-8")
             return tileiras.compile(path, gpu_name="sm_120", emit="bytecode").data
 
     def slots(self) -> tuple[list[Any], dict[str, np.ndarray]]:

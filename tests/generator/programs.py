@@ -47,8 +47,8 @@ class Program(Statements):
         return lambda values: [each(values) for each in meanings] and None
 
     def statement(self) -> None:
-        kinds: list[tuple[Callable[[], None], int]] = [
-            (self.binary, 6), (self.compared, 2), (self.selected, 1), (self.converted, 2), (self.reshaped, 2),
+        kinds: list[tuple[Callable[[], None], float]] = [
+            (self.binary, 6), (self.unary, 2), (self.asserted, 0.3), (self.compared, 2), (self.selected, 1), (self.converted, 2), (self.reshaped, 2),
             (self.permuted, 3), (self.extracted, 2), (self.joined, 2), (self.reduced, 3), (self.scanned, 1),
             (self.dot, 2), (self.load, 3), (self.write_and_read, 2), (self.counted, 1),
         ]  # fmt: skip

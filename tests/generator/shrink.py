@@ -60,7 +60,9 @@ class Shrunk:
         return shlex.join(words + (["--launch", f"{stem}.npz"] if self.needs_launch else []))
 
     def text(self) -> str:
-        return self.case.kernel.text(self.case.build.decorator) if self.module is None else f"{self.module}\n"
+        if self.module is not None:
+            return f"{self.module}\n"
+        return self.case.kernel.text(self.case.build.decorator, self.case.build.entries)
 
     def write(self, folder: Path) -> list[str]:
         """Write the module, and the launch where it is needed; gives the lines that tell how to see the failure."""
@@ -115,7 +117,7 @@ class _Cases:
         return True
 
     def smaller_build(self) -> None:
-        """Hints and options go, all of them or one by one; then an older target, and warps in lock step."""
+        """Hints, options and second entries go, all of them or one by one; then an older target, and warps in lock step."""
         self.attempt(self.case._replace(build=Build(self.case.build.gpu_name, (), {})))
         for hint in self.case.build.hints:
             result = tuple(each for each in self.case.build.hints if each != hint)
@@ -123,6 +125,8 @@ class _Cases:
         for name in list(self.case.build.options):
             kept_options = {key: value for key, value in self.case.build.options.items() if key != name}
             self.attempt(self.case._replace(build=self.case.build._replace(options=kept_options)))
+        if self.case.build.entries > 1:
+            self.attempt(self.case._replace(build=self.case.build._replace(entries=1)))
         oldest = max(self.case.kernel.needs, 80)
         for target in TARGETS:
             if oldest <= sm_number(target) < sm_number(self.case.build.gpu_name):

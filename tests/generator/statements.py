@@ -188,6 +188,30 @@ class Statements:
         self.emit(f"ct.where({is_.name}, {x.name}, {y.name})", x.shape, x.element,
                   lambda values: np.where(values[is_.name], values[x.name], values[y.name]))  # fmt: skip
 
+    def unary(self) -> None:
+        tile = self.any(*INTEGERS, *FLOATS)
+        name, cutile = tile.name, f"ct.{CUTILE[tile.element]}"
+        if tile.is_float:
+            kinds = {f"ct.floor({name} * 0.5)": lambda x: np.floor(x / 2), f"ct.ceil({name} * 0.5)": lambda x: np.ceil(x / 2),
+                     f"ct.abs({name})": np.abs, f"-{name}": np.negative,
+                     f"ct.where(ct.isnan({name}), {name}, {name} * 1)": lambda x: x}  # fmt: skip
+            if tile.element in ("f32", "f64"):
+                kinds[f"ct.sqrt({name} * {name})"] = np.abs
+                kinds[f"ct.sqrt({name} * {name}, rounding_mode=ct.RoundingMode.RZ)"] = np.abs
+        else:
+            kinds = {f"ct.abs({name} >> 1)": lambda x: np.abs(x >> x.dtype.type(1)), f"-{name}": np.negative,
+                     f"~{name}": np.invert}  # fmt: skip
+            other = ("u" if tile.element[0] == "i" else "i") + tile.element[1:]
+            turned = f"ct.bitcast(ct.bitcast({name}, ct.{CUTILE[other]}) >> 1, {cutile})"
+            kinds[turned] = lambda x: (x.view(ELEMENTS[other]) >> 1).view(x.dtype)
+        text, meaning = self.pick.choice(list(kinds.items()))
+        self.emit(text, tile.shape, tile.element, lambda values: meaning(np.ascontiguousarray(values[name])))
+
+    def asserted(self) -> None:
+        """A condition that holds."""
+        tile = self.any(*INTEGERS)
+        self.line(f"ct.assert_({tile.name} == {tile.name})")
+
     def converted(self) -> None:
         """To another type, or through a narrower one and back."""
         tile = self.any()
