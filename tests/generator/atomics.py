@@ -92,7 +92,7 @@ def updated(pick: Choices) -> Generated:
         wanted["y"] = Expected(before)
     body = template.format(names=", ".join(["x", "rows", "out", "y"]), steps=steps, update=update)
     return Generated(f"{mode} of {element}", body, (*arguments, y), (rows, width), (blocks, 1, 1), wanted,
-                     90 if element == "bf16" else 80)  # fmt: skip
+                     75)  # fmt: skip
 
 
 def _combined(mode: str, old: np.ndarray, new: np.ndarray) -> np.ndarray:
@@ -147,7 +147,7 @@ def through_views(pick: Choices) -> Generated:
     )  # fmt: skip
     arguments = array(pick, "x", x, element), array(pick, "out", out, element)
     return Generated(f"{mode} of tiles of {element}", body, arguments, (rows, width), (blocks, 1, 1),
-                     {"out": Expected(wanted)}, 90)  # fmt: skip
+                     {"out": Expected(wanted)})  # fmt: skip
 
 
 _LOCKED = """
@@ -203,4 +203,4 @@ def shared(pick: Choices) -> Generated:
     body = (_LOCKED if locked else _LAST).format(
         hint=hinted(pick), total=CUTILE[total], part="ct.sum(values, axis=0, keepdims=True)")  # fmt: skip
     return Generated("lock" if locked else "last block", body, tuple(arguments), (rows, width, groups), (blocks, 1, 1),
-                     expected, 80)  # fmt: skip
+                     expected)  # fmt: skip

@@ -35,7 +35,7 @@ def _wide(values: np.ndarray) -> np.ndarray:
 def _element(pick: Choices) -> tuple[str, str, int]:
     """The types of operands and sums, and the oldest target."""
     element = pick.choice(_ELEMENTS)
-    return element, OPERANDS[element], NEEDS.get(element, 80)
+    return element, OPERANDS[element], NEEDS.get(element, 75)
 
 
 def _sizes(pick: Choices, *choices: tuple[int, ...], most: int = MOST_WORK) -> tuple[int, ...]:
@@ -226,7 +226,7 @@ def recurrent(pick: Choices) -> Generated:
     arguments = (*(array(pick, *each, element) for each in (("q", q), ("k", k), ("v", v))), array(pick, "s", s, total),
                  result(pick, "y", wanted.shape, total), result(pick, "last", state.shape, total))  # fmt: skip
     return Generated("state", body, arguments, (c, d, e), (heads, parts, 1),
-                     {"y": Expected(wanted), "last": Expected(state)}, 80)  # fmt: skip
+                     {"y": Expected(wanted), "last": Expected(state)})  # fmt: skip
 
 
 _TRANSFORM = """
@@ -266,7 +266,7 @@ def transformed(pick: Choices) -> Generated:
     arguments = (array(pick, "x", x, element), array(pick, "a", a, element), array(pick, "b", b, element),
                  result(pick, "y", wanted.shape, stored))  # fmt: skip
     return Generated("transform", body, arguments, (batch, f, g), (blocks, 1, 1),
-                     {"y": Expected(wanted, 0 if exact else 0.01)}, 80)  # fmt: skip
+                     {"y": Expected(wanted, 0 if exact else 0.01)})  # fmt: skip
 
 
 _EXPERTS = """

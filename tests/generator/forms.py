@@ -11,6 +11,7 @@ from tests.generator import (
     control,
     convolution,
     dequantised,
+    functions,
     lookups,
     products,
     programs,
@@ -56,6 +57,8 @@ FORMS: dict[str, tuple[int, Callable[[Choices], Generated]]] = {
     "updated": (3, atomics.updated),
     "through views": (2, atomics.through_views),
     "shared": (2, atomics.shared),
+    "activated": (2, functions.activated),
+    "rotated": (1, functions.rotated),
     "program": (8, programs.program),
 }
 """Weight and generator of each form."""

@@ -149,7 +149,7 @@ class Program(Statements):
     def load(self) -> None:
         """One of a block's tiles, in a loop the one of the iteration; its dimensions may have another order in memory."""
         element = self.pick.choices(_LOADED, _WEIGHTS)[0]
-        shape = factors(self.pick, self.pick.choice((16, 64, 256, 256, 1024, 2048)))
+        shape = factors(self.pick, self.pick.choice((16, 64, 256, 256, 1024, 2048, 2048, 8192)))
         tiles = self.pick.choice((1, 2, 3)) if self.counters else 1
         sizes = [self.blocks * tiles * shape[0] - odd(self.pick, shape[0]),
                  *(size - odd(self.pick, size) for size in shape[1:])]  # fmt: skip

@@ -127,7 +127,7 @@ class _Cases:
             self.attempt(self.case._replace(build=self.case.build._replace(options=kept_options)))
         if self.case.build.entries > 1:
             self.attempt(self.case._replace(build=self.case.build._replace(entries=1)))
-        oldest = max(self.case.kernel.needs, 80)
+        oldest = self.case.kernel.needs
         for target in TARGETS:
             if oldest <= sm_number(target) < sm_number(self.case.build.gpu_name):
                 if self.attempt(self.case._replace(build=self.case.build._replace(gpu_name=target))):

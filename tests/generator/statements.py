@@ -20,7 +20,9 @@ FLOATS = ("f16", "bf16", "f32", "f64")
 NARROW = ("f8E4M3FN", "f8E5M2")
 MOST = 8
 """Floats are clipped to it: products of two of them are whole numbers in all types."""
-MOST_ELEMENTS = 4096
+MOST_ELEMENTS = 16384
+MOST_DOT = 4096
+"""Elements of an operand or a result of a dot."""
 EXACT_SUMS = {"f16": 128, "bf16": 16}
 """The longest sums of clipped values that are exact; wider types hold those of all tiles."""
 
@@ -55,7 +57,7 @@ class Statements:
         """Those of the block that is being drawn."""
         self.depth = 1
         self.count = 0
-        self.needs = 80
+        self.needs = 75
 
     def line(self, text: str) -> None:
         self.lines.append("    " * self.depth + text)
@@ -313,7 +315,7 @@ class Statements:
         x = self.any()
         batch = self.pick.choice((0, 0, 0, 1, 2))
         m, n, k = (self.pick.choice((8, 16, 16, 32, 64)) for _ in range(3))
-        while max(1, batch) * max(m * n, m * k, n * k) > MOST_ELEMENTS or total == "f16" and k > 16:
+        while max(1, batch) * max(m * n, m * k, n * k) > MOST_DOT or total == "f16" and k > 16:
             m, n, k = max(8, m // 2), max(8, n // 2), max(8, k // 2)
         lead = (batch,) if batch else ()
         x = self.fitted(x, Tile("", (*lead, m, k), element))

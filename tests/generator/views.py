@@ -206,7 +206,7 @@ def copied(pick: Choices) -> Generated:
         add=f"total = total + ct.astype(tile, ct.{CUTILE[sum_type]})",
         last=f"ct.store(z, (ct.bid(0), ct.bid(1), 0), ct.reshape(total, (1, 1, {size})))",
     )  # fmt: skip
-    needs = 89 if element == "f8E4M3FN" else 80
+    needs = 89 if element == "f8E4M3FN" else 75
     return Generated(f"copy, {' and '.join(each.kind for each in reads)}, {write.kind}", body, tuple(arguments), (),
                      (*grid, 1), {"y": Expected(write.wanted), "z": Expected(sums)}, needs)  # fmt: skip
 
