@@ -74,7 +74,7 @@ class Run:
 
     def only(self, number: int) -> int:
         case = draw(number, self.forms, self.targets, self.weights)
-        print(case.kernel.text(case.build.decorator))
+        print(case.kernel.text(case.build.decorator, case.build.entries))
         for name, value, signature, _ in case.kernel.arguments:
             print(f"{name}: {signature} {getattr(value, 'shape', value)}")
         print(f"grid {case.kernel.grid}, constants {case.kernel.constants}, {case.build}")
@@ -169,8 +169,11 @@ class Run:
         first = {each.way: each for each in reversed(failed)}
         for verdict in sorted(first.values())[:MOST_SHRUNK]:
             smallest = shrunk(verdict.seed, self.forms, self.targets, self.weights)
-            commands = smallest.write(self.options.shrunk)
             print(f"\ncase {verdict.seed}, {verdict.status}: {verdict.detail}"[:400])
+            if not smallest.fails:
+                print(f"judged again it is {smallest.verdict.status}: the compiler changed, or differs from run to run")
+                continue
+            commands = smallest.write(self.options.shrunk)
             print(smallest.text(), *(f"    $ {command}" for command in commands), sep="\n", flush=True)
 
 

@@ -86,7 +86,7 @@ def forward(pick: Choices) -> Generated:
     )  # fmt: skip
     return Generated(
         "attention", _FORWARD.format(keys=pick.choice(_KEYS)), arguments, (tm, tn, depth, causal, share),
-        (-(-queries // tm), heads, 1), {"out": Expected(wanted, 0.01, TOLERANCE[element])}, needs=80,
+        (-(-queries // tm), heads, 1), {"out": Expected(wanted, 0.01, TOLERANCE[element])},
     )  # fmt: skip
 
 
@@ -137,7 +137,7 @@ def decode(pick: Choices) -> Generated:
         array(pick, "lengths", lengths, "i32"), result(pick, "out", q.shape, element), scalar("scale", scale, "f32"),
     )  # fmt: skip
     return Generated("decoding", _DECODE, arguments, (group, tn, depth), (sequences, heads, 1),
-                     {"out": Expected(wanted, 0.01, TOLERANCE[element])}, needs=80)  # fmt: skip
+                     {"out": Expected(wanted, 0.01, TOLERANCE[element])})  # fmt: skip
 
 
 _QUERY_GRADIENT = """
@@ -236,5 +236,5 @@ def _gradient(pick: Choices, of_queries: bool) -> Generated:
     return Generated(
         "query gradient" if of_queries else "key gradient", _QUERY_GRADIENT if of_queries else _KEY_GRADIENT,
         tuple(value), (tm, tn, depth, causal), (-(-(queries if of_queries else positions) // outer), 1, 1),
-        {name: Expected(values, 0.01, tolerance) for name, values in wanted.items()}, needs=80,
+        {name: Expected(values, 0.01, tolerance) for name, values in wanted.items()},
     )  # fmt: skip

@@ -47,7 +47,7 @@ def patches(pick: Choices) -> Generated:
                  result(pick, "y", wanted.shape, "f32"))  # fmt: skip
     blocks = -(-wanted.shape[0] * wanted.shape[1] // m)
     return Generated("convolution", _PATCHES.format(weight=pick.choice(_WEIGHTS)), arguments,
-                     (size, stride, channels, m, n), (blocks, sides, 1), {"y": Expected(wanted)}, needs=80)  # fmt: skip
+                     (size, stride, channels, m, n), (blocks, sides, 1), {"y": Expected(wanted)})  # fmt: skip
 
 
 _SLICES = """

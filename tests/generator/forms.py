@@ -5,16 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tests.generator import (
+    atomics,
     attention,
+    chains,
     control,
     convolution,
     dequantised,
+    functions,
     lookups,
     products,
+    programs,
     rows,
     scaled,
     scans,
     shared_work,
+    views,
 )  # fmt: skip
 from tests.generator.choices import Choices
 from tests.generator.kernel import Generated
@@ -42,5 +47,18 @@ FORMS: dict[str, tuple[int, Callable[[Choices], Generated]]] = {
     "convolution": (2, convolution.patches),
     "stencil": (1, convolution.shifted),
     "nested": (3, control.nested),
+    "gated": (3, chains.gated),
+    "low rank": (2, chains.low_rank),
+    "chained": (3, chains.chained),
+    "recurrent": (3, chains.recurrent),
+    "transformed": (2, chains.transformed),
+    "experts": (3, chains.experts),
+    "copied": (5, views.copied),
+    "updated": (3, atomics.updated),
+    "through views": (2, atomics.through_views),
+    "shared": (2, atomics.shared),
+    "activated": (2, functions.activated),
+    "rotated": (1, functions.rotated),
+    "program": (8, programs.program),
 }
 """Weight and generator of each form."""

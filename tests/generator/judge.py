@@ -136,7 +136,7 @@ def compiled(source: Any, given: Build, watch: Watch | None = None) -> tileiras.
 
 
 def _judged(case: Case, watch: Watch) -> tuple[str, str]:
-    artifact = compiled(case.kernel.source(case.build.decorator), case.build, watch)
+    artifact = compiled(case.kernel.source(case.build.decorator, case.build.entries), case.build, watch)
     if isinstance(artifact, tuple):
         return artifact
     metadata = next(each for each in artifact.kernels if each.name == "kernel").metadata

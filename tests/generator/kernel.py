@@ -15,23 +15,40 @@ from tests.generator.choices import Choices
 from tests.kernels.views import DTYPES
 
 CUTILE = {
-    "f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64", "i32": "int32", "i64": "int64",
+    "f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64", "i1": "bool_",
+    **{f"{sign}{width}": f"{word}{width}" for sign, word in (("i", "int"), ("u", "uint")) for width in (8, 16, 32, 64)},
+    "f8E4M3FN": "float8_e4m3fn", "f8E5M2": "float8_e5m2",
 }  # fmt: skip
 """The front end's names of element types."""
+ELEMENTS = {**DTYPES, "u8": np.uint8, "u16": np.uint16, "u32": np.uint32, "u64": np.uint64}
+"""NumPy's types of elements, also of unsigned ones, which Tile IR does not know."""
 RAW = {1: np.uint8, 2: np.uint16}
 """Types under which the simulators take elements that NumPy has no type of its own for, by size."""
+
+
+WEAKER = ("base_addr_divisible_by=1", "may_alias_internally=True", "shape_divisible_by=(1,) * {rank}",
+          "stride_divisible_by=(1,) * {rank}", "stride_constant=(None,) * {rank}, stride_lower_bound_incl=(0,) * {rank}")
+"""Fields of an ArrayConstraint that say less than a short form."""
 
 
 class Argument(NamedTuple):
     """One argument of the kernel: an array in memory or a scalar, and the declaration of the parameter.
 
-    `pitch` is the distance in elements between the rows of an array.
+    `pitch` is the distance in elements between the rows of an array.  `weaker` are fields of the front end's
+    ArrayConstraint that promise less than the short form.
     """
 
     name: str
     value: Any
     signature: str
     pitch: int = 0
+    weaker: str = ""
+
+    def exported(self) -> str:
+        """The parameter in TILEIRAS_EXPORT."""
+        if not self.weaker:
+            return repr(self.signature)
+        return f"dataclasses.replace(array({self.signature!r}), {self.weaker})"
 
     def memory(self) -> np.ndarray:
         """A fresh copy of the array whose rows are `pitch` elements apart."""
@@ -74,18 +91,22 @@ class Generated:
     helper: str = ""
     """A function that the kernel calls."""
 
-    def text(self, hints: str = "") -> str:
-        """The file that exports the kernel; `hints` are the decorator's arguments."""
-        exported = ", ".join([*(repr(each.signature) for each in self.arguments), *map(repr, self.constants)])
+    def text(self, hints: str = "", entries: int = 1) -> str:
+        """The file that exports the kernel under several names; `hints` are the decorator's arguments."""
+        exported = ", ".join([*(each.exported() for each in self.arguments), *map(repr, self.constants)])
         helper = f"{self.helper}\n\n\n" if self.helper else ""
-        return (f"import cuda.tile as ct\n\n\n{helper}@ct.kernel({hints})\n{self.body.strip()}\n\n\n"
-                f"TILEIRAS_EXPORT = {{'kernel': (kernel, {exported})}}\n")  # fmt: skip
+        names = ["kernel", *(f"kernel_{number}" for number in range(1, entries))]
+        imports = "import cuda.tile as ct\n"
+        if any(each.weaker for each in self.arguments):
+            imports = f"import dataclasses\n\n{imports}from tileiras.stages.export.signatures import array\n"
+        return (f"{imports}\n\n{helper}@ct.kernel({hints})\n{self.body.strip()}\n\n\n"
+                f"TILEIRAS_EXPORT = {{{', '.join(f'{name!r}: (kernel, {exported})' for name in names)}}}\n")  # fmt: skip
 
-    def source(self, hints: str = "") -> bytes:
+    def source(self, hints: str = "", entries: int = 1) -> bytes:
         """Bytecode of the front end."""
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "generated.py")
-            path.write_text(self.text(hints), encoding="utf-8")
+            path.write_text(self.text(hints, entries), encoding="utf-8")
             return tileiras.compile(path, gpu_name="sm_120", emit="bytecode").data
 
     def slots(self) -> tuple[list[Any], dict[str, np.ndarray]]:
@@ -122,12 +143,12 @@ class Generated:
 def whole(random_: Choices, shape: Sequence[int], element: str, most: int = 2) -> np.ndarray:
     """Whole numbers between -most and most: sums of their products are exact in any order."""
     generator = np.random.default_rng(random_.randrange(1 << 32))
-    return generator.integers(-most, most + 1, shape).astype(DTYPES[element])
+    return generator.integers(-most, most + 1, shape).astype(ELEMENTS[element])
 
 
 def normal(random_: Choices, shape: Sequence[int], element: str, scale: float = 1.0) -> np.ndarray:
     generator = np.random.default_rng(random_.randrange(1 << 32))
-    return (scale * generator.standard_normal(shape)).astype(DTYPES[element])
+    return (scale * generator.standard_normal(shape)).astype(ELEMENTS[element])
 
 
 def array(random_: Choices, name: str, values: np.ndarray, element: str, padded: bool = True) -> Argument:
@@ -138,23 +159,35 @@ def array(random_: Choices, name: str, values: np.ndarray, element: str, padded:
     rank, size = values.ndim, values.dtype.itemsize
     multiple = max(1, 16 // size)
     promised = values.shape[-1] % multiple == 0 and random_.chance(0.7)
-    inner = f"{multiple}*?" if promised and multiple > 1 else "?"
     pitch = values.shape[-1]
     if padded and rank > 1 and random_.chance(0.2):
         pitch += multiple * random_.choice((1, 2)) if promised else random_.choice((1, 3, 8))
+    lengths = ["?"] * (rank - 1) + [f"{multiple}*?" if promised and multiple > 1 else "?"]
+    if padded and random_.chance(0.1):
+        # The distance of rows is a multiple of a constant length; that of a dimension of length 1 counts as even.
+        dims = [dim for dim in range(rank) if values.shape[dim] > 1 and (dim == 0 or pitch == values.shape[-1])]
+        if dims:
+            dim = random_.choice(dims)
+            lengths[dim] = str(values.shape[dim])
+    weaker = random_.choice(WEAKER).format(rank=rank) if padded and random_.chance(0.1) else ""
     declared = {"f8E4M3FN": "f8e4m3fn", "f8E5M2": "f8e5m2", "f8E8M0FNU": "f8e8m0fnu"}.get(element, element)
-    return Argument(name, values, f"{declared}[{', '.join(['?'] * (rank - 1) + [inner])}]", pitch)
+    return Argument(name, values, f"{declared}[{', '.join(lengths)}]", pitch, weaker)
 
 
 def result(random_: Choices, name: str, shape: Sequence[int], element: str) -> Argument:
     """An output whose elements are -7 before the launch."""
-    return array(random_, name, np.full(shape, -7).astype(DTYPES[element]), element)
+    return array(random_, name, np.full(shape, -7).astype(ELEMENTS[element]), element)
 
 
 def scalar(name: str, value: int | float, element: str) -> Argument:
-    return Argument(name, DTYPES[element](value), element)
+    return Argument(name, ELEMENTS[element](value), element)
 
 
 def odd(random_: Choices, size: int) -> int:
     """Elements by which the last tile of `size` exceeds the array: often none."""
     return random_.choice((0, 0, 0, size // 2, min(8, size - 1), 1 % size, min(3, size - 1), size - 1))
+
+
+def hinted(pick: Choices) -> str:
+    """Advice of a load through a view, as further arguments: none in most of them."""
+    return pick.choice(("", "", "", ", latency=1", ", latency=4", ", latency=10", ", allow_tma=False"))

@@ -7,9 +7,14 @@ from typing import Any, NamedTuple
 
 from tests.generator.choices import Choices
 
-TARGETS = ("sm_80", "sm_90", "sm_100", "sm_103", "sm_120")
+TARGETS = (
+    "sm_75", "sm_80", "sm_86", "sm_87", "sm_88", "sm_89", "sm_90", "sm_100", "sm_103", "sm_107", "sm_110", "sm_120", "sm_121",
+)  # fmt: skip
 MAPS = {"none": 3, "host": 5, "device": 2}
 STRATEGIES = {"auto": 5, "none": 1, "unspecialize": 2, "warp-specialize": 4}
+
+
+_DEFAULTS = {"num_ctas": 1, "occupancy": 1, "num_worker_warps": 4}
 
 
 class Weights(NamedTuple):
@@ -22,15 +27,18 @@ class Weights(NamedTuple):
 
 
 class Build(NamedTuple):
-    """`hints` are written into the kernel, `options` are those of `tileiras.compile`."""
+    """`hints` are written into the kernel, `options` are those of `tileiras.compile`; `entries` of the module that
+    have the kernel."""
 
     gpu_name: str
     hints: tuple[str, ...]
     options: dict[str, Any]
+    entries: int = 1
 
     def __str__(self) -> str:
         options = [f"{key}={value}" for key, value in self.options.items()]
-        return " ".join([self.gpu_name, f"({self.decorator})", *options])
+        entries = [f"entries={self.entries}"] if self.entries > 1 else []
+        return " ".join([self.gpu_name, f"({self.decorator})", *options, *entries])
 
     @property
     def decorator(self) -> str:
@@ -87,4 +95,9 @@ def build(pick: Choices, targets: tuple[str, ...] = TARGETS, weights: Weights = 
         options["opt_level"] = pick.choice((0, 1, 2))
     if pick.chance(0.08):
         options["enable_random_delay"] = True
-    return Build(gpu_name, tuple(hints), options)
+    if hints and pick.chance(0.3):
+        # The hint of another target; this one has none, or the one that it had.
+        name, value = hints.pop().split("=")
+        own = f"{gpu_name}={value}" if pick.chance(0.5) else f"{pick.choice(targets)}={value}"
+        hints.append(f"{name}=ct.ByTarget({own}, default={_DEFAULTS[name]})")
+    return Build(gpu_name, tuple(hints), options, 2 if pick.chance(0.05) else 1)

@@ -54,7 +54,7 @@ def split_k(pick: Choices) -> Generated:
     arguments = (array(pick, "a", a, element), array(pick, "b", b, element), result(pick, "c", wanted.shape, total),
                  result(pick, "parts", value.shape, total))  # fmt: skip
     return Generated(f"split K, {store}", body, arguments, (m, n, k), (rows, 1, parts),
-                     {"c": Expected(wanted), "parts": Expected(value)}, needs=80)  # fmt: skip
+                     {"c": Expected(wanted), "parts": Expected(value)})  # fmt: skip
 
 
 _GROUPED = """
@@ -99,7 +99,7 @@ def grouped(pick: Choices) -> Generated:
     arguments = (array(pick, "a", a, element), array(pick, "b", b, element), result(pick, "c", wanted.shape, total),
                  array(pick, "offsets", offsets, "i32"))  # fmt: skip
     return Generated("grouped product", _GROUPED.format(total=CUTILE[total]), arguments, (m, n, k),
-                     (pick.choice((1, 2, 3)), 1, 1), {"c": Expected(wanted)}, needs=80)  # fmt: skip
+                     (pick.choice((1, 2, 3)), 1, 1), {"c": Expected(wanted)})  # fmt: skip
 
 
 _BATCHED = """
@@ -128,4 +128,4 @@ def batched(pick: Choices) -> Generated:
     wanted = a.astype(np.float64) @ b.astype(np.float64)
     arguments = (array(pick, "a", a, element), array(pick, "b", b, element), result(pick, "c", wanted.shape, total))
     return Generated("batched product", _BATCHED.format(total=CUTILE[total]), arguments, (batch, m, n, k),
-                     (1, 1, blocks), {"c": Expected(wanted)}, needs=80)  # fmt: skip
+                     (1, 1, blocks), {"c": Expected(wanted)})  # fmt: skip

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 import tileiras
-from tests.generator.judge import Case, Verdict, compiled, draw, judge, limited
+from tests.generator.judge import FINE, Case, Verdict, compiled, draw, judge, limited
 from tests.generator.options import TARGETS, Build, Weights, sm_number
 from tests.generator.reduction import reduced
 from tileiras.check.checker import SEEDS
@@ -45,17 +45,24 @@ class Shrunk:
     case: Case
     verdict: Verdict
     module: Operation | None
-    """None where the front end or the compiler refuses the kernel before there is one."""
+    """None where the front end or the compiler refuses the kernel before there is one, or the case does not fail."""
     arguments: Sequence[Any] = ()
     needs_launch: bool = False
     """Whether `tileiras-check` does not find a launch of its own that shows the failure."""
+
+    @property
+    def fails(self) -> bool:
+        """Whether the case failed when it was judged again."""
+        return self.verdict.status not in FINE
 
     def command(self, stem: str = "kernel") -> str:
         words = ["tileiras-check", f"{stem}.mlir", *self.case.build.words()]
         return shlex.join(words + (["--launch", f"{stem}.npz"] if self.needs_launch else []))
 
     def text(self) -> str:
-        return self.case.kernel.text(self.case.build.decorator) if self.module is None else f"{self.module}\n"
+        if self.module is not None:
+            return f"{self.module}\n"
+        return self.case.kernel.text(self.case.build.decorator, self.case.build.entries)
 
     def write(self, folder: Path) -> list[str]:
         """Write the module, and the launch where it is needed; gives the lines that tell how to see the failure."""
@@ -74,9 +81,16 @@ def shrunk(
     number: int, forms: Sequence[str], targets: tuple[str, ...], weights: Weights = Weights(),
     seconds: float = BUDGET, judged: Callable[[Case], Verdict] = judge,
 ) -> Shrunk:  # fmt: skip
-    """Make the failing case of a number smaller."""
+    """Make the failing case of a number smaller.
+
+    A case that is right when it is judged again has no smallest module: every right attempt would be like it, down to
+    an empty one.
+    """
     case = draw(number, forms, targets, weights)
-    search = _Cases(forms, targets, weights, judged, case, judged(case), time.monotonic() + seconds)
+    verdict = judged(case)
+    if verdict.status in FINE:
+        return Shrunk(case, verdict, None)
+    search = _Cases(forms, targets, weights, judged, case, verdict, time.monotonic() + seconds)
     search.smaller_build()
     search.smaller_draws()
     return _smaller_module(search.case, search.verdict, search.deadline)
@@ -103,7 +117,7 @@ class _Cases:
         return True
 
     def smaller_build(self) -> None:
-        """Hints and options go, all of them or one by one; then an older target, and warps in lock step."""
+        """Hints, options and second entries go, all of them or one by one; then an older target, and warps in lock step."""
         self.attempt(self.case._replace(build=Build(self.case.build.gpu_name, (), {})))
         for hint in self.case.build.hints:
             result = tuple(each for each in self.case.build.hints if each != hint)
@@ -111,7 +125,9 @@ class _Cases:
         for name in list(self.case.build.options):
             kept_options = {key: value for key, value in self.case.build.options.items() if key != name}
             self.attempt(self.case._replace(build=self.case.build._replace(options=kept_options)))
-        oldest = max(self.case.kernel.needs, 80)
+        if self.case.build.entries > 1:
+            self.attempt(self.case._replace(build=self.case.build._replace(entries=1)))
+        oldest = self.case.kernel.needs
         for target in TARGETS:
             if oldest <= sm_number(target) < sm_number(self.case.build.gpu_name):
                 if self.attempt(self.case._replace(build=self.case.build._replace(gpu_name=target))):

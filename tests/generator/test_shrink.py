@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import argparse
 from typing import Any, NamedTuple
 
 import pytest
 
 import tileiras
 from tests.check.pass_faults import FAULTS, plant
+from tests.generator import covered
+from tests.generator.__main__ import Run
 from tests.generator.choices import Choices
 from tests.generator.judge import draw, judge
 from tests.generator.reduction import reduced, size
@@ -77,6 +80,15 @@ def test_an_exception_of_the_compiler_is_shrunk(monkeypatch):
     assert smallest.case.build.options == {"pipeline_strategy": "warp-specialize"}
     with pytest.raises(CompileError):
         tileiras.compile(smallest.module, gpu_name="sm_80", pipeline_strategy="warp-specialize")
+
+
+def test_a_case_that_is_right_again_is_not_shrunk(capfd, tmp_path):
+    """As after a repair of the compiler during the run: an empty module would be right as well."""
+    smallest = shrunk(9, ("along",), ("sm_80",))
+    assert smallest.verdict.status == "right" and smallest.module is None and not smallest.fails
+    options = argparse.Namespace(forms="along", targets="sm_80", weights=covered.COMMITTED, shrunk=tmp_path)
+    Run(options)._shrink([smallest.verdict._replace(seed=9, status="refused", detail="a message")])
+    assert "judged again it is right" in capfd.readouterr().out and not list(tmp_path.iterdir())
 
 
 MODULE = """
