@@ -27,6 +27,15 @@ FOLDER = 100
 
 LIMIT_GIB = 3.0
 
+NAMED = """\
+import os
+from tileiras.build import tool
+env = Environment(tools=["default", tool], ENV=os.environ)
+for path in PATHS:
+    env.TileKernel(path)
+"""
+"""A build that records the kernels as kernels of `TileKernel`."""
+
 DECLARATIONS = """\
 import os, time
 from tileiras.build import tool
@@ -99,6 +108,8 @@ def measure(count: int, folder: str) -> Iterator[Row]:
 def declarations(count: int, folder: str) -> dict[str, float]:
     """Seconds of processor time, by the way in which an SConstruct declares all kernels; nothing has changed."""
     paths = [_path(number) for number in range(count)]
+    write(folder, "named", NAMED.replace("PATHS", repr(paths)))
+    scons(folder, "-f", "named")
     write(folder, "declarations", DECLARATIONS.replace("PATHS", repr(paths)))
     output = scons(folder, "-f", "declarations", "-q", _path(0)).output
     return {name: float(seconds) for name, seconds in _DECLARED.findall(output)}

@@ -53,13 +53,6 @@ def test_the_whole_graph_is_declared_on_request(project):
     assert len(project.scons("-n").stages) == 10
 
 
-def test_an_explicit_kernel_is_always_declared(project):
-    with open(project.path("SConstruct"), "a", encoding="utf-8") as file:
-        file.write('Default(env.TileKernel("kernels/a.mlir"))\n')
-    project.scons()
-    assert declared(project) == {"a"}
-
-
 def test_touched_files_are_clean_and_looked_at_once(project):
     project.scons()
     for folder, _, files in os.walk(project.folder):

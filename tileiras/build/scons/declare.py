@@ -13,7 +13,7 @@ import SCons.Script
 from tileiras import build, pipeline
 from tileiras.build import discover, plan
 from tileiras.build.run.execute import Session
-from tileiras.build.scons import patches, pruning, staleness
+from tileiras.build.scons import gating, patches, products, pruning, staleness
 from tileiras.build.scons.action import BUILDERS, declared_steps, display, is_done
 from tileiras.build.scons.patches import note_artifacts, note_source
 from tileiras.build.scons.places import from_top, overrides_folder, source_name, variant_folder
@@ -42,6 +42,8 @@ _environments: dict[int, Any] = {}
 
 def asked_for(targets: Sequence[Any]) -> None:
     """Hook: called with the targets that SCons is about to build."""
+    products.open_readers_of(patches.made_files)
+    gating.begin()
     for env in _environments.values():
         patches.avoid_default_environment(env)
     for pruning_ in _prunings.values():

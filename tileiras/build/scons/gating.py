@@ -1,12 +1,14 @@
-"""Selects the kernels of a tree that must be declared: the SCons side of the manifest.
+"""Selects the kernels that must be declared: the SCons side of the manifest.
 
-The time of a build without changes is that of making and walking nodes, so a clean kernel is declared as one plain file
-without stages.  `tile_full=1`, `-c`, `--tree` and `--debug=explain` build the full graph.
+The time of a build without changes is that of making and walking nodes, so the stages of a clean kernel are not
+declared.  `tile_full=1`, `-c`, `--tree` and `--debug=explain` build the full graph.
 """
 
 from __future__ import annotations
 
+import atexit
 import collections
+import functools
 import os
 from collections.abc import Sequence, Set
 from typing import TYPE_CHECKING, Any
@@ -23,8 +25,10 @@ from tileiras.build.ledger.manifest import FOLDER, FORMAT, FileState, Manifest, 
 from tileiras.build.run.execute import Session
 from tileiras.build.scons import patches
 from tileiras.build.scons.variables import FULL, flag
+from tileiras.build.tuned import path_of
 from tileiras.build.watch import lease
-from tileiras.inputs import UNSEEN, states
+from tileiras.inputs import FOLDER as FOLDER_KIND
+from tileiras.inputs import MODULE, OF_PATHS, UNSEEN, places, states, with_title
 from tileiras.options import CompileOptions
 from tileiras.support.named_tuple import NamedTuple
 
@@ -36,9 +40,9 @@ DONE = (SCons.Node.up_to_date, SCons.Node.executed)
 
 
 class Tree(NamedTuple):
-    """A folder of kernels for one variant, as requested from `TileTree`."""
+    """The kernels of one variant: those of a folder, as requested from `TileTree`, or those of `TileKernel`."""
 
-    folder: str
+    folder: str | None
     variant_folder: str
     """The folder of its artifacts.  Both paths are absolute."""
     emit: str
@@ -49,7 +53,8 @@ class Tree(NamedTuple):
         import xxhash
 
         variant = os.path.relpath(self.variant_folder, build).replace(os.sep, "-")
-        words = (os.path.relpath(self.folder, build), None if self.entries is None else tuple(self.entries))
+        folder = os.path.relpath(self.folder, build) if self.folder is not None else None
+        words = (folder, None if self.entries is None else tuple(self.entries))
         return f"{variant}-{self.emit}-{xxhash.xxh3_64_hexdigest(repr(words).encode())}.log"
 
 
@@ -74,8 +79,9 @@ class Gate:
         self._abandoned = False
         self._signatures: dict[tuple, str] = {}
         self._options: dict[int, CompileOptions] = {}
-        self._declared: list[tuple[Kernel, list[FileState], str, Declared]] = []
-        """Kernels whose stages were declared, with the states of their inputs before, and their signatures."""
+        self._declared: list[tuple[Kernel, list[FileState], str, Declared, bool]] = []
+        """Kernels whose stages were declared, with the states of their inputs before, their signatures, and whether
+        they were clean."""
         self._keys: dict[str, None] = {}
         """Keys of all requested kernels, in order."""
         self._firsts: dict[str, set[str]] = collections.defaultdict(set)
@@ -105,10 +111,6 @@ class Gate:
             full = flag(FULL, SCons.Script.ARGUMENTS.get(FULL, "0"))
             closed = full or bool(option("tree_printers")) or "explain" in (option("debug") or ())
             result = _gates[path] = Gate(Manifest(path, env.Dir("#").abspath), session, tree, closed)
-            if not option("question"):
-                import atexit
-
-                atexit.register(result.finish)
         return result
 
     def kernel(self, path: str, stem: str, options: CompileOptions) -> Kernel:
@@ -131,6 +133,14 @@ class Gate:
         if changed is not None:
             self.changed = set(map(self.manifest.relative, changed))
         return changed
+
+    def may_read_any(self, files: Set[str]) -> bool:
+        """Whether a kernel of a tree may read one of the files, as far as their folders tell."""
+        if any(file.startswith(f"{self._tree.folder}{os.sep}") for file in files):
+            return True
+        if not self.is_listed and self.lease is not None:
+            return bool(self.lease.reads)
+        return any(row.reads for row in self.manifest.rows())
 
     def still_reads(self) -> bool:
         """Whether the inputs that the modules of all kernels read match the lease."""
@@ -164,10 +174,22 @@ class Gate:
         inputs = [kernel.path, *(discover.imported_files(kernel.path) if kernel.path.endswith(".py") else ())]
         return self.manifest.observe(inputs)
 
-    def add(self, kernel: Kernel, before: list[FileState] | None, declared: Declared) -> None:
+    def add(self, kernel: Kernel, before: list[FileState] | None, declared: Declared, was_clean: bool) -> None:
         """Record a kernel whose stages were declared; `finish` decides whether it gets a row."""
         if before is not None:
-            self._declared.append((kernel, before, self._signature(kernel), declared))
+            self._declared.append((kernel, before, self._signature(kernel), declared, was_clean))
+
+    def begin(self) -> None:
+        """Before the build, drop the rows of kernels of `TileKernel` that may change.
+
+        A build that is killed may leave artifacts of an entry that the row, valid again after the edit is undone, does
+        not have; a tree has a note of folders without leftovers for this.
+        """
+        if self._tree.folder is None:
+            for kernel, _, _, _, was_clean in self._declared:
+                if not was_clean:
+                    self.manifest.drop(kernel.key)
+            self.manifest.save()
 
     def abandon(self) -> None:
         """Stop updating the manifest."""
@@ -186,10 +208,14 @@ class Gate:
         if self.changes is not None and self.changes.answer is None:
             self.changes.ask()  # starts the monitor for the next build
 
-    def _became_row(self, kernel: Kernel, before: list[FileState], signature: str, declared: Declared) -> bool:
+    def _became_row(
+        self, kernel: Kernel, before: list[FileState], signature: str, declared: Declared, was_clean: bool
+    ) -> bool:
         """Set the row of a kernel if the run has brought it up to date; return whether it has a row."""
         if not all(node.get_state() in DONE for node in declared.nodes):
             return False
+        if was_clean and all(node.get_state() == SCons.Node.up_to_date for node in declared.nodes):
+            return True
         known = self._session.known
         reads = self._reads(kernel)
         if reads is None:
@@ -286,10 +312,44 @@ def settled(top: Any, products: list[list[Any]]) -> list[Any]:
     return nodes
 
 
+def reads_any(manifest: Manifest, row: Row, files: Set[str]) -> bool:
+    """Whether a kernel may read one of the files, which are absolute paths, some of them of files to come."""
+    source = manifest.absolute(row.source)
+    if not files.isdisjoint([*map(manifest.absolute, row.inputs), path_of(source)]):
+        return True
+    base = os.path.dirname(os.path.realpath(source))
+    for title, _ in row.reads:
+        kind, name = with_title(title)[:2]
+        if kind == MODULE and any(file.endswith(".py") for file in files):
+            return True
+        if kind in OF_PATHS:
+            path = places.path_of(name, base)
+            if path in files or kind == FOLDER_KIND and any(os.path.dirname(file) == path for file in files):
+                return True
+    return False
+
+
+def begin() -> None:
+    """Call when all SConscripts have been read and the build begins."""
+    global _began
+    _began = not SCons.Script.GetOption("question")
+    for gate in _gates.values() if _began else ():
+        gate.begin()
+
+
+@functools.cache
+def finish_at_exit() -> None:
+    """Update the manifests at the end of the run, after the removal of leftovers, which is registered later."""
+    atexit.register(lambda: [gate.finish() for gate in _gates.values() if _began])
+
+
 def abandon() -> None:
     """Stop updating all manifests."""
     for gate in _gates.values():
         gate.abandon()
+
+
+_began = False
 
 
 _gates: dict[str, Gate] = {}

@@ -62,6 +62,11 @@ PATCHES = (
         "test_gating.py::test_a_clean_product_is_an_ordinary_source_of_others",
     ),
     Patch(
+        ("SCons.Node.FS.RootDir._lookup_abs",),
+        "A clean kernel has no nodes until a path of its artifacts is looked up: then its stages are declared.",
+        "test_gated_kernels.py::test_a_stage_is_built_by_its_path",
+    ),
+    Patch(
         ("SCons.Defaults._default_env", "SCons.Environment.default_decide_source"),
         "SCons would create the default environment, and search all tools, to ask it for the CacheDir of each target.",
         "test_tool.py::test_a_build_creates_no_default_environment_unrequested",
@@ -344,9 +349,40 @@ def _node(kind: type, name: str, parent: Any, top: Any) -> Any:
     return node
 
 
-def known_nodes(top: Any) -> list[Any]:
-    """Every node of a file or folder that the run has made so far."""
-    return list(top.root._lookupDict.values())
+def known_nodes(top: Any) -> dict[str, Any]:
+    """Every node of a file or folder that the run has made so far, by absolute path."""
+    return top.root._lookupDict
+
+
+def is_made(node: Any) -> bool:
+    """Whether a file has a builder, or other nodes have to be built before it."""
+    return node.has_builder() or bool(node.depends or node.prerequisites or node.side_effect)
+
+
+def made_files() -> set[str]:
+    """The absolute paths of the files that the build may make or change."""
+    nodes = known_nodes(SCons.Node.FS.get_default_fs().Top).items()
+    return {path for path, node in nodes if not isinstance(node, SCons.Node.FS.Dir) and is_made(node)}
+
+
+class _Nodes(dict):
+    """The nodes of a root by path; a path without a node is offered first."""
+
+    def __init__(self, nodes: dict[str, Any], offered: Callable[[str], None]) -> None:
+        super().__init__(nodes)
+        self._offered = offered
+
+    def __missing__(self, path: str) -> Any:
+        self._offered(path)
+        if path in self:
+            return self[path]
+        raise KeyError(path)  # SCons creates the node
+
+
+def offer_paths(top: Any, offered: Callable[[str], None]) -> None:
+    """Call `offered` with each absolute path that is looked up and has no node yet; it may create the node."""
+    if not isinstance(top.root._lookupDict, _Nodes):
+        top.root._lookupDict = _Nodes(top.root._lookupDict, offered)
 
 
 def avoid_default_environment(env: Any) -> None:

@@ -1,13 +1,16 @@
-"""The result of `TileTree`: a list whose nodes are created on access.
+"""The results of `TileTree` and `TileKernel`: lists whose nodes are created on access.
 
-If no kernel of a tree has changed, most builds need only that information.  Aliases and default targets therefore get
-one node for each run of consecutive clean kernels, instead of a node for each product.
+If no kernel has changed, most builds need only that information.  Aliases and default targets therefore get one node
+for each run of consecutive clean kernels, instead of a node for each product.
+
+A clean kernel that reads a file which the build makes may be out of date when that file is: the stages of such kernels
+are declared after all when every SConscript has been read (`open_readers_of`).
 """
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Iterable
+import itertools
+from collections.abc import Callable, Iterable, Set
 from typing import Any
 
 import SCons.Environment
@@ -21,14 +24,25 @@ from tileiras.build.scons import patches
 class Settled:
     """The products of consecutive clean kernels."""
 
-    def __init__(self, text: str, make: Callable[[], list[Any]], signature: Callable[[], str]) -> None:
+    def __init__(
+        self,
+        text: str,
+        make: Callable[[], list[Any]],
+        signature: Callable[[], str],
+        open_readers: Callable[[Set[str]], None],
+    ) -> None:
         """`text` is their name in lists of nodes, `make` creates their nodes, and `signature` returns the concatenated
-        signatures of their contents."""
+        signatures of their contents.  `open_readers` declares the stages of the kernels that read one of some files.
+        """
         self.text = text
         self._make = make
-        self.signature = functools.cache(signature)
+        self.signature = signature
+        self.open_readers = open_readers
         self.made: list[Any] | None = None
         """The nodes, once created."""
+        self.declared: list[Any] = []
+        """The products of kernels whose stages were declared after all."""
+        _parts.append(self)
 
     def nodes(self) -> list[Any]:
         if self.made is None:
@@ -43,13 +57,37 @@ class SettledNode(SCons.Node.Alias.Alias):
     has one node or many.
     """
 
-    def __init__(self, part: Settled) -> None:
-        super().__init__(part.text)
-        self.part = part
+    def __init__(self, parts: list[Settled]) -> None:
+        super().__init__(parts[0].text)
+        self.parts = parts
         self.set_state(SCons.Node.up_to_date)
+        _in_lists.append(self)
 
     def get_csig(self) -> str:
-        return self.part.signature()
+        return "".join(part.signature() for part in self.parts)
+
+    def depend(self) -> None:
+        """Depend on the products whose stages have been declared meanwhile."""
+        self.sources = [node for part in self.parts for node in part.declared]
+        if self.sources:
+            self.set_state(SCons.Node.no_state)
+
+    def build(self, **keywords: Any) -> None:
+        """There is no action, as for other aliases."""
+
+
+_parts: list[Settled] = []
+
+_in_lists: list[SettledNode] = []
+
+
+def open_readers_of(made_files: Callable[[], Set[str]]) -> None:
+    """Declare the stages of clean kernels that read files which the build makes; call before the build begins."""
+    files = made_files() if _parts else ()
+    for part in _parts[:] if files else ():
+        part.open_readers(files)
+    for node in _in_lists:
+        node.depend()
 
 
 class Products(SCons.Util.NodeList):
@@ -81,28 +119,40 @@ class Products(SCons.Util.NodeList):
         return SCons.Util.NodeList(self.data)
 
     def in_short(self) -> list[Any]:
-        """The list with one node for each `Settled`; the full list if it was read or changed before."""
-        if self._nodes is not None:
-            return self._nodes
-        return [SettledNode(part) if isinstance(part, Settled) else part for part in self._parts]
+        """The list with one node for consecutive `Settled`; the full list if it was read or changed before."""
+        return _in_short(self)
+
+    def parts(self) -> list[Any]:
+        """The nodes and `Settled`; only nodes if the list was read or changed before."""
+        return self._nodes if self._nodes is not None else self._parts
 
 
-def _in_short(nodes: Any) -> Any:
+def _all_parts(nodes: Any) -> Iterable[Any]:
     if isinstance(nodes, Products):
-        return nodes.in_short()
-    if isinstance(nodes, (list, tuple, SCons.Util.UserList)):
-        return [_in_short(node) for node in nodes]
-    return nodes
+        yield from nodes.parts()
+    elif isinstance(nodes, (list, tuple, SCons.Util.UserList)):
+        for item in nodes:
+            yield from _all_parts(item)
+    else:
+        yield nodes
+
+
+def _in_short(nodes: Any) -> list[Any]:
+    """A flat list of nodes, with one node for consecutive `Settled`."""
+    result: list[Any] = []
+    for is_settled, group in itertools.groupby(_all_parts(nodes), lambda part: isinstance(part, Settled)):
+        result += [SettledNode(list(group))] if is_settled else group
+    return result
 
 
 def _alias(env: Any, target: Any, source: Any = None, action: Any = None, **keywords: Any) -> Any:
     if not action:  # an action would receive the products
-        source = SCons.Util.flatten(_in_short(source)) if SCons.Util.is_List(source) else source
+        source = _in_short(source) if SCons.Util.is_List(source) else source
     return SCons.Environment.Base.Alias(env, target, source, action, **keywords)
 
 
 def _default(env: Any, *targets: Any) -> None:
-    patches.set_default_targets(env, [_in_short(target) for target in targets])
+    patches.set_default_targets(env, _in_short(targets))
 
 
 def add_methods(env: Any) -> None:

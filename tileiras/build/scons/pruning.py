@@ -62,14 +62,14 @@ class Pruning:
         self._only_lists = bool(SCons.Script.GetOption("no_exec"))
         self._cleans = bool(SCons.Script.GetOption("clean"))
         self._leftovers = Leftovers(session, self._is_made)
-        self._nodes: list[Any] = []
+        self._every: list[Listing] = []
         self._made: set[str] | None = None
         atexit.register(self.finish)
 
     def add(self, listing: Listing) -> None:
         """Add a complete listing; its leftovers are searched until a run finds no more."""
         self._listings.append(listing)
-        self._nodes += listing.nodes
+        self._every.append(listing)
         if listing.folder is None or self._only_lists:
             return
         evaluated = listing.evaluated()
@@ -110,7 +110,7 @@ class Pruning:
     def _is_made(self, path: str) -> bool:
         """Whether a node of this run is made at a path."""
         if self._made is None:
-            self._made = {node.abspath for node in self._nodes}
+            self._made = {node.abspath for listing in self._every for node in listing.nodes}
         return path in self._made
 
 
@@ -118,7 +118,7 @@ def _are_reached(listing: Listing, reached: set[Any], folders: Sequence[Any]) ->
     """Whether the run builds the products of a listing that have no stages."""
     if any(_is_in(listing.variant_folder, folder.abspath) for folder in folders):
         return True
-    whole = {node.part for node in reached if isinstance(node, SettledNode)}
+    whole = {part for node in reached if isinstance(node, SettledNode) for part in node.parts}
     return all(
         part in whole or (part.made is not None and reached.issuperset(part.made)) for part in listing.settled
     )  # fmt: skip

@@ -23,6 +23,18 @@ _sessions: dict[tuple[str, str, str], Session] = {}
 
 def session(env: Any) -> Session:
     """The session of an environment's store, build directory and executor."""
+    words = env["TILE_CACHE"], env["TILE_BUILDDIR"], env["TILE_EXECUTOR"]
+    if not any("$" in word for word in words if isinstance(word, str)) and words in _by_words:
+        return _by_words[words]
+    result = _by_words[words] = _session(env)
+    return result
+
+
+_by_words: dict[tuple[str, str, str], Session] = {}
+"""Sessions by the construction variables."""
+
+
+def _session(env: Any) -> Session:
     directory = env.subst("$TILE_CACHE")
     if directory.startswith("#"):
         directory = env.Dir(directory).abspath
@@ -69,7 +81,9 @@ def take_turns(env: Any) -> None:
 
     Must be called before any file is read there, including SCons' signatures, which SCons reads for the first target.
     """
-    build = env.Dir(from_top(build_folder(env))).abspath
+    history = session(env).history
+    assert history is not None
+    build = history.build
     if build not in locks and not reads_only():
         locks[build] = lock_of(build, lambda line: print(line, file=sys.stderr))
         locks[build].acquire()

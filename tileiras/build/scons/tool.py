@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import SCons.Action
@@ -27,32 +27,22 @@ import SCons.Util
 from tileiras import build, pipeline
 from tileiras.build import discover
 from tileiras.build.ledger.lock import turn
-from tileiras.build.scons import arguments, gating, patches, products, pruning
+from tileiras.build.scons import arguments, gating, kernels, patches, products
 from tileiras.build.scons.action import (
     BUILDERS,
     REPORT,
     StageAction,
     asked,
-    checked_options,
-    construction_variable,
     step_of,
 )
-from tileiras.build.scons.declare import asked_for, declare, entries_of, prune
-from tileiras.build.scons.places import (
-    absolute_path,
-    build_folder,
-    from_top,
-    named_from_top,
-    source_name,
-    variant_folder,
-)
+from tileiras.build.scons.declare import asked_for
+from tileiras.build.scons.places import build_folder, from_top, named_from_top, source_name
 from tileiras.build.scons.sessions import locks, session, take_turns
 from tileiras.build.scons.trees import TreeDeclaration, collector_off
-from tileiras.build.scons.variables import BadVariable, construction_variables, words
+from tileiras.build.scons.variables import BadVariable, construction_variables
 from tileiras.build.store.local import default_directory
 from tileiras.build.watch.targets import Single, Tree
 from tileiras.diagnostics import ExitCode
-from tileiras.options import CPU_NAMES, GPU_NAMES, CompileOptions
 
 command_line = arguments.located(construction_variables)
 """The construction variables that the words `NAME=VALUE` of a command line set: for `Environment` in an SConstruct."""
@@ -82,28 +72,20 @@ def tile_kernel(
     """Declares the stages of one or several sources for one or several targets and products; returns the products.
 
     `sm` and `emit` are one or several words, with commas or in a list.  `entries` limits the kernels to those named; it
-    is needed when the source does not exist yet.
+    is needed when the source does not exist yet.  Kernels that are clean according to the manifest of the last build
+    are declared when their nodes are needed.
     """
-    nodes: list[Any] = []
-    session(env)
-    variants = _variants(env, sm, opt, emit, options)
-    only = arguments.entry_names(entries)
+    parts: list[Any] = []
+    variants = kernels.variants(env, sm, opt, emit, entries, options)
+    build = build_folder(env)
     take_turns(env)
     with collector_off():
-        for node in _sources(env, source):
-            if only is not None and not node.has_builder():
-                _check_entries(node, only)
-            for values, product in variants:
-                path = node.srcnode().abspath
-                _note(Single(path, source_name(node), values, product, build_folder(env), only))
-                declared = declare(env, node, values, product, only)
-                nodes += declared.products
-                listing = pruning.Listing(None, absolute_path(env, variant_folder(env, values)), values)
-                known = declared.entries if only is None else None
-                listing.add(path, absolute_path(env, declared.stem), known, declared.products, declared.nodes)
-                prune(session(env), listing)
-    _add_products(env, nodes)
-    return nodes
+        for node in kernels.sources(env, source):
+            path, name = node.srcnode().abspath, source_name(node)
+            for variant in variants:
+                _note(Single(path, name, variant.options, variant.emit, build, variant.only))
+                parts += kernels.kernel(env, node, variant, lambda nodes: _add_products(env, nodes))
+    return products.Products(parts)
 
 
 def _add_products(env: Any, nodes: list[Any]) -> None:
@@ -117,47 +99,6 @@ def _add_products(env: Any, nodes: list[Any]) -> None:
     outside = [node for node in nodes if not node.is_under(top)]
     if outside:
         env.Depends(top, outside)
-
-
-def _sources(env: Any, source: Any) -> list[Any]:
-    """The nodes of files; raises BadVariable for anything else."""
-    sources: list[Any] = []
-    for item in SCons.Util.flatten([source]):
-        try:
-            nodes = env.arg2nodes(arguments.path_or_node("source", item), env.File)
-        except TypeError:  # of SCons, which looks at the disk
-            nodes = [None]
-        if any(node is None or isinstance(node, SCons.Node.FS.Dir) for node in nodes):
-            raise BadVariable(f"{item} is a folder; env.TileTree builds the kernels in it")
-        sources += nodes
-    return sources
-
-
-def _check_entries(node: Any, wanted: Sequence[str]) -> None:
-    """Raise BadVariable for a kernel that is not in a source; a source whose entries cannot be read is not checked."""
-    path = node.srcnode().abspath
-    known = entries_of(path, source_name(node)) if os.path.isfile(path) else []
-    missing = [name for name in wanted if name not in known] if known else []
-    if missing:
-        raise BadVariable(f"entries: {source_name(node)} has no kernel {missing[0]}; it has {', '.join(known)}")
-
-
-def _variants(
-    env: Any,
-    sm: str | Iterable[str] | None,
-    opt: int | str | None,
-    emit: str | Iterable[str] | None,
-    options: dict[str, Any],
-) -> list[tuple[CompileOptions, str]]:
-    """The options and the product's name for every target and product; raises BadVariable and CompileError."""
-    level = env["TILE_OPT"] if opt is None else opt
-    emit = emit or construction_variable(env, "TILE_EMIT")
-    emits = words("emit", emit, {**pipeline.EMIT, **pipeline.EMIT_CPU}) if emit else []
-    variants = []
-    for target in words("sm", construction_variable(env, "TILE_SM") if sm is None else sm, (*GPU_NAMES, *CPU_NAMES)):
-        values = checked_options(env, target, level, options)
-        variants += [(values, product) for product in emits or [pipeline.tier(values)]]
-    return variants
 
 
 @arguments.located
@@ -177,7 +118,7 @@ def tile_tree(
     `TILEIRAS_REQUIRES`.
     """
     top = _existing_folder(env, directory)
-    variants = _variants(env, sm, opt, emit, options)
+    variants = kernels.requested_options(env, sm, opt, emit, options)
     only = arguments.entry_names(entries)
     take_turns(env)
     base = top.srcnode()
@@ -265,7 +206,7 @@ def _write_line(line: str) -> None:
 
 def _has_consumers(env: Any) -> bool:
     """Whether a kernel's product is the source of a node with an action of another tool."""
-    for node in patches.known_nodes(env.Dir("#")):
+    for node in patches.known_nodes(env.Dir("#")).values():
         # A node that is not known to be a file yet is an Entry.
         if not isinstance(node, SCons.Node.FS.Dir) and node.has_builder():
             action = getattr(node.get_builder(), "action", None)
@@ -303,6 +244,8 @@ def generate(env: Any, **keywords: Any) -> None:
     """Set up an environment: the hook that SCons calls for a tool."""
     patches.install_taskmaster(asked_for, asked.is_stale, asked.may_run)
     patches.report_unwritable_database()
+    patches.offer_paths(env.Dir("#"), kernels.open_path)
+    gating.finish_at_exit()
     env.SetDefault(
         TILE_SM="sm_90",
         TILE_OPT=3,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from typing import Any
 
 import SCons.Script
@@ -113,8 +113,10 @@ class TreeDeclaration:
         self._variants = [_Variant(env, self._base, values, product, entries) for values, product in variants]
         self._left_out = LeftOut(str(top))
         self._parts: list[Any] = []
-        self._clean: list[Row] = []
+        self._clean: list[tuple[_Variant, Row]] = []
         """Clean kernels that are not yet in `_parts`."""
+        self._opened: dict[str, Any] = {}
+        """Products of clean kernels whose stages were declared after all, by their paths in the manifest."""
 
     def products(self, noted: Callable[[list[Any]], None]) -> Products:
         """Declare the kernels that are not clean; returns the products of all kernels in alphabetical order.
@@ -244,22 +246,62 @@ class TreeDeclaration:
         """Add a part for the kernels between two places, which are the same in all manifests."""
         if first == end:
             return
-        root = self._root
 
-        def nodes() -> list[Any]:
-            rows = zip(*(gate.manifest.rows()[first:end] for gate in gates), strict=True)
-            return gating.settled(root, [product for side in rows for row in side for product in row.stated()])
+        def rows() -> list[tuple[_Variant, Row]]:
+            sides = zip(*(gate.manifest.rows()[first:end] for gate in gates), strict=True)
+            return [pair for side in sides for pair in zip(self._variants, side, strict=True)]
 
         def signature() -> str:
             return "".join(word for side in zip(*(item[first:end] for item in words), strict=True) for word in side)
 
-        count = len(gates) * (end - first)
-        self._parts.append(Settled(f"{self._top} ({count} as they were)", nodes, signature))
+        self._add_part(len(gates) * (end - first), rows, signature)
+
+    def _add_part(
+        self, count: int, rows: Callable[[], list[tuple[_Variant, Row]]], signature: Callable[[], str]
+    ) -> Settled:
+        """Add a part for clean kernels; `signature` is that of their products in the manifests."""
+
+        def nodes() -> list[Any]:
+            return gating.settled(self._root, [product for _, row in rows() for product in row.stated()])
+
+        def signature_now() -> str:
+            if not self._opened:
+                return signature()
+            stated = [product for _, row in rows() for product in row.products]
+            return "".join(self._opened[path].get_csig() if path in self._opened else word for path, word in stated)
+
+        def open_readers(files: Set[str]) -> None:
+            part.declared += self._open_readers(rows, files)
+
+        part = Settled(f"{self._top} ({count} as they were)", nodes, signature_now, open_readers)
+        self._parts.append(part)
+        return part
+
+    def _open_readers(self, rows: Callable[[], list[tuple[_Variant, Row]]], files: Set[str]) -> list[Any]:
+        """Declare the stages of the clean kernels that read one of some files; returns their products."""
+        gates = [variant.gate for variant in self._variants if variant.gate is not None]
+        if not any(gate.may_read_any(files) for gate in gates):
+            return []
+        result: list[Any] = []
+        for variant, row in rows():
+            assert variant.gate is not None
+            if gating.reads_any(variant.gate.manifest, row, files):
+                full = variant.gate.manifest.absolute(row.source)
+                variant.gate.changes = None  # the kernels of the tree may be others than the lease has
+                nodes = self._kernel(variant, os.path.relpath(full, self._base.abspath), full, opened=True)
+                self._opened.update((variant.gate.manifest.relative(node.abspath), node) for node in nodes)
+                result += nodes
+        return result
 
     # ---- one kernel --------------------------------------------------------------------------------------------------
 
-    def _kernel(self, variant: _Variant, path: str, full: str, folder: _Folder | None = None) -> None:
-        """Declare or skip a kernel; `folder` is its folder, if it was listed."""
+    def _kernel(
+        self, variant: _Variant, path: str, full: str, folder: _Folder | None = None, opened: bool = False
+    ) -> list[Any]:
+        """Declare or skip a kernel, and return the declared products; `folder` is its folder, if it was listed.
+
+        `opened` kernels are declared though their files match the manifest.
+        """
         below = _folder_of(path)
         prefix = variant.prefixes.get(below)
         if prefix is None:
@@ -272,17 +314,17 @@ class TreeDeclaration:
             least = discover.required_target(full)
             self._left_out.too_old.setdefault(target, []).append(f"{self._top.File(path)} (sm_{least})")
             listing.add(full, absolute, None)
-            return
+            return []
         options = tuned(variant.options, full) if folder is None or folder.is_tuned else variant.options
         row = None
         if gate is not None:
             kernel = gate.kernel(full, stem, options)
-            row = gate.clean(kernel)
+            row = gate.clean(kernel) if not opened else None
         if gate is not None and row is not None:
             if not gate.is_declared(kernel):
-                self._clean.append(row)
+                self._clean.append((variant, row))
                 listing.add(full, absolute, row.entries if self._entries is None else None)
-                return
+                return []
             gate.know(row)
         self._settle()
         before = gate.observe(kernel) if gate is not None else None
@@ -291,21 +333,18 @@ class TreeDeclaration:
         self._parts += declared.products
         if gate is not None:
             listing.has_new_entries |= gate.entries(kernel) != declared.entries
-            gate.add(kernel, before, declared)
+            gate.add(kernel, before, declared, row is not None)
         known = declared.entries if self._entries is None else None
         listing.add(full, absolute, known, declared.products, declared.nodes)
+        return declared.products
 
     def _settle(self) -> None:
         """Add a part for the clean kernels collected since the last part."""
         rows, self._clean = self._clean, []
         if not rows:
             return
-        root = self._root
-        part = Settled(
-            f"{self._top} ({len(rows)} as they were)",
-            lambda: gating.settled(root, [product for row in rows for product in row.stated()]),
-            lambda: "".join(product[1] for row in rows for product in row.products),
+        part = self._add_part(
+            len(rows), lambda: rows, lambda: "".join(product[1] for _, row in rows for product in row.products)
         )
-        self._parts.append(part)
         for variant in self._variants:
             variant.listing.settled.append(part)
