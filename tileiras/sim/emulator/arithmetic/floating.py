@@ -1,8 +1,9 @@
 """Floating-point arithmetic (PTX ISA, "Floating Point Instructions", "Half Precision ...", "Mixed Precision ...").
 
 The functions below map bit patterns to bit patterns; packed types (f16x2, bf16x2, f32x2) apply them to both halves.
-Approximate instructions return the correctly rounded result of the exact function, which satisfies every accuracy that
-the ISA states for them; where the ISA defines a value (div.approx), they return it.
+Approximate instructions return the correctly rounded result of the exact function, or in runs with ``farther`` the
+other neighbour of the exact result, off by less than a unit in the last place: either satisfies every accuracy that the
+ISA states for them; where the ISA defines a value (div.approx), they return it.
 """
 
 from __future__ import annotations
@@ -68,7 +69,13 @@ class Float:
         return self._out(rounding.canonical_nan(bits, nan, self.name) if nan.any() else bits)
 
     def _finish(self, values: np.ndarray) -> np.ndarray:
-        return self._out(rounding.encode(values, self.name, self.mode))
+        bits = rounding.encode(values, self.name, self.mode)
+        if self.mode == "far":
+            # A result that overflows or underflows has one value.
+            nearest = rounding.encode(values, self.name)
+            ends = np.abs(rounding.decode(bits, self.name)), np.abs(rounding.decode(nearest, self.name))
+            bits = np.where((np.maximum(*ends) < np.inf) & (ends[1] > 0), bits, nearest)
+        return self._out(bits)
 
     def add(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         a, b = self._in(a, b)
@@ -284,6 +291,8 @@ def decode_arithmetic(decoder: Decoder, item: Instruction, modifiers: Modifiers)
     if "abs" in flags and "xorsign" not in flags:
         raise decoder.unsupported("modifier .abs")
     unit, type_ = _unit(decoder, modifiers)
+    if decoder.farther and flags & {"approx", "full"} and unit.name != "f64":
+        unit.mode = "far"
     count = len(item.operands) - 1 if len(item.operands) - 1 in counts else counts[0]
     emit(decoder, (type_,) * (count + 1), on_halves(make(unit, flags), type_))
 
