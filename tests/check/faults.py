@@ -53,6 +53,8 @@ def _bound(code: str, draw: random.Random) -> str | None:
 
 
 def _rounding(code: str, draw: random.Random) -> str | None:
+    if re.match(r"(?:div|sqrt|rcp)\.rn\.(?:ftz\.)?f32", code) and draw.randrange(2):
+        return code.replace(".rn.", ".approx.", 1)
     match = re.match(r"(?:add|sub|mul|fma|div|sqrt|cvt)\.rn\.(?:f32|f16|bf16)", code)
     return code.replace(".rn.", ".rz.", 1) if match else None
 

@@ -26,6 +26,21 @@ def test_a_rounding_inside_of_a_sum_is_found():
     assert fault.ptx.splitlines()[finding.ptx_line - 1].strip() == f"{fault.changed};"
 
 
+@pytest.mark.parametrize(("operation", "exact", "approximate"), [
+    ("divf %value, %other", "div.rn", "div.full"), ("sqrt %value", "sqrt.rn", "sqrt.approx"),
+])  # fmt: skip
+def test_an_approximation_for_a_rounded_operation_is_found(operation, exact, approximate):
+    """Its nearest result is that of the operation, but hardware may return the other neighbour."""
+    text = rows(f"""
+    %other = addf %value, %value : {T}
+    %more = addf %other, %value : {T}
+    %result = {operation.replace("%other", "%more")} : {T}""")
+    ptx = tileiras.compile(text, gpu_name="sm_90").text
+    assert f"{exact}.f32" in ptx
+    verdict = tileiras.check(text, gpu_name="sm_90", image=ptx.replace(exact, approximate))
+    assert verdict.status == WRONG and verdict.findings[-1].kind == "value", str(verdict)
+
+
 @pytest.mark.parametrize("name", ["exp", "remf", "pow", "sin", "tanh"])
 def test_expansions_of_functions_round_as_the_table_says(name):
     text = rows(f"%result = {name} %value{', %value' if name in ('remf', 'pow') else ''} : {T}")

@@ -4,7 +4,8 @@ Results that binary64 cannot represent are carried as a binary64 value *rounded 
 at least two bits less gives the correctly rounded exact value (Boldo and Melquiond, "Emulation of FMA and Correctly
 Rounded Sums", 2008), in every rounding mode and for subnormal results too.
 
-Modes: rn (ties to even), rz, rm (down), rp (up), rna (ties away from zero), far (the neighbour that rn does not choose).
+Modes: rn (ties to even), rz, rm (down), rp (up), rna (ties away from zero), far (the neighbour that rn
+does not choose).
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ import re
 from fractions import Fraction
 
 import numpy as np
-
 
 APPROXIMATE = re.compile(r"\.(?:approx|full)\b")
 """Modifiers of instructions whose result the ISA bounds by an error."""
