@@ -8,7 +8,7 @@ from faults import faults
 import tileiras
 from tests.kernels.checked import row_sums, rows
 from tileiras.check.roundings import unasked
-from tileiras.check.verdict import WRONG
+from tileiras.check.verdict import RIGHT, WRONG
 
 T = "tile<256xf32>"
 
@@ -39,6 +39,13 @@ def test_an_approximation_for_a_rounded_operation_is_found(operation, exact, app
     assert f"{exact}.f32" in ptx
     verdict = tileiras.check(text, gpu_name="sm_90", image=ptx.replace(exact, approximate))
     assert verdict.status == WRONG and verdict.findings[-1].kind == "value", str(verdict)
+
+
+def test_an_approximation_that_the_program_does_not_ask_for_is_found():
+    text, other = (rows(f"%result = tanh %value{mode} : {T}") for mode in ("", " rounding<approx>"))
+    ptx = tileiras.compile(other, gpu_name="sm_90").text
+    assert tileiras.check(text, gpu_name="sm_90", image=ptx).status == WRONG
+    assert tileiras.check(other, gpu_name="sm_90", image=ptx).status == RIGHT
 
 
 @pytest.mark.parametrize("name", ["exp", "remf", "pow", "sin", "tanh"])
