@@ -24,6 +24,11 @@ _TX_COUNT = (
     'PTX ISA, "tx-count operation": the count may be from -(2^20-1) to 2^20-1; "Phase Completion": a phase ends only'
     " without pending arrivals, and the moved statement is one"
 )
+_ONE_WARP = (
+    'PTX ISA, "bar.warp.sync": it "guarantees memory ordering among threads participating", which are all of a block of'
+    " one warp"
+)
+_OF_ONE_WARP = re.compile(r"^\.reqntid (?:[1-9]|[12]\d|3[0-2])\s*$", re.MULTILINE)
 _FREE = 64
 """Low bits that are known to be zero of a number without any other."""
 
@@ -161,6 +166,8 @@ def _by_rule(fault: Fault, original: str, facts: Facts, undefined: Undefined) ->
         return 'PTX ISA, "cp.async.commit_group": it groups the prior cp.async of its thread, and orders nothing else'
     if is_moved and code.startswith("mbarrier.arrive.expect_tx") and "past cp.async.bulk" in fault.changed:
         return _TX_COUNT
+    if fault.changed == "bar.warp.sync -1" and _OF_ONE_WARP.search(original):
+        return _ONE_WARP
     if fault.kind == "type" and re.search(r"\.[su](?:32|64)", opcode) and inputs:
         limit = 1 << (63 if re.search(r"\.[su]64$", opcode) else 31)
         ends = [registers.most(each) for each in inputs]

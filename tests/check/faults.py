@@ -53,6 +53,8 @@ def _bound(code: str, draw: random.Random) -> str | None:
 
 
 def _rounding(code: str, draw: random.Random) -> str | None:
+    if re.match(r"(?:div|sqrt|rcp)\.rn\.(?:ftz\.)?f32", code) and draw.randrange(2):
+        return code.replace(".rn.", ".approx.", 1)
     match = re.match(r"(?:add|sub|mul|fma|div|sqrt|cvt)\.rn\.(?:f32|f16|bf16)", code)
     return code.replace(".rn.", ".rz.", 1) if match else None
 
@@ -133,9 +135,33 @@ def _type(code: str, draw: random.Random) -> str | None:
     return None
 
 
+_WEAKER = (
+    (r"^(atom\.)acq_rel", r"\1relaxed"), (r"^(atom\.)acq_rel", r"\1release"), (r"^(atom\.)acq_rel", r"\1acquire"),
+    (r"^((?:ld|st|atom|red|mbarrier\.\w+(?:\.parity)?)\.)(?:acquire|release)", r"\1relaxed"),
+    (r"^(mbarrier\.(?:arrive(?:\.expect_tx)?|try_wait\.parity))(\.shared)", r"\1.relaxed.cta\2"),
+    (r"^(barrier\.cluster\.arrive)(?!\.relaxed)", r"\1.relaxed"),
+    (r"((?:acquire|release|acq_rel|relaxed|sc)\.)(?:gpu|cluster|sys)", r"\1cta"),
+    (r"^(fence\.proxy\.async)\.shared::cta", r"\1.global"), (r"^(cp\.async\.bulk\.wait_group) ", r"\1.read "),
+    (r"^bar\.sync\s.*", "bar.warp.sync -1"), (r"^bar\.warp\.sync\s.*", "bar.warp.sync 65535"),
+)  # fmt: skip
+"""Forms that order less, in the place of those that order more."""
+
+
+def _weakened(code: str, draw: random.Random) -> str | None:
+    """Another order, scope or proxy, a barrier of fewer threads, or a wait that leaves a group more in flight."""
+    if "wait_group" in code and draw.randrange(2):
+        last = list(_NUMBER.finditer(code))[-1]
+        return _replaced(code, last, int(last.group()) + 1)
+    every = [re.sub(old, new, code, count=1) for old, new in _WEAKER if re.search(old, code)]
+    # The fence for the initialisation of barriers has no other form.
+    every = [each for each in every if not re.match(r"fence\.mbarrier_init", each)]
+    return draw.choice(every) if every else None
+
+
 KINDS: dict[str, Callable[[str, random.Random], str | None]] = {
     "order deleted": _deleted, "offset": _offset, "mask bound": _bound, "rounding": _rounding, "number": _number,
     "swizzle": _swizzle, "phase": _phase, "byte count": _bytes, "arrive count": _arrivals, "type": _type,
+    "order weakened": _weakened,
 }  # fmt: skip
 """Changes of one statement, from its code alone."""
 

@@ -16,7 +16,7 @@ import struct
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -38,14 +38,21 @@ from tileiras.sim.errors import SimulationError
 from tileiras.sim.interpreter.machine import InterpreterError
 from tileiras.stages.units import entry_name
 
+SURVIVOR = "survivor"
 STEPS = 600_000
 """Instructions of warps after which a launch counts as endless: right launches, which are held to it too, take less."""
 MOST = 12
 """Faults of one kind in one kernel."""
+PROOF = 6.0
+"""Processor seconds of launches after which a proof is tried: most faults are found before."""
 
 
 class CalledWrong(Exception):
     """The right code is wrong in a launch."""
+
+
+class Equivalent(Exception):
+    """A changed text has been proven to be no fault."""
 
 
 class Expired(BaseException):
@@ -89,16 +96,23 @@ class Launches:
                 self._known[key] = (launch, again(), again)
         return self._known[key]
 
-    def find(self, ptx: str) -> str:
+    def find(self, ptx: str, survivor: Callable[[], str]) -> str:
         """The launch that finds a fault, with its finding; empty where none does.  Raises CalledWrong where the right
-        code is wrong in that launch, too."""
+        code is wrong in that launch, too, and Equivalent with the result of `survivor` for a text that is no fault."""
         image = Image(ptx, self.name, self.kernel.metadata)
-        boundaries, deadline = Boundaries(self.facts), time.process_time() + self.seconds
+        if (finding := rounded_otherwise(self.kernel.module, image)) is not None:
+            return f"roundings: {finding.message}"
+        begin, is_open = time.process_time(), True
+        boundaries, deadline = Boundaries(self.facts), begin + self.seconds
         seen: set[Any] = set()
         for plan in launches.every(self.facts, boundaries, ptx):
             ready = self._launch(plan)
             if time.process_time() > deadline and seen:
                 break
+            if is_open and time.process_time() > begin + PROOF:
+                is_open = False
+                if (outcome := survivor()) != SURVIVOR:
+                    raise Equivalent(outcome)
             key = None if ready is None else (ready[0].grid, plan.kind, ready[0].describe(), plan.is_aliased)
             if ready is None or key in seen:
                 continue
@@ -111,8 +125,7 @@ class Launches:
                 if self._right[key]:
                     raise CalledWrong(self._right[key])
                 return f"launch {number} ({plan.kind}): {result}"
-        finding = rounded_otherwise(self.kernel.module, image)
-        return f"roundings: {finding.message}" if finding is not None else ""
+        return ""
 
     def _held(
         self, image: Image, ready: tuple[Fitted, Reference, Any], number: int, boundaries: Boundaries | None
@@ -154,7 +167,7 @@ def _survivor(searched: Launches, fault: Fault) -> str:
     if same is None:
         return "refused by ptxas"
     why = "the machine code is the same" if same else _proof(searched, fault)
-    return f"equivalent: {why}" if why else "survivor"
+    return f"equivalent: {why}" if why else SURVIVOR
 
 
 def _proof(searched: Launches, fault: Fault) -> str:
@@ -217,17 +230,19 @@ def _plant(
         if time.monotonic() > deadline:
             break
         begin = time.process_time()
+        outcome_of = functools.partial(_survivor, searched, fault)
         try:
             with alarm(8 * budget):
-                outcome = result = searched.find(fault.ptx)
+                outcome = result = searched.find(fault.ptx, outcome_of)
         except CalledWrong as error:
             outcomes["right code", "called wrong"] += 1
             print(*head, "right code", f"called wrong: {error}", sep="\t", flush=True)
             return
+        except Equivalent as proven:
+            result, outcome = "", str(proven)
         except Expired:
-            result, outcome = "", "survivor"
-        if not result:
-            outcome = _survivor(searched, fault)
+            result = outcome = ""
+        outcome = outcome or outcome_of()
         used.add(head)
         outcomes[fault.kind, "found" if result else outcome.partition(":")[0]] += 1
         changed, seconds = f"{fault.line} -> {fault.changed}", f"{time.process_time() - begin:.1f} s"

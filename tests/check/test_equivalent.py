@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import tileiras
+from tests.check import equivalent
 from tests.check.equivalent import place_of
 from tests.check.faults import Fault, faults
 from tests.check.specimens import EXAMPLES
@@ -155,6 +156,13 @@ def test_signs_of_numbers_without_a_sign():
     ptx = TILES.replace("BOUND", "%r1")
     assert proof(ptx.replace("shr.u32 	%r5", "shr.s32 	%r5"), "type", "%r5, %r1")
     assert not proof(ptx.replace("setp.lt.u32 	%p3, %r10", "setp.lt.u32 	%p3, %r1"), "mask bound", "%p3")
+
+
+@pytest.mark.parametrize(("threads", "is_same"), [(32, True), (64, False), (320, False)])
+def test_the_barrier_of_a_block_of_one_warp(threads, is_same):
+    ptx = TILES.replace(".reqntid 64", f".reqntid {threads}").replace("	ret;", "	bar.sync 	0;\n	ret;")
+    (fault,) = faults(ptx, "order weakened")
+    assert fault.changed == "bar.warp.sync -1" and bool(equivalent.proof(fault, ptx, Facts([], [], []))) == is_same
 
 
 @pytest.mark.parametrize("name", ["kernels/moe_matmul.py", "kernels/matmul_grouped.py"])

@@ -8,7 +8,7 @@ from faults import faults
 import tileiras
 from tests.kernels.checked import row_sums, rows
 from tileiras.check.roundings import unasked
-from tileiras.check.verdict import WRONG
+from tileiras.check.verdict import RIGHT, WRONG
 
 T = "tile<256xf32>"
 
@@ -24,6 +24,28 @@ def test_a_rounding_inside_of_a_sum_is_found():
     assert verdict.status == WRONG and fault.changed.split(".")[0] == "add"
     (finding,) = [each for each in verdict.findings if each.is_wrong]
     assert fault.ptx.splitlines()[finding.ptx_line - 1].strip() == f"{fault.changed};"
+
+
+@pytest.mark.parametrize(("operation", "exact", "approximate"), [
+    ("divf %value, %other", "div.rn", "div.full"), ("sqrt %value", "sqrt.rn", "sqrt.approx"),
+])  # fmt: skip
+def test_an_approximation_for_a_rounded_operation_is_found(operation, exact, approximate):
+    """Its nearest result is that of the operation, but hardware may return the other neighbour."""
+    text = rows(f"""
+    %other = addf %value, %value : {T}
+    %more = addf %other, %value : {T}
+    %result = {operation.replace("%other", "%more")} : {T}""")
+    ptx = tileiras.compile(text, gpu_name="sm_90").text
+    assert f"{exact}.f32" in ptx
+    verdict = tileiras.check(text, gpu_name="sm_90", image=ptx.replace(exact, approximate))
+    assert verdict.status == WRONG and verdict.findings[-1].kind == "value", str(verdict)
+
+
+def test_an_approximation_that_the_program_does_not_ask_for_is_found():
+    text, other = (rows(f"%result = tanh %value{mode} : {T}") for mode in ("", " rounding<approx>"))
+    ptx = tileiras.compile(other, gpu_name="sm_90").text
+    assert tileiras.check(text, gpu_name="sm_90", image=ptx).status == WRONG
+    assert tileiras.check(other, gpu_name="sm_90", image=ptx).status == RIGHT
 
 
 @pytest.mark.parametrize("name", ["exp", "remf", "pow", "sin", "tanh"])

@@ -224,6 +224,7 @@ def hold(
                     image.ptx, image.entry, launch.grid, arguments, metadata=image.metadata, seed=seed,
                     step_limit=STEP_LIMIT, leader=0 if seed is None else LEADER, hidden=image.hidden,
                     waive=image.waived, compared=boundaries.compared if learns else None, ahead=_ahead(number, seed),
+                    farther=bool(number % 2),
                 )  # fmt: skip
         except (UnsupportedInstruction, UndescribedParameters) as error:
             return _ended(judged, INCONCLUSIVE, Finding("unjudged", error.message, "", number, error.line))

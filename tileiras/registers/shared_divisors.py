@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tileiras.targets import Target
 
 LEAST = 8
-"""Elements of a thread for each divisor, at least: reciprocal and range take about 16 instructions, and an element 3.5
+"""Elements of a thread for each divisor, at least: reciprocal and range take about 18 instructions, and an element 3.5
 less than a division.  A stage of an FFT of 2^24 elements, with 4 of a thread, takes 69.4 us on H200 with shared
 divisors, and 61.7 without (sim.estimate)."""
 

@@ -52,14 +52,20 @@ EDGES = np.array(
 
 
 def check_bits(dividends: np.ndarray, divisors: np.ndarray, gpu_name: str) -> None:
-    """Emulated quotients are IEEE 754's, with the signs of zeros."""
+    """Emulated quotients are IEEE 754's, with the signs of zeros, for either neighbour of each reciprocal."""
     kernel = quotients(dividends, divisors)
     artifact = kernel.check(gpu_name)
     assert "rcp.approx" in artifact.text
-    (result,) = (array.copy() for array in kernel.outputs)
-    emulate(artifact.text, "k", kernel.grid, [*kernel.inputs, result], metadata=artifact.kernels[0].metadata)
-    known = ~np.isnan(result)
-    assert np.array_equal(np.signbit(result)[known], np.signbit(kernel.expected[0])[known])
+    (wanted,) = kernel.expected
+    known = ~np.isnan(wanted)
+    for farther in (False, True):
+        (result,) = (array.copy() for array in kernel.outputs)
+        emulate(
+            artifact.text, "k", kernel.grid, [*kernel.inputs, result], metadata=artifact.kernels[0].metadata,
+            farther=farther,
+        )  # fmt: skip
+        assert np.array_equal(result[known].view(np.uint32), wanted[known].view(np.uint32))
+        assert np.isnan(result[~known]).all()
 
 
 @pytest.mark.parametrize("gpu_name", ["sm_80", "sm_90", "sm_100"])

@@ -106,7 +106,7 @@ def _apply(kernel):
     predicates, a ``bool`` result comes back as one.
     """
 
-    def run(text: str, result, *sources, cpu: str = "sm_90") -> np.ndarray:
+    def run(text: str, result, *sources, cpu: str = "sm_90", **options) -> np.ndarray:
         sources = [np.asarray(s) for s in sources]
         n = max(s.size for s in sources)
         sources = [np.ascontiguousarray(np.broadcast_to(s, (n,))) for s in sources]
@@ -137,7 +137,7 @@ def _apply(kernel):
         ]
         ptx = kernel("\n".join(lines), (".u64",) * (len(sources) + 1), threads=128, cpu=cpu)
         out = np.zeros(n, result)
-        emulate(ptx, "k", -(-n // 128), [*sources, out])
+        emulate(ptx, "k", -(-n // 128), [*sources, out], **options)
         return out
 
     return run

@@ -16,10 +16,12 @@ from .ptx.program import Program
 from .tensor_core import mma, tcgen05, tcgen05_copy, tcgen05_mma, tcgen05_transfer, warpgroups, wgmma, wmma
 
 
-def decode(module: Module, entry: str) -> Program:
-    """Decode an entry to its program; raises EmulationError for constructs that cannot be decoded."""
+def decode(module: Module, entry: str, farther: bool = False) -> Program:
+    """Decode an entry to its program; raises EmulationError for constructs that cannot be decoded.
+
+    ``farther``: approximate instructions return the farther neighbour of the exact result."""
     function = module.functions.get(entry)
     if function is None or not function.is_entry or function.body is None:
         known = ", ".join(module.entries) or "none"
         raise EmulationError(f"no entry '{entry}' in the PTX; entries: {known}")
-    return Decoder(module, function).decode()
+    return Decoder(module, function, farther).decode()

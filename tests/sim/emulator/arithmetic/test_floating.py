@@ -225,6 +225,27 @@ def test_approximations(apply, instruction):
     check(apply(f"{instruction} $d, $0;", np.float32, special), expected, special)
 
 
+@pytest.mark.parametrize("instruction", APPROXIMATE)
+def test_the_farther_neighbour_of_an_approximation(apply, instruction):
+    """It differs where the nearest one is inexact, by less than a unit in the last place, or by the ISA's error."""
+    function, _ = APPROXIMATE[instruction]
+    x = np.random.default_rng(0).uniform(0.01, 6, 500).astype(np.float32)
+    exact = function(x.astype(np.float64))
+    near, far = exact.astype(np.float32), apply(f"{instruction} $d, $0;", np.float32, x, farther=True)
+    assert ((near != far) == (near != exact)).all() and (near != far).mean() > 0.9
+    unit = np.spacing(np.abs(exact).astype(np.float32))
+    most = {"lg2": 2.0**-22 * np.maximum(np.abs(exact), 1), "sin": 2.0**-20.5, "cos": 2.0**-20.5,
+            "tanh": 2.0**-11 * exact}.get(instruction.partition(".")[0], 0)  # fmt: skip
+    assert (np.abs(far - exact) < most + unit).all() and (np.abs(far - exact) >= np.multiply(most, 0.5)).all()
+
+
+def test_results_that_have_no_farther_neighbour(apply):
+    x = np.array([0.0, 1.0, -3.0, 128.0, 2000.0, -2000.0, np.inf, -np.inf], np.float32)
+    near = np.array([1.0, 2.0, 0.125, np.inf, np.inf, 0.0, np.inf, 0.0], np.float32)
+    check(apply("ex2.approx.f32 $d, $0;", np.float32, x, farther=True), near)
+    check(apply("mul.f32 $d, $0, $1;", np.float32, near[:3], np.float32(0.1), farther=True), near[:3] * np.float32(0.1))
+
+
 def test_approximate_division_and_double_reciprocal(apply):
     a, b = np.random.default_rng(1).uniform(0.5, 9, (2, 200)).astype(np.float32)
     check(apply("div.full.f32 $d, $0, $1;", np.float32, a, b), a / b)

@@ -115,5 +115,5 @@ def test_a_relaxed_arrival_passes_on_a_fences_release(kernel, fence, right, seed
         emulate(ptx, "k", 2, [out], cluster=(2, 1, 1), seed=seed)
         assert (out == 7).all()
     else:
-        with pytest.raises(EmulationError, match="race on shared address"):
+        with pytest.raises(EmulationError, match=r"race on shared address 0x\w+ of block \([01], 0, 0\): "):
             emulate(ptx, "k", 2, [out], cluster=(2, 1, 1), seed=seed)

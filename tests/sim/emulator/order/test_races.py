@@ -197,6 +197,8 @@ def test_lanes_of_one_warp(kernel, space):
     for sync in ("bar.warp.sync -1;", "bar.warp.sync 0xffffffff;"):
         with pytest.raises(EmulationError, match="another lane of the warp at line .*, and no bar.warp.sync between"):
             emulate(kernel(body.replace(sync, "")), "k", 1, [np.zeros(32, np.uint32)])
+    with pytest.raises(EmulationError, match="the executing lane is not in the member mask"):
+        emulate(kernel(body.replace("bar.warp.sync -1", "bar.warp.sync 65535")), "k", 1, [out])
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -5,13 +5,14 @@
 
 This is ptxas's code for a division of operands whose exponents are moderate (P. Markstein, "IA-64 and Elementary
 Functions"), which it repeats with the reciprocal, a test and a branch for each element.  Here one branch for up to 16
-elements of a thread leads to LLVM's division if a divisor d is not a positive number between 2^-60 and 2^60, or an
-element n is too large or too small:
+elements of a thread leads to LLVM's division if a divisor d is not a positive number between 2^-60 and 2^60, if its
+significand has 24 ones, or if an element n is too large or too small:
 
     n s has to be a multiple of 2^(|e| - 102)      e = exponent of d;  s = 1, or 2^-e for negative e
 
 Zeros and all sufficiently large numbers are such multiples; then n - d q is exact, and q is no subnormal.  n s
-overflows where n / d may.  The test itself does not round: v = (n s) 2^-(47 + |e|) loses bits of other numbers
+overflows where n / d may.  With either float next to 1 / d as rcp.approx(d), the Newton step rounds all other
+reciprocals correctly.  The test itself does not round: v = (n s) 2^-(47 + |e|) loses bits of other numbers
 only, so that n s - v 2^(47 + |e|) is 0 exactly for multiples, and NaN where n s is infinite.
 """
 
@@ -48,7 +49,11 @@ class _Divisors:
         bits = emit.bitcast(divisors, whole)
         least, most = (BIAS - LARGEST) << MANTISSA_BITS, (BIAS + LARGEST) << MANTISSA_BITS
         offset = emit.insert(llvm.SubOp(bits, emit.integer(least, whole)))
-        self.moderate = emit.icmp("ult", offset, emit.integer(most - least, whole))
+        # An approximate reciprocal of this one significand may stay half a unit off behind the Newton step.
+        ones = emit.integer((1 << MANTISSA_BITS) - 1, whole)
+        is_regular = emit.icmp("ne", emit.insert(llvm.AndOp(bits, ones)), ones)
+        is_moderate = emit.icmp("ult", offset, emit.integer(most - least, whole))
+        self.moderate = emit.insert(llvm.AndOp(is_moderate, is_regular))
         field = emit.insert(llvm.LShrOp(bits, emit.integer(MANTISSA_BITS, whole)))
         exponent = emit.insert(llvm.SubOp(field, emit.integer(BIAS, whole)))
         below = emit.icmp("slt", exponent, emit.zeros(whole))

@@ -1,8 +1,10 @@
 """Floating-point arithmetic (PTX ISA, "Floating Point Instructions", "Half Precision ...", "Mixed Precision ...").
 
 The functions below map bit patterns to bit patterns; packed types (f16x2, bf16x2, f32x2) apply them to both halves.
-Approximate instructions return the correctly rounded result of the exact function, which satisfies every accuracy that
-the ISA states for them; where the ISA defines a value (div.approx), they return it.
+Approximate instructions return the correctly rounded result of the exact function, or in runs with ``farther`` the
+other neighbour of the exact result, off by less than a unit in the last place, or for functions with a greater error
+a result that is off by it (`_ERRORS`): each satisfies the accuracy that the ISA states; where the ISA defines a value
+(div.approx), they return it.
 """
 
 from __future__ import annotations
@@ -68,7 +70,13 @@ class Float:
         return self._out(rounding.canonical_nan(bits, nan, self.name) if nan.any() else bits)
 
     def _finish(self, values: np.ndarray) -> np.ndarray:
-        return self._out(rounding.encode(values, self.name, self.mode))
+        bits = rounding.encode(values, self.name, self.mode)
+        if self.mode == "far":
+            # A result that overflows or underflows has one value.
+            nearest = rounding.encode(values, self.name)
+            ends = np.abs(rounding.decode(bits, self.name)), np.abs(rounding.decode(nearest, self.name))
+            bits = np.where((np.maximum(*ends) < np.inf) & (ends[1] > 0), bits, nearest)
+        return self._out(bits)
 
     def add(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         a, b = self._in(a, b)
@@ -217,11 +225,25 @@ def _upper_half(compute):
     return lambda a: compute(a & keep) & keep
 
 
-def _function(evaluate):
+_ERRORS = {
+    "lg2": lambda x, y: np.where((x > 0.5) & (x < 2), 1, np.abs(y)) * 2.0**-22,
+    "sin": lambda x, y: 2.0**-21,
+    "cos": lambda x, y: 2.0**-21,
+    "tanh": lambda x, y: np.abs(y) * 2.0**-11,
+}
+"""Errors of results y for arguments x of binary32 that may exceed a unit in the last place (PTX ISA, lg2, sin, cos and
+tanh)."""
+
+
+def _function(evaluate, name: str = ""):
     """A function evaluated in binary64."""
 
+    def off(x: np.ndarray) -> np.ndarray:
+        exact = evaluate(x)
+        return np.where(exact == exact.astype(np.float32), exact, exact - np.copysign(_ERRORS[name](x, exact), exact))
+
     def make(unit: Float, flags: set[str]):
-        compute = unit.function(evaluate)
+        compute = unit.function(off if unit.mode == "far" and unit.name == "f32" and name in _ERRORS else evaluate)
         return _upper_half(compute) if unit.name == "f64" and unit.ftz else compute
 
     return make
@@ -264,10 +286,10 @@ _ARITHMETIC = {
     "sqrt": ("approx", (1,), lambda unit, flags: unit.sqrt),
     "rcp": ("approx", (1,), _reciprocal),
     "ex2": ("approx", (1,), _function(np.exp2)),
-    "lg2": ("approx", (1,), _function(np.log2)),
-    "sin": ("approx", (1,), _function(_cosine_or_sine(np.sin))),
-    "cos": ("approx", (1,), _function(_cosine_or_sine(np.cos))),
-    "tanh": ("approx", (1,), _function(np.tanh)),
+    "lg2": ("approx", (1,), _function(np.log2, "lg2")),
+    "sin": ("approx", (1,), _function(_cosine_or_sine(np.sin), "sin")),
+    "cos": ("approx", (1,), _function(_cosine_or_sine(np.cos), "cos")),
+    "tanh": ("approx", (1,), _function(np.tanh, "tanh")),
     "rsqrt": ("approx", (1,), _function(lambda x: 1.0 / np.sqrt(x))),
 }
 _BOTH_KINDS = ("add", "sub", "mul", "mad", "div", "min", "max", "abs", "neg")
@@ -284,6 +306,8 @@ def decode_arithmetic(decoder: Decoder, item: Instruction, modifiers: Modifiers)
     if "abs" in flags and "xorsign" not in flags:
         raise decoder.unsupported("modifier .abs")
     unit, type_ = _unit(decoder, modifiers)
+    if decoder.farther and flags & {"approx", "full"} and unit.name != "f64":
+        unit.mode = "far"
     count = len(item.operands) - 1 if len(item.operands) - 1 in counts else counts[0]
     emit(decoder, (type_,) * (count + 1), on_halves(make(unit, flags), type_))
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ..ptx.module import Immediate, Register
 
 
-def _mask_operand(decoder: Decoder, operand: Immediate | Register) -> int:
+def mask_operand(decoder: Decoder, operand: Immediate | Register) -> int:
     """The member mask of a `.sync` instruction, which makes it wait for the lanes named."""
     position = len(decoder.block.steps)
     slot = decoder.src(operand, U32)
@@ -33,7 +33,7 @@ def _results(decoder: Decoder, operand: Group | Register) -> tuple:
     return operand, None
 
 
-def _check_members(group: WarpGroup, item: Instruction, slot: int) -> None:
+def check_members(group: WarpGroup, item: Instruction, slot: int) -> None:
     members = group.full(slot).reshape(-1, 32)
     lane_bits = np.uint32(1) << np.arange(32, dtype=np.uint32)
     outside = group.active_lanes() & ((members & lane_bits) == 0)
@@ -48,7 +48,7 @@ def decode_shfl(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> No
     mode = modifiers.take("up", "down", "bfly", "idx")
     modifiers.types()
     d, a, b, c, members_operand = decoder.operands(5)
-    members = _mask_operand(decoder, members_operand)
+    members = mask_operand(decoder, members_operand)
     value, predicate = _results(decoder, d)
     x, lane_slot, clamp_slot = decoder.src(a, B32), decoder.src(b, U32), decoder.src(c, U32)
     slot = decoder.dst(value, B32)
@@ -56,7 +56,7 @@ def decode_shfl(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> No
     lanes = np.arange(32)
 
     def step(group: WarpGroup) -> None:
-        _check_members(group, item, members)
+        check_members(group, item, members)
         control, offset = group.R[clamp_slot], group.R[lane_slot]
         # Operand c: bits 0-4 clamp value, bits 8-12 mask of the lane bits that stay (PTX ISA, shfl.sync).
         control = np.broadcast_to(control, (group.n,)).reshape(-1, 32) if control.size > 1 else control
@@ -137,12 +137,12 @@ def decode_vote(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> No
     mode = modifiers.take("all", "any", "uni", "ballot")
     types = modifiers.types()
     d, a, members_operand = decoder.operands(3)
-    members = _mask_operand(decoder, members_operand)
+    members = mask_operand(decoder, members_operand)
     x = decoder.src(a, PRED)
     slot = decoder.dst(d, types[0])
 
     def step(group: WarpGroup) -> None:
-        _check_members(group, item, members)
+        check_members(group, item, members)
         predicate = np.broadcast_to(group.R[x], (group.n,)).reshape(-1, 32)
 
         def compute(lanes: np.ndarray):
@@ -170,13 +170,13 @@ def decode_match(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> N
     every = modifiers.take("any", "all") == "all"
     (type_,) = modifiers.types()
     d, a, members_operand = decoder.operands(3)
-    members = _mask_operand(decoder, members_operand)
+    members = mask_operand(decoder, members_operand)
     value, predicate = _results(decoder, d)
     x, slot = decoder.src(a, type_), decoder.dst(value, B32)
     flag = decoder.dst(predicate, PRED) if predicate is not None else None
 
     def step(group: WarpGroup) -> None:
-        _check_members(group, item, members)
+        check_members(group, item, members)
         rows = group.full(x).reshape(-1, 32)
         active = group.active_lanes()
         masks = group.full(members).reshape(-1, 32)
@@ -211,7 +211,7 @@ def decode_redux(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> N
     magnitude, keep_nan = modifiers.take("abs"), modifiers.take("NaN")
     (type_,) = modifiers.types()
     d, a, members_operand = decoder.operands(3)
-    members = _mask_operand(decoder, members_operand)
+    members = mask_operand(decoder, members_operand)
     x, slot, value = decoder.src(a, type_), decoder.dst(d, type_), type_.value
     combine = _REDUCTIONS[operation]
     if type_.name == "f32":
@@ -225,7 +225,7 @@ def decode_redux(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> N
 
     def step(group: WarpGroup) -> None:
         if "redux-members" not in group.launch.waived:
-            _check_members(group, item, members)
+            check_members(group, item, members)
         rows = group.full(x).reshape(-1, 32).view(value)
         if magnitude:
             rows = np.abs(rows)
@@ -247,13 +247,13 @@ def decode_elect(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> N
     """The hardware may elect any lane of the member mask, but the same one for equal masks."""
     modifiers.take("sync")
     d, members_operand = decoder.operands(2)
-    members = _mask_operand(decoder, members_operand)
+    members = mask_operand(decoder, members_operand)
     value, predicate = _results(decoder, d)
     slot = None if isinstance(value, Sink) else decoder.dst(value, B32)
     flag = decoder.dst(predicate, PRED)
 
     def step(group: WarpGroup) -> None:
-        _check_members(group, item, members)
+        check_members(group, item, members)
         first = group.launch.leader
 
         def lead(lanes: np.ndarray) -> np.ndarray:

@@ -4,14 +4,19 @@ Results that binary64 cannot represent are carried as a binary64 value *rounded 
 at least two bits less gives the correctly rounded exact value (Boldo and Melquiond, "Emulation of FMA and Correctly
 Rounded Sums", 2008), in every rounding mode and for subnormal results too.
 
-Modes: rn (ties to even), rz, rm (down), rp (up), rna (ties away from zero).
+Modes: rn (ties to even), rz, rm (down), rp (up), rna (ties away from zero), far (the neighbour that rn
+does not choose).
 """
 
 from __future__ import annotations
 
+import re
 from fractions import Fraction
 
 import numpy as np
+
+APPROXIMATE = re.compile(r"\.(?:approx|full)\b")
+"""Modifiers of instructions whose result the ISA bounds by an error."""
 
 
 class FloatFormat:
@@ -135,6 +140,9 @@ def round_integral(values: np.ndarray, mode: str) -> np.ndarray:
         return np.floor(values)
     if mode == "rp":
         return np.ceil(values)
+    if mode == "far":
+        low, high = np.floor(values), np.ceil(values)
+        return np.where(np.rint(values) == low, high, low)
     whole = np.trunc(values)
     return whole + np.copysign(np.abs(values - whole) >= 0.5, values)
 

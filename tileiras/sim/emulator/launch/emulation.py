@@ -55,8 +55,8 @@ def _parse(text: str) -> Module:
 
 
 @functools.lru_cache(maxsize=32)
-def _program(text: str, entry: str) -> Program:
-    return decode(_parse(text), entry)
+def _program(text: str, entry: str, farther: bool = False) -> Program:
+    return decode(_parse(text), entry, farther)
 
 
 def emulate(
@@ -83,6 +83,7 @@ def emulate(
     leader: int = 0,
     compared: Callable[[int, np.ndarray], None] | None = None,
     ahead: int = 0,
+    farther: bool = False,
 ) -> EmulationResult:
     """Run ``entry`` of PTX, text or an artifact's bytes, over ``grid`` (in thread blocks, x first) and update ``args``'
     arrays in place.
@@ -113,7 +114,8 @@ def emulate(
 
     ``compared`` takes the line of each ordering comparison of integers that is executed, and the differences of its
     operands in the active threads. ``ahead``, with a seed: 1 lets warps of low numbers run ahead of the others as far
-    as they can, -1 those of high numbers.
+    as they can, -1 those of high numbers. ``farther``: approximate instructions return the farther one of the two
+    numbers around the exact result, which differs by less than a unit in the last place, instead of the nearest one.
 
     Raises EmulationError: PTX that does not parse, an unsupported instruction, an access outside memory or misaligned,
     a race, a deadlock, a trap, a failed device assertion, the step limit; and ArgumentMismatch for a grid or arguments
@@ -124,7 +126,7 @@ def emulate(
     kernel = _kernel(metadata, entry)
     if cluster is None:
         entry, kernel = launched_kernel(kernel, entry, grid, args)
-    program = _program(ptx, entry)
+    program = _program(ptx, entry, farther and rounding.APPROXIMATE.search(ptx) is not None)
     shapes = _shapes(program, kernel, grid, block, cluster)
     memory = Memory.scratch()
     memory.journal = journal

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..arithmetic.lanes import check_members, mask_operand
 from ..async_copies.barrier_objects import release_initialised, show_initialised
 from ..launch.recording import BlockBarrier
 from ..ptx.decoder import Decoder, Instruction, Modifiers, instruction
@@ -159,8 +160,8 @@ def _deliver(slot: int, operation: str, resume: int):
 
 @instruction("bar.warp.sync")
 def decode_warp_barrier(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
-    decoder.begin_collective(decoder.src(decoder.operands(1)[0], U32))
-    decoder.emit(_meet)
+    members = mask_operand(decoder, decoder.operands(1)[0])
+    decoder.emit(lambda group: _meet(group, item, members))
 
 
 @instruction("bar", "barrier")
@@ -218,7 +219,9 @@ def decode_barrier(decoder: Decoder, item: Instruction, modifiers: Modifiers) ->
     fresh.append(deliver)
 
 
-def _meet(group: WarpGroup) -> None:
+def _meet(group: WarpGroup, item: Instruction, members: int) -> None:
+    """PTX ISA, "bar.warp.sync": undefined if the executing thread is not in the mask."""
+    check_members(group, item, members)
     if group.launch.races is not None:
         clocks = group.launch.races.clocks
         clocks.meet(clocks.rows(group))

@@ -21,6 +21,7 @@ from .knowledge import warp_of
 from .memory_order import CLUSTER, CTA, GPU, WEAK, Order
 from .proxies import Fences
 from .race_cells import Cells, GlobalCells, SharedCells, expand, repeated
+from .waits import block_id
 
 if TYPE_CHECKING:
     from ..launch.scheduler import Batch, Launch
@@ -324,8 +325,10 @@ class RaceChecker:
             who += f" of block {tuple(int(v) for v in self.order[:, block])}"
             missing = "no release and acquire between whose scopes take in both"
         if access.shared:
-            address = cell * self.granule - int(group.shared_base[position])
+            holder, address = divmod(cell * self.granule, group.batch.shared_stride)
             where = f"shared address {address:#x}"
+            if holder != group.cta[position]:
+                where += f" of block {block_id(group.batch, holder)}"
         else:
             address = access.allocation.address + cell * self.global_granule
             where = f"address {address:#x} of {access.allocation.name}"

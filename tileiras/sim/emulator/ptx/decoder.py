@@ -127,8 +127,9 @@ def _align(value: int, alignment: int) -> int:
 class Decoder:
     """Decodes one entry.  ``block`` is the block being filled, ``frame`` the function being decoded."""
 
-    def __init__(self, module: Module, entry: Function) -> None:
+    def __init__(self, module: Module, entry: Function, farther: bool = False) -> None:
         self.module = module
+        self.farther = farther
         self.program = Program(entry)
         self.constants: dict[tuple[int, int], int] = {}
         self.frame = self._frame(entry, None)
