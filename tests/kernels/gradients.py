@@ -41,11 +41,12 @@ def of_queries(steps: int, rows: int = 64, columns: int = 64, depth: int = 64, e
 
 
 def of_keys(
-    steps: int, rows: int = 64, columns: int = 64, depth: int = 64, element: str = "f16", of_rows: bool = False
-) -> Kernel:
+    steps: int, rows: int = 64, columns: int = 64, depth: int = 64, element: str = "f16", of_rows: bool = False,
+    loaded_first: bool = False,
+) -> Kernel:  # fmt: skip
     """W = sum of S^T D and O = sum of (S - D V^T)^T Q, with S = Q K^T: a step reads its tiles of Q and D twice, each of
     which is rows x depth; K and V are columns x depth.  `of_rows`: a number for each row, which a step loads, is
-    subtracted from the row of S - D V^T."""
+    subtracted from the row of S - D V^T; `loaded_first`: it is loaded before all dots."""
     q, d = (View(name, (rows, depth), element, (rows * steps, depth)) for name in "qd")
     k, v = (View(name, (columns, depth), element) for name in "kv")
     o, w = (View(name, (columns, depth), "f32") for name in "ow")
@@ -62,13 +63,13 @@ def of_keys(
         f"%k_t = permute %k [1, 0] : {k.tile} -> {turned}", f"%v_t = permute %v [1, 0] : {v.tile} -> {turned}",
         f"""%o, %w = for %i in (%zero to %steps, step %one) : tile<i32> iter_values(%o_1 = %o_0, %w_1 = %o_0)
           -> ({o.tile}, {w.tile}) {{""",
-        q.load("q", "%i, %zero"), d.load("d", "%i, %zero"),
+        q.load("q", "%i, %zero"), d.load("d", "%i, %zero"), *(lowered[:1] if loaded_first else []),
         dot("s", "q", "k_t", "none", (q.tile, turned, square)),
         f"%s_h = ftof %s : {square} -> {halved}",
         f"%s_t = permute %s_h [1, 0] : {halved} -> {upright}",
         dot("w_2", "s_t", "d", "w_1", (upright, d.tile, w.tile)),
         dot("r", "d", "v_t", "none", (d.tile, turned, square)),
-        f"%{'e_1' if of_rows else 'e'} = subf %s, %r : {square}", *(lowered if of_rows else []),
+        f"%{'e_1' if of_rows else 'e'} = subf %s, %r : {square}", *(lowered[loaded_first:] if of_rows else []),
         f"%e_h = ftof %e : {square} -> {halved}",
         f"%e_t = permute %e_h [1, 0] : {halved} -> {upright}",
         dot("o_2", "e_t", "q", "o_1", (upright, q.tile, o.tile)),

@@ -7,8 +7,11 @@ import re
 import pytest
 
 from tests.kernels.dots import attention_like
+from tests.kernels.gradients import of_keys
+from tests.kernels.views import operations
 from tileiras.codegen import ptxas as assembler
 from tileiras.dialects import nv_tileas as tileas
+from tileiras.dialects import scf
 
 SCHEDULED = "tileas-generate-schedule"
 
@@ -40,3 +43,17 @@ def test_fewer_stages_leave_room_for_a_fourth_warpgroup(asked, stages, maps, ptx
     assert (tileas.DOTS_IN_FLIGHT in loop.attributes) == (stages > 2)
     artifact = kernel.check("sm_90", pipeline_strategy="unspecialize", tensor_maps=maps)
     assert not assembler.assemble(artifact.text, "sm_90").messages
+
+
+@pytest.mark.parametrize(("rows", "awaited"), [(64, False), (128, True)])
+def test_factors_end_before_a_dot_whose_result_needs_them(rows, awaited, ptxas):
+    """64 registers of S, 32 of its factors, 64 of D V^T, 64 of the sums and 32 of the numbers of rows are more than a
+    thread has: ptxas would keep some in local memory."""
+    kernel = of_keys(2, rows, of_rows=True, loaded_first=True)
+    (loop,) = operations(kernel.after("tileas-materialize-async", "sm_90"), scf.ForOp)
+    kinds = (tileas.AsyncDotOp, tileas.FutureWaitOp)
+    waits = [isinstance(op, tileas.FutureWaitOp) for op in loop.body.block.operations if isinstance(op, kinds)]
+    assert waits == [False, True, False, *[True] * awaited, False, True, False, True]
+    artifact = kernel.check("sm_90")
+    assembled = assembler.assemble(artifact.text, "sm_90")
+    assert not assembled.messages and not assembled.resources["k"].spill_stores

@@ -28,8 +28,10 @@ from tileiras.targets import mma_atom
 
 from .anchors import MEMORY_OPS, PACKED_ELEMENTS, MemoryLayouts
 from .chained_dots import comes_from_dot, is_element_wise
+from .repeated_functions import LONG_FUNCTIONS, comes_from_function, spread_for
 
 _MAKERS = (aa.SplatOp, aa.MakeRangeOp)
+_Beside = Callable[[Operation, Value], LinearLayout | None]
 
 
 class LayoutAssignment:
@@ -148,7 +150,12 @@ class LayoutAssignment:
                 layout = self.layout(operand)
                 if layout is not None:
                     return layout
-        return None
+        return self._of_function(op) if isinstance(op, LONG_FUNCTIONS) else None
+
+    def _of_function(self, op: Operation) -> LinearLayout | None:
+        """The layout in which a function of many instructions is computed, if lanes repeat each other's elements where
+        its result is broadcast."""
+        return spread_for(op, set(self._broadcast_layouts(op.results[0], self._beside_tiles)))
 
     def _spread(self, op: aa.BroadcastOp) -> LinearLayout | None:
         """The layout of words that are broadcast to the elements packed in them: further registers.  None for other
@@ -199,7 +206,7 @@ class LayoutAssignment:
         addresses = [each for each in op.operands if isinstance(each.type, TensorType)]
         if not isinstance(op, (aa.TiledLoadOp, aa.LoadOp)) or any(self.layout(each) is not None for each in addresses):
             return anchor
-        wanted = set(self._broadcast_layouts(op.data))
+        wanted = set(self._broadcast_layouts(op.data, self._beside_dots))
         direct = wanted.pop() if len(wanted) == 1 else None
         if direct is None:
             return anchor
@@ -211,17 +218,17 @@ class LayoutAssignment:
         more = (of_direct - of_anchor) * (1 + tileiras.layout.shared.INSTRUCTION_COST)
         return direct if more < plan.cost(bits) else anchor
 
-    def _broadcast_layouts(self, value: Value) -> Iterator[LinearLayout | None]:
-        """The layouts in which a tile is broadcast to the results of dots; None for another use of it."""
+    def _broadcast_layouts(self, value: Value, beside: _Beside) -> Iterator[LinearLayout | None]:
+        """The layouts in which a tile is broadcast to those `beside` which it is used; None for another use of it."""
         for user in value.users:
             if isinstance(user, aa.ViewOp):
-                inner = self._broadcast_layouts(user.result)
+                inner = self._broadcast_layouts(user.result, beside)
                 yield from (_then(layout, lambda x: x.reshape(value.type.shape)) for layout in inner)
             elif isinstance(user, aa.BroadcastOp) and not self._is_packed(user):
-                inner = (self._beside_dots(each, user.result) for each in user.result.users)
+                inner = (beside(each, user.result) for each in user.result.users)
                 yield from (_then(layout, lambda x: x.shrink(value.type.shape)) for layout in inner)
             elif is_element_wise(user) and sum(isinstance(each.type, TensorType) for each in user.operands) == 1:
-                yield from self._broadcast_layouts(user.results[0])
+                yield from self._broadcast_layouts(user.results[0], beside)
             else:
                 yield None
 
@@ -236,10 +243,16 @@ class LayoutAssignment:
         layouts = {self._beside_dots(each, result) for each in result.users}
         return layouts.pop() if len(layouts) == 1 else None
 
+    def _beside_tiles(self, user: Operation, value: Value) -> LinearLayout | None:
+        """The layout in which an operation reads a tile without a layout of its own beside any other one."""
+        return self.layout(user.results[0]) if is_element_wise(user) else None
+
     @staticmethod
     def _is_packed(op: aa.BroadcastOp) -> bool:
         """Whether words are broadcast to the elements packed in them."""
         words, result = op.operand.type, op.result.type
+        if comes_from_function(op.operand):
+            return False
         return words.num_elements < result.num_elements <= PACKED_ELEMENTS * words.num_elements
 
     def store_layout(self, op: Operation) -> LinearLayout:

@@ -22,6 +22,9 @@ from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
 from tileiras.ir import Block, Builder, IntegerAttr, Operation, UnitAttr, Value, i32
 from tileiras.layout.encoding import is_in_shared
+from tileiras.resources.limits import LEAST_RESERVE, threads_of
+from tileiras.resources.registers import registers_behind, words
+from tileiras.targets import registers_per_thread
 
 from .dot_waits import (
     Future,
@@ -44,14 +47,34 @@ def materialize_async_dots(func: aa.FuncOp) -> None:
     in buffers."""
     dots = [op for op in func.walk() if is_of_warpgroups(op)]
     if dots:
-        _Rewriting(dots).run()
+        there = registers_per_thread(threads_of(func), func.kernel_spec.occupancy or 1) - LEAST_RESERVE
+        _Rewriting(dots, _freed_by(dots, there)).run()
+
+
+def _freed_by(dots: list[Any], there: int) -> dict[Operation, Operation]:
+    """The dots of loops that are to be complete before a later one of their block begins, each with the later one,
+    since a thread has no registers for the result of this and for their A at a time.
+
+    ptxas would keep other tiles in local memory; the wait costs the start of a dot.
+    """
+    result: dict[Operation, Operation] = {}
+    for later in dots:
+        if not isinstance(later.parent_op, scf.ForOp) or not is_zero(later.c):
+            continue
+        before = [dot for dot in dots if dot.parent is later.parent and dot.is_before_in_block(later)]
+        before = [dot for dot in before if not is_in_shared(dot.a.type) and dot not in result]
+        if before and registers_behind(later, later.parent_op) + sum(words(dot.a) for dot in before) > there:
+            result.update(dict.fromkeys(before, later))
+    return result
 
 
 class _Rewriting:
     """The rewriting of the dots of a function."""
 
-    def __init__(self, dots: list[Any]) -> None:
+    def __init__(self, dots: list[Any], freed_by: dict[Operation, Operation]) -> None:
         self._dots = dots
+        self._freed_by = freed_by
+        """Dot -> the later one of its block before which it is to be complete."""
         self._old: set[Operation] = set(dots)
         self._carried: dict[Operation, dict[int, Any]] = {}
         """Loop -> number of each value carried in flight -> its dot."""
@@ -179,6 +202,10 @@ class _Rewriting:
                 ends.append(0)
             yield Future(value, value, 0, tail, tuple(ends))
         for op in places:
+            if op in self._freed_by:
+                later: Any = self._futures[self._freed_by[op]].defining_op
+                # Its accumulator is a fence, which the wait has to precede.
+                yield Future(self._futures[op], None, places[op], 0, (places[later.c.defining_op],))
             if op in self._futures:
                 future, start = self._futures[op], places[op]
                 if op in self._added:
