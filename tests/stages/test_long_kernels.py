@@ -42,16 +42,8 @@ def test_a_chain_longer_than_the_stack():
     assert text.count("fadd") >= 1200
 
 
-def _calls(loads):
-    """Calls of functions that the stage `tileas` takes for a loop with so many loads."""
-    lines, value = [], "%sum"
-    for number in range(loads):
-        lines.append(f"      %c{number} = constant <i32: {number}> : tile<i32>")
-        lines.append(f"      %j{number} = addi %i, %c{number} : tile<i32>")
-        lines.append(_load(f"%x{number}", f"%j{number}"))
-        lines.append(f"      %v{number} = addf {value}, %x{number} : {TILE}")
-        value = f"%v{number}"
-    text = _loop("\n".join(lines), value)
+def _calls(text):
+    """Calls of functions that a kernel takes up to nv_tileas."""
     count = 0
 
     def on_event(frame, event, argument):
@@ -67,6 +59,42 @@ def _calls(loads):
     return count
 
 
+def _with_loads(loads):
+    """A loop with so many loads."""
+    lines, value = [], "%sum"
+    for number in range(loads):
+        lines.append(f"      %c{number} = constant <i32: {number}> : tile<i32>")
+        lines.append(f"      %j{number} = addi %i, %c{number} : tile<i32>")
+        lines.append(_load(f"%x{number}", f"%j{number}"))
+        lines.append(f"      %v{number} = addf {value}, %x{number} : {TILE}")
+        value = f"%v{number}"
+    return _loop("\n".join(lines), value)
+
+
 def test_time_grows_with_the_loads_of_a_loop():
-    few, many = _calls(16), _calls(64)
+    few, many = _calls(_with_loads(16)), _calls(_with_loads(64))
     assert many < 6 * few, (few, many)
+
+
+def _with_mask(steps):
+    """Elements selected by a number that each step computes from two uses of the one before."""
+    numbers = "tile<16x16xi32>"
+    lines = [
+        _load("%x"),
+        "      %lanes = iota : tile<16xi32>",
+        "      %one_row = reshape %lanes : tile<16xi32> -> tile<1x16xi32>",
+    ]
+    lines.append(f"      %v0 = broadcast %one_row : tile<1x16xi32> -> {numbers}")
+    lines.append("      %n_scalar = reshape %n : tile<i32> -> tile<1x1xi32>")
+    lines.append(f"      %bound = broadcast %n_scalar : tile<1x1xi32> -> {numbers}")
+    for step in range(steps):
+        lines.append(f"      %u{step} = xori %v{step}, %bound : {numbers}")
+        lines.append(f"      %v{step + 1} = muli %v{step}, %u{step} : {numbers}")
+    lines.append(f"      %mask = cmpi less_than %v{steps}, %bound, signed : {numbers} -> tile<16x16xi1>")
+    lines.append(f"      %y = select %mask, %x, %sum : tile<16x16xi1>, {TILE}")
+    return _loop("\n".join(lines), "%y")
+
+
+def test_time_grows_with_the_chain_of_a_mask():
+    few, many = _calls(_with_mask(4)), _calls(_with_mask(14))
+    assert many < 4 * few, (few, many)

@@ -162,7 +162,8 @@ class Addresses:
 
     def _places(self, value: Value) -> Sequence[Value]:
         """The values whose quantities are those of `value`."""
-        owner, is_counter = _owner(value), _is_counter(value)
+        owner = _owner(value)
+        is_counter = _is_counter(value, owner)
         if value in self._known or is_counter and owner in self._iterations or isinstance(owner, _ENDS):
             return ()
         if isinstance(owner, LOADS):
@@ -173,7 +174,8 @@ class Addresses:
         return _sources(owner, passed or ())
 
     def _quantities(self, value: Value, places: Sequence[Value]) -> Quantities:
-        owner, is_counter = _owner(value), _is_counter(value)
+        owner = _owner(value)
+        is_counter = _is_counter(value, owner)
         if value in self._known or is_counter and owner in self._iterations:
             return NONE
         facts = self._flow.of(value)
@@ -201,12 +203,12 @@ _ENDS = (aa.FuncOp, aa.GetProgramIdOp, aa.GetNumProgramsOp, *UPDATES)
 
 
 def _owner(value: Value) -> Any:
-    return value.block.parent_op if isinstance(value, BlockArgument) else value.defining_op
+    op = value.defining_op
+    return value.block.parent_op if op is None else op  # type: ignore[attr-defined]
 
 
-def _is_counter(value: Value) -> bool:
-    owner = _owner(value)
-    return isinstance(owner, scf.ForOp) and value is owner.induction_variable
+def _is_counter(value: Value, owner: Any) -> bool:
+    return value.defining_op is None and isinstance(owner, scf.ForOp) and value is owner.induction_variable
 
 
 def _operands_of(value: Value) -> Sequence[Value]:
