@@ -16,9 +16,10 @@ _SHAPES = (*tileas.VIEW_LIKE, tileas.BroadcastOp, tileas.CatOp)
 """Operations that give elements of their operands other places."""
 
 
-def computes_operand(op: Operation) -> bool:
+def computes_operand(op: Operation, from_dots: dict[Operation, bool] | None = None) -> bool:
     """Whether an operation computes each element of its result from single elements of loaded tiles, as scales and zero
-    points of weights are applied; not from the result of a dot."""
+    points of weights are applied; not from the result of a dot.  `from_dots` caches which operations compute tiles from
+    results of dots, so the function must not change."""
     if isinstance(op, (*_SHAPES, tileas.ConvertLayoutOp)):
         return True
     if not op.has_trait(Pure) or op.regions or len(op.results) != 1:
@@ -27,24 +28,38 @@ def computes_operand(op: Operation) -> bool:
     tiles = [value.type for value in op.operands if isinstance(value.type, TensorType)]
     if not isinstance(result, TensorType) or not all(tile.shape == result.shape for tile in tiles):
         return False
-    return not any(_comes_from_dot(value, set()) for value in op.operands)
+    known = {} if from_dots is None else from_dots
+    return not any(_comes_from_dot(value, known) for value in op.operands)
 
 
-def _comes_from_dot(value: Value, seen: set[Operation]) -> bool:
-    op = value.defining_op
-    if op is None or op in seen or not isinstance(value.type, TensorType):
-        return False
-    seen.add(op)
-    return isinstance(op, tileas.DOTS) or any(_comes_from_dot(operand, seen) for operand in op.operands)
+def _comes_from_dot(value: Value, known: dict[Operation, bool]) -> bool:
+    values, seen = [value], set()
+    while values:
+        each = values.pop()
+        op = each.defining_op
+        if op is None or op in seen or not isinstance(each.type, TensorType):
+            continue
+        result = known.get(op)
+        if result or isinstance(op, tileas.DOTS):
+            if value.defining_op is not None:
+                known[value.defining_op] = True
+            return True
+        if result is None:
+            seen.add(op)
+            values += op.operands
+    known.update(dict.fromkeys(seen, False))
+    return False
 
 
-def operands_from(value: Value) -> Iterator[tuple[Any, Value]]:
-    """The dots, and the operand of each, that are computed element by element from a tile."""
+def operands_from(value: Value, from_dots: dict[Operation, bool] | None = None) -> Iterator[tuple[Any, Value]]:
+    """The dots, and the operand of each, that are computed element by element from a tile; `from_dots` as in
+    `computes_operand`."""
+    known = {} if from_dots is None else from_dots
     values, seen = [value], {value}
     for each in values:
         for user in each.users:
             if isinstance(user, tileas.DOTS):
                 yield user, each
-            elif computes_operand(user) and user.results[0] not in seen:
+            elif computes_operand(user, known) and user.results[0] not in seen:
                 seen.add(user.results[0])
                 values.append(user.results[0])

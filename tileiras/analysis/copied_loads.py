@@ -157,19 +157,23 @@ def feeds_dot(load: tileas.Load, leaves: Iterable[Leaf]) -> bool:
     """Whether the data of a load passes through shared memory to a dot."""
     type = load.data.type
     moved = any(_moves(leaf, layout_of(type), stored_bits(type.element_type)) for leaf in leaves)
-    return moved or _is_stored_for_dot(load.data, set())
+    return moved or _is_stored_for_dot(load.data)
 
 
-def _is_stored_for_dot(value: Value, seen: set[Operation]) -> bool:
+def _is_stored_for_dot(value: Value) -> bool:
     """Whether a tile computed element by element from a loaded one goes through shared memory to a dot."""
-    for user in value.users:
-        if isinstance(user, tileas.ConvertLayoutOp):
-            if (is_in_shared(user.result.type) or _goes_through_shared(user)) and _reaches_dot(user):
-                return True
-        elif user not in seen and computes_operand(user):
-            seen.add(user)
-            if _is_stored_for_dot(user.results[0], seen):
-                return True
+    from_dots: dict[Operation, bool] = {}
+    values: list[Value] = [value]
+    seen: set[Operation] = set()
+    for each in values:
+        for user in each.users:
+            if isinstance(user, tileas.ConvertLayoutOp):
+                stored = is_in_shared(user.result.type) or _goes_through_shared(user)
+                if stored and _reaches_dot(user, from_dots):
+                    return True
+            elif user not in seen and computes_operand(user, from_dots):
+                seen.add(user)
+                values.append(user.results[0])
     return False
 
 
@@ -192,5 +196,5 @@ def _moves(leaf: Leaf, writer: LinearLayout, bits: int) -> bool:
     return (leaf.in_place or _exchanges(writer, leaf.layout, bits)) and _reaches_dot(leaf.convert)
 
 
-def _reaches_dot(op: Operation) -> bool:
-    return next(operands_from(op.results[0]), None) is not None
+def _reaches_dot(op: Operation, from_dots: dict[Operation, bool] | None = None) -> bool:
+    return next(operands_from(op.results[0], from_dots), None) is not None

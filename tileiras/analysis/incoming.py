@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tileiras.dialects import scf
-from tileiras.ir import BlockArgument, Value
+from tileiras.ir import Value
 from tileiras.support.named_tuple import NamedTuple
 
 
@@ -20,8 +20,12 @@ def incoming(value: Value) -> list[Incoming] | None:
     """The possible sources of a result of a loop or branch of scf, or of an argument in a loop; None for other values,
     among them the induction variable of a loop, which no operation yields.
     """
-    is_argument = isinstance(value, BlockArgument)
-    op: Any = value.block.parent_op if is_argument else value.defining_op  # type: ignore[attr-defined]
+    op: Any = value.defining_op
+    if op is not None and not op._regions:
+        return None
+    is_argument = op is None
+    if is_argument:
+        op = value.block.parent_op  # type: ignore[attr-defined]
     number: int = value.index  # type: ignore[attr-defined]
     if isinstance(op, scf.ForOp):
         if is_argument and value is op.induction_variable:

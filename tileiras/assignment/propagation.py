@@ -31,6 +31,8 @@ from .chained_dots import comes_from_dot, is_element_wise
 from .repeated_functions import LONG_FUNCTIONS, comes_from_function, spread_for
 
 _MAKERS = (aa.SplatOp, aa.MakeRangeOp)
+_WITH_RULES = (*MEMORY_OPS, aa.BroadcastOp, *_MAKERS)
+"""Operations, beside those of the table `_rules`, that are not element-wise."""
 _Beside = Callable[[Operation, Value], LinearLayout | None]
 
 
@@ -95,14 +97,35 @@ class LayoutAssignment:
                 self._settle(inner)
 
     def layout(self, value: Value) -> LinearLayout | None:
-        if value in self._known:
-            return self._known[value]
-        if value in self._asking:  # a loop-carried value that depends on itself says nothing
-            self._met_itself = True
-            return None
-        outer, self._met_itself = self._met_itself, False
-        self._asking.add(value)
-        result = self._decide(value)
+        """The layout of a value; None if it is rematerializable, or not known on the way round a loop."""
+        # Chains of element-wise operations are as long as the kernel: a stack of their own, not Python's.
+        stack: list[tuple[Value, bool, Iterator[Value]]] = []
+        asked = value
+        while True:
+            result = self._known.get(asked)
+            if asked in self._asking:  # a loop-carried value that depends on itself says nothing
+                self._met_itself = True
+            elif result is None and asked not in self._known:
+                outer, self._met_itself = self._met_itself, False
+                self._asking.add(asked)
+                tiles = self._tiles_of_element_wise(asked)
+                if tiles is not None:
+                    stack.append((asked, outer, tiles))
+                else:
+                    result = self._decided(asked, outer, self._decide(asked))
+            while stack:
+                above, outer, tiles = stack[-1]
+                following = next(tiles, None) if result is None else None
+                if following is not None:
+                    asked = following
+                    break
+                stack.pop()
+                result = self._decided(above, outer, result or self._of_function(above))
+            else:
+                return result
+
+    def _decided(self, value: Value, outer: bool, result: LinearLayout | None) -> LinearLayout | None:
+        """The layout of a value for which `result` has been found."""
         self._asking.discard(value)
         if result is None and not self._asking and _is_carried(value):
             result = self.memory.default(value.type.shape)
@@ -111,6 +134,13 @@ class LayoutAssignment:
             self._known[value] = result
         self._met_itself = (self._met_itself or outer) and bool(self._asking)
         return result
+
+    def _tiles_of_element_wise(self, value: Value) -> Iterator[Value] | None:
+        """The tiles that an element-wise operation computes a value from; None for any other value."""
+        op = value.defining_op
+        if op is None or isinstance(op, _WITH_RULES) or type(op) in self._rules:
+            return None
+        return (operand for operand in op.operands if isinstance(operand.type, TensorType))
 
     def concrete(self, value: Value) -> LinearLayout:
         """The layout of a value that must have one even when it is rematerializable."""
@@ -131,6 +161,7 @@ class LayoutAssignment:
         return self._first([op.lhs, op.rhs], op.lhs.type.shape) or self.memory.default(op.lhs.type.shape)
 
     def _decide(self, value: Value) -> LinearLayout | None:
+        """The layout of a value that is not the result of an element-wise operation."""
         if isinstance(value, BlockArgument):
             return self._argument(value)
         op = value.defining_op
@@ -141,20 +172,14 @@ class LayoutAssignment:
             return self._spread(op)
         if isinstance(op, _MAKERS):
             return None
-        rule = self._rules.get(type(op))
-        if rule is not None:
-            return rule(op, value)
-        # Element-wise.
-        for operand in op.operands:
-            if isinstance(operand.type, TensorType):
-                layout = self.layout(operand)
-                if layout is not None:
-                    return layout
-        return self._of_function(op) if isinstance(op, LONG_FUNCTIONS) else None
+        return self._rules[type(op)](op, value)
 
-    def _of_function(self, op: Operation) -> LinearLayout | None:
+    def _of_function(self, value: Value) -> LinearLayout | None:
         """The layout in which a function of many instructions is computed, if lanes repeat each other's elements where
         its result is broadcast."""
+        op = value.defining_op
+        if not isinstance(op, LONG_FUNCTIONS):
+            return None
         return spread_for(op, set(self._broadcast_layouts(op.results[0], self._beside_tiles)))
 
     def _spread(self, op: aa.BroadcastOp) -> LinearLayout | None:

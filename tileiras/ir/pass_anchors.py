@@ -26,17 +26,16 @@ def collect_names(op: Operation, found: set[str]) -> None:
     """Adds the names of an operation and all inside it, and of their attributes."""
     found.add(op.name)
     found.update(op.attributes)
-    for region in op.regions:
-        for block in region.blocks:
-            inner = block.first
-            while inner is not None:
-                if inner.regions:
-                    collect_names(inner, found)
-                else:
-                    found.add(inner.name)
-                    if inner.attributes:
-                        found.update(inner.attributes)
-                inner = inner.next
+    inside = [block for region in op._regions for block in region.blocks]
+    for block in inside:
+        inner = block.first
+        while inner is not None:
+            found.add(inner.name)
+            if inner.attributes:
+                found.update(inner.attributes)
+            if inner._regions:
+                inside += [each for region in inner._regions for each in region.blocks]
+            inner = inner.next
 
 
 def targets(item: Pass, op: Operation) -> list[Operation]:

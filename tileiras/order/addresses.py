@@ -21,6 +21,7 @@ from tileiras.ir import BlockArgument, DenseElementsAttr, IntegerType, Operation
 
 from .facts import NONE, Quantities, is_argument, marks_of_run
 from .memory import LOADS, UPDATES, places_of
+from .settle import settle
 from .shapes import SHAPES
 
 if TYPE_CHECKING:
@@ -88,14 +89,13 @@ class Addresses:
 
     def _loop_of(self, value: Value) -> Operation | None:
         """A loop around the access in which the value varies."""
-        if value not in self._loop:
-            if isinstance(value, BlockArgument):
-                owner = value.block.parent_op
-                self._loop[value] = owner if owner in self._around else None
-            else:
-                operands = value.defining_op.operands  # type: ignore[union-attr]
-                self._loop[value] = next(filter(None, map(self._loop_of, operands)), None)
-        return self._loop[value]
+        return settle(value, self._loop, None, _operands_of, self._own_loop)
+
+    def _own_loop(self, value: Value, operands: Sequence[Value]) -> Operation | None:
+        if isinstance(value, BlockArgument):
+            owner = value.block.parent_op
+            return owner if owner in self._around else None
+        return next((loop for each in operands if (loop := self._loop[each]) is not None), None)
 
     def _solve_pointer(self, pointer: Value, seen: set[Value]) -> None:
         """Solve `base + i * stride + j` for i and j if the strides differ."""
@@ -149,39 +149,46 @@ class Addresses:
 
     def _counts(self, value: Value) -> bool:
         """Whether the elements of a value are numbered by an iota."""
-        if value not in self._numbered:
-            op = value.defining_op
-            counts = op is not None and (isinstance(op, aa.MakeRangeOp) or any(map(self._counts, op.operands)))
-            self._numbered[value] = counts
-        return self._numbered[value]
+        return settle(value, self._numbered, False, _operands_of, self._is_numbered)
+
+    def _is_numbered(self, value: Value, operands: Sequence[Value]) -> bool:
+        return isinstance(value.defining_op, aa.MakeRangeOp) or any(self._numbered[each] for each in operands)
 
     # -- remaining dependences -----------------------------------------------------------------------------------------
 
     def _of(self, value: Value) -> Quantities:
-        if value not in self._unsolved:
-            self._unsolved[value] = NONE  # ends the recursion at carried values
-            self._unsolved[value] = self._find(value)
-        return self._unsolved[value]
+        # Carried values have no quantities until those of their sources are known.
+        return settle(value, self._unsolved, NONE, self._places, self._quantities)
 
-    def _find(self, value: Value) -> Quantities:
-        owner: Any = value.block.parent_op if isinstance(value, BlockArgument) else value.defining_op
-        is_counter = isinstance(owner, scf.ForOp) and value is owner.induction_variable
+    def _places(self, value: Value) -> Sequence[Value]:
+        """The values whose quantities are those of `value`."""
+        owner = _owner(value)
+        is_counter = _is_counter(value, owner)
+        if value in self._known or is_counter and owner in self._iterations or isinstance(owner, _ENDS):
+            return ()
+        if isinstance(owner, LOADS):
+            return places_of(owner)
+        passed = incoming(value)
+        if passed is None and not is_counter:
+            return owner.operands
+        return _sources(owner, passed or ())
+
+    def _quantities(self, value: Value, places: Sequence[Value]) -> Quantities:
+        owner = _owner(value)
+        is_counter = _is_counter(value, owner)
         if value in self._known or is_counter and owner in self._iterations:
             return NONE
         facts = self._flow.of(value)
-        if isinstance(owner, aa.FuncOp):
-            return facts.value
         if isinstance(owner, (aa.GetProgramIdOp, aa.GetNumProgramsOp)):
             return facts.value - self.solved
-        if isinstance(owner, UPDATES):
+        if isinstance(owner, _ENDS):
             return facts.value
+        result = NONE.union(*(self._unsolved[each] for each in places))
         if isinstance(owner, LOADS):
-            of_run = marks_of_run(facts.value)
-            return of_run.union(*map(self._of, places_of(owner)))
-        passed = incoming(value)
-        if passed is None and not is_counter:
-            return NONE.union(*map(self._of, owner.operands))
-        return NONE.union(*map(self._of, _sources(owner, passed or ())), self._of_trips(owner))
+            return marks_of_run(facts.value).union(result)
+        if incoming(value) is None and not is_counter:
+            return result
+        return result.union(self._of_trips(owner))
 
     def _of_trips(self, owner: Operation) -> Quantities:
         """The trip count of a loop whose iterations all write the same place: the last one remains."""
@@ -189,6 +196,24 @@ class Addresses:
             return NONE
         end = owner.upper_bound if isinstance(owner, scf.ForOp) else owner.before.block.last.condition  # type: ignore[attr-defined]
         return self._flow.of(end).quantities
+
+
+_ENDS = (aa.FuncOp, aa.GetProgramIdOp, aa.GetNumProgramsOp, *UPDATES)
+"""Operations whose quantities do not come from their operands."""
+
+
+def _owner(value: Value) -> Any:
+    op = value.defining_op
+    return value.block.parent_op if op is None else op  # type: ignore[attr-defined]
+
+
+def _is_counter(value: Value, owner: Any) -> bool:
+    return value.defining_op is None and isinstance(owner, scf.ForOp) and value is owner.induction_variable
+
+
+def _operands_of(value: Value) -> Sequence[Value]:
+    op = value.defining_op
+    return () if op is None else op.operands
 
 
 def _advances(value: Value) -> bool:

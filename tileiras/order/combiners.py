@@ -7,6 +7,8 @@ from tileiras.dialects import arith
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.ir import Block, FloatType, Operation, Value, element_type_of
 
+from .settle import settle
+
 ROUNDED = (aa.AddFOp, aa.SubFOp, aa.MulFOp, aa.DivFOp, aa.FmaOp)
 """Operations that make the result of a loop, reduction or scan depend on its order."""
 
@@ -46,16 +48,16 @@ def carried_operations(loop: Operation, result: Value, argument: Value) -> set[O
     reaches: dict[Value, bool] = {argument: True}
     path: set[Operation] = set()
 
-    def depends(value: Value) -> bool:
-        if value not in reaches:
-            reaches[value] = False  # ends the recursion at the arguments of inner loops
-            reaches[value] = any([depends(source) for source in _sources(value, inside)])
-            op = value.defining_op
-            if reaches[value] and op is not None and not op.regions:
-                path.add(op)
-        return reaches[value]
+    def depends(value: Value, sources: list[Value]) -> bool:
+        op = value.defining_op
+        if not any([reaches[source] for source in sources]):
+            return False
+        if op is not None and not op.regions:
+            path.add(op)
+        return True
 
-    depends(result)
+    # False ends the walk at the arguments of inner loops.
+    settle(result, reaches, False, lambda value: _sources(value, inside), depends)
     return path
 
 

@@ -6,6 +6,7 @@ too: a load from it depends on all data stored there.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -37,6 +38,7 @@ from .shapes import SHAPES, is_elementwise, mapped, varies
 ACQUIRES = ("acquire", "acq_rel")
 
 DOTS = (aa.DotOp, aa.BlockScaledMmaOp)
+_ACCESSES = (*LOADS, *STORES, *UPDATES)
 
 Loop = scf.ForOp | scf.WhileOp
 
@@ -69,14 +71,16 @@ class Flow:
         ops = [op for op in func.walk() if op is not func]
         self._collect_sites(ops)
         self._site_numbers = {(site.op, site.argument): number for number, site in enumerate(self.sites)}
-        self.writes = [op for op in ops if isinstance(op, (*STORES, *UPDATES))]
-        self.loads = [op for op in ops if isinstance(op, LOADS)]
-        self.acquires = [op for op in ops if isinstance(op, (*LOADS, *UPDATES)) and op.mem_semantic.value in ACQUIRES]
-        self.unknown = [op for op in ops if not _is_known(op)]
+        accesses = [op for op in ops if isinstance(op, _ACCESSES)]
+        self.writes = [op for op in accesses if not isinstance(op, LOADS)]
+        self.loads = [op for op in accesses if isinstance(op, LOADS)]
+        self.acquires = [op for op in accesses if not isinstance(op, STORES) and op.mem_semantic.value in ACQUIRES]
+        self.unknown = [op for op in ops if not _is_known(type(op))]
         for number, argument in enumerate(func.body.block.arguments):
             is_pointer = isinstance(argument.type, aa.PtrType)
             self._facts[argument] = NOTHING if is_pointer else Facts(frozenset((f"p{number}",)))
         self.written: frozenset[Root] = frozenset().union(*(self.roots(address_of(op)) for op in self.writes))
+        self._reads_written = any(map(self._is_written, self.loads))
         self._solve()
 
     def of(self, value: Value) -> Facts:
@@ -118,6 +122,8 @@ class Flow:
     # -- control flow --------------------------------------------------------------------------------------------------
 
     def _solve(self) -> None:
+        """Visits all values until no fact changes that an earlier operation has read: of a value that a loop carries,
+        or of memory that a load reads."""
         self._changed = True
         while self._changed:
             self._changed = False
@@ -128,20 +134,33 @@ class Flow:
             rule = _RULES.get(type(op))
             if rule is not None:
                 rule(self, op)
-            elif not op.regions and op.results:
-                facts = join(self.of(v) for v in op.operands)
+            elif op._results and not op._regions:
+                facts = self._joined(op._operands)
                 if facts.masks and not is_elementwise(op):
                     facts = facts.flat()
-                for result in op.results:
+                for result in op._results:
                     self._facts[result] = facts
 
-    def _grow(self, value: Value, facts: Facts) -> None:
-        """Join facts into those of a value that is visited before all of its sources."""
+    def _joined(self, values: Sequence[Value]) -> Facts:
+        """Join of the facts of values, which for most operations are those of one."""
+        get = self._facts.get
+        result = NOTHING
+        for value in values:
+            facts = get(value, NOTHING)
+            if facts is not NOTHING and facts is not result:
+                if result is not NOTHING:
+                    return join([get(each, NOTHING) for each in values])
+                result = facts
+        return result
+
+    def _grow(self, value: Value, facts: Facts, again: bool = True) -> None:
+        """Join facts into those of a value that is visited before all of its sources; its users are visited `again`
+        unless all are still to come."""
         old = self.of(value)
         new = join((old, facts))
         if new != old:
             self._facts[value] = new
-            self._changed = True
+            self._changed |= again or self._reads_written
 
     def _for(self, op: scf.ForOp) -> None:
         lower, upper, step = (self.of(v) for v in (op.lower_bound, op.upper_bound, op.step))
@@ -149,14 +168,14 @@ class Flow:
         self._facts[op.induction_variable] = start
         trips = start.quantities | upper.quantities
         for argument, init in zip(op.iter_args, op.init_args):
-            self._grow(argument, self.of(init))
+            self._grow(argument, self.of(init), again=False)
         self._block(op.body.block)
         for number, ((argument, value), result) in enumerate(zip(_carried(op), op.results)):
             facts = join((self.of(value), self._sum(op, number)))
             if value is not argument:
                 self._grow(argument, join((facts, _of_trips(argument, start.quantities))))
                 facts = join((facts, _of_trips(result, trips)))
-            self._grow(result, join((self.of(argument), facts)))
+            self._grow(result, join((self.of(argument), facts)), again=False)
 
     def _while(self, op: scf.WhileOp) -> None:
         before, after = op.before.block, op.after.block
@@ -245,8 +264,7 @@ class Flow:
         if reduction is not None and reduction.value == "addf":
             parts.append(Facts(frozenset((f"@{self.numbers[op]}",))))
         sources = self.roots(address_of(op))
-        is_unknown = None in sources or None in self.written
-        is_written = bool(self.written) and (is_unknown or not sources.isdisjoint(self.written))
+        is_written = self._is_written(op)
         if is_written:
             parts += [facts for root, facts in self._memory.items() if None in (root, *sources) or root in sources]
         parts.append(Facts(self._exchanged(op, sources, is_written)))
@@ -254,6 +272,12 @@ class Flow:
         if memref is not None:
             parts.append(Facts(marks_of_run(join(map(self.of, memref.strides)).quantities)))
         self._facts[op.data] = join(parts)
+
+    def _is_written(self, load: Operation) -> bool:
+        """Whether a load may read memory that the function writes."""
+        sources = self.roots(address_of(load))
+        is_unknown = None in sources or None in self.written
+        return bool(self.written) and (is_unknown or not sources.isdisjoint(self.written))
 
     def _exchanged(self, op: aa.LoadOp | aa.TiledLoadOp, sources: frozenset[Root], is_written: bool) -> Quantities:
         """Data of other tile blocks, or of other devices, that a load may see.
@@ -298,6 +322,8 @@ class Flow:
         return facts._replace(value=facts.value.union(*selects), masks=NONE)
 
     def _store(self, op: Any) -> None:
+        if not self._reads_written:
+            return
         facts = self.stored(op)
         unsolved = Addresses(self, op).unsolved(facts.reads)
         conditions = (self.of(value).quantities for value in self.conditions(op))
@@ -408,5 +434,6 @@ _WITHOUT_DATA = (
 )  # fmt: skip
 
 
-def _is_known(op: Operation) -> bool:
-    return type(op) in _RULES or isinstance(op, _WITHOUT_DATA) or op.has_trait(Pure)
+@functools.cache
+def _is_known(cls: type[Operation]) -> bool:
+    return cls in _RULES or issubclass(cls, _WITHOUT_DATA) or cls.has_trait(Pure)

@@ -44,8 +44,20 @@ def mapped(op: Operation, dims: Dims) -> Dims:
     return frozenset(after) if dims else dims  # dimensions are merged or split
 
 
-def varies(value: Value, depth: int = DEEPEST) -> Dims:
+def varies(value: Value) -> Dims:
     """The dimensions along which elements may differ."""
+    return _varies(value, DEEPEST, {})
+
+
+def _varies(value: Value, depth: int, known: dict[tuple[Value, int], Dims]) -> Dims:
+    """`known` has the results of values that several operations of a chain use."""
+    result = known.get((value, depth))
+    if result is None:
+        result = known[value, depth] = _dims_of(value, depth, known)
+    return result
+
+
+def _dims_of(value: Value, depth: int, known: dict[tuple[Value, int], Dims]) -> Dims:
     op = value.defining_op
     if not isinstance(value.type, TensorType) or isinstance(op, aa.SplatOp):
         return frozenset()
@@ -54,7 +66,7 @@ def varies(value: Value, depth: int = DEEPEST) -> Dims:
     if op is None or op.regions or not op.operands or not depth:
         return all_dims(value)
     if isinstance(op, SHAPES):
-        return mapped(op, varies(op.operands[0], depth - 1))
+        return mapped(op, _varies(op.operands[0], depth - 1, known))
     if not is_elementwise(op) or isinstance(op, (aa.LoadOp, aa.TiledLoadOp)):
         return all_dims(value)
-    return frozenset().union(*(varies(operand, depth - 1) for operand in op.operands))
+    return frozenset().union(*(_varies(operand, depth - 1, known) for operand in op.operands))

@@ -110,6 +110,7 @@ bench registers`)."""
 
 LOOPS = (scf.ForOp, scf.WhileOp)
 _COMBINERS = (tileas.ReduceOp, tileas.ScanOp)
+_ADDRESSES = frozenset(name for name in WEIGHTS if name.endswith(("_rows", "_pointers", "_gathered")))
 _IN_A_RUN = {"load": "load_run", "store": "store_run", "atomic_view": "atomic_run"}
 
 
@@ -146,33 +147,78 @@ def _calls(op: Operation) -> bool:
     return isinstance(op, (tileas.PrintOp, tileas.AssertOp))
 
 
+class _Live:
+    """The live values at a place, and the sums of their terms, which `through` and later changes determine."""
+
+    def __init__(self, values: LiveValues, through: Iterable[Value]) -> None:
+        self._values = values
+        self._counts: dict[Value, int] = {}
+        """Value -> how many live values are in its registers."""
+        self.sums: Terms = {}
+        for value in through:
+            self.add(value)
+
+    def add(self, value: Value) -> None:
+        value = unfolded(value)
+        count = self._counts[value] = self._counts.get(value, 0) + 1
+        if count == 1 and (term := self._values.term(value)) is not None:
+            name, amount = term
+            self.sums[name] = self.sums.get(name, 0) + amount
+
+    def remove(self, value: Value) -> None:
+        value = unfolded(value)
+        count = self._counts[value] = self._counts[value] - 1
+        if not count and (term := self._values.term(value)) is not None:
+            name, amount = term
+            self.sums[name] -= amount
+
+
 class _Places:
     def __init__(self) -> None:
         self._values = LiveValues()
+        self._own: dict[Operation, Terms] = {}
 
     def of_block(self, block: Block, through: set[Value], around: Terms) -> Iterator[Place]:
         """The places of a block and of the blocks in it; `through` is live after it, `around` has the terms of outer
         loops."""
         operations = list(block.operations)
         last: dict[Value, Operation] = {}
+        used: dict[Operation, dict[Value, None]] = {}
         for op in operations:
-            for inner in op.walk():
-                last.update(dict.fromkeys(self._operands(inner, op), op))
+            used[op] = self._used(op)
+            last.update(dict.fromkeys(used[op], op))
         live = {value for value in block.arguments if value in last}
+        sums = _Live(self._values, through | live)
         for run in _runs(operations):
             beside = _added(around, self._of_run(run))
             for op in run:
-                terms = _added(beside, own_terms(op, self._values))
-                ending = {v for v in self._used(op) if last[v] is op and v.parent_block is block}
+                terms = _added(beside, self._terms(op))
+                ending = {v for v in used[op] if last[v] is op and v.parent_block is block}
                 if op.regions and not isinstance(op, _COMBINERS):
                     inside = {v for inner in op.walk() if inner is not op for v in self._operands(inner, op)}
                     result = _added(around, self._of_loop(op)) if isinstance(op, LOOPS) else around
                     for region in op.regions:
                         for inner_block in region.blocks:
                             yield from self.of_block(inner_block, through | live - (ending - inside), result)
-                yield self._place(op, through | live, terms)
-                live = live - ending | {v for v in op.results if v in last}
-                yield self._place(op, through | live | set(op.results), terms)
+                yield _place(op, sums, terms)
+                for value in ending & live:
+                    sums.remove(value)
+                live -= ending
+                for value in op.results:
+                    sums.add(value)
+                yield _place(op, sums, terms)
+                for value in op.results:
+                    if value in last:
+                        live.add(value)
+                    else:
+                        sums.remove(value)
+
+    def _terms(self, op: Operation) -> Terms:
+        """The terms of one operation; they must not be changed."""
+        result = self._own.get(op)
+        if result is None:
+            result = self._own[op] = own_terms(op, self._values)
+        return result
 
     def _operands(self, op: Operation, around: Operation) -> Iterable[Value]:
         """The operands of `op`, which is `around` or inside it.  In a loop, tiles are recomputed in every iteration, so
@@ -181,30 +227,17 @@ class _Places:
             return op.operands
         return [part for value in op.operands for part in self._values.made_of(value)]
 
-    def _used(self, op: Operation) -> set[Value]:
-        return {value for inner in op.walk() for value in self._operands(inner, op)}
-
-    def _place(self, op: Operation, live: set[Value], terms: Terms) -> Place:
-        result = dict(terms)
-        for value in {unfolded(value) for value in live}:
-            term = self._values.term(value)
-            if term is not None:
-                name, amount = term
-                result[name] = result.get(name, 0) + amount
-        for name, most in (("rematerialized", REMATERIALIZED_TOGETHER), ("counters", COUNTERS_TOGETHER)):
-            if name in result:
-                result[name] = min(result[name], most)
-        for name in result:
-            if name.endswith(("_rows", "_pointers", "_gathered")):
-                result[name] = min(result[name], MOST_ADDRESSES)
-        return Place(op, result)
+    def _used(self, op: Operation) -> dict[Value, None]:
+        if not op.regions:
+            return dict.fromkeys(op.operands)
+        return {value: None for inner in op.walk() for value in self._operands(inner, op)}
 
     def _of_run(self, run: list[Any]) -> Terms:
         """Accesses of a run of operations without control flow: ptxas has them in flight together."""
         result: Terms = {}
         addressed: set[tuple[Value, ...]] = set()
         for op in run:
-            kind = next((_IN_A_RUN[name] for name in own_terms(op, self._values) if name in _IN_A_RUN), None)
+            kind = next((_IN_A_RUN[name] for name in self._terms(op) if name in _IN_A_RUN), None)
             if kind is None:
                 continue
             place = (op.view, *op.coords) if hasattr(op, "view") else (op.pointer,)
@@ -218,7 +251,7 @@ class _Places:
         body = list(_own_operations(loop))
         result: Terms = {}
         for op in body:
-            for name, amount in own_terms(op, self._values).items():
+            for name, amount in self._terms(op).items():
                 if name.partition("_")[0] in ("load", "store", "copy"):
                     result = _added(result, {f"loop_{name}": amount})
         result["buffers_read"] = sum(isinstance(op, tileas.CopyOp) for op in body)
@@ -232,6 +265,18 @@ class _Places:
         if is_small and loaded <= UNROLLED_WORDS:
             result["unrolled_loads"] = 3 * loaded
         return result
+
+
+def _place(op: Operation, live: _Live, terms: Terms) -> Place:
+    result = dict(terms)
+    for name, amount in live.sums.items():
+        result[name] = result.get(name, 0) + amount
+    for name, most in (("rematerialized", REMATERIALIZED_TOGETHER), ("counters", COUNTERS_TOGETHER)):
+        if name in result:
+            result[name] = min(result[name], most)
+    for name in _ADDRESSES.intersection(result):
+        result[name] = min(result[name], MOST_ADDRESSES)
+    return Place(op, result)
 
 
 def _added(terms: Terms, more: Terms) -> Terms:
