@@ -33,7 +33,7 @@ from .memory import (
     places_of,
     roots,
 )
-from .shapes import SHAPES, is_elementwise, mapped, varies
+from .shapes import SHAPES, Dims, is_elementwise, mapped, varies
 
 ACQUIRES = ("acquire", "acq_rel")
 
@@ -67,6 +67,7 @@ class Flow:
         self._facts: dict[Value, Facts] = {}
         self._memory: dict[Root, Facts] = {}
         self._roots: dict[Value, frozenset[Root]] = {}
+        self._varying: dict[Value, Dims] = {}
         self._changed = False
         ops = [op for op in func.walk() if op is not func]
         self._collect_sites(ops)
@@ -224,7 +225,7 @@ class Flow:
         condition = op.operands[0]
         facts = self.of(condition)
         selects = facts.value | facts.order  # padding of the condition is padding of the result
-        mask = frozenset((Mask(selects, varies(condition), False),)) if selects else NONE
+        mask = frozenset((Mask(selects, varies(condition, self._varying), False),)) if selects else NONE
         facts = facts._replace(value=NONE, order=NONE, masks=facts.masks | mask)
         self._facts[op.results[0]] = join((facts, *(self.of(v) for v in op.operands[1:])))
 
@@ -294,7 +295,7 @@ class Flow:
         """The conditions under which an element is padding."""
         if isinstance(op, aa.LoadOp):
             conditions = () if op.mask is None else conjuncts(op.mask)
-            masks = [Mask(self.of(each).quantities, varies(each), True) for each in conditions]
+            masks = [Mask(self.of(each).quantities, varies(each, self._varying), True) for each in conditions]
             return frozenset(mask for mask in masks if mask.quantities)
         promised, memref, masks = op.attributes.get(IN_BOUNDS), memref_of(op.view), []
         for dim, along in enumerate(op.view.type.dim_map):

@@ -12,9 +12,6 @@ Dims = frozenset[int]
 
 SHAPES = (aa.BroadcastOp, aa.ViewOp, aa.PermuteOp)
 
-DEEPEST = 40
-"""Length of the longest chain of operations that `varies` follows."""
-
 
 def _long(shape: Sequence[int]) -> list[int]:
     return [d for d, n in enumerate(shape) if n > 1]
@@ -44,29 +41,45 @@ def mapped(op: Operation, dims: Dims) -> Dims:
     return frozenset(after) if dims else dims  # dimensions are merged or split
 
 
-def varies(value: Value) -> Dims:
-    """The dimensions along which elements may differ."""
-    return _varies(value, DEEPEST, {})
+def varies(value: Value, known: dict[Value, Dims] | None = None) -> Dims:
+    """The dimensions along which elements may differ; `known` has those of the values behind it, from call to call.
+
+    Chains are long, and their operations share operands: exchanges of a sorting network, rounds of a hash.
+    """
+    known = {} if known is None else known
+    left = [value]
+    while left:
+        last = left[-1]
+        missing = [] if last in known else [each for each in _sources(last) if each not in known]
+        if missing:
+            left += missing
+            continue
+        left.pop()
+        if last not in known:
+            known[last] = _varies(last, known)
+    return known[value]
 
 
-def _varies(value: Value, depth: int, known: dict[tuple[Value, int], Dims]) -> Dims:
-    """`known` has the results of values that several operations of a chain use."""
-    result = known.get((value, depth))
-    if result is None:
-        result = known[value, depth] = _dims_of(value, depth, known)
-    return result
+def _sources(value: Value) -> Sequence[Value]:
+    """The values whose elements decide along which dimensions those of a value differ."""
+    op = value.defining_op
+    if not isinstance(value.type, TensorType) or op is None or op.regions:
+        return ()
+    if isinstance(op, SHAPES):
+        return op.operands[:1]
+    is_source = not is_elementwise(op) or isinstance(op, (aa.SplatOp, aa.LoadOp, aa.TiledLoadOp))
+    return () if is_source else op.operands
 
 
-def _dims_of(value: Value, depth: int, known: dict[tuple[Value, int], Dims]) -> Dims:
+def _varies(value: Value, known: dict[Value, Dims]) -> Dims:
     op = value.defining_op
     if not isinstance(value.type, TensorType) or isinstance(op, aa.SplatOp):
         return frozenset()
     if isinstance(op, arith.ConstantOp) and isinstance(op.value, DenseElementsAttr) and op.value.is_splat:
         return frozenset()
-    if op is None or op.regions or not op.operands or not depth:
+    sources = _sources(value)
+    if op is None or not sources:
         return all_dims(value)
     if isinstance(op, SHAPES):
-        return mapped(op, _varies(op.operands[0], depth - 1, known))
-    if not is_elementwise(op) or isinstance(op, (aa.LoadOp, aa.TiledLoadOp)):
-        return all_dims(value)
-    return frozenset().union(*(_varies(operand, depth - 1, known) for operand in op.operands))
+        return mapped(op, known[sources[0]])
+    return frozenset().union(*(known[each] for each in sources))
