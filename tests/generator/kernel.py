@@ -16,7 +16,8 @@ from tests.kernels.views import DTYPES
 
 CUTILE = {
     "f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64", "i1": "bool_",
-    **{f"{sign}{width}": f"{word}{width}" for sign, word in (("i", "int"), ("u", "uint")) for width in (8, 16, 32, 64)},
+    **{f"i{width}": f"int{width}" for width in (8, 16, 32, 64)},
+    **{f"u{width}": f"uint{width}" for width in (8, 16, 32, 64)},
     "f8E4M3FN": "float8_e4m3fn", "f8E5M2": "float8_e5m2",
 }  # fmt: skip
 """The front end's names of element types."""
@@ -27,7 +28,8 @@ RAW = {1: np.uint8, 2: np.uint16}
 
 
 WEAKER = ("base_addr_divisible_by=1", "may_alias_internally=True", "shape_divisible_by=(1,) * {rank}",
-          "stride_divisible_by=(1,) * {rank}", "stride_constant=(None,) * {rank}, stride_lower_bound_incl=(0,) * {rank}")
+          "stride_divisible_by=(1,) * {rank}",
+          "stride_constant=(None,) * {rank}, stride_lower_bound_incl=(0,) * {rank}")  # fmt: skip
 """Fields of an ArrayConstraint that say less than a short form."""
 
 
@@ -99,8 +101,9 @@ class Generated:
         imports = "import cuda.tile as ct\n"
         if any(each.weaker for each in self.arguments):
             imports = f"import dataclasses\n\n{imports}from tileiras.stages.export.signatures import array\n"
+        rows = ", ".join(f"{name!r}: (kernel, {exported})" for name in names)
         return (f"{imports}\n\n{helper}@ct.kernel({hints})\n{self.body.strip()}\n\n\n"
-                f"TILEIRAS_EXPORT = {{{', '.join(f'{name!r}: (kernel, {exported})' for name in names)}}}\n")  # fmt: skip
+                f"TILEIRAS_EXPORT = {{{rows}}}\n")  # fmt: skip
 
     def source(self, hints: str = "", entries: int = 1) -> bytes:
         """Bytecode of the front end."""
