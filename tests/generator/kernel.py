@@ -27,17 +27,18 @@ RAW = {1: np.uint8, 2: np.uint16}
 """Types under which the simulators take elements that NumPy has no type of its own for, by size."""
 
 
+ANY_STRIDES = ("stride_constant=(None,) * {rank}, stride_lower_bound_incl=(0,) * {rank}, "
+               "stride_divisible_by=(1,) * {rank}")  # fmt: skip
 WEAKER = ("base_addr_divisible_by=1", "may_alias_internally=True", "shape_divisible_by=(1,) * {rank}",
-          "stride_divisible_by=(1,) * {rank}",
-          "stride_constant=(None,) * {rank}, stride_lower_bound_incl=(0,) * {rank}")  # fmt: skip
+          "stride_divisible_by=(1,) * {rank}", ANY_STRIDES)  # fmt: skip
 """Fields of an ArrayConstraint that say less than a short form."""
 
 
 class Argument(NamedTuple):
     """One argument of the kernel: an array in memory or a scalar, and the declaration of the parameter.
 
-    `pitch` is the distance in elements between the rows of an array.  `weaker` are fields of the front end's
-    ArrayConstraint that promise less than the short form.
+    `pitch` is the distance in elements between the rows of an array, before `step` elements of memory are reserved for
+    each.  `weaker` are fields of the front end's ArrayConstraint that promise less than the short form.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Argument(NamedTuple):
     signature: str
     pitch: int = 0
     weaker: str = ""
+    step: int = 1
 
     def exported(self) -> str:
         """The parameter in TILEIRAS_EXPORT."""
@@ -54,14 +56,14 @@ class Argument(NamedTuple):
 
     def memory(self) -> np.ndarray:
         """A fresh copy of the array whose rows are `pitch` elements apart."""
-        padded = np.zeros((*self.value.shape[:-1], self.pitch), self.value.dtype)
-        rows = padded[..., : self.value.shape[-1]]
+        padded = np.zeros((*self.value.shape[:-1], self.pitch * self.step), self.value.dtype)
+        rows = padded[..., : self.value.shape[-1] * self.step : self.step]
         rows[...] = self.value
         return rows
 
     def strides(self) -> list[int]:
         """In elements, also of dimensions of one element, for which NumPy may state any stride."""
-        strides, step = [1], self.pitch
+        strides, step = [self.step], self.pitch * self.step
         for size in reversed(self.value.shape[1:-1] if self.value.ndim > 1 else ()):
             strides.append(step)
             step *= size
@@ -172,9 +174,10 @@ def array(random_: Choices, name: str, values: np.ndarray, element: str, padded:
         if dims:
             dim = random_.choice(dims)
             lengths[dim] = str(values.shape[dim])
-    weaker = random_.choice(WEAKER).format(rank=rank) if padded and random_.chance(0.1) else ""
+    weaker = random_.choice(WEAKER) if padded and random_.chance(0.1) else ""
+    step = random_.choice((1, 2, 3)) if weaker == ANY_STRIDES else 1
     declared = {"f8E4M3FN": "f8e4m3fn", "f8E5M2": "f8e5m2", "f8E8M0FNU": "f8e8m0fnu"}.get(element, element)
-    return Argument(name, values, f"{declared}[{', '.join(lengths)}]", pitch, weaker)
+    return Argument(name, values, f"{declared}[{', '.join(lengths)}]", pitch, weaker.format(rank=rank), step)
 
 
 def result(random_: Choices, name: str, shape: Sequence[int], element: str) -> Argument:
