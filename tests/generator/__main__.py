@@ -75,8 +75,8 @@ class Run:
     def only(self, number: int) -> int:
         case = draw(number, self.forms, self.targets, self.weights)
         print(case.kernel.text(case.build.decorator, case.build.entries))
-        for name, value, signature, _ in case.kernel.arguments:
-            print(f"{name}: {signature} {getattr(value, 'shape', value)}")
+        for each in case.kernel.arguments:
+            print(f"{each.name}: {each.signature} {getattr(each.value, 'shape', each.value)}")
         print(f"grid {case.kernel.grid}, constants {case.kernel.constants}, {case.build}")
         if self.options.interpret:
             print("interpreter:", interpreted(case.kernel, case.build.decorator) or "right")

@@ -128,7 +128,8 @@ def through_views(pick: Choices) -> Generated:
     blocks, steps, shared = pick.choice((1, 2, 3)), pick.choice((1, 2, 3)), pick.choice((1, 1, 2))
     x = whole(pick, (rows * blocks, width * steps - odd(pick, width)), "i8", 3)
     x = (x if element[0] != "u" else np.abs(x)).astype(ELEMENTS[element])
-    down, along = (pick.choice((rows, rows, max(1, rows // 2), rows + 1)), pick.choice((width, width, max(1, width // 2))))
+    down = pick.choice((rows, rows, max(1, rows // 2), rows + 1))
+    along = pick.choice((width, width, max(1, width // 2)))
     tiles = -(-blocks // shared)
     shape = (down * (tiles - 1) + rows - odd(pick, rows), along * (steps - 1) + width - odd(pick, width))
     out = np.full(shape, 2).astype(ELEMENTS[element])
@@ -195,7 +196,8 @@ def shared(pick: Choices) -> Generated:
     expected = {"out": Expected(wanted)}
     counters = np.zeros(groups, np.int32)
     if locked:
-        arguments += [array(pick, "out", np.zeros(wanted.shape, ELEMENTS[total]), total), array(pick, "locks", counters, "i32")]
+        arguments += [array(pick, "out", np.zeros(wanted.shape, ELEMENTS[total]), total),
+                      array(pick, "locks", counters, "i32")]  # fmt: skip
     else:
         arguments += [result(pick, "parts", sums.shape, total), result(pick, "out", wanted.shape, total),
                       array(pick, "counts", counters, "i32")]  # fmt: skip

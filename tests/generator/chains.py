@@ -139,8 +139,8 @@ def kernel(q, k, v, y, low, split, TM: ct.Constant[int], TN: ct.Constant[int], D
     {end}
 """
 _STRAIGHT = """
-        scores = ct.mma(queries, ct.transpose(ct.reshape(ct.load(k, (head, step, 0), (1, TN, D), padding_mode=ZERO{hint}),
-                                                         (TN, D))), ct.zeros((TM, TN), ct.{total}))
+        keys = ct.reshape(ct.load(k, (head, step, 0), (1, TN, D), padding_mode=ZERO{hint}), (TN, D))
+        scores = ct.mma(queries, ct.transpose(keys), ct.zeros((TM, TN), ct.{total}))
         values = ct.reshape(ct.load(v, (head, step, 0), (1, TN, E), padding_mode=ZERO), (TN, E))
         total = ct.mma({narrow}, values, total)
 """
@@ -180,7 +180,8 @@ def chained(pick: Choices) -> Generated:
         end=f"ct.store(y, (head, row, 0), ct.reshape({'ct.transpose(total)' if transposed else 'total'}, (1, TM, E)))",
     )  # fmt: skip
     arguments = (*(array(pick, *each, element) for each in (("q", q), ("k", k), ("v", v))),
-                 result(pick, "y", wanted.shape, total), scalar("low", low, "i32"), scalar("split", split, "i32"))  # fmt: skip
+                 result(pick, "y", wanted.shape, total), scalar("low", low, "i32"),
+                 scalar("split", split, "i32"))  # fmt: skip
     return Generated("chain", body, arguments, (m, n, d, e), (rows, heads, 1), {"y": Expected(wanted)}, needs)
 
 
@@ -292,11 +293,11 @@ _ROWS = {
 
 
 def experts(pick: Choices) -> Generated:
-    """Rows in the order of their experts, by gathers or views of scattered rows; the results go where they came from."""
+    """Rows in the order of their experts, by gathers or views of scattered rows; results go where they came from."""
     element, total, needs = _element(pick)
     m, n, k = _sizes(pick, (8, 16, 32, 64, 128), (16, 32, 64, 128), (16, 32, 64))
-    steps, blocks, columns, top = pick.choice((1, 2, 3, 5)), pick.choice((1, 2, 3)), pick.choice((1, 1, 2)), \
-        pick.choice((1, 2))  # fmt: skip
+    steps, blocks = pick.choice((1, 2, 3, 5)), pick.choice((1, 2, 3))
+    columns, top = pick.choice((1, 1, 2)), pick.choice((1, 2))
     count, size = pick.choice((1, 2, 3)), m * blocks
     generator = np.random.default_rng(pick.randrange(1 << 32))
     tokens = generator.permutation(size).astype(np.int32)

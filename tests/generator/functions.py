@@ -115,6 +115,7 @@ def rotated(pick: Choices) -> Generated:
     cosine, sine = (angles.astype(np.float64)[:, number][:, None] for number in range(2))
     wanted = np.stack((first * cosine - second * sine, second * cosine + first * sine), axis).reshape(shape)
     load, store = _HALVES[kind]
-    arguments = array(pick, "x", x, element), array(pick, "angles", angles, element), result(pick, "out", shape, element)
+    arguments = (array(pick, "x", x, element), array(pick, "angles", angles, element),
+                 result(pick, "out", shape, element))  # fmt: skip
     return Generated(f"rotated {kind}", _ROTATED.format(load=load, store=store), arguments, (rows, half),
                      (blocks, heads, 1), {"out": Expected(wanted)})  # fmt: skip

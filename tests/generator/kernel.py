@@ -16,7 +16,8 @@ from tests.kernels.views import DTYPES
 
 CUTILE = {
     "f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64", "i1": "bool_",
-    **{f"{sign}{width}": f"{word}{width}" for sign, word in (("i", "int"), ("u", "uint")) for width in (8, 16, 32, 64)},
+    **{f"i{width}": f"int{width}" for width in (8, 16, 32, 64)},
+    **{f"u{width}": f"uint{width}" for width in (8, 16, 32, 64)},
     "f8E4M3FN": "float8_e4m3fn", "f8E5M2": "float8_e5m2",
 }  # fmt: skip
 """The front end's names of element types."""
@@ -26,16 +27,18 @@ RAW = {1: np.uint8, 2: np.uint16}
 """Types under which the simulators take elements that NumPy has no type of its own for, by size."""
 
 
+ANY_STRIDES = ("stride_constant=(None,) * {rank}, stride_lower_bound_incl=(0,) * {rank}, "
+               "stride_divisible_by=(1,) * {rank}")  # fmt: skip
 WEAKER = ("base_addr_divisible_by=1", "may_alias_internally=True", "shape_divisible_by=(1,) * {rank}",
-          "stride_divisible_by=(1,) * {rank}", "stride_constant=(None,) * {rank}, stride_lower_bound_incl=(0,) * {rank}")
+          "stride_divisible_by=(1,) * {rank}", ANY_STRIDES)  # fmt: skip
 """Fields of an ArrayConstraint that say less than a short form."""
 
 
 class Argument(NamedTuple):
     """One argument of the kernel: an array in memory or a scalar, and the declaration of the parameter.
 
-    `pitch` is the distance in elements between the rows of an array.  `weaker` are fields of the front end's
-    ArrayConstraint that promise less than the short form.
+    `pitch` is the distance in elements between the rows of an array, before `step` elements of memory are reserved for
+    each.  `weaker` are fields of the front end's ArrayConstraint that promise less than the short form.
     """
 
     name: str
@@ -43,6 +46,7 @@ class Argument(NamedTuple):
     signature: str
     pitch: int = 0
     weaker: str = ""
+    step: int = 1
 
     def exported(self) -> str:
         """The parameter in TILEIRAS_EXPORT."""
@@ -52,14 +56,14 @@ class Argument(NamedTuple):
 
     def memory(self) -> np.ndarray:
         """A fresh copy of the array whose rows are `pitch` elements apart."""
-        padded = np.zeros((*self.value.shape[:-1], self.pitch), self.value.dtype)
-        rows = padded[..., : self.value.shape[-1]]
+        padded = np.zeros((*self.value.shape[:-1], self.pitch * self.step), self.value.dtype)
+        rows = padded[..., : self.value.shape[-1] * self.step : self.step]
         rows[...] = self.value
         return rows
 
     def strides(self) -> list[int]:
         """In elements, also of dimensions of one element, for which NumPy may state any stride."""
-        strides, step = [1], self.pitch
+        strides, step = [self.step], self.pitch * self.step
         for size in reversed(self.value.shape[1:-1] if self.value.ndim > 1 else ()):
             strides.append(step)
             step *= size
@@ -99,8 +103,9 @@ class Generated:
         imports = "import cuda.tile as ct\n"
         if any(each.weaker for each in self.arguments):
             imports = f"import dataclasses\n\n{imports}from tileiras.stages.export.signatures import array\n"
+        rows = ", ".join(f"{name!r}: (kernel, {exported})" for name in names)
         return (f"{imports}\n\n{helper}@ct.kernel({hints})\n{self.body.strip()}\n\n\n"
-                f"TILEIRAS_EXPORT = {{{', '.join(f'{name!r}: (kernel, {exported})' for name in names)}}}\n")  # fmt: skip
+                f"TILEIRAS_EXPORT = {{{rows}}}\n")  # fmt: skip
 
     def source(self, hints: str = "", entries: int = 1) -> bytes:
         """Bytecode of the front end."""
@@ -169,9 +174,10 @@ def array(random_: Choices, name: str, values: np.ndarray, element: str, padded:
         if dims:
             dim = random_.choice(dims)
             lengths[dim] = str(values.shape[dim])
-    weaker = random_.choice(WEAKER).format(rank=rank) if padded and random_.chance(0.1) else ""
+    weaker = random_.choice(WEAKER) if padded and random_.chance(0.1) else ""
+    step = random_.choice((1, 2, 3)) if weaker == ANY_STRIDES else 1
     declared = {"f8E4M3FN": "f8e4m3fn", "f8E5M2": "f8e5m2", "f8E8M0FNU": "f8e8m0fnu"}.get(element, element)
-    return Argument(name, values, f"{declared}[{', '.join(lengths)}]", pitch, weaker)
+    return Argument(name, values, f"{declared}[{', '.join(lengths)}]", pitch, weaker.format(rank=rank), step)
 
 
 def result(random_: Choices, name: str, shape: Sequence[int], element: str) -> Argument:

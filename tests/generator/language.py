@@ -39,7 +39,7 @@ def vocabulary() -> set[str]:
     registry.load_dialect("cuda_tile")
     words = set()
     for name, cls in registry.OPERATIONS.items():
-        if not name.startswith(PREFIX) or cls.__module__.endswith(".testing"):
+        if not name.startswith(PREFIX) or cls.name != name or cls.__module__.endswith(".testing"):
             continue
         words.add(_short(name))
         for field in cls.attribute_fields:

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 from tests.generator.choices import Choices
 
 TARGETS = (
-    "sm_75", "sm_80", "sm_86", "sm_87", "sm_88", "sm_89", "sm_90", "sm_100", "sm_103", "sm_107", "sm_110", "sm_120", "sm_121",
+    "sm_75", "sm_80", "sm_86", "sm_87", "sm_88", "sm_89", "sm_90",
+    "sm_100", "sm_103", "sm_107", "sm_110", "sm_120", "sm_121",
 )  # fmt: skip
 MAPS = {"none": 3, "host": 5, "device": 2}
 STRATEGIES = {"auto": 5, "none": 1, "unspecialize": 2, "warp-specialize": 4}

@@ -1,4 +1,4 @@
-"""Programs: statements on tiles of all types and ranks, with memory and with loops and branches that carry several tiles.
+"""Programs: statements on tiles of all types and ranks, with memory, and loops and branches that carry several tiles.
 
 Each tile block reads tiles of its own, and keeps others in a part of an array that it writes and reads in different
 orders.  Trip counts are parameters: none, one or several, also from a start behind the stop.
@@ -48,7 +48,8 @@ class Program(Statements):
 
     def statement(self) -> None:
         kinds: list[tuple[Callable[[], None], float]] = [
-            (self.binary, 6), (self.unary, 2), (self.asserted, 0.3), (self.compared, 2), (self.selected, 1), (self.converted, 2), (self.reshaped, 2),
+            (self.binary, 6), (self.unary, 2), (self.asserted, 0.3),
+            (self.compared, 2), (self.selected, 1), (self.converted, 2), (self.reshaped, 2),
             (self.permuted, 3), (self.extracted, 2), (self.joined, 2), (self.reduced, 3), (self.scanned, 1),
             (self.dot, 2), (self.load, 3), (self.write_and_read, 2), (self.counted, 1),
         ]  # fmt: skip
@@ -83,7 +84,7 @@ class Program(Statements):
         self.loops += 1
         name = f"i{self.loops}"
         first, last, step = self.pick.choice((
-            ("0", "n", 1), ("0", "n", 1), ("m", "n", 1), ("0", "3", 1), ("block", "n", 2), ("m", "n + 3", 3), ("0", "2", 1),
+            ("0", "n", 1), ("0", "n", 1), ("m", "n", 1), ("0", "3", 1), ("block", "n", 2), ("m", "n + 3", 3),
         ))  # fmt: skip
         self.line(f"for {name} in range({first}, {last}{f', {step}' if step > 1 else ''}):")
         inside = self.body(self.pick.choice((1, 2, 3)), name)
@@ -147,7 +148,7 @@ class Program(Statements):
         return name
 
     def load(self) -> None:
-        """One of a block's tiles, in a loop the one of the iteration; its dimensions may have another order in memory."""
+        """One of a block's tiles, in a loop that of the iteration; its dimensions may have another order in memory."""
         element = self.pick.choices(_LOADED, _WEIGHTS)[0]
         shape = factors(self.pick, self.pick.choice((16, 64, 256, 256, 1024, 2048, 2048, 8192)))
         tiles = self.pick.choice((1, 2, 3)) if self.counters else 1
@@ -219,7 +220,8 @@ class Program(Statements):
         else:
             name = self.pick.choice(["block", *self.counters])
             tile = self.any("i32", "i64")
-            self.emit(f"{tile.name} + {name}", tile.shape, tile.element, lambda values: values[tile.name] + values[name])
+            self.emit(f"{tile.name} + {name}", tile.shape, tile.element,
+                      lambda values: values[tile.name] + values[name])  # fmt: skip
 
 
 _BODY = """

@@ -117,7 +117,7 @@ class _Cases:
         return True
 
     def smaller_build(self) -> None:
-        """Hints, options and second entries go, all of them or one by one; then an older target, and warps in lock step."""
+        """Hints, options and second entries go, all or one by one; then an older target, and warps in lock step."""
         self.attempt(self.case._replace(build=Build(self.case.build.gpu_name, (), {})))
         for hint in self.case.build.hints:
             result = tuple(each for each in self.case.build.hints if each != hint)

@@ -126,8 +126,8 @@ class Statements:
         if tile.size < size:
             parts = size // tile.size
             text = f"ct.broadcast_to(ct.reshape({name}, (1, {tile.size})), ({parts}, {tile.size}))"
-            wide = self.emit(text, (parts, tile.size), tile.element,
-                             lambda values: np.broadcast_to(values[name].reshape(1, -1), (parts, tile.size)))  # fmt: skip
+            copies = lambda values: np.broadcast_to(values[name].reshape(1, -1), (parts, tile.size))  # noqa: E731
+            wide = self.emit(text, (parts, tile.size), tile.element, copies)
             return self.shaped(wide, shape)
         if tile.element == "i1":
             return self.cast(self.shaped(self.cast(tile, "i32"), shape), "i1")
@@ -146,7 +146,8 @@ class Statements:
         tile = self.any()
         if tile.element == "i1":
             kinds = {"&": np.logical_and, "|": np.logical_or, "^": np.logical_xor}
-            self._pair(tile, self._partner(tile), *self.pick.choice([(f"{{x}} {k} {{y}}", f) for k, f in kinds.items()]))
+            text, meaning = self.pick.choice(list(kinds.items()))
+            self._pair(tile, self._partner(tile), f"{{x}} {text} {{y}}", meaning)
         elif tile.is_float:
             kinds = {"{x} + {y}": np.add, "{x} - {y}": np.subtract, "{x} * {y}": np.multiply,
                      "ct.maximum({x}, {y})": np.maximum, "ct.minimum({x}, {y})": np.minimum}  # fmt: skip
@@ -174,8 +175,9 @@ class Statements:
     def compared(self) -> None:
         tile = self.any(*INTEGERS, *FLOATS)
         other = self._partner(tile)
-        kind, meaning = self.pick.choice((("<", np.less), ("<=", np.less_equal), (">", np.greater),
-                                          (">=", np.greater_equal), ("==", np.equal), ("!=", np.not_equal)))  # fmt: skip
+        kinds = {"<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal, "==": np.equal,
+                 "!=": np.not_equal}  # fmt: skip
+        kind, meaning = self.pick.choice(list(kinds.items()))
         is_ = self.emit(f"{tile.name} {kind} {other.name}", tile.shape, "i1",
                         lambda values: meaning(values[tile.name], values[other.name]))  # fmt: skip
         if self.pick.chance(0.7):
@@ -194,7 +196,8 @@ class Statements:
         tile = self.any(*INTEGERS, *FLOATS)
         name, cutile = tile.name, f"ct.{CUTILE[tile.element]}"
         if tile.is_float:
-            kinds = {f"ct.floor({name} * 0.5)": lambda x: np.floor(x / 2), f"ct.ceil({name} * 0.5)": lambda x: np.ceil(x / 2),
+            kinds = {f"ct.floor({name} * 0.5)": lambda x: np.floor(x / 2),
+                     f"ct.ceil({name} * 0.5)": lambda x: np.ceil(x / 2),
                      f"ct.abs({name})": np.abs, f"-{name}": np.negative,
                      f"ct.where(ct.isnan({name}), {name}, {name} * 1)": lambda x: x}  # fmt: skip
             if tile.element in ("f32", "f64"):

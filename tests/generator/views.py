@@ -63,8 +63,8 @@ class _Read:
         self.order = shuffled(self.pick, range(self.rank))
         self._array(sizes)
         hints = hinted(self.pick)
-        self.text = lambda index: (
-            f"ct.load({self.name}, {self._place(index)}, {self.shape}, order={self.order}, {self.mode}{hints})")  # fmt: skip
+        more = f"order={self.order}, {self.mode}{hints}"
+        self.text = lambda index: f"ct.load({self.name}, {self._place(index)}, {self.shape}, {more})"
 
     def _tiles(self, sizes: list[int]) -> None:
         self._array(sizes)
@@ -87,8 +87,9 @@ class _Read:
         """Through the array from a row on, which is a parameter."""
         self.start = self.pick.choice((0, 1, 3, self.shape[0]))
         self._array([sizes[0] + self.start, *sizes[1:]])
-        self.more = [scalar(f"{self.name}_start", self.start, "i32")]
-        self.head = [f"part_{self.name} = {self.name}.slice(axis=0, start={self.name}_start, stop={self.name}.shape[0])"]
+        name = self.name
+        self.more = [scalar(f"{name}_start", self.start, "i32")]
+        self.head = [f"part_{name} = {name}.slice(axis=0, start={name}_start, stop={name}.shape[0])"]
         self.text = lambda index: f"ct.load(part_{self.name}, {self._place(index)}, {self.shape}, {self.mode})"
 
     def _gather(self, sizes: list[int]) -> None:
@@ -196,11 +197,12 @@ def copied(pick: Choices) -> Generated:
     grid = limits.get("ct.bid(0)", 1), limits.get("ct.bid(1)", 1)
     sums = np.stack([np.stack([np.asarray(totals[a, b]).reshape(-1) for b in range(grid[1])]) for a in range(grid[0])])
     sums = sums.astype(ELEMENTS[sum_type]) if sum_type[0] == "i" else sums
-    arguments = [*(each.argument for each in reads), *(extra for each in reads for extra in each.more), *write.arguments]
+    arguments = [each.argument for each in reads] + [extra for each in reads for extra in each.more] + write.arguments
     arguments.append(array(pick, "z", np.full(sums.shape, -7).astype(ELEMENTS[sum_type]), sum_type))
     size = int(np.prod(shape))
+    head = [line for each in reads for line in each.head] + write.head
     body = _BODY.format(
-        names=", ".join(each.name for each in arguments), head="\n    ".join([*(h for r in reads for h in r.head), *write.head]),
+        names=", ".join(each.name for each in arguments), head="\n    ".join(head),
         shape=shape, wide=CUTILE[sum_type], loops=[limits.get("i", 1), limits.get("j", 1)],
         read="\n            ".join(lines), write=write.text([counters[axis] for axis in axes]),
         add=f"total = total + ct.astype(tile, ct.{CUTILE[sum_type]})",
