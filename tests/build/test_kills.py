@@ -12,10 +12,11 @@ COUNT = 50
 
 
 @pytest.mark.slow
-def test_a_build_after_one_that_was_killed_equals_a_clean_one(tmp_path):
+@pytest.mark.parametrize("declaration", ['env.TileTree("kernels")', 'env.TileKernel("kernels/k.mlir")'])
+def test_a_build_after_one_that_was_killed_equals_a_clean_one(tmp_path, declaration):
     script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "kills.py")
     done = subprocess.run(
-        [sys.executable, script, str(tmp_path), str(COUNT), "5"],
+        [sys.executable, script, str(tmp_path), str(COUNT), "5", declaration],
         env={**os.environ, "PYTHONPATH": CHECKOUT},
         capture_output=True,
         text=True,

@@ -161,3 +161,42 @@ def test_python_kernels_with_variants_depend_on_their_imports(project):
     project.write("kernels/blend.py", TYPED.replace("128, 0.5", "128, 0.25"))
     edited = project.scons()
     assert [line for line in edited.ran if line.startswith("ptx")] == ["ptx blend_f32.ptx"] * 2
+
+
+MADE = """\
+import os
+from tileiras.build import tool
+env = Environment(tools=["default", tool], ENV=os.environ)
+{declaration}
+env.Command("kernels/{made}", "made.in", Copy("$TARGET", "$SOURCE"))
+Depends("kernels/scale.py", "kernels/{made}")
+"""
+
+READING = """\
+import json
+import pathlib
+
+FACTOR = json.loads((pathlib.Path(__file__).parent / "factor.json").read_text())
+
+
+def twice(x):
+    return x * FACTOR
+"""
+
+MADE_INPUTS = {"helper.py": (HELPER, HELPER.replace("x + x", "x * x")), "factor.json": ("3", "5")}
+
+
+@pytest.mark.parametrize("declaration", ['env.TileKernel("kernels/scale.py")', 'env.TileTree("kernels")'])
+@pytest.mark.parametrize("made", MADE_INPUTS)
+def test_inputs_that_the_build_makes(project, made, declaration):
+    before, after = MADE_INPUTS[made]
+    if made == "factor.json":
+        project.write("kernels/helper.py", READING)
+    project.write("kernels/" + made, before)
+    project.write("made.in", before)
+    project.write("SConstruct", MADE.format(declaration=declaration, made=made))
+    assert sorted(project.scons().stages) == sorted(WHOLE)
+    assert project.scons().stages == []
+    project.write("made.in", after)
+    assert sorted(project.scons().stages) == sorted(WHOLE)
+    assert project.scons().stages == []

@@ -16,7 +16,7 @@ from tileiras.build.run.execute import Session
 from tileiras.build.scons import gating, patches, products, pruning, staleness
 from tileiras.build.scons.action import BUILDERS, declared_steps, display, is_done
 from tileiras.build.scons.patches import note_artifacts, note_source
-from tileiras.build.scons.places import from_top, overrides_folder, source_name, variant_folder
+from tileiras.build.scons.places import from_top, overrides_folder, path_from_top, source_name, variant_folder
 from tileiras.build.scons.sessions import builds_nothing, session
 from tileiras.build.step import Step
 from tileiras.diagnostics import CompileError
@@ -87,7 +87,7 @@ def declare(
     path = node.srcnode().abspath
     entries = list(only) if only is not None else entries_of(path, name)
     stem = plan.stem(variant_folder(env, options), path, name)
-    source = str(node.rfile())
+    source = path_from_top(env, node)
     note_source(node)
     edited = overrides_folder(env)
     if edited:

@@ -139,8 +139,10 @@ class Gate:
         if any(file.startswith(f"{self._tree.folder}{os.sep}") for file in files):
             return True
         if not self.is_listed and self.lease is not None:
-            return bool(self.lease.reads)
-        return any(row.reads for row in self.manifest.rows())
+            reads = self.lease.reads
+        else:
+            reads = {row.source: row.reads for row in self.manifest.rows() if row.reads}
+        return any(_are_read(self.manifest, source, rows, files) for source, rows in reads.items())
 
     def still_reads(self) -> bool:
         """Whether the inputs that the modules of all kernels read match the lease."""
@@ -317,8 +319,13 @@ def reads_any(manifest: Manifest, row: Row, files: Set[str]) -> bool:
     source = manifest.absolute(row.source)
     if not files.isdisjoint([*map(manifest.absolute, row.inputs), path_of(source)]):
         return True
-    base = os.path.dirname(os.path.realpath(source))
-    for title, _ in row.reads:
+    return _are_read(manifest, row.source, row.reads, files)
+
+
+def _are_read(manifest: Manifest, source: str, reads: Sequence[Sequence[str]], files: Set[str]) -> bool:
+    """Whether one of the files may be among the inputs that the modules of a source read."""
+    base = os.path.dirname(os.path.realpath(manifest.absolute(source)))
+    for title, _ in reads:
         kind, name = with_title(title)[:2]
         if kind == MODULE and any(file.endswith(".py") for file in files):
             return True

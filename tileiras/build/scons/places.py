@@ -31,6 +31,14 @@ def absolute_path(env: Any, path: str) -> str:
     return env.Dir(from_top(path)).abspath
 
 
+def path_from_top(env: Any, node: Any) -> str:
+    """The path of a source as its stage opens it, from the top or absolute; `str` has it from the SConscript's folder
+    while that is read."""
+    file = node.rfile()
+    is_copy = file.is_derived() or file.duplicate or file.srcnode().stat() is None
+    return (file if is_copy else file.srcnode()).get_path(env.Dir("#"))
+
+
 def from_top(path: str) -> str:
     return path if path.startswith("#") or os.path.isabs(path) else "#" + path
 
