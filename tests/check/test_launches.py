@@ -298,7 +298,8 @@ def test_floating_parameters_are_large_where_there_are_several_blocks():
     (entry,) = entries_of(parsed)
     described = facts(entry)
     fitted = [fit(entry, parsed, described, plan) for plan in launches.scalar_plans(described)]
-    assert {each.arguments[14] for each in fitted} == {-40.0, -20.0, 2e5, 0.0} and all(each.grid[0] > 1 for each in fitted)
+    assert {each.arguments[14] for each in fitted} == {-40.0, -20.0, 2e5, 0.0}
+    assert all(each.grid[0] > 1 for each in fitted)
 
 
 @pytest.mark.parametrize("place", [0, 1, -1])
