@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -13,6 +16,8 @@ from tileiras.check.facts import Facts, facts
 from tileiras.check.fitting import Fitted, Unfit, fit
 from tileiras.check.values import DISTINCT
 from tileiras.stages.units import entries_of
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 
 def found(text: str) -> tuple[Facts, list[Fitted]]:
@@ -286,6 +291,24 @@ RING = "mbarrier.init.shared.b64 [smem], 1;\nsetp.eq.b32 \t%p1, %r2, 4;\nselp.b3
 def product() -> Facts:
     text = module(PRODUCT, f"%a: tile<ptr<f32>>, %b: tile<ptr<f32>>, {SIZES}")
     return facts(entries_of(tileiras.parse(text))[0])
+
+
+def test_floating_parameters_are_large_where_there_are_several_blocks():
+    parsed = tileiras.parse(EXAMPLES / "kernels" / "rope.py")
+    (entry,) = entries_of(parsed)
+    described = facts(entry)
+    fitted = [fit(entry, parsed, described, plan) for plan in launches.scalar_plans(described)]
+    assert {each.arguments[14] for each in fitted} == {-40.0, -20.0, 2e5, 0.0}
+    assert all(each.grid[0] > 1 for each in fitted)
+
+
+@pytest.mark.parametrize("place", [0, 1, -1])
+def test_faults_in_the_reduction_of_large_angles_are_found(place):
+    source = EXAMPLES / "kernels" / "rope.py"
+    ptx = tileiras.compile(source, gpu_name="sm_100").text
+    shift = [*re.finditer(r"shl\.b64 \s*%rd\d+, %rd\d+, 32;", ptx)][place]
+    changed = f"{ptx[: shift.start()]}{shift[0].replace('32;', '33;')}{ptx[shift.end() :]}"
+    assert tileiras.check(source, gpu_name="sm_100", image=changed).status == "wrong"
 
 
 def test_loops_end_at_each_stage_of_a_ring_in_each_phase():

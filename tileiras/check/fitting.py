@@ -61,8 +61,8 @@ class Plan:
     """Run in lock step only: the launch tests the bounds of masks."""
     has_spare_blocks: bool = False
     """The grid has an extra block if that block touches nothing: launchers round grids up, and masks disable it."""
-    has_large_scalars: bool = False
-    """Floating-point parameters are large, independent of the kind of the values in arrays."""
+    large_scalars: int | None = None
+    """Floating-point parameters take `values.LARGE` in turn, from this one on, whatever the values in arrays are."""
     lengths: tuple[tuple[int, int], ...] = ()
     """Numbers in memory that bound loops, in turn: tiles, and further elements."""
     limit: int | None = None
@@ -387,8 +387,9 @@ class _Trial:
 
     def _scalar(self, parameter: Any) -> Any:
         if parameter.kind == "float":
-            kind = "extreme" if self.plan.has_large_scalars else self.plan.kind
-            return values.scalar(parameter.element, kind, self.plan.seed + parameter.position)
+            if self.plan.large_scalars is not None:
+                return values.large(parameter.element, self.plan.large_scalars + parameter.position)
+            return values.scalar(parameter.element, self.plan.kind, self.plan.seed + parameter.position)
         return self.plan.numbers[parameter.position]
 
     def run(self, block_id: tuple[int, int, int], grid: tuple[int, int, int]) -> bool:

@@ -45,7 +45,9 @@ FEW_LAUNCHES = 8
 """As many suffice where each comparison of the code has met its bound."""
 NEGATIVE_LAUNCHES = 3
 """In which one parameter alone is negative."""
-MOST = len(TRIPS) + MOST_TRIPS + 2 + NEGATIVE_LAUNCHES + ROOMY_LAUNCHES + EDGE_LAUNCHES
+SEVERAL = EDGES.index((2, 1))
+"""The launch whose grid has several blocks where it has one tile for each."""
+MOST = len(TRIPS) + MOST_TRIPS + 2 + NEGATIVE_LAUNCHES + ROOMY_LAUNCHES + len(values.LARGE) + EDGE_LAUNCHES
 _CANDIDATES = 24
 
 
@@ -89,6 +91,7 @@ def every(facts: Facts, boundaries: Boundaries, ptx: str) -> Iterator[Plan]:
     yield from ring_plans(facts, ptx)
     yield from roomy_plans(facts)
     yield from negative_plans(facts)
+    yield from scalar_plans(facts)
     yield from edge_plans(facts, boundaries)
 
 
@@ -155,6 +158,16 @@ def negative_plans(facts: Facts) -> Iterator[Plan]:
         yield plan
 
 
+def scalar_plans(facts: Facts) -> Iterator[Plan]:
+    """Large floating-point parameters, each of `values.LARGE` in turn, with several tile blocks: a factor that is the
+    number of a block is zero in the first one."""
+    for turn in range(len(values.LARGE)) if any(each.kind == "float" for each in facts.parameters) else ():
+        plan = _plan(facts, SEVERAL)
+        plan.large_scalars, plan.is_edge, plan.kind = turn, True, "normal"
+        plan.seed += 500 + turn
+        yield plan
+
+
 def edge_plans(facts: Facts, boundaries: Boundaries) -> Iterator[Plan]:
     """Further sizes, for the bounds of masks: each lane and register compares its own element position, and only a size
     that ends there exposes a wrong bound.  Sizes are those that meet the most bounds; without any, random ones."""
@@ -180,7 +193,6 @@ def edge_plans(facts: Facts, boundaries: Boundaries) -> Iterator[Plan]:
         plan.is_aliased = False
         plan.is_edge = True
         plan.has_spare_blocks = number % 4 == 1
-        plan.has_large_scalars = number % 4 == 3
         # Small numbers repeat rows, and most rows that negative ones choose are masked.
         plan.limit = values.DISTINCT if number % 4 > 1 and may_index(facts) else None
         yield plan

@@ -115,8 +115,18 @@ def _floats(keyword: str, kind: str, generator: np.random.Generator) -> np.ndarr
     return values
 
 
+LARGE = (-40.0, -20.0, 2e5, 0.0)
+"""Floating-point parameters with which functions have arguments that they reduce another way: exponents that span the
+range of a type, and angles beyond the one up to which a few multiplications reduce them (105,615 in f32)."""
+
+
+def large(element: Any, turn: int) -> float:
+    most = max_finite(FLOAT_SEMANTICS[element.keyword])
+    return float(round_to(np.array(np.clip(LARGE[turn % len(LARGE)], -most, most)), element.keyword))
+
+
 def scalar(element: Any, kind: str, number: int) -> Any:
-    """A floating-point parameter's value; a large one gives functions arguments that they reduce another way."""
+    """A floating-point parameter's value."""
     choices = {
         "whole": (1.0, 2.0, -1.0, 0.5), "special": (0.5, -1.0, 1.0, 2.0), "extreme": (-40.0, 0.0, 40.0, 1e4),
     }.get(kind, (0.3, 1.7, 0.01, -0.6))  # fmt: skip
