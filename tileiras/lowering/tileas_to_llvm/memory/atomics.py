@@ -246,7 +246,7 @@ def _neighbours(
 
 
 def _sums_of_neighbours(op: tileas.AtomicRMWOp, lowering: FunctionLowering) -> bool:
-    """Adds a tile through pointers, several neighbours at once; false, without code, where they are added one by one."""
+    """Adds a tile through pointers, several neighbours at once; false, without code, where they are added singly."""
     emit, layout = lowering.emit, lowering.layout(op.pointer)
     value, axis = lowering.value(op.value), vector_axis(op, layout)
     size = 1 if axis is None else _neighbours(op, element_of(value.type), lowering)
