@@ -88,7 +88,7 @@ KERNELS = {
     "moe_matmul.py": {"moe_matmul": {"shared": 1, "shuffle": 2, "staged": 1}},
     "quantize.py": {"quantize": {}, "dequantize": {"shuffle": 1}},
     "rms_norm.py": {"rms_norm": {"shared": 1}},
-    "rope.py": {"rope": {}},
+    "rope.py": {"rope": {"shuffle": 2}},
     "scatter_add.py": {"scatter_add": {"shuffle": 1}},
     "stencil.py": {"heat": {}},
     "swiglu.py": {"swiglu": {}},

@@ -30,7 +30,9 @@ def _atom(op: Operation, target: Target) -> CopyAtom | None:
     """The atom that moves the data of an access; None for updates of single elements whose old values are used."""
     if isinstance(op, _READS):
         return find_copy_atom(target, "global", "register")
-    if isinstance(op, (*_WRITES, aa.TiledAtomicRMWOp)):
+    if isinstance(op, aa.AtomicRMWOp) and (op.data.has_uses or not isinstance(op.data.type, TensorType)):
+        return None
+    if isinstance(op, (*_WRITES, aa.TiledAtomicRMWOp, aa.AtomicRMWOp)):
         return find_copy_atom(target, "register", "global", combines=not isinstance(op, _WRITES))
     return None
 

@@ -109,6 +109,7 @@ class StoreOp(aa.StoreOp, name="nv_tileas.store"):
 
 
 class AtomicRMWOp(aa.AtomicRMWOp, name="nv_tileas.atomic_rmw"):
+    atom = attribute(CopyAtomAttr, optional=True)
     layout = attribute(LinearLayoutAttr, optional=True)
 
 

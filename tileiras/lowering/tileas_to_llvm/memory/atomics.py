@@ -26,7 +26,7 @@ from tileiras.targets.requirements import admits
 from ..emit.function import FunctionLowering
 from ..emit.types import count_of, element_of, vector_of
 from .access import SCOPES, address_text, guarded, load_vector, ordering_of, register_list
-from .masked_vectors import by_bounds, vector_bits
+from .masked_vectors import by_bounds, vector_axis, vector_bits
 from .replicas import from_elected, representative
 from .views import TileAddresses
 
@@ -197,6 +197,8 @@ def _through_pointers(
 
 
 def atomic_rmw(op: tileas.AtomicRMWOp, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]:
+    if op.atom is not None and not op.data.has_uses and _sums_of_neighbours(op, lowering):
+        return [None, None]
     return _through_pointers(op, _OPERATIONS[op.rmw_mode.value], [lowering.value(op.value)], lowering)
 
 
@@ -230,10 +232,12 @@ _SUMS = {
 _VECTOR_SM, _VECTOR_PTX = "90", "8.1"
 
 
-def _neighbours(op: tileas.TiledAtomicRMWOp, element: FloatType | IntegerType, lowering: FunctionLowering) -> int:
+def _neighbours(
+    op: tileas.AtomicRMWOp | tileas.TiledAtomicRMWOp, element: FloatType | IntegerType, lowering: FunctionLowering
+) -> int:
     """How many elements one instruction updates."""
     sum_, sm = _SUMS.get(str(element), (None, ""))
-    if sum_ is None or op.rmw_mode.value != "addf" or op.multicast is not None:
+    if sum_ is None or op.rmw_mode.value != "addf" or getattr(op, "multicast", None) is not None:
         return 1
     if not admits(sm, lowering.target.name):
         return 1
@@ -241,30 +245,57 @@ def _neighbours(op: tileas.TiledAtomicRMWOp, element: FloatType | IntegerType, l
     return min(op.atom.vector_size, most)
 
 
+def _sums_of_neighbours(op: tileas.AtomicRMWOp, lowering: FunctionLowering) -> bool:
+    """Adds a tile through pointers, several neighbours at once; false, without code, where they are added singly."""
+    emit, layout = lowering.emit, lowering.layout(op.pointer)
+    value, axis = lowering.value(op.value), vector_axis(op, layout)
+    size = 1 if axis is None else _neighbours(op, element_of(value.type), lowering)
+    if axis is None or size == 1:
+        return False
+    pointers = lowering.value(op.pointer)
+    mask = lowering.value(op.mask) if op.mask is not None else None
+    free, acting = layout.free_variable_masks()["register"], representative(layout, lowering)
+    # Between fences: a sum of neighbours that acquires by itself is one for each of them.
+    with _ordered(op, size, lowering) as order:
+        for group in register_groups(layout.registers, vector_bits(layout, axis, size)):
+            if not group[0] & free:
+                active = emit.extract(mask, group[0]) if mask is not None else None
+                pointer, predicate = emit.extract(pointers, group[0]), emit.both(acting, active)
+                _sum(pointer, 0, emit.shuffle(value, group), op, order, predicate, lowering)
+    return True
+
+
 def _sum(
     pointer: Value,
     offset: int,
     values: Value,
-    op: tileas.TiledAtomicRMWOp,
+    op: tileas.AtomicRMWOp | tileas.TiledAtomicRMWOp,
     order: str,
     predicate: Value | None,
     lowering: FunctionLowering,
 ) -> None:
-    """Adds neighbours to memory, each of them atomically."""
+    """Adds neighbours to memory, each of them atomically; updates that acquire read the old values (`_Update`)."""
     emit = lowering.emit
     sum_, _ = _SUMS[str(element_of(values.type))]
     count = count_of(values.type) // sum_.packed
     words = values if sum_.packed == 1 else emit.bitcast(values, vector_of(i32, count))
     _, scope = _order(op)
     vector = f".v{count}" if count > 1 else ""
-    instruction = f"red.{order}.{scope}.global.{sum_.operation}{vector}.{sum_.type}"
-    text = f"{instruction} {address_text(0, offset)}, {register_list(1, count)};"
+    result, _ = _order(op)
+    reads = result in _ACQUIRES
+    instruction = f"{'atom' if reads else 'red'}.{order}.{scope}.global.{sum_.operation}{vector}.{sum_.type}"
+    old = [f"old{n}" for n in range(count)] if reads else []
+    listed = f"{{{', '.join(old)}}}, " if count > 1 else f"{''.join(old)}, "
+    text = f"{instruction} {listed if reads else ''}{address_text(0, offset)}, {register_list(1, count)};"
     args = [pointer, *(emit.extract(words, n) for n in range(count))]
     letters = ["l", *[sum_.letter] * count]
     if predicate is not None:
         text = f"@${count + 1} {text}"
         args.append(predicate)
         letters.append("b")
+    if reads:
+        kind = "f32" if sum_.letter == "f" else "b32"
+        text = f"{{ .reg .{kind} {', '.join(old)}; {text} }}"
     emit.assembly(text, ",".join([*letters, "~{memory}"]), args, min_ptx=_VECTOR_PTX if count > 1 else None)
 
 

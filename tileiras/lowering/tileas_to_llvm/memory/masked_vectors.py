@@ -40,7 +40,9 @@ def vector_bits(layout: LinearLayout, axis: int, vector_size: int) -> tuple[int,
     return tuple(map(registers.index, wanted))
 
 
-def vector_axis(op: tileas.AsyncLoadOp | tileas.LoadOp | tileas.StoreOp, layout: LinearLayout) -> int | None:
+def vector_axis(
+    op: tileas.AsyncLoadOp | tileas.LoadOp | tileas.StoreOp | tileas.AtomicRMWOp, layout: LinearLayout
+) -> int | None:
     """The dimension along which an access through pointers has its vectors; None where it moves single elements."""
     size = op.atom.vector_size
     if size == 1:
