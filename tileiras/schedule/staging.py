@@ -196,8 +196,8 @@ def _addresses(load: tileas.Load) -> list[Value]:
 
 
 def _sources_in(value: Value, loop: scf.ForOp) -> Sequence[Value] | None:
-    """The values of which a value can be computed for another iteration: none of the induction variable and of values
-    outside the loop.  None if it cannot."""
+    """The values that a value is computed from in another iteration: empty for the induction variable and for values
+    outside the loop, None where it cannot be computed."""
     if isinstance(value, BlockArgument):
         return () if value.block is not loop.body.block or value is loop.induction_variable else None
     op = value.defining_op
