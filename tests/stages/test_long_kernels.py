@@ -98,3 +98,53 @@ def _with_mask(steps):
 def test_time_grows_with_the_chain_of_a_mask():
     few, many = _calls(_with_mask(4)), _calls(_with_mask(14))
     assert many < 4 * few, (few, many)
+
+
+def _with_index(steps):
+    """A load whose index each step computes from two uses of the number before."""
+    lines = []
+    value = "%i"
+    for step in range(steps):
+        lines.append(f"      %u{step} = xori {value}, %row : tile<i32>")
+        lines.append(f"      %v{step} = muli {value}, %u{step} : tile<i32>")
+        value = f"%v{step}"
+    lines += [_load("%x", value), f"      %y = addf %sum, %x : {TILE}"]
+    return _loop("\n".join(lines), "%y")
+
+
+def test_time_grows_with_the_chain_of_an_index():
+    few, many = _calls(_with_index(4)), _calls(_with_index(14))
+    assert many < 3 * few, (few, many)
+
+
+def _with_operand(steps):
+    """A dot of an operand that each step computes from two uses of the tile before."""
+    view = "partition_view<tile=(64x64), padding_value = zero, tensor_view<?x?xf16, strides=[?,1]>>"
+    tile = "tile<64x64xf16>"
+    lines = []
+    for name in "ab":
+        lines.append(
+            f"%{name}, %{name}_token = load_view_tko weak %tiles[%row, %i] : {view}, tile<i32> -> {tile}, token"
+        )
+    value = "%a"
+    for step in range(steps):
+        lines.append(f"%u{step} = addf {value}, %a : {tile}")
+        lines.append(f"%v{step} = mulf {value}, %u{step} : {tile}")
+        value = f"%v{step}"
+    lines.append(f"%y = mmaf {value}, %b, %sum : {tile}, {tile}, tile<64x64xf32>")
+    text = _loop("\n".join(lines), "%y").replace(TILE, "tile<64x64xf32>").replace("16x16", "64x64")
+    return (
+        text.replace("tile<ptr<f32>>, %n", "tile<ptr<f16>>, %out: tile<ptr<f32>>, %n")
+        .replace("xf32, strides=[?,1]>\n", "xf16, strides=[?,1]>\n")
+        .replace(f"%tiles = make_partition_view %array : {VIEW.replace('16x16', '64x64')}",
+                 f"""%tiles = make_partition_view %array : {view}
+    %matrix = make_tensor_view %out, shape = [%n, %n], strides = [%n, 1]
+        : tile<i32> -> tensor_view<?x?xf32, strides=[?,1]>
+    %sums = make_partition_view %matrix : {VIEW.replace('16x16', '64x64')}""")
+        .replace("%all, %tiles", "%all, %sums")
+    )  # fmt: skip
+
+
+def test_time_grows_with_the_chain_of_an_operand():
+    few, many = _calls(_with_operand(4)), _calls(_with_operand(18))
+    assert many < 4 * few, (few, many)

@@ -7,7 +7,7 @@ a write in the loop.  Staging is profitable when the tile goes through shared me
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tileiras.analysis.copied_loads import (
@@ -159,7 +159,17 @@ def stage_offsets(
 
 def addresses_follow(load: tileas.Load, loop: scf.ForOp) -> bool:
     """Whether the addresses of a load can be computed for another iteration."""
-    return all(_follows_counter(v, loop) for v in _addresses(load))
+    values, seen = _addresses(load), set[Value]()
+    while values:
+        value = values.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        sources = _sources_in(value, loop)
+        if sources is None:
+            return False
+        values += sources
+    return True
 
 
 def rematerialized(value: Value, values: dict[Value, Value], block: Block, builder: Builder) -> Value:
@@ -185,18 +195,18 @@ def _addresses(load: tileas.Load) -> list[Value]:
     return [load.pointer, *([] if load.mask is None else [load.mask])]
 
 
-def _follows_counter(value: Value, loop: scf.ForOp) -> bool:
-    """Whether a value can be computed for another iteration, from the induction variable and values outside the
-    loop."""
+def _sources_in(value: Value, loop: scf.ForOp) -> Sequence[Value] | None:
+    """The values that a value is computed from in another iteration: empty for the induction variable and for values
+    outside the loop, None where it cannot be computed."""
     if isinstance(value, BlockArgument):
-        return value.block is not loop.body.block or value is loop.induction_variable
+        return () if value.block is not loop.body.block or value is loop.induction_variable else None
     op = value.defining_op
     if loop.body.block.find_ancestor_op(op) is None:
-        return True
+        return ()
     # Where the iteration exists the operation is executed anyway, so it need not be safe to execute anywhere.
     if op.parent is not loop.body.block or op.regions or not op.has_trait(NoMemoryEffect) or op.has_trait(Convergent):
-        return False
-    return all(_follows_counter(operand, loop) for operand in op.operands)
+        return None
+    return op.operands
 
 
 def start_copy(
@@ -295,8 +305,16 @@ def read_in(
 
 def erase_unused(value: Value) -> None:
     """Erases users of `value` whose results have no use."""
-    for user in list(value.users):
-        for result in user.results:
-            erase_unused(result)
-        if user.results and user.has_trait(Pure) and not any(r.has_uses for r in user.results):
-            user.erase()
+    seen: set[Operation] = set()
+    stack: list[tuple[Operation | None, Iterator[Operation]]] = [(None, iter(list(value.users)))]
+    while stack:
+        op, users = stack[-1]
+        for user in users:
+            if user not in seen:
+                seen.add(user)
+                stack.append((user, iter([each for result in user.results for each in result.users])))
+                break
+        else:
+            stack.pop()
+            if op is not None and op.results and op.has_trait(Pure) and not any(r.has_uses for r in op.results):
+                op.erase()

@@ -14,6 +14,7 @@ single CTA, as in small grids, then waits for memory once and not in each iterat
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tileiras.analysis.copied_loads import copied_vector, loads_of, refused, rounds
@@ -108,7 +109,7 @@ def streamed_load(
     if not layout_of(type).is_injective:
         return refused(why, "copies.replicated")
     loops = [each for each in (loop, around) if each is not None]
-    if not all(_follows(value, loops) for value in (load.view, *load.coords)):
+    if not _follow((load.view, *load.coords), loops):
         return refused(why, "copies.address-computed")
     if any(not _depends(load.coords, each, loops) for each in loops):
         return refused(why, "copies.same-tile")
@@ -236,19 +237,24 @@ def _made_outside(value: Value, loop: scf.ForOp) -> bool:
     return op is None or op is not loop and not loop.is_ancestor_of(op)
 
 
-def _follows(value: Value, loops: list[scf.ForOp]) -> bool:
-    """Whether a value can be computed for other iterations of nested loops, from their induction variables and values
+def _follow(values: Sequence[Value], loops: list[scf.ForOp]) -> bool:
+    """Whether values can be computed for other iterations of nested loops, from their induction variables and values
     outside the outermost, which is the last."""
-    if any(value is each.induction_variable for each in loops):
-        return True
-    if _made_outside(value, loops[-1]):
-        return True
-    op = value.defining_op
-    if op is None or all(op.parent is not each.body.block for each in loops):
-        return False
-    if op.regions or not op.has_trait(NoMemoryEffect) or op.has_trait(Convergent):
-        return False
-    return all(_follows(operand, loops) for operand in op.operands)
+    pending, seen = list(values), set[Value]()
+    while pending:
+        value = pending.pop()
+        if value in seen or any(value is each.induction_variable for each in loops):
+            continue
+        seen.add(value)
+        if _made_outside(value, loops[-1]):
+            continue
+        op = value.defining_op
+        if op is None or all(op.parent is not each.body.block for each in loops):
+            return False
+        if op.regions or not op.has_trait(NoMemoryEffect) or op.has_trait(Convergent):
+            return False
+        pending += op.operands
+    return True
 
 
 def _depends(values: Any, loop: scf.ForOp, loops: list[scf.ForOp]) -> bool:
