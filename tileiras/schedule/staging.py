@@ -20,6 +20,7 @@ from tileiras.analysis.copied_loads import (
     refused,
     rounds,
 )
+from tileiras.analysis.derivations import is_derived
 from tileiras.analysis.incoming import incoming
 from tileiras.analysis.tensor_map_rules import contiguous_dim
 from tileiras.dialects import nv_tileaa as aa
@@ -33,7 +34,6 @@ from tileiras.ir import (
     MemoryWrite,
     NoMemoryEffect,
     Operation,
-    Pure,
     TensorType,
     Value,
 )
@@ -159,7 +159,7 @@ def stage_offsets(
 
 def addresses_follow(load: tileas.Load, loop: scf.ForOp) -> bool:
     """Whether the addresses of a load can be computed for another iteration."""
-    return all(_follows_counter(v, loop) for v in _addresses(load))
+    return is_derived(_addresses(load), lambda value: _counter_sources(value, loop))
 
 
 def rematerialized(value: Value, values: dict[Value, Value], block: Block, builder: Builder) -> Value:
@@ -185,18 +185,17 @@ def _addresses(load: tileas.Load) -> list[Value]:
     return [load.pointer, *([] if load.mask is None else [load.mask])]
 
 
-def _follows_counter(value: Value, loop: scf.ForOp) -> bool:
-    """Whether a value can be computed for another iteration, from the induction variable and values outside the
-    loop."""
+def _counter_sources(value: Value, loop: scf.ForOp) -> Sequence[Value] | None:
+    """The values from which a value is computed for another iteration; None if it cannot be."""
     if isinstance(value, BlockArgument):
-        return value.block is not loop.body.block or value is loop.induction_variable
+        return () if value.block is not loop.body.block or value is loop.induction_variable else None
     op = value.defining_op
     if loop.body.block.find_ancestor_op(op) is None:
-        return True
+        return ()
     # Where the iteration exists the operation is executed anyway, so it need not be safe to execute anywhere.
     if op.parent is not loop.body.block or op.regions or not op.has_trait(NoMemoryEffect) or op.has_trait(Convergent):
-        return False
-    return all(_follows_counter(operand, loop) for operand in op.operands)
+        return None
+    return op.operands
 
 
 def start_copy(
@@ -291,12 +290,3 @@ def read_in(
     place = op if before is None else before
     place.parent.insert_before(new, place)
     return new.results[0]
-
-
-def erase_unused(value: Value) -> None:
-    """Erases users of `value` whose results have no use."""
-    for user in list(value.users):
-        for result in user.results:
-            erase_unused(result)
-        if user.results and user.has_trait(Pure) and not any(r.has_uses for r in user.results):
-            user.erase()
