@@ -39,6 +39,8 @@ class LayoutAssignment:
         self.memory = memory
         self._known: dict[Value, LinearLayout | None] = {}
         self._asking: set[Value] = set()
+        self._open: set[Value] = set()
+        """Values that have no layout as far as the values being asked for are not decided."""
         self._met_itself = False
         self._rules: dict[type[Operation], Callable[[Any, Any], LinearLayout | None]] = {
             tileas.DotOp: lambda op, result: operand_layouts(op)[2],
@@ -95,7 +97,7 @@ class LayoutAssignment:
     def layout(self, value: Value) -> LinearLayout | None:
         if value in self._known:
             return self._known[value]
-        if value in self._asking:  # a loop-carried value that depends on itself says nothing
+        if value in self._asking or value in self._open:  # a loop-carried value that depends on itself says nothing
             self._met_itself = True
             return None
         outer, self._met_itself = self._met_itself, False
@@ -107,6 +109,10 @@ class LayoutAssignment:
         # "Rematerializable" found on the way round a loop is not final: the loop-carried value may yet get a layout.
         if result is not None or not self._met_itself or not self._asking:
             self._known[value] = result
+        else:
+            self._open.add(value)
+        if result is not None or not self._asking:
+            self._open.clear()
         self._met_itself = (self._met_itself or outer) and bool(self._asking)
         return result
 
@@ -199,7 +205,7 @@ class LayoutAssignment:
         addresses = [each for each in op.operands if isinstance(each.type, TensorType)]
         if not isinstance(op, (aa.TiledLoadOp, aa.LoadOp)) or any(self.layout(each) is not None for each in addresses):
             return anchor
-        wanted = set(self._broadcast_layouts(op.data))
+        wanted = set(self._broadcast_layouts(op.data, {}))
         direct = wanted.pop() if len(wanted) == 1 else None
         if direct is None:
             return anchor
@@ -211,30 +217,38 @@ class LayoutAssignment:
         more = (of_direct - of_anchor) * (1 + tileiras.layout.shared.INSTRUCTION_COST)
         return direct if more < plan.cost(bits) else anchor
 
-    def _broadcast_layouts(self, value: Value) -> Iterator[LinearLayout | None]:
-        """The layouts in which a tile is broadcast to the results of dots; None for another use of it."""
+    def _broadcast_layouts(
+        self, value: Value, beside: dict[Operation, LinearLayout | None]
+    ) -> Iterator[LinearLayout | None]:
+        """The layouts in which a tile is broadcast to the results of dots; None for another use of it.
+
+        `beside` has those of the operations that were visited: a tile has several users, which share users again.
+        """
         for user in value.users:
             if isinstance(user, aa.ViewOp):
-                inner = self._broadcast_layouts(user.result)
+                inner = self._broadcast_layouts(user.result, beside)
                 yield from (_then(layout, lambda x: x.reshape(value.type.shape)) for layout in inner)
             elif isinstance(user, aa.BroadcastOp) and not self._is_packed(user):
-                inner = (self._beside_dots(each, user.result) for each in user.result.users)
+                inner = (self._beside_dots(each, beside) for each in user.result.users)
                 yield from (_then(layout, lambda x: x.shrink(value.type.shape)) for layout in inner)
             elif is_element_wise(user) and sum(isinstance(each.type, TensorType) for each in user.operands) == 1:
-                yield from self._broadcast_layouts(user.results[0])
+                yield from self._broadcast_layouts(user.results[0], beside)
             else:
                 yield None
 
-    def _beside_dots(self, user: Operation, value: Value) -> LinearLayout | None:
+    def _beside_dots(self, user: Operation, beside: dict[Operation, LinearLayout | None]) -> LinearLayout | None:
         """The layout in which an operation reads a tile without a layout of its own beside one that is computed from
         the result of a dot; None for other operations."""
         if not is_element_wise(user):
             return None
-        result = user.results[0]
-        if comes_from_dot(result):
-            return self.layout(result)
-        layouts = {self._beside_dots(each, result) for each in result.users}
-        return layouts.pop() if len(layouts) == 1 else None
+        if user not in beside:
+            result = user.results[0]
+            if comes_from_dot(result):
+                beside[user] = self.layout(result)
+            else:
+                layouts = {self._beside_dots(each, beside) for each in result.users}
+                beside[user] = layouts.pop() if len(layouts) == 1 else None
+        return beside[user]
 
     @staticmethod
     def _is_packed(op: aa.BroadcastOp) -> bool:
