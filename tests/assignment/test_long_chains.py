@@ -9,22 +9,22 @@ from tests.kernels.checked import module
 from tileiras.sim import emulate
 
 ROUNDS = 40
-I, F = "tile<128xi32>", "tile<16x32xf32>"
+WHOLE, REAL = "tile<128xi32>", "tile<16x32xf32>"
 
 
 def _carried() -> str:
     """A loop carries the state of a generator of random numbers, which has no layout of its own."""
     lines = []
     for n in range(ROUNDS):
-        lines += [f"%y{n} = shli %x{n}, %five : {I}", f"%x{n + 1} = xori %x{n}, %y{n} : {I}"]
+        lines += [f"%y{n} = shli %x{n}, %five : {WHOLE}", f"%x{n + 1} = xori %x{n}, %y{n} : {WHOLE}"]
     return "\n".join([
         "%zero = constant <i32: 0> : tile<i32>", "%one = constant <i32: 1> : tile<i32>",
-        f"%five = constant <i32: 5> : {I}", f"%start = iota : {I}",
-        f"%end = for %i in (%zero to %n, step %one) : tile<i32> iter_values(%x0 = %start) -> ({I}) {{",
-        *lines, f"continue %x{ROUNDS} : {I}", "}",
+        f"%five = constant <i32: 5> : {WHOLE}", f"%start = iota : {WHOLE}",
+        f"%end = for %i in (%zero to %n, step %one) : tile<i32> iter_values(%x0 = %start) -> ({WHOLE}) {{",
+        *lines, f"continue %x{ROUNDS} : {WHOLE}", "}",
         "%t = make_tensor_view %p, shape = [128], strides = [1] : tensor_view<128xi32, strides=[1]>",
         "%v = make_partition_view %t : partition_view<tile=(128), tensor_view<128xi32, strides=[1]>>",
-        f"%e = store_view_tko weak %end, %v[%zero] : {I}, "
+        f"%e = store_view_tko weak %end, %v[%zero] : {WHOLE}, "
         "partition_view<tile=(128), tensor_view<128xi32, strides=[1]>>, tile<i32> -> token",
     ])  # fmt: skip
 
@@ -42,13 +42,13 @@ def _broadcast() -> str:
     """A row is broadcast to the shape of a product, and goes through many rounds before the product is added."""
     lines = []
     for n in range(ROUNDS):
-        lines += [f"%y{n} = minf %x{n}, %limit : {F}", f"%x{n + 1} = maxf %x{n}, %y{n} : {F}"]
+        lines += [f"%y{n} = minf %x{n}, %limit : {REAL}", f"%x{n + 1} = maxf %x{n}, %y{n} : {REAL}"]
     a, c, b = ("tensor_view<16x16xf16, strides=[16,1]>", "tensor_view<16x32xf32, strides=[32,1]>",
                "tensor_view<1x32xf32, strides=[32,1]>")  # fmt: skip
     w = "tensor_view<16x32xf16, strides=[32,1]>"
     return "\n".join([
-        "%zero = constant <i32: 0> : tile<i32>", f"%limit = constant <f32: 8.0> : {F}",
-        f"%none = constant <f32: 0.0> : {F}",
+        "%zero = constant <i32: 0> : tile<i32>", f"%limit = constant <f32: 8.0> : {REAL}",
+        f"%none = constant <f32: 0.0> : {REAL}",
         *(f"%t{name} = make_tensor_view %p{name}, shape = [{shape}], strides = [{pitch}, 1] : {view}\n"
           f"%v{name} = make_partition_view %t{name} : partition_view<tile=({shape.replace(', ', 'x')}), {view}>"
           for name, shape, pitch, view in (("a", "16, 16", 16, a), ("w", "16, 32", 32, w), ("b", "1, 32", 32, b),
@@ -59,10 +59,10 @@ def _broadcast() -> str:
         " -> tile<16x32xf16>, token",
         f"%row, %k2 = load_view_tko weak %vb[%zero, %zero] : partition_view<tile=(1x32), {b}>, tile<i32>"
         " -> tile<1x32xf32>, token",
-        f"%product = mmaf %left, %right, %none : tile<16x16xf16>, tile<16x32xf16>, {F}",
-        f"%x0 = broadcast %row : tile<1x32xf32> -> {F}", *lines,
-        f"%sum = addf %product, %x{ROUNDS} : {F}",
-        f"%e = store_view_tko weak %sum, %vc[%zero, %zero] : {F}, partition_view<tile=(16x32), {c}>, tile<i32>"
+        f"%product = mmaf %left, %right, %none : tile<16x16xf16>, tile<16x32xf16>, {REAL}",
+        f"%x0 = broadcast %row : tile<1x32xf32> -> {REAL}", *lines,
+        f"%sum = addf %product, %x{ROUNDS} : {REAL}",
+        f"%e = store_view_tko weak %sum, %vc[%zero, %zero] : {REAL}, partition_view<tile=(16x32), {c}>, tile<i32>"
         " -> token",
     ])  # fmt: skip
 
