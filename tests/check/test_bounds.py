@@ -155,6 +155,19 @@ def test_partial_sums_that_overflow_allow_anything():
     assert low[0] == -np.inf and high[0] == np.inf
 
 
+@pytest.mark.parametrize("special", [np.nan, np.inf, -np.inf])
+def test_an_infinity_is_open_beside_terms_that_overflow(special):
+    """The sum of the large terms is infinite as well: of the other sign, it makes NaN."""
+    values = np.zeros(256, np.float32)
+    values[:3] = special, 3e38, 3e38
+    got, low, high = on_rows(row_sums(), values)
+    assert got[0] == special or np.isnan(got[0])
+    if np.isnan(special):
+        assert np.isnan(low[0]) and np.isnan(high[0])
+    else:
+        assert (low[0], high[0]) == (-np.inf, np.inf)
+
+
 def test_flushing_is_allowed_where_it_is_asked_for():
     text, values = rows("%result = addf %value, %value : tile<256xf32>"), np.full(256, 1e-40, np.float32)
     assert on_rows(text, values)[1][0] > 0
@@ -192,6 +205,20 @@ def test_products_are_exact_for_whole_numbers_alone(whole):
     assert ((low <= exact.reshape(-1)) & (exact.reshape(-1) <= high)).all()
     size = np.abs(a.reshape(16, 32)).astype(np.float64) @ np.abs(b.reshape(32, 16)).astype(np.float64)
     assert (high - low <= (0 if whole else 70 * 2.0**-23) * size.reshape(-1) + 1e-44).all()
+
+
+@pytest.mark.parametrize(("large", "is_open"), [(1.0, False), (3e38, True)])
+@pytest.mark.parametrize("special", [np.nan, np.inf, -np.inf])
+def test_products_with_infinities_are_open_where_others_overflow(special, large, is_open):
+    a, b = np.ones((16, 32), ml_dtypes.bfloat16), np.full((32, 16), large, ml_dtypes.bfloat16)
+    a[3, 5] = special
+    text = module(PRODUCT.replace("f16", "bf16"), "%a: tile<ptr<bf16>>, %b: tile<ptr<bf16>>, %c: tile<ptr<f32>>")
+    result = reference(text, a.reshape(-1), b.reshape(-1), np.zeros(256, np.float32))
+    low, high = (end.reshape(16, 16)[3] for end in ends(result, 2))
+    if is_open and not np.isnan(special):
+        assert (low == -np.inf).all() and (high == np.inf).all()
+    else:
+        assert np.array_equal(low, np.full(16, special), equal_nan=True) and np.array_equal(high, low, equal_nan=True)
 
 
 def narrow_product(fast: str, c: float) -> str:

@@ -3,9 +3,12 @@ CTA is a tile block of its own, on the tile block's number along x."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from tileiras import analysis
+from tileiras.analysis.derivations import is_derived
 from tileiras.analysis.incoming import incoming
 from tileiras.dialects import arith, scf
 from tileiras.dialects import nv_tileaa as aa
@@ -129,26 +132,27 @@ class ClusterUniformity:
 
     def is_told_of(self, own: Value, *told: Value) -> bool:
         """Whether `told` are, by rank, the values that the tile blocks of a cluster compute for `own`."""
-        return all(self._is_of(rank, own, each) for rank, each in enumerate(told))
+        return all(is_derived([(own, each)], partial(self._told_from, rank)) for rank, each in enumerate(told))
 
-    def _is_of(self, rank: int, own: Value, told: Value) -> bool:
+    def _told_from(self, rank: int, both: tuple[Value, Value]) -> list[tuple[Value, Value]] | None:
+        """The pairs of values by which the second of a pair is the first as the tile block of a rank computes it."""
+        own, told = both
         if own is told:
-            return self.is_common(own)
+            return [] if self.is_common(own) else None
         op, other = own.defining_op, told.defining_op
         if other is not None and other.name == names.NEIGHBOR_COUNTER:
-            return other.counter is own and other.neighbor.value == rank  # type: ignore[attr-defined]
+            is_own = other.counter is own and other.neighbor.value == rank  # type: ignore[attr-defined]
+            return [] if is_own else None
         if op is None or other is None or op.regions:
-            return False
+            return None
         if op.name != other.name or op.results.index(own) != other.results.index(told):
-            return False
+            return None
         if len(op.operands) != len(other.operands):
-            return False
+            return None
         attributes = dict(op.attributes)
         if isinstance(op, aa.GetProgramIdOp) and op.axis.value == "x":
             attributes["neighbor"] = IntegerAttr(rank, i32)
-        return attributes == dict(other.attributes) and all(
-            self._is_of(rank, *each) for each in zip(op.operands, other.operands)
-        )
+        return list(zip(op.operands, other.operands)) if attributes == dict(other.attributes) else None
 
     def _is_another(self, value: Value, counter: Value | None) -> bool:
         """Whether a number differs between any two tile blocks: it is the number along x, or the counter of a loop over
@@ -247,7 +251,7 @@ def slice_of_numbers(value: Value, counter: Value | None = None, loads: bool = F
         if op in operations:
             return True
         if isinstance(current.type, aa.TiledViewType):
-            return _is_of_launch(current)
+            return is_derived([current], _launch_sources)
         if op.regions or any(isinstance(each.type, TensorType) and each.type.num_elements > 1 for each in op.operands):
             return False
         if not op.has_trait(Pure) and not (loads and is_loaded_alike(op)):
@@ -260,14 +264,14 @@ def slice_of_numbers(value: Value, counter: Value | None = None, loads: bool = F
     return list(operations) if visit(value) else None
 
 
-def _is_of_launch(value: Value) -> bool:
-    """Whether a value is computed from the arguments of the function alone, in its own block."""
+def _launch_sources(value: Value) -> Sequence[Value] | None:
+    """The values from which the arguments of the function lead to a value in its own block; None if they do not."""
     op = value.defining_op
     if op is None:
-        return isinstance(value.block.parent_op, aa.FuncOp)  # type: ignore[attr-defined]
+        return () if isinstance(value.block.parent_op, aa.FuncOp) else None  # type: ignore[attr-defined]
     if not op.has_trait(Pure) or isinstance(op, aa.GetProgramIdOp) or not isinstance(op.parent_op, aa.FuncOp):
-        return False
-    return all(map(_is_of_launch, op.operands))
+        return None
+    return op.operands
 
 
 def is_loaded_alike(op: Any) -> bool:

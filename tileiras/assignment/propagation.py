@@ -8,6 +8,7 @@ of their own and are computed in any layout that a user requires, which is cheap
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from typing import Any, Callable
 
@@ -33,7 +34,7 @@ from .repeated_functions import LONG_FUNCTIONS, comes_from_function, spread_for
 _MAKERS = (aa.SplatOp, aa.MakeRangeOp)
 _WITH_RULES = (*MEMORY_OPS, aa.BroadcastOp, *_MAKERS)
 """Operations, beside those of the table `_rules`, that are not element-wise."""
-_Beside = Callable[[Operation, Value], LinearLayout | None]
+_Beside = Callable[[Operation], LinearLayout | None]
 
 
 class LayoutAssignment:
@@ -43,6 +44,8 @@ class LayoutAssignment:
         self.memory = memory
         self._known: dict[Value, LinearLayout | None] = {}
         self._asking: set[Value] = set()
+        self._open: set[Value] = set()
+        """Values that have no layout as far as the values being asked for are not decided."""
         self._met_itself = False
         self._rules: dict[type[Operation], Callable[[Any, Any], LinearLayout | None]] = {
             tileas.DotOp: lambda op, result: operand_layouts(op)[2],
@@ -103,7 +106,7 @@ class LayoutAssignment:
         asked = value
         while True:
             result = self._known.get(asked)
-            if asked in self._asking:  # a loop-carried value that depends on itself says nothing
+            if asked in self._asking or asked in self._open:  # a loop-carried value that depends on itself says nothing
                 self._met_itself = True
             elif result is None and asked not in self._known:
                 outer, self._met_itself = self._met_itself, False
@@ -132,6 +135,10 @@ class LayoutAssignment:
         # "Rematerializable" found on the way round a loop is not final: the loop-carried value may yet get a layout.
         if result is not None or not self._met_itself or not self._asking:
             self._known[value] = result
+        else:
+            self._open.add(value)
+        if result is not None or not self._asking:
+            self._open.clear()
         self._met_itself = (self._met_itself or outer) and bool(self._asking)
         return result
 
@@ -231,7 +238,7 @@ class LayoutAssignment:
         addresses = [each for each in op.operands if isinstance(each.type, TensorType)]
         if not isinstance(op, (aa.TiledLoadOp, aa.LoadOp)) or any(self.layout(each) is not None for each in addresses):
             return anchor
-        wanted = set(self._broadcast_layouts(op.data, self._beside_dots))
+        wanted = set(self._broadcast_layouts(op.data, functools.partial(self._beside_dots, known={})))
         direct = wanted.pop() if len(wanted) == 1 else None
         if direct is None:
             return anchor
@@ -250,25 +257,29 @@ class LayoutAssignment:
                 inner = self._broadcast_layouts(user.result, beside)
                 yield from (_then(layout, lambda x: x.reshape(value.type.shape)) for layout in inner)
             elif isinstance(user, aa.BroadcastOp) and not self._is_packed(user):
-                inner = (beside(each, user.result) for each in user.result.users)
+                inner = (beside(each) for each in user.result.users)
                 yield from (_then(layout, lambda x: x.shrink(value.type.shape)) for layout in inner)
             elif is_element_wise(user) and sum(isinstance(each.type, TensorType) for each in user.operands) == 1:
                 yield from self._broadcast_layouts(user.results[0], beside)
             else:
                 yield None
 
-    def _beside_dots(self, user: Operation, value: Value) -> LinearLayout | None:
+    def _beside_dots(self, user: Operation, known: dict[Operation, LinearLayout | None]) -> LinearLayout | None:
         """The layout in which an operation reads a tile without a layout of its own beside one that is computed from
-        the result of a dot; None for other operations."""
+        the result of a dot; None for other operations.  `known` has those of the operations that were visited: a tile
+        has several users, which share users again."""
         if not is_element_wise(user):
             return None
-        result = user.results[0]
-        if comes_from_dot(result):
-            return self.layout(result)
-        layouts = {self._beside_dots(each, result) for each in result.users}
-        return layouts.pop() if len(layouts) == 1 else None
+        if user not in known:
+            result = user.results[0]
+            if comes_from_dot(result):
+                known[user] = self.layout(result)
+            else:
+                layouts = {self._beside_dots(each, known) for each in result.users}
+                known[user] = layouts.pop() if len(layouts) == 1 else None
+        return known[user]
 
-    def _beside_tiles(self, user: Operation, value: Value) -> LinearLayout | None:
+    def _beside_tiles(self, user: Operation) -> LinearLayout | None:
         """The layout in which an operation reads a tile without a layout of its own beside any other one."""
         return self.layout(user.results[0]) if is_element_wise(user) else None
 

@@ -98,16 +98,28 @@ def _product(
         low, high = narrow.bounds(sums, products, magnitude, depth, keyword)
     else:
         low, high = sum_bounds(sums, magnitude, depth + 1, keyword, 2.0 ** (1 - precision(keyword)))
-    # A sum of infinities or NaNs is one in any order; zeros may have either sign.
-    special = ~np.isfinite(magnitude) & ~(np.isinf(wide) & np.isfinite(start.low) & _all_finite(left, right))
+    # A sum of infinities or NaNs is one in any order, unless other terms overflow; zeros may have either sign.
+    special = ~np.isfinite(magnitude) & (_has_nan(left, right, start) | ~_overflows(left, right, start, keyword))
     low, high = rounded(low, keyword), rounded(high, keyword)
     low = np.where(zero, -smallest / 2, np.where(exact & fits, wide, np.minimum(low, wide)))
     high = np.where(zero, smallest / 2, np.where(exact & fits, wide, np.maximum(high, wide)))
     return settle(low, high, result, exact & ((fits & ~zero) | special))
 
 
-def _all_finite(left: Bounds, right: Bounds) -> np.ndarray:
-    return np.isfinite(left.low).all(-1)[..., :, None] & np.isfinite(right.low).all(-2)[..., None, :]
+def _has_nan(left: Bounds, right: Bounds, start: Bounds) -> np.ndarray:
+    of_factors = np.isnan(left.low).any(-1)[..., :, None] | np.isnan(right.low).any(-2)[..., None, :]
+    return np.isnan(start.low) | of_factors
+
+
+def _overflows(left: Bounds, right: Bounds, start: Bounds, keyword: str) -> np.ndarray:
+    """Whether the finite terms of a product may have an infinite sum, which another infinity makes NaN."""
+    rows, columns, first = (np.where(np.isfinite(end.low), np.abs(end.low), 0.0) for end in (left, right, start))
+    with np.errstate(all="ignore"):
+        return _is_beyond(rows @ columns + first, keyword)
+
+
+def _is_beyond(magnitude: np.ndarray, keyword: str) -> np.ndarray:
+    return ~(magnitude * 1.01 <= max_finite(FLOAT_SEMANTICS[keyword]))
 
 
 @rule("mmaf", "mmaf_scaled", source=True)
@@ -193,7 +205,12 @@ def _sum(op: Operation, values: Any, bounds: Bounds | None, result: np.ndarray) 
     low, high = sum_bounds(sums, magnitude, count - 1, keyword)
     exact = _along(op, np.logical_and, is_point(ends))
     fits = is_exact_sum(magnitude, _along(op, np.minimum, lowest_bit(ends.low)), precision(keyword))
-    special = ~np.isfinite(_along(op, np.add, np.where(np.isfinite(ends.low), 0.0, ends.low)))
+    is_finite = np.isfinite(ends.low)
+    with np.errstate(all="ignore"):
+        infinite = _along(op, np.add, np.where(is_finite, 0.0, ends.low))
+        finite = _along(op, np.add, np.where(is_finite, np.abs(ends.low), 0.0))
+    # The infinite sum of finite terms makes NaN of another infinity.
+    special = np.isnan(infinite) | np.isinf(infinite) & ~_is_beyond(finite, keyword)
     low, high = rounded(low, keyword), rounded(high, keyword)
     wide = np.asarray(result).astype(np.float64)
     return settle(np.minimum(low, wide), np.maximum(high, wide), result, exact & (fits | special | (count == 1)))

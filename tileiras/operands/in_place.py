@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from tileiras import analysis, schedule, tensor_maps
 from tileiras.analysis.copied_loads import LOADS, Leaf, copied_vector, leaves_of
+from tileiras.analysis.derivations import erase_unused
 from tileiras.analysis.function_pass import FunctionPass
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
@@ -22,7 +23,7 @@ from tileiras.dialects.arith.build import integer
 from tileiras.ir import Block, Builder, IntegerAttr, Operation, Value, i32
 from tileiras.layout import LinearLayout
 from tileiras.layout.encoding import layout_of, with_layout
-from tileiras.schedule.staging import buffer_type, erase_unused, read_in, stage_offsets, start_copy
+from tileiras.schedule.staging import buffer_type, read_in, stage_offsets, start_copy
 from tileiras.support.named_tuple import NamedTuple
 from tileiras.targets import CopyAtom, Target, find_copy_atom
 

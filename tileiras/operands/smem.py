@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from tileiras import resources
 from tileiras.analysis.copied_loads import LOADS, Leaf, copied_vector, leaves_of, loads_of
+from tileiras.analysis.derivations import erase_unused
 from tileiras.analysis.function_pass import FunctionPass
 from tileiras.diagnostics import CompileError, DiagnosticEngine, ExitCode
 from tileiras.diagnostics.remarks import Remark
@@ -34,7 +35,7 @@ from tileiras.resources.shared_memory import (
     shared_budget,
     takes_rounds,
 )
-from tileiras.schedule.staging import buffer_type, erase_unused, read_in, stage_offsets, start_copy
+from tileiras.schedule.staging import buffer_type, read_in, stage_offsets, start_copy
 from tileiras.support.named_tuple import NamedTuple
 from tileiras.targets import CopyAtom, Target, find_copy_atom
 

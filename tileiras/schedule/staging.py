@@ -7,7 +7,7 @@ a write in the loop.  Staging is profitable when the tile goes through shared me
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tileiras.analysis.copied_loads import (
@@ -20,6 +20,7 @@ from tileiras.analysis.copied_loads import (
     refused,
     rounds,
 )
+from tileiras.analysis.derivations import is_derived
 from tileiras.analysis.incoming import incoming
 from tileiras.analysis.tensor_map_rules import contiguous_dim
 from tileiras.dialects import nv_tileaa as aa
@@ -33,7 +34,6 @@ from tileiras.ir import (
     MemoryWrite,
     NoMemoryEffect,
     Operation,
-    Pure,
     TensorType,
     Value,
 )
@@ -159,17 +159,7 @@ def stage_offsets(
 
 def addresses_follow(load: tileas.Load, loop: scf.ForOp) -> bool:
     """Whether the addresses of a load can be computed for another iteration."""
-    values, seen = _addresses(load), set[Value]()
-    while values:
-        value = values.pop()
-        if value in seen:
-            continue
-        seen.add(value)
-        sources = _sources_in(value, loop)
-        if sources is None:
-            return False
-        values += sources
-    return True
+    return is_derived(_addresses(load), lambda value: _counter_sources(value, loop))
 
 
 def rematerialized(value: Value, values: dict[Value, Value], block: Block, builder: Builder) -> Value:
@@ -195,9 +185,8 @@ def _addresses(load: tileas.Load) -> list[Value]:
     return [load.pointer, *([] if load.mask is None else [load.mask])]
 
 
-def _sources_in(value: Value, loop: scf.ForOp) -> Sequence[Value] | None:
-    """The values that a value is computed from in another iteration: empty for the induction variable and for values
-    outside the loop, None where it cannot be computed."""
+def _counter_sources(value: Value, loop: scf.ForOp) -> Sequence[Value] | None:
+    """The values from which a value is computed for another iteration; None if it cannot be."""
     if isinstance(value, BlockArgument):
         return () if value.block is not loop.body.block or value is loop.induction_variable else None
     op = value.defining_op
@@ -301,20 +290,3 @@ def read_in(
     place = op if before is None else before
     place.parent.insert_before(new, place)
     return new.results[0]
-
-
-def erase_unused(value: Value) -> None:
-    """Erases users of `value` whose results have no use."""
-    seen: set[Operation] = set()
-    stack: list[tuple[Operation | None, Iterator[Operation]]] = [(None, iter(list(value.users)))]
-    while stack:
-        op, users = stack[-1]
-        for user in users:
-            if user not in seen:
-                seen.add(user)
-                stack.append((user, iter([each for result in user.results for each in result.users])))
-                break
-        else:
-            stack.pop()
-            if op is not None and op.results and op.has_trait(Pure) and not any(r.has_uses for r in op.results):
-                op.erase()

@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tileiras.analysis.copied_loads import copied_vector, loads_of, refused, rounds
+from tileiras.analysis.derivations import is_derived
 from tileiras.analysis.tensor_map_rules import memref_of
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
@@ -109,7 +110,7 @@ def streamed_load(
     if not layout_of(type).is_injective:
         return refused(why, "copies.replicated")
     loops = [each for each in (loop, around) if each is not None]
-    if not _follow((load.view, *load.coords), loops):
+    if not is_derived((load.view, *load.coords), lambda value: _sources(value, loops)):
         return refused(why, "copies.address-computed")
     if any(not _depends(load.coords, each, loops) for each in loops):
         return refused(why, "copies.same-tile")
@@ -237,24 +238,17 @@ def _made_outside(value: Value, loop: scf.ForOp) -> bool:
     return op is None or op is not loop and not loop.is_ancestor_of(op)
 
 
-def _follow(values: Sequence[Value], loops: list[scf.ForOp]) -> bool:
-    """Whether values can be computed for other iterations of nested loops, from their induction variables and values
-    outside the outermost, which is the last."""
-    pending, seen = list(values), set[Value]()
-    while pending:
-        value = pending.pop()
-        if value in seen or any(value is each.induction_variable for each in loops):
-            continue
-        seen.add(value)
-        if _made_outside(value, loops[-1]):
-            continue
-        op = value.defining_op
-        if op is None or all(op.parent is not each.body.block for each in loops):
-            return False
-        if op.regions or not op.has_trait(NoMemoryEffect) or op.has_trait(Convergent):
-            return False
-        pending += op.operands
-    return True
+def _sources(value: Value, loops: list[scf.ForOp]) -> Sequence[Value] | None:
+    """The values from which a value is computed for other iterations of nested loops, the last of which is the
+    outermost; None if it cannot be."""
+    if any(value is each.induction_variable for each in loops) or _made_outside(value, loops[-1]):
+        return ()
+    op = value.defining_op
+    if op is None or all(op.parent is not each.body.block for each in loops):
+        return None
+    if op.regions or not op.has_trait(NoMemoryEffect) or op.has_trait(Convergent):
+        return None
+    return op.operands
 
 
 def _depends(values: Any, loop: scf.ForOp, loops: list[scf.ForOp]) -> bool:

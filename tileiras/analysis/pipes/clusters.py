@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tileiras.dialects import arith
@@ -16,6 +16,7 @@ from tileiras.targets.atoms.bulk_copies import BOX_MULTICAST, BULK_COPY_ATOMS
 from tileiras.targets.requirements import spelled
 
 from ..cluster_uniformity import ClusterUniformity
+from ..derivations import is_derived
 from . import FILLS, Finding, is_multicast, protocol_of, sources
 
 
@@ -83,13 +84,13 @@ def _is_told_same(load: TmaLoadOp, values: ClusterUniformity) -> bool:
         return False
     result = list(zip(same.first, same.second))
 
-    def follows(value: Value) -> bool:
+    def derived_from(value: Value) -> Sequence[Value] | None:
         if values.is_common(value) or any(values.is_told_of(value, *each) for each in result):
-            return True
+            return ()
         op = value.defining_op
-        return op is not None and bool(op.operands) and op.has_trait(Pure) and all(map(follows, op.operands))
+        return op.operands if op is not None and op.operands and op.has_trait(Pure) else None
 
-    return all(map(follows, load.coords))
+    return is_derived(load.coords, derived_from)
 
 
 def _implies(condition: Value, other: Value) -> bool:

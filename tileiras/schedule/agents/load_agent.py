@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from tileiras import schedule
 from tileiras.analysis.copied_loads import moves_with_conversion
+from tileiras.analysis.derivations import erase_unused
 from tileiras.analysis.dots_in_flight import is_of_warpgroups
 from tileiras.analysis.function_pass import FunctionPass
 from tileiras.analysis.pipes import pipe_of
@@ -42,7 +43,7 @@ from tileiras.schedule.materialize.box_ring import box_coordinates
 from tileiras.schedule.materialize.cluster_tiles import ClusterTiles
 from tileiras.schedule.materialize.cluster_trips import most_trips
 from tileiras.schedule.schedule_analysis import is_published, slot_attributes
-from tileiras.schedule.staging import StagedLoad, erase_unused, read_in, start_copy
+from tileiras.schedule.staging import StagedLoad, read_in, start_copy
 from tileiras.schedule.tensor_boxes import is_multicast
 from tileiras.targets import Target
 from tileiras.targets.pipe_protocol import PIPE_PROTOCOLS

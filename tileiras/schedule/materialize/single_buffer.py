@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tileiras.analysis.derivations import erase_unused
 from tileiras.dialects import arith, scf
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
@@ -18,7 +19,7 @@ from tileiras.layout import LinearLayout
 from tileiras.layout.encoding import is_in_shared, layout_of, with_layout
 from tileiras.schedule.induction_variable import LoopCounter, end_no_earlier
 from tileiras.schedule.single_buffer import Turns, turns_of, turns_of_threads
-from tileiras.schedule.staging import StagedLoad, erase_unused, joined, read_in, rematerialized, staged_load, start_copy
+from tileiras.schedule.staging import StagedLoad, joined, read_in, rematerialized, staged_load, start_copy
 from tileiras.schedule.tensor_boxes import comes_in_boxes
 from tileiras.targets import CopyAtom
 

@@ -21,6 +21,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from tileiras.analysis.derivations import erase_unused
 from tileiras.dialects import arith, scf
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
@@ -30,7 +31,7 @@ from tileiras.layout import LinearLayout
 from tileiras.layout.encoding import layout_of, with_layout
 from tileiras.schedule.induction_variable import LoopCounter, end_no_earlier
 from tileiras.schedule.schedule_analysis import slot_attributes
-from tileiras.schedule.staging import StagedLoad, erase_unused, joined, read_in, rematerialized, staged_load, start_copy
+from tileiras.schedule.staging import StagedLoad, joined, read_in, rematerialized, staged_load, start_copy
 from tileiras.schedule.tensor_boxes import comes_in_boxes
 from tileiras.support.named_tuple import NamedTuple
 from tileiras.targets import CopyAtom

@@ -1,0 +1,49 @@
+"""Derivations: the values that a value is computed from, and those that are computed from it.
+
+Values have several users, so that the paths between two of them may double with each operation in between (rounds of a
+hash, exchanges of a sorting network): each value is visited once, and without recursion, since chains are long.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+from typing import TypeVar
+
+from tileiras.ir import Operation, Pure, Value
+
+T = TypeVar("T", bound=Hashable)
+
+
+def is_derived(values: Iterable[T], sources: Callable[[T], Iterable[T] | None]) -> bool:
+    """Whether values can be derived: `sources` has those that one is derived from, and None if it cannot be."""
+    left = list(values)
+    seen = set(left)
+    while left:
+        behind = sources(left.pop())
+        if behind is None:
+            return False
+        missing = [each for each in dict.fromkeys(behind) if each not in seen]
+        seen.update(missing)
+        left += missing
+    return True
+
+
+def erase_unused(value: Value) -> None:
+    """Erases the operations derived from `value` whose results have no use."""
+    reached: dict[Operation, None] = {}
+    left = value.users
+    while left:
+        op = left.pop()
+        if op not in reached:
+            reached[op] = None
+            left += [user for result in op.results for user in result.users]
+    unused = [op for op in reached if _is_unused(op)]
+    while unused:
+        op = unused.pop()
+        operands = dict.fromkeys(operand.defining_op for operand in op.operands)
+        op.erase()
+        unused += [each for each in operands if each in reached and _is_unused(each)]
+
+
+def _is_unused(op: Operation) -> bool:
+    return bool(op.results) and op.has_trait(Pure) and not any(result.has_uses for result in op.results)
