@@ -293,7 +293,7 @@ def product() -> Facts:
     return facts(entries_of(tileiras.parse(text))[0])
 
 
-def test_floating_parameters_are_large_where_there_are_several_blocks():
+def test_floating_parameters_are_large_with_several_blocks():
     parsed = tileiras.parse(EXAMPLES / "kernels" / "rope.py")
     (entry,) = entries_of(parsed)
     described = facts(entry)

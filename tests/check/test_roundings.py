@@ -41,7 +41,7 @@ def test_an_approximation_for_a_rounded_operation_is_found(operation, exact, app
     assert verdict.status == WRONG and verdict.findings[-1].kind == "value", str(verdict)
 
 
-def test_an_approximation_that_the_program_does_not_ask_for_is_found():
+def test_an_approximation_that_is_not_permitted_is_found():
     text, other = (rows(f"%result = tanh %value{mode} : {T}") for mode in ("", " rounding<approx>"))
     ptx = tileiras.compile(other, gpu_name="sm_90").text
     assert tileiras.check(text, gpu_name="sm_90", image=ptx).status == WRONG

@@ -62,7 +62,7 @@ class Plan:
     has_spare_blocks: bool = False
     """The grid has an extra block if that block touches nothing: launchers round grids up, and masks disable it."""
     large_scalars: int | None = None
-    """Floating-point parameters take `values.LARGE` in turn, from this one on, whatever the values in arrays are."""
+    """Floating-point parameters take `values.LARGE` in turn, from this one on, for any values in arrays."""
     lengths: tuple[tuple[int, int], ...] = ()
     """Numbers in memory that bound loops, in turn: tiles, and further elements."""
     limit: int | None = None
