@@ -239,8 +239,8 @@ def _made_outside(value: Value, loop: scf.ForOp) -> bool:
 
 
 def _sources(value: Value, loops: list[scf.ForOp]) -> Sequence[Value] | None:
-    """The values from which a value is computed for other iterations of nested loops, the last of which is the
-    outermost; None if it cannot be."""
+    """The values from which a value is computed for other iterations of nested loops, the innermost first; None if it
+    cannot be."""
     if any(value is each.induction_variable for each in loops) or _made_outside(value, loops[-1]):
         return ()
     op = value.defining_op
