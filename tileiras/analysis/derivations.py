@@ -6,12 +6,13 @@ hash, exchanges of a sorting network): each value is visited once, and without r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 from tileiras.ir import Operation, Pure, Value
 
 T = TypeVar("T", bound=Hashable)
+Fact = TypeVar("Fact")
 
 
 def is_derived(values: Iterable[T], sources: Callable[[T], Iterable[T] | None]) -> bool:
@@ -26,6 +27,34 @@ def is_derived(values: Iterable[T], sources: Callable[[T], Iterable[T] | None]) 
         seen.update(missing)
         left += missing
     return True
+
+
+def settle(
+    value: T,
+    facts: dict[T, Fact],
+    unknown: Fact,
+    sources_of: Callable[[T], Sequence[T]],
+    fact_of: Callable[[T, Sequence[T]], Fact],
+) -> Fact:
+    """The fact of a value, after those of its sources, which `facts` keeps.  A value that is its own source has the
+    fact `unknown` meanwhile."""
+    if value in facts:
+        return facts[value]
+    facts[value] = unknown
+    sources = sources_of(value)
+    stack: list[tuple[T, Sequence[T], Iterator[T]]] = [(value, sources, iter(sources))]
+    while stack:
+        each, sources, rest = stack[-1]
+        for source in rest:
+            if source not in facts:
+                facts[source] = unknown
+                below = sources_of(source)
+                stack.append((source, below, iter(below)))
+                break
+        else:
+            stack.pop()
+            facts[each] = fact_of(each, sources)
+    return facts[value]
 
 
 def erase_unused(value: Value) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from tileiras.analysis.derivations import is_derived
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
 from tileiras.ir import Block, Operation, TensorType, Value
@@ -57,7 +58,7 @@ def carried_in_flight(loop: scf.ForOp) -> dict[int, Any]:
         if any(is_of_warpgroups(user) and user.promoted is not None for user in loop.iter_args[number].users):
             continue
         awaited = tileas.AWAITED_NEXT in op.attributes
-        if awaited or all(is_in_shared(each.a.type) or _needs_dot(each.a, block, set()) for each in chain_of(op)):
+        if awaited or all(is_in_shared(each.a.type) or _needs_dot(each.a, block) for each in chain_of(op)):
             result[number] = op
     return result
 
@@ -115,12 +116,13 @@ def chain_of(dot: Any) -> list[Any]:
         chain.append(before)
 
 
-def _needs_dot(value: Value, block: Block, seen: set[Value]) -> bool:
+def _needs_dot(value: Value, block: Block) -> bool:
     """Whether a tile is computed from a dot of the same block."""
-    op = value.defining_op
-    if value in seen or op is None or op.parent is not block or op.regions and not isinstance(op, tileas.ReduceOp):
-        return False
-    seen.add(value)
-    if isinstance(op, tileas.DotOp):
-        return True
-    return any(_needs_dot(v, block, seen) for v in op.operands if isinstance(v.type, TensorType))
+
+    def sources(value: Value) -> Sequence[Value] | None:
+        op = value.defining_op
+        if op is None or op.parent is not block or op.regions and not isinstance(op, tileas.ReduceOp):
+            return ()
+        return None if isinstance(op, tileas.DotOp) else [v for v in op.operands if isinstance(v.type, TensorType)]
+
+    return not is_derived((value,), sources)

@@ -7,9 +7,10 @@ the result of an operation that may overflow its type is unbounded.  Ranges are 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from tileiras.analysis.derivations import settle
 from tileiras.dialects import arith, nv_tileaa, nv_tileas, scf
 from tileiras.ir import (
     BlockArgument,
@@ -48,6 +49,9 @@ def whole(type: IntegerType | TensorType) -> Range:
     return Range(-(1 << width - 1), (1 << width - 1) - 1)
 
 
+_EVERYTHING = Range(-(1 << 63), (1 << 63) - 1)
+
+
 class RangeAnalysis:
     """The ranges of one function's values, computed on demand."""
 
@@ -55,12 +59,7 @@ class RangeAnalysis:
         self._known: dict[Value, Range] = {}
 
     def range(self, value: Value) -> Range:
-        result = self._known.get(value)
-        if result is None:
-            # The full range during the computation ends the recursion around a loop.
-            self._known[value] = whole(value.type)
-            result = self._known[value] = self._find(value)
-        return result
+        return settle(value, self._known, _EVERYTHING, self._sources, self._find)
 
     def decided(self, predicate: str, lhs: Value, rhs: Value) -> bool | None:
         """The result of a comparison for all elements, with a predicate of arith.cmpi; None if unknown."""
@@ -80,16 +79,26 @@ class RangeAnalysis:
             return predicate == "ne"
         return predicate == "eq" if a == b and a.low == a.high else None
 
-    def _find(self, value: Value) -> Range:
+    @staticmethod
+    def _sources(value: Value) -> Sequence[Value]:
+        """The values whose ranges decide that of a value."""
+        op: Any = value.block.parent_op if isinstance(value, BlockArgument) else value.defining_op
+        if isinstance(value, BlockArgument):
+            is_counter = isinstance(op, scf.ForOp) and value.index == 0
+            return (op.lower_bound, op.upper_bound, op.step) if is_counter else ()
+        if isinstance(op, scf.IfOp):
+            return [region.block.last.operands[value.index] for region in op.regions]
+        return op.operands if _rule(op) is not None and isinstance(element_type_of(value.type), IntegerType) else ()
+
+    def _find(self, value: Value, sources: Sequence[Value]) -> Range:
         op: Any = value.block.parent_op if isinstance(value, BlockArgument) else value.defining_op
         everything = whole(value.type)
         if isinstance(value, BlockArgument):
             return self._counter(op) if isinstance(op, scf.ForOp) and value.index == 0 else everything
         if isinstance(op, scf.IfOp):
-            branches = [self.range(region.block.last.operands[value.index]) for region in op.regions]
+            branches = list(map(self.range, sources))
             return branches[0].union(branches[-1])
-        # Operations of nv_tileas are subclasses of their nv_tileaa counterparts.
-        rule = RULES.get(type(op)) or RULES.get(type(op).__bases__[0])
+        rule = _rule(op)
         if rule is None or not isinstance(element_type_of(value.type), IntegerType):
             return everything
         result = rule(op, self)
@@ -106,6 +115,11 @@ class RangeAnalysis:
 # ---- rules -----------------------------------------------------------------------------------------------------------
 
 Rule = Callable[[Any, RangeAnalysis], Range | None]
+
+
+def _rule(op: Operation) -> Rule | None:
+    # Operations of nv_tileas are subclasses of their nv_tileaa counterparts.
+    return RULES.get(type(op)) or RULES.get(type(op).__bases__[0])
 
 
 def _binary(compute: Callable[[Range, Range], Range | None]) -> Rule:

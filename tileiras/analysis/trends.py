@@ -5,12 +5,13 @@ It is queried for bounds of loops, to order tile blocks by their work.  Overflow
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tileiras.dialects import arith, nv_tileaa
 from tileiras.ir import BlockArgument, Operation, Value
 
+from .derivations import settle
 from .ranges import RangeAnalysis
 
 Trend = int | None
@@ -37,9 +38,7 @@ class TrendAnalysis:
         self._known: dict[Value, Trend] = {}
 
     def trend(self, value: Value) -> Trend:
-        if value not in self._known:
-            self._known[value] = self._find(value)
-        return self._known[value]
+        return settle(value, self._known, None, _sources, lambda value, sources: self._find(value))
 
     def is_positive(self, value: Value) -> bool:
         return self._ranges.range(value).low > 0
@@ -56,6 +55,11 @@ class TrendAnalysis:
             return int(op.axis.value == self._axis)
         rule = _RULES.get(type(op))
         return None if rule is None else rule(op, self)
+
+
+def _sources(value: Value) -> Sequence[Value]:
+    op = value.defining_op
+    return op.operands if op is not None and type(op) in _RULES else ()
 
 
 # ---- rules -----------------------------------------------------------------------------------------------------------

@@ -9,35 +9,36 @@ from tileiras.ir import Operation, Pure, TensorType, Value
 def is_chained(op: aa.DotOp) -> bool:
     """Whether the result of one dot becomes an operand of another, and `op` is either: rows then stay in their warp
     between the dots, as do computations on whole rows."""
-    return _becomes_factor(op.result, set()) or comes_from_dot(op.a) or comes_from_dot(op.b)
+    return _becomes_factor(op.result) or comes_from_dot(op.a) or comes_from_dot(op.b)
 
 
 def comes_from_dot(value: Value) -> bool:
     """Whether a tile is the result of a dot, or computed from one, without the passage of a loop or branch."""
-    return _comes_from_dot(value, set())
-
-
-def _becomes_factor(value: Value, seen: set[Value]) -> bool:
-    if value in seen:
-        return False
-    seen.add(value)
-    for user in value.users:
-        if isinstance(user, aa.DotOp):
-            if value is user.a or value is user.b:
-                return True
-        elif not user.regions and any(_becomes_factor(r, seen) for r in user.results if isinstance(r.type, TensorType)):
+    values, seen = [value], {value}
+    for each in values:
+        op = each.defining_op
+        if isinstance(op, aa.DotOp):
             return True
+        if op is not None and not op.regions:
+            tiles = [v for v in op.operands if isinstance(v.type, TensorType) and v not in seen]
+            seen.update(tiles)
+            values += tiles
     return False
 
 
-def _comes_from_dot(value: Value, seen: set[Value]) -> bool:
-    op = value.defining_op
-    if value in seen or op is None or op.regions:
-        return False
-    seen.add(value)
-    if isinstance(op, aa.DotOp):
-        return True
-    return any(_comes_from_dot(v, seen) for v in op.operands if isinstance(v.type, TensorType))
+def _becomes_factor(value: Value) -> bool:
+    """Whether a tile, or one computed from it, is A or B of a dot."""
+    values, seen = [value], {value}
+    for each in values:
+        for user in each.users:
+            if isinstance(user, aa.DotOp):
+                if each is user.a or each is user.b:
+                    return True
+            elif not user.regions:
+                tiles = [r for r in user.results if isinstance(r.type, TensorType) and r not in seen]
+                seen.update(tiles)
+                values += tiles
+    return False
 
 
 def is_element_wise(op: Operation | None) -> bool:

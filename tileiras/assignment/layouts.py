@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import tileiras
+from tileiras.analysis.derivations import settle
 from tileiras.dialects import arith
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
@@ -49,11 +51,7 @@ class Layouts:
         """
         if not isinstance(old.type, TensorType):
             return self.rewriter.value(old)
-        key = (old, layout)
-        result = self._made.get(key)
-        if result is None:
-            result = self._made[key] = self._make(old, layout)
-        return result
+        return settle((old, layout), self._made, None, self._needs, self._make)
 
     def as_operand(self, old: Value, layout: LinearLayout) -> Value:
         """The converted value of an operand of a dot, which reads it in `layout`.
@@ -101,12 +99,29 @@ class Layouts:
             return self.rewriter.value(old)
         return self.as_layout(old, self.assignment.concrete(old))
 
-    def _make(self, old: Value, layout: LinearLayout) -> Value:
+    def _needs(self, key: tuple[Value, LinearLayout]) -> Sequence[tuple[Value, LinearLayout]]:
+        """The tiles, each in a layout, from which one is computed in a layout."""
+        old, layout = key
+        if not isinstance(self.rewriter.value(old), Rematerializable):
+            return ()
+        if layout.dims == SHARED_DIMS:
+            return ((old, self.assignment.concrete(old)),)  # from registers it goes to shared memory
+        op: Any = old.defining_op
+        if isinstance(op, aa.BroadcastOp):
+            layout = layout.shrink(op.operand.type.shape)
+        elif isinstance(op, aa.ViewOp):
+            layout = layout.reshape(op.operand.type.shape)
+        elif isinstance(op, aa.PermuteOp):
+            layout = layout.unpermute(op.permutation.elements)
+        return [(operand, layout) for operand in op.operands if isinstance(operand.type, TensorType)]
+
+    def _make(self, key: tuple[Value, LinearLayout], needs: Sequence[tuple[Value, LinearLayout]]) -> Value:
+        old, layout = key
         new = self.rewriter.value(old)
-        if isinstance(new, Rematerializable) and layout.dims == SHARED_DIMS:
-            new = self.concrete(old)  # from registers it goes to shared memory
         if isinstance(new, Rematerializable):
-            return self._rematerialize(old.defining_op, layout)
+            if layout.dims != SHARED_DIMS:
+                return self._rematerialize(old.defining_op, layout, iter(needs))
+            new = self._made[needs[0]]
         if new.type.encoding is encode(layout):
             return new
         return self._converted(new, old, layout)
@@ -120,18 +135,16 @@ class Layouts:
         block.insert_before(convert, before)
         return convert.results[0]
 
-    def _rematerialize(self, op: Operation, layout: LinearLayout) -> Value:
-        """Rematerializes an operation with its result in `layout`."""
+    def _rematerialize(
+        self, op: Operation, layout: LinearLayout, tiles: Iterator[tuple[Value, LinearLayout]]
+    ) -> Value:
+        """Rematerializes an operation of `tiles` with its result in `layout`."""
         rewriter = self.rewriter
         type = with_layout(op.results[0].type, layout)
-        if isinstance(op, aa.BroadcastOp):
-            operands: list[Any] = [self.as_layout(op.operand, layout.shrink(op.operand.type.shape))]
-        elif isinstance(op, aa.ViewOp):
-            operands = [self.as_layout(op.operand, layout.reshape(op.operand.type.shape))]
-        elif isinstance(op, aa.PermuteOp):
-            operands = [self.as_layout(op.operand, layout.unpermute(op.permutation.elements))]
-        else:
-            operands = [self.as_layout(operand, layout) for operand in op.operands]
+        operands = [
+            self._made[next(tiles)] if isinstance(operand.type, TensorType) else rewriter.value(operand)
+            for operand in op.operands
+        ]
         new = op.__class__.create(operands, (type,), dict(op.attributes), location=op.location)
         with rewriter.at(op.parent, op):
             rewriter.insert(new)

@@ -6,12 +6,13 @@ registers, from where their elements can be stored in any order.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
+from tileiras.analysis.derivations import settle
 from tileiras.analysis.divisibility import DivisibilityAnalysis
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.ir import BlockArgument, Pure, TensorType, Value
+from tileiras.ir import Pure, TensorType, Value
 from tileiras.layout import LinearLayout
 from tileiras.layout.matrix_descriptor import Major
 from tileiras.support.named_tuple import NamedTuple
@@ -19,6 +20,10 @@ from tileiras.support.named_tuple import NamedTuple
 from .anchors import MemoryLayouts
 
 LOADS = (aa.TiledLoadOp, aa.LoadOp)
+_MOVES = (aa.ViewOp, aa.PermuteOp, aa.CatOp, aa.BroadcastOp)
+
+Place = tuple[int, bool]
+"""The position in a tile of the element after the first one in memory, and whether the tile is as loaded."""
 
 
 def memory_layouts(func: aa.FuncOp, num_warps: int) -> MemoryLayouts:
@@ -43,10 +48,12 @@ class Origins:
     def __init__(self, memory: Callable[[], MemoryLayouts]) -> None:
         self._memory = memory
         self._found: MemoryLayouts | None = None
+        self._places: dict[Value, Place | None] = {}
 
     def of(self, value: Value) -> Origin | None:
         """Where a tile comes from when that is one load, through operations on single elements."""
-        origin = self._follow(value)
+        self._places.clear()  # of values that may have changed
+        origin = settle(value, self._places, None, _sources, self._follow)
         if origin is None:
             return None
         position, copied = origin
@@ -54,47 +61,44 @@ class Origins:
         axis = next((axis for axis, at in enumerate(place) if at), len(place) - 1)
         return Origin(axis, copied)
 
-    def _follow(self, value: Value) -> tuple[int, bool] | None:
-        """The position in a tile of the element after the first one in memory, and whether the tile is as loaded."""
-        if isinstance(value, BlockArgument) or not isinstance(value.type, TensorType):
-            return None
-        op: Any = value.defining_op
-        if isinstance(op, LOADS):
+    def _follow(self, value: Value, sources: Sequence[Value]) -> Place | None:
+        if isinstance(value.defining_op, LOADS):
             if self._found is None:
                 self._found = self._memory()
-            access = self._found.accesses.get(op)
+            access = self._found.accesses.get(value.defining_op)
             if access is None:
                 return None
             return 1 << LinearLayout({}, value.type.shape).dim_shift(access.order[0]), True
-        if isinstance(op, aa.ViewOp):
-            return self._follow(op.operand)
-        if isinstance(op, aa.PermuteOp):
-            inner = self._follow(op.operand)
-            if inner is None:
-                return None
-            place = LinearLayout({}, op.operand.type.shape).coordinates(inner[0])
-            moved = [place[axis] for axis in op.permutation.elements]
-            return LinearLayout({}, value.type.shape).flatten(moved), inner[1]
-        if isinstance(op, (aa.CatOp, aa.BroadcastOp)):
-            return self._spread(op, value)
-        if op.regions or not op.has_trait(Pure):
-            return None
-        # Scales are smaller tiles, broadcast to the shape of the others.
-        for operand in sorted(op.operands, key=lambda each: isinstance(each.defining_op, aa.BroadcastOp)):
-            if isinstance(operand.type, TensorType) and operand.type.shape == value.type.shape:
-                inner = self._follow(operand)
-                if inner is not None:
-                    return inner[0], False
-        return None
+        places = (self._places[each] for each in sources)
+        return next((_moved(value, place) for each, place in zip(sources, places) if place is not None), None)
 
-    def _spread(self, op: aa.CatOp | aa.BroadcastOp, value: Value) -> tuple[int, bool] | None:
-        """Likewise for a tile that has its elements at the same places in a larger one."""
-        operand = op.operands[0]
-        inner = self._follow(operand)
-        if inner is None:
-            return None
-        place = LinearLayout({}, operand.type.shape).coordinates(inner[0])
-        return LinearLayout({}, value.type.shape).flatten(place), False
+
+def _sources(value: Value) -> Sequence[Value]:
+    """The tiles from one of which a tile has its elements, the first one with an origin."""
+    op: Any = value.defining_op
+    if op is None or isinstance(op, LOADS) or not isinstance(value.type, TensorType):
+        return ()
+    if isinstance(op, _MOVES):
+        return op.operands[:1]
+    if op.regions or not op.has_trait(Pure):
+        return ()
+    alike = [each for each in op.operands if isinstance(each.type, TensorType) and each.type.shape == value.type.shape]
+    # Scales are smaller tiles, broadcast to the shape of the others.
+    return sorted(alike, key=lambda each: isinstance(each.defining_op, aa.BroadcastOp))
+
+
+def _moved(value: Value, place: Place) -> Place:
+    """The place in a result of that element of its operand."""
+    op: Any = value.defining_op
+    position, copied = place
+    if isinstance(op, aa.ViewOp):
+        return place
+    if not isinstance(op, _MOVES):
+        return position, False
+    at = LinearLayout({}, op.operands[0].type.shape).coordinates(position)
+    if isinstance(op, aa.PermuteOp):
+        return LinearLayout({}, value.type.shape).flatten([at[axis] for axis in op.permutation.elements]), copied
+    return LinearLayout({}, value.type.shape).flatten(at), False  # the elements of a larger tile at the same places
 
 
 def major(origin: Origin | None, k_axis: int, taken: Collection[Major]) -> Major | None:

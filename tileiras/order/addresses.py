@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from tileiras.analysis.derivations import settle
 from tileiras.analysis.incoming import Incoming, incoming
 from tileiras.dialects import arith, scf
 from tileiras.dialects import nv_tileaa as aa
@@ -21,7 +22,6 @@ from tileiras.ir import BlockArgument, DenseElementsAttr, IntegerType, Operation
 
 from .facts import NONE, Quantities, is_argument, marks_of_run
 from .memory import LOADS, UPDATES, places_of
-from .settle import settle
 from .shapes import SHAPES
 
 if TYPE_CHECKING:
@@ -126,20 +126,29 @@ class Addresses:
             if len(alike) == 1:
                 self._solve(alike[0])
 
-    def _parts(self, value: Value, strides: Strides = ()) -> Iterator[tuple[Value, Strides, bool]]:
-        """The parts of an offset, with the strides they are multiplied by: partial sums, and, last field, its terms."""
-        op: Any = value.defining_op
-        products = []
-        if isinstance(op, TRANSPARENT):
-            products = [(op.operands[0], strides)]
-        elif isinstance(op, arith.AddIOp):
-            products = [(operand, strides) for operand in op.operands]
-        elif isinstance(op, arith.MulIOp) and any(map(self._is_stride, op.operands)):
-            number = 1 if self._is_stride(op.operands[1]) else 0
-            products = [(op.operands[1 - number], (*strides, op.operands[number]))]
-        yield value, strides, not products
-        for product in products:
-            yield from self._parts(*product)
+    def _parts(self, offset: Value) -> Iterator[tuple[Value, Strides, bool]]:
+        """The parts of an offset, with the strides they are multiplied by: partial sums, and, last field, its terms.
+
+        A part that occurs more than once is given twice, since its occurrences may double with each sum.
+        """
+        left: list[tuple[Value, Strides]] = [(offset, ())]
+        times: dict[tuple[Value, Strides], int] = {}
+        while left:
+            value, strides = part = left.pop()
+            times[part] = times.get(part, 0) + 1
+            if times[part] > 2:
+                continue
+            op: Any = value.defining_op
+            products: list[tuple[Value, Strides]] = []
+            if isinstance(op, TRANSPARENT):
+                products = [(op.operands[0], strides)]
+            elif isinstance(op, arith.AddIOp):
+                products = [(operand, strides) for operand in op.operands]
+            elif isinstance(op, arith.MulIOp) and any(map(self._is_stride, op.operands)):
+                number = 1 if self._is_stride(op.operands[1]) else 0
+                products = [(op.operands[1 - number], (*strides, op.operands[number]))]
+            yield value, strides, not products
+            left += reversed(products)
 
     def _is_stride(self, value: Value) -> bool:
         """Whether a number is computed from constants and scalar arguments alone."""

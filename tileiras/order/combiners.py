@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+from tileiras.analysis.derivations import settle
 from tileiras.analysis.incoming import incoming
 from tileiras.dialects import arith
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.ir import Block, FloatType, Operation, Value, element_type_of
-
-from .settle import settle
 
 ROUNDED = (aa.AddFOp, aa.SubFOp, aa.MulFOp, aa.DivFOp, aa.FmaOp)
 """Operations that make the result of a loop, reduction or scan depend on its order."""

@@ -20,7 +20,7 @@ from tileiras.analysis.copied_loads import (
     refused,
     rounds,
 )
-from tileiras.analysis.derivations import is_derived
+from tileiras.analysis.derivations import is_derived, settle
 from tileiras.analysis.incoming import incoming
 from tileiras.analysis.tensor_map_rules import contiguous_dim
 from tileiras.dialects import nv_tileaa as aa
@@ -165,17 +165,19 @@ def addresses_follow(load: tileas.Load, loop: scf.ForOp) -> bool:
 def rematerialized(value: Value, values: dict[Value, Value], block: Block, builder: Builder) -> Value:
     """A value of a loop's body, `block`, recomputed for another value of the induction variable, which `values`
     maps."""
-    if value in values:
+    def sources(value: Value) -> Sequence[Value]:
+        return value.defining_op.operands if value.defining_op is not None and value.parent_block is block else ()
+
+    def of_another(value: Value, sources: Sequence[Value]) -> Value:
+        op = value.defining_op
+        if op is None or op.parent is not block:
+            return value
+        copy = builder.insert(op.clone(dict(values)))
+        copy.location = op.location
+        values.update(zip(op.results, copy.results))
         return values[value]
-    op = value.defining_op
-    if op is None or op.parent is not block:
-        return value
-    for operand in op.operands:
-        values[operand] = rematerialized(operand, values, block, builder)
-    copy = builder.insert(op.clone(dict(values)))
-    copy.location = op.location
-    values.update(zip(op.results, copy.results))
-    return values[value]
+
+    return settle(value, values, value, sources, of_another)
 
 
 def _addresses(load: tileas.Load) -> list[Value]:
@@ -281,12 +283,17 @@ def read_in(
     `read(layout)` gives the load's tile in a layout; the recomputed operations are in the same `slot` of a schedule,
     that of the conversion.
     """
-    if value is load.data:
-        return read(layout)
-    op = value.defining_op
-    operand = read_in(op.operands[0], operand_layout(op, layout), load, read, before, slot)
-    result = with_layout(op.results[0].type, layout)
-    new = type(op).create((operand,), (result,), {**op.attributes, **(slot or {})}, location=op.location)
-    place = op if before is None else before
-    place.parent.insert_before(new, place)
-    return new.results[0]
+    chain: list[tuple[Operation, LinearLayout]] = []
+    while value is not load.data:
+        op = value.defining_op
+        chain.append((op, layout))
+        value, layout = op.operands[0], operand_layout(op, layout)
+    result = read(layout)
+    for op, layout in reversed(chain):
+        attributes = {**op.attributes, **(slot or {})}
+        type_ = with_layout(op.results[0].type, layout)
+        new = type(op).create((result,), (type_,), attributes, location=op.location)
+        place = op if before is None else before
+        place.parent.insert_before(new, place)
+        result = new.results[0]
+    return result

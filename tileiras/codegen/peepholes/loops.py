@@ -6,7 +6,10 @@ and the branch.  A block in the range that leaves the loop counts as part of it.
 
 from __future__ import annotations
 
-from tileiras.ir import Block, BlockArgument, Operation, Pure, Region, Value
+from collections.abc import Sequence
+
+from tileiras.analysis.derivations import settle
+from tileiras.ir import Block, Operation, Pure, Region, Value
 
 
 class Loops:
@@ -25,7 +28,8 @@ class Loops:
         for start, end in sorted(ends.items()):
             for block in self._blocks[start : end + 1]:
                 self._start[block] = start
-        self._invariant: dict[tuple[Value, int], bool] = {}
+        self._invariant: dict[int, dict[Value, bool]] = {}
+        """Number of the first block of a loop -> value -> whether it is the same in all iterations."""
         self._registers: dict[Block, int] = {}
         """Block of an agent -> registers of its threads; each agent begins with their number."""
         count = None
@@ -50,19 +54,20 @@ class Loops:
     def is_invariant(self, value: Value, op: Operation) -> bool:
         """Whether a value is the same in all iterations of the innermost loop around `op`."""
         assert op.parent is not None
-        return self._is_invariant(value, self._start[op.parent])
+        start = self._start[op.parent]
+        known = self._invariant.setdefault(start, {})
 
-    def _is_invariant(self, value: Value, start: int) -> bool:
-        known = self._invariant.get((value, start))
-        if known is None:
-            block = value.parent_block
-            assert block is not None
+        def sources(value: Value) -> Sequence[Value]:
+            return value.defining_op.operands if value.defining_op is not None and not is_before(value) else ()
+
+        def is_before(value: Value) -> bool:
+            assert value.parent_block is not None
+            return self._number.get(value.parent_block, 0) < start
+
+        def is_same(value: Value, sources: Sequence[Value]) -> bool:
             maker = value.defining_op
-            known = self._number.get(block, 0) < start or (
-                not isinstance(value, BlockArgument)
-                and maker is not None
-                and maker.has_trait(Pure)
-                and all(self._is_invariant(operand, start) for operand in maker.operands)
+            return is_before(value) or (
+                maker is not None and maker.has_trait(Pure) and all(known[each] for each in sources)
             )
-            self._invariant[value, start] = known
-        return known
+
+        return settle(value, known, False, sources, is_same)

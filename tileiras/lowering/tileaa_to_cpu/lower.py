@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from tileiras.analysis.derivations import is_derived, settle
 from tileiras.diagnostics import CompileError
 from tileiras.ir import Block, Operation, Value, element_type_of, has_no_effect
 
@@ -92,19 +93,28 @@ class Lowering:
         held = self.values.get(value)
         if isinstance(held, Lanes):
             return held.splat(self.code, at.count)
-        key = (value, at)
-        if self._memo is not None and key in self._memo:
-            return self._memo[key]
+        if self._memo is None:
+            return self._elements((value, at), ())
+        return settle((value, at), self._memo, None, self._operands, self._elements)
+
+    def _operands(self, key: tuple[Value, At]) -> list[tuple[Value, At]]:
+        """The elements from which those of an elementwise operation are computed."""
+        value, at = key
+        op = value.defining_op
+        if value in self.values or op is None or op.name not in ELEMENTWISE or op.name in EXPRESSIONS:
+            return []
+        return [(operand, at) for operand in op.operands if not isinstance(self.values.get(operand), Lanes)]
+
+    def _elements(self, key: tuple[Value, At], operands: Sequence[tuple[Value, At]]) -> Lanes:
+        value, at = key
+        held = self.values.get(value)
         if isinstance(held, Tile):
-            result = self.load(held, at)
-        elif isinstance(held, Sunk):
+            return self.load(held, at)
+        if isinstance(held, Sunk):
             result = held.elements(at)
             self.store(held.tile, at, result)
-        else:
-            result = self._computed(value, at)
-        if self._memo is not None:
-            self._memo[key] = result
-        return result
+            return result
+        return self._computed(value, at)
 
     def _computed(self, value: Value, at: At) -> Lanes:
         op = value.defining_op
@@ -237,13 +247,17 @@ class Lowering:
 
     def reads(self, value: Value, root: Tile, anywhere: bool = True) -> bool:
         """Whether a value reads a memory: at another element than its own, or anywhere."""
-        held = self.values.get(value)
-        if isinstance(held, Tile):
-            return anywhere and held.root is root
-        if held is not None or value.defining_op is None:
-            return False
-        op = value.defining_op
-        return any(self.reads(operand, root, anywhere or op.name in EXPRESSIONS) for operand in op.operands)
+
+        def operands(key: tuple[Value, bool]) -> list[tuple[Value, bool]] | None:
+            value, anywhere = key
+            held, op = self.values.get(value), value.defining_op
+            if isinstance(held, Tile):
+                return None if anywhere and held.root is root else []
+            if held is not None or op is None:
+                return []
+            return [(operand, anywhere or op.name in EXPRESSIONS) for operand in op.operands]
+
+        return not is_derived(((value, anywhere),), operands)
 
     def keep(self, value: Value, lanes: Lanes) -> None:
         """Give a value one element, in both forms: a use in a branch must not be the first to convert it."""

@@ -11,8 +11,10 @@ write them for the later uses.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+from tileiras.analysis.derivations import is_derived, settle
 from tileiras.dialects.nv_tileaa import ReduceOp, ScanOp
 from tileiras.ir import FloatType, Operation, TensorType, Value, element_type_of, has_no_effect
 
@@ -25,6 +27,8 @@ CHEAP = 6
 
 
 LOADS = ("nv_tileaa.load", "nv_tileaa.tiled_load")
+SOURCES = ("nv_tileaa.splat", "nv_tileaa.make_range")
+"""Operations whose elements cost nothing."""
 
 
 def is_tile(value: Value) -> bool:
@@ -88,21 +92,32 @@ class Plan:
 
     def _users(self, value: Value) -> list[Operation]:
         """The operations whose loops read a value, with those that follow it already decided."""
-        if value not in self._readers:
-            items = self._readers[value] = []
-            for user in value.users:
-                inside = user in self._expressions
-                items += self._users(user.results[0]) if inside else [self._sunk.get(user, user)]
-        return self._readers[value]
+        return settle(value, self._readers, [], self._expressions_of, self._readers_of)
+
+    def _expressions_of(self, value: Value) -> list[Value]:
+        """The results of the expressions that use a value."""
+        return [user.results[0] for user in value.users if user in self._expressions]
+
+    def _readers_of(self, value: Value, expressions: Sequence[Value]) -> list[Operation]:
+        items: list[Operation] = []
+        for user in value.users:
+            inside = user in self._expressions
+            items += self._readers[user.results[0]] if inside else [self._sunk.get(user, user)]
+        return items
 
     def _is_elementwise(self, value: Value, reduction: Operation) -> bool:
         """Whether all uses of a value by the loops of a reduction are at the position that they compute."""
-        for user in value.users:
-            if user is reduction or self._sunk.get(user) is reduction:
-                continue
-            if user in self._expressions and reduction in self._users(user.results[0]):
-                if user.name in EXPRESSIONS or not self._is_elementwise(user.results[0], reduction):
-                    return False
+        left, seen = [value], {value}
+        while left:
+            for user in left.pop().users:
+                if user is reduction or self._sunk.get(user) is reduction:
+                    continue
+                if user in self._expressions and reduction in self._users(user.results[0]):
+                    if user.name in EXPRESSIONS:
+                        return False
+                    if user.results[0] not in seen:
+                        seen.add(user.results[0])
+                        left.append(user.results[0])
         return True
 
     def _is_movable(self, load: Operation, reduction: Operation) -> bool:
@@ -149,19 +164,16 @@ class Plan:
             return FREE
         if op is None:
             return None
-        if op in self._costs:
-            return self._costs[op]
-        self._costs[op] = cost = self._cost_of(op)
-        return cost
+        return settle(op, self._costs, None, _operations_behind, self._cost_of)
 
-    def _cost_of(self, op: Operation) -> int | None:
-        if op.name in ("nv_tileaa.splat", "nv_tileaa.make_range"):
+    def _cost_of(self, op: Operation, operations: Sequence[Operation]) -> int | None:
+        if op.name in SOURCES:
             return FREE
         if op.name == "arith.constant":
             return FREE if op.attributes["value"].is_splat else None
-        own = 0 if op.name in EXPRESSIONS else 1
-        if op.name in EXPRESSIONS and not is_renaming(op) or own and not _is_simple(op):
+        if not _has_cost_of_operands(op):
             return None
+        own = 0 if op.name in EXPRESSIONS else 1
         costs = [self._cost(operand) for operand in op.operands]
         if any(cost is None for cost in costs):
             return None
@@ -171,26 +183,27 @@ class Plan:
 
     def end(self, value: Value) -> int:
         """The position, in the block of the value, of the last operation that reads it; -1 without one."""
-        result = self._ends.get(value)
-        if result is None:
-            block = value.parent_block
-            result = -1
-            for user in value.users:
-                result = max(result, self._position(block, user))
-                if user in self._expressions:
-                    result = max(result, self._end_in(block, user))
-                elif user in self._sunk:
-                    result = max(result, self._position(block, self._sunk[user]))
-            self._ends[value] = result
+        return settle(value, self._ends, -1, self._expressions_of, self._end_of)
+
+    def _end_of(self, value: Value, expressions: Sequence[Value]) -> int:
+        block = value.parent_block
+        result = -1
+        for user in value.users:
+            result = max(result, self._position(block, user))
+            if user in self._expressions:
+                result = max(result, self._end_in(block, user))
+            elif user in self._sunk:
+                result = max(result, self._position(block, self._sunk[user]))
         return result
 
     def is_used_inside(self, value: Value, op: Operation) -> bool:
         """Whether the regions of an operation read a value."""
-        return any(
-            user is not op and self._is_inside(user, op)
-            or user in self._expressions and self.is_used_inside(user.results[0], op)
-            for user in value.users
-        )
+
+        def expressions(value: Value) -> Sequence[Value] | None:
+            is_inside = any(user is not op and self._is_inside(user, op) for user in value.users)
+            return None if is_inside else self._expressions_of(value)
+
+        return not is_derived((value,), expressions)
 
     @staticmethod
     def _is_inside(op: Operation, outer: Operation) -> bool:
@@ -232,3 +245,14 @@ def _is_simple(op: Operation) -> bool:
     if op.name not in ELEMENTWISE or "div" in op.name or "rem" in op.name:
         return False
     return not any(isinstance(element_type_of(value.type), FloatType) for value in (*op.operands, *op.results))
+
+
+def _has_cost_of_operands(op: Operation) -> bool:
+    return is_renaming(op) if op.name in EXPRESSIONS else _is_simple(op)
+
+
+def _operations_behind(op: Operation) -> list[Operation]:
+    """The operations whose costs are in that of an operation."""
+    if op.name in SOURCES or op.name == "arith.constant" or not _has_cost_of_operands(op):
+        return []
+    return [each.defining_op for each in op.operands if is_tile(each) and each.defining_op is not None]
