@@ -2,6 +2,8 @@
 
 import sys
 
+import pytest
+
 import tileiras
 
 TILE = "tile<16x16xf32>"
@@ -148,3 +150,9 @@ def _with_operand(steps):
 def test_time_grows_with_the_chain_of_an_operand():
     few, many = _calls(_with_operand(4)), _calls(_with_operand(18))
     assert many < 4 * few, (few, many)
+
+
+@pytest.mark.parametrize("gpu_name", ["sm_90", "cpu"])
+@pytest.mark.parametrize("kernel", [_with_mask, _with_index, _with_operand])
+def test_chains_of_all_kinds_longer_than_the_stack(kernel, gpu_name):
+    assert tileiras.compile(kernel(600), gpu_name=gpu_name, emit="llvm").text.count("mul") > 300
