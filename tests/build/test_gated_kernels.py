@@ -61,6 +61,7 @@ def test_clean_kernels_have_no_nodes_and_edited_ones_have(project):
     assert (declared(done), done.stages) == (set(), [])
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("argument", ["--tree=all", "--debug=explain", "-n", "-c", "tile_full=1"])
 def test_every_stage_has_a_node_on_request(project, argument):
     extend(project, "")
@@ -74,6 +75,7 @@ def test_every_stage_has_a_node_on_request(project, argument):
         assert len(project.scons("-n").stages) == 15
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("suffix", [".tileaa.mlir", ".ll", ".ptx", ".json"])
 def test_a_stage_is_built_by_its_path(project, suffix):
     extend(project, "")
@@ -89,6 +91,7 @@ def test_a_stage_is_built_by_its_path(project, suffix):
     assert {line.split()[1].split(".")[0] for line in project.scons().ran} >= {"b"}
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("edit", ["damage", "delete"])
 @pytest.mark.parametrize("suffix", [".cuda_tile.mlir", "/a.tileas.mlir", "/a.ll", "/a.ptx", "/a.json", "/a.tileas.loc"])
 def test_artifacts_are_repaired(project, suffix, edit):
@@ -170,6 +173,7 @@ CONSUMERS = {
 }
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("consumer", CONSUMERS)
 def test_products_are_sources_of_other_builders(project, consumer):
     extend(project, "")
@@ -193,6 +197,7 @@ BOUND = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("bound", BOUND)
 def test_dependencies_of_products(project, bound):
     project.write("x.txt", "1")
@@ -254,6 +259,7 @@ env.Command("kernels/a.mlir", "a.in", Copy("$TARGET", "$SOURCE"))
 DECLARE = {"TileKernel": 'env.TileKernel("kernels/a.mlir", entries="a")\n', "TileTree": 'env.TileTree("kernels")\n'}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("declare", DECLARE)
 @pytest.mark.parametrize("order", [0, 1])
 def test_sources_that_the_build_makes(project, declare, order):
