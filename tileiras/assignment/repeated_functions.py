@@ -7,11 +7,11 @@
 
 from __future__ import annotations
 
+import tileiras
 from tileiras.dialects import math
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.ir import Operation, TensorType, Value
 from tileiras.layout import LinearLayout
-from tileiras.layout.convert import WarpShuffle, plan_conversion
 
 from .chained_dots import is_element_wise
 
@@ -28,9 +28,9 @@ def spread_for(op: Operation, wanted: set[LinearLayout | None]) -> LinearLayout 
         return None
     result = _spread(layout)
     bits = op.results[0].type.element_type.width
-    plan = plan_conversion(result, layout, bits)
+    plan = tileiras.layout.convert.plan_conversion(result, layout, bits)
     saved = _INSTRUCTIONS * (layout.registers - result.registers)
-    return result if isinstance(plan, WarpShuffle) and plan.cost(bits) < saved else None
+    return result if isinstance(plan, tileiras.layout.convert.WarpShuffle) and plan.cost(bits) < saved else None
 
 
 def comes_from_function(value: Value) -> bool:
