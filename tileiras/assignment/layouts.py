@@ -100,7 +100,7 @@ class Layouts:
         return self.as_layout(old, self.assignment.concrete(old))
 
     def _needs(self, key: tuple[Value, LinearLayout]) -> Sequence[tuple[Value, LinearLayout]]:
-        """The tiles, each in a layout, from which one is computed in a layout."""
+        """The operands of a rematerialized tile, each in the layout that the tile's layout requires."""
         old, layout = key
         if not isinstance(self.rewriter.value(old), Rematerializable):
             return ()

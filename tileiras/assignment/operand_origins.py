@@ -74,7 +74,7 @@ class Origins:
 
 
 def _sources(value: Value) -> Sequence[Value]:
-    """The tiles from one of which a tile has its elements, the first one with an origin."""
+    """The operands that may hold the elements of a tile: the first one with an origin decides."""
     op: Any = value.defining_op
     if op is None or isinstance(op, LOADS) or not isinstance(value.type, TensorType):
         return ()
@@ -88,7 +88,7 @@ def _sources(value: Value) -> Sequence[Value]:
 
 
 def _moved(value: Value, place: Place) -> Place:
-    """The place in a result of that element of its operand."""
+    """The place in a result of the element at `place` of its operand."""
     op: Any = value.defining_op
     position, copied = place
     if isinstance(op, aa.ViewOp):

@@ -128,7 +128,7 @@ class LayoutAssignment:
                 return result
 
     def _decided(self, value: Value, outer: bool, result: LinearLayout | None) -> LinearLayout | None:
-        """The layout of a value for which `result` has been found."""
+        """Record the layout of a value, and return it."""
         self._asking.discard(value)
         if result is None and not self._asking and _is_carried(value):
             result = self.memory.default(value.type.shape)
@@ -143,7 +143,7 @@ class LayoutAssignment:
         return result
 
     def _tiles_of_element_wise(self, value: Value) -> Iterator[Value] | None:
-        """The tiles that an element-wise operation computes a value from; None for any other value."""
+        """The tile operands of an element-wise operation; None for the results of other operations."""
         op = value.defining_op
         if op is None or isinstance(op, _WITH_RULES) or type(op) in self._rules:
             return None
