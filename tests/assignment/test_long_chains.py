@@ -13,7 +13,7 @@ WHOLE, REAL = "tile<128xi32>", "tile<16x32xf32>"
 
 
 def _carried() -> str:
-    """A loop carries the state of a generator of random numbers, which has no layout of its own."""
+    """A loop carries the state of a generator of random numbers; no layout of an access reaches it."""
     lines = []
     for n in range(ROUNDS):
         lines += [f"%y{n} = shli %x{n}, %five : {WHOLE}", f"%x{n + 1} = xori %x{n}, %y{n} : {WHOLE}"]

@@ -1,6 +1,6 @@
 """Programs: statements on tiles of all types and ranks, with memory, and loops and branches that carry several tiles.
 
-Each tile block reads tiles of its own, and keeps others in a part of an array that it writes and reads in different
+Each tile block reads separate tiles, and keeps others in a part of an array that it writes and reads in different
 orders.  Trip counts are parameters: none, one or several, also from a start behind the stop.
 """
 

@@ -65,7 +65,7 @@ class Statements:
     def emit(
         self, text: str, shape: Sequence[int], element: str, meaning: Callable[[Values], np.ndarray], name: str = ""
     ) -> Tile:
-        """A statement that gives a tile a name; a new one if there is none."""
+        """Assign a tile to a name, by default to a new one."""
         self.count += not name
         tile = Tile(name or f"t{self.count}", tuple(shape), element)
         self.line(f"{tile.name} = {text}")
@@ -355,7 +355,7 @@ def _integer_kinds(element: str) -> list[tuple[str, Callable[[np.ndarray, np.nda
 
 
 def factors(pick: Choices, size: int, least: int = 1) -> tuple[int, ...]:
-    """A shape of so many elements, of at most four dimensions."""
+    """A shape with this number of elements and at most four dimensions."""
     rank = max(least, pick.choice((1, 2, 2, 3, 4)))
     shape = [1] * rank
     while size > 1:

@@ -73,7 +73,7 @@ class _Read:
         self.text = lambda index: f"view_{self.name}.load({self._place(index)}, {hints})"
 
     def _steps(self, sizes: list[int]) -> None:
-        """A tile starts so many elements behind the one before; the last one starts inside of the array."""
+        """Distances between the starts of neighbouring tiles; the last tile starts inside the array."""
         self.steps = tuple(max(1, self.pick.choice((size, size // 2, size * 2, size + 1, 1))) for size in self.shape)
         sizes = [step * (count - 1) + max(1, self.pick.choice((size, size // 2, 1)))
                  for step, count, size in zip(self.steps, self.tiles, self.shape, strict=True)]  # fmt: skip

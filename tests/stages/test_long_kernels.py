@@ -62,7 +62,7 @@ def _calls(text):
 
 
 def _with_loads(loads):
-    """A loop with so many loads."""
+    """A loop with this number of loads."""
     lines, value = [], "%sum"
     for number in range(loads):
         lines.append(f"      %c{number} = constant <i32: {number}> : tile<i32>")

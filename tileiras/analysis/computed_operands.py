@@ -6,9 +6,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+from tileiras.analysis.derivations import settle
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import Operation, Pure, TensorType, Value
 
@@ -33,22 +34,20 @@ def computes_operand(op: Operation, from_dots: dict[Operation, bool] | None = No
 
 
 def _comes_from_dot(value: Value, known: dict[Operation, bool]) -> bool:
-    values, seen = [value], set()
-    while values:
-        each = values.pop()
-        op = each.defining_op
-        if op is None or op in seen or not isinstance(each.type, TensorType):
-            continue
-        result = known.get(op)
-        if result or isinstance(op, tileas.DOTS):
-            if value.defining_op is not None:
-                known[value.defining_op] = True
-            return True
-        if result is None:
-            seen.add(op)
-            values += op.operands
-    known.update(dict.fromkeys(seen, False))
-    return False
+    def is_from_dot(op: Operation, makers: Sequence[Operation]) -> bool:
+        return isinstance(op, tileas.DOTS) or any(known[each] for each in makers)
+
+    op = _maker(value)
+    return op is not None and settle(op, known, False, _makers, is_from_dot)
+
+
+def _makers(op: Operation) -> list[Operation]:
+    return [] if isinstance(op, tileas.DOTS) else [maker for each in op.operands if (maker := _maker(each)) is not None]
+
+
+def _maker(value: Value) -> Operation | None:
+    """The operation that computes a tile; None for other values."""
+    return value.defining_op if isinstance(value.type, TensorType) else None
 
 
 def operands_from(value: Value, from_dots: dict[Operation, bool] | None = None) -> Iterator[tuple[Any, Value]]:

@@ -88,7 +88,7 @@ class RangeAnalysis:
             return (op.lower_bound, op.upper_bound, op.step) if is_counter else ()
         if isinstance(op, scf.IfOp):
             return [region.block.last.operands[value.index] for region in op.regions]
-        return op.operands if _rule(op) is not None and isinstance(element_type_of(value.type), IntegerType) else ()
+        return op.operands if _rule(value) is not None else ()
 
     def _find(self, value: Value, sources: Sequence[Value]) -> Range:
         op: Any = value.block.parent_op if isinstance(value, BlockArgument) else value.defining_op
@@ -98,10 +98,8 @@ class RangeAnalysis:
         if isinstance(op, scf.IfOp):
             branches = list(map(self.range, sources))
             return branches[0].union(branches[-1])
-        rule = _rule(op)
-        if rule is None or not isinstance(element_type_of(value.type), IntegerType):
-            return everything
-        result = rule(op, self)
+        rule = _rule(value)
+        result = rule(op, self) if rule is not None else None
         return result if result is not None and result.inside(everything) else everything
 
     def _counter(self, op: scf.ForOp) -> Range:
@@ -117,9 +115,13 @@ class RangeAnalysis:
 Rule = Callable[[Any, RangeAnalysis], Range | None]
 
 
-def _rule(op: Operation) -> Rule | None:
+def _rule(value: Value) -> Rule | None:
+    """The rule for the result of an operation; None if its range is unknown."""
+    if not isinstance(element_type_of(value.type), IntegerType):
+        return None
+    cls = type(value.defining_op)
     # Operations of nv_tileas are subclasses of their nv_tileaa counterparts.
-    return RULES.get(type(op)) or RULES.get(type(op).__bases__[0])
+    return RULES.get(cls) or RULES.get(cls.__bases__[0])
 
 
 def _binary(compute: Callable[[Range, Range], Range | None]) -> Rule:

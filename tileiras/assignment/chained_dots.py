@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from tileiras.analysis.derivations import is_derived
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.ir import Operation, Pure, TensorType, Value
 
@@ -14,31 +17,26 @@ def is_chained(op: aa.DotOp) -> bool:
 
 def comes_from_dot(value: Value) -> bool:
     """Whether a tile is the result of a dot, or computed from one, without the passage of a loop or branch."""
-    values, seen = [value], {value}
-    for each in values:
-        op = each.defining_op
+
+    def sources(value: Value) -> Sequence[Value] | None:
+        op = value.defining_op
         if isinstance(op, aa.DotOp):
-            return True
-        if op is not None and not op.regions:
-            tiles = [v for v in op.operands if isinstance(v.type, TensorType) and v not in seen]
-            seen.update(tiles)
-            values += tiles
-    return False
+            return None
+        return () if op is None or op.regions else [v for v in op.operands if isinstance(v.type, TensorType)]
+
+    return not is_derived((value,), sources)
 
 
 def _becomes_factor(value: Value) -> bool:
     """Whether a tile, or one computed from it, is A or B of a dot."""
-    values, seen = [value], {value}
-    for each in values:
-        for user in each.users:
-            if isinstance(user, aa.DotOp):
-                if each is user.a or each is user.b:
-                    return True
-            elif not user.regions:
-                tiles = [r for r in user.results if isinstance(r.type, TensorType) and r not in seen]
-                seen.update(tiles)
-                values += tiles
-    return False
+
+    def results(value: Value) -> Sequence[Value] | None:
+        if any(isinstance(user, aa.DotOp) and (value is user.a or value is user.b) for user in value.users):
+            return None
+        users = [user for user in value.users if not isinstance(user, aa.DotOp) and not user.regions]
+        return [each for user in users for each in user.results if isinstance(each.type, TensorType)]
+
+    return not is_derived((value,), results)
 
 
 def is_element_wise(op: Operation | None) -> bool:

@@ -48,12 +48,11 @@ class Origins:
     def __init__(self, memory: Callable[[], MemoryLayouts]) -> None:
         self._memory = memory
         self._found: MemoryLayouts | None = None
-        self._places: dict[Value, Place | None] = {}
 
     def of(self, value: Value) -> Origin | None:
         """Where a tile comes from when that is one load, through operations on single elements."""
-        self._places.clear()  # of values that may have changed
-        origin = settle(value, self._places, None, _sources, self._follow)
+        places: dict[Value, Place | None] = {}
+        origin = settle(value, places, None, _sources, lambda value, sources: self._follow(value, sources, places))
         if origin is None:
             return None
         position, copied = origin
@@ -61,7 +60,9 @@ class Origins:
         axis = next((axis for axis, at in enumerate(place) if at), len(place) - 1)
         return Origin(axis, copied)
 
-    def _follow(self, value: Value, sources: Sequence[Value]) -> Place | None:
+    def _follow(
+        self, value: Value, sources: Sequence[Value], places: dict[Value, Place | None]
+    ) -> Place | None:
         if isinstance(value.defining_op, LOADS):
             if self._found is None:
                 self._found = self._memory()
@@ -69,8 +70,7 @@ class Origins:
             if access is None:
                 return None
             return 1 << LinearLayout({}, value.type.shape).dim_shift(access.order[0]), True
-        places = (self._places[each] for each in sources)
-        return next((_moved(value, place) for each, place in zip(sources, places) if place is not None), None)
+        return next((_moved(value, place) for each in sources if (place := places[each]) is not None), None)
 
 
 def _sources(value: Value) -> Sequence[Value]:

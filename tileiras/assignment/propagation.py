@@ -280,7 +280,7 @@ class LayoutAssignment:
         return known[user]
 
     def _beside_tiles(self, user: Operation) -> LinearLayout | None:
-        """The layout in which an operation reads a tile without a layout of its own beside any other one."""
+        """The layout in which an element-wise operation reads a rematerialized tile: that of its result."""
         return self.layout(user.results[0]) if is_element_wise(user) else None
 
     @staticmethod

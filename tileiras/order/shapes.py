@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tileiras.analysis.derivations import settle
 from tileiras.dialects import arith
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.ir import DenseElementsAttr, Operation, TensorType, Value
@@ -47,17 +48,7 @@ def varies(value: Value, known: dict[Value, Dims] | None = None) -> Dims:
     Chains are long, and their operations share operands: exchanges of a sorting network, rounds of a hash.
     """
     known = {} if known is None else known
-    left = [value]
-    while left:
-        last = left[-1]
-        missing = [] if last in known else [each for each in _sources(last) if each not in known]
-        if missing:
-            left += missing
-            continue
-        left.pop()
-        if last not in known:
-            known[last] = _varies(last, known)
-    return known[value]
+    return settle(value, known, frozenset(), _sources, lambda each, sources: _varies(each, sources, known))
 
 
 def _sources(value: Value) -> Sequence[Value]:
@@ -71,13 +62,12 @@ def _sources(value: Value) -> Sequence[Value]:
     return () if is_source else op.operands
 
 
-def _varies(value: Value, known: dict[Value, Dims]) -> Dims:
+def _varies(value: Value, sources: Sequence[Value], known: dict[Value, Dims]) -> Dims:
     op = value.defining_op
     if not isinstance(value.type, TensorType) or isinstance(op, aa.SplatOp):
         return frozenset()
     if isinstance(op, arith.ConstantOp) and isinstance(op.value, DenseElementsAttr) and op.value.is_splat:
         return frozenset()
-    sources = _sources(value)
     if op is None or not sources:
         return all_dims(value)
     if isinstance(op, SHAPES):

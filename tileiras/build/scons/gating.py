@@ -67,6 +67,17 @@ class Kernel(NamedTuple):
     key: str
 
 
+class _Run(NamedTuple):
+    """A kernel whose stages were declared."""
+
+    kernel: Kernel
+    before: list[FileState]
+    """The states of its inputs before the build."""
+    signature: str
+    declared: Declared
+    was_clean: bool
+
+
 class Gate:
     """The manifest of one folder and variant during one run of SCons."""
 
@@ -79,9 +90,7 @@ class Gate:
         self._abandoned = False
         self._signatures: dict[tuple, str] = {}
         self._options: dict[int, CompileOptions] = {}
-        self._declared: list[tuple[Kernel, list[FileState], str, Declared, bool]] = []
-        """Kernels whose stages were declared, with the states of their inputs before, their signatures, and whether
-        they were clean."""
+        self._declared: list[_Run] = []
         self._keys: dict[str, None] = {}
         """Keys of all requested kernels, in order."""
         self._firsts: dict[str, set[str]] = collections.defaultdict(set)
@@ -99,10 +108,11 @@ class Gate:
     def of(env: Any, session: Session, tree: Tree) -> Gate | None:
         """Return the gate of a folder and variant; None if this run does not use the manifest.
 
-        Interactive sessions declare once and build often; -n and -c build nothing.
+        Interactive sessions declare once and build often; -n and -c build nothing.  With overrides all kernels are
+        declared: manifests do not cover new, changed and deleted overrides.
         """
         option = SCons.Script.GetOption
-        if option("no_exec") or option("clean") or option("interactive"):
+        if env["TILE_OVERRIDES"] or option("no_exec") or option("clean") or option("interactive"):
             return None
         assert session.history is not None
         path = os.path.join(session.history.build, FOLDER, tree.name(session.history.build))
@@ -179,7 +189,7 @@ class Gate:
     def add(self, kernel: Kernel, before: list[FileState] | None, declared: Declared, was_clean: bool) -> None:
         """Record a kernel whose stages were declared; `finish` decides whether it gets a row."""
         if before is not None:
-            self._declared.append((kernel, before, self._signature(kernel), declared, was_clean))
+            self._declared.append(_Run(kernel, before, self._signature(kernel), declared, was_clean))
 
     def begin(self) -> None:
         """Before the build, drop the rows of kernels of `TileKernel` that may change.
@@ -188,9 +198,9 @@ class Gate:
         not have; a tree has a note of folders without leftovers for this.
         """
         if self._tree.folder is None:
-            for kernel, _, _, _, was_clean in self._declared:
-                if not was_clean:
-                    self.manifest.drop(kernel.key)
+            for run in self._declared:
+                if not run.was_clean:
+                    self.manifest.drop(run.kernel.key)
             self.manifest.save()
 
     def abandon(self) -> None:
@@ -201,7 +211,7 @@ class Gate:
         """After the build, write rows of the kernels that it brought up to date, unless a target failed."""
         if SCons.Script.GetBuildFailures() or self._abandoned:
             return
-        whole = all([self._became_row(*item) for item in self._declared])
+        whole = all([self._became_row(run) for run in self._declared])
         if self.is_listed:
             self.manifest.keep(self._keys)
             whole &= self.manifest.count == len(self._keys)
@@ -210,13 +220,12 @@ class Gate:
         if self.changes is not None and self.changes.answer is None:
             self.changes.ask()  # starts the monitor for the next build
 
-    def _became_row(
-        self, kernel: Kernel, before: list[FileState], signature: str, declared: Declared, was_clean: bool
-    ) -> bool:
-        """Set the row of a kernel if the run has brought it up to date; return whether it has a row."""
+    def _became_row(self, run: _Run) -> bool:
+        """Set the row of a kernel if the build has brought it up to date; return whether it has a row."""
+        kernel, declared = run.kernel, run.declared
         if not all(node.get_state() in DONE for node in declared.nodes):
             return False
-        if was_clean and all(node.get_state() == SCons.Node.up_to_date for node in declared.nodes):
+        if run.was_clean and all(node.get_state() == SCons.Node.up_to_date for node in declared.nodes):
             return True
         known = self._session.known
         reads = self._reads(kernel)
@@ -226,7 +235,7 @@ class Gate:
         states_of_targets = {node.abspath: known.get(node.abspath) for node in declared.nodes}
         products = [(self.manifest.relative(node.abspath), node.get_csig()) for node in declared.products]
         return self.manifest.set(
-            kernel.key, kernel.path, signature, before, states_of_targets, products, declared.entries, reads
+            kernel.key, kernel.path, run.signature, run.before, states_of_targets, products, declared.entries, reads
         )
 
     def _reads(self, kernel: Kernel) -> dict[str, str] | None:
@@ -254,7 +263,7 @@ class Gate:
         if self.is_listed or self.lease is None:
             return {row.source: row.reads for row in self.manifest.rows() if row.reads}
         result = dict(self.lease.reads)
-        for kernel, *_ in self._declared:
+        for kernel in (run.kernel for run in self._declared):
             reads = self._reads(kernel)
             result[self.manifest.relative(kernel.path)] = [[*pair] for pair in (reads or {}).items()]
         return {source: reads for source, reads in result.items() if reads}

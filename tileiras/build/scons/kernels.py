@@ -75,9 +75,7 @@ def _new_variants(
         folder = variant_folder(env, values)
         absolute = absolute_path(env, folder)
         tree = gating.Tree(None, absolute, product, only)
-        # Manifests do not cover new, changed and deleted overrides.
-        gate = gating.Gate.of(env, here, tree) if not env["TILE_OVERRIDES"] else None
-        result.append(Variant(values, product, only, folder, absolute, gate))
+        result.append(Variant(values, product, only, folder, absolute, gating.Gate.of(env, here, tree)))
     return result
 
 

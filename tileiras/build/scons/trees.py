@@ -88,9 +88,8 @@ class _Variant:
         self.prefixes: dict[str, str] = {}
         """By folder of kernels: the stems of its artifacts without their last component."""
         self.listing = pruning.Listing(base.abspath, absolute_path(env, self.folder), options)
-        # With overrides all kernels are declared: manifests do not cover new, changed and deleted overrides.
         tree = gating.Tree(base.abspath, self.listing.variant_folder, emit, entries)
-        self.gate = gating.Gate.of(env, session(env), tree) if not env["TILE_OVERRIDES"] else None
+        self.gate = gating.Gate.of(env, session(env), tree)
 
 
 def _folder_of(path: str) -> str:
