@@ -78,6 +78,31 @@ module {
     nv_tileaa.return
   }
 
+  // Areas beyond the share of a CTA, of as many as the kernel asks for, are used again; they are apart with fewer CTAs.
+  // CHECK: @of_five({{.*}} nv_tileas.shared_memory = 40960 : i32
+  nv_tileaa.func @of_five(%n: i32) attributes {kernel_spec = #nv_tileaa.kernel_spec<numWarps = 2, numCtas = 1, occupancy = 5>, target_spec = "sm_90"} {
+    %x = arith.constant dense<1> : tensor<64x256xi8> as tensor<64x256xi8, #wide>
+    %b = nv_tileas.alloc_tensor : !nv_tileas.buffer<6, tensor<64x64xi8, #nv_tileas.shared<offset = [[0, 1], [0, 2], [0, 4], [0, 8], [0, 16], [0, 32], [1, 0], [2, 0], [4, 0], [8, 0], [16, 0], [32, 0]]>>>
+    // CHECK: convert_layout %{{.*}} {nv_tileas.scratch = [#nv_tileas.scratch<offset = 24576, bytes = 16384>]}
+    %y = nv_tileas.convert_layout %x : tensor<64x256xi8, #wide> -> tensor<64x256xi8, #wide_turned>
+    // CHECK: convert_layout %{{.*}} {nv_tileas.scratch = [#nv_tileas.scratch<offset = 24576, bytes = 16384>]}
+    %z = nv_tileas.convert_layout %y : tensor<64x256xi8, #wide_turned> -> tensor<64x256xi8, #wide>
+    nv_tileas.dealloc_tensor %b : !nv_tileas.buffer<6, tensor<64x64xi8, #nv_tileas.shared<offset = [[0, 1], [0, 2], [0, 4], [0, 8], [0, 16], [0, 32], [1, 0], [2, 0], [4, 0], [8, 0], [16, 0], [32, 0]]>>>
+    nv_tileaa.return
+  }
+
+  // CHECK: @of_four({{.*}} nv_tileas.shared_memory = 57344 : i32
+  nv_tileaa.func @of_four(%n: i32) attributes {kernel_spec = #nv_tileaa.kernel_spec<numWarps = 2, numCtas = 1, occupancy = 4>, target_spec = "sm_90"} {
+    %x = arith.constant dense<1> : tensor<64x256xi8> as tensor<64x256xi8, #wide>
+    %b = nv_tileas.alloc_tensor : !nv_tileas.buffer<6, tensor<64x64xi8, #nv_tileas.shared<offset = [[0, 1], [0, 2], [0, 4], [0, 8], [0, 16], [0, 32], [1, 0], [2, 0], [4, 0], [8, 0], [16, 0], [32, 0]]>>>
+    // CHECK: convert_layout %{{.*}} {nv_tileas.scratch = [#nv_tileas.scratch<offset = 24576, bytes = 16384>]}
+    %y = nv_tileas.convert_layout %x : tensor<64x256xi8, #wide> -> tensor<64x256xi8, #wide_turned>
+    // CHECK: convert_layout %{{.*}} {nv_tileas.scratch = [#nv_tileas.scratch<offset = 40960, bytes = 16384>]}
+    %z = nv_tileas.convert_layout %y : tensor<64x256xi8, #wide_turned> -> tensor<64x256xi8, #wide>
+    nv_tileas.dealloc_tensor %b : !nv_tileas.buffer<6, tensor<64x64xi8, #nv_tileas.shared<offset = [[0, 1], [0, 2], [0, 4], [0, 8], [0, 16], [0, 32], [1, 0], [2, 0], [4, 0], [8, 0], [16, 0], [32, 0]]>>>
+    nv_tileaa.return
+  }
+
   // Nothing leaves a thread, or a warp.
   // CHECK: @alone({{.*}} nv_tileas.shared_memory = 0 : i32
   // CHECK-NOT: scratch

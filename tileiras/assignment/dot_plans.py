@@ -192,9 +192,10 @@ def _asynchronous_dots(target: Target, num_warps: int, func: aa.FuncOp) -> Warpg
     if not target.has("wgmma") and not target.has("tcgen05"):
         return None
     origins = assignment.operand_origins.Origins(lambda: assignment.operand_origins.memory_layouts(func, num_warps))
+    ctas = func.kernel_spec.occupancy or 1
     if target.has("wgmma"):
-        return assignment.warpgroup_dots.WarpgroupDots(target, num_warps, origins)
-    return assignment.tensor_dots.TensorDots(target, num_warps, func.kernel_spec.occupancy or 1, origins)
+        return assignment.warpgroup_dots.WarpgroupDots(target, num_warps, ctas, origins)
+    return assignment.tensor_dots.TensorDots(target, num_warps, ctas, origins)
 
 
 def split_warps(num_warps: int, tile: tuple[int, int], unit: tuple[int, int]) -> tuple[int, int]:

@@ -1,9 +1,10 @@
 """Dots that wgmma can execute, and the places of their operands.
 
 B lies in shared memory, and A as well, in a layout that a matrix descriptor describes.  A is in registers if it is
-computed from registers of the thread: from the result of another dot, or element by element from a loaded tile.  The
-contiguous dimension in shared memory is that in global memory, so that copies of 16 bytes fill it; elements of other
-widths than 16 bits, which wgmma takes only where K is contiguous, go through registers otherwise.
+computed from registers of the thread, from the result of another dot, or element by element from a loaded tile, and
+if it stays there for a loop (`kept_operands.py`).  The contiguous dimension in shared memory is that in global memory,
+so that copies of 16 bytes fill it; elements of other widths than 16 bits, which wgmma takes only where K is contiguous,
+go through registers otherwise.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from tileiras.targets import MmaAtom, Target, find_warpgroup_atom, product_types
 
 from .chained_dots import comes_from_dot
 from .exchanged_dots import ExchangedDots
+from .kept_operands import is_kept
 from .operand_origins import Origin, Origins, major
 
 NAME = "wgmma"
@@ -65,9 +67,10 @@ def split_groups(groups: int, m: int, n: int) -> tuple[int, int] | None:
 class WarpgroupDots:
     """The plans of the dots of a function."""
 
-    def __init__(self, target: Target, num_warps: int, origins: Origins) -> None:
+    def __init__(self, target: Target, num_warps: int, ctas: int, origins: Origins) -> None:
         self._target = target
         self._num_warps = num_warps
+        self._ctas = ctas
         # For an SM with one CTA: accumulators of dots are in registers with any instruction, so other CTAs have to
         # yield.
         self._registers = registers_for_tiles(32 * num_warps)
@@ -101,7 +104,7 @@ class WarpgroupDots:
             return None
         bits = op.a.type.element_type.width
         origin_a, origin_b = self._origins.of(op.a), self._origins.of(op.b)
-        in_registers = not exchanged and shape.groups[1] == 1 and self._in_registers(op, origin_a)
+        in_registers = not exchanged and shape.groups[1] == 1 and self._in_registers(op, origin_a, columns)
         if in_registers:
             atom = find_warpgroup_atom(self._target, *atom_types, columns, a_in_registers=True)
             assert atom is not None, "each row stands for A in both places"
@@ -143,9 +146,8 @@ class WarpgroupDots:
             return None
         return Shape(m, n, k, groups)
 
-    @staticmethod
-    def _in_registers(op: aa.DotOp, origin: Origin | None) -> bool:
-        """Whether A is computed from registers of the thread."""
-        if origin is not None:
-            return not origin.copied
-        return comes_from_dot(op.a)
+    def _in_registers(self, op: aa.DotOp, origin: Origin | None, columns: int) -> bool:
+        """Whether A is computed from registers of the thread, or stays in them for a loop."""
+        if origin is None:
+            return comes_from_dot(op.a)
+        return not origin.copied or is_kept(op, columns, self._num_warps, self._ctas)

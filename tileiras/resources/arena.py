@@ -30,6 +30,7 @@ from tileiras.layout.arena import AREA_ALIGNMENT, ARENA_ALIGNMENT, SCRATCH_LIMIT
 from tileiras.layout.encoding import is_in_shared
 from tileiras.layout.scratch import EXCHANGING, Conversion, Exchange, Slice, Warps, exchanges
 from tileiras.reasons import Reason
+from tileiras.resources.shared_memory import shared_share
 from tileiras.targets import Target
 
 if TYPE_CHECKING:
@@ -126,14 +127,14 @@ def place(func: aa.FuncOp, target: Target, engine: DiagnosticEngine) -> None:
     live to the end of the function, and an agent's buffers until all agents have ended.  After `consumer_tail`, an
     agent's buffers reuse the memory of the pipe, as far as it reaches.  A scratch area is placed after the buffers, and
     after earlier areas while these are small together, so that the barrier of one exchange also separates the uses of
-    another; beyond that, the memory is reused.
+    another; beyond that, and where an SM would hold fewer CTAs than the kernel asks for, the memory is reused.
 
     The size of exchanges depends on the memory left, in which they go in rounds.  If the agents before an agent leave
     it no memory, the agents with the smallest exchanges get their areas first.
     """
     failed: _Exhausted | None = None
     for small_agents_first in (False, True):
-        arena = _Arena(target, Warps.of(func, target.name), func.kernel_spec.num_warps, small_agents_first)
+        arena = _Arena(target, func, small_agents_first)
         try:
             arena.to_the_end(func)
             arena.block(func.body.blocks[0])
@@ -177,11 +178,13 @@ class _GivenBack:
 class _Arena:
     """The state of the arena during the walk of a function: live buffers, and the end of the scratch areas."""
 
-    def __init__(self, target: Target, warps: Warps, inherited: int, small_agents_first: bool) -> None:
+    def __init__(self, target: Target, func: aa.FuncOp, small_agents_first: bool) -> None:
         self._limit = target.shared_per_cta
+        self._share = shared_share(target, func.kernel_spec.occupancy or 1)
+        """The limit where an SM holds as many CTAs as the kernel asks for."""
         self.remarks: list[tuple[Operation, Reason]] = []
-        self._warps = warps
-        self._inherited = inherited
+        self._warps = Warps.of(func, target.name)
+        self._inherited = func.kernel_spec.num_warps
         """The warps of an agent without a number of its own."""
         self._small_agents_first = small_agents_first
         self._ends: dict[Value, int] = {}
@@ -301,8 +304,9 @@ class _Arena:
         return min(SCRATCH_LIMIT, self._left)
 
     def _fits(self, size: int) -> bool:
-        """Whether `size` bytes fit after the last area."""
-        return aligned(self._top) + size <= aligned(self._reserved) + self._scratch_limit
+        """Whether `size` bytes fit after the last area, without a CTA less on an SM."""
+        end, start = aligned(self._top) + size, aligned(self._reserved)
+        return end <= start + self._scratch_limit and (end <= self._share or start + size > self._share)
 
     def _area(self, op: Operation, size: int, apart: bool = True) -> int:
         """Allocate an area and return its start: after earlier areas if `apart` and it fits, else at their start."""

@@ -34,10 +34,14 @@ def shared_budget(func: aa.FuncOp, target: Target, ctas: int | None = None) -> i
     without those of mbarriers for dots into tensor memory."""
     beside = MBARRIER_BYTES if _commits(func) else 0
     ctas = ctas or func.kernel_spec.occupancy
-    if not ctas:
-        return target.shared_per_cta - beside
-    share = target.shared_per_sm // ctas - target.shared_reserved
-    return min(target.shared_per_cta, share) - beside
+    return shared_share(target, ctas or 1) - beside
+
+
+def shared_share(target: Target, ctas: int) -> int:
+    """Bytes of shared memory for each CTA when an SM is to hold this number of them."""
+    if ctas == 1:
+        return target.shared_per_cta
+    return min(target.shared_per_cta, target.shared_per_sm // ctas - target.shared_reserved)
 
 
 def pipe_mbarrier_bytes(func: aa.FuncOp) -> int:

