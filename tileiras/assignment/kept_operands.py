@@ -2,8 +2,9 @@
 
 From shared memory an instruction reads 64 rows of A and its columns of B.  With 64 columns or fewer the port is busy
 for as long as the tensor cores, so that copies of the next tiles are in their way; with A in registers it reads B only.
-Attention over 2,048 positions of 32 heads, d 128, by tiles of 64x64, two CTAs on an SM, takes 136.6 us on H200 by our
-estimate, and 162.3 us with the queries in shared memory.
+Attention over 2,048 positions of 32 heads, d 128, by tiles of 64x64, with two CTAs on an SM, takes 134.4 us on H200 by
+our estimate, and 204.7 us with the queries in shared memory; of 64 heads over 4,096 positions, d 64, 703.3 instead of
+809.0.  An SM with one CTA of four warps gains nothing.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import scf
 from tileiras.ir import Value
-from tileiras.resources.limits import registers_for_tiles
+from tileiras.targets import registers_per_thread
 from tileiras.targets.sm import WARP_SIZE
 
 from .chained_dots import comes_from_dot
@@ -26,14 +27,17 @@ if TYPE_CHECKING:
 COLUMNS = 64
 """Most columns of an instruction whose operands take the port of shared memory for as long as the tensor cores."""
 
-SHARE = 0.75
-"""Of the registers for tiles, those that accumulators and factors in registers may take: the rest is for what a loop
-computes from them."""
+BESIDE, MOST = 32, 160
+"""Registers of a thread beside its accumulators and its factors in registers, at least, and the most of these: the rest
+is for what a loop computes from them."""
+
+WARPS = 12
+"""Warps of an SM at least, unless the kernel asks for several CTAs: with fewer, nothing is in the way at the port."""
 
 
 def is_kept(op: aa.DotOp, columns: int, num_warps: int, ctas: int) -> bool:
     """Whether A of a dot whose instructions have this number of columns stays in registers for the loop around it, with
-    the tiles of its dots, where an SM is to hold `ctas` CTAs."""
+    the tiles of its dots, where the kernel asks for `ctas` CTAs on an SM."""
     loop = next(iter(scf.loops_around(op)), None)
     if columns > COLUMNS or loop is None or not _is_loaded_before(op.a, loop):
         return False
@@ -41,7 +45,8 @@ def is_kept(op: aa.DotOp, columns: int, num_warps: int, ctas: int) -> bool:
     dots = [each for each in loop.walk() if isinstance(each, aa.DotOp)]
     values = dict.fromkeys(value for dot in dots for value in _in_registers(dot, loop))
     words = sum(value.type.num_elements * value.type.element_type.width for value in values) // (32 * threads)
-    return words <= SHARE * registers_for_tiles(threads, ctas)
+    held = ctas if ctas > 1 else -(-WARPS // num_warps)
+    return words <= min(MOST, registers_per_thread(threads, held) - BESIDE)
 
 
 def _in_registers(dot: aa.DotOp, loop: Operation) -> Iterator[Value]:
