@@ -29,7 +29,13 @@ from tileiras.reasons import Reason
 from tileiras.resources.expected_registers import expected_registers
 from tileiras.resources.limits import LEAST_RESERVE, threads_of
 from tileiras.resources.registers import registers_behind, words
-from tileiras.resources.shared_memory import pipe_mbarrier_bytes, ring_bytes, scratch_beside, shared_budget
+from tileiras.resources.shared_memory import (
+    pipe_mbarrier_bytes,
+    ring_bytes,
+    scratch_before,
+    scratch_beside,
+    shared_budget,
+)
 from tileiras.support.named_tuple import NamedTuple
 from tileiras.targets import CopyAtom, Target, find_copy_atom, occupancy, registers_per_thread
 from tileiras.targets.sm import WARPGROUP
@@ -356,7 +362,8 @@ class _Scheduler:
             wanted = wanted + 1 if known is None else min(wanted + 1, known)
         number = min(wanted, fitting)
         if in_place and False in self._by_agent and self._may_have_more(staged):
-            beside = around + ring_bytes(loop) + scratch_beside(loop, _gone(staged)) + pipe_mbarrier_bytes(self._func)
+            scratch = max(scratch_beside(loop, _gone(staged)), scratch_before(loop, budget))
+            beside = around + ring_bytes(loop) + scratch + pipe_mbarrier_bytes(self._func)
             fewer = self._stages_beside_warpgroups(loop, number, staged, beside, in_flight)
             number, wanted = fewer, fewer if fewer < number else wanted
         if in_place and any(isinstance(each.load, tileas.LoadOp) for each in staged) and self._may_have_more(staged):
