@@ -28,8 +28,8 @@ COLUMNS = 64
 """Most columns of an instruction whose operands take the port of shared memory for as long as the tensor cores."""
 
 BESIDE, MOST = 32, 160
-"""Registers of a thread beside its accumulators and its factors in registers, at least, and the most of these: the rest
-is for what a loop computes from them."""
+"""Registers of a thread beside its accumulators and its factors in registers, at least, and the most of these: a loop
+computes other tiles from them."""
 
 WARPS = 12
 """Warps of an SM at least, unless the kernel asks for several CTAs: with fewer, nothing is in the way at the port."""
