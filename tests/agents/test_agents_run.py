@@ -48,6 +48,7 @@ def test_rings_of_every_depth(kinds, depth):
         judge_copy(kinds, code, seed)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("producers, consumers", [(1, 1), (2, 4), (4, 4), (4, 1)])
 @pytest.mark.parametrize("kinds", [("st_shared", "ld_shared"), ("cp_async", "ld_shared")], ids="-".join)
 def test_agents_of_any_number_of_warps(kinds, producers, consumers, assemble):

@@ -136,7 +136,7 @@ def leaving_around(rounds: int) -> Kernel:
     return kernel if rounds else kernel._replace(expected=kernel.outputs)
 
 
-@pytest.mark.sampled(14)
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("plan", EVERY)
 @pytest.mark.parametrize("rounds", [0, 2])
 def test_a_return_from_a_loop_around(rounds, plan):
@@ -162,7 +162,7 @@ def test_arrays_of_unknown_alignment(plan):
     kernel.emulated(artifact)
 
 
-@pytest.mark.sampled(14)
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("plan", EVERY)
 @pytest.mark.parametrize("sizes", [(64, 71, 0), (0, 64, 64), (64, 0, 64)])
 def test_arrays_without_elements(sizes, plan):
@@ -171,7 +171,7 @@ def test_arrays_without_elements(sizes, plan):
         tensor_maps.Arrays(*sizes).launch(result.text, result.kernels[0].metadata, 0, steps)
 
 
-@pytest.mark.sampled(14)
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("options", [{}, {"device_debug": True}], ids=["", "-g"])
 @pytest.mark.parametrize("plan", EVERY)
 def test_all_warps_do_the_same_at_level_0(plan, options):

@@ -33,6 +33,7 @@ def ranks(kernel: Kernel, gpu: str, **options) -> list[int]:
     return [op.result.type.rank for op in operations(module, nv_tileas.DotOp)]
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("gpu", ATOMS)
 @pytest.mark.parametrize("start", ["zeros", "loaded"])
 @pytest.mark.parametrize("per_step", [0, 2])

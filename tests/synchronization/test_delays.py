@@ -39,6 +39,7 @@ KERNELS = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", KERNELS)
 def test_results_are_the_same_in_every_order(name, ptxas):
     make, gpu, options = KERNELS[name]

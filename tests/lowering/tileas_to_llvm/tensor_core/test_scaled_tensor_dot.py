@@ -174,7 +174,7 @@ PARTS = [((128, 64, 128), 2), ((128, 16, 64), 2), ((128, 128, 32), 2), ((256, 32
 the number of copies in each step."""
 
 
-@pytest.mark.sampled(10)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("options", FOUR_BIT_PLANS, ids=lambda value: " ".join(map(str, value.values())))
 @pytest.mark.parametrize(("tiles", "copies"), PARTS)
 def test_few_columns_and_runs(tiles, copies, options):

@@ -22,7 +22,7 @@ TYPES = [
 ]  # fmt: skip
 
 
-@pytest.mark.sampled(11)
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize(("operand", "accumulator", "kind"), TYPES, ids=lambda value: str(value))
 @pytest.mark.parametrize(("m", "n"), [(64, 64), (128, 32), (256, 64)])
 def test_types_and_shapes(operand, accumulator, kind, m, n):
@@ -63,6 +63,7 @@ def test_few_rows_exchange_a_and_b(tiles, shape, b_by_columns):
     check(matmul(tiles, steps=3, b_by_columns=b_by_columns), f"f16 {shape}", num_warps=4)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("warps", [4, 8, 16])
 @pytest.mark.parametrize(("m", "n"), [(64, 128), (128, 64), (256, 64)])
 def test_warps_share_lanes_by_columns(m, n, warps):

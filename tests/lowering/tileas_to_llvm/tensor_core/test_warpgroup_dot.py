@@ -57,7 +57,7 @@ TYPES = [
 ]
 
 
-@pytest.mark.sampled(14)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(("operand", "accumulator", "row", "k"), TYPES, ids=lambda value: str(value))
 @pytest.mark.parametrize(("m", "n"), [(64, 64), (128, 32), (64, 256), (128, 128)])
 def test_types_and_shapes(operand, accumulator, row, k, m, n):
