@@ -90,7 +90,7 @@ def test_ctas_with_multicast_load_such_tiles_by_threads():
     artifact = compiled(written_before(), "sm_90", num_ctas=2, emit_remarks=True)
     reasons = causes(artifact.diagnostics)
     assert "maps.ordered-in-cluster" in reasons
-    for seed in SEEDS:
+    for seed in SEEDS[:2]:
         Arrays(64, 64, 160).launch(artifact.text, artifact.kernels[0].metadata, seed, times=2)
 
 
@@ -98,7 +98,7 @@ def test_loads_behind_stores_in_boxes():
     """Whether a store goes in boxes is not known yet where loads get their fence."""
     artifact = compiled(written_before(""), "sm_90", pipeline_strategy="unspecialize")
     assert "bulk_group" in artifact.text
-    for seed in SEEDS:
+    for seed in SEEDS[:2]:
         Arrays(64, 64, 160).launch(artifact.text, artifact.kernels[0].metadata, seed, times=2)
 
 
@@ -169,5 +169,5 @@ def test_a_store_with_waiting_tile_blocks_is_made_by_threads():
     reasons = causes(artifact.diagnostics)
     assert "maps.others-wait" in reasons
     assert BOX + ".2d.global" not in artifact.text
-    for seed in SEEDS:
+    for seed in SEEDS[:2]:
         launch_last(artifact.text, artifact.kernels[0].metadata, seed)

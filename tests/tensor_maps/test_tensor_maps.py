@@ -52,7 +52,7 @@ def test_operands_that_dots_read_in_shared_memory_come_in_boxes(name, gpu, produ
     artifact = compiled(kernel.text, gpu)
     assert BOX in artifact.text and product in artifact.text
     assemble(artifact.text, gpu)
-    for seed in SEEDS:
+    for seed in SEEDS[:2]:
         kernel.emulated(artifact, seed)
 
 
@@ -140,7 +140,7 @@ def test_register_loads_are_made_by_all_threads_beside_boxes():
     artifact = compiled(kernel.text)
     assert BOX in artifact.text
     assemble(artifact.text, "sm_90")
-    for seed in SEEDS:
+    for seed in SEEDS[:2]:
         kernel.emulated(artifact, seed)
 
 

@@ -39,7 +39,7 @@ def check(kernel: Kernel, *shapes: str, **options) -> str:
     artifact = kernel.compiled(GPU, **{**PLAIN, **options})
     assert instructions(artifact.text) == set(shapes)
     assert "mma.sync" not in artifact.text
-    for seed in SEEDS:
+    for seed in SEEDS[:2]:
         kernel.emulated(artifact, seed)
     if toolkit.find_program("ptxas") is not None:
         assemble(artifact.text, GPU)
