@@ -69,6 +69,7 @@ def test_two_groups_of_consumers(kind, assemble):
         check(c, a * a)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("depth", (1, 2, 4))
 @pytest.mark.parametrize("kind", ("cp_async", "bulk_load"))
 def test_a_persistent_loop_keeps_its_pipe_running(kind, depth, assemble):
@@ -206,6 +207,7 @@ REGISTERS = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("gpu", ["sm_90", "sm_100", "sm_120"])
 @pytest.mark.parametrize("name", REGISTERS)
 def test_registers_by_agent(name, gpu, assemble):

@@ -132,6 +132,7 @@ def test_synchronization_of_agents_is_minimal(counted):
     assert [line for line, broken in result if survives(broken, judge, SEEDS[:3])] == []
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("gpu", ["sm_90", "sm_120"])
 @pytest.mark.parametrize("warps", [4, 8])
 def test_one_warpgroup_overlaps_iterations_several_alternate(gpu, warps):

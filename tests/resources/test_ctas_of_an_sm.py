@@ -31,7 +31,7 @@ SPILLED = 24
 """Bytes that a hint may cost at most: the estimate of registers does not see the last few."""
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("gpu", GPUS)
 @pytest.mark.parametrize("name", [*ROWS, *DOTS])
 def test_a_hint_gives_no_fewer_ctas_than_none(name, gpu, ptxas):

@@ -235,7 +235,7 @@ def test_sixty_four_rows(tiles, by_rows, options):
     assert {word >> 27 & 3 for word in words} == {1} and {word >> 17 & 63 for word in words} == {min(tiles[:2]) >> 3}
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("by_rows", [False, True])
 @pytest.mark.parametrize("tiles", [(64, 64, 256), (16, 64, 64)])
 @pytest.mark.parametrize(("scale", "block", "kind"), FOUR_BITS)

@@ -43,6 +43,7 @@ def launch(ptx: str) -> tuple[int, int]:
     return int(match.group(1)), int(match.group(2))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("maps", ["none", "host", "device"])
 def test_each_tile_has_one_stage(maps):
     kernel = attention()

@@ -126,6 +126,7 @@ def test_tf32_in_any_order(b_by_columns, k):
     check(by_columns((128, 64, k), operand="tf32", steps=3, b_by_columns=b_by_columns), "tf32 128x64")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("strategy", ["unspecialize", "warp-specialize"])
 @pytest.mark.parametrize("tensor_maps", ["host", "device"])
 def test_tf32_along_n_comes_in_boxes(tensor_maps, strategy):

@@ -132,7 +132,7 @@ REARRANGED = [
 ]  # fmt: skip
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("operand", "accumulator", "row"), REARRANGED, ids=lambda value: str(value))
 @pytest.mark.parametrize("options", PLANS, ids=lambda value: " ".join(map(str, value.values())))
 def test_b_that_lies_along_n_is_rearranged(operand, accumulator, row, options):
