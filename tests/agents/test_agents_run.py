@@ -238,6 +238,7 @@ def test_registers_that_are_never_released_are_awaited():
             run(broken, 0)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("released_first", [False, True])
 @pytest.mark.parametrize("kind", ["cp_async", "bulk_load"])
 def test_a_dot_reads_its_operands_from_a_stage(kind, released_first, assemble):

@@ -152,7 +152,7 @@ def test_checks_of_memory(plan):
     kernel.emulated(artifact, 1)
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("plan", EVERY)
 def test_arrays_of_unknown_alignment(plan):
     """No box and no asynchronous copy brings their tiles."""

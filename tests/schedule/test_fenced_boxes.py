@@ -48,6 +48,7 @@ def compiled(text: str, gpu: str, tensor_maps: str = "host", **options):
     return tileiras.compile(text, gpu_name=gpu, tensor_maps=tensor_maps, **options)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("gpu", "maps", "strategy"),
     [
@@ -142,6 +143,7 @@ def launch_last(code, metadata, seed):
     assert sorted(zip(written, cleared)) == [(False, True), (True, False)]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("gpu", ["sm_90", "sm_120"])
 @pytest.mark.parametrize("boxes", ["loads", "stores", "loads and stores"])
 def test_boxes_after_a_release_of_another_tile_block(boxes, gpu, ptxas):

@@ -57,6 +57,7 @@ def test_under_every_plan(gpu, tiles, options):
     checked(product(tiles), gpu, **options)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("gpu", "tiles", "element"),
     [("sm_90", (2, 16, 64, 32), "f16"), ("sm_90", (2, 64, 32, 32), "bf16"), ("sm_90", (2, 64, 64, 64), "f8E4M3FN"),

@@ -154,6 +154,7 @@ STORED = {
 }
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("gpu", ["sm_90", "sm_120"])
 @pytest.mark.parametrize("name", STORED)
 def test_results_are_stored_in_boxes(name, gpu, ptxas):

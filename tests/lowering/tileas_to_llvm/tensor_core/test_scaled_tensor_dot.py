@@ -87,6 +87,7 @@ def test_elements_of_four_bits(scale, block, kind, by_rows):
     assert (ptx.count("st.shared") == 0) != by_rows
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("gpu", ["sm_103", "sm_107", "sm_110"])
 @pytest.mark.parametrize(("scale", "block", "kind"), FOUR_BITS[:2])
 def test_elements_of_four_bits_on_the_rest_of_the_family(gpu, scale, block, kind):

@@ -118,6 +118,7 @@ def test_tf32_that_is_computed(n):
     check(converted((64, n, 32), "b", "f32", "tf32", steps=3), f"tf32 64x{n}", num_warps=4)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("b_by_columns", [False, True])
 @pytest.mark.parametrize("k", [8, 32, 64])
 def test_tf32_in_any_order(b_by_columns, k):
