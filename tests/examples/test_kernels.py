@@ -30,7 +30,7 @@ def test_kernel_emulates(case: KernelCase) -> None:
             run_and_check(case, lambda arguments: emulate(text, case.entry, case.grid, arguments, metadata=metadata))
 
 
-@pytest.mark.sampled(20)
+@pytest.mark.sampled(30)
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("source", sorted({case.source for case in CASES}))
 def test_kernel_assembles(source: str, target: str) -> None:
