@@ -260,6 +260,7 @@ def test_a_dot_reads_its_operands_from_a_stage(kind, released_first, assemble):
         assert [line for line, broken in result if survives(broken, judge, (None, 0))] == []
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("groups", [1, 2])
 @pytest.mark.parametrize("kind", ["cp_async", "st_shared", "tma"])
 def test_warpgroups_multiply_tiles_of_a_stage(kind, groups, assemble):

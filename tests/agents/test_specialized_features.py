@@ -38,6 +38,7 @@ def in_each_step(made: Matmul, line: str) -> Kernel:
     return made.kernel(made.text(inner=f"{line}\n%s = addf %next, %c : {made.c.tile}"))
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("plan", EVERY)
 def test_prints_of_a_loop_come_once(plan):
     kernel = in_each_step(product(), '%said = print_tko "step %d;", %i : tile<i32> -> token')
@@ -106,7 +107,7 @@ def leaving(steps: int) -> Kernel:
     return kernel if steps < STEPS else kernel._replace(expected=kernel.outputs)
 
 
-@pytest.mark.sampled(14)
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("plan", EVERY)
 @pytest.mark.parametrize("steps", [1, STEPS])
 def test_an_exit_inside_of_the_loop(steps, plan):
@@ -145,6 +146,7 @@ def test_a_return_from_a_loop_around(rounds, plan):
     kernel.emulated(compiled(kernel, plan), 1)
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("plan", EVERY)
 def test_checks_of_memory(plan):
     kernel = product(sizes=(60, 56, 152)).kernel()

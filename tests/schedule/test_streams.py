@@ -167,6 +167,7 @@ def test_copies_run_on_through_the_slices_of_a_tile(gpu, ptxas):
         launch(artifact, 70, 1040, 3, seed)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("stages", [2, 3, 4, 6])
 def test_every_depth_of_the_ring(stages):
     artifact = compiled(sums(), pipeline_strategy="unspecialize", unspecialized_pipeline_num_stages=stages)

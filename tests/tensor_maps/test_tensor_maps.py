@@ -89,6 +89,7 @@ THREADS = {
 }
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("gpu", ["sm_100", "sm_120"])
 @pytest.mark.parametrize("name", THREADS)
 def test_operands_read_from_smem_by_threads_come_in_boxes(name, gpu, ptxas):

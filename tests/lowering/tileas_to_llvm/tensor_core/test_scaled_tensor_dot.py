@@ -196,6 +196,7 @@ def test_few_columns_of_elements_of_four_bits(tiles, scale, block, kind):
     assert ptx.count(f"kind::{kind}") == tiles[2] // 64 and "mma.sync" not in ptx
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("operand", ["f8E4M3FN", "f8E5M2"])
 @pytest.mark.parametrize("by_rows", [False, True])
 @pytest.mark.parametrize("tiles", [(64, 128, 128), (16, 256, 64)])
@@ -225,7 +226,7 @@ SPREAD = [(64, 64, 128), (64, 16, 64), (32, 64, 128), (64, 32, 32), (64, 64, 512
 """Tiles whose longer side is in every second 16 of the 128 rows that instructions with block scales have."""
 
 
-@pytest.mark.sampled(10)
+@pytest.mark.sampled(5)
 @pytest.mark.pairwise(tiles=SPREAD, by_rows=[False, True], options=FOUR_BIT_PLANS)
 def test_sixty_four_rows(tiles, by_rows, options):
     """The rows between are undefined, and their results are not read."""

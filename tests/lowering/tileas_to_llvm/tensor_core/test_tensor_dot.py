@@ -158,6 +158,7 @@ def reads_a_in_columns(ptx: str) -> int:
     return len(re.findall(r"tcgen05\.mma\S+ \[\S+\], \[", ptx))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("warps", [4, 8])
 @pytest.mark.parametrize(("rows", "columns", "depth"), [(128, 64, 64), (128, 32, 128), (256, 64, 64)])
 def test_probabilities_go_from_registers_to_tensor_memory(rows, columns, depth, warps):
