@@ -42,7 +42,8 @@ class Loaded:
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._start = _at_start(os.environ)
         words = [sys.executable, os.path.abspath(__file__), str(theirs.fileno()), checkout]
-        self._process = subprocess.Popen(words, pass_fds=[theirs.fileno()])
+        environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        self._process = subprocess.Popen(words, env=environment, pass_fds=[theirs.fileno()])
         theirs.close()
         self._lock = threading.Lock()
         atexit.register(self.close)
