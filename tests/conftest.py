@@ -22,7 +22,7 @@ from typing import Any, Iterator
 
 import pytest
 
-from tests.pairwise import pairwise, spaced
+from tests.pairwise import pairwise, sample
 
 # Tests compile without the artifact store: its own tests name a store.
 os.environ["TILEIRAS_CACHE_DIR"] = "off"
@@ -45,7 +45,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     line = "pairwise(NAME=VALUES, ...): parameters of which every two values meet; see --every-combination"
     config.addinivalue_line("markers", line)
-    config.addinivalue_line("markers", "sampled(N): cases of which N, evenly spaced, are not slow")
+    line = "sampled(N): cases of which N are not slow: evenly spaced, with every value of parameters"
+    config.addinivalue_line("markers", line)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -56,7 +57,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if item.get_closest_marker("sampled") and not item.get_closest_marker("slow"):
             cases.setdefault((item.path, item.originalname), []).append(item)
     for group in cases.values():
-        chosen = spaced(*group[0].get_closest_marker("sampled").args, len(group))
+        chosen = sample(*group[0].get_closest_marker("sampled").args, [item.callspec.indices for item in group])
         for position, item in enumerate(group):
             if position not in chosen:
                 item.add_marker(pytest.mark.slow)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
 
 def pairwise(axes: Sequence[Sequence[object]]) -> list[tuple[object, ...]]:
@@ -26,3 +27,24 @@ def pairwise(axes: Sequence[Sequence[object]]) -> list[tuple[object, ...]]:
 def spaced(count: int, length: int) -> set[int]:
     """`count` positions of `length`, evenly spaced; all of them where there are no more."""
     return {(2 * each + 1) * length // (2 * count) for each in range(count)}
+
+
+def sample(count: int, cases: Sequence[Mapping[str, int]]) -> set[int]:
+    """`count` positions of cases, given as parameter -> position of its value.
+
+    Evenly spaced, but every value of each parameter occurs that has at most `count` values: an even distance in a
+    product of parameters would meet the same values of the last ones every time.
+    """
+    values = {(name, value) for case in cases for name, value in case.items()}
+    sizes = Counter(name for name, _ in values)
+    missing = {pair for pair in values if sizes[pair[0]] <= count}
+    chosen = spaced(count, len(cases))
+    if missing <= {pair for at in chosen for pair in cases[at].items()}:
+        return chosen
+    result: set[int] = set()
+    for ideal in sorted(chosen):
+        left = (at for at in range(len(cases)) if at not in result)
+        best = max(left, key=lambda at: (len(missing & cases[at].items()), -abs(at - ideal)))
+        result.add(best)
+        missing -= cases[best].items()
+    return result

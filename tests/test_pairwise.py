@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.pairwise import pairwise, spaced
+from tests.pairwise import pairwise, sample, spaced
 
 
 @pytest.mark.parametrize("sizes", [(3, 4, 2), (14, 2, 2), (6, 3, 6), (2, 2, 2, 2, 2)])
@@ -40,3 +40,16 @@ def test_samples_are_spread_over_all_cases(count, length):
     chosen = sorted(spaced(count, length))
     assert len(chosen) == min(count, length) and 0 <= chosen[0] and chosen[-1] < length
     assert all(behind - before <= -(-length // count) for before, behind in zip(chosen, chosen[1:], strict=False))
+
+
+@pytest.mark.parametrize(("sizes", "count"), [((4, 2), 4), ((6, 2, 2), 6), ((2, 3, 4), 4), ((3, 5), 5), ((9, 2), 3)])
+def test_samples_have_every_value_of_a_parameter(sizes, count):
+    cases = [dict(zip("abc", each)) for each in itertools.product(*map(range, sizes))]
+    chosen = [cases[at] for at in sample(count, cases)]
+    assert len(chosen) == count
+    for name, size in zip("abc", sizes):
+        assert size > count or {case[name] for case in chosen} == set(range(size))
+
+
+def test_samples_of_one_parameter_are_spaced():
+    assert sample(3, [{"a": at} for at in range(12)]) == spaced(3, 12)

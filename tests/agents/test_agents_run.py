@@ -48,6 +48,7 @@ def test_rings_of_every_depth(kinds, depth):
         judge_copy(kinds, code, seed)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("producers, consumers", [(1, 1), (2, 4), (4, 4), (4, 1)])
 @pytest.mark.parametrize("kinds", [("st_shared", "ld_shared"), ("cp_async", "ld_shared")], ids="-".join)
 def test_agents_of_any_number_of_warps(kinds, producers, consumers, assemble):
@@ -68,6 +69,7 @@ def test_two_groups_of_consumers(kind, assemble):
         check(c, a * a)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("depth", (1, 2, 4))
 @pytest.mark.parametrize("kind", ("cp_async", "bulk_load"))
 def test_a_persistent_loop_keeps_its_pipe_running(kind, depth, assemble):
@@ -205,6 +207,7 @@ REGISTERS = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("gpu", ["sm_90", "sm_100", "sm_120"])
 @pytest.mark.parametrize("name", REGISTERS)
 def test_registers_by_agent(name, gpu, assemble):
@@ -235,6 +238,7 @@ def test_registers_that_are_never_released_are_awaited():
             run(broken, 0)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("released_first", [False, True])
 @pytest.mark.parametrize("kind", ["cp_async", "bulk_load"])
 def test_a_dot_reads_its_operands_from_a_stage(kind, released_first, assemble):
@@ -256,6 +260,7 @@ def test_a_dot_reads_its_operands_from_a_stage(kind, released_first, assemble):
         assert [line for line, broken in result if survives(broken, judge, (None, 0))] == []
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("groups", [1, 2])
 @pytest.mark.parametrize("kind", ["cp_async", "st_shared", "tma"])
 def test_warpgroups_multiply_tiles_of_a_stage(kind, groups, assemble):

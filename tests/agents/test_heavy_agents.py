@@ -66,6 +66,7 @@ def test_any_stages_of_a_product_and_any_number_of_iterations(gpu, maps, seed):
         Arrays(64, 71, max(1, steps) * 32).launch(code, metadata, seed, steps)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("gpu, which", [("sm_90", "a"), ("sm_120", "b")])
 @pytest.mark.parametrize("seed", range(2))
 def test_computations_on_a_tile_run_in_the_stage_of_their_use(gpu, which, seed):
@@ -132,6 +133,7 @@ def test_synchronization_of_agents_is_minimal(counted):
     assert [line for line, broken in result if survives(broken, judge, SEEDS[:3])] == []
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("gpu", ["sm_90", "sm_120"])
 @pytest.mark.parametrize("warps", [4, 8])
 def test_one_warpgroup_overlaps_iterations_several_alternate(gpu, warps):

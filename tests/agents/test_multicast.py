@@ -63,6 +63,7 @@ def test_ctas_copy_for_each_other(gpu, maps, assemble):
         Arrays(136, 71, 231).launch(artifact.text, artifact.kernels[0].metadata, seed)
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("plan", PLANS)
 @pytest.mark.parametrize("steps", [0, 1, 2, 9])
 def test_any_number_of_steps(steps, plan):

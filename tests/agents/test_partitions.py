@@ -49,6 +49,7 @@ def marked(kernel: Kernel, gpu: str, chosen: list[int]) -> Operation:
     return parse_module(text, "marked.mlir")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("gpu", ["sm_90", "sm_100"])
 @pytest.mark.parametrize("chosen", [[0], [1], []], ids=["first", "second", "by the rule"])
 def test_marked_stores_leave_and_others_stay(gpu, chosen):

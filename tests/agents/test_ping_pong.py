@@ -67,6 +67,7 @@ def test_tiles_in_any_order_of_the_agents(name, maps, assemble):
         kernel.emulated(artifact, seed)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("blocks", [1, 2, 5, 7])
 @pytest.mark.parametrize("k", [0, 100])
 def test_tiles_of_a_grid(blocks, k, monkeypatch):

@@ -38,6 +38,7 @@ def in_each_step(made: Matmul, line: str) -> Kernel:
     return made.kernel(made.text(inner=f"{line}\n%s = addf %next, %c : {made.c.tile}"))
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("plan", EVERY)
 def test_prints_of_a_loop_come_once(plan):
     kernel = in_each_step(product(), '%said = print_tko "step %d;", %i : tile<i32> -> token')
@@ -106,7 +107,7 @@ def leaving(steps: int) -> Kernel:
     return kernel if steps < STEPS else kernel._replace(expected=kernel.outputs)
 
 
-@pytest.mark.sampled(14)
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("plan", EVERY)
 @pytest.mark.parametrize("steps", [1, STEPS])
 def test_an_exit_inside_of_the_loop(steps, plan):
@@ -136,7 +137,7 @@ def leaving_around(rounds: int) -> Kernel:
     return kernel if rounds else kernel._replace(expected=kernel.outputs)
 
 
-@pytest.mark.sampled(14)
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("plan", EVERY)
 @pytest.mark.parametrize("rounds", [0, 2])
 def test_a_return_from_a_loop_around(rounds, plan):
@@ -145,6 +146,7 @@ def test_a_return_from_a_loop_around(rounds, plan):
     kernel.emulated(compiled(kernel, plan), 1)
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("plan", EVERY)
 def test_checks_of_memory(plan):
     kernel = product(sizes=(60, 56, 152)).kernel()
@@ -152,7 +154,7 @@ def test_checks_of_memory(plan):
     kernel.emulated(artifact, 1)
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("plan", EVERY)
 def test_arrays_of_unknown_alignment(plan):
     """No box and no asynchronous copy brings their tiles."""
@@ -162,7 +164,7 @@ def test_arrays_of_unknown_alignment(plan):
     kernel.emulated(artifact)
 
 
-@pytest.mark.sampled(14)
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("plan", EVERY)
 @pytest.mark.parametrize("sizes", [(64, 71, 0), (0, 64, 64), (64, 0, 64)])
 def test_arrays_without_elements(sizes, plan):
@@ -171,7 +173,7 @@ def test_arrays_without_elements(sizes, plan):
         tensor_maps.Arrays(*sizes).launch(result.text, result.kernels[0].metadata, 0, steps)
 
 
-@pytest.mark.sampled(14)
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("options", [{}, {"device_debug": True}], ids=["", "-g"])
 @pytest.mark.parametrize("plan", EVERY)
 def test_all_warps_do_the_same_at_level_0(plan, options):

@@ -37,6 +37,7 @@ def doubling(consumer: str, warps: int = 8, depth: int = 2) -> str:
                   warps=warps)  # fmt: skip
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("rows", [0, 1, 2, 7])
 @pytest.mark.parametrize(("depth", "again"), [(1, False), (2, True), (3, False)])
 def test_any_number_of_turns(rows, depth, again, assemble):

@@ -89,7 +89,7 @@ _CASES = [
 ] + [("sm_89", tiles, "f8E5M2", "none", "auto", steps) for tiles in ((16, 8, 32), (64, 64, 256)) for steps in (None, 3)]
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(("gpu_name", "tiles", "element", "maps", "strategy", "steps"), _CASES)
 def test_products_of_whole_numbers(gpu_name, tiles, element, maps, strategy, steps):
     start = "loaded" if sum(tiles) % 3 else "zeros"

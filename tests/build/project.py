@@ -11,6 +11,8 @@ import sys
 import tempfile
 from typing import NamedTuple
 
+from loaded_scons import Loaded
+
 from tileiras.build.store.local import MEMO
 
 CHECKOUT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -93,16 +95,8 @@ class Project:
         store = environment.setdefault("TILEIRAS_CACHE_DIR", self.store)
         if store != self.store:
             begin_with_imports(store)
-        done = subprocess.run(
-            [sys.executable, "-m", "SCons", *arguments],
-            cwd=self.folder,
-            env={**os.environ, "PYTHONPATH": self.compiler, **environment},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        build = run_scons(list(arguments), self.folder, {**os.environ, "PYTHONPATH": self.compiler, **environment})
         keep_imports(store)
-        build = Build(done.returncode, done.stdout, done.stderr)
         assert "Traceback" not in build.errors + build.output, build.errors
         assert expect is None or build.code == expect, build.output + build.errors
         return build
@@ -113,6 +107,25 @@ class Project:
         # With its bytecode, which is valid for copies as well: they have the times of the originals.
         shutil.copytree(os.path.join(CHECKOUT, "tileiras"), os.path.join(self.compiler, "tileiras"))
         return self.compiler
+
+
+_loaded: list[Loaded] = []
+"""The loaded processes; the first one is next."""
+
+
+def run_scons(arguments: list[str], folder: str, environment: dict[str, str]) -> Build:
+    """Run SCons, without its imports if it is that of this checkout in an environment like this process's."""
+    if environment["PYTHONPATH"] == CHECKOUT:
+        if not _loaded:
+            _loaded.extend(Loaded(CHECKOUT) for _ in range(2))
+        if _loaded[0].suits(environment):
+            _loaded.append(_loaded.pop(0))
+            return Build(*_loaded[-1].run(arguments, folder, environment))
+    done = subprocess.run(
+        [sys.executable, "-m", "SCons", *arguments], cwd=folder, env=environment, capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    return Build(done.returncode, done.stdout, done.stderr)
 
 
 def begin_with_imports(store: str) -> None:

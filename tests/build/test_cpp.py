@@ -195,12 +195,11 @@ int main() {
 
 
 def run(folder, images: list[embed.Image], driver: str | None) -> list[str]:
+    """The output of the harness; it and the images are one translation unit, whose headers are compiled once."""
     (folder / "k.h").write_bytes(embed.header(images, "k"))
     (folder / "images.cpp").write_bytes(embed.source(images, "k"))
-    (folder / "main.cpp").write_text(HARNESS)
-    subprocess.run(
-        ["c++", *WARNINGS, f"-I{cpp_folder()}", "main.cpp", "images.cpp", "-o", "app", "-ldl"], cwd=folder, check=True
-    )
+    (folder / "main.cpp").write_text(HARNESS + '#include "images.cpp"\n')
+    subprocess.run(["c++", *WARNINGS, f"-I{cpp_folder()}", "main.cpp", "-o", "app", "-ldl"], cwd=folder, check=True)
     environment = {"LD_LIBRARY_PATH": driver} if driver is not None else {}
     done = subprocess.run(["./app"], cwd=folder, env=environment, capture_output=True, text=True, check=True)
     return done.stdout.splitlines()

@@ -428,12 +428,18 @@ INPUTS = {
 @pytest.mark.parametrize("row", [
     rows(("file ", "x", 5)), rows(("file helper.py", "x")), rows(("file a\0b", "x", 5)), rows(("disk sda", "x", 5)),
     rows(("file helper.py", "x", -1)), rows(("file helper.py", "x", True)), rows(("file helper.py", 5, 5)),
-    rows(("module ../a", "x", None)), rows(*((f"file {number}", "x", 1) for number in range(1_000_000))), b"", b"[]",
+    rows(("module ../a", "x", None)), b"", b"[]",
     b"\xff\xfe", DEEP.encode(), b'{"format": 9, "rows": []}', b'{"format": 1, "rows": [], "more": 1}',
 ])  # fmt: skip
 def test_malformed_rows_of_inputs_are_refused(row):
     with pytest.raises(ValueError):
         within(lambda: inputs.parse(row))
+
+
+def test_too_many_rows_of_inputs_are_refused():
+    million = rows(*((f"file {number}", "x", 1) for number in range(1_000_000)))
+    with pytest.raises(ValueError):
+        within(lambda: inputs.parse(million))
 
 
 @pytest.mark.sampled(4)

@@ -91,6 +91,7 @@ def test_line_information_changes_no_instruction(target):
     assert len(codes) == 1 and codes != {b""}
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("target", TARGETS)
 def test_instructions_name_the_lines_that_they_come_from(target):
     text = product(target)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -388,11 +389,16 @@ def all_kernels() -> Iterator[Kernel]:
     yield from far_scales()
 
 
-def pairwise_kernels() -> Iterator[Kernel]:
+@functools.cache
+def pairwise_kernels() -> tuple[Kernel, ...]:
     """Every pair (row, element), (row, shape) and (element, shape) about once: shapes rotate as rows and types do.
 
     The largest tiles are left to the full run.
     """
+    return tuple(_pairwise())
+
+
+def _pairwise() -> Iterator[Kernel]:
     for row_number, row in enumerate(ROWS):
         for number, element in enumerate(row.elements):
             small = [shape for shape in shapes_for(element, row.result) if np.prod(shape.tile) <= 1024]

@@ -36,6 +36,7 @@ def hundred() -> list:
     return random.Random(42).sample(list(pairwise_kernels()), 100)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("part", range(PARTS))
 def test_kernels(part, hundred):
     assert [(kernel.name, reason) for kernel, reason in failures(hundred[part::PARTS])] == []

@@ -29,7 +29,7 @@ def dots_of(artifact: tileiras.Artifact) -> list[tuple[str, str | None]]:
     return [(d.arguments["Atom"], d.cause and d.cause.spelled()) for d in result]
 
 
-@pytest.mark.sampled(24)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
 def test_dots_go_through_tensor_memory(kernel: Tiled):
     artifact = tileiras.compile(kernel.bytecode(), gpu_name=GPU, emit_remarks=True)

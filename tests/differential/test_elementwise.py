@@ -163,6 +163,7 @@ FUNCTIONS = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("element", FLOATS)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_functions(name, element):

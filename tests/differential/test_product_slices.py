@@ -36,6 +36,7 @@ def test_dots_of_large_operands_are_sliced(tiles, element, gpu_name, steps):
     check(Matmul(tiles, element), gpu_name, [steps] if steps else [])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize(
     ("sizes", "element", "gpu_name"),

@@ -113,6 +113,7 @@ def kernel(rng: random.Random):
     return text, grid, source, target
 
 
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("seed", range(40))
 def test_random_view(seed):
     rng = random.Random(seed)

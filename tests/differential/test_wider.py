@@ -143,7 +143,7 @@ def test_scan(element, shape, axis, reverse):
     check(body, [Tile("a", element, values)], (shape, element))
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("reverse", ["false", "true"])
 @pytest.mark.parametrize(("shape", "axis"), [((512,), 0), ((2048,), 0), ((2, 1024), 1), ((512, 2), 0)])
 @pytest.mark.parametrize("num_warps", [2, 4, 8])

@@ -51,6 +51,7 @@ LAUNCHES = [
 ]
 
 
+@pytest.mark.sampled(40)
 @pytest.mark.parametrize(
     ("case", "target"), LAUNCHES, ids=[f"{CASE_IDS[CASES.index(case)]}-{target}" for case, target in LAUNCHES]
 )

@@ -17,7 +17,7 @@ def test_kernel_interprets(case: KernelCase) -> None:
     run_and_check(case, lambda arguments: interpret(source, case.entry, case.grid, arguments))
 
 
-@pytest.mark.sampled(10)
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 def test_kernel_emulates(case: KernelCase) -> None:
     """On every target whose code differs from that of the targets before it."""
@@ -30,7 +30,7 @@ def test_kernel_emulates(case: KernelCase) -> None:
             run_and_check(case, lambda arguments: emulate(text, case.entry, case.grid, arguments, metadata=metadata))
 
 
-@pytest.mark.sampled(60)
+@pytest.mark.sampled(30)
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("source", sorted({case.source for case in CASES}))
 def test_kernel_assembles(source: str, target: str) -> None:

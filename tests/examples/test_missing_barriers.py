@@ -149,8 +149,13 @@ def test_synchronization_of_boxes_is_minimal(name: str) -> None:
     assert [each.deleted for each in chosen if survives(entry, each.text)] == []
 
 
-@pytest.mark.sampled(14)
-@pytest.mark.parametrize("name", sorted(CASES))
+RELYING = ("last_block_reduction.mlir:last_block_reduction", "prefix_sum.mlir:prefix_sum", "scatter_add.py:scatter_add",
+           "spin_lock.mlir:spin_lock")  # fmt: skip
+"""Kernels whose thread blocks synchronise; most others have no order that could be broken."""
+
+
+@pytest.mark.parametrize("name", [*RELYING, *(pytest.param(name, marks=pytest.mark.slow)
+                                              for name in sorted(CASES.keys() - set(RELYING)))])  # fmt: skip
 def test_orders_and_scopes_that_a_kernel_relies_on(name: str) -> None:
     """cuTile's atomics acquire and release by default; where nothing relies on any of it, there is nothing to break."""
     entry = entry_of(name)
@@ -164,8 +169,7 @@ def test_orders_and_scopes_that_a_kernel_relies_on(name: str) -> None:
 
 
 def test_kernels_that_synchronise_thread_blocks_rely_on_orders() -> None:
-    for name in ("spin_lock.mlir:spin_lock", "last_block_reduction.mlir:last_block_reduction",
-                 "prefix_sum.mlir:prefix_sum", "scatter_add.py:scatter_add"):  # fmt: skip
+    for name in RELYING:
         entry = entry_of(name)
         assert not survives(entry, without_orders(entry.ptx)), name
 

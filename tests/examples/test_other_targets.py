@@ -66,7 +66,7 @@ def on_sm_75(source: str) -> dict[str, tuple[str, dict]]:
     return {k.name: (k.artifacts[".ptx"].decode(), json.loads(k.artifacts[".json"])) for k in artifact.kernels}
 
 
-@pytest.mark.sampled(15)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("case", ON_SM_75, ids=lambda case: case.id)
 def test_kernels_on_sm_75(case) -> None:
     needs_front_end(case.source)

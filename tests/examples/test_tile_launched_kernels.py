@@ -14,6 +14,7 @@ SOURCES = ("matmul.py", "long_softmax.py", "fft.py", "moe_matmul.py", "spin_lock
 LAUNCHED = [next(case for case in CASES if case.source == source) for source in SOURCES]
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("target", ["sm_80", "sm_100"])
 @pytest.mark.parametrize("case", LAUNCHED, ids=lambda case: case.id)
 def test_a_tile_launched_kernel_computes_the_same(ptxas, case: KernelCase, target: str) -> None:

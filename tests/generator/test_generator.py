@@ -48,6 +48,7 @@ def weights() -> Weights:
     return covered.weights(covered.read())
 
 
+@pytest.mark.sampled(15)
 @pytest.mark.parametrize("number", range(FIXED_RUN))
 def test_the_fixed_run_is_right(number, weights):
     verdict = judge(draw(number, weights=weights))

@@ -11,7 +11,8 @@ from tileiras.codegen import toolkit
 from tileiras.sim import EmulationError
 
 GPU = "sm_100"
-SEEDS = (None, 0, 1)
+SEEDS = (None, 0)
+"""All warps in step, and in an arbitrary order: accesses without an order between them are a race in both."""
 
 
 def instructions(ptx: str) -> set[str]:

@@ -22,6 +22,7 @@ KERNELS: dict[str, Callable[[], Kernel]] = {
 }
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("gpu_name", ["sm_80", "sm_90", "sm_120"])
 @pytest.mark.parametrize("name", KERNELS)
 def test_kernels_compute_their_documented_results(name, gpu_name):

@@ -43,7 +43,7 @@ _CASES = [
 ]  # fmt: skip
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("gpu_name", "element", "tiles", "steps", "stages"), _CASES)
 def test_products(gpu_name, element, tiles, steps, stages):
     result = Matmul(tiles, element, steps=steps, start="loaded").kernel()

@@ -42,6 +42,7 @@ def test_copies_not_ahead_are_placed_at_their_use(gpu_name, element, depth, stag
     kernel.check(gpu_name, num_warps=8)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("gpu_name", "tiles", "sizes", "copied"),
     [

@@ -100,6 +100,7 @@ def test_results_that_a_use_tells_from_zero_are_kept(name):
     assert flushed(KEPT[name]()) == [False, False]
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("gpu", ["sm_89", "sm_90"])
 @pytest.mark.parametrize("name", FLUSHED)
 def test_results_are_the_same(name, gpu):

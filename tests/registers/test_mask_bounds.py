@@ -59,7 +59,7 @@ def conjunctions(kernel: Kernel, gpu_name: str) -> int:
     return names(kernel.after("tileas-join-mask-bounds", gpu_name)).count("arith.andi")
 
 
-@pytest.mark.sampled(32)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("turned", [False, True])
 @pytest.mark.parametrize("rows", ["loaded", "counted"])
 @pytest.mark.parametrize(("first", "second"), list(itertools.product(COMPARED, repeat=2)))

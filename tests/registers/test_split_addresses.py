@@ -16,6 +16,7 @@ def parts(kernel: Kernel, gpu_name: str, **options) -> list[int]:
     return [op.attributes[tileas.PARTS].value if tileas.PARTS in op.attributes else 1 for op in accesses]
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("gpu_name", ["sm_80", "sm_90", "sm_100", "sm_120"])
 @pytest.mark.parametrize("warps", [1, 2, 4])
 def test_exchanged_elements_in_parts_are_right(gpu_name, warps):

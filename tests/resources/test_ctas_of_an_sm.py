@@ -31,7 +31,7 @@ SPILLED = 24
 """Bytes that a hint may cost at most: the estimate of registers does not see the last few."""
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("gpu", GPUS)
 @pytest.mark.parametrize("name", [*ROWS, *DOTS])
 def test_a_hint_gives_no_fewer_ctas_than_none(name, gpu, ptxas):
@@ -50,6 +50,7 @@ def test_a_hint_that_registers_allow_is_given(gpu, ptxas):
     assert held >= 4 and taken.spill_stores <= 4
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("gpu", ["sm_90", "sm_100"])
 @pytest.mark.parametrize("hint", [8, 16, 32])
 @pytest.mark.parametrize("operand", ["f16", "i8"])
@@ -69,7 +70,7 @@ def test_agents_start_with_the_registers_of_an_instruction(tiles, operand, hint,
     on_an_sm(kernel.compiled("sm_100", pipeline_strategy="warp-specialize"), "sm_100")
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("gpu", ["sm_80", "sm_86", "sm_90", "sm_120"])
 @pytest.mark.parametrize(
     ("tiles", "operand", "aligned"),

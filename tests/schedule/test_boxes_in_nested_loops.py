@@ -44,7 +44,7 @@ def test_a_loop_around(gpu, maps, ptxas):
     engine = DiagnosticEngine()
     assembler.assemble(artifact.text, gpu, engine=engine)
     assert [d.message for d in engine.diagnostics] == []
-    for seed in SEEDS:
+    for seed in SEEDS[:2]:
         Arrays(64, 71, 160).launch(artifact.text, artifact.kernels[0].metadata, seed)
 
 

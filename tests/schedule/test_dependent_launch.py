@@ -23,7 +23,7 @@ def waiting(ordered: bool) -> str:
     return text.replace("    %end = store", "    %started = gdc_launch_dependents_tko -> token\n    %end = store")
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(7)
 @pytest.mark.pairwise(plan=list(PLANS), gpu=["sm_90", "sm_120"], ordered=[False, True])
 def test_a_kernel_that_waits_for_the_grid_before(plan, gpu, ordered):
     artifact = tileiras.compile(waiting(ordered), gpu_name=gpu, **PLANS[plan])

@@ -38,7 +38,7 @@ def hinted(text: str, hints: dict[str, str]) -> str:
 # ---- accesses --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.sampled(10)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("plan", BOXES)
 @pytest.mark.parametrize("names", ["", "a", "b", "ab"])
 def test_loads_that_are_to_use_no_tensor_map(names, plan):
@@ -78,7 +78,7 @@ def test_loads_that_do_not_run_ahead_ask_for_nothing(latency):
     kernel.emulated(artifact, 1)
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("plan", CHOSEN)
 @pytest.mark.parametrize("latency", [1, 5, 10])
 def test_loads_that_run_ahead_as_far_as_they_ask_for(latency, plan):
@@ -110,7 +110,7 @@ def test_each_loop_runs_ahead_as_far_as_its_own_loads_ask_for(plan):
 # ---- warps and CTAs --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.sampled(18)
+@pytest.mark.sampled(9)
 @pytest.mark.pairwise(
     warps=[1, 2, 4, 8, 16, 32], occupancy=[None, 2, 32],
     plan=["none", "overlap", "boxes", "auto", "agents", "light-boxes"],

@@ -78,16 +78,16 @@ def test_proven_intervals_are_least(graph):
 def test_the_recurrence_bound_is_the_largest_ratio_of_a_cycle(graph):
     """By walks of up to as many steps as there are nodes: latency of a cycle over its distance."""
     count = len(graph.nodes)
+    leaving = [[edge for edge in graph.edges if edge.source == node] for node in range(count)]
     best = 1
     for start in range(count):
         reach = {(start, 0): 0}
         for _ in range(count):
             following = {}
             for (node, distance), latency in reach.items():
-                for edge in graph.edges:
-                    if edge.source == node:
-                        at = (edge.target, distance + edge.distance)
-                        following[at] = max(following.get(at, -1), latency + edge.latency)
+                for edge in leaving[node]:
+                    at = (edge.target, distance + edge.distance)
+                    following[at] = max(following.get(at, -1), latency + edge.latency)
             reach = following
             for (node, distance), latency in reach.items():
                 if node == start and distance:

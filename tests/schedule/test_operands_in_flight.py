@@ -16,6 +16,7 @@ from tileiras.dialects import scf
 SCHEDULED = "tileas-generate-schedule"
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("maps", ["none", "host"])
 @pytest.mark.parametrize("ctas, in_flight", [(1, True), (2, False)])
 def test_probabilities_stay_in_registers_where_there_are_any(ctas, in_flight, maps, ptxas):

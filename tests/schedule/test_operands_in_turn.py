@@ -26,6 +26,7 @@ def _counted_by(type: str):
     return kernel._replace(text=f"{head[:at]}{text}\n{head[at:]}{line}{values}{{\n{index}{body}")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("type", ["i8", "i16", "i32", "i64"])
 def test_loops_of_every_type(type):
     kernel = _counted_by(type)

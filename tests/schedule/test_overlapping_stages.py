@@ -35,6 +35,7 @@ BODIES = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("body", BODIES)
 def test_any_stages_and_places_give_the_same_result(body, seed):

@@ -65,6 +65,7 @@ def test_not_where_something_else_was_asked_for(options):
     assert schedules(shared(), **options) != [SINGLE] and occupancy(shared(), **options) == 1
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("steps", [1, 2, 3])
 @pytest.mark.parametrize("seed", [0, 1])
 def test_the_result_beside_another_cta(steps, seed):

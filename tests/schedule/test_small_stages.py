@@ -37,6 +37,7 @@ PRODUCTS = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("name", PRODUCTS)
 def test_products_of_small_stages_are_right(name):
     gpu, options, build = PRODUCTS[name]
@@ -56,7 +57,7 @@ def test_only_stages_of_boxes_are_padded():
     assert {type.alignment for type in padded["host"]} == {512} and not padded["none"]
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("seed", range(1000, 1016))
 def test_drawn_products_are_right(seed):
     _check(seed)

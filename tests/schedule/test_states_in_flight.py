@@ -10,6 +10,7 @@ from tests.machine_code import assemble, needs_tools
 from tileiras.dialects import nv_tileas as tileas
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("maps", ["host", "none"])
 @pytest.mark.parametrize("sizes", [(64, 64, 64), (64, 64, 128), (128, 64, 64)])
 @needs_tools

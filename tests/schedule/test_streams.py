@@ -163,10 +163,11 @@ def test_copies_run_on_through_the_slices_of_a_tile(gpu, ptxas):
     assemble(artifact.text, gpu)
     for steps in (0, 1, 2, 3):
         launch(artifact, 32 * steps + 16, 1056, steps, seed=steps)
-    for seed in SEEDS:
+    for seed in SEEDS[:2]:
         launch(artifact, 70, 1040, 3, seed)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("stages", [2, 3, 4, 6])
 def test_every_depth_of_the_ring(stages):
     artifact = compiled(sums(), pipeline_strategy="unspecialize", unspecialized_pipeline_num_stages=stages)
@@ -183,7 +184,7 @@ def test_no_wait_is_superfluous():
     for number in result:
         broken = "\n".join(lines[:number] + lines[number + 1 :])
         with pytest.raises((AssertionError, SimulationError)):
-            for seed in SEEDS:
+            for seed in SEEDS[:2]:
                 launch(artifact, 96, COLUMNS, 3, seed, code=broken)
 
 
@@ -197,7 +198,7 @@ def test_rows_that_are_read_twice_are_loaded_once_and_ahead(gpu, ptxas):
     assemble(artifact.text, gpu)
     for pairs in (0, 1, 2, 7, 12):
         launch_rows(artifact, pairs, COLUMNS, seed=pairs)
-    for seed in SEEDS:
+    for seed in SEEDS[:2]:
         launch_rows(artifact, 9, COLUMNS - 16, seed)
 
 
@@ -222,7 +223,7 @@ def test_no_wait_of_two_loops_is_superfluous():
     for number in waits:
         artifact.data = "\n".join(lines[:number] + lines[number + 1 :]).encode()
         with pytest.raises((AssertionError, SimulationError)):
-            for seed in SEEDS:
+            for seed in SEEDS[:2]:
                 launch_rows(artifact, 6, 4 * COLUMNS, seed)
 
 

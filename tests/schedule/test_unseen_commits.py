@@ -93,7 +93,7 @@ KERNELS = {
 }
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("inner", [0, 1, 3, 5])
 @pytest.mark.parametrize("name", list(KERNELS))
 def test_groups_that_come_unevenly(name, inner):

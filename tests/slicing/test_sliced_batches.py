@@ -33,6 +33,7 @@ def ranks(kernel: Kernel, gpu: str, **options) -> list[int]:
     return [op.result.type.rank for op in operations(module, nv_tileas.DotOp)]
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("gpu", ATOMS)
 @pytest.mark.parametrize("start", ["zeros", "loaded"])
 @pytest.mark.parametrize("per_step", [0, 2])
@@ -56,6 +57,7 @@ def test_under_every_plan(gpu, tiles, options):
     checked(product(tiles), gpu, **options)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("gpu", "tiles", "element"),
     [("sm_90", (2, 16, 64, 32), "f16"), ("sm_90", (2, 64, 32, 32), "bf16"), ("sm_90", (2, 64, 64, 64), "f8E4M3FN"),

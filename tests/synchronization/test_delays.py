@@ -39,6 +39,7 @@ KERNELS = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", KERNELS)
 def test_results_are_the_same_in_every_order(name, ptxas):
     make, gpu, options = KERNELS[name]
@@ -58,6 +59,7 @@ def test_every_wait_and_arrival_has_a_seed_of_its_own():
     assert delayed and all(isinstance(op.prev, DelayOp) for op in delayed)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("gpu", ["sm_90", "sm_100", "sm_120"])
 @pytest.mark.parametrize("options", [SPECIALIZED, {**DELAYED_BY_OPTION, **NO_PIPELINE}], ids=["agents", "none"])
 def test_two_ctas_of_a_tile_are_launched_as_tiles(gpu, options):

@@ -74,7 +74,7 @@ def test_several_programs_of_one_kernel():
     for options in ({}, SPECIALIZED):
         artifact = compiled(kernel.text, **options)
         assert MAP in artifact.text
-        for seed in SEEDS:
+        for seed in SEEDS[:2]:
             kernel.emulated(artifact, seed)
 
 
@@ -136,7 +136,7 @@ def test_sizes_that_the_kernel_computes():
     host = tileiras.compile(text, gpu_name="sm_90", tensor_maps="host")
     artifact = compiled(text)
     assert artifact.text.count("cp.async.cg") == 0 < host.text.count("cp.async.cg")
-    for seed in SEEDS:
+    for seed in SEEDS[:2]:
         Arrays(64, 64, 96).launch(artifact.text, artifact.kernels[0].metadata, seed)
 
 

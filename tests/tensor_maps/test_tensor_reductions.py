@@ -83,7 +83,7 @@ def test_elements_are_combined_by_one_copy_a_box(mode, element, ptxas):
     engine = DiagnosticEngine()
     assembler.assemble(artifact.text, "sm_90", engine=engine)
     assert [d.message for d in engine.diagnostics] == []
-    for seed in SEEDS:
+    for seed in SEEDS[:2]:
         Updates(mode, element).launch(artifact.text, artifact.kernels[0].metadata, seed)
 
 

@@ -69,6 +69,7 @@ PAIRS = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "name, plan", [(name, "agents with boxes") for name in PAIRS] + [("128 rows", "boxes"), ("64 rows", "boxes")]
 )

@@ -213,6 +213,7 @@ def test_stalls_and_issues_are_all_the_time_of_the_warps(name):
     assert sum(result.bounds.values()) == pytest.approx(1)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", KERNELS)
 def test_more_latency_is_never_faster(name):
     ptx, args, grid = KERNELS[name]()

@@ -72,7 +72,7 @@ def dequantised(stored: str, tiles: tuple[int, int, int] = (128, 64, 64), steps:
 STORED = [(gpu, stored) for gpu in INSTRUCTIONS for stored in ("i8", "f8E4M3FN")] + [("sm_100", "f4E2M1FN")]
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(("gpu", "stored"), STORED)
 @pytest.mark.parametrize("options", [{}, {"tensor_maps": "host"}, {"pipeline_strategy": "none"}], ids=str)
 def test_a_that_is_dequantised(gpu, stored, options):
@@ -134,6 +134,7 @@ def mixed(a_type: str, b_type: str) -> tuple[str, Kernel]:
     return "\n".join(lines), kernel._replace(inputs=(a, b), expected=(wanted,))
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("gpu", INSTRUCTIONS)
 @pytest.mark.parametrize("types", [("f8E4M3FN", "f8E5M2"), ("f8E5M2", "f8E4M3FN")], ids=" x ".join)
 @pytest.mark.parametrize("tensor_maps", ["none", "host"])

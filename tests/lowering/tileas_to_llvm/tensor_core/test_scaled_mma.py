@@ -41,6 +41,7 @@ def test_every_plan(make, options):
     checked(make((128, 128, 128), steps=4, **({"gpu": GPU} if make is packed_matmul else {})), **options)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("operand", ["f8E4M3FN", "f8E5M2"])
 @pytest.mark.parametrize("make", [packed_matmul, scaled])
 def test_scales_run_ahead_with_their_operands(make, operand):
@@ -56,6 +57,7 @@ def test_scales_come_in_boxes_with_their_operands():
     assert "cp.async.bulk.tensor" in ptx and "cp.async.ca" not in ptx and "ld.global" not in ptx
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("level", [0, 3])
 @pytest.mark.parametrize(
     ("tiles", "scale", "block"),

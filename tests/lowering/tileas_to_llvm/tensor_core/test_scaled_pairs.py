@@ -100,10 +100,11 @@ def test_loops_over_tiles(ctas):
     kernel = packed_matmul((128 * ctas, 128, 128), steps=2, rounds=4, ctas=ctas)
     artifact = kernel.compiled(GPU, **AGENTS)
     assert artifact.kernels[0].metadata["block"][0] == 256 + 32 + 32
-    for seed in SEEDS:
-        kernel.emulated(artifact, seed)
     if ctas == 2:
         check(kernel, "mxf8f6f4", **AGENTS)
+    else:
+        for seed in SEEDS:
+            kernel.emulated(artifact, seed)
 
 
 @pytest.mark.parametrize("gpu", ["sm_103", "sm_110"])

@@ -87,6 +87,7 @@ def test_elements_of_four_bits(scale, block, kind, by_rows):
     assert (ptx.count("st.shared") == 0) != by_rows
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("gpu", ["sm_103", "sm_107", "sm_110"])
 @pytest.mark.parametrize(("scale", "block", "kind"), FOUR_BITS[:2])
 def test_elements_of_four_bits_on_the_rest_of_the_family(gpu, scale, block, kind):
@@ -174,7 +175,7 @@ PARTS = [((128, 64, 128), 2), ((128, 16, 64), 2), ((128, 128, 32), 2), ((256, 32
 the number of copies in each step."""
 
 
-@pytest.mark.sampled(10)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("options", FOUR_BIT_PLANS, ids=lambda value: " ".join(map(str, value.values())))
 @pytest.mark.parametrize(("tiles", "copies"), PARTS)
 def test_few_columns_and_runs(tiles, copies, options):
@@ -195,6 +196,7 @@ def test_few_columns_of_elements_of_four_bits(tiles, scale, block, kind):
     assert ptx.count(f"kind::{kind}") == tiles[2] // 64 and "mma.sync" not in ptx
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("operand", ["f8E4M3FN", "f8E5M2"])
 @pytest.mark.parametrize("by_rows", [False, True])
 @pytest.mark.parametrize("tiles", [(64, 128, 128), (16, 256, 64)])
@@ -224,7 +226,7 @@ SPREAD = [(64, 64, 128), (64, 16, 64), (32, 64, 128), (64, 32, 32), (64, 64, 512
 """Tiles whose longer side is in every second 16 of the 128 rows that instructions with block scales have."""
 
 
-@pytest.mark.sampled(10)
+@pytest.mark.sampled(5)
 @pytest.mark.pairwise(tiles=SPREAD, by_rows=[False, True], options=FOUR_BIT_PLANS)
 def test_sixty_four_rows(tiles, by_rows, options):
     """The rows between are undefined, and their results are not read."""
@@ -235,7 +237,7 @@ def test_sixty_four_rows(tiles, by_rows, options):
     assert {word >> 27 & 3 for word in words} == {1} and {word >> 17 & 63 for word in words} == {min(tiles[:2]) >> 3}
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("by_rows", [False, True])
 @pytest.mark.parametrize("tiles", [(64, 64, 256), (16, 64, 64)])
 @pytest.mark.parametrize(("scale", "block", "kind"), FOUR_BITS)

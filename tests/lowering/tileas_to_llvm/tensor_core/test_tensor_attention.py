@@ -43,6 +43,7 @@ def launch(ptx: str) -> tuple[int, int]:
     return int(match.group(1)), int(match.group(2))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("maps", ["none", "host", "device"])
 def test_each_tile_has_one_stage(maps):
     kernel = attention()
@@ -66,6 +67,7 @@ def test_warps_that_share_rows():
     check(attention(), "f16 128x64", num_warps=8)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("maps", ["none", "host"])
 @pytest.mark.parametrize("steps", [0, 1, 2])
 def test_a_number_of_iterations_that_is_known_at_run_time(maps, steps):
@@ -110,6 +112,7 @@ def at_run_time(kernel: Kernel, first: int, second: int) -> Kernel:
     return kernel._replace(text=text)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("maps", ["none", "host"])
 @pytest.mark.parametrize(("first", "second"), [(0, 2), (1, 1), (2, 0), (2, 3)])
 def test_copies_of_a_loop_wait_for_products_of_the_last(first, second, maps):
@@ -148,6 +151,7 @@ def test_accumulators_that_tensor_memory_holds_of_fewer_ctas():
     assert "kernel.fewer-ctas ctas=1 asked=4; kernel.columns-needed columns=384" in result
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("maps", ["none", "host"])
 @pytest.mark.parametrize("warps", [4, 8])
 def test_probabilities_of_64_rows_lie_in_tensor_memory(maps, warps):

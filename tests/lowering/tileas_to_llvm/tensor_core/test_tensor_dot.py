@@ -22,7 +22,7 @@ TYPES = [
 ]  # fmt: skip
 
 
-@pytest.mark.sampled(11)
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize(("operand", "accumulator", "kind"), TYPES, ids=lambda value: str(value))
 @pytest.mark.parametrize(("m", "n"), [(64, 64), (128, 32), (256, 64)])
 def test_types_and_shapes(operand, accumulator, kind, m, n):
@@ -63,6 +63,7 @@ def test_few_rows_exchange_a_and_b(tiles, shape, b_by_columns):
     check(matmul(tiles, steps=3, b_by_columns=b_by_columns), f"f16 {shape}", num_warps=4)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("warps", [4, 8, 16])
 @pytest.mark.parametrize(("m", "n"), [(64, 128), (128, 64), (256, 64)])
 def test_warps_share_lanes_by_columns(m, n, warps):
@@ -117,6 +118,7 @@ def test_tf32_that_is_computed(n):
     check(converted((64, n, 32), "b", "f32", "tf32", steps=3), f"tf32 64x{n}", num_warps=4)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("b_by_columns", [False, True])
 @pytest.mark.parametrize("k", [8, 32, 64])
 def test_tf32_in_any_order(b_by_columns, k):
@@ -125,6 +127,7 @@ def test_tf32_in_any_order(b_by_columns, k):
     check(by_columns((128, 64, k), operand="tf32", steps=3, b_by_columns=b_by_columns), "tf32 128x64")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("strategy", ["unspecialize", "warp-specialize"])
 @pytest.mark.parametrize("tensor_maps", ["host", "device"])
 def test_tf32_along_n_comes_in_boxes(tensor_maps, strategy):
@@ -155,6 +158,7 @@ def reads_a_in_columns(ptx: str) -> int:
     return len(re.findall(r"tcgen05\.mma\S+ \[\S+\], \[", ptx))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("warps", [4, 8])
 @pytest.mark.parametrize(("rows", "columns", "depth"), [(128, 64, 64), (128, 32, 128), (256, 64, 64)])
 def test_probabilities_go_from_registers_to_tensor_memory(rows, columns, depth, warps):

@@ -39,7 +39,7 @@ def check(kernel: Kernel, *shapes: str, **options) -> str:
     artifact = kernel.compiled(GPU, **{**PLAIN, **options})
     assert instructions(artifact.text) == set(shapes)
     assert "mma.sync" not in artifact.text
-    for seed in SEEDS:
+    for seed in SEEDS[:2]:
         kernel.emulated(artifact, seed)
     if toolkit.find_program("ptxas") is not None:
         assemble(artifact.text, GPU)
@@ -57,7 +57,7 @@ TYPES = [
 ]
 
 
-@pytest.mark.sampled(14)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(("operand", "accumulator", "row", "k"), TYPES, ids=lambda value: str(value))
 @pytest.mark.parametrize(("m", "n"), [(64, 64), (128, 32), (64, 256), (128, 128)])
 def test_types_and_shapes(operand, accumulator, row, k, m, n):
@@ -132,7 +132,7 @@ REARRANGED = [
 ]  # fmt: skip
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("operand", "accumulator", "row"), REARRANGED, ids=lambda value: str(value))
 @pytest.mark.parametrize("options", PLANS, ids=lambda value: " ".join(map(str, value.values())))
 def test_b_that_lies_along_n_is_rearranged(operand, accumulator, row, options):

@@ -112,6 +112,15 @@ class Reach:
             self.known[key] = result
         return result
 
+    def has_seen(self, keys: list[int], clock: int) -> bool:
+        """Whether the owner of one of ``keys`` has been seen at ``clock``."""
+        known = self.known
+        for key in keys:
+            seen = known.get(key)
+            if (self.clock(key) if seen is None else seen) >= clock:
+                return True
+        return False
+
 
 class Knowledge:
     """Knowledge of one launch. Warps and threads are numbered through the launch; ``rows`` are warps of the running
@@ -171,9 +180,9 @@ class Knowledge:
         earlier = warp_of(others)
         starts = _run_starts(threads, earlier)
         limits = self._limits_by_warp(threads[starts], earlier[starts], np.maximum.reduceat(clocks, starts))
-        bad = clocks > (limits if starts.size == 1 else np.repeat(limits, np.diff(starts, append=threads.size)))
+        bad = clocks > spread(limits, starts, threads.size)
         if (self.seen or self.lanes) and bad.any():
-            at = np.flatnonzero(bad)
+            (at,) = bad.nonzero()
             bad[at] = self._unordered_each(threads[at], others[at], clocks[at])
         return bad
 
@@ -181,7 +190,7 @@ class Knowledge:
         """As `unordered`, for accesses that the knowledge of whole warps does not order."""
         starts = _run_starts(threads, others)
         limits = self._limits(threads[starts], others[starts], np.maximum.reduceat(clocks, starts))
-        return clocks > (limits if starts.size == 1 else np.repeat(limits, np.diff(starts, append=threads.size)))
+        return clocks > spread(limits, starts, threads.size)
 
     def _limits_by_warp(self, threads: np.ndarray, earlier: np.ndarray, asked: np.ndarray) -> np.ndarray:
         """Clock up to which each of ``threads`` has seen all lanes of each warp of ``earlier``; only the knowledge
@@ -192,7 +201,7 @@ class Knowledge:
         limits = np.where(near, self.known[rows, earlier % self.width], 0)
         limits = np.where(warps == earlier, self.met[rows] - 1, limits)
         if self.seen or self.lanes:
-            at = np.flatnonzero(asked > limits)
+            (at,) = (asked > limits).nonzero()
             if at.size:
                 of_warps = self._limits(threads[at], -2 - earlier[at], np.zeros(at.size, np.int64))
                 limits[at] = np.maximum(limits[at], of_warps)
@@ -231,11 +240,11 @@ class Knowledge:
         vectors = [each for each in (self.seen.get(warp), *map(lanes.get, threads)) if each is not None]
         keys = [earlier, *(~other for other in others if other >= 0)]
         # Most knowledge is in chains.
-        result = [each.clocks for each in vectors if each.clocks]
-        if any(clocks.get(key, 0) >= clock for clocks in result for key in keys):
-            return True
+        for each in vectors:
+            if (clocks := each.clocks) and any(clocks.get(key, 0) >= clock for key in keys):
+                return True
         reaches = {id(item): item for item in (each.reach or self._reach(each) for each in vectors)}
-        return any(value.clock(key) >= clock for value in reaches.values() for key in keys)
+        return any(value.has_seen(keys, clock) for value in reaches.values())
 
     def _known_of(self, thread: int, other: int, asked: int) -> int:
         """Clock up to which ``thread`` has seen ``other``; a result of ``asked`` or more is a lower bound."""
@@ -270,14 +279,16 @@ class Knowledge:
 
     @staticmethod
     def _same_warp(thread: int, other: int) -> bool:
-        first, second = (number >> 5 if number >= 0 else -2 - number for number in (thread, other))
-        return first == second
+        return (thread >> 5 if thread >= 0 else -2 - thread) == (other >> 5 if other >= 0 else -2 - other)
 
     def _vectors(self, thread: int) -> list[Vector]:
         """Knowledge of a thread beyond its warp's row."""
         warp = thread >> 5 if thread >= 0 else -2 - thread
-        result = (self.seen.get(warp), self.lanes.get(warp, {}).get(thread))
-        return [vector for vector in result if vector is not None]
+        of_warp, lanes = self.seen.get(warp), self.lanes.get(warp)
+        result = [] if of_warp is None else [of_warp]
+        if lanes is not None and (of_lane := lanes.get(thread)) is not None:
+            result.append(of_lane)
+        return result
 
     def lanes_of(self, warp: int) -> range:
         """The threads of a warp."""
@@ -308,7 +319,16 @@ class Knowledge:
 def _run_starts(threads: np.ndarray, others: np.ndarray) -> np.ndarray:
     """First positions of runs of equal pairs."""
     changes = (threads[1:] != threads[:-1]) | (others[1:] != others[:-1])
-    return np.concatenate([[0], np.flatnonzero(changes) + 1])
+    return np.concatenate([[0], changes.nonzero()[0] + 1])
+
+
+def spread(values: np.ndarray, starts: np.ndarray, size: int) -> np.ndarray:
+    """The value of each run, repeated for its elements; runs begin at ``starts``. A single run keeps its one value."""
+    if starts.size == 1:
+        return values
+    ends = np.empty_like(starts)
+    ends[:-1], ends[-1] = starts[1:], size
+    return np.repeat(values, ends - starts)
 
 
 def warp_of(threads: np.ndarray) -> np.ndarray:

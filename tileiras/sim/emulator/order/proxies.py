@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ..ptx.module import Instruction
-from .knowledge import warp_of
+from .knowledge import spread, warp_of
 
 if TYPE_CHECKING:
     from ..launch.scheduler import Batch
@@ -71,9 +71,9 @@ def _unseen(clocks: Clocks, thread: int, others: np.ndarray, times: np.ndarray |
     """Whether operations of `others` (-2-w: all lanes of warp w) at `times` do not happen before a thread's present."""
     others = others.astype(np.int64)
     unseen = np.zeros(others.size, bool)
-    at = np.flatnonzero((others != thread) & (others != -2 - (thread >> 5)))
+    (at,) = ((others != thread) & (others != -2 - (thread >> 5))).nonzero()
     if at.size:
-        limits = np.broadcast_to(np.asarray(times), others.shape)[at]
+        limits = times[at] if isinstance(times, np.ndarray) else np.full(at.size, times)
         unseen[at] = clocks.unordered(np.full(at.size, thread, np.int64), others[at], limits)
     return unseen
 
@@ -120,7 +120,7 @@ class Fencing:
         columns = [column[starts].astype(np.int64) for column in (numbers, others, times, blocks)]
         first, inverse = _distinct(columns)
         with_fence = self._cover(*(column[first] for column in columns))[inverse]
-        return np.repeat(with_fence, np.diff(starts, append=numbers.size))
+        return spread(with_fence, starts, numbers.size)
 
     def _cover(self, numbers: np.ndarray, others: np.ndarray, times: np.ndarray, blocks: np.ndarray) -> np.ndarray:
         added: list[list[Event]] = [[] for _ in range(numbers.size)]
@@ -136,7 +136,9 @@ class Fencing:
             at = np.flatnonzero((blocks == cta) | (blocks < 0))
             behind = [n for n, events in known.items() if self._is_behind(events, leader)]
             if behind:
-                at = at[~np.isin(numbers[at], behind)]
+                open_sets = np.ones(len(self.fences.sets), bool)
+                open_sets[behind] = False
+                at = at[open_sets[numbers[at]]]
             if not at.size:
                 continue
             covered = ~_unseen(self.clocks, leader, others[at], times[at])
