@@ -7,7 +7,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import pytest
 
-from bench import ladder_launches, ladder_validation
+from bench import figures, ladder_launches, ladder_validation
 from bench.halves import calibrates, xxh64
 from bench.ladder_validation import Rung
 from bench.ladders import DIGESTS, LADDERS
@@ -67,19 +67,19 @@ def rung(published: float, estimated: float | None, ladder: int = 0, low: float 
 
 
 def test_uncertain_rows_and_rows_without_estimate_are_left_out():
-    text = ladder_validation.figures([rung(100, 110), rung(100, 300, doubt="path"), rung(100, None)])[0]
+    text = figures.lines([each.compared for each in (rung(100, 110), rung(100, 300, doubt="path"), rung(100, None))])[0]
     assert "without doubt 1 of 3" in text and "mean 10.0%" in text
 
 
 def test_the_order_is_that_of_pairs_of_one_ladder():
     rows = [rung(100, 90), rung(150, 120), rung(210, 100), rung(10, 500, ladder=2)]
-    right, pairs, tau = ladder_validation.order(rows)
+    right, pairs, tau = figures.order([each.compared for each in rows])
     assert (right, pairs) == (2, 3) and tau == pytest.approx(1 / 3)
 
 
 def test_coverage_counts_published_times_inside_of_the_interval():
-    text = ladder_validation.figures([rung(100, 110, low=95, high=120), rung(100, 130, low=120, high=140)])[0]
-    assert "cover 1 of 2" in text
+    rows = rung(100, 110, low=95, high=120), rung(100, 130, low=120, high=140)
+    assert "cover 1 of 2" in figures.lines([each.compared for each in rows])[0]
 
 
 def test_the_residual_is_the_least_that_holds_four_fifths():
@@ -88,7 +88,8 @@ def test_the_residual_is_the_least_that_holds_four_fifths():
     needs = Needs(0.0, 0.0, 0.0, time, 0.0, 0.0)
     wide = uncertainty.interval(needs, gpu, 0.2)[1] - 0.01
     rows = [rung(published, time)._replace(needs=needs) for published in (*[time] * 7, wide, 5 * time)]
-    assert ladder_validation.residual(rows) == 0.2
-    assert ladder_validation.residual(rows[:-1]) == 0.2 and ladder_validation.residual(rows[:7]) == 0.0
-    assert ladder_validation.residual(rows[-1:]) is None
+    compared = [each.compared for each in rows]
+    assert figures.residual(compared) == 0.2
+    assert figures.residual(compared[:-1]) == 0.2 and figures.residual(compared[:7]) == 0.0
+    assert figures.residual(compared[-1:]) is None
     assert any("from a residual of 20%" in line for line in ladder_validation.summary(rows))
