@@ -13,6 +13,7 @@ import tileiras
 from bench import estimates, ranking
 from bench.estimates import Timed
 from bench.ranking import Ranked
+from tests.kernels.dots import matmul
 from tests.machine_code import needs_tools
 from tileiras.cli import tileiras_run
 from tileiras.sim.estimate import doubt, model, uncertainty
@@ -70,25 +71,26 @@ def test_a_unit_above_all_of_the_time_is_an_error(monkeypatch):
 @needs_tools
 @pytest.mark.parametrize("name, target", [("H200", "sm_90"), ("A100", "sm_80")])
 def test_busy_cycles_cover_the_multiply_adds_of_f32(name, target):
-    """A grid of unequal parts as well: the product has m * n * k of them."""
     chosen = gpu(name)
-    run, runs = grid_of("matmul_f32.mlir", chosen, target, np.float32, (SIZE // 32, SIZE // 32))
+    artifact = tileiras.compile("examples/matmul_f32.mlir", gpu_name=target, emit="cubin", lineinfo=True)
+    a, b = np.zeros((SIZE, DEPTH), np.float32), np.zeros((DEPTH, SIZE), np.float32)
+    arguments = [a, b, np.zeros((SIZE, SIZE), np.float32), SIZE, SIZE, DEPTH]
+    run, runs = grid_of(artifact, "matmul_f32", chosen, (SIZE // 32, SIZE // 32), arguments)
     lanes = 32 / pipe_cycles("fma", chosen)
     assert SIZE * SIZE * DEPTH <= run.busy["fma"] * runs * lanes < 1.2 * SIZE * SIZE * DEPTH
 
 
 @needs_tools
 def test_dots_have_the_operations_of_the_product():
-    run, runs = grid_of("matmul_f16.py", H200, "sm_90", np.float16, (SIZE // 128, SIZE // 128))
-    assert sum(run.flops.values()) * runs == pytest.approx(2 * SIZE * SIZE * DEPTH)
+    product = matmul((64, 64, 64), "f16", steps=4)
+    artifact = tileiras.compile(product.text, gpu_name="sm_90", emit="cubin", lineinfo=True)
+    arguments = [*product.inputs, *(each.copy() for each in product.outputs)]
+    run, runs = grid_of(artifact, "k", H200, (2,), arguments)
+    assert sum(run.flops.values()) * runs == pytest.approx(2 * 2 * 64 * 64 * 256)
 
 
-def grid_of(name, chosen, target, element, grid):
-    """(the run of an SM for a product of the examples, the number of such runs in the grid)."""
-    entry = name.partition(".")[0]
-    artifact = tileiras.compile(f"examples/{name}", gpu_name=target, emit="cubin", lineinfo=True)
-    a, b = np.zeros((SIZE, DEPTH), element), np.zeros((DEPTH, SIZE), element)
-    arguments = [a, b, np.zeros((SIZE, SIZE), np.float32), SIZE, SIZE, DEPTH]
+def grid_of(artifact, entry, chosen, grid, arguments):
+    """(the run of an SM, the number of such runs in the grid)."""
     launch = Model(load(artifact, entry, chosen, None, grid, arguments), grid, chosen, arguments)
     launch.prepare()
     run = launch.grid()[1]
