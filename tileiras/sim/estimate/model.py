@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tileiras.codegen.machine_code import INSTRUCTION_BYTES
+from tileiras.sim.emulator.errors import EmulationError
 from tileiras.sim.emulator.launch.emulation import launch_shapes
 from tileiras.sim.emulator.rules import RULES
 from tileiras.sim.errors import SimulationError
@@ -102,6 +103,8 @@ class Model:
         self.outcomes: dict[tuple, Outcome] = {}
         self.one_by_one = False
         """Whether clusters take each other's locks and are therefore recorded one after the other."""
+        self.apart = False
+        """Whether blocks with `wgmma` are recorded each on its own."""
 
     # -- recording -------------------------------------------------------------------------------------------------
 
@@ -162,17 +165,27 @@ class Model:
             metadata.pop("hidden_parameters", None)
         begun = [int(self.starts[cluster]) for cluster in clusters]
         together = [[cluster] for cluster in begun] if self.one_by_one else [begun]
+        try:
+            result = self._recorded(together, metadata)
+        except EmulationError:
+            if self.apart:
+                raise
+            # Blocks that take different paths while accumulators in flight are moved cannot run in lock step.
+            self.apart = True
+            result = self._recorded(together, metadata)
+        contention.mark_sums(result, self.image.code.by_ptx_line)
+        return result
+
+    def _recorded(self, together: Sequence[Sequence[int]], metadata: dict[str, Any]) -> Recording:
         with Journal() as journal:
-            result = joined([
+            return joined([
                 record(
                     self.image.ptx, self.image.entry, self.given_grid, self.arguments, metadata or None,
                     blocks=[cluster * self.members + member for cluster in some for member in range(self.members)],
-                    hidden=self.image.hidden, waive=tuple(RULES), journal=journal,
+                    hidden=self.image.hidden, waive=tuple(RULES), journal=journal, apart=self.apart,
                 )
                 for some in together
             ])  # fmt: skip
-        contention.mark_sums(result, self.image.code.by_ptx_line)
-        return result
 
     # -- simulating ------------------------------------------------------------------------------------------------
 

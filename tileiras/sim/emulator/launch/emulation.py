@@ -84,6 +84,7 @@ def emulate(
     compared: Callable[[int, np.ndarray], None] | None = None,
     ahead: int = 0,
     farther: bool = False,
+    apart: bool = True,
 ) -> EmulationResult:
     """Run ``entry`` of PTX, text or an artifact's bytes, over ``grid`` (in thread blocks, x first) and update ``args``'
     arrays in place.
@@ -116,6 +117,8 @@ def emulate(
     operands in the active threads. ``ahead``, with a seed: 1 lets warps of low numbers run ahead of the others as far
     as they can, -1 those of high numbers. ``farther``: approximate instructions return the farther one of the two
     numbers around the exact result, which differs by less than a unit in the last place, instead of the nearest one.
+    Without ``apart`` and ``seed`` blocks with `wgmma` run in lock step as well: an error where they take different
+    paths while accumulators in flight are moved.
 
     Raises EmulationError: PTX that does not parse, an unsupported instruction, an access outside memory or misaligned,
     a race, a deadlock, a trap, a failed device assertion, the step limit; and ArgumentMismatch for a grid or arguments
@@ -135,6 +138,7 @@ def emulate(
         program, memory, *shapes, _dynamic_shared_memory(program, kernel, shared_memory), parameters, seed, step_limit,
         check_uninitialised, check_races, count_bank_conflicts, rules.waived(waive), recorder,
         _chosen(blocks, shapes), multiply, leader, compared, ahead if seed is not None else 0,
+        apart or seed is not None,
     )  # fmt: skip
     launch.bind_addresses(_allocate_variables(_parse(ptx), memory))
     launch.run()
