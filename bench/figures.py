@@ -80,12 +80,18 @@ def order(rows: Sequence[Compared]) -> tuple[int, int, float]:
 
 def residual(rows: Sequence[Compared]) -> float | None:
     """The least residual, in whole hundredths, of intervals that hold `HELD` of the published times; None if none is
-    below 1 or too few are without doubt.
+    below 1 or too few tasks are without doubt.
 
-    A quantile of split conformal prediction (Lei et al., arXiv 1604.04173): of n needed residuals the one at
-    (n + 1) times `HELD`, rounded up, so that it holds for further rows of the same kind as well.
+    Times of one task have one author, chip and kind of kernel, and err alike: they are no independent evidence, and a
+    task counts once, with the residual that holds `HELD` of its own. Over tasks it is a quantile of split conformal
+    prediction (Lei et al., arXiv 1604.04173; for groups, Dunn et al., arXiv 1809.07441): of n the one at (n + 1) times
+    `HELD`, rounded up, so that it holds for further tasks as well.
     """
-    needed = sorted(_needed(each) for each in rows if each.counts and each.needs is not None)
+    tasks: dict[str, list[float]] = {}
+    for each in rows:
+        if each.counts and each.needs is not None:
+            tasks.setdefault(each.task, []).append(_needed(each))
+    needed = sorted(sorted(own)[math.ceil(len(own) * HELD) - 1] for own in tasks.values())
     place = math.ceil((len(needed) + 1) * HELD)
     return needed[place - 1] if 0 < place <= len(needed) and needed[place - 1] < 1 else None
 

@@ -83,13 +83,23 @@ def test_coverage_counts_published_times_inside_of_the_interval():
 
 
 def test_the_residual_is_the_least_that_holds_four_fifths():
-    """Of nine rows the eighth by distance: one published time may be outside of the interval, at any distance."""
-    gpu, time = rates.gpu(LADDERS[0].gpu), 100.0
-    needs = Needs(0.0, 0.0, 0.0, time, 0.0, 0.0)
-    wide = uncertainty.interval(needs, gpu, 0.2)[1] - 0.01
-    rows = [rung(published, time)._replace(needs=needs) for published in (*[time] * 7, wide, 5 * time)]
-    compared = [each.compared for each in rows]
-    assert figures.residual(compared) == 0.2
-    assert figures.residual(compared[:-1]) == 0.2 and figures.residual(compared[:7]) == 0.0
-    assert figures.residual(compared[-1:]) is None
-    assert any("from a residual of 20%" in line for line in ladder_validation.summary(rows))
+    """Of nine ladders the eighth by distance: one may be outside of the interval, at any distance, and a ladder of many
+    steps counts once."""
+    time, needs = 100.0, Needs(0.0, 0.0, 0.0, 100.0, 0.0, 0.0)
+    wide = uncertainty.interval(needs, rates.gpu("H100"), 0.2)[1] - 0.01
+    one = rung(time, time)._replace(needs=needs).compared
+    rows = [one._replace(task=f"{number}", published=each) for number, each in
+            enumerate([*[time] * 7, wide, 5 * time])]  # fmt: skip
+    assert figures.residual(rows) == 0.2
+    assert figures.residual([*rows, *[rows[0]] * 90]) == 0.2
+    # Of the steps of a ladder a fifth may be outside.
+    assert figures.residual([*rows, *[rows[7]._replace(published=time)] * 4]) == 0.0
+    assert figures.residual(rows[:-1]) == 0.2 and figures.residual(rows[:7]) == 0.0
+    assert figures.residual(rows[-1:]) is None
+
+
+def test_the_summary_has_the_residual_of_the_calibrating_half():
+    calibrating = [number for number, ladder in enumerate(LADDERS) if calibrates(ladder.name)]
+    needs = Needs(0.0, 0.0, 0.0, 100.0, 0.0, 0.0)
+    rows = [rung(100, 100, number)._replace(needs=needs) for number in calibrating]
+    assert any("from a residual of 0%" in line for line in ladder_validation.summary(rows))
