@@ -62,7 +62,8 @@ def test_maps_of_a_step_describe_its_boxes():
 def rung(published: float, estimated: float | None, ladder: int = 0, low: float = 0.0, high: float = 1e9,
          doubt: str = "") -> Rung:  # fmt: skip
     result = LADDERS[ladder]
-    step = result.steps[0]._replace(published=result.work / published / 1e6)
+    step = result.steps[0]._replace(published=1.0)
+    step = step._replace(published=result.microseconds(step) / published)
     return Rung(result, step, estimated, "L2", 0.0, low, high, doubt)
 
 
