@@ -37,7 +37,7 @@ import tileiras
 from bench import against, estimates, libraries, ranking, real_sizes
 from bench.estimates import GPUS, Job, Timed
 from bench.further_sizes import FURTHER
-from bench.kept_rows import KeptRows, digest, model_version
+from bench.kept_rows import KeptRows, digest, model_version, reference_version
 from bench.plans import PLANS, Plan, plans
 from bench.published import published
 from bench.ranking import Ranked, Taken
@@ -197,13 +197,6 @@ def _described(parameters: Sequence[Any]) -> str:
     """The arguments as an estimate identifies them: arrays are made the same way every time."""
     return repr([(value.shape, f"{value.dtype}", value.strides) if isinstance(value, np.ndarray) else value
                  for value in parameters])  # fmt: skip
-
-
-@functools.cache
-def reference_version() -> str:
-    """A digest of the reference compiler's program; empty without one."""
-    program = vendor_tool()
-    return "" if program is None else digest(Path(program).read_bytes())
 
 
 def _kept(kept: KeptRows, key: str, make: Callable[[], Timed]) -> Taken:

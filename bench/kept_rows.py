@@ -12,6 +12,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from bench.whole_process import vendor_tool
 from tileiras.build.store.fingerprint import CodeBase
 
 MODEL = ("tileiras.sim.estimate", "tileiras.sim.emulator", "tileiras.targets.rate_tables")
@@ -34,6 +35,13 @@ def model_version() -> str:
     modules, _ = code.closure(MODEL)
     paths = [path for module in sorted(modules) if (path := code.path(module)) is not None]
     return digest(*(Path(path).read_bytes() for path in paths))
+
+
+@functools.cache
+def reference_version() -> str:
+    """A digest of the reference compiler's program; empty without one."""
+    program = vendor_tool()
+    return "" if program is None else digest(Path(program).read_bytes())
 
 
 class KeptRows:

@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-import itertools
-import math
+import functools
 import multiprocessing
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from bench import ladder_launches
+from bench import figures, ladder_launches
+from bench.figures import Compared
 from bench.halves import calibrates
-from bench.ladders import LADDERS, Ladder, Step
+from bench.kept_rows import KeptRows, digest, model_version
+from bench.ladders import AUDITED, LADDERS, Ladder, Step
 from tileiras.diagnostics import CompileError
 from tileiras.sim.errors import SimulationError
 from tileiras.sim.estimate import uncertainty
 from tileiras.sim.estimate.uncertainty import Needs
-from tileiras.targets import rates
-
-WORST_BAR = 0.35
-HELD = 0.8
-"""Share of published times that intervals are to hold."""
-APART = 0.15
-"""Steps of a ladder whose published times differ by more have to come out in their order."""
 
 
 class Rung(NamedTuple):
@@ -48,7 +42,12 @@ class Rung(NamedTuple):
 
     @property
     def error(self) -> float | None:
-        return None if self.microseconds is None else self.microseconds / self.published - 1
+        return self.compared.error
+
+    @property
+    def compared(self) -> Compared:
+        return Compared(self.ladder.name, self.ladder.gpu, self.published, self.microseconds, self.low, self.high,
+                        self.doubt, self.needs)  # fmt: skip
 
 
 def chosen(gpus: Sequence[str], parts: Sequence[str]) -> list[tuple[int, int]]:
@@ -60,21 +59,32 @@ def chosen(gpus: Sequence[str], parts: Sequence[str]) -> list[tuple[int, int]]:
     ]  # fmt: skip
 
 
-def estimates(rows: Sequence[tuple[int, int]], sources: Path, jobs: int) -> list[Rung]:
+def estimates(rows: Sequence[tuple[int, int]], sources: Path, jobs: int, kept: Path | None = None) -> list[Rung]:
     """Estimate rows, each in a process of its own, and print each as it comes."""
     print(HEAD, flush=True)
     rungs = []
+    model_version()  # of all processes
     with multiprocessing.get_context("fork").Pool(jobs, maxtasksperchild=1) as pool:
-        for rung in pool.imap(_judge, [(*row, sources) for row in rows], chunksize=1):
+        for rung in pool.imap(functools.partial(_judge, sources=sources, kept=kept), rows, chunksize=1):
             rungs.append(rung)
             print(line(rung), flush=True)
     return rungs
 
 
-def _judge(row: tuple[int, int, Path]) -> Rung:
-    number, at, sources = row
+def _judge(row: tuple[int, int], sources: Path, kept: Path | None) -> Rung:
+    """The rung of a row, from a file of rows if it has that of this model."""
+    number, at = row
     ladder = LADDERS[number]
-    return judge(ladder, ladder.steps[at], sources)
+    step, rows = ladder.steps[at], KeptRows(kept)
+    key = digest(ladder.name, f"{step}", model_version())
+    value = rows.get(key)
+    if value is None:
+        rung = judge(ladder, step, sources)
+        if rung.microseconds is not None:
+            rows.put(key, rung[2:])
+        return rung
+    *others, needs = value
+    return Rung(ladder, step, *others, Needs(*needs))
 
 
 def judge(ladder: Ladder, step: Step, sources: Path) -> Rung:
@@ -108,74 +118,21 @@ def line(rung: Rung) -> str:
 # ---- figures -----------------------------------------------------------------------------------------------------
 
 
-def summary(rungs: Sequence[Rung]) -> list[str]:
-    """Lines for each half and for both together."""
-    halves = {
-        "calibrating half": [each for each in rungs if calibrates(each.ladder.name)],
-        "judging half": [each for each in rungs if not calibrates(each.ladder.name)],
-        "both": list(rungs),
+def halves(rungs: Sequence[Rung]) -> dict[str, list[Compared]]:
+    return {
+        "calibrating half": [each.compared for each in rungs if calibrates(each.ladder.name)],
+        "judging half": [each.compared for each in rungs if not calibrates(each.ladder.name)],
     }
-    lines = [f"{name}: {text}" for name, some in halves.items() if some for text in figures(some)]
-    result = residual(halves["calibrating half"])
+
+
+def summary(rungs: Sequence[Rung]) -> list[str]:
+    """Lines for each half, for both together and for the rows of `AUDITED`."""
+    parts = halves(rungs)
+    audited = [each.compared for each in rungs if each.step.name in AUDITED.get(each.ladder.name, ())]
+    parts |= {"both halves": [each.compared for each in rungs], "audited": audited}
+    lines = [f"{name}: {text}" for name, some in parts.items() if some for text in figures.lines(some)]
+    result = figures.residual(parts["calibrating half"])
     if result is not None:
-        lines.append(f"calibrating half: intervals hold {HELD:.0%} from a residual of {result:.0%}; "
+        lines.append(f"calibrating half: intervals hold {figures.HELD:.0%} from a residual of {result:.0%}; "
                      f"the model has {uncertainty.RESIDUAL:.0%}")  # fmt: skip
     return lines
-
-
-def residual(rungs: Sequence[Rung]) -> float | None:
-    """The least residual, in whole hundredths, of intervals that hold `HELD` of the published times; None if none is
-    below 1 or too few are without doubt.
-
-    A quantile of split conformal prediction (Lei et al., arXiv 1604.04173): of n needed residuals the one at
-    (n + 1) times `HELD`, rounded up, so that it holds for further rows of the same kind as well.
-    """
-    known = [each for each in rungs if each.needs is not None and not each.doubt]
-    needed = sorted(_needed(each) for each in known)
-    place = math.ceil((len(needed) + 1) * HELD)
-    return needed[place - 1] if 0 < place <= len(needed) and needed[place - 1] < 1 else None
-
-
-def _needed(rung: Rung) -> float:
-    """The least residual whose interval contains the published time."""
-    assert rung.needs is not None
-    for hundredths in range(100):
-        low, high = uncertainty.interval(rung.needs, rates.gpu(rung.ladder.gpu), hundredths / 100)
-        if low <= rung.published <= high:
-            return hundredths / 100
-    return 1.0
-
-
-def figures(rungs: Sequence[Rung]) -> list[str]:
-    known = [each for each in rungs if each.error is not None and not each.doubt]
-    lines = [f"estimated without doubt {len(known)} of {len(rungs)}"]
-    if known:
-        errors = [abs(each.error or 0.0) for each in known]
-        inside = sum(each.low <= each.published <= each.high for each in known)
-        widths = sorted((each.high - each.low) / 2 / (each.microseconds or 1.0) for each in known)
-        lines[0] += (
-            f"; error mean {sum(errors) / len(errors):.1%}, worst {max(errors):.0%}, "
-            f"{sum(error > WORST_BAR for error in errors)} above {WORST_BAR:.0%}; "
-            f"intervals cover {inside} of {len(known)}, half-width median {widths[len(widths) // 2]:.0%}, "
-            f"at most {widths[-1]:.0%}"
-        )
-    right, pairs, tau = order(known)
-    if pairs:
-        lines.append(f"order: {right} of {pairs} pairs of a ladder that differ by more than {APART:.0%}; tau {tau:.2f}")
-    return lines
-
-
-def order(rungs: Sequence[Rung]) -> tuple[int, int, float]:
-    """(pairs in order, pairs, Kendall's tau over all pairs of a ladder, ties of published times left out)."""
-    right = pairs = concordant = every = 0
-    for one, other in itertools.combinations(rungs, 2):
-        if one.ladder.name != other.ladder.name or one.published == other.published:
-            continue
-        fast, slow = sorted((one, other), key=lambda each: each.published)
-        difference = (slow.microseconds or 0.0) - (fast.microseconds or 0.0)
-        every += 1
-        concordant += (difference > 0) - (difference < 0)
-        if slow.published > fast.published * (1 + APART):
-            pairs += 1
-            right += difference > 0
-    return right, pairs, concordant / every if every else 0.0

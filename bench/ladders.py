@@ -210,6 +210,16 @@ LADDERS = (
             _low("e2m1 in bytes", "FmtE1ELi2ELi128ELi128E", 477.70, 2)), "120a"),
 )  # fmt: skip
 
+_EVERY_02B = tuple(step.name for step in _learn_02b((1.0,) * 7))
+AUDITED: Mapping[str, tuple[str, ...]] = {
+    "fast.cu matmul H100": ("K3", "K4", "K6", "K8"),
+    "tensorcore-kernels f32 H100": ("naive", "tiled"),
+    "learn-cuda 02b A100": _EVERY_02B,
+    "learn-cuda 02b RTX 5090": tuple(name for name in _EVERY_02B if name[:3] not in ("v5 ", "v6b")),
+    "tensorcore-kernels mma RTX PRO 6000 Max-Q": ("base", "swizzle", "vec", "pipe", "warptile"),
+}
+"""Steps, by ladder, that the first comparison with ladders had: their errors are reported alone as well."""
+
 DIGESTS: Mapping[str, str] = {
     "fast.cu/examples/matmul/matmul_3.cuh": "08b48802a7fd08115a29750b2b886559397d74db",
     "fast.cu/examples/matmul/matmul_4.cuh": "7f8dcf4068a62a41a2fda05b4342ce5b94347263",

@@ -83,6 +83,16 @@ class Ranked(NamedTuple):
         return "" if ratios is None else "faster" if ratios[1] < 1 else "slower" if ratios[0] > 1 else ""
 
 
+def compared(one: Taken, other: Taken, gpu: str) -> tuple[float, float, float] | None:
+    """The ratio of two times, and its extremes over the parameters that are not known, the same for both."""
+    if one.microseconds is None or other.microseconds is None:
+        return None
+    ratio = one.microseconds / other.microseconds
+    if not one.needs or not other.needs:
+        return ratio, ratio, ratio
+    return ratio, *uncertainty.ratios(Needs(*one.needs), Needs(*other.needs), rates.gpu(gpu))
+
+
 def head(plans: Sequence[str], reference: bool) -> str:
     cells = ["kernel", "GPU"]
     for plan in plans:
@@ -173,18 +183,19 @@ def _mean_with_interval(rows: Sequence[Ranked], plan: str) -> str:
 
 
 def best_plans(rows: Sequence[Ranked]) -> list[str]:
-    """A line for each GPU and plan besides the first: its time over that of the first, and how often it is faster."""
+    """A line for each GPU and plan besides the first: its time over that of the first, and how often it is faster for
+    all values of the parameters that are not known."""
     lines = []
     for gpu in dict.fromkeys(row.gpu for row in rows):
         here = [row for row in rows if row.gpu == gpu and row.ours]
         first, *others = dict.fromkeys(plan for row in here for plan in row.ours)
         for plan in others:
-            pairs = [(row.ours[plan].microseconds, row.ours[first].microseconds) for row in here]
-            ratios = [one / other for one, other in pairs if one is not None and other is not None]
+            pairs = [(row.ours[plan], row.ours[first]) for row in here if plan in row.ours and first in row.ours]
+            ratios = [ratio for one, other in pairs if (ratio := compared(one, other, gpu)) is not None]
             # Code that is the same takes the same.
-            changed = [ratio for ratio in ratios if ratio != 1]
+            changed = [ratio for ratio, _, _ in ratios if ratio != 1]
             if changed:
-                faster = sum(ratio < 1 for ratio in changed)
+                faster = sum(most < 1 for _, _, most in ratios)
                 lines.append(f"{gpu}, {plan}: takes {mean(changed):.2f} of the time of {first} where it is other code "
                              f"({len(changed)} of {len(ratios)}), faster in {faster}")  # fmt: skip
     return lines
@@ -223,10 +234,9 @@ def worsened(rows: Sequence[Ranked]) -> list[str]:
                 lines.append(f"worse: {row.name} on {row.gpu}, {plan}: {old.microseconds:.1f} us before, now no"
                              f" estimate: {new.refusal}")  # fmt: skip
                 continue
-            least = most = new.microseconds / old.microseconds
-            if new.needs and old.needs:
-                least, most = uncertainty.ratios(Needs(*new.needs), Needs(*old.needs), rates.gpu(row.gpu))
-            if least > MARGIN:
+            ratio = compared(new, old, row.gpu)
+            if ratio is not None and (least := ratio[1]) > MARGIN:
+                most = ratio[2]
                 lines.append(f"worse: {row.name} on {row.gpu}, {plan}: {old.microseconds:.1f} us before, now"
                              f" {new.microseconds:.1f}, {least:.2f} to {most:.2f} times as long")  # fmt: skip
     return lines

@@ -13,6 +13,7 @@ half judges.  Needs nvcc with the headers of libcu++ (packages nvidia-cuda-nvcc,
 from __future__ import annotations
 
 import argparse
+import functools
 import itertools
 import multiprocessing
 import sys
@@ -20,8 +21,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from bench import estimates, hand_written_gemm, ladder_launches, ladder_validation, real_sizes, stand_ins
+from bench import estimates, figures, hand_written_gemm, ladder_launches, ladder_validation, real_sizes, stand_ins
+from bench.figures import Compared
+from bench.kept_rows import KeptRows, digest, model_version, reference_version
 from bench.published import SOURCE, Published, published
+from tileiras.sim.estimate.uncertainty import Needs
 from tileiras.targets import rates
 
 MEAN_BAR, WORST_BAR = 0.15, 0.30
@@ -37,22 +41,47 @@ class Row(NamedTuple):
     bound: str
     """The bound, or the reason for a missing estimate."""
     seconds: float
+    low: float = 0.0
+    high: float = 0.0
+    doubt: str = ""
+    needs: Needs | None = None
 
     @property
     def error(self) -> float | None:
-        """Of the estimate, relative to the published time."""
-        return None if self.microseconds is None else self.microseconds / self.published.microseconds - 1
+        return self.compared.error
+
+    @property
+    def compared(self) -> Compared:
+        task = " ".join(map(str, _task(self.published)))
+        return Compared(task, self.published.gpu, self.published.microseconds, self.microseconds, self.low, self.high,
+                        self.doubt, self.needs)  # fmt: skip
 
 
-def judge(row: Published) -> Row:
+def judge(row: Published, kept: Path | None = None) -> Row:
+    """The estimate of a row, from a file of rows if it has that of this model."""
+    rows, key = KeptRows(kept), digest(f"{row}", model_version(), reference_version())
+    value = rows.get(key)
+    if value is not None:
+        *others, needs = value
+        return Row(row, *others, Needs(*needs))
+    result = _judge(row)
+    if result.microseconds is not None:
+        rows.put(key, result[1:])
+    return result
+
+
+def _judge(row: Published) -> Row:
     gpu = rates.gpu(row.gpu)
     launch = real_sizes.BENCHMARKS[row.kernel](row.config, gpu)
     data = real_sizes.bytecode(launch, gpu.target.name)
     job = estimates.Job(launch.name, data, real_sizes.ENTRY, launch.grid, launch.parameters(), launch.flops)
     # The tuner fills memory as large as L2 before each launch that it measures.
     result = estimates.compiled_and_timed(estimates.theirs, job, gpu, dirty_l2=True)
-    bound = result.refusal if result.estimate is None else result.estimate.bound
-    return Row(row, launch.name, result.microseconds, bound, result.seconds)
+    value = result.estimate
+    if value is None:
+        return Row(row, launch.name, None, result.refusal, result.seconds)
+    return Row(row, launch.name, value.microseconds, value.bound, result.seconds, value.low, value.high, value.doubt,
+               value.needs)  # fmt: skip
 
 
 def variants(rows: Sequence[Row]) -> list[tuple[Row, Row]]:
@@ -77,7 +106,7 @@ def _task(row: Published) -> tuple:
 
 def summary(rows: Sequence[Row]) -> list[str]:
     """The errors against the bars, and the order of variants."""
-    errors = [(abs(row.error), row) for row in rows if row.error is not None and not row.published.fitted]
+    errors = [(abs(row.error), row) for row in rows if row.compared.counts and not row.published.fitted]
     lines = [f"estimated: {sum(row.error is not None for row in rows)} of {len(rows)}"]
     if errors:
         mean = sum(error for error, _ in errors) / len(errors)
@@ -94,13 +123,19 @@ def summary(rows: Sequence[Row]) -> list[str]:
     return lines
 
 
-HEAD = "| GPU | kernel | published us | estimated us | error | bound | seconds |\n|---|---|---|---|---|---|---|"
+HEAD = (
+    "| GPU | kernel | published us | estimated us | interval | error | bound | seconds |\n"
+    "|---|---|---|---|---|---|---|---|"
+)
 
 
 def line(row: Row) -> str:
     time = "-" if row.microseconds is None else f"{row.microseconds:.1f}"
     error = "-" if row.error is None else f"{row.error:+.0%}{' (fitted)' * row.published.fitted}"
-    cells = (row.published.gpu, row.name, row.published.microseconds, time, error, row.bound, f"{row.seconds:.1f}")
+    interval = "-" if row.microseconds is None else f"{row.low:.1f} to {row.high:.1f}"
+    bound = row.bound + (f", in doubt: {row.doubt}" if row.doubt else "")
+    cells = (row.published.gpu, row.name, row.published.microseconds, time, interval, error, bound,
+             f"{row.seconds:.1f}")  # fmt: skip
     return f"| {' | '.join(map(str, cells))} |"
 
 
@@ -115,6 +150,7 @@ def main(arguments: Sequence[str] = ()) -> int:
     parser.add_argument("--gpus", default="")
     parser.add_argument("--kernels", default="", help="only those of whose names and configurations a part is given")
     parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--rows", type=Path, help="a file of rows: those of this model in it are not estimated again")
     options = parser.parse_args(arguments)
     if options.samples is None and options.sources is None:
         parser.error("nothing to judge by: give --samples or --sources")
@@ -124,13 +160,23 @@ def main(arguments: Sequence[str] = ()) -> int:
         return 2
     gpus = [rates.gpu(name).name for name in options.gpus.split(",") if name]
     parts = [part for part in options.kernels.split(",") if part]
+    rungs: list[ladder_validation.Rung] = []
     if options.sources is not None:
-        rungs = ladder_validation.estimates(ladder_validation.chosen(gpus, parts), options.sources, options.jobs)
+        chosen = ladder_validation.chosen(gpus, parts)
+        rungs = ladder_validation.estimates(chosen, options.sources, options.jobs, options.rows)
         print("", *ladder_validation.summary(rungs), sep="\n")
-    return _by_samples(options, gpus, parts) if options.samples is not None else 0
+    if options.samples is not None:
+        rows = _by_samples(options, gpus, parts)
+        judging = ladder_validation.halves(rungs)["judging half"]
+        if judging:
+            every = judging + [row.compared for row in rows if not row.published.fitted]
+            print(*(f"judging half and these rows: {text}" for text in figures.lines(every)), sep="\n")
+        if not parts:
+            print(*stand_ins.report(), *hand_written_gemm.report(), sep="\n")
+    return 0
 
 
-def _by_samples(given: argparse.Namespace, gpus: Sequence[str], parts: Sequence[str]) -> int:
+def _by_samples(given: argparse.Namespace, gpus: Sequence[str], parts: Sequence[str]) -> list[Row]:
     real_sizes.prepare(given.samples)
     chosen = [
         row for row in published()
@@ -138,15 +184,14 @@ def _by_samples(given: argparse.Namespace, gpus: Sequence[str], parts: Sequence[
     ]  # fmt: skip
     print(HEAD, flush=True)
     rows = []
+    model_version()  # of all processes
     # Each in a process of its own: arrays of large launches go back with it.
     with multiprocessing.get_context("fork").Pool(given.jobs, maxtasksperchild=1) as pool:
-        for row in pool.imap(judge, chosen, chunksize=1):
+        for row in pool.imap(functools.partial(judge, kept=given.rows), chosen, chunksize=1):
             rows.append(row)
             print(line(row), flush=True)
-    print("", f"Published: {SOURCE}.", *summary(rows), sep="\n")
-    if not parts:
-        print(*stand_ins.report(), *hand_written_gemm.report(), sep="\n")
-    return 0
+    print("", f"Published: {SOURCE}.", *summary(rows), *figures.lines([row.compared for row in rows]), sep="\n")
+    return rows
 
 
 if __name__ == "__main__":

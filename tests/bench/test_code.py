@@ -116,6 +116,16 @@ def test_the_worst_rows_list_waits_under_the_best_plan():
     assert line == "H200, boxes: takes 0.67 of the time of plain where it is other code (1 of 1), faster in 1"
 
 
+def test_a_plan_is_faster_only_for_all_values_of_the_parameters():
+    """Which of the two takes longer depends on the rate of L2."""
+    needs = [2.0, 0.0, 0.0, 0.0, 7.8, 0.0]
+    near = Taken(9.8, "L2", needs=needs), Taken(10.0, "L2", needs=[10.0, *[0.0] * 5])
+    far = Taken(5.0, "L2", needs=[1.0, 0.0, 0.0, 0.0, 4.0, 0.0])
+    rows = [Ranked("k", "H200", False, {"plain": near[1], "boxes": other}, None) for other in (near[0], far)]
+    (line,) = ranking.best_plans(rows)
+    assert line.endswith("(2 of 2), faster in 1")
+
+
 def test_gpus_use_tuned_configurations_and_one_cta_elsewhere():
     assert dict(code.configurations("B200"))["persistent_matmul"]["num_ctas"] == 2
     assert dict(code.configurations("H200"))["matmul"]["num_ctas"] == 2

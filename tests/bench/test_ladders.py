@@ -7,7 +7,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import pytest
 
-from bench import ladder_launches, ladder_validation
+from bench import figures, ladder_launches, ladder_validation
 from bench.halves import calibrates, xxh64
 from bench.ladder_validation import Rung
 from bench.ladders import DIGESTS, LADDERS
@@ -62,33 +62,45 @@ def test_maps_of_a_step_describe_its_boxes():
 def rung(published: float, estimated: float | None, ladder: int = 0, low: float = 0.0, high: float = 1e9,
          doubt: str = "") -> Rung:  # fmt: skip
     result = LADDERS[ladder]
-    step = result.steps[0]._replace(published=result.work / published / 1e6)
+    step = result.steps[0]._replace(published=1.0)
+    step = step._replace(published=result.microseconds(step) / published)
     return Rung(result, step, estimated, "L2", 0.0, low, high, doubt)
 
 
 def test_uncertain_rows_and_rows_without_estimate_are_left_out():
-    text = ladder_validation.figures([rung(100, 110), rung(100, 300, doubt="path"), rung(100, None)])[0]
+    text = figures.lines([each.compared for each in (rung(100, 110), rung(100, 300, doubt="path"), rung(100, None))])[0]
     assert "without doubt 1 of 3" in text and "mean 10.0%" in text
 
 
 def test_the_order_is_that_of_pairs_of_one_ladder():
     rows = [rung(100, 90), rung(150, 120), rung(210, 100), rung(10, 500, ladder=2)]
-    right, pairs, tau = ladder_validation.order(rows)
+    right, pairs, tau = figures.order([each.compared for each in rows])
     assert (right, pairs) == (2, 3) and tau == pytest.approx(1 / 3)
 
 
 def test_coverage_counts_published_times_inside_of_the_interval():
-    text = ladder_validation.figures([rung(100, 110, low=95, high=120), rung(100, 130, low=120, high=140)])[0]
-    assert "cover 1 of 2" in text
+    rows = rung(100, 110, low=95, high=120), rung(100, 130, low=120, high=140)
+    assert "cover 1 of 2" in figures.lines([each.compared for each in rows])[0]
 
 
 def test_the_residual_is_the_least_that_holds_four_fifths():
-    """Of nine rows the eighth by distance: one published time may be outside of the interval, at any distance."""
-    gpu, time = rates.gpu(LADDERS[0].gpu), 100.0
-    needs = Needs(0.0, 0.0, 0.0, time, 0.0, 0.0)
-    wide = uncertainty.interval(needs, gpu, 0.2)[1] - 0.01
-    rows = [rung(published, time)._replace(needs=needs) for published in (*[time] * 7, wide, 5 * time)]
-    assert ladder_validation.residual(rows) == 0.2
-    assert ladder_validation.residual(rows[:-1]) == 0.2 and ladder_validation.residual(rows[:7]) == 0.0
-    assert ladder_validation.residual(rows[-1:]) is None
-    assert any("from a residual of 20%" in line for line in ladder_validation.summary(rows))
+    """Of nine ladders the eighth by distance: one may be outside of the interval, at any distance, and a ladder of many
+    steps counts once."""
+    time, needs = 100.0, Needs(0.0, 0.0, 0.0, 100.0, 0.0, 0.0)
+    wide = uncertainty.interval(needs, rates.gpu("H100"), 0.2)[1] - 0.01
+    one = rung(time, time)._replace(needs=needs).compared
+    rows = [one._replace(task=f"{number}", published=each) for number, each in
+            enumerate([*[time] * 7, wide, 5 * time])]  # fmt: skip
+    assert figures.residual(rows) == 0.2
+    assert figures.residual([*rows, *[rows[0]] * 90]) == 0.2
+    # Of the steps of a ladder a fifth may be outside.
+    assert figures.residual([*rows, *[rows[7]._replace(published=time)] * 4]) == 0.0
+    assert figures.residual(rows[:-1]) == 0.2 and figures.residual(rows[:7]) == 0.0
+    assert figures.residual(rows[-1:]) is None
+
+
+def test_the_summary_has_the_residual_of_the_calibrating_half():
+    calibrating = [number for number, ladder in enumerate(LADDERS) if calibrates(ladder.name)]
+    needs = Needs(0.0, 0.0, 0.0, 100.0, 0.0, 0.0)
+    rows = [rung(100, 100, number)._replace(needs=needs) for number in calibrating]
+    assert any("from a residual of 0%" in line for line in ladder_validation.summary(rows))

@@ -7,7 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import tileiras
+from tests.kernels.dots import matmul
+from tests.machine_code import needs_tools
 from tileiras.sim import ArgumentMismatch, emulate
+from tileiras.sim.emulator.errors import EmulationError
 from tileiras.sim.emulator.launch.recording import (
     Arrive,
     BlockBarrier,
@@ -18,9 +22,12 @@ from tileiras.sim.emulator.launch.recording import (
     SetRegisters,
     WaitGroup,
 )
+from tileiras.sim.estimate import model
 from tileiras.sim.estimate.events import Access
+from tileiras.sim.estimate.images import load
 from tileiras.sim.estimate.recorder import TraceRecorder, record
 from tileiras.sim.memory import Journal
+from tileiras.targets.rates import gpu
 
 sys.path.append(str(Path(__file__).parent.parent / "emulator"))
 import warp_specialised  # noqa: E402
@@ -252,3 +259,47 @@ ret;
     assert (values[:32] == 200).all()
     journal.undo()
     assert (values == np.arange(64)).all()
+
+
+@needs_tools
+@pytest.mark.parametrize("warps", [4, 8])
+def test_blocks_in_lock_step_leave_the_same_recording(warps):
+    product = matmul((128, 64, 64), "f16", steps=4)
+    artifact = tileiras.compile(product.text, gpu_name="sm_90", emit="ptx", num_warps=warps)
+    arguments = [*product.inputs, *(each.copy() for each in product.outputs)]
+    metadata = artifact.kernels[0].metadata
+    apart, together = (
+        record(artifact.text, "k", 3, arguments, metadata, blocks=range(3), apart=each) for each in (True, False)
+    )
+    assert "wgmma" in artifact.text and apart.steps == together.steps
+    for one, other in zip(apart.clusters, together.clusters, strict=True):
+        assert [(each.visits, each.lanes, of_events(each)) for each in one.warps] == [
+            (each.visits, each.lanes, of_events(each)) for each in other.warps
+        ]
+
+
+def of_events(trace) -> list:
+    return [
+        (at, event.line, *(part.tolist() if isinstance(part, np.ndarray) else part for part in fields(event.what)))
+        for at, events in trace.events.items() for event in events
+    ]  # fmt: skip
+
+
+def fields(what) -> tuple:
+    return what if isinstance(what, tuple) else (what.space, what.addresses, what.lanes, what.size, what.write)
+
+
+@needs_tools
+def test_blocks_that_cannot_run_in_lock_step_run_apart(monkeypatch):
+    chosen, out, tried = gpu("H200"), np.zeros(64, np.uint32), []
+
+    def recorded(*given, apart, **others):
+        tried.append(apart)
+        if not apart:
+            raise EmulationError("an accumulator of this product is used before wgmma.wait_group")
+        return record(*given, apart=apart, **others)
+
+    monkeypatch.setattr(model, "record", recorded)
+    estimated = model.Model(load(LOOP, "k", chosen), (2,), chosen, [out])
+    estimated.prepare()
+    assert tried == [False, True] and estimated.estimate().microseconds > 0

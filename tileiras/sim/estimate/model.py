@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 
 from tileiras.codegen.machine_code import INSTRUCTION_BYTES
+from tileiras.sim.emulator.errors import EmulationError
 from tileiras.sim.emulator.launch.emulation import launch_shapes
 from tileiras.sim.emulator.rules import RULES
 from tileiras.sim.errors import SimulationError
 from tileiras.sim.estimate import (
     contention,
+    doubt,
     drawing,
     fill_levels,
     grid_limits,
@@ -38,17 +40,13 @@ from tileiras.sim.estimate.traffic import Cache, traffic
 from tileiras.sim.estimate.units import L1_AND_SHARED, L2_PORT, TITLES, Shares
 from tileiras.sim.memory import Journal
 from tileiras.support.named_tuple import NamedTuple
-from tileiras.targets import best_published
 from tileiras.targets.rates import Gpu
 from tileiras.targets.sm import WARP_SIZE, occupancy
 
 _AGREE = 0.01
 """Relative difference up to which two stretches of a steady state count as equal in length."""
-_DOUBTFUL = 0.05
 _FULL = 1.01
 """Utilisation that no unit exceeds, up to the extrapolation of loops."""
-_ABOVE_BEST = 1.02
-"""Throughput over the best published from which an estimate is in doubt: clocks of one card differ by as much."""
 _FIRST_KEPT = 8
 _STRETCH = 4
 _SIMULATED_AT_ONCE = 150_000
@@ -105,6 +103,8 @@ class Model:
         self.outcomes: dict[tuple, Outcome] = {}
         self.one_by_one = False
         """Whether clusters take each other's locks and are therefore recorded one after the other."""
+        self.apart = False
+        """Whether blocks with `wgmma` are recorded each on its own."""
 
     # -- recording -------------------------------------------------------------------------------------------------
 
@@ -165,17 +165,27 @@ class Model:
             metadata.pop("hidden_parameters", None)
         begun = [int(self.starts[cluster]) for cluster in clusters]
         together = [[cluster] for cluster in begun] if self.one_by_one else [begun]
+        try:
+            result = self._recorded(together, metadata)
+        except EmulationError:
+            if self.apart:
+                raise
+            # Blocks that take different paths while accumulators in flight are moved cannot run in lock step.
+            self.apart = True
+            result = self._recorded(together, metadata)
+        contention.mark_sums(result, self.image.code.by_ptx_line)
+        return result
+
+    def _recorded(self, together: Sequence[Sequence[int]], metadata: dict[str, Any]) -> Recording:
         with Journal() as journal:
-            result = joined([
+            return joined([
                 record(
                     self.image.ptx, self.image.entry, self.given_grid, self.arguments, metadata or None,
                     blocks=[cluster * self.members + member for cluster in some for member in range(self.members)],
-                    hidden=self.image.hidden, waive=tuple(RULES), journal=journal,
+                    hidden=self.image.hidden, waive=tuple(RULES), journal=journal, apart=self.apart,
                 )
                 for some in together
             ])  # fmt: skip
-        contention.mark_sums(result, self.image.code.by_ptx_line)
-        return result
 
     # -- simulating ------------------------------------------------------------------------------------------------
 
@@ -393,8 +403,9 @@ class Model:
             needs = power.at(needs, mhz / gpu.sustained_mhz)
             total_us = needs.under(uncertainty.NEUTRAL)
             cycles = (total_us - gpu.launch_microseconds) * mhz
-        low, high = uncertainty.interval(needs, gpu)
         teraflops = {key: work / total_us / 1e6 for key, work in self._all_flops(run).items()}
+        doubts = doubt.doubts(self.walker.doubtful, teraflops, gpu)
+        low, high = doubt.widened(uncertainty.interval(needs, gpu), doubts)
         phases, pipes = phases_of(outcome, mhz), fill_levels.pipes(outcome, mhz)
         total = sum(run.issued.values()) + sum(run.stalls.values())
         stalls = self._stalls(run, total)
@@ -404,7 +415,7 @@ class Model:
         )  # fmt: skip
         return Estimate(
             entry=self.image.entry, gpu=gpu.name, cycles=cycles,
-            microseconds=total_us, low=low, high=high, needs=needs, doubt=self._doubt(teraflops), teraflops=teraflops,
+            microseconds=total_us, low=low, high=high, needs=needs, doubt=doubt.text(doubts), teraflops=teraflops,
             bound=limit.by if limits else bound_by(utilization, reasons_of(stalls)),
             bounds=shares_of_bounds(phases),
             utilization=utilization, stalls=stalls, issued=sum(run.issued.values()) / total if total else 0.0,
@@ -430,18 +441,6 @@ class Model:
         sustained = grid_limits.power_cycles(self._all_flops(run), self.gpu, self.recording) / self.gpu.sustained_mhz
         result["tensor"] = max(result.get("tensor", 0.0), sustained)
         return result
-
-    def _doubt(self, teraflops: dict[str, float]) -> str:
-        """Reasons not to rely on the figure."""
-        doubt = []
-        if self.walker.doubtful > _DOUBTFUL:
-            doubt.append(f"the path through the machine code joins {self.walker.doubtful:.0%} of the warps' steps with "
-                         "other executions of its instructions")  # fmt: skip
-        for key, rate in teraflops.items():
-            best = best_published.best(self.gpu.name, key)
-            if best is not None and rate > best.value * _ABOVE_BEST:
-                doubt.append(f"{rate:.0f} TFLOP/s of {key} are more than the best published, {best.value:.0f}")
-        return "; ".join(doubt)
 
     def _stalls(self, run: Run, total: float) -> tuple[Stall, ...]:
         rows = []

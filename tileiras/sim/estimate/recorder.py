@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tileiras.sim.emulator.launch.recording import Commit, Copy, Multiply
+from tileiras.sim.emulator.launch.recording import Commit, Copy, Multiply, warp_parts
 from tileiras.sim.emulator.memory.accesses import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_END
 from tileiras.sim.estimate.events import Access, Allocation, ClusterTrace, Event, PtxBlock, Recording, WarpTrace
 
@@ -56,20 +56,16 @@ class TraceRecorder:
                threads: np.ndarray, write: bool, atomic: bool = False) -> None:  # fmt: skip
         if not threads.size:
             return
-        places = addresses.astype(np.int64)
+        places, lanes = addresses.astype(np.int64), threads & 31
         traces = self._groups[id(group)]
-        warps = threads // 32
-        cuts = np.flatnonzero(np.diff(warps)) + 1
-        starts = [0, *cuts.tolist()]
-        ends = [*cuts.tolist(), threads.size]
-        for start, end in zip(starts, ends):
-            at, lanes = places[start:end], threads[start:end] & 31
-            trace = traces[int(warps[start])]
+        for warp, part in warp_parts(threads):
+            trace, at = traces[warp], places[part]
             if space == "generic":
                 for chosen, where, base in _spaces(at):
-                    self._add(trace, item, Access(where, at[chosen] - base, lanes[chosen], size, write, atomic))
+                    what = Access(where, at[chosen] - base, lanes[part][chosen], size, write, atomic)
+                    self._add(trace, item, what)
             else:
-                self._add(trace, item, Access(space, at, lanes, size, write, atomic))
+                self._add(trace, item, Access(space, at, lanes[part], size, write, atomic))
 
     def product(self, item: Instruction, product: Multiply) -> None:
         self.products[item.line] = product

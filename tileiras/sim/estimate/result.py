@@ -148,8 +148,9 @@ class Estimate(NamedTuple):
     """Type of the operands of dots -> throughput of the launch."""
 
     def faster_than(self, other: Estimate) -> bool:
-        """Whether it takes less time than another on the same GPU, for all values of the unknown parameters."""
-        return uncertainty.faster(self.needs, other.needs, rates.gpu(self.gpu))
+        """Whether it takes less time than another on the same GPU, for all values of the unknown parameters; a figure
+        in doubt is no evidence."""
+        return not (self.doubt or other.doubt) and uncertainty.faster(self.needs, other.needs, rates.gpu(self.gpu))
 
     @property
     def headline(self) -> str:

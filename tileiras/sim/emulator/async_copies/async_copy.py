@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..launch.recording import Arrive, Commit, Copy, WaitGroup, each_warp, place
+from ..launch.recording import Arrive, Commit, Copy, WaitGroup, each_warp, place, warp_parts
 from ..memory.accesses import Access, gather, resolve
 from ..memory.loads import address_slot, note_granule
 from ..order.races import differ
@@ -78,14 +78,17 @@ class AsyncCopy:
                 if landing.index.size:
                     group.launch.races.read(group, self.item, landing)
         values = self.values(group)
-        index = self.destination.index[chosen]
-        landing = Access(self.destination.data, index, self.threads[chosen], shared=True)
+        every = bool(chosen.all())
+        landing = self.destination if every else self.destination.part(chosen)
         spread = np.zeros(group.n, dtype)
         spread[self.threads] = values
         landing.store(group, self.item, spread)
         written = group.batch.shared_written
         if written is not None:
-            written.reshape(-1, self.size)[index] = True
+            written.reshape(-1, self.size)[landing.index] = True
+        if every:
+            self.threads = self.threads[:0]
+            return True
         rest = ~chosen
         self.threads, self.numbers, self.kept = self.threads[rest], self.numbers[rest], self.kept[rest]
         self.destination = Access(self.destination.data, self.destination.index[rest], self.threads, shared=True)
@@ -255,17 +258,18 @@ def decode_copy(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> No
     decoder.emit(step)
 
 
-def _tell(group: WarpGroup, item: Instruction, threads: np.ndarray, sources: np.ndarray, targets: np.ndarray,
-kept: np.ndarray,
-          size: int) -> None:  # fmt: skip
+def _tell(
+    group: WarpGroup, item: Instruction, threads: np.ndarray, sources: np.ndarray, targets: np.ndarray,
+    kept: np.ndarray, size: int,
+) -> None:  # fmt: skip
     recorder = group.launch.recorder
     recorder.access(group, item, "shared", targets, size, threads, True)
-    warps = threads // 32
-    for warp in np.unique(warps).tolist():
-        own = warps == warp
-        read = sources[own & (kept > 0)].astype(np.int64)
+    places, whole = sources.astype(np.int64), bool((kept > 0).all())
+    for warp, lanes in warp_parts(threads):
+        own = kept[lanes]
+        read = places[lanes] if whole else places[lanes][own > 0]
         cta = int(group.cta[warp * 32])
-        result = Copy("cp.async", "load", int(kept[own].sum()), int(own.sum()), (cta,), (), read, size)
+        result = Copy("cp.async", "load", int(own.sum()), own.size, (cta,), (), read, size)
         recorder.operation(group, item, warp * 32, result)
 
 

@@ -84,6 +84,7 @@ def emulate(
     compared: Callable[[int, np.ndarray], None] | None = None,
     ahead: int = 0,
     farther: bool = False,
+    apart: bool = True,
 ) -> EmulationResult:
     """Run ``entry`` of PTX, text or an artifact's bytes, over ``grid`` (in thread blocks, x first) and update ``args``'
     arrays in place.
@@ -104,18 +105,17 @@ def emulate(
 
     ``hidden`` computes the values of `.hidden` parameters, in order, from those of the others and from their own sizes:
     tensor maps in the format of `emulator.tensor_map`. ``waive`` names rules of `emulator.rules` that are not checked.
-
     ``recorder`` receives the events of the warps, in program order of each; `mbarrier.try_wait` then always waits for
     the phase. ``blocks`` restricts the launch to whole clusters, given by the positions of their blocks in the order of
     clusters (x first, the blocks of a cluster next to each other). Without ``multiply`` dots of tensor cores are
     checked as usual, but leave their accumulators unchanged: for recordings, in which values do not matter. ``journal``
     saves the data that the launch overwrites, so that it can be undone. `elect.sync` elects the first lane of its mask
-    from ``leader`` on: the hardware may elect any, so that correct code is correct for each.
-
-    ``compared`` takes the line of each ordering comparison of integers that is executed, and the differences of its
-    operands in the active threads. ``ahead``, with a seed: 1 lets warps of low numbers run ahead of the others as far
-    as they can, -1 those of high numbers. ``farther``: approximate instructions return the farther one of the two
-    numbers around the exact result, which differs by less than a unit in the last place, instead of the nearest one.
+    from ``leader`` on: the hardware may elect any, so that correct code is correct for each. ``compared`` takes the
+    line of each ordering comparison of integers that is executed, and the differences of its operands in the active
+    threads. ``ahead``, with a seed: 1 lets warps of low numbers run ahead of the others as far as they can, -1 those of
+    high numbers. ``farther``: approximate instructions return the farther one of the two numbers around the exact
+    result, which differs by less than a unit in the last place, instead of the nearest one. Without ``apart`` and
+    ``seed`` blocks with `wgmma` run in lock step: an error if their paths part while accumulators in flight are moved.
 
     Raises EmulationError: PTX that does not parse, an unsupported instruction, an access outside memory or misaligned,
     a race, a deadlock, a trap, a failed device assertion, the step limit; and ArgumentMismatch for a grid or arguments
@@ -133,8 +133,8 @@ def emulate(
     parameters = _parameters(program, kernel, memory, args, hidden)
     launch = Launch(
         program, memory, *shapes, _dynamic_shared_memory(program, kernel, shared_memory), parameters, seed, step_limit,
-        check_uninitialised, check_races, count_bank_conflicts, rules.waived(waive), recorder,
-        _chosen(blocks, shapes), multiply, leader, compared, ahead if seed is not None else 0,
+        check_uninitialised, check_races, count_bank_conflicts, rules.waived(waive), recorder, _chosen(blocks, shapes),
+        multiply, leader, compared, ahead if seed is not None else 0, apart or seed is not None,
     )  # fmt: skip
     launch.bind_addresses(_allocate_variables(_parse(ptx), memory))
     launch.run()

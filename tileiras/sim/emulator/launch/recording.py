@@ -7,7 +7,7 @@ position of their block in the batch and their offset in its shared memory.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
@@ -169,6 +169,15 @@ def each_warp(group: WarpGroup, item: Instruction, operation: Operation) -> None
     recorder = group.launch.recorder
     for row in np.flatnonzero(group.active_lanes().any(1)).tolist():
         recorder.operation(group, item, row * 32, operation)
+
+
+def warp_parts(threads: np.ndarray) -> Iterator[tuple[int, slice]]:
+    """(number of a warp in its group, the part of ``threads``, which are in order, that are its own)."""
+    warps = threads // 32
+    cuts = (np.flatnonzero(warps[1:] != warps[:-1]) + 1).tolist()
+    if warps.size:
+        for start, end in zip([0, *cuts], [*cuts, warps.size]):
+            yield int(warps[start]), slice(start, end)
 
 
 def place(group: WarpGroup, element: int) -> Place:

@@ -1,9 +1,9 @@
 """Launching: the argument list, batches of thread blocks, barriers, and the order in which groups of warps advance.
 
 Thread blocks run in batches. Within a batch a group holds the warps of one number in all its blocks, without a seed all
-warps; with `wgmma` a warp of one block, without a seed a warpgroup. The scheduler advances groups in an order drawn
-from the seed, each until it blocks or for a number of instructions that is drawn as well. The hardware may choose any
-such order.
+warps; with `wgmma` a warp of one block, without a seed a warpgroup, which may be that of all blocks. The scheduler
+advances groups in an order drawn from the seed, each until it blocks or for a number of instructions that is drawn as
+well. The hardware may choose any such order.
 """
 
 from __future__ import annotations
@@ -67,6 +67,7 @@ class Launch:
         leader: int = 0,
         compared: Callable[[int, np.ndarray], None] | None = None,
         ahead: int = 0,
+        apart: bool = True,
     ) -> None:
         self.program = program
         self.memory = memory
@@ -91,6 +92,8 @@ class Launch:
         """Takes the line of each ordering comparison of integers, and the differences of its operands."""
         self.ahead = ahead
         """1: warps of low numbers run ahead of the others as far as they can; -1: those of high numbers; 0: none."""
+        self.apart = apart
+        """Whether groups of a launch with `wgmma` have one block each."""
         self.races: RaceChecker | None = None
         self.steps = 0
         self.fruitless_waits = 0
@@ -200,7 +203,7 @@ class Batch:
         warps = -(-launch.threads // 32)
         every = np.stack([np.tile(np.arange(self.count), warps), np.repeat(np.arange(warps), self.count)], axis=1)
         # Diverged warps may rename a warpgroup's accumulators in flight by moves, each warp separately.
-        apart = every[:, 0] if launch.program.moves_in_flight else np.zeros(len(every), np.int64)
+        apart = every[:, 0] * (launch.program.moves_in_flight and launch.apart)
         together = every[:, 1] if launch.random is not None else every[:, 1] // 4 * launch.program.moves_in_flight
         names = together * self.count + apart
         self.groups = [WarpGroup(self, every[names == name]) for name in np.unique(names).tolist()]
