@@ -2,9 +2,10 @@
 
     python -m bench checks [--targets sm_80,...] [--budget SECONDS] [--seconds LIMIT] [FILE-OR-FOLDER ...]
 
-`ratio` is the time of the check, its compile included, over that of the compile and one emulation, in lock step, of the
-launch that takes the emulator least; all are processor time, with that of child processes.  Kernels and targets come in an order drawn by a seed, so that after `--seconds` a
-part of all has been measured; the number left out is printed.
+`ratio` is the time of the check, its compile included, over that of the compile and one emulation, in lock step, of
+the launch that takes the emulator least; all are processor time, with that of child processes. Kernels and targets
+come in an order drawn by a seed, so that after `--seconds` a part of all has been measured; the number left out is
+printed.
 """
 
 from __future__ import annotations
