@@ -158,6 +158,19 @@ def test_signs_of_numbers_without_a_sign():
     assert not proof(ptx.replace("setp.lt.u32 	%p3, %r10", "setp.lt.u32 	%p3, %r1"), "mask bound", "%p3")
 
 
+@pytest.mark.parametrize(("from_type", "is_same"), [("u32", True), ("s32", False)])
+def test_signs_of_products_of_powers(from_type, is_same):
+    """The sign of another number decides where the product of a power and a number has none."""
+    ptx = TILES.replace("BOUND", "%r1").replace("	add.s32 	%r2, %r2, %r3;", f"""	ex2.approx.f32 	%r20, %r10;
+	cvt.rn.f32.{from_type} 	%r21, %r10;
+	mul.rn.f32 	%r22, %r20, %r21;
+	xor.b32 	%r23, %r10, %r22;
+	setp.lt.s32 	%p5, %r23, 0;
+	@%p5 st.global.b32 	[%rd3], %r4;
+	add.s32 	%r2, %r2, %r3;""")
+    assert bool(proof(ptx, "swizzle", "%r23")) == is_same
+
+
 @pytest.mark.parametrize(("threads", "is_same"), [(32, True), (64, False), (320, False)])
 def test_the_barrier_of_a_block_of_one_warp(threads, is_same):
     ptx = TILES.replace(".reqntid 64", f".reqntid {threads}").replace("	ret;", "	bar.sync 	0;\n	ret;")
