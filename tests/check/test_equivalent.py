@@ -178,6 +178,16 @@ def test_the_barrier_of_a_block_of_one_warp(threads, is_same):
     assert fault.changed == "bar.warp.sync -1" and bool(equivalent.proof(fault, ptx, Facts([], [], []))) == is_same
 
 
+@pytest.mark.parametrize(("pending", "is_same"), [(0, [True, False]), (1, [False, False])])
+def test_copies_that_the_next_group_takes(pending, is_same):
+    """Only the first of two groups has another one before the wait."""
+    copies = "	cp.async.ca.shared.global 	[%r9], [%rd1], 4;\n	cp.async.commit_group;\n" * 2
+    wait = f"	cp.async.wait_group 	{pending};\n"
+    ptx = TILES.replace("BOUND", "%r1").replace("	ret;", f"{copies}{wait}	ret;")
+    every = [each for each in faults(ptx, "order deleted") if "commit_group" in each.line]
+    assert [bool(equivalent.proof(each, ptx, Facts([], [], []))) for each in every] == is_same
+
+
 @pytest.mark.parametrize("name", ["kernels/moe_matmul.py", "kernels/matmul_grouped.py"])
 def test_numbers_that_choose_a_tile_and_nothing_else(name):
     """Those of experts, but not those of tokens, nor the columns of a table."""
