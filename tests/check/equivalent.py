@@ -155,12 +155,13 @@ def place_of(fault: Fault, original: str) -> int:
 
 def proof(fault: Fault, original: str, facts: Facts, undefined: Undefined = NOTHING) -> str:
     """The rule by which the changed statement has the effect of the original; empty without one."""
-    return _by_rule(fault, original, facts, undefined) or (
+    return by_rule(fault, original, facts, undefined) or (
         solved(fault, original, place_of(fault, original), facts, undefined) if fault.kind in _SOLVED else ""
     )
 
 
-def _by_rule(fault: Fault, original: str, facts: Facts, undefined: Undefined) -> str:
+def by_rule(fault: Fault, original: str, facts: Facts, undefined: Undefined = NOTHING) -> str:
+    """The same, without a solver."""
     code = re.sub(r"^@!?%p\d+\s+", "", fault.line).rstrip(";")
     opcode, rest = (*re.split(r"\s+", code, maxsplit=1), "")[:2]
     result, *inputs = [each.strip() for each in rest.split(",")]

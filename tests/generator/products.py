@@ -214,19 +214,19 @@ def product_with_constants(pick: Choices) -> Generated:
     sizes = m - odd(pick, m), n * pick.choice((1, 2)) - odd(pick, n), k - odd(pick, k)
     loaded = pick.choices(("x", "y", ""), (2, 2, 3))[0]
     items, texts, values = list[Argument](), dict[str, str](), dict[str, np.ndarray]()
-    for name, argument, place, shape, whole_shape in (
-        ("x", "a", "(row, 0), (TM, TK)", (sizes[0], sizes[2]), (sizes[0], k)),
-        ("y", "b", "(0, column), (TK, TN)", (sizes[2], sizes[1]), (k, sizes[1])),
+    for name, argument, place, tile, shape, whole_shape in (
+        ("x", "a", "(row, 0)", "(TM, TK)", (sizes[0], sizes[2]), (sizes[0], k)),
+        ("y", "b", "(0, column)", "(TK, TN)", (sizes[2], sizes[1]), (k, sizes[1])),
     ):
         if name == loaded:
             values[name] = np.zeros(whole_shape, np.int64)
             items.append(array(pick, argument, whole(pick, shape, element), element))
             values[name][: shape[0], : shape[1]] = items[-1].value.astype(np.int64)
-            texts[name] = f"ct.load({argument}, {place}, padding_mode=ct.PaddingMode.ZERO)"
+            texts[name] = f"ct.load({argument}, {place}, {tile}, padding_mode=ct.PaddingMode.ZERO)"
         else:
             value = pick.choice((1, 1, 2, -1))
             values[name] = np.full(whole_shape, value)
-            texts[name] = f"ct.full({'(' + place.rpartition(', (')[2]}, {value}, ct.{CUTILE[element]})"
+            texts[name] = f"ct.full({tile}, {value}, ct.{CUTILE[element]})"
     start = pick.choice((0, 0, 3))
     wanted = values["x"] @ values["y"] + start
     names = "".join(f"{each.name}, " for each in items)
