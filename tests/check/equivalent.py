@@ -95,6 +95,8 @@ class Registers:
             return last - 1
         if name in ("mov", "cvt") and first is not None and first < 1 << 31:
             return first
+        if name == "shfl":
+            return first  # the register of another lane, which has the same bounds
         parameter = re.search(r"_param_(\d+)\]", inputs[0]) if opcode.startswith("ld.param.b32") else None
         if parameter is not None and int(parameter[1]) in self.natural:
             return (1 << 31) - 1

@@ -171,6 +171,14 @@ def test_signs_of_products_of_powers(from_type, is_same):
     assert bool(proof(ptx, "swizzle", "%r23")) == is_same
 
 
+@pytest.mark.parametrize(("number", "is_same"), [("%r2", True), ("%r3", False)])
+def test_signs_of_numbers_of_other_lanes(number, is_same):
+    ptx = SUM.replace("	shr.u32 	%r14", f"	shfl.sync.bfly.b32 	%r16, {number}, 1, 31, -1;\n"
+                      "	setp.lt.s32 	%p2, %r16, %r2;\n	shr.u32 	%r14").replace("VALUE", "%r13")  # fmt: skip
+    (fault,) = [each for each in faults(ptx, "type") if "%p2" in each.line]
+    assert bool(equivalent.by_rule(fault, ptx, Facts([], [], []))) == is_same
+
+
 @pytest.mark.parametrize(("threads", "is_same"), [(32, True), (64, False), (320, False)])
 def test_the_barrier_of_a_block_of_one_warp(threads, is_same):
     ptx = TILES.replace(".reqntid 64", f".reqntid {threads}").replace("	ret;", "	bar.sync 	0;\n	ret;")
