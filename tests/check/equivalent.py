@@ -24,6 +24,10 @@ _TX_COUNT = (
     'PTX ISA, "tx-count operation": the count may be from -(2^20-1) to 2^20-1; "Phase Completion": a phase ends only'
     " without pending arrivals, and the moved statement is one"
 )
+_NEXT_GROUP = (
+    'PTX ISA, "cp.async.commit_group": the next one of the thread takes all copies that no group has, and all waits are'
+    " for all groups"
+)
 _ONE_WARP = (
     'PTX ISA, "bar.warp.sync": it "guarantees memory ordering among threads participating", which are all of a block of'
     " one warp"
@@ -91,6 +95,8 @@ class Registers:
             return last - 1
         if name in ("mov", "cvt") and first is not None and first < 1 << 31:
             return first
+        if name == "shfl":
+            return first  # the register of another lane, which has the same bounds
         parameter = re.search(r"_param_(\d+)\]", inputs[0]) if opcode.startswith("ld.param.b32") else None
         if parameter is not None and int(parameter[1]) in self.natural:
             return (1 << 31) - 1
@@ -151,12 +157,13 @@ def place_of(fault: Fault, original: str) -> int:
 
 def proof(fault: Fault, original: str, facts: Facts, undefined: Undefined = NOTHING) -> str:
     """The rule by which the changed statement has the effect of the original; empty without one."""
-    return _by_rule(fault, original, facts, undefined) or (
+    return by_rule(fault, original, facts, undefined) or (
         solved(fault, original, place_of(fault, original), facts, undefined) if fault.kind in _SOLVED else ""
     )
 
 
-def _by_rule(fault: Fault, original: str, facts: Facts, undefined: Undefined) -> str:
+def by_rule(fault: Fault, original: str, facts: Facts, undefined: Undefined = NOTHING) -> str:
+    """The same, without a solver."""
     code = re.sub(r"^@!?%p\d+\s+", "", fault.line).rstrip(";")
     opcode, rest = (*re.split(r"\s+", code, maxsplit=1), "")[:2]
     result, *inputs = [each.strip() for each in rest.split(",")]
@@ -164,6 +171,8 @@ def _by_rule(fault: Fault, original: str, facts: Facts, undefined: Undefined) ->
     is_moved = fault.kind == "order moved"
     if is_moved and code == "cp.async.commit_group" and " cp.async" not in f" {fault.changed[11:]}":
         return 'PTX ISA, "cp.async.commit_group": it groups the prior cp.async of its thread, and orders nothing else'
+    if fault.kind == "order deleted" and code == "cp.async.commit_group" and _joins_next_group(original, fault):
+        return _NEXT_GROUP
     if is_moved and code.startswith("mbarrier.arrive.expect_tx") and "past cp.async.bulk" in fault.changed:
         return _TX_COUNT
     if fault.changed == "bar.warp.sync -1" and _OF_ONE_WARP.search(original):
@@ -179,6 +188,18 @@ def _by_rule(fault: Fault, original: str, facts: Facts, undefined: Undefined) ->
     if fault.kind == "number" and opcode.split(".")[0] in ("add", "or") and inputs[-1].isdigit():
         return _same_part(registers, original, result, inputs, fault.changed)
     return ""
+
+
+def _joins_next_group(original: str, fault: Fault) -> bool:
+    """Whether the thread closes another group behind this one, before a branch or a wait; no wait leaves groups open.
+
+    Rings that leave some open count them.
+    """
+    if re.search(r"cp\.async\.wait_group\s+[1-9]", original):
+        return False
+    behind = original[place_of(fault, original) :].partition("\n")[2]
+    end = re.search(r"^\s*(?:@.*|\$.*:|bra.*|ret;|cp\.async\.wait_.*|(cp\.async\.commit_group;))\s*$", behind, re.M)
+    return end is not None and end[1] is not None
 
 
 def _never_equal(registers: Registers, inputs: list[str], undefined: Undefined) -> str:

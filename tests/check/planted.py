@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from tests.check.equivalent import proof
+from tests.check.equivalent import by_rule, proof
 from tests.check.faults import ALL_KINDS, Fault, faults
 from tests.check.specimens import Kernel, chosen, kernels
 from tests.check.undefined import Undefined
@@ -45,6 +45,8 @@ MOST = 12
 """Faults of one kind in one kernel."""
 PROOF = 6.0
 """Processor seconds of launches after which a proof is tried: most faults are found before."""
+RULED = 1.0
+"""The same for faults that a rule proves without a solver or an assembler."""
 
 
 class CalledWrong(Exception):
@@ -96,9 +98,10 @@ class Launches:
                 self._known[key] = (launch, again(), again)
         return self._known[key]
 
-    def find(self, ptx: str, survivor: Callable[[], str]) -> str:
+    def find(self, ptx: str, survivor: Callable[[], str], proof_after: float = PROOF) -> str:
         """The launch that finds a fault, with its finding; empty where none does.  Raises CalledWrong where the right
-        code is wrong in that launch, too, and Equivalent with the result of `survivor` for a text that is no fault."""
+        code is wrong in that launch, too, and Equivalent with the result of `survivor`, which is called after so many
+        seconds, for a text that is no fault."""
         image = Image(ptx, self.name, self.kernel.metadata)
         if (finding := rounded_otherwise(self.kernel.module, image)) is not None:
             return f"roundings: {finding.message}"
@@ -109,7 +112,7 @@ class Launches:
             ready = self._launch(plan)
             if time.process_time() > deadline and seen:
                 break
-            if is_open and time.process_time() > begin + PROOF:
+            if is_open and time.process_time() > begin + proof_after:
                 is_open = False
                 if (outcome := survivor()) != SURVIVOR:
                     raise Equivalent(outcome)
@@ -163,6 +166,8 @@ def is_equivalent(kernel: Kernel, ptx: str) -> bool | None:
 
 
 def _survivor(searched: Launches, fault: Fault) -> str:
+    if why := by_rule(fault, searched.kernel.ptx, searched.facts, searched.undefined):
+        return f"equivalent: {why}"
     same = is_equivalent(searched.kernel, fault.ptx)
     if same is None:
         return "refused by ptxas"
@@ -233,7 +238,8 @@ def _plant(
         outcome_of = functools.partial(_survivor, searched, fault)
         try:
             with alarm(8 * budget):
-                outcome = result = searched.find(fault.ptx, outcome_of)
+                is_ruled = by_rule(fault, kernel.ptx, searched.facts, searched.undefined)
+                outcome = result = searched.find(fault.ptx, outcome_of, RULED if is_ruled else PROOF)
         except CalledWrong as error:
             outcomes["right code", "called wrong"] += 1
             print(*head, "right code", f"called wrong: {error}", sep="\t", flush=True)

@@ -27,6 +27,9 @@ _COMPARED = {
 _MOST = {"%tid.x": 1023, "%laneid": 31, **GRID}
 _ADDRESS = re.compile(r"(?:mov|add|sub|mul|mad|shl|shr|and|or|cvt|cvta|selp|min|max)\.")
 """Operations by which addresses are computed."""
+_WITHOUT_SIGN = re.compile(r"(?:ex2\.approx|abs)(?:\.ftz)?\.f32$|cvt\.r[nzmp]\.f32\.u\d+$")
+"""Operations whose results have no sign: neither zeros nor NaN, which is canonical (PTX ISA, "NaN", and the table of
+`ex2`)."""
 _TIMEOUT = 8000
 """Milliseconds for one question."""
 
@@ -116,7 +119,10 @@ class Terms:
 
     def _bound(self, fresh: Any, name: str, every: list[tuple[Block, Statement]], reaching: frozenset[int]) -> None:
         """The bounds of a register without a term of its own: the number of a tile, or a loop's counter."""
-        if every and all(self._is_natural(block, statement) for block, statement in every):
+        if every and (
+            all(self._is_natural(block, statement) for block, statement in every)
+            or all(self._has_no_sign(statement) for _, statement in every)
+        ):
             self.holds.append(fresh >= 0)
         elif len(reaching) == 2 and (counted := counter(self.flow, name)) is not None:
             self._bound_counter(fresh, counted)
@@ -144,6 +150,13 @@ class Terms:
         except (Unknown, z3.Z3Exception):
             return False
         return z3.is_bv_value(term) and term.as_signed_long() >= 0
+
+    def _has_no_sign(self, statement: Statement, depth: int = 4) -> bool:
+        """Whether a float has none; a product of such has none."""
+        if not re.match(r"mul\.rn(?:\.ftz)?\.f32$", statement.opcode) or not depth:
+            return _WITHOUT_SIGN.match(statement.opcode) is not None
+        factors = [self.flow.definitions.get(name, []) for name in statement.operands[1:]]
+        return all(every and all(self._has_no_sign(each, depth - 1) for _, each in every) for every in factors)
 
     def _arrays(self, address: str) -> set[int | None]:
         """The pointers of the entry that an address may be computed of; None among them if anything else is."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from xml.etree import ElementTree
 
@@ -10,7 +11,7 @@ from verdicts import ALL, RIGHT, UNJUDGED, WRONG
 
 from tileiras.check.junit import junit
 from tileiras.check.sarif import sarif
-from tileiras.check.verdict import Verdict
+from tileiras.check.verdict import Finding, Verdict
 
 
 @pytest.mark.parametrize("verdict", ALL, ids=lambda verdict: verdict.status)
@@ -35,6 +36,15 @@ def test_a_suite_is_a_kernel_and_a_case_a_launch():
     assert "race" in failure.text
     case = top[0].find("testcase")
     assert (case.get("file"), case.get("line")) == ("kernels/a b.mlir", "2")
+
+
+def test_launches_that_were_not_run_are_skipped():
+    """Those that the program does not allow have no report of their own."""
+    excluded = Finding("excluded", "2 launches are not allowed by the program: no view", "k.mlir:7:3")
+    verdict = dataclasses.replace(RIGHT, launches=RIGHT.launches[:1], findings=(excluded,), excluded=2)
+    (suite,) = ElementTree.fromstring(junit([verdict]))
+    assert (suite.get("tests"), suite.get("skipped")) == ("2", "1")
+    assert suite.find(".//skipped").get("message") == f"k.mlir:7:3: {excluded.message}"
 
 
 def test_sarif_has_the_fields_that_the_schema_requires():

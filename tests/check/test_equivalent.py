@@ -158,11 +158,42 @@ def test_signs_of_numbers_without_a_sign():
     assert not proof(ptx.replace("setp.lt.u32 	%p3, %r10", "setp.lt.u32 	%p3, %r1"), "mask bound", "%p3")
 
 
+@pytest.mark.parametrize(("from_type", "is_same"), [("u32", True), ("s32", False)])
+def test_signs_of_products_of_powers(from_type, is_same):
+    """The sign of another number decides where the product of a power and a number has none."""
+    ptx = TILES.replace("BOUND", "%r1").replace("	add.s32 	%r2, %r2, %r3;", f"""	ex2.approx.f32 	%r20, %r10;
+	cvt.rn.f32.{from_type} 	%r21, %r10;
+	mul.rn.f32 	%r22, %r20, %r21;
+	xor.b32 	%r23, %r10, %r22;
+	setp.lt.s32 	%p5, %r23, 0;
+	@%p5 st.global.b32 	[%rd3], %r4;
+	add.s32 	%r2, %r2, %r3;""")
+    assert bool(proof(ptx, "swizzle", "%r23")) == is_same
+
+
+@pytest.mark.parametrize(("number", "is_same"), [("%r2", True), ("%r3", False)])
+def test_signs_of_numbers_of_other_lanes(number, is_same):
+    ptx = SUM.replace("	shr.u32 	%r14", f"	shfl.sync.bfly.b32 	%r16, {number}, 1, 31, -1;\n"
+                      "	setp.lt.s32 	%p2, %r16, %r2;\n	shr.u32 	%r14").replace("VALUE", "%r13")  # fmt: skip
+    (fault,) = [each for each in faults(ptx, "type") if "%p2" in each.line]
+    assert bool(equivalent.by_rule(fault, ptx, Facts([], [], []))) == is_same
+
+
 @pytest.mark.parametrize(("threads", "is_same"), [(32, True), (64, False), (320, False)])
 def test_the_barrier_of_a_block_of_one_warp(threads, is_same):
     ptx = TILES.replace(".reqntid 64", f".reqntid {threads}").replace("	ret;", "	bar.sync 	0;\n	ret;")
     (fault,) = faults(ptx, "order weakened")
     assert fault.changed == "bar.warp.sync -1" and bool(equivalent.proof(fault, ptx, Facts([], [], []))) == is_same
+
+
+@pytest.mark.parametrize(("pending", "is_same"), [(0, [True, False]), (1, [False, False])])
+def test_copies_that_the_next_group_takes(pending, is_same):
+    """Only the first of two groups has another one before the wait."""
+    copies = "	cp.async.ca.shared.global 	[%r9], [%rd1], 4;\n	cp.async.commit_group;\n" * 2
+    wait = f"	cp.async.wait_group 	{pending};\n"
+    ptx = TILES.replace("BOUND", "%r1").replace("	ret;", f"{copies}{wait}	ret;")
+    every = [each for each in faults(ptx, "order deleted") if "commit_group" in each.line]
+    assert [bool(equivalent.proof(each, ptx, Facts([], [], []))) for each in every] == is_same
 
 
 @pytest.mark.parametrize("name", ["kernels/moe_matmul.py", "kernels/matmul_grouped.py"])

@@ -101,6 +101,9 @@ _NEEDS = {
     "tileas-round-in-boxes": ("tma",), "tileas-specialize-stores": ("tma",), "lower-tma-load-store-to-async": ("tma",),
     "tileas-attach-tma-desc-args": ("tma",), "tileas-ping-pong": ("wgmma",),
     "tileas-materialize-schedule": ("setmaxnreg",), "tileas-resolve-agent-boundary": ("setmaxnreg",),
+    "tileas-smem-operands loop-invariant": ("cp_async",), "tileas-smem-operands in-loops": ("cp_async",),
+    "tileas-smem-operands outside-loops": ("cp_async",),
+    "tileas-interleave-copies after tileas-generate-schedule": ("cp_async",),
 }  # fmt: skip
 """Row -> features of targets (`tileiras.targets.sm`), one of which the row needs."""
 _NEEDS_MAPS = {

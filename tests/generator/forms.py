@@ -59,6 +59,7 @@ FORMS: dict[str, tuple[int, Callable[[Choices], Generated]]] = {
     "shared": (2, atomics.shared),
     "activated": (2, functions.activated),
     "rotated": (1, functions.rotated),
+    "constant": (1, products.product_with_constants),
     "program": (8, programs.program),
 }
 """Weight and generator of each form."""

@@ -191,3 +191,46 @@ def _body(around: str, names: list[str], loads: list[str], total: str, epilogue:
     )  # fmt: skip
     sizes = ", ".join(f"{name}: ct.Constant[int]" for name in ("TM", "TN", "TK", "ROWS", "COLUMNS"))
     return f"def kernel({', '.join(names)}, c, steps, {sizes}):\n    ZERO = ct.PaddingMode.ZERO\n{head}{inner}"
+
+
+_CONSTANT = """
+def kernel({names}c, TM: ct.Constant[int], TN: ct.Constant[int], TK: ct.Constant[int]):
+    row, column = ct.bid(0), ct.bid(1)
+    x = {x}
+    y = {y}
+    ct.store(c, (row, column), ct.mma(x, y, ct.full((TM, TN), {start}, ct.{total})))
+"""
+
+
+def product_with_constants(pick: Choices) -> Generated:
+    """Sums of rows or columns by a matrix of equal elements; a few products of two such."""
+    element = pick.choice(("f16", "f16", "bf16", "i8", "f32"))
+    total, needs = TYPES[element]
+    most = LARGE_WORK // (4 if element == "f32" else 1)
+    while True:
+        m, n, k = pick.choice((16, 64, 128, 256)), pick.choice((16, 64, 128, 256)), pick.choice((64, 256, 512, 1024))
+        if most // 16 <= m * n * k <= most:
+            break
+    sizes = m - odd(pick, m), n * pick.choice((1, 2)) - odd(pick, n), k - odd(pick, k)
+    loaded = pick.choices(("x", "y", ""), (2, 2, 3))[0]
+    items, texts, values = list[Argument](), dict[str, str](), dict[str, np.ndarray]()
+    for name, argument, place, tile, shape, whole_shape in (
+        ("x", "a", "(row, 0)", "(TM, TK)", (sizes[0], sizes[2]), (sizes[0], k)),
+        ("y", "b", "(0, column)", "(TK, TN)", (sizes[2], sizes[1]), (k, sizes[1])),
+    ):
+        if name == loaded:
+            values[name] = np.zeros(whole_shape, np.int64)
+            items.append(array(pick, argument, whole(pick, shape, element), element))
+            values[name][: shape[0], : shape[1]] = items[-1].value.astype(np.int64)
+            texts[name] = f"ct.load({argument}, {place}, {tile}, padding_mode=ct.PaddingMode.ZERO)"
+        else:
+            value = pick.choice((1, 1, 2, -1))
+            values[name] = np.full(whole_shape, value)
+            texts[name] = f"ct.full({tile}, {value}, ct.{CUTILE[element]})"
+    start = pick.choice((0, 0, 3))
+    wanted = values["x"] @ values["y"] + start
+    names = "".join(f"{each.name}, " for each in items)
+    body = _CONSTANT.format(names=names, start=start, total=CUTILE[total], **texts)
+    items.append(result(pick, "c", wanted.shape, total))
+    blocks = 1, -(-sizes[1] // n), 1
+    return Generated("product with constants", body, tuple(items), (m, n, k), blocks, {"c": Expected(wanted)}, needs)

@@ -172,7 +172,8 @@ class _Check:
     def verdict(self, gpu_name: str) -> Verdict:
         for (where, message), count in self.excluded.items():
             kind = "excluded" if self.reports else NO_LAUNCH
-            text = f"{count} launches are not allowed by the program: {message}"
+            subject = "1 launch is" if count == 1 else f"{count} launches are"
+            text = f"{subject} not allowed by the program: {message}"
             self.findings.append(Finding(kind, text, where))
         return Verdict(
             self._status(), self.image.entry, gpu_name, tuple(self.reports), tuple(self.findings),

@@ -27,6 +27,10 @@ def _suite(verdict: Verdict) -> ElementTree.Element:
     suite = ElementTree.Element("testsuite", name=_plain(f"{verdict.entry} on {verdict.gpu_name}"))
     for launch in verdict.launches:
         _case(suite, verdict, f"launch {launch.number}: {_described(launch)}", launch)
+    for finding in verdict.findings:
+        if finding.kind == "excluded":
+            case = _named(suite, verdict, f"not run: {finding.message}")
+            ElementTree.SubElement(case, "skipped", message=_plain(_message(verdict, finding)))
     if not verdict.launches or verdict.status == INCONCLUSIVE:
         _case(suite, verdict, "verdict", None)
     general = [str(each) for each in verdict.findings if each.launch is None]
@@ -41,7 +45,8 @@ def _described(launch: LaunchReport) -> str:
     return f"grid {'x'.join(map(str, launch.grid))}, {launch.values} values, {', '.join(launch.arguments)}"
 
 
-def _case(suite: ElementTree.Element, verdict: Verdict, name: str, launch: LaunchReport | None) -> None:
+def _named(suite: ElementTree.Element, verdict: Verdict, name: str) -> ElementTree.Element:
+    """A case at the entry's place."""
     case = ElementTree.SubElement(
         suite, "testcase", classname=_plain(f"{verdict.gpu_name}.{verdict.entry}"), name=_plain(name)
     )
@@ -49,6 +54,11 @@ def _case(suite: ElementTree.Element, verdict: Verdict, name: str, launch: Launc
     if len(place) == 3:
         case.set("file", _plain(place[0]))
         case.set("line", place[1])
+    return case
+
+
+def _case(suite: ElementTree.Element, verdict: Verdict, name: str, launch: LaunchReport | None) -> None:
+    case = _named(suite, verdict, name)
     tag = _outcome(verdict, launch)
     if tag is None:
         return
