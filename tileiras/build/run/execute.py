@@ -274,8 +274,8 @@ class Session(Keys):
             return None
         folder = os.path.join(self.history.build, TEMPORARY)
         if not self._cleaned:
-            self._cleaned = True
             os.makedirs(folder, exist_ok=True)
+            self._cleaned = True  # only now: another thread may be about to write its first artifact
             remove_left_over(folder)
         return folder
 
