@@ -84,10 +84,7 @@ def stop() -> bool:
         if _clear(sockets.name_of(protocol.identity())) or time.monotonic() > limit:
             return False
         time.sleep(0.02)
-    while os.path.exists(f"/proc/{facts['pid']}") and not _is_zombie(int(str(facts["pid"]))):
-        if time.monotonic() > limit:
-            break
-        time.sleep(0.01)
+    _wait_for_exit(facts, limit)
     return True
 
 
@@ -107,22 +104,21 @@ def _clear(name: str) -> bool:
         os.close(directory)
 
 
-def _is_zombie(number: int) -> bool:
-    try:
-        with open(f"/proc/{number}/stat", "rb") as file:
-            return file.read().rpartition(b")")[2].split()[0] == b"Z"
-    except OSError:
-        return True
+def _wait_for_exit(facts: dict[str, Any], limit: float) -> None:
+    """Wait until the process of `facts` has exited, reaped or not, at most until the monotonic time `limit`."""
+    with contextlib.suppress(OSError):
+        while time.monotonic() < limit:
+            with open(f"/proc/{facts['pid']}/stat", "rb") as file:
+                if file.read().rpartition(b")")[2].split()[0] == b"Z":
+                    return
+            time.sleep(0.01)
 
 
 def _stop_monitor() -> None:
     """Stop the monitor and wait for its exit."""
     facts = fsmonitor.facts(endpoint.STOP) if sockets.supported() else None
-    limit = time.monotonic() + ANSWER_SECONDS
-    while facts is not None and os.path.exists(f"/proc/{facts['pid']}") and not _is_zombie(int(str(facts["pid"]))):
-        if time.monotonic() > limit:
-            break
-        time.sleep(0.01)
+    if facts is not None:
+        _wait_for_exit(facts, time.monotonic() + ANSWER_SECONDS)
     _clear(endpoint.name())
 
 
