@@ -24,8 +24,8 @@ SEED = 1
 BESIDE = 6
 """Commands that run at once."""
 
-LONGEST_PAUSE = 0.1
-"""Seconds between two kills: as long as a command takes, so that about half of them live."""
+LEAST_PAUSE = 0.1
+"""Seconds between two kills at the most; longer where a command takes longer, so that about half of them live."""
 
 WEIGHTS = {"service": 1, "client": 8, "child": 31}
 """How often each kind is chosen: a service takes seconds to be there, and has children only then."""
@@ -54,7 +54,9 @@ class Kills:
         self.kills = {"service": 0, "client": 0, "child": 0}
         self.whole = 0
         self.problems: list[str] = []
+        start = time.monotonic()
         self._expected = {target: self._product(target) for target in TARGETS}
+        self._pause = max(LEAST_PAUSE, (time.monotonic() - start) / len(TARGETS))
 
     def _start(self, target: str, path: str, server: str) -> subprocess.Popen:
         words = [self._source, "--gpu-name", target, "-o", path]
@@ -76,7 +78,7 @@ class Kills:
                 target = self._chance.choice(TARGETS)
                 path = os.path.join(self._folder, f"out-{self._number}")
                 self._running[self._start(target, path, "auto")] = (target, path)
-            time.sleep(self._chance.random() * LONGEST_PAUSE)
+            time.sleep(self._chance.random() * self._pause)
             self._kill_one()
             for process in [process for process in self._running if process.poll() is not None]:
                 self._check(process)

@@ -70,7 +70,7 @@ def plant(kind: str, number: int) -> None:
 
         def put_dying(self, key, value):
             if due():
-                with self._writable()._shards[0].transact():
+                with self._writable()[0].transact():
                     put(self, key, value)
                     die()
             put(self, key, value)

@@ -175,10 +175,10 @@ def test_verify_mode_compiles_and_compares(project):
     project.delete_build()
     assert project.scons(TILEIRAS_CACHE_MODE="verify").cached == []
     from tileiras.build.store.local import ArtifactStore, folder_of
-    from tileiras.build.store.shards import open_cache
+    from tileiras.build.store.shards import Shards
 
-    cache = open_cache(folder_of(project.store))
-    (key,) = [key for shard in cache._shards for key in shard if key.startswith("tileas:")]
+    cache = Shards(folder_of(project.store))
+    (key,) = [key for shard in cache for key in shard if key.startswith("tileas:")]
     cache.close()
     store = ArtifactStore(project.store, pytest.fail)
     record = store.get_record(key)

@@ -477,7 +477,7 @@ def test_a_row_in_the_store_from_before_is_a_miss(tree, expected, monkeypatch, t
     store = str(tmp_path / "poisoned")
     build(store, monkeypatch, [])
     opened = ArtifactStore(store, pytest.fail)
-    keys = [key for shard in opened._writable()._shards for key in shard]
+    keys = [key for shard in opened._writable() for key in shard]
     bad = [RECORDS["deep JSON"], RECORDS["diagnostics of something else"], RECORDS["artifacts of numbers"]]
     for number, key in enumerate(keys):
         value = opened.get(key)

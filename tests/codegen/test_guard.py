@@ -18,7 +18,7 @@ from tileiras.processes import guard, helper
 
 folder, order = sys.argv[1:]
 def start():
-    control, theirs = guard.connected()
+    control, theirs = socket.socketpair()
     keeper = os.fork()
     if keeper == 0:
         control.close()
@@ -27,7 +27,7 @@ def start():
     return keeper, control
 
 keeper, control = start()
-ours, lifeline = guard.connected()
+ours, lifeline = socket.socketpair()
 file = guard.announcements()
 client, connection = socket.socketpair()
 begin, entrusted = os.pipe()

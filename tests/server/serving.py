@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.processes import processes, until
-from tileiras.processes.service import messages, protocol
+from tileiras.processes import messages, sockets
+from tileiras.processes.service import protocol
 
 CHECKOUT = str(Path(__file__).parents[2])
 
@@ -87,13 +88,13 @@ class Service:
         try:
             with socket.socket(socket.AF_UNIX) as connection:
                 connection.settimeout(300)
-                connection.connect(protocol.address(directory, protocol.name_of(self._identity)))
+                connection.connect(sockets.address(directory, sockets.name_of(self._identity)))
                 if connection.recv(1) != protocol.GREETING:
                     return {}
                 messages.send(connection, protocol.STATUS, self._identity)
                 kind, fields, _ = messages.receive(connection)
                 return json.loads(fields[0]) if kind == protocol.FACTS else {}
-        except (OSError, EOFError, protocol.ProtocolError):
+        except (OSError, EOFError, sockets.ProtocolError):
             return {}
         finally:
             os.close(directory)

@@ -13,7 +13,8 @@ import pytest
 from serving import CHECKOUT, Service
 
 from tests.processes import parent, processes, until
-from tileiras.processes.service import messages, protocol
+from tileiras.processes import messages, sockets
+from tileiras.processes.service import protocol
 
 PTX = ("k.mlir", "--gpu-name=sm_90", "--emit=ptx", "-o", "k.ptx")
 
@@ -28,7 +29,11 @@ def works(service: Service, folder: Path) -> None:
 @pytest.fixture
 def name(own_service) -> str:
     """The name of the socket for commands of `own_service`."""
-    code = "from tileiras.processes.service import protocol; print(protocol.name_of(protocol.identity()))"
+    code = """\
+from tileiras.processes import sockets
+from tileiras.processes.service import protocol
+print(sockets.name_of(protocol.identity()))
+"""
     done = subprocess.run(
         [sys.executable, "-c", code], env=own_service.environment(), capture_output=True, text=True, check=True
     )
@@ -136,7 +141,7 @@ def test_a_full_socket_and_one_without_a_server(own_service, name, folder, backl
     clear(path)
 
 
-NONSENSE = (b"", b"-", b"+", b"+nonsense without end", b"+" + protocol.MAGIC + b"x\xff\xff\xff\xff")
+NONSENSE = (b"", b"-", b"+", b"+nonsense without end", b"+" + sockets.MAGIC + b"x\xff\xff\xff\xff")
 
 
 @pytest.mark.parametrize("answer", NONSENSE)

@@ -5,30 +5,31 @@ import socket
 
 import pytest
 
-from tileiras.processes.service import messages, protocol
-from tileiras.processes.service.protocol import HEADER, ProtocolError
+from tileiras.processes import messages, sockets
+from tileiras.processes.service import protocol
+from tileiras.processes.sockets import HEADER, ProtocolError
 
 
 def test_fields_come_back():
     for fields in ((), (b"",), (b"a", b"", b"\0" * 300), (b"x" * 100_000,)):
-        data = protocol.pack(protocol.RUN, *fields)
-        kind, size = protocol.unpack_header(data[:HEADER])
-        assert (kind, size, protocol.unpack(data[HEADER:])) == (protocol.RUN, len(data) - HEADER, list(fields))
+        data = sockets.pack(protocol.RUN, *fields)
+        kind, size = sockets.unpack_header(data[:HEADER])
+        assert (kind, size, sockets.unpack(data[HEADER:])) == (protocol.RUN, len(data) - HEADER, list(fields))
     words = [b"", b"a b", b"c\nd", b""]
-    assert protocol.unpack_words(protocol.pack_words(words)) == words
+    assert sockets.unpack_words(sockets.pack_words(words)) == words
 
 
 def test_an_invalid_message():
     with pytest.raises(ProtocolError):
-        protocol.pack(protocol.RUN, bytes(protocol.MOST_BYTES))
+        sockets.pack(protocol.RUN, bytes(sockets.MOST_BYTES))
     for header in (b"", b"TILER", b"tileR\0\0\0\0", b"TILER\xff\xff\xff\xff"):
         with pytest.raises(ProtocolError):
-            protocol.unpack_header(header)
-    good = protocol.pack(protocol.RUN, b"abc", b"de")[HEADER:]
+            sockets.unpack_header(header)
+    good = sockets.pack(protocol.RUN, b"abc", b"de")[HEADER:]
     for cut in range(1, len(good)):
         if cut != 7:  # there the first field ends
             with pytest.raises(ProtocolError):
-                protocol.unpack(good[:cut])
+                sockets.unpack(good[:cut])
 
 
 def test_descriptors_travel_beside_a_message():
@@ -43,7 +44,7 @@ def test_descriptors_travel_beside_a_message():
         os.close(received)
         assert os.read(reading, 100) == b"through"
         os.close(reading)
-        assert messages.peer(left) == (os.getpid(), os.geteuid(), os.getegid())
+        assert sockets.peer(left) == (os.getpid(), os.geteuid(), os.getegid())
         left.close()
         with pytest.raises(EOFError):
             messages.receive(right)
@@ -57,4 +58,4 @@ def test_one_identity_for_one_python(monkeypatch):
         with monkeypatch.context() as changed:
             changed.setenv(name, "another")
             assert protocol.identity() != first
-            assert protocol.name_of(protocol.identity()) != protocol.name_of(first)
+            assert sockets.name_of(protocol.identity()) != sockets.name_of(first)

@@ -313,11 +313,12 @@ def test_resources_of_a_request_are_reported(ptxas, service, folder):
 def test_the_answer_has_the_processor_time(service, folder):
     """Exit code and microseconds, as sent to the client."""
     code = (
-        "import sys\nfrom tileiras.processes.service import client, protocol\nwhole = protocol.received\n"
+        "import sys\nfrom tileiras.processes import sockets\nfrom tileiras.processes.service import client, protocol\n"
+        "whole = sockets.received\n"
         "def received(read):\n    kind, body = whole(read)\n"
-        "    if kind == protocol.EXIT:\n        print([int.from_bytes(f, 'little') for f in protocol.unpack(body)],"
+        "    if kind == protocol.EXIT:\n        print([int.from_bytes(f, 'little') for f in sockets.unpack(body)],"
         " file=sys.stderr, flush=True)\n    return kind, body\n"
-        "protocol.received = received\nclient.run('tileiras')\n"
+        "sockets.received = received\nclient.run('tileiras')\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", code, *PTX, "-o", "k.ptx"], env=service.environment(), cwd=folder, capture_output=True,

@@ -40,10 +40,11 @@ def works(service: Service, folder: Path) -> None:
 
 LISTENER = f"""\
 import os, socket, sys
+from tileiras.processes import sockets
 from tileiras.processes.service import protocol
-directory = protocol.open_directory(create=True)
+directory = sockets.open_directory(create=True)
 listener = socket.socket(socket.AF_UNIX)
-listener.bind(protocol.address(directory, protocol.name_of(protocol.identity())))
+listener.bind(sockets.address(directory, sockets.name_of(protocol.identity())))
 os.seteuid(int(sys.argv[1]))  # the system keeps whose socket it is when it listens (unix(7), SO_PEERCRED)
 listener.listen()
 print("ready", flush=True)
@@ -83,14 +84,15 @@ def test_a_process_of_another_user_gets_no_command(own_service, folder, user):
 
 CLIENT = """\
 import ctypes, os, socket, sys
+from tileiras.processes import sockets
 from tileiras.processes.service import protocol
-directory = protocol.open_directory()
-name = protocol.name_of(protocol.identity())
+directory = sockets.open_directory()
+name = sockets.name_of(protocol.identity())
 user = int(sys.argv[1])
 os.setresuid(user, user, 0)
 ctypes.CDLL(None).setfsuid(0)  # files are the old user's still, the connection is not
 with socket.socket(socket.AF_UNIX) as connection:
-    connection.connect(protocol.address(directory, name))
+    connection.connect(sockets.address(directory, name))
     print(connection.recv(10))
 """
 

@@ -100,7 +100,7 @@ def _find_kernels(directory: str, below: str, found: list[str]) -> None:
             name = entry.name
             if name.startswith("."):
                 continue  # an editor's lock file, for example
-            kind = SUFFIXES.get(os.path.splitext(name)[1])
+            kind = SUFFIXES.get(name[name.rfind(".") :])
             if kind is not None and entry.is_file():
                 if kind != PYTHON or exports(entry.path):
                     found.append(below + name)
@@ -141,13 +141,16 @@ def artifact_stem(path: str, beside: Collection[str] | None = None) -> str:
     If several sources differ in their suffix only (a Python file and the bytecode it exports), all but one keep it:
     `vadd.py` gives `vadd`, and `vadd.tileirbc` beside it gives `vadd-tileirbc`.
     """
-    stem, own = os.path.splitext(path)
-    name = os.path.basename(stem)
+    # In a build without changes, `os.path.splitext` would take as long as examining a file.
+    base = path[path.rfind(os.sep) + 1 :]
+    name, _, own = base.rpartition(".")
+    if not name:
+        return base
     for suffix in SUFFIXES:
-        if suffix == own:
+        if suffix == f".{own}":
             break
-        if (beside is None or name + suffix in beside) and os.path.isfile(stem + suffix):
-            return f"{name}-{own.removeprefix('.')}"
+        if (beside is None or name + suffix in beside) and os.path.isfile(path[: -len(own) - 1] + suffix):
+            return f"{name}-{own}"
     return name
 
 

@@ -18,7 +18,7 @@ from tileiras.api import Artifact, Kernel
 from tileiras.build.run.execute import Session
 from tileiras.build.step import Step, warn_on_stderr
 from tileiras.build.store.fingerprint import CodeBase
-from tileiras.build.store.key import KEY_FORMAT, key_of
+from tileiras.build.store.key import key_of
 from tileiras.build.store.local import (
     OFF,
     READ_ONLY,
@@ -200,7 +200,7 @@ def _key(session: Session, source: units.Source, options: CompileOptions, emit: 
     }
     if any(row.needs_locations(options) for row in rows):
         parts["source name"] = source.name
-    return f"{ROW.name}:{key_of(KEY_FORMAT, parts)}"
+    return key_of(ROW.name, parts)
 
 
 # ---- rows ------------------------------------------------------------------------------------------------------------

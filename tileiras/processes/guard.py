@@ -21,30 +21,21 @@ import struct
 import threading
 from typing import NoReturn
 
-from tileiras.processes import lifetime
+from tileiras.processes import lifetime, messages
 from tileiras.processes.lifetime import Owned
-
-_MOST_BYTES = 64
-"""Maximum size of a message."""
-
-_NUMBERS = struct.Struct("2i")
-"""Room for the most descriptors that accompany a message."""
+from tileiras.processes.sockets import ProtocolError
 
 _LENGTH = struct.Struct("<Q")
 """Header of a file of announcements: the length of the marshalled list that follows."""
 
-_FOLLOW, _LET_BE = b"+", b"-"
-"""Messages of a guarded process: end it when the accompanying descriptor is readable; cancel that."""
+_ENTRUST, _FOLLOW, _LET_BE = b"g", b"e", b"l"
+"""Messages: guard a process, with its connection and its file; of a guarded process: end it when the accompanying
+descriptor is readable; cancel that."""
 
 
 def announcements() -> int:
     """The descriptor of a file in memory for the announcements of a process; raises OSError."""
     return os.memfd_create("announcements")
-
-
-def connected() -> tuple[socket.socket, socket.socket]:
-    """A socket pair that preserves message boundaries."""
-    return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 
 
 # ---- in a process that is guarded ------------------------------------------------------------------------------------
@@ -84,31 +75,20 @@ class Guard:
     def end_with(self, sentinel: int) -> None:
         """Let the guard end this process when a descriptor is readable."""
         with contextlib.suppress(OSError):
-            socket.send_fds(self._connection, [_FOLLOW], [sentinel])
+            messages.send(self._connection, _FOLLOW, descriptors=(sentinel,))
 
     def let_be(self) -> None:
         """Cancel `end_with`."""
         with contextlib.suppress(OSError):
-            self._connection.send(_LET_BE)
+            messages.send(self._connection, _LET_BE)
 
 
 def entrust(control: socket.socket, number: int, connection: socket.socket, file: int) -> None:
     """Register a process with the guard at the other end of `control`; raises OSError if no guard is there."""
-    socket.send_fds(control, [marshal.dumps(number)], [connection.fileno(), file])
+    messages.send(control, _ENTRUST, str(number).encode(), descriptors=(connection.fileno(), file))
 
 
 # ---- the guard -------------------------------------------------------------------------------------------------------
-
-
-def _received(connection: socket.socket, flags: int = 0) -> tuple[bytes, list[int]]:
-    """A message and its descriptors; empty if the connection is closed.  Raises OSError.
-
-    Before Python 3.12, `socket.recv_fds` ignores its flags.
-    """
-    data, beside, _, _ = connection.recvmsg(
-        _MOST_BYTES, socket.CMSG_SPACE(_NUMBERS.size), flags | socket.MSG_CMSG_CLOEXEC
-    )
-    return data, [number for _, _, numbers in beside for (number,) in struct.iter_unpack("i", numbers)]
 
 
 class _Guarded:
@@ -125,16 +105,13 @@ class _Guarded:
 
     def hear(self) -> bool:
         """Process its pending messages; False if it has exited."""
-        while True:
-            try:
-                data, passed = _received(self._connection, socket.MSG_DONTWAIT)
-            except BlockingIOError:
-                return True
-            except OSError:
-                return False
-            if not data:
-                return False
-            self._follow(passed[0] if data == _FOLLOW else None)
+        try:
+            while messages.is_pending(self._connection):
+                kind, _, passed = messages.receive(self._connection)
+                self._follow(passed[0] if kind == _FOLLOW else None)
+            return True
+        except (EOFError, OSError, ProtocolError):
+            return False
 
     def _follow(self, sentinel: int | None) -> None:
         if self._sentinel is not None:
@@ -168,8 +145,8 @@ class _Guarded:
 
 def serve(control: socket.socket) -> NoReturn:
     """Guard the processes registered over `control`, until it is closed and all of them have exited."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
+    for ignored in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(ignored, signal.SIG_IGN)
     guarded: list[_Guarded] = []
     clearing: list[threading.Thread] = []
     is_open = True
@@ -191,11 +168,12 @@ def serve(control: socket.socket) -> NoReturn:
             if (thread := one.clear()) is not None:
                 clearing.append(thread)
         if is_open and control.fileno() in ready:
-            data, passed = _received(control)
-            is_open = bool(data)
-            if passed:
-                connection, file = passed
-                guarded.append(_Guarded(marshal.loads(data), socket.socket(fileno=connection), file))
+            try:
+                _, (number,), (connection, file) = messages.receive(control)
+            except EOFError:
+                is_open = False
+            else:
+                guarded.append(_Guarded(int(number), socket.socket(fileno=connection), file))
     for thread in clearing:
         thread.join()
     os._exit(0)

@@ -23,6 +23,9 @@ HEADER = len(MAGIC) + 1 + 4
 MOST_BYTES = 4 << 20
 """Limit of one message: on Linux an environment and a command line have up to 2 MB together (execve(2))."""
 
+MOST_DESCRIPTORS = 64
+"""Maximum number of descriptors with one message; the system's limit is 253 (unix(7))."""
+
 
 class ProtocolError(Exception):
     """The received bytes are not a message."""
@@ -74,7 +77,7 @@ def connected(name: str, patience: float) -> socket:
     try:
         connection.settimeout(patience)
         connection.connect(address(directory, name))
-        if user_of(connection.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12)) != os.geteuid():
+        if peer(connection)[1] != os.geteuid():
             raise PermissionError(f"{name} is another user's")
         return connection
     except ConnectionRefusedError:
@@ -144,14 +147,12 @@ def name_of(identity: bytes) -> str:
     return f"{int.from_bytes(identity, 'little') % (2**61 - 1):016x}"
 
 
-def user_of(credentials: bytes) -> int:
-    """The user in the credentials of SO_PEERCRED (unix(7))."""
-    return int.from_bytes(credentials[4:8], sys.byteorder)
+def peer(connection: socket) -> tuple[int, ...]:
+    """The peer's process, user and group, as the kernel recorded them when it connected (unix(7), SO_PEERCRED)."""
+    import _socket
 
-
-def process_of(credentials: bytes) -> int:
-    """The process in the credentials of SO_PEERCRED (unix(7))."""
-    return int.from_bytes(credentials[:4], sys.byteorder)
+    data = connection.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12)
+    return tuple(int.from_bytes(data[at : at + 4], sys.byteorder) for at in (0, 4, 8))
 
 
 def received(receive: Callable[[int], bytes]) -> tuple[bytes, bytes]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import functools
 import os
@@ -30,22 +31,25 @@ def write_atomically(path: str, data: bytes, temporary: str | None = None, check
     file as missing; then a power failure may leave it empty, and the write does not wait for the disk.
     """
     folder = os.path.dirname(path) or "."
-    os.makedirs(folder, exist_ok=True)
     import threading
 
     name = f".{os.path.basename(path)[:60]}.{os.getpid()}.{threading.get_ident()}.tmp"
     name = os.path.join(temporary or folder, name)
-    try:
-        with open(name, "wb") as file:
-            file.write(data)
-        if not checked or not _exchange(name, path):
-            os.replace(name, path)
-    except BaseException:
+    for again in (True, False):
+        os.makedirs(folder, exist_ok=True)
         try:
-            os.unlink(name)
-        except OSError:
-            pass
-        raise
+            with open(name, "wb") as file:
+                file.write(data)
+            if not checked or not _exchange(name, path):
+                os.replace(name, path)
+            return
+        except BaseException as error:
+            with contextlib.suppress(OSError):
+                os.unlink(name)
+            # Another program, such as `rm -r` or `git clean`, has removed the file or its folder meanwhile.
+            if not (again and isinstance(error, FileNotFoundError)):
+                raise
+            os.makedirs(temporary or folder, exist_ok=True)
 
 
 _AT_FDCWD = -100
@@ -73,7 +77,9 @@ def _exchange(name: str, path: str) -> bool:
             return False
     except AttributeError:  # a C library from before 2018
         return False
-    os.unlink(name)
+    # `name` is now the earlier file, which `remove_left_over` of another process removes where it is old.
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(name)
     return True
 
 

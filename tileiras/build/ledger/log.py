@@ -78,8 +78,8 @@ class Log:
         facts = json.loads(head)
         if facts["after"] in (None, self.state):
             now = facts["time"]
-            keys = (line.partition(b"\t") for line in lines[1::2])
-            self._take({_key(key): Line(text, word.decode(), now) for (key, _, word), text in zip(keys, lines[2::2])})
+            rows = ((*line.partition(b"\t"), text) for line, text in zip(lines[1::2], lines[2::2]))
+            self._take({_key(key): Line._make((text, word.decode(), now)) for key, _, word, text in rows})
             self.state, self.note = mark.decode(), facts["note"]
 
     def _take(self, lines: Mapping[str, Line]) -> None:

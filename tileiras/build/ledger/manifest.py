@@ -14,6 +14,7 @@ record is the lease of a monitor (`watch.lease`), which rows of another process 
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import struct
@@ -44,15 +45,20 @@ def _packed(states: Sequence[int]) -> str:
     Raises ValueError for a time that does not fit.
     """
     try:
-        return struct.pack(f"<{'qqqQ' * (len(states) // 4)}", *states).hex()
+        return _words(len(states) // 4).pack(*states).hex()
     except struct.error as error:
         raise ValueError(str(error)) from None
 
 
 def _unpacked(text: str) -> tuple[int, ...]:
     """The numbers of `_packed`."""
-    words = bytes.fromhex(text)
-    return struct.unpack(f"<{'qqqQ' * (len(words) // 32)}", words)
+    data = bytes.fromhex(text)
+    return _words(len(data) // 32).unpack(data)
+
+
+@functools.cache
+def _words(count: int) -> struct.Struct:
+    return struct.Struct(f"<{'qqqQ' * count}")
 
 
 class Row(NamedTuple):
@@ -137,7 +143,7 @@ class Manifest:
         """Return the row of a kernel; None without a row."""
         if key not in self._rows and key in self._log.lines:
             if len(self._rows) < MOST_SOUGHT:
-                self._rows[key] = Row(*self._log.value(key))
+                self._rows[key] = Row._make(self._log.value(key))
             else:
                 self._parse_all()
         return self._rows.get(key)
@@ -146,7 +152,7 @@ class Manifest:
         """Parse all rows at once, which takes a third of the time of one after the other."""
         lines = {key: line.text for key, line in self._log.lines.items() if key not in self._rows}
         values = json.loads(b",".join([b"[null", *lines.values(), b"null]"]))[1:-1]
-        self._rows.update((key, Row(*value)) for key, value in zip(lines, values, strict=True))
+        self._rows.update(zip(lines, map(Row._make, values), strict=True))
 
     def rows(self) -> list[Row]:
         """Return all rows in order."""
@@ -178,14 +184,13 @@ class Manifest:
         try:
             if inputs is not None and sorted(map(self.relative, inputs)) != row.inputs:
                 return None
-            if not self.still_reads(row.source, row.reads):
+            if row.reads and not self.still_reads(row.source, row.reads):
                 return None
             if changed is not None and changed.isdisjoint(row.files):
                 return row
             prefix = self.near if self.near is not None else self._prefix
             states: list[int] = []
-            for name in row.files:
-                status = os.stat(prefix + name)
+            for status in map(os.stat, [prefix + name for name in row.files] if prefix else row.files):
                 states += (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
             racy = (self._log.lines[key].time if key in self._log.lines else 0) - RACY_NS
             if _packed(states) == row.states and max(states[1::4]) < racy and max(states[2::4]) < racy:

@@ -20,7 +20,7 @@ from tileiras.build.ledger.history import History
 from tileiras.build.ledger.staleness import FAILED, Staleness
 from tileiras.build.step import Outcome, Report, Step, read_beside, report
 from tileiras.build.store.fingerprint import CodeBase
-from tileiras.build.store.key import KEY_FORMAT, Keys, inputs_key, key_of
+from tileiras.build.store.key import Keys, inputs_key, key_of
 from tileiras.build.store.local import VERIFY, ArtifactStore, Record
 from tileiras.build.store.schema import OWN_INPUTS
 from tileiras.diagnostics import CompileError, Diagnostic, ExitCode
@@ -111,7 +111,7 @@ class Session(Keys):
         if data is None:
             return None
         parts = self.parts(step, data, read_beside(step))
-        key = f"{step.stage.name}:{key_of(KEY_FORMAT, parts)}"
+        key = key_of(step.stage.name, parts)
         return self.with_inputs(step, key, parts) or key
 
     def ran(self, paths: Iterable[str]) -> None:
@@ -149,7 +149,7 @@ class Session(Keys):
     def _find(self, step: Step, data: bytes, ask: bool = True) -> _Found:
         beside = read_beside(step)
         parts = self.parts(step, data, beside)
-        key = f"{step.stage.name}:{key_of(KEY_FORMAT, parts)}"
+        key = key_of(step.stage.name, parts)
         ask = ask and self._asks(step)
         full_key = self.with_inputs(step, key, parts, ask=ask)
         record = self.store.get_record(full_key, ask) if full_key is not None else None
@@ -274,8 +274,8 @@ class Session(Keys):
             return None
         folder = os.path.join(self.history.build, TEMPORARY)
         if not self._cleaned:
-            self._cleaned = True
             os.makedirs(folder, exist_ok=True)
+            self._cleaned = True  # only now: another thread may be about to write its first artifact
             remove_left_over(folder)
         return folder
 

@@ -78,7 +78,7 @@ class StageAction(SCons.Action.FunctionAction):
 
     def strfunction(self, target: Any, source: Any, env: Any, executor: Any = None) -> str | None:
         # `_execute` prints the line, since it knows whether the stage ran; SCons prints it under -n only.
-        return self._line(target) + asked.mark(target[0]) if SCons.Script.GetOption("no_exec") else None
+        return self._line(target) + task_callbacks.mark(target[0]) if SCons.Script.GetOption("no_exec") else None
 
     def _line(self, target: Any) -> str:
         return f"  {LABELS[self.stage.name]:<8} {target[0]}"
@@ -144,11 +144,11 @@ def is_done(node: Any) -> bool:
 
 display = Display(is_done)
 
-declared_steps: dict[Any, staleness.Own] = {}
+declared_steps: dict[Any, staleness.DeclaredStep] = {}
 """The steps of the pseudo-builders by their nodes."""
 
 
-def _own(targets: Sequence[Any]) -> staleness.Own | None:
+def _step_of_task(targets: Sequence[Any]) -> staleness.DeclaredStep | None:
     """The step that a task performs; None for a task of another tool."""
     result = declared_steps.get(targets[0])
     if result is None:
@@ -157,11 +157,11 @@ def _own(targets: Sequence[Any]) -> staleness.Own | None:
             if isinstance(action, StageAction):
                 env = executor.get_build_env()
                 step = step_of(action.stage, targets, executor.get_all_sources(), env)
-                result = declared_steps[targets[0]] = staleness.Own(session(env), step, False)
+                result = declared_steps[targets[0]] = staleness.DeclaredStep(session(env), step, False)
     return result
 
 
-asked = staleness.Asked(_own, display)
+task_callbacks = staleness.TaskCallbacks(_step_of_task, display)
 
 
 def step_of(stage: Stage, target: Sequence[Any], source: Sequence[Any], env: Any) -> Step:

@@ -53,7 +53,7 @@ def _declared(env: Any, step: Step) -> list[Any]:
     nodes = env.Command([from_top(path) for path in step.outputs], sources, StageAction(step.stage), TILE_STEP=step)
     # Like the artifacts of other stages, they are replaced atomically.
     env.Precious(nodes)
-    declared_steps[nodes[0]] = staleness.Own(session(env), step, False)
+    declared_steps[nodes[0]] = staleness.DeclaredStep(session(env), step, False)
     return nodes[:1]
 
 

@@ -40,14 +40,14 @@ _environments: dict[int, Any] = {}
 """The environments in which stages were declared, by identity."""
 
 
-def asked_for(targets: Sequence[Any]) -> None:
+def before_build(targets: Sequence[Any]) -> None:
     """Hook: called with the targets that SCons is about to build."""
     products.open_readers_of(patches.made_files)
     gating.begin()
     for env in _environments.values():
         patches.avoid_default_environment(env)
     for pruning_ in _prunings.values():
-        pruning_.asked_for(targets)
+        pruning_.restrict(targets)
     sessions = dict.fromkeys(own.session for own in declared_steps.values())
     servers = [item for item in sessions if item.store.remote is not None]
     if not servers or builds_nothing():
@@ -55,7 +55,7 @@ def asked_for(targets: Sequence[Any]) -> None:
     reached = _reached(targets)
     for server in servers:
         steps = [own.step for node, own in declared_steps.items()
-                 if own.session is server and node in reached and not own.settled]  # fmt: skip
+                 if own.session is server and node in reached and not own.is_clean]  # fmt: skip
         build.scons.lookahead.look_ahead(server, steps)
 
 
@@ -79,9 +79,9 @@ class Declared(NamedTuple):
 
 
 def declare(
-    env: Any, node: Any, options: CompileOptions, emit: str, only: Sequence[str] | None, settled: bool = False
+    env: Any, node: Any, options: CompileOptions, emit: str, only: Sequence[str] | None, is_clean: bool = False
 ) -> Declared:
-    """Declares the stages of one source; `settled` if all of its artifacts are clean according to the manifest."""
+    """Declares the stages of one source; `is_clean` if all of its artifacts are clean according to the manifest."""
     _environments[id(env)] = env
     name = source_name(node)
     path = node.srcnode().abspath
@@ -99,7 +99,7 @@ def declare(
     for step in planned.steps:
         nodes = _declare_step(env, here, result[step.input], step)
         known = declared_steps.get(nodes[0])
-        declared_steps[nodes[0]] = staleness.Own(here, step, settled and (known is None or known.settled))
+        declared_steps[nodes[0]] = staleness.DeclaredStep(here, step, is_clean and (known is None or known.is_clean))
         result.update(zip(step.outputs, nodes, strict=True))
         every += nodes
     if SCons.Script.GetOption("clean"):

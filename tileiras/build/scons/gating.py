@@ -81,8 +81,10 @@ class _Run(NamedTuple):
 class Gate:
     """The manifest of one folder and variant during one run of SCons."""
 
-    def __init__(self, manifest: Manifest, session: Session, tree: Tree, closed: bool) -> None:
+    def __init__(self, manifest: Manifest, session: Session, tree: Tree, is_used: bool, closed: bool) -> None:
         self.manifest = manifest
+        self.is_used = is_used
+        """Whether this run reads and writes the manifest; otherwise, every kernel is declared."""
         self._tree = tree
         self.closed = closed
         """Whether every kernel is declared, independent of the manifest."""
@@ -105,30 +107,32 @@ class Gate:
         """Whether the run checks every kernel; otherwise, only those that the monitor has named."""
 
     @staticmethod
-    def of(env: Any, session: Session, tree: Tree) -> Gate | None:
-        """Return the gate of a folder and variant; None if this run does not use the manifest.
+    def of(env: Any, session: Session, tree: Tree) -> Gate:
+        """Return the gate of a folder and variant.
 
-        Interactive sessions declare once and build often; -n and -c build nothing.  With overrides all kernels are
-        declared: manifests do not cover new, changed and deleted overrides.
+        It is not used in interactive sessions, which declare once and build often, with -n and -c, which build nothing,
+        and with overrides: manifests do not cover new, changed and deleted ones.
         """
         option = SCons.Script.GetOption
         if env["TILE_OVERRIDES"] or option("no_exec") or option("clean") or option("interactive"):
-            return None
+            return Gate(Manifest("", env.Dir("#").abspath), session, tree, False, True)
         assert session.history is not None
         path = os.path.join(session.history.build, FOLDER, tree.name(session.history.build))
         result = _gates.get(path)
         if result is None:
             full = flag(FULL, SCons.Script.ARGUMENTS.get(FULL, "0"))
             closed = full or bool(option("tree_printers")) or "explain" in (option("debug") or ())
-            result = _gates[path] = Gate(Manifest(path, env.Dir("#").abspath), session, tree, closed)
+            result = _gates[path] = Gate(Manifest(path, env.Dir("#").abspath), session, tree, True, closed)
         return result
 
     def kernel(self, path: str, stem: str, options: CompileOptions) -> Kernel:
         """A kernel of the tree: its source, the stem of its artifacts and its options."""
-        return Kernel(path, stem, options, f"{stem}:{self._tree.emit}".replace(os.sep, "/"))
+        return Kernel._make((path, stem, options, f"{stem}:{self._tree.emit}".replace(os.sep, "/")))
 
     def clean(self, kernel: Kernel) -> Row | None:
         """Return the row of a kernel that needs no stage to run; None if the manifest cannot establish that."""
+        if not self.is_used:
+            return None
         key, inputs = kernel.key, None
         self._keys[key] = None
         if kernel.path.endswith(".py"):
@@ -182,7 +186,9 @@ class Gate:
         return row.entries if row is not None else None
 
     def observe(self, kernel: Kernel) -> list[FileState] | None:
-        """Return the states of a kernel's inputs before the build reads them."""
+        """Return the states of a kernel's inputs before the build reads them; None if they are not recorded."""
+        if not self.is_used:
+            return None
         inputs = [kernel.path, *(discover.imported_files(kernel.path) if kernel.path.endswith(".py") else ())]
         return self.manifest.observe(inputs)
 
@@ -304,7 +310,7 @@ class Gate:
         return result
 
 
-def settled(top: Any, products: list[list[Any]]) -> list[Any]:
+def clean_nodes(top: Any, products: list[list[Any]]) -> list[Any]:
     """Return products as plain file nodes marked up to date: otherwise SCons would load and rewrite the .sconsign data
     of their folders.
 

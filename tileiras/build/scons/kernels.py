@@ -9,40 +9,23 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Sequence, Set
+from collections.abc import Callable, Sequence, Set
 from typing import Any
 
 import SCons.Node.FS
 import SCons.Util
 
-from tileiras import pipeline
 from tileiras.build import plan
 from tileiras.build.ledger.manifest import Row
 from tileiras.build.run.execute import Session
 from tileiras.build.scons import arguments, gating, patches, pruning
-from tileiras.build.scons.action import checked_options, construction_variable
-from tileiras.build.scons.declare import declare, entries_of, prune
-from tileiras.build.scons.places import absolute_path, source_name, variant_folder
-from tileiras.build.scons.products import Settled
+from tileiras.build.scons.declare import entries_of, prune
+from tileiras.build.scons.places import source_name
+from tileiras.build.scons.products import CleanProducts
 from tileiras.build.scons.sessions import session
-from tileiras.build.scons.variables import BadVariable, words
+from tileiras.build.scons.variables import BadVariable
+from tileiras.build.scons.variants import Variant, requested_options
 from tileiras.build.tuned import tuned
-from tileiras.options import CPU_NAMES, GPU_NAMES, CompileOptions
-from tileiras.support.named_tuple import NamedTuple
-
-
-class Variant(NamedTuple):
-    """One target with options and a product, for which kernels are declared."""
-
-    options: CompileOptions
-    emit: str
-    only: list[str] | None
-    """The names of the requested entries; None for all."""
-    folder: str
-    """The folder of its artifacts, relative to the top or absolute."""
-    absolute: str
-    gate: gating.Gate | None
-
 
 _variants: dict[tuple[Session, str], list[Variant]] = {}
 """The variants of earlier calls, by the text of their arguments: a signature is computed once for one object."""
@@ -58,38 +41,12 @@ def variants(
         text = json.dumps([*map(env.get, names), sm, opt, emit, entries, options])
     except TypeError:  # a generator, for example
         text = "$"
-    if "$" in text:
-        return _new_variants(env, here, sm, opt, emit, entries, options)
-    if (here, text) not in _variants:
-        _variants[here, text] = _new_variants(env, here, sm, opt, emit, entries, options)
-    return _variants[here, text]
-
-
-def _new_variants(
-    env: Any, here: Session, sm: Any, opt: int | str | None, emit: Any, entries: Any, options: dict[str, Any]
-) -> list[Variant]:
-    requested = requested_options(env, sm, opt, emit, options)
-    only = arguments.entry_names(entries)
-    result = []
-    for values, product in requested:
-        folder = variant_folder(env, values)
-        absolute = absolute_path(env, folder)
-        tree = gating.Tree(None, absolute, product, only)
-        result.append(Variant(values, product, only, folder, absolute, gating.Gate.of(env, here, tree)))
-    return result
-
-
-def requested_options(
-    env: Any, sm: Any, opt: int | str | None, emit: Any, options: dict[str, Any]
-) -> list[tuple[CompileOptions, str]]:
-    """The options and the product's name for every target and product; raises BadVariable and CompileError."""
-    level = env["TILE_OPT"] if opt is None else opt
-    emit = emit or construction_variable(env, "TILE_EMIT")
-    emits = words("emit", emit, {**pipeline.EMIT, **pipeline.EMIT_CPU}) if emit else []
-    result = []
-    for target in words("sm", construction_variable(env, "TILE_SM") if sm is None else sm, (*GPU_NAMES, *CPU_NAMES)):
-        values = checked_options(env, target, level, options)
-        result += [(values, product) for product in emits or [pipeline.tier(values)]]
+    result = _variants.get((here, text))
+    if result is None:
+        only = arguments.entry_names(entries)
+        result = [Variant(env, *each, only, None) for each in requested_options(env, sm, opt, emit, options)]
+        if "$" not in text:
+            _variants[here, text] = result
     return result
 
 
@@ -116,7 +73,7 @@ def _check_entries(node: Any, wanted: Sequence[str]) -> None:
         raise BadVariable(f"entries: {source_name(node)} has no kernel {missing[0]}; it has {', '.join(known)}")
 
 
-_clean: dict[str, list[Settled]] = {}
+_clean: dict[str, list[CleanProducts]] = {}
 """Clean kernels without nodes, by the absolute stem of their artifacts."""
 
 
@@ -135,31 +92,25 @@ def open_path(path: str) -> None:
             part.nodes()
 
 
-def kernel(env: Any, node: Any, variant: Variant, noted: Callable[[list[Any]], None]) -> list[Any]:
-    """Declare a kernel, or leave it as a `Settled`; `noted` is called with the products that get nodes."""
+def kernel(env: Any, node: Any, variant: Variant, on_nodes: Callable[[list[Any]], None]) -> list[Any]:
+    """Declare a kernel, or leave it as `CleanProducts`; `on_nodes` is called with the products that get nodes."""
     gate = variant.gate
     path, name = node.srcnode().abspath, source_name(node)
-    stem = plan.stem(variant.folder, path, name)
-    absolute = variant.absolute + stem[len(variant.folder) :]
-    asked = gate.kernel(path, stem, tuned(variant.options, path)) if gate is not None else None
-    row = gate.clean(asked) if gate is not None and asked is not None and _is_plain(node) else None
+    kernel = gate.kernel(path, plan.stem(variant.folder, path, name), tuned(variant.options, path))
+    row = gate.clean(kernel) if _is_plain(node) else None
 
-    def declared() -> list[Any]:
-        if variant.only is not None and not node.has_builder():
-            _check_entries(node, variant.only)
-        before = gate.observe(asked) if gate is not None and asked is not None else None
-        done = declare(env, node, variant.options, variant.emit, variant.only)
+    def declare() -> list[Any]:
+        if variant.entries is not None and not node.has_builder():
+            _check_entries(node, variant.entries)
         listing = pruning.Listing(None, variant.absolute, variant.options)
-        listing.add(path, absolute, done.entries if variant.only is None else None, done.products, done.nodes)
+        products = variant.declare(env, node, kernel, listing, row)
         prune(session(env), listing)
-        if gate is not None and asked is not None:
-            gate.add(asked, before, done, row is not None)
-        noted(done.products)
-        return done.products
+        on_nodes(products)
+        return products
 
-    if gate is None or row is None or gate.is_declared(asked) or _has_nodes(env, gate, row):
-        return declared()
-    return [_settled(gate, row, absolute, declared)]
+    if row is None or gate.is_declared(kernel) or _has_nodes(env, gate, row):
+        return declare()
+    return [_clean_products(gate, row, variant.absolute_stem(kernel.stem), declare)]
 
 
 def _is_plain(node: Any) -> bool:
@@ -172,30 +123,25 @@ def _has_nodes(env: Any, gate: gating.Gate, row: Row) -> bool:
     return any(gate.manifest.absolute(name) in known for name in row.files if name not in row.inputs)
 
 
-def _settled(gate: gating.Gate, row: Row, absolute: str, declared: Callable[[], list[Any]]) -> Settled:
-    """The products of a clean kernel whose stages `declared` declares."""
+def _clean_products(gate: gating.Gate, row: Row, absolute: str, declare: Callable[[], list[Any]]) -> CleanProducts:
+    """The products of a clean kernel whose stages `declare` declares."""
 
     def make() -> list[Any]:
         parts = _clean.get(absolute, [])
         if part in parts:
             parts.remove(part)
-        part.declared = declared()
-        return part.declared
+        part.late_products = declare()
+        return part.late_products
 
     def signature() -> str:
-        if part.made is not None:
-            return "".join(node.get_csig() for node in part.made)
+        if part.existing is not None:
+            return "".join(node.get_csig() for node in part.existing)
         return "".join(product[1] for product in row.products)
 
     def open_readers(files: Set[str]) -> None:
-        if part.made is None and gating.reads_any(gate.manifest, row, files):
+        if part.existing is None and gating.reads_any(gate.manifest, row, files):
             part.nodes()
 
-    part = Settled("kernels as they were", make, signature, open_readers)
+    part = CleanProducts("kernels as they were", make, signature, open_readers)
     _clean.setdefault(absolute, []).append(part)
     return part
-
-
-def nodes_of(parts: Iterable[Any]) -> list[Any]:
-    """The nodes among parts."""
-    return [part for part in parts if not isinstance(part, Settled)]

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from tileiras.build.run.execute import Session
 from tileiras.build.step import Step
-from tileiras.build.store.key import inputs_key
+from tileiras.build.store.key import inputs_key, key_of
 from tileiras.build.store.local import REFRESH, VERIFY, Record
 from tileiras.build.store.schema import INPUTS
 from tileiras.support.files import read_if_there
@@ -74,12 +74,13 @@ class _Waves:
         if data is None:
             return ()
         beside = {suffix: content for suffix, path in step.beside.items() if (content := self._read(path)) is not None}
-        key = session.step_key(step, data, beside, self._read)
+        parts = session.parts(step, data, beside, self._read)
+        key = key_of(step.stage.name, parts)
         if step.stage.reads_files and id(step) not in self._listed:
             self._listed.add(id(step))
             keys.setdefault(inputs_key(key), []).append(step)
             return ()
-        full = session.full_key(step, data, beside, self._read)
+        full = session.with_inputs(step, key, parts, ask=False)
         if full is not None:
             keys.setdefault(full, []).append(step)
         return ()

@@ -103,9 +103,9 @@ def set_default_targets(env: Any, targets: Sequence[Any]) -> None:
 
 # ---- task master -----------------------------------------------------------------------------------------------------
 
-# SCons compares the sources and the action of a target with its records, but not the target's own content.  Every task
-# is therefore asked for once its sources are up to date: a target whose content is not that of its last build is
-# rebuilt.
+# SCons compares the sources and the action of a target with its records, but not the target's own content.  Therefore
+# `is_stale` is called for every task once its sources are up to date: a target whose content is not that of its last
+# build is rebuilt.
 #
 # When SCons 4.11 continues after an error (`scons -k`), it may end with "Found dependency cycle(s)".  A node that is
 # visited after one of its children has failed is marked as failed, but its waiting parents are not notified and stay in
@@ -113,15 +113,15 @@ def set_default_targets(env: Any, targets: Sequence[Any]) -> None:
 
 _is_stale: Callable[[Sequence[Any]], bool] | None = None
 _may_run: Callable[[Sequence[Any], bool], None] | None = None
-_asked_for: Callable[[Sequence[Any]], None] | None = None
+_before_build: Callable[[Sequence[Any]], None] | None = None
 
 
 class Taskmaster(SCons.Taskmaster.Taskmaster):
     def __init__(self, targets: Any = (), tasker: Any = None, *further: Any, **keywords: Any) -> None:
         if tasker is not None and tasker.make_ready is not SCons.Taskmaster.Task.make_ready_all:  # as -c has it
-            tasker = _asking(tasker)
-        if _asked_for is not None:
-            _asked_for(targets)
+            tasker = _with_staleness(tasker)
+        if _before_build is not None:
+            _before_build(targets)
         super().__init__(list(targets), tasker, *further, **keywords)
 
     def cleanup(self) -> None:
@@ -132,7 +132,7 @@ class Taskmaster(SCons.Taskmaster.Taskmaster):
 
 
 @functools.cache
-def _asking(tasker: type) -> type:
+def _with_staleness(tasker: type) -> type:
     """Derive a task class that rebuilds stale targets and, under -n, targets with a source that may change."""
 
     def make_ready(self: Any) -> None:
@@ -172,18 +172,18 @@ def _is_current(targets: Sequence[Any]) -> bool:
 
 
 def install_taskmaster(
-    asked_for: Callable[[Sequence[Any]], None],
+    before_build: Callable[[Sequence[Any]], None],
     is_stale: Callable[[Sequence[Any]], bool],
     may_run: Callable[[Sequence[Any], bool], None],
 ) -> None:
     """Replace SCons' Taskmaster; must be called before SCons creates it, after reading all SConscripts.
 
-    `asked_for` is called with the targets of the run.  `is_stale` is called with the targets of every task and returns
-    whether to rebuild them.  `may_run` is called under `-n` with targets that have a source which would be built, and
-    with whether they are otherwise up to date.
+    `before_build` is called with the targets of the run, and `is_stale` with the targets of every task: whether to
+    rebuild them.  `may_run` is called under `-n` with targets that have a source which would be built, and with whether
+    they are otherwise up to date.
     """
-    global _asked_for, _is_stale, _may_run
-    _asked_for, _is_stale, _may_run = asked_for, is_stale, may_run
+    global _before_build, _is_stale, _may_run
+    _before_build, _is_stale, _may_run = before_build, is_stale, may_run
     SCons.Taskmaster.Taskmaster = Taskmaster
 
 
@@ -297,11 +297,11 @@ def note_source(node: Any) -> None:
 @functools.cache
 def report_unwritable_database() -> None:
     """Report a database that cannot be written as an error of the build (code 2), instead of SCons' traceback."""
-    SCons.SConsign.write = _told(SCons.SConsign.write)
+    SCons.SConsign.write = _reporting(SCons.SConsign.write)
 
 
-def _told(write: Callable[[], None]) -> Callable[[], None]:
-    def told() -> None:
+def _reporting(write: Callable[[], None]) -> Callable[[], None]:
+    def write_or_report() -> None:
         try:
             write()
         except OSError as error:
@@ -317,7 +317,7 @@ def _told(write: Callable[[], None]) -> Callable[[], None]:
             print(f"error: {message}", file=sys.stderr)
             SCons.Script.Main.exit_status = 2
 
-    return told
+    return write_or_report
 
 
 # ---- nodes and environments ------------------------------------------------------------------------------------------
@@ -366,23 +366,23 @@ def made_files() -> set[str]:
 
 
 class _Nodes(dict):
-    """The nodes of a root by path; a path without a node is offered first."""
+    """The nodes of a root by path; `lookup` is called for a path without a node."""
 
-    def __init__(self, nodes: dict[str, Any], offered: Callable[[str], None]) -> None:
+    def __init__(self, nodes: dict[str, Any], lookup: Callable[[str], None]) -> None:
         super().__init__(nodes)
-        self._offered = offered
+        self._lookup = lookup
 
     def __missing__(self, path: str) -> Any:
-        self._offered(path)
+        self._lookup(path)
         if path in self:
             return self[path]
         raise KeyError(path)  # SCons creates the node
 
 
-def offer_paths(top: Any, offered: Callable[[str], None]) -> None:
-    """Call `offered` with each absolute path that is looked up and has no node yet; it may create the node."""
+def offer_paths(top: Any, lookup: Callable[[str], None]) -> None:
+    """Call `lookup` with each absolute path that is looked up and has no node yet; it may create the node."""
     if not isinstance(top.root._lookupDict, _Nodes):
-        top.root._lookupDict = _Nodes(top.root._lookupDict, offered)
+        top.root._lookupDict = _Nodes(top.root._lookupDict, lookup)
 
 
 def avoid_default_environment(env: Any) -> None:

@@ -21,7 +21,7 @@ import SCons.Util
 from tileiras.build.scons import patches
 
 
-class Settled:
+class CleanProducts:
     """The products of consecutive clean kernels."""
 
     def __init__(
@@ -38,26 +38,26 @@ class Settled:
         self._make = make
         self.signature = signature
         self.open_readers = open_readers
-        self.made: list[Any] | None = None
+        self.existing: list[Any] | None = None
         """The nodes, once created."""
-        self.declared: list[Any] = []
+        self.late_products: list[Any] = []
         """The products of kernels whose stages were declared after all."""
         _parts.append(self)
 
     def nodes(self) -> list[Any]:
-        if self.made is None:
-            self.made = self._make()
-        return self.made
+        if self.existing is None:
+            self.existing = self._make()
+        return self.existing
 
 
-class SettledNode(SCons.Node.Alias.Alias):
+class CleanNode(SCons.Node.Alias.Alias):
     """Stands for the products of clean kernels among the sources of an alias.
 
     Its signature is that of an alias of those products, so dependents of the outer alias are up to date whether it
     has one node or many.
     """
 
-    def __init__(self, parts: list[Settled]) -> None:
+    def __init__(self, parts: list[CleanProducts]) -> None:
         super().__init__(parts[0].text)
         self.parts = parts
         self.set_state(SCons.Node.up_to_date)
@@ -68,7 +68,7 @@ class SettledNode(SCons.Node.Alias.Alias):
 
     def depend(self) -> None:
         """Depend on the products whose stages have been declared meanwhile."""
-        self.sources = [node for part in self.parts for node in part.declared]
+        self.sources = [node for part in self.parts for node in part.late_products]
         if self.sources:
             self.set_state(SCons.Node.no_state)
 
@@ -76,9 +76,9 @@ class SettledNode(SCons.Node.Alias.Alias):
         """There is no action, as for other aliases."""
 
 
-_parts: list[Settled] = []
+_parts: list[CleanProducts] = []
 
-_in_lists: list[SettledNode] = []
+_in_lists: list[CleanNode] = []
 
 
 def open_readers_of(made_files: Callable[[], Set[str]]) -> None:
@@ -91,21 +91,21 @@ def open_readers_of(made_files: Callable[[], Set[str]]) -> None:
 
 
 class Products(SCons.Util.NodeList):
-    """A list of nodes; those of `Settled` parts are created when the list is read."""
+    """A list of nodes; those of `CleanProducts` parts are created when the list is read."""
 
-    def __init__(self, parts: Iterable[Any] = (), noted: Callable[[list[Any]], None] = lambda nodes: None) -> None:
-        """`parts` are nodes and `Settled`; `noted` is called with the nodes created for the latter."""
+    def __init__(self, parts: Iterable[Any] = (), on_nodes: Callable[[list[Any]], None] = lambda nodes: None) -> None:
+        """`parts` are nodes and `CleanProducts`; `on_nodes` is called with the nodes created for the latter."""
         # Not the base class's constructor, which would read `data`.
-        self.__dict__.update(_parts=list(parts), _noted=noted, _nodes=None)
+        self.__dict__.update(_parts=list(parts), _on_nodes=on_nodes, _nodes=None)
 
     @property
     def data(self) -> list[Any]:
         if self._nodes is None:
             nodes: list[Any] = []
             for part in self._parts:
-                if isinstance(part, Settled):
+                if isinstance(part, CleanProducts):
                     nodes += part.nodes()
-                    self._noted(part.nodes())
+                    self._on_nodes(part.nodes())
                 else:
                     nodes.append(part)
             self.__dict__["_nodes"] = nodes
@@ -119,11 +119,11 @@ class Products(SCons.Util.NodeList):
         return SCons.Util.NodeList(self.data)
 
     def in_short(self) -> list[Any]:
-        """The list with one node for consecutive `Settled`; the full list if it was read or changed before."""
+        """The list with one node for consecutive `CleanProducts`; the full list if it was read or changed before."""
         return _in_short(self)
 
     def parts(self) -> list[Any]:
-        """The nodes and `Settled`; only nodes if the list was read or changed before."""
+        """The nodes and `CleanProducts`; only nodes if the list was read or changed before."""
         return self._nodes if self._nodes is not None else self._parts
 
 
@@ -138,10 +138,10 @@ def _all_parts(nodes: Any) -> Iterable[Any]:
 
 
 def _in_short(nodes: Any) -> list[Any]:
-    """A flat list of nodes, with one node for consecutive `Settled`."""
+    """A flat list of nodes, with one node for consecutive `CleanProducts`."""
     result: list[Any] = []
-    for is_settled, group in itertools.groupby(_all_parts(nodes), lambda part: isinstance(part, Settled)):
-        result += [SettledNode(list(group))] if is_settled else group
+    for is_clean, group in itertools.groupby(_all_parts(nodes), lambda part: isinstance(part, CleanProducts)):
+        result += [CleanNode(list(group))] if is_clean else group
     return result
 
 

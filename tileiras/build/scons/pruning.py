@@ -12,7 +12,7 @@ import SCons.Script
 
 from tileiras.build.ledger.leftovers import Evaluated, Leftovers
 from tileiras.build.run.execute import Session
-from tileiras.build.scons.products import Settled, SettledNode
+from tileiras.build.scons.products import CleanNode, CleanProducts
 from tileiras.options import CompileOptions
 
 
@@ -28,10 +28,12 @@ class Listing:
         """The nodes of all stages that were declared."""
         self.products: list[Any] = []
         """The products of kernels whose stages were declared."""
-        self.settled: list[Settled] = []
+        self.clean: list[CleanProducts] = []
         """The products of kernels without declared stages."""
         self.has_new_entries = False
         """Whether a kernel has other entries than when its artifacts were last found complete."""
+        self.has_no_leftovers = False
+        """Whether the last build of exactly these kernels has removed all leftovers."""
 
     def add(
         self,
@@ -70,31 +72,29 @@ class Pruning:
         """Add a complete listing; its leftovers are searched until a run finds no more."""
         self._listings.append(listing)
         self._every.append(listing)
-        if listing.folder is None or self._only_lists:
+        if listing.folder is None:
             return
         evaluated = listing.evaluated()
-        if listing.has_new_entries or not self._leftovers.are_none(evaluated):
+        listing.has_no_leftovers = not listing.has_new_entries and self._leftovers.are_none(evaluated)
+        if not listing.has_no_leftovers and not self._only_lists:
             self._leftovers.may_come(evaluated)
 
     def finish(self) -> None:
         """After the build, remove the leftovers of listings whose kernels are all up to date."""
         for listing in self._listings:
-            if not all(map(self._is_done, listing.nodes)):
+            if not all(map(self._is_done, listing.nodes)) or (listing.has_no_leftovers and not self._cleans):
                 continue
             evaluated = listing.evaluated()
-            known = listing.folder is not None and self._leftovers.are_none(evaluated)
-            if known and not self._cleans:
-                continue
             for removed in self._leftovers.remove(evaluated, self._only_lists):
                 if self._cleans:
                     for path in removed.files:
                         self._note(f"Removed {os.path.relpath(path)}")
                 else:
                     self._note(f"tileiras: {'would remove' if self._only_lists else 'removed'} {removed}")
-            if listing.folder is not None and not self._only_lists and not known:
+            if listing.folder is not None and not self._only_lists and not listing.has_no_leftovers:
                 self._leftovers.note(evaluated)
 
-    def asked_for(self, targets: Sequence[Any]) -> None:
+    def restrict(self, targets: Sequence[Any]) -> None:
         """Restrict the listings to the targets of the run: a listing is complete only if all its kernels are built."""
         if not SCons.Script.COMMAND_LINE_TARGETS:
             return
@@ -118,9 +118,9 @@ def _are_reached(listing: Listing, reached: set[Any], folders: Sequence[Any]) ->
     """Whether the run builds the products of a listing that have no stages."""
     if any(_is_in(listing.variant_folder, folder.abspath) for folder in folders):
         return True
-    whole = {part for node in reached if isinstance(node, SettledNode) for part in node.parts}
+    whole = {part for node in reached if isinstance(node, CleanNode) for part in node.parts}
     return all(
-        part in whole or (part.made is not None and reached.issuperset(part.made)) for part in listing.settled
+        part in whole or (part.existing is not None and reached.issuperset(part.existing)) for part in listing.clean
     )  # fmt: skip
 
 

@@ -17,31 +17,31 @@ MAY_RUN = "(may run)"
 """Marks a line of `-n` whose stage runs only if the previous stage produces a new result."""
 
 
-class Own(NamedTuple):
+class DeclaredStep(NamedTuple):
     """The step that a task of this package performs, and its session."""
 
     session: Session
     step: Step
-    settled: bool
+    is_clean: bool
     """Whether the manifest has shown that all of the kernel's artifacts are unchanged."""
 
 
-class Asked:
-    """The callbacks of one run of SCons; `own` returns the step of a task's targets."""
+class TaskCallbacks:
+    """The callbacks of one run of SCons; `step_of` returns the declared step of a task's targets."""
 
-    def __init__(self, own: Callable[[Sequence[Any]], Own | None], display: Display) -> None:
-        self._own = own
+    def __init__(self, step_of: Callable[[Sequence[Any]], DeclaredStep | None], display: Display) -> None:
+        self._step_of = step_of
         self._display = display
         self._may_run: set[Any] = set()
 
     def is_stale(self, targets: Sequence[Any]) -> bool:
         """Whether artifacts differ from those that their current step makes of its current input."""
-        own = self._own(targets)
-        if own is None or own.settled:
+        task = self._step_of(targets)
+        if task is None or task.is_clean:
             return False
-        staleness = own.session.staleness(own.step)
+        staleness = task.session.staleness(task.step)
         if staleness.made is not None:
-            own.session.know(own.step, staleness.made)
+            task.session.know(task.step, staleness.made)
             return False
         if staleness.damaged is not None and not SCons.Script.GetOption("question"):
             self._display.silent = bool(SCons.Script.GetOption("silent"))
@@ -55,9 +55,9 @@ class Asked:
         Targets that are not `current` are certainly rebuilt, except that SCons takes a damaged source, which the run
         would repair, for a new one.
         """
-        own = self._own(targets)
-        if own is not None:
-            if current or own.session.may_be_kept(own.step):
+        task = self._step_of(targets)
+        if task is not None:
+            if current or task.session.may_be_kept(task.step):
                 self._may_run.update(targets)
         elif current and not SCons.Script.GetOption("silent"):
             # The next line is the command, as SCons prints it.

@@ -32,14 +32,15 @@ from tileiras.build.scons.action import (
     BUILDERS,
     REPORT,
     StageAction,
-    asked,
     step_of,
+    task_callbacks,
 )
-from tileiras.build.scons.declare import asked_for
+from tileiras.build.scons.declare import before_build
 from tileiras.build.scons.places import build_folder, from_top, named_from_top, source_name
 from tileiras.build.scons.sessions import locks, session, take_turns
 from tileiras.build.scons.trees import TreeDeclaration, collector_off
 from tileiras.build.scons.variables import BadVariable, construction_variables
+from tileiras.build.scons.variants import requested_options
 from tileiras.build.store.local import default_directory
 from tileiras.build.watch.targets import Single, Tree
 from tileiras.diagnostics import ExitCode
@@ -83,7 +84,7 @@ def tile_kernel(
         for node in kernels.sources(env, source):
             path, name = node.srcnode().abspath, source_name(node)
             for variant in variants:
-                _note(Single(path, name, variant.options, variant.emit, build, variant.only))
+                _note(Single(path, name, variant.options, variant.emit, build, variant.entries))
                 parts += kernels.kernel(env, node, variant, lambda nodes: _add_products(env, nodes))
     return products.Products(parts)
 
@@ -94,7 +95,7 @@ def _add_products(env: Any, nodes: list[Any]) -> None:
     Without Default() and targets SCons builds the top folder; products outside it are made its dependencies.
     """
     _products.update(nodes)
-    # A SettledNode is up to date, wherever its products are, and is not made a dependency.
+    # A CleanNode is up to date, wherever its products are, and is not made a dependency.
     top = env.Dir("#")
     outside = [node for node in nodes if not node.is_under(top)]
     if outside:
@@ -118,7 +119,7 @@ def tile_tree(
     `TILEIRAS_REQUIRES`.
     """
     top = _existing_folder(env, directory)
-    variants = kernels.requested_options(env, sm, opt, emit, options)
+    variants = requested_options(env, sm, opt, emit, options)
     only = arguments.entry_names(entries)
     take_turns(env)
     base = top.srcnode()
@@ -242,7 +243,7 @@ def _imported_modules(node: Any, env: Any, path: Any) -> list[Any]:
 
 def generate(env: Any, **keywords: Any) -> None:
     """Set up an environment: the hook that SCons calls for a tool."""
-    patches.install_taskmaster(asked_for, asked.is_stale, asked.may_run)
+    patches.install_taskmaster(before_build, task_callbacks.is_stale, task_callbacks.may_run)
     patches.report_unwritable_database()
     patches.offer_paths(env.Dir("#"), kernels.open_path)
     gating.finish_at_exit()

@@ -13,10 +13,11 @@ from tileiras.build import discover
 from tileiras.build.ledger import leftovers
 from tileiras.build.ledger.manifest import Row
 from tileiras.build.scons import gating, pruning
-from tileiras.build.scons.declare import declare, entries_of, prune
-from tileiras.build.scons.places import absolute_path, named_from_top, variant_folder
-from tileiras.build.scons.products import Products, Settled
+from tileiras.build.scons.declare import entries_of, prune
+from tileiras.build.scons.places import named_from_top
+from tileiras.build.scons.products import CleanProducts, Products
 from tileiras.build.scons.sessions import session
+from tileiras.build.scons.variants import Variant
 from tileiras.build.tuned import SUFFIX as TUNED
 from tileiras.build.tuned import tuned
 from tileiras.build.watch import lease
@@ -77,19 +78,14 @@ class _Folder(NamedTuple):
         return _Folder(names, any(name.endswith(TUNED) for name in names))
 
 
-class _Variant:
-    """One target with options, and a product, for which a folder is declared."""
+class _Variant(Variant):
+    """A variant for which a folder is declared."""
 
     def __init__(self, env: Any, base: Any, options: CompileOptions, emit: str, entries: Sequence[str] | None) -> None:
-        self.options = options
-        self.emit = emit
-        self.target = options["gpu-name"]
-        self.folder = variant_folder(env, options)
+        super().__init__(env, options, emit, entries, base.abspath)
         self.prefixes: dict[str, str] = {}
         """By folder of kernels: the stems of its artifacts without their last component."""
-        self.listing = pruning.Listing(base.abspath, absolute_path(env, self.folder), options)
-        tree = gating.Tree(base.abspath, self.listing.variant_folder, emit, entries)
-        self.gate = gating.Gate.of(env, session(env), tree)
+        self.listing = pruning.Listing(base.abspath, self.absolute, options)
 
 
 def _folder_of(path: str) -> str:
@@ -105,7 +101,6 @@ class TreeDeclaration:
     ) -> None:
         self._env = env
         self._top = top
-        self._entries = entries
         self._base = top.srcnode()
         self._base_path = self._base.path
         self._root = env.Dir("#")
@@ -117,17 +112,17 @@ class TreeDeclaration:
         self._opened: dict[str, Any] = {}
         """Products of clean kernels whose stages were declared after all, by their paths in the manifest."""
 
-    def products(self, noted: Callable[[list[Any]], None]) -> Products:
+    def products(self, on_nodes: Callable[[list[Any]], None]) -> Products:
         """Declare the kernels that are not clean; returns the products of all kernels in alphabetical order.
 
-        `noted` is called with nodes of clean products when they are created later.
+        `on_nodes` is called with nodes of clean products when they are created later.
         """
-        gates = [variant.gate for variant in self._variants if variant.gate is not None]
-        asks = lease.is_offered() and not SCons.Script.GetOption("question")
-        changed = self._ask(gates) if asks and len(gates) == len(self._variants) else None
+        gates = [variant.gate for variant in self._variants]
+        asks = lease.is_offered() and not SCons.Script.GetOption("question") and all(gate.is_used for gate in gates)
+        changed = self._ask(gates) if asks else None
         if changed is None or not self._without_listing(gates, changed):
             self._list()
-        return Products(self._parts, noted)
+        return Products(self._parts, on_nodes)
 
     def _list(self) -> None:
         """List the folder and declare or skip each of its kernels."""
@@ -135,8 +130,7 @@ class TreeDeclaration:
         # Relative names take less time to resolve than names from the root.
         near = "" if os.getcwd() == self._root.abspath else None
         for variant in self._variants:
-            if variant.gate is not None:
-                variant.gate.manifest.near = near
+            variant.gate.manifest.near = near
         folders: dict[str, _Folder] = {}
         for path in discover.kernel_files(base):
             full = base + os.sep + path
@@ -152,14 +146,12 @@ class TreeDeclaration:
                 continue
             for variant in self._variants:
                 self._kernel(variant, path, full, folder)
-        self._settle()
-        for variant in self._variants:
-            if variant.gate is not None:
-                variant.gate.manifest.near = None
+        self._end_part()
         whole = not self._left_out.python and not self._left_out.too_old
         for variant in self._variants:
+            variant.gate.manifest.near = None
             prune(session(self._env), variant.listing)
-            if variant.gate is not None and variant.gate.changes is not None and whole:
+            if variant.gate.changes is not None and whole:
                 variant.gate.listed = leftovers.listed(variant.listing.kernels)
         self._left_out.say()
 
@@ -192,7 +184,7 @@ class TreeDeclaration:
             self._leave(gates, words, first, place)
             for variant in self._variants:
                 self._kernel(variant, os.path.relpath(path, self._base.abspath), path)
-            self._settle()
+            self._end_part()
             first = place + 1
         self._leave(gates, words, first, gates[0].manifest.count)
         return True
@@ -235,7 +227,7 @@ class TreeDeclaration:
                     continue
                 if not lease.is_text(path):
                     return None
-                if self._entries is None and entries_of(source, row.source) != row.entries:
+                if self._variants[0].entries is None and entries_of(source, row.source) != row.entries:
                     return None  # artifacts of deleted entries have to be removed
             if not rows and lease.is_of_tree(path, self._base.abspath):
                 return None
@@ -257,11 +249,11 @@ class TreeDeclaration:
 
     def _add_part(
         self, count: int, rows: Callable[[], list[tuple[_Variant, Row]]], signature: Callable[[], str]
-    ) -> Settled:
+    ) -> CleanProducts:
         """Add a part for clean kernels; `signature` is that of their products in the manifests."""
 
         def nodes() -> list[Any]:
-            return gating.settled(self._root, [product for _, row in rows() for product in row.stated()])
+            return gating.clean_nodes(self._root, [product for _, row in rows() for product in row.stated()])
 
         def signature_now() -> str:
             if not self._opened:
@@ -270,20 +262,18 @@ class TreeDeclaration:
             return "".join(self._opened[path].get_csig() if path in self._opened else word for path, word in stated)
 
         def open_readers(files: Set[str]) -> None:
-            part.declared += self._open_readers(rows, files)
+            part.late_products += self._open_readers(rows, files)
 
-        part = Settled(f"{self._top} ({count} as they were)", nodes, signature_now, open_readers)
+        part = CleanProducts(f"{self._top} ({count} as they were)", nodes, signature_now, open_readers)
         self._parts.append(part)
         return part
 
     def _open_readers(self, rows: Callable[[], list[tuple[_Variant, Row]]], files: Set[str]) -> list[Any]:
         """Declare the stages of the clean kernels that read one of some files; returns their products."""
-        gates = [variant.gate for variant in self._variants if variant.gate is not None]
-        if not any(gate.may_read_any(files) for gate in gates):
+        if not any(variant.gate.may_read_any(files) for variant in self._variants):
             return []
         result: list[Any] = []
         for variant, row in rows():
-            assert variant.gate is not None
             if gating.reads_any(variant.gate.manifest, row, files):
                 full = variant.gate.manifest.absolute(row.source)
                 variant.gate.changes = None  # the kernels of the tree may be others than the lease has
@@ -307,37 +297,27 @@ class TreeDeclaration:
             name = named_from_top(os.path.join(self._base_path, path))
             prefix = variant.prefixes[below] = os.path.join(variant.folder, os.path.dirname(name), "")
         stem = prefix + discover.artifact_stem(full, folder.names if folder is not None else None)
-        listing, gate, target = variant.listing, variant.gate, variant.target
-        absolute = listing.variant_folder + stem[len(variant.folder) :]
-        if path.endswith(".py") and not discover.is_for(full, target):
+        listing, gate = variant.listing, variant.gate
+        if path.endswith(".py") and not discover.is_for(full, target := variant.options["gpu-name"]):
             least = discover.required_target(full)
             self._left_out.too_old.setdefault(target, []).append(f"{self._top.File(path)} (sm_{least})")
-            listing.add(full, absolute, None)
+            listing.add(full, variant.absolute_stem(stem), None)
             return []
         options = tuned(variant.options, full) if folder is None or folder.is_tuned else variant.options
-        row = None
-        if gate is not None:
-            kernel = gate.kernel(full, stem, options)
-            row = gate.clean(kernel) if not opened else None
-        if gate is not None and row is not None:
+        kernel = gate.kernel(full, stem, options)
+        row = gate.clean(kernel) if not opened else None
+        if row is not None:
             if not gate.is_declared(kernel):
                 self._clean.append((variant, row))
-                listing.add(full, absolute, row.entries if self._entries is None else None)
+                listing.add(full, variant.absolute_stem(stem), variant.known_entries(row.entries))
                 return []
             gate.know(row)
-        self._settle()
-        before = gate.observe(kernel) if gate is not None else None
-        node = self._top.File(path)
-        declared = declare(self._env, node, options, variant.emit, self._entries, settled=row is not None)
-        self._parts += declared.products
-        if gate is not None:
-            listing.has_new_entries |= gate.entries(kernel) != declared.entries
-            gate.add(kernel, before, declared, row is not None)
-        known = declared.entries if self._entries is None else None
-        listing.add(full, absolute, known, declared.products, declared.nodes)
-        return declared.products
+        self._end_part()
+        products = variant.declare(self._env, self._top.File(path), kernel, listing, row, is_clean=row is not None)
+        self._parts += products
+        return products
 
-    def _settle(self) -> None:
+    def _end_part(self) -> None:
         """Add a part for the clean kernels collected since the last part."""
         rows, self._clean = self._clean, []
         if not rows:
@@ -346,4 +326,4 @@ class TreeDeclaration:
             len(rows), lambda: rows, lambda: "".join(product[1] for _, row in rows for product in row.products)
         )
         for variant in self._variants:
-            variant.listing.settled.append(part)
+            variant.listing.clean.append(part)

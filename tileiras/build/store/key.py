@@ -24,11 +24,13 @@ KEY_FORMAT = 3
 METADATA = ".json"
 """Suffix of the artifact with the launch parameters and the stages replaced by overrides."""
 
-def key_of(version: int, parts: Mapping[str, Any]) -> str:
-    """Return the digest that names a step's artifacts; equal parts give equal keys on every machine."""
+
+def key_of(stage: str, parts: Mapping[str, Any]) -> str:
+    """Return the key of a stage's row; equal parts give equal keys on every machine."""
     import xxhash
 
-    return xxhash.xxh3_128_hexdigest(f"tileiras action {version}\n{json.dumps(parts, sort_keys=True)}".encode())
+    text = f"tileiras action {KEY_FORMAT}\n{json.dumps(parts, sort_keys=True)}"
+    return f"{stage}:{xxhash.xxh3_128_hexdigest(text.encode())}"
 
 
 class Keys:
@@ -71,22 +73,6 @@ class Keys:
             # Keep a reference to the options, so that their id is not reused.
             result = self._variants[stage.name, id(options)] = (digest, options)
         return result[0]
-
-    def step_key(
-        self, step: Step, data: bytes, beside: Mapping[str, bytes], read: Callable[[str], bytes | None] = read_if_there
-    ) -> str:
-        """Return the key of a step without the inputs that it reads besides its input file; see `parts`."""
-        return f"{step.stage.name}:{key_of(KEY_FORMAT, self.parts(step, data, beside, read))}"
-
-    def full_key(
-        self, step: Step, data: bytes, beside: Mapping[str, bytes], read: Callable[[str], bytes | None] = read_if_there
-    ) -> str | None:
-        """Return the key of a step's row; None if the inputs that it reads besides its input file are unknown.
-
-        They are looked up in the store of this machine only.
-        """
-        parts = self.parts(step, data, beside, read)
-        return self.with_inputs(step, f"{step.stage.name}:{key_of(KEY_FORMAT, parts)}", parts, ask=False)
 
     def parts(
         self, step: Step, data: bytes, beside: Mapping[str, bytes],
@@ -144,7 +130,7 @@ class Keys:
         parts["inputs"] = inputs.states(known)
         if any(row.kind == UNSEEN for row in known):
             return None
-        return f"{step.stage.name}:{key_of(KEY_FORMAT, parts)}"
+        return key_of(step.stage.name, parts)
 
 
 # ---- inputs that a stage reads besides its input file ----------------------------------------------------------------

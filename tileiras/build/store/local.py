@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from tileiras import build, inputs
 from tileiras.build.store import schema
-from tileiras.build.store.shards import SIZE_LIMIT, DamagedEntry, Rows, open_cache, set_aside, timeouts
+from tileiras.build.store.shards import SIZE_LIMIT, DamagedEntry, Rows, Shards, set_aside, timeouts
 from tileiras.inputs import Input
 from tileiras.support.files import store_directory
 from tileiras.support.named_tuple import NamedTuple
@@ -145,7 +145,7 @@ _Result = TypeVar("_Result")
 
 
 class ArtifactStore:
-    """A diskcache.FanoutCache, opened at the first use, backed by the server that the environment names.
+    """The rows of a folder, opened at the first use, backed by the server that the environment names.
 
     If `directory` is `off`, only the server is used; in mode `off`, neither.  Raises ValueError for an invalid address
     of the server.
@@ -159,7 +159,7 @@ class ArtifactStore:
         self._warn = warn
         self._warned = False
         self._rows: Rows | None = None
-        self._cache: Any = None
+        self._cache: Shards | None = None
         self._usable = directory != OFF and mode != OFF
         self._later: list[tuple[str, bytes]] | None = None
         self._ahead: dict[str, bytes] = {}
@@ -321,7 +321,7 @@ class ArtifactStore:
 
     def _writable(self) -> Any:
         if self._cache is None:
-            self._cache = open_cache(self.folder, self.limit)
+            self._cache = Shards(self.folder, self.limit)
         return self._cache
 
     def _close(self) -> None:

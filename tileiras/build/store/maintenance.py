@@ -12,7 +12,7 @@ from typing import Any
 
 from tileiras.build.store.local import OFF, checked, folder_of
 from tileiras.build.store.schema import check_row
-from tileiras.build.store.shards import SHARDS, open_cache, shard_folder
+from tileiras.build.store.shards import SHARDS, Shards, shard_folder
 from tileiras.pipeline import BY_NAME
 
 OTHER = "other"
@@ -29,9 +29,9 @@ def _shards(directory: str) -> Iterator[list[Any]]:
     if not exists(directory):
         yield []
         return
-    cache = open_cache(folder_of(directory))
+    cache = Shards(folder_of(directory))
     try:
-        yield list(cache._shards)
+        yield list(cache)
     finally:
         cache.close()
 

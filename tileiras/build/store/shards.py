@@ -1,4 +1,4 @@
-"""The database below an artifact store: diskcache's FanoutCache with lazily opened shards.
+"""The database below an artifact store: shards as those of diskcache's FanoutCache, opened on first use.
 
 Opening a shard takes some 5 ms; opening all eight takes longer than many compilations.  Until the first write, and
 always in a read-only store, rows are read through SQLite alone: diskcache writes whenever it opens a database.
@@ -6,6 +6,7 @@ always in a read-only store, rows are read through SQLite alone: diskcache write
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import sys
@@ -22,19 +23,63 @@ class DamagedEntry(ValueError):
     """A row whose content is not as it was written."""
 
 
-def open_cache(folder: str, limit: int = SIZE_LIMIT) -> Any:
-    """The FanoutCache in a folder, created if missing; its shards raise sqlite3.DatabaseError or OSError."""
-    _, fanout = _classes()
-    return fanout(folder, limit)
-
-
 # Modes of diskcache: the value is in the row, or in a file of its own.
 _IN_ROW, _IN_FILE = _PLAIN = (1, 2)
 
 
+class Shards(Sequence):
+    """The shards in a folder, each opened on first use and created if missing; `get`, `set` and `in` as FanoutCache has
+    them.  Raises sqlite3.DatabaseError or OSError."""
+
+    def __init__(self, folder: str, limit: int = SIZE_LIMIT) -> None:
+        self._folder = folder
+        self._limit = limit
+        self._open: dict[int, Any] = {}
+
+    def __len__(self) -> int:
+        return SHARDS
+
+    def __getitem__(self, number: Any) -> Any:
+        if number not in range(SHARDS):
+            raise IndexError(number)
+        if number not in self._open:
+            import diskcache
+
+            self._open[number] = diskcache.Cache(
+                shard_folder(self._folder, number),
+                timeout=5.0,
+                disk=_disk(),
+                size_limit=self._limit // SHARDS,
+                eviction_policy="least-recently-used",
+                # No fsync: rows damaged by a power failure are detected by their digest, or the shard is set aside.
+                sqlite_synchronous=0,
+            )
+        return self._open[number]
+
+    def __contains__(self, key: Any) -> bool:
+        return key in self[shard_number(key)]
+
+    def get(self, key: str) -> Any:
+        """A row; None without the row, or while another process locks the shard."""
+        shard = self[shard_number(key)]
+        with contextlib.suppress(*timeouts()):
+            return shard.get(key)
+        return None
+
+    def set(self, key: str, row: bytes) -> None:
+        """Write a row, unless another process locks the shard."""
+        shard = self[shard_number(key)]
+        with contextlib.suppress(*timeouts()):
+            shard.set(key, row)
+
+    def close(self) -> None:
+        for shard in self._open.values():
+            shard.close()
+
+
 @functools.cache
-def _classes() -> tuple[Any, Any]:
-    """The Disk and the FanoutCache; diskcache takes 12 ms to load."""
+def _disk() -> Any:
+    """The class of diskcache that stores rows; diskcache takes 12 ms to load."""
     import diskcache
 
     class BytesDisk(diskcache.Disk):
@@ -53,51 +98,7 @@ def _classes() -> tuple[Any, Any]:
                 raise DamagedEntry("an entry is not plain bytes")
             return super().fetch(mode, filename, value, read)
 
-    class Shards(Sequence):
-        """Lazy replacement of FanoutCache's tuple of shards."""
-
-        def __init__(self, folder: str, limit: int) -> None:
-            self._folder = folder
-            self._limit = limit
-            self._open: dict[int, Any] = {}
-
-        def __len__(self) -> int:
-            return SHARDS
-
-        def __getitem__(self, number: int) -> Any:
-            if number not in range(SHARDS):
-                raise IndexError(number)
-            shard = self._open.get(number)
-            if shard is None:
-                shard = self._open[number] = diskcache.Cache(
-                    shard_folder(self._folder, number),
-                    timeout=5.0,
-                    disk=BytesDisk,
-                    size_limit=self._limit // SHARDS,
-                    eviction_policy="least-recently-used",
-                    # No fsync: rows damaged by a power failure are detected by their digest, or the shard is set aside.
-                    sqlite_synchronous=0,
-                )
-            return shard
-
-        def opened(self) -> list[Any]:
-            return list(self._open.values())
-
-    class LazyFanoutCache(diskcache.FanoutCache):
-        def __init__(self, folder: str, limit: int) -> None:
-            # As the constructor of diskcache 5.6, but without opening shards.
-            self._count = SHARDS
-            self._directory = folder
-            self._disk = BytesDisk
-            self._shards = Shards(folder, limit)
-            self._hash = BytesDisk(folder).hash
-            self._caches, self._deques, self._indexes = {}, {}, {}
-
-        def close(self) -> None:
-            for shard in self._shards.opened():
-                shard.close()
-
-    return BytesDisk, LazyFanoutCache
+    return BytesDisk
 
 
 def timeouts() -> tuple[type[Exception], ...]:
@@ -111,7 +112,7 @@ def shard_folder(folder: str, number: int) -> str:
 
 
 class Rows:
-    """`get` on the rows of a FanoutCache through SQLite alone: a few reads take less time than loading diskcache and
+    """`get` on the rows of `Shards` through SQLite alone: a few reads take less time than loading diskcache and
     opening a shard.
 
     Without `noting` nothing is written: access times are not updated and no file is created.

@@ -16,7 +16,8 @@ import sys
 
 from tileiras.processes import sockets
 from tileiras.processes.service import protocol
-from tileiras.processes.service.protocol import COMMIT, EXIT, GREETING, RETIRED, ProtocolError
+from tileiras.processes.service.protocol import COMMIT, EXIT, GREETING, RETIRED
+from tileiras.processes.sockets import ProtocolError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def run(name: str) -> int:
     `protocol.PROGRAMS`."""
     word = _given(name, sys.argv[1:], "server") or os.environ.get("TILEIRAS_SERVER")
     by_default = not word
-    if name in protocol.PROGRAMS and protocol.supported() and (not _is_left_out() if by_default else word == "auto"):
+    if name in protocol.PROGRAMS and sockets.supported() and (not _is_left_out() if by_default else word == "auto"):
         code = _Request(name, by_default).answer()
         if code is not None:
             # No file is open, no data buffered and no function registered: skip the interpreter's finalization.
@@ -196,7 +197,7 @@ class _Request:
     def _connected(self) -> socket:
         """Connect to a process of this user and receive its GREETING."""
         try:
-            connection = sockets.connected(protocol.name_of(self._identity), protocol.PATIENCE)
+            connection = sockets.connected(sockets.name_of(self._identity), protocol.PATIENCE)
         except FileNotFoundError:
             raise _Unusable(start=True) from None
         try:
@@ -211,16 +212,16 @@ class _Request:
         here = os.open(".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             inherited = _inherited()
-            if len(inherited) >= protocol.MOST_DESCRIPTORS:
+            if len(inherited) >= sockets.MOST_DESCRIPTORS:
                 raise _Unusable()
-            message = protocol.pack(
+            message = sockets.pack(
                 protocol.RUN,
                 self._identity,
                 self._name.encode(),
-                protocol.pack_words([os.fsencode(word) for word in sys.argv]),
+                sockets.pack_words([os.fsencode(word) for word in sys.argv]),
                 os.fsencode(sys.path[0]) if sys.path else b"",
-                protocol.pack_words([str(number).encode() for number in inherited]),
-                protocol.pack_words([name + b"=" + value for name, value in os.environb.items()]),
+                sockets.pack_words([str(number).encode() for number in inherited]),
+                sockets.pack_words([name + b"=" + value for name, value in os.environb.items()]),
             )
             numbers = b"".join(number.to_bytes(4, sys.byteorder) for number in (here, *inherited))
             sent = connection.sendmsg([message], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, numbers)])
@@ -235,19 +236,19 @@ class _Request:
         _die_of_interrupts()
         while True:
             try:
-                kind, body = protocol.received(connection.recv)
+                kind, body = sockets.received(connection.recv)
             except (OSError, ProtocolError):
                 return -9
             if kind == COMMIT:
                 self._committed = True
             elif kind == EXIT:
-                return int.from_bytes(protocol.unpack(body)[0], "little", signed=True)
+                return int.from_bytes(sockets.unpack(body)[0], "little", signed=True)
             else:
                 raise _Unusable(start=kind == RETIRED, again=True)
 
     def _start_service(self, again: bool) -> None:
         """Start the service in the background without waiting for it; failures are ignored silently."""
-        name = protocol.name_of(self._identity)
+        name = sockets.name_of(self._identity)
         try:
             if again or not self._by_default:
                 spawn(name)

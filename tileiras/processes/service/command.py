@@ -38,25 +38,25 @@ def ask(kind: bytes) -> dict[str, object] | None:
     """Send STATUS or STOP and return the service's facts; None if no service answers."""
     identity = protocol.identity()
     try:
-        with contextlib.closing(sockets.connected(protocol.name_of(identity), ANSWER_SECONDS)) as connection:
+        with contextlib.closing(sockets.connected(sockets.name_of(identity), ANSWER_SECONDS)) as connection:
             if connection.recv(1) != protocol.GREETING:
                 return None
-            connection.sendall(protocol.pack(kind, identity))
-            answer, body = protocol.received(connection.recv)
-            return json.loads(protocol.unpack(body)[0]) if answer == protocol.FACTS else None
-    except (OSError, protocol.ProtocolError):
+            connection.sendall(sockets.pack(kind, identity))
+            answer, body = sockets.received(connection.recv)
+            return json.loads(sockets.unpack(body)[0]) if answer == protocol.FACTS else None
+    except (OSError, sockets.ProtocolError):
         return None
 
 
 def start(idle: float = protocol.IDLE) -> str:
     """Start the service unless it runs; return an error message, or an empty string once it answers."""
-    if not protocol.supported():
+    if not sockets.supported():
         return "the service needs Linux, and a user that is the same in effect"
     if ask(protocol.STATUS) is not None:
         return ""
     reading, writing = os.pipe()
     try:
-        name = protocol.name_of(protocol.identity())
+        name = sockets.name_of(protocol.identity())
         number = client.spawn(name, idle, writing)
     except OSError as error:
         os.close(reading)
@@ -81,13 +81,10 @@ def stop() -> bool:
     """Stop the service and wait for its exit; return whether one ran.  A service that is loading is awaited first."""
     limit = time.monotonic() + ANSWER_SECONDS
     while (facts := ask(protocol.STOP)) is None:
-        if _clear(protocol.name_of(protocol.identity())) or time.monotonic() > limit:
+        if _clear(sockets.name_of(protocol.identity())) or time.monotonic() > limit:
             return False
         time.sleep(0.02)
-    while os.path.exists(f"/proc/{facts['pid']}") and not _is_zombie(int(str(facts["pid"]))):
-        if time.monotonic() > limit:
-            break
-        time.sleep(0.01)
+    _wait_for_exit(facts, limit)
     return True
 
 
@@ -96,7 +93,7 @@ def _clear(name: str) -> bool:
     from tileiras.processes.service import zygote
 
     try:
-        directory = protocol.open_directory()
+        directory = sockets.open_directory()
     except OSError:
         return True
     try:
@@ -107,22 +104,21 @@ def _clear(name: str) -> bool:
         os.close(directory)
 
 
-def _is_zombie(number: int) -> bool:
-    try:
-        with open(f"/proc/{number}/stat", "rb") as file:
-            return file.read().rpartition(b")")[2].split()[0] == b"Z"
-    except OSError:
-        return True
+def _wait_for_exit(facts: dict[str, Any], limit: float) -> None:
+    """Wait until the process of `facts` has exited, reaped or not, at most until the monotonic time `limit`."""
+    with contextlib.suppress(OSError):
+        while time.monotonic() < limit:
+            with open(f"/proc/{facts['pid']}/stat", "rb") as file:
+                if file.read().rpartition(b")")[2].split()[0] == b"Z":
+                    return
+            time.sleep(0.01)
 
 
 def _stop_monitor() -> None:
     """Stop the monitor and wait for its exit."""
-    facts = fsmonitor.facts(endpoint.STOP) if protocol.supported() else None
-    limit = time.monotonic() + ANSWER_SECONDS
-    while facts is not None and os.path.exists(f"/proc/{facts['pid']}") and not _is_zombie(int(str(facts["pid"]))):
-        if time.monotonic() > limit:
-            break
-        time.sleep(0.01)
+    facts = fsmonitor.facts(endpoint.STOP) if sockets.supported() else None
+    if facts is not None:
+        _wait_for_exit(facts, time.monotonic() + ANSWER_SECONDS)
     _clear(endpoint.name())
 
 

@@ -21,29 +21,6 @@ import os
 import sys
 
 from tileiras import __version__
-from tileiras.processes.sockets import (
-    HEADER,
-    MAGIC,
-    MOST_BYTES,
-    ProtocolError,
-    address,
-    name_of,
-    open_directory,
-    pack,
-    pack_words,
-    received,
-    runtime_directory,
-    supported,
-    unpack,
-    unpack_header,
-    unpack_words,
-    user_of,
-)
-
-__all__ = [
-    "HEADER", "MAGIC", "MOST_BYTES", "ProtocolError", "address", "name_of", "open_directory", "pack",
-    "pack_words", "received", "runtime_directory", "supported", "unpack", "unpack_header", "unpack_words", "user_of",
-]  # fmt: skip
 
 VERSION = 2
 """Version of this protocol; increment it with every change of a message."""
@@ -60,9 +37,6 @@ GREETING = b"+"
 READY = b"y"
 """Between the zygote and its children only.  READY: a child that has answered
 can take another request; carries its total processor time in microseconds.  RETIRED: the child must exit instead."""
-
-MOST_DESCRIPTORS = 64
-"""Maximum number of descriptors in one message; the system's limit is 253 (unix(7))."""
 
 PATIENCE = 2.0
 """Seconds for which a client waits for GREETING."""

@@ -19,8 +19,8 @@ import tempfile
 from collections.abc import Callable
 from typing import NoReturn
 
-from tileiras.processes import guard, helper
-from tileiras.processes.service import account, messages, process_state, protocol
+from tileiras.processes import guard, helper, messages, sockets
+from tileiras.processes.service import account, process_state, protocol
 from tileiras.processes.service.links import Links
 from tileiras.processes.service.protocol import COMMIT, EXIT, REFUSED, RETIRED
 from tileiras.processes.service.unchanged import State
@@ -45,11 +45,11 @@ def answer(
         program = name.decode()
         if program not in protocol.PROGRAMS:
             raise Refused(f"no program of the service: {program}")
-        client.take_over_descriptors(descriptors, [int(word) for word in protocol.unpack_words(numbers)])
+        client.take_over_descriptors(descriptors, [int(word) for word in sockets.unpack_words(numbers)])
         take_over_process(process, group)
-        pairs = protocol.unpack_words(environment)
+        pairs = sockets.unpack_words(environment)
         process_state.take_over_environment(dict(pair.partition(b"=")[::2] for pair in pairs))
-        sys.argv = [os.fsdecode(word) for word in protocol.unpack_words(arguments)]
+        sys.argv = [os.fsdecode(word) for word in sockets.unpack_words(arguments)]
         sys.orig_argv = [sys.executable, *sys.argv]
         sys.path[:1] = [os.fsdecode(first)]
         # Cached by the library, but dependent on the environment.

@@ -15,8 +15,8 @@ import socket
 from collections.abc import Callable
 from typing import NoReturn
 
-from tileiras.processes import helper
-from tileiras.processes.service import account, loaded, messages, protocol, request
+from tileiras.processes import helper, messages, sockets
+from tileiras.processes.service import account, loaded, protocol, request
 from tileiras.processes.service.links import Links
 from tileiras.processes.service.protocol import GREETING, READY, REFUSED, RETIRED, RUN
 from tileiras.processes.service.unchanged import State
@@ -42,7 +42,7 @@ def serve(
                 break
             taken = account.microseconds()
             messages.send(links.control, READY, taken.to_bytes(8, "little"))
-        except (OSError, protocol.ProtocolError):
+        except (OSError, sockets.ProtocolError):
             break
     # Wait for the helper: the zygote counts only the time of processes that were waited for.
     helper.stop()
@@ -56,8 +56,8 @@ def _next_request(
     connection.  Other messages of clients are forwarded to the zygote."""
     while True:
         connection = _next(links, forget)
-        with contextlib.suppress(EOFError, OSError, protocol.ProtocolError):
-            process, user, group = messages.peer(connection)
+        with contextlib.suppress(EOFError, OSError, sockets.ProtocolError):
+            process, user, group = sockets.peer(connection)
             if user == os.geteuid():
                 connection.settimeout(protocol.PATIENCE)
                 connection.sendall(GREETING)
@@ -91,7 +91,7 @@ def _next(links: Links, forget: Callable[[int], None]) -> socket.socket:
         if links.control.fileno() in ready:
             try:
                 kind, _, _ = messages.receive(links.control)
-            except (EOFError, OSError, protocol.ProtocolError):
+            except (EOFError, OSError, sockets.ProtocolError):
                 forget(links.directory)
                 os._exit(0)
             if kind == RETIRED:

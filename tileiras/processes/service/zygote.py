@@ -27,12 +27,11 @@ from collections.abc import Callable, Iterable
 from typing import NoReturn
 
 from tileiras import __version__
-from tileiras.processes import guard
-from tileiras.processes.service import account, code_archive, loaded, messages, protocol, worker
+from tileiras.processes import guard, messages, sockets
+from tileiras.processes.service import account, code_archive, loaded, protocol, worker
 from tileiras.processes.service.child import DONE, SPARE, WORKING, Child
 from tileiras.processes.service.links import Links
 from tileiras.processes.service.protocol import EXIT, FACTS, READY, RETIRED, RUN, STATUS, STOP
-from tileiras.processes.sockets import locked, unlock
 
 MOST_REQUESTS = 192
 """Maximum number of concurrent requests, with four descriptors each; further clients do the work themselves.  Requests
@@ -145,7 +144,7 @@ class Zygote:
         with contextlib.suppress(OSError):
             self._start_guard()
         ours, theirs = socket.socketpair()
-        lifeline, guarded = guard.connected()
+        lifeline, guarded = socket.socketpair()
         announcements = -1
         with theirs, lifeline:
             try:
@@ -172,7 +171,7 @@ class Zygote:
     def _start_guard(self) -> None:
         """Start the guard unless it runs; raises OSError."""
         if self._guard is None:
-            ours, theirs = guard.connected()
+            ours, theirs = socket.socketpair()
             with theirs:
                 try:
                     self._guard = self._fork(lambda: self._serve_as_guard(theirs), (ours,)), ours
@@ -234,7 +233,7 @@ class Zygote:
     def _heard(self, child: Child) -> None:
         try:
             kind, fields, descriptors = messages.receive(child.control)
-        except (EOFError, OSError, protocol.ProtocolError):
+        except (EOFError, OSError, sockets.ProtocolError):
             child.is_heard = False  # the child is exiting and will be reaped
             return
         self._last = time.monotonic()
@@ -262,9 +261,7 @@ class Zygote:
 
         Does not wait for the end of the connection, which subprocesses of the child may hold open.
         """
-        poll = select.poll()
-        poll.register(child.control, select.POLLIN)
-        while child.is_heard and poll.poll(0):
+        while child.is_heard and messages.is_pending(child.control):
             self._heard(child)
 
     def _answer(self, kind: bytes, client: socket.socket) -> None:
@@ -357,7 +354,7 @@ class Zygote:
         return {
             "pid": os.getpid(),
             "version": __version__,
-            "socket": os.path.join(protocol.runtime_directory(), self._name),
+            "socket": os.path.join(sockets.runtime_directory(), self._name),
             "since": self._began,
             "idle_limit": self._idle,
             "requests": self._requests,
@@ -389,12 +386,12 @@ def main(name: str, idle: float = protocol.IDLE) -> int:
     0 also if another process is that service or is starting as it; 1, with a line on standard error, if it cannot run.
     """
     identity = protocol.identity()
-    if protocol.name_of(identity) != name:
-        print(f"the service of this Python is {protocol.name_of(identity)}, not {name}", file=sys.stderr)
+    if sockets.name_of(identity) != name:
+        print(f"the service of this Python is {sockets.name_of(identity)}, not {name}", file=sys.stderr)
         return 1
     try:
-        directory = protocol.open_directory(create=True)
-        lock = locked(directory, name)
+        directory = sockets.open_directory(create=True)
+        lock = sockets.locked(directory, name)
     except OSError as error:
         print(error, file=sys.stderr)
         return 1
@@ -416,7 +413,7 @@ def main(name: str, idle: float = protocol.IDLE) -> int:
             draft = f"{name}.new"
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(draft, dir_fd=directory)
-            listener.bind(protocol.address(directory, draft))
+            listener.bind(sockets.address(directory, draft))
             listener.listen(BACKLOG)
             os.rename(draft, name, src_dir_fd=directory, dst_dir_fd=directory)
             gc.collect()
@@ -431,19 +428,19 @@ def main(name: str, idle: float = protocol.IDLE) -> int:
         print(error, file=sys.stderr)
         return 1
     finally:
-        unlock(directory, name, lock)
+        sockets.unlock(directory, name, lock)
     return 0
 
 
 def clear(directory: int, name: str) -> bool:
     """Remove the files of a killed service; return False, and remove nothing, if a service runs or is loading."""
-    lock = locked(directory, name)
+    lock = sockets.locked(directory, name)
     if lock is None:
         return False
     for left in (name, f"{name}.new"):
         with contextlib.suppress(OSError):
             os.unlink(left, dir_fd=directory)
-    unlock(directory, name, lock)
+    sockets.unlock(directory, name, lock)
     os.close(lock)
     return True
 

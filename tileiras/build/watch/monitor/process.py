@@ -149,13 +149,13 @@ class Process:
 
     def _answer(self, connection: socket.socket) -> None:
         connection.settimeout(1.0)
-        peer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
-        if sockets.user_of(peer) != os.geteuid():
+        process, user, _ = sockets.peer(connection)
+        if user != os.geteuid():
             return
         kind, request = endpoint.received(connection.recv)
         if kind == endpoint.ASK:
             self._last = time.monotonic()
-            answer = self._asked(request, sockets.process_of(peer))
+            answer = self._asked(request, process)
         elif kind in (endpoint.STATUS, endpoint.STOP):
             answer = {"pid": os.getpid(), "checkouts": [checkout.facts() for checkout in self._checkouts.values()]}
         else:

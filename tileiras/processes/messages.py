@@ -1,13 +1,14 @@
-"""Sends and receives complete messages with file descriptors, in the processes of the service."""
+"""Sends and receives complete messages of `sockets` with file descriptors, in the processes of the service."""
 
 from __future__ import annotations
 
 import array
 import os
+import select
 import socket
 
-from tileiras.processes.service import protocol
-from tileiras.processes.service.protocol import HEADER, ProtocolError
+from tileiras.processes import sockets
+from tileiras.processes.sockets import HEADER, ProtocolError
 
 
 def receive(connection: socket.socket) -> tuple[bytes, list[bytes], list[int]]:
@@ -21,7 +22,7 @@ def receive(connection: socket.socket) -> tuple[bytes, list[bytes], list[int]]:
         head = b""
         while len(head) < HEADER:
             more, beside, flags, _ = connection.recvmsg(
-                HEADER - len(head), socket.CMSG_SPACE(4 * protocol.MOST_DESCRIPTORS), socket.MSG_CMSG_CLOEXEC
+                HEADER - len(head), socket.CMSG_SPACE(4 * sockets.MOST_DESCRIPTORS), socket.MSG_CMSG_CLOEXEC
             )
             for level, kind, data in beside:
                 if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
@@ -33,7 +34,7 @@ def receive(connection: socket.socket) -> tuple[bytes, list[bytes], list[int]]:
             if not more:
                 raise EOFError
             head += more
-        kind, size = protocol.unpack_header(head)
+        kind, size = sockets.unpack_header(head)
         body = bytearray(size)
         view = memoryview(body)
         while view:
@@ -41,7 +42,7 @@ def receive(connection: socket.socket) -> tuple[bytes, list[bytes], list[int]]:
             if not taken:
                 raise ProtocolError("the connection ends within a message")
             view = view[taken:]
-        return kind, protocol.unpack(bytes(body)), descriptors
+        return kind, sockets.unpack(bytes(body)), descriptors
     except BaseException:
         for number in descriptors:
             os.close(number)
@@ -50,14 +51,14 @@ def receive(connection: socket.socket) -> tuple[bytes, list[bytes], list[int]]:
 
 def send(connection: socket.socket, kind: bytes, *fields: bytes, descriptors: tuple[int, ...] = ()) -> None:
     """Send one message; raises OSError."""
-    data = protocol.pack(kind, *fields)
+    data = sockets.pack(kind, *fields)
     sent = socket.send_fds(connection, [data], list(descriptors)) if descriptors else connection.send(data)
     if sent < len(data):
         connection.sendall(data[sent:])
 
 
-def peer(connection: socket.socket) -> tuple[int, int, int]:
-    """Return the peer's process, user and group, as recorded by the kernel when it connected."""
-    numbers = array.array("i")
-    numbers.frombytes(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 3 * numbers.itemsize))
-    return numbers[0], numbers[1], numbers[2]
+def is_pending(connection: socket.socket) -> bool:
+    """Whether a message, or the end of the connection, can be read without waiting."""
+    poll = select.poll()
+    poll.register(connection, select.POLLIN)
+    return bool(poll.poll(0))
