@@ -87,8 +87,8 @@ def of_artifacts(paths: Sequence[str], title: str, *, most: int = 8, progress: P
 
 def _of_units(title: str, units: Sequence[Unit], most: int, progress: Progress) -> Report:
     kernels = [collected(unit, None, progress) for unit in units[:most]]
-    left = [f"{unit.name} ({unit.source_name}, {unit.target})" for unit in units[most:]]
-    missing = (f"{len(left)} further kernels, which --entry shows: {', '.join(left)}",) if left else ()
+    further = [f"{unit.name} ({unit.source_name}, {unit.target})" for unit in units[most:]]
+    missing = (f"{len(further)} further kernels, which --entry shows: {', '.join(further)}",) if further else ()
     return Report(title, tileiras.__version__, tuple(kernels), missing)
 
 

@@ -57,9 +57,9 @@ class LoopCounter:
         if iterations == 1:
             return compare(builder, "ne", counter, self.lower)
         # The unsigned difference is exact for bounds of either sign.
-        passed = binary(builder, arith.SubIOp, counter, self.lower)
+        distance = binary(builder, arith.SubIOp, counter, self.lower)
         last = binary(builder, arith.MulIOp, self.step, integer(builder, iterations - 1, self.type))
-        return compare(builder, "ugt", passed, last)
+        return compare(builder, "ugt", distance, last)
 
     def later(self, builder: Builder, counter: Value, iterations: int) -> tuple[Value, Value]:
         """Whether the iteration `iterations` after the existing one at `counter` exists, and the distance to its value
