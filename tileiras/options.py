@@ -205,9 +205,9 @@ class CompileOptions(Mapping[str, Any]):
 
     __slots__ = ("_values",)
 
-    def __init__(self, given: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, values_by_name: Mapping[str, Any] | None = None) -> None:
         """Raises CompileError (code 2) for an unknown name or a value that is not accepted."""
-        by_name = {lookup(name).name: value for name, value in (given or {}).items()}
+        by_name = {lookup(name).name: value for name, value in (values_by_name or {}).items()}
         # In the table's order: the reported one of several mistakes does not depend on the order of arguments.
         values = {
             name: checked_value(option, by_name[name]) if name in by_name else option.default

@@ -232,8 +232,8 @@ def _movement_error(op: Operation) -> str:
     bits = max(8, element.width) if op.atom.vector_size == 1 or element.width == 1 else element.width
     size = op.atom.vector_size * bits
     if size % 8 or size // 8 not in atom.widths and op.atom.vector_size > 1:
-        moved = f"{op.atom.vector_size} elements of {element.width} bits"
-        return f"moves {moved} at once; '{name}' moves {atom.widths} bytes"
+        copy_size = f"{op.atom.vector_size} elements of {element.width} bits"
+        return f"moves {copy_size} at once; '{name}' moves {atom.widths} bytes"
     return stage_error(op.buffer, size // 8, "its vectors begin") if movement is _COPY else ""
 
 

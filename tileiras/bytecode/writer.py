@@ -256,8 +256,8 @@ class _ModuleWriter:
         if attributed:
             entries.append(arguments if arguments is not None else ArrayAttr([]))
         elif arguments is not None and any(each.items for each in arguments.elements):
-            message = f"attribute 'arg_attrs' requires bytecode version {ENTRY_ATTRIBUTES}+, but targeting {self.version}"
-            raise CompileError.at(entry.location, message, ExitCode.INVALID_INPUT)
+            text = f"attribute 'arg_attrs' requires bytecode version {ENTRY_ATTRIBUTES}+, but targeting {self.version}"
+            raise CompileError.at(entry.location, text, ExitCode.INVALID_INPUT)
         for attribute in entries:
             try:
                 write_tagged(self.tables, out, attribute, entry.location)

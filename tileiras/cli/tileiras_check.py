@@ -167,25 +167,25 @@ def run(argv: Sequence[str]) -> int:
     return next((_STATUS[each] for each in _ORDER if each in statuses), ExitCode.SUCCESS)
 
 
-def _check_arguments(arguments: argparse.Namespace) -> None:
+def _check_arguments(args: argparse.Namespace) -> None:
     """Raises UsageError for words that do not go together."""
-    if (arguments.source is None) == (arguments.stored is None):
+    if (args.source is None) == (args.stored is None):
         raise UsageError("a source is checked, or verdicts are read --from files: one of the two is expected")
-    if arguments.stored is not None and (arguments.image or arguments.launch or arguments.ptxas_versions or arguments.same_order):
+    if args.stored is not None and (args.image or args.launch or args.ptxas_versions or args.same_order):
         raise UsageError("--from reads verdicts, and takes no image, launch, assembler or other options")
-    if arguments.stored is None and arguments.gpu_name is None and arguments.image is None:
+    if args.stored is None and args.gpu_name is None and args.image is None:
         raise UsageError("--gpu-name names the target")
-    if arguments.ptxas_versions is not None and (arguments.junit or arguments.sarif or arguments.output):
+    if args.ptxas_versions is not None and (args.junit or args.sarif or args.output):
         raise UsageError("--ptxas-versions makes no verdict; --json prints its result as data")
-    if arguments.blame and (arguments.image is not None or arguments.stored is not None):
+    if args.blame and (args.image is not None or args.stored is not None):
         raise UsageError("--blame follows the compiler's passes, which did not make the image")
-    if arguments.same_order is not None and (arguments.image or arguments.junit or arguments.sarif or arguments.output):
+    if args.same_order is not None and (args.image or args.junit or args.sarif or args.output):
         raise UsageError("--same-order makes no verdict; --json prints its result as data")
-    if arguments.waive and arguments.image is None:
+    if args.waive and args.image is None:
         raise UsageError("--waive is for an --image: code of this compiler keeps all rules")
     from tileiras.sim.emulator.rules import RULES
 
-    for rule in arguments.waive:
+    for rule in args.waive:
         if rule not in RULES:
             raise UsageError(f"--waive {rule}: there is no such rule; accepted: {', '.join(RULES)}")
 

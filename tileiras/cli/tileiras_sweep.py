@@ -177,27 +177,27 @@ def run(argv: Sequence[str]) -> int:
 
 
 def _swept(
-    arguments: argparse.Namespace, grid: tuple[int, ...] | Callable[[Mapping[str, Any]], tuple[int, ...]],
+    args: argparse.Namespace, grid: tuple[int, ...] | Callable[[Mapping[str, Any]], tuple[int, ...]],
     values: Sequence[Any], rows: Sequence[Mapping[str, Any]], check: Any,
 ) -> Sweep:  # fmt: skip
-    if arguments.backend == CUDA:
-        if arguments.gpu is not None:
+    if args.backend == CUDA:
+        if args.gpu is not None:
             raise UsageError("--gpu is for --backend estimate; --backend cuda uses this machine's")
         gpu, target = device()
     else:
-        chosen_gpu = tileiras.targets.rates.gpu(arguments.gpu or DEFAULT_GPU)
+        chosen_gpu = tileiras.targets.rates.gpu(args.gpu or DEFAULT_GPU)
         gpu, target = chosen_gpu.name, chosen_gpu.target.name
-    target = arguments.gpu_name or target
-    entry = arguments.entry or _only_entry(arguments.input)
+    target = args.gpu_name or target
+    entry = args.entry or _only_entry(args.input)
     common = {"gpu_name": target}
-    combinations = constants(arguments.const)
+    combinations = constants(args.const)
     with tileiras.support.progress.Progress("sweep", total=len(rows) * max(len(combinations), 1)) as line:
         tuned = tune(
-            arguments.input, grid, values, rows, gpu, entry=entry, check=check, constants=combinations,
-            backend=arguments.backend, jobs=arguments.jobs,
+            args.input, grid, values, rows, gpu, entry=entry, check=check, constants=combinations,
+            backend=args.backend, jobs=args.jobs,
             progress=lambda options: line.step(report.sweep.said(options)), **common,
         )  # fmt: skip
-    return report.sweep.Sweep(os.path.basename(arguments.input), entry, gpu, target, arguments.grid, tuned, arguments.backend)
+    return report.sweep.Sweep(os.path.basename(args.input), entry, gpu, target, args.grid, tuned, args.backend)
 
 
 def _only_entry(path: str) -> str:

@@ -132,23 +132,23 @@ def remembered(path: str, ask: Callable[[str], str]) -> str:
     if key is None:
         return ask(path)
     memo = _memo_path()
-    versions: dict[str, str] = {}
+    memory: dict[str, str] = {}
     if memo is not None:
         try:
             with open(memo, encoding="utf-8") as file:
-                versions = {str(name): str(value) for name, value in json.load(file).items()}
+                memory = {str(name): str(value) for name, value in json.load(file).items()}
         except (OSError, ValueError, AttributeError):
-            versions = {}
-    if key not in versions:
-        versions = {name: value for name, value in versions.items() if os.path.exists(name.rsplit(":", _STATE_FIELDS)[0])}
-        versions[key] = ask(path)
+            memory = {}
+    if key not in memory:
+        memory = {name: value for name, value in memory.items() if os.path.exists(name.rsplit(":", _STATE_FIELDS)[0])}
+        memory[key] = ask(path)
         # If the file was replaced meanwhile, the answer may belong to the new one: do not keep it.
         if memo is not None and state_of(path) == key:
             try:
-                write_atomically(memo, json.dumps(versions, indent=1, sort_keys=True).encode())
+                write_atomically(memo, json.dumps(memory, indent=1, sort_keys=True).encode())
             except OSError:
                 pass  # asked again by the next process
-    return versions[key]
+    return memory[key]
 
 
 def _memo_path() -> str | None:

@@ -139,9 +139,9 @@ def _find_sources(src: LinearLayout, dst: LinearLayout) -> _Sources | None:
             return None
         sources.lane.append(source)
     for dim in ("warp", "block"):
-        target_bases, source_bases = dst.bases(dim), src.bases(dim)
-        for bit in range(max(len(target_bases), len(source_bases))):
-            target = (target_bases[bit] if bit < len(target_bases) else 0) ^ (source_bases[bit] if bit < len(source_bases) else 0)
+        to, from_ = dst.bases(dim), src.bases(dim)
+        for bit in range(max(len(to), len(from_))):
+            target = (to[bit] if bit < len(to) else 0) ^ (from_[bit] if bit < len(from_) else 0)
             source = in_warp(target)
             if source is None or (dim == "block" and source != (0, 0)):
                 return None
@@ -368,10 +368,10 @@ def _conditional(
     return elements
 
 
-def _simulate_shuffle(plan: WarpShuffle, elements: dict[tuple[int, int], list[int]]) -> dict[tuple[int, int], list[int]]:
-    handed = _conditional(plan.source_selects, elements)
+def _simulate_shuffle(plan: WarpShuffle, cells: dict[tuple[int, int], list[int]]) -> dict[tuple[int, int], list[int]]:
+    handed = _conditional(plan.source_selects, cells)
     got = {}
-    for w, t in elements:
+    for w, t in cells:
         base = gf2.apply(plan.lane_map, t) ^ gf2.apply(plan.warp_map, w & ((1 << len(plan.warp_map)) - 1))
         got[w, t] = [handed[w, base ^ xor][r] for r, xor in zip(plan.registers, plan.lane_xor)]
     return _conditional(plan.result_selects, got)

@@ -57,11 +57,11 @@ def transposing_layout(
 def _blocks(shape: tuple[int, ...], source: int, element_bits: int, own: int) -> Iterator[tuple[float, int, int]]:
     """Sizes of a thread's reads and writes, as powers of two, each with the cost of the tile without bank conflicts."""
     least, most = (log2_exact(max(1, bits // element_bits)) for bits in (_WORD_BITS, VECTOR_BITS))
-    for read_bits, write_bits in itertools.product(range(least, most + 1), repeat=2):
-        fits = 1 << read_bits <= shape[source] and 1 << write_bits <= shape[1 - source] and read_bits + write_bits <= own
-        if fits and write_bits:
+    for reads, writes in itertools.product(range(least, most + 1), repeat=2):
+        fits = 1 << reads <= shape[source] and 1 << writes <= shape[1 - source] and reads + writes <= own
+        if fits and writes:
             accesses = ((element_bits << own) / VECTOR_BITS) * 4
-            yield 2 * accesses + INSTRUCTION_COST * ((1 << own - read_bits) + (1 << own - write_bits)), read_bits, write_bits
+            yield 2 * accesses + INSTRUCTION_COST * ((1 << own - reads) + (1 << own - writes)), reads, writes
 
 
 def _layouts(probe: LinearLayout, source: int, block: tuple[int, int], own: int) -> Iterator[LinearLayout]:

@@ -144,8 +144,8 @@ def copy_refused(func: aa.FuncOp, target: Target, engine: DiagnosticEngine | Non
         loads = [op for op in loads_of(loop) if op.attributes.pop(tileas.NO_ROOM, None) is not None]
         if atom is None or not loads:
             continue
-        operations_to_go = {leaf.convert for load in loads for leaf in leaves_of(load.data, loop.body.block)} | set(loads)
-        available = shared_budget(func, target) - ring_bytes(loop) - scratch_beside(loop, operations_to_go)
+        replaced_ops = {leaf.convert for load in loads for leaf in leaves_of(load.data, loop.body.block)} | set(loads)
+        available = shared_budget(func, target) - ring_bytes(loop) - scratch_beside(loop, replaced_ops)
         count = copy_where_used(loads, available, atom)
         if count and engine is not None:
             engine.emit(Remark(Reason("memory.copied-at-use", loads=count), loop.location))

@@ -117,20 +117,20 @@ def _typed(variable: DILocalVariableAttr, type: Attribute, types: dict[Any, Any]
 
 
 def _value(
-    op: debuginfo.ValueOp, variable: DILocalVariableAttr, debug_type: debuginfo.DebugTypeAttr, context: PassContext
+    op: debuginfo.ValueOp, variable: DILocalVariableAttr, of_value: debuginfo.DebugTypeAttr, context: PassContext
 ) -> None:
     part = _fragment(op)
     start = part.elements[0] if part is not None else 0
     # A debugger reads as many bits of a register as the variable's type has.
     single = _in_one_register(op.value.type)
-    whole = debug_type.size if single else variable.type.size
-    if not single and start + debug_type.size > whole:
+    whole = of_value.size if single else variable.type.size
+    if not single and start + of_value.size > whole:
         context.engine.warning(
             op.location,
-            f"no debug information for '{variable.variable_name}': its type has {whole} bits, its value {debug_type.size}",
+            f"no debug information for '{variable.variable_name}': its type has {whole} bits, its value {of_value.size}",
         )
         return
-    for offset, size, leaf in list(_leaves(op.value, debug_type, start, op)):
+    for offset, size, leaf in list(_leaves(op.value, of_value, start, op)):
         pin = _pin(leaf, op)
         # LLVM drops the debug information of a module with a fragment that is all of its variable.
         fragment = DenseArrayAttr(i64, (offset, size)) if size < whole else part

@@ -237,7 +237,7 @@ class _Collector:
         """The level of the source: all readable files that places name, concatenated."""
         self.places.number(self.unit.source_name, 0)
         files = dict.fromkeys([self.unit.source_name, *(place.file for place in self.places.found)])
-        shown, text, rows = [], [], []
+        readable, text, rows = [], [], []
         numbers: dict[tuple[str, int], int] = {(p.file, p.line): n for n, p in enumerate(self.places.found)}
         for file in files:
             data = read_if_there(self.places.paths.get(file) or self.unit.source_path or "") if (
@@ -249,13 +249,13 @@ class _Collector:
             if compiler_units.is_bytecode(data):
                 self.missing.append(f"source: {file} is bytecode; cuda_tile shows its text")
                 continue
-            shown.append(file)
+            readable.append(file)
             lines = data.decode(errors="replace").rstrip("\n").split("\n")
             text += lines
             rows += [(numbers[file, line],) if (file, line) in numbers else () for line in range(1, len(lines) + 1)]
         if text:
-            self.levels["source"] = Level("source", ", ".join(shown), "\n".join(text) + "\n", (*rows, ()))
-        return tuple(shown)
+            self.levels["source"] = Level("source", ", ".join(readable), "\n".join(text) + "\n", (*rows, ()))
+        return tuple(readable)
 
     # ---- derived data -----------------------------------------------------------------------------------------------
 

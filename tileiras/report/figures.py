@@ -29,13 +29,13 @@ class Figure(NamedTuple):
 def figures(kernel: Kernel) -> list[Figure]:
     """All of them, in the order in which they are shown."""
     resources = kernel.resources or {}
-    occupancy = resources.get("occupancy") or {}
+    limits = resources.get("occupancy") or {}
     launch = kernel.launch or {}
     block = launch.get("block")
     time = kernel.timing.estimate if kernel.timing is not None else {}
     result = [
-        Figure("CTAs on an SM", occupancy.get("ctas"), "", f"limited by {occupancy['limit']}" if occupancy.get("limit") else ""),
-        Figure("warps on an SM", occupancy.get("warps"), f"of {occupancy['most_warps']}" if occupancy.get("most_warps") else ""),
+        Figure("CTAs on an SM", limits.get("ctas"), "", f"limited by {limits['limit']}" if limits.get("limit") else ""),
+        Figure("warps on an SM", limits.get("warps"), f"of {limits['most_warps']}" if limits.get("most_warps") else ""),
         Figure("registers of a thread", resources.get("registers"), ""),
         Figure("shared memory of a CTA", resources.get("shared"), "bytes"),
         Figure("stack of a thread", resources.get("stack"), "bytes"),
@@ -87,9 +87,9 @@ class Answer(NamedTuple):
 def answers(kernel: Kernel) -> list[Answer]:
     """Occupancy limit, narrow accesses with their remedies, and the lines where warps stall."""
     result = []
-    occupancy = (kernel.resources or {}).get("occupancy")
-    if occupancy:
-        ctas = f"{occupancy['ctas']} CTA{'s' * (occupancy['ctas'] != 1)} run on an SM at once, limited by {occupancy['limit']}."
+    limits = (kernel.resources or {}).get("occupancy")
+    if limits:
+        ctas = f"{limits['ctas']} CTA{'s' * (limits['ctas'] != 1)} run on an SM at once, limited by {limits['limit']}."
         fix = next((each.remedy for each in kernel.obstacles if each.kind == "occupancy"), "")
         result.append(Answer("Why not more CTAs on an SM?", f"{ctas} {_sentence(fix)}".strip()))
     narrow = [each for each in kernel.obstacles if each.kind == "access"]

@@ -39,12 +39,12 @@ def page(report: Report, against: Sequence[Difference] = ()) -> str:
     compared = {each.kernel: each for each in against}
     return environment.from_string(_part(PAGE)).render(
         report=report, policy=policy, style=_safe(style), script=_safe(script),
-        kernels=[_kernel_data(number, kernel, compared.get(kernel.key)) for number, kernel in enumerate(report.kernels)],
+        kernels=[_fields(number, kernel, compared.get(kernel.key)) for number, kernel in enumerate(report.kernels)],
         data=_safe(_data(report)), levels=LEVELS, first_shown=FIRST_SHOWN,
     )  # fmt: skip
 
 
-def _kernel_data(number: int, kernel: Kernel, difference: Difference | None) -> dict[str, Any]:
+def _fields(number: int, kernel: Kernel, difference: Difference | None) -> dict[str, Any]:
     """Template variables of a kernel."""
     memory = kernel.memory
     return {

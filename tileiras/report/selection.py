@@ -187,10 +187,10 @@ def _lying(history: History, notes: Mapping[tuple[str, str], Entry], stem: str) 
         if entry is not None:
             rows[row.name] = entry
     variant = _VARIANT.search(os.path.abspath(stem))
-    known = next(iter(rows.values()), None)
-    path = history.absolute(known.path) if known is not None else None
+    newest = next(iter(rows.values()), None)
+    path = history.absolute(newest.path) if newest is not None else None
     return Unit(
-        os.path.basename(stem), stem, file_stem, known.source if known is not None else os.path.basename(file_stem),
+        os.path.basename(stem), stem, file_stem, newest.source if newest is not None else os.path.basename(file_stem),
         path if path is not None and os.path.isfile(path) else None, _noted_options(rows, variant),
         variant.group(1) if variant else "", int(variant.group(2)) if variant else None,
         tuple(_noted_stages(history, rows)),

@@ -107,21 +107,21 @@ def operation_cost(op: Operation, warps: int, table: Resources) -> OperationCost
     if isinstance(op, (*tileas.DOTS, tileas.AsyncDotOp)):
         return _dot(op, warps, table)
     if isinstance(op, LOADS) and isinstance(op.data.type, TensorType):
-        return _copy_cost(_bytes(op.data.type), table, global_memory=True, shared=0, latency="dram", warps=warps)
+        return _copy(_bytes(op.data.type), table, global_memory=True, shared=0, latency="dram", warps=warps)
     if isinstance(op, (tileas.AsyncTiledLoadOp, tileas.AsyncLoadOp)):
-        return _copy_cost(_bytes(op.buffer.type.tile), table, global_memory=True, shared=1, latency="dram", warps=warps)
+        return _copy(_bytes(op.buffer.type.tile), table, global_memory=True, shared=1, latency="dram", warps=warps)
     if isinstance(op, (tileas.BulkLoadOp, tileas.TmaLoadOp)):
         view = op.view.type if isinstance(op, tileas.BulkLoadOp) else op.desc.type.view
-        return _copy_cost(_bytes(view), table, global_memory=True, shared=1, latency="tma", warps=0)
+        return _copy(_bytes(view), table, global_memory=True, shared=1, latency="tma", warps=0)
     if isinstance(op, tileas.TmaStoreStageOp):
-        return _copy_cost(_bytes(op.desc.type.view), table, global_memory=True, shared=1, latency="tma", warps=0)
+        return _copy(_bytes(op.desc.type.view), table, global_memory=True, shared=1, latency="tma", warps=0)
     if isinstance(op, (tileas.TiledStoreOp, tileas.StoreOp)):
         stored_type = op.operands[0 if isinstance(op, tileas.TiledStoreOp) else 1].type
-        return _copy_cost(_bytes(stored_type), table, global_memory=True, shared=0, latency="l2", warps=warps)
+        return _copy(_bytes(stored_type), table, global_memory=True, shared=0, latency="l2", warps=warps)
     if isinstance(op, tileas.ConvertLayoutOp):
-        return _copy_cost(_bytes(op.result.type), table, global_memory=False, shared=2, latency="shared", warps=warps)
+        return _copy(_bytes(op.result.type), table, global_memory=False, shared=2, latency="shared", warps=warps)
     if isinstance(op, (tileas.CopyOp, tileas.StoreTensorOp)):
-        return _copy_cost(_bytes(op.buffer.type.tile), table, global_memory=False, shared=1, latency="shared", warps=warps)
+        return _copy(_bytes(op.buffer.type.tile), table, global_memory=False, shared=1, latency="shared", warps=warps)
     if isinstance(op, (tileas.ReduceOp, tileas.ScanOp)):
         return _reduction(op, warps, table)
     if is_elementwise(op):
@@ -218,7 +218,7 @@ def _reduction(op: Operation, warps: int, table: Resources) -> OperationCost:
     return _cost(amounts, table, 5 * table.latency["shuffle"] + table.latency["barrier"])
 
 
-def _copy_cost(size: float, table: Resources, global_memory: bool, shared: int, latency: str, warps: int) -> OperationCost:
+def _copy(size: float, table: Resources, global_memory: bool, shared: int, latency: str, warps: int) -> OperationCost:
     """``shared``: how often the bytes pass the shared memory port; ``warps``: 0 where no thread issues accesses."""
     amounts = {Unit.SHARED: size * shared, Unit.ISSUE: size / (16 * WARP) * max(1, shared) if warps else 1.0}
     if global_memory:

@@ -68,8 +68,8 @@ class LoopCounter:
         if step:
             ahead = integer(builder, iterations * step, self.type)
             # The unsigned difference is exact for bounds of either sign.
-            left = binary(builder, arith.SubIOp, self.upper, counter)
-            return compare(builder, "ugt", left, ahead), ahead
+            remaining = binary(builder, arith.SubIOp, self.upper, counter)
+            return compare(builder, "ugt", remaining, ahead), ahead
         extend = arith.ExtUIOp if self.unsigned else arith.ExtSIOp
         wide = [builder.insert(extend(v, result=i64)).results[0] for v in (counter, self.step, self.upper)]
         distance = binary(builder, arith.MulIOp, wide[1], integer(builder, iterations, i64))

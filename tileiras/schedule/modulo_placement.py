@@ -216,7 +216,7 @@ class ReservationTable:
     def in_the_way(self, busy: Mapping[str, int], start: int) -> list[int]:
         """The nodes that occupy a unit that another node needs."""
         masks = {unit: self._mask(cycles, start) for unit, cycles in busy.items() if cycles}
-        return [node for node, occupancy in self._held.items() if any(occupancy.get(u, 0) & mask for u, mask in masks.items())]
+        return [node for node, own in self._held.items() if any(own.get(u, 0) & mask for u, mask in masks.items())]
 
 
 class _Search:
@@ -276,23 +276,23 @@ class _Search:
             if start is not None and edge.source != node:
                 earliest = max(earliest, start + edge.latency - self._interval * edge.distance)
         fitting = (t for t in range(earliest, earliest + self._interval) if self._table.fits(busy, t))
-        chosen = next(fitting, None)
+        slot = next(fitting, None)
         victims: list[int] = []
-        if chosen is None:
-            chosen = max(earliest, self._last[node] + 1)
-            victims = self._table.in_the_way(busy, chosen)
+        if slot is None:
+            slot = max(earliest, self._last[node] + 1)
+            victims = self._table.in_the_way(busy, slot)
         victims += [
             edge.target
             for edge in self._from[node]
             if (start := self._starts[edge.target]) is not None and edge.target not in victims
-            and start < chosen + edge.latency - self._interval * edge.distance
+            and start < slot + edge.latency - self._interval * edge.distance
         ]  # fmt: skip
         for other in victims:
             if self._starts[other] is not None:
                 self._table.remove(other)
                 self._starts[other] = None
-        self._table.add(node, busy, chosen)
-        self._starts[node] = self._last[node] = chosen
+        self._table.add(node, busy, slot)
+        self._starts[node] = self._last[node] = slot
         return victims
 
 

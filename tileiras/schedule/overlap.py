@@ -308,14 +308,14 @@ class LoopOverlap:
         for value in self._loop.yield_op.operands:
             if value not in ends and value.defining_op in numbers:  # for uses after the loop
                 ends[value] = begins[numbers[value.defining_op]] + count
-        words_by_slot = [0] * count
+        by_slot = [0] * count
         for value, end in ends.items():
             start = begins[numbers[value.defining_op]]
             words = 0 if value in waiting else self._live.held(value)
             for at in range(start, end) if words else ():
-                words_by_slot[at % count] += words
-        outer_values = self._live.used_inside(self._loop)
-        return sum(self._live.words(value) for value in outer_values if _is_outside(value, self._loop)) + max(words_by_slot, default=0)
+                by_slot[at % count] += words
+        values = self._live.used_inside(self._loop)
+        return sum(self._live.words(value) for value in values if _is_outside(value, self._loop)) + max(by_slot, default=0)
 
     # -- shared memory -------------------------------------------------------------------------------------------------
 
@@ -323,7 +323,7 @@ class LoopOverlap:
         """Stages of the ring that is held longest, when an iteration lasts `cycles`; None where no copy can run ahead,
         or, where the user has not requested overlap, where loads would not run as far ahead as with the plain schedule:
         loops that L2 bounds would wait for them."""
-        iterations_in_use = [tileiras.schedule.materialize.unspecialized.held_iterations(each, analysis) for each in self._staged]
+        uses = [tileiras.schedule.materialize.unspecialized.held_iterations(each, analysis) for each in self._staged]
         if self._strategy.stages is not None:
             ahead = self._plain_ahead
         else:
@@ -331,11 +331,11 @@ class LoopOverlap:
         trips = trip_count(self._loop)
         ahead = max(1, ahead if trips is None else min(ahead, trips - 1))
         room = self._room()
-        while ahead > 0 and sum((ahead + n) * each.stage_bytes for n, each in zip(iterations_in_use, self._staged)) > room:
+        while ahead > 0 and sum((ahead + n) * each.stage_bytes for n, each in zip(uses, self._staged)) > room:
             ahead -= 1
         if self._by_rule and ahead < self._plain_ahead:
             return None
-        return ahead + max(iterations_in_use) if ahead else None
+        return ahead + max(uses) if ahead else None
 
     def iterations_ahead(self, cycles: float) -> int:
         """Iterations by which loads have to run ahead to hide their latency, when an iteration lasts `cycles`."""

@@ -158,7 +158,7 @@ def _l2_serves(func: aa.FuncOp, streams: list[Stream], target: Target) -> bool:
     return sum(cost.busy.get(Unit.L2, 0.0) for cost in costs) <= dram
 
 
-def _stages_of(func: aa.FuncOp, stream: Stream, target: Target, most_stages: int, budget: int, bytes_of_rings: int) -> int:
+def _stages_of(func: aa.FuncOp, stream: Stream, target: Target, most_stages: int, budget: int, rings: int) -> int:
     """Stages of a stream's ring, up to `most_stages`; 0 if there is no gain."""
     if stream.stage_bytes < LEAST_BYTES or _trips(stream) < LEAST_TRIPS:
         return 0
@@ -171,7 +171,7 @@ def _stages_of(func: aa.FuncOp, stream: Stream, target: Target, most_stages: int
     more = {Unit.SHARED: 2.0 * stream.stage_bytes, Unit.ISSUE: stream.stage_bytes / (COPIED_BYTES * 32)}
     ahead = max(busy, *(cost.busy.get(unit, 0.0) + table.cycles(unit, amount) for unit, amount in more.items()))
     latency, threads, registers = table.latency["dram"], threads_of(func), expected_registers(func)
-    beside = bytes_of_rings + scratch_beside(stream.outermost, set())
+    beside = rings + scratch_beside(stream.outermost, set())
     alone = max(1, occupancy(target, threads, registers, beside).ctas)
     serial = max(busy, (latency + busy) / alone)
     for stages in range(most_stages, 1, -1):

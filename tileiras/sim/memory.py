@@ -412,7 +412,7 @@ class Memory:
             yield allocation.data[shift : shift + count * size].view(dtype), (offsets - shift) // size, where
 
     @staticmethod
-    def _unaligned(allocation: Allocation, dtype: np.dtype, offsets: np.ndarray, where: slice, total: int, positions_of_mask):
+    def _unaligned(allocation: Allocation, dtype: np.dtype, offsets: np.ndarray, where: slice, total: int, positions):
         size = dtype.itemsize
         if isinstance(where, slice):
             where = np.arange(total)

@@ -351,7 +351,7 @@ def _term(word: str, parameters: Sequence[Mapping[str, Any]]) -> str:
     return f"{{tileiras::Word::value, {{{parameter['offset']}, {parameter['size']}, 0}}}}"
 
 
-def _tensor_map(offset: int, made: tensor_map.TensorMap, parameters: Sequence[Mapping[str, Any]]) -> str:
+def _tensor_map(offset: int, description: tensor_map.TensorMap, parameters: Sequence[Mapping[str, Any]]) -> str:
     """The initializer of a `tileiras::TensorMap`."""
 
     def operand(operand: tensor_map.Operand) -> str:
@@ -360,11 +360,11 @@ def _tensor_map(offset: int, made: tensor_map.TensorMap, parameters: Sequence[Ma
         parameter = parameters[operand.value]
         return f"{{{parameter['offset']}, {parameter['size']}, 0}}"
 
-    lists = [", ".join(map(operand, operands)) for operands in (made.dims, made.strides)]
+    lists = [", ".join(map(operand, operands)) for operands in (description.dims, description.strides)]
     return (
-        f"    {{{offset}, {made.data_type}, {made.element_size}, {len(made.dims)}, {operand(made.address)}, "
-        f"{{{lists[0]}}}, {{{lists[1]}}}, {_braced(made.box)}, {_braced(made.element_strides)}, "
-        f"{made.interleave}, {made.swizzle}, {made.l2}, {made.oob}}},"
+        f"    {{{offset}, {description.data_type}, {description.element_size}, {len(description.dims)}, {operand(description.address)}, "
+        f"{{{lists[0]}}}, {{{lists[1]}}}, {_braced(description.box)}, {_braced(description.element_strides)}, "
+        f"{description.interleave}, {description.swizzle}, {description.l2}, {description.oob}}},"
     )
 
 

@@ -49,15 +49,15 @@ def run(source: bytes, options: StageOptions, context: StageContext) -> StageRes
     libraries, externals = blobs.closures(brought, externals, context.location, reflection)
     externals = _without_library(externals)
     explicit = options.libdevice == EXPLICIT
-    device_functions = list(dict.fromkeys(name for name in externals if name.startswith(libdevice.PREFIX) and not explicit))
-    unknown = [name for name in externals if name not in device_functions and code.find(name, context.location) is None]
+    functions = list(dict.fromkeys(name for name in externals if name.startswith(libdevice.PREFIX) and not explicit))
+    unknown = [name for name in externals if name not in functions and code.find(name, context.location) is None]
     if unknown:
         raise _unresolved(unknown[0], explicit, context)
-    if device_functions:
+    if functions:
         result = libdevice.find(options.libdevice, context.store)
         if result is None:
-            raise libdevice.missing(device_functions, context.location)
-        libraries.append(result.closure(device_functions, context.location, reflection))
+            raise libdevice.missing(functions, context.location)
+        libraries.append(result.closure(functions, context.location, reflection))
     # Metadata stands at the end; only a module with debug information has this node.
     debug = ir.rfind("\n!llvm.dbg.cu = ")
     required = list(needs.ptx)
@@ -97,8 +97,8 @@ def run(source: bytes, options: StageOptions, context: StageContext) -> StageRes
 
 def _without_library(names: list[str]) -> list[str]:
     """The functions that a library linked here defines: all but those of the driver and of the device runtime."""
-    libraries = (RUNTIME_FUNCTIONS, codegen.device_runtime.FUNCTIONS) if any(n.startswith("cuda") for n in names) else ()
-    return [name for name in names if not any(name in each for each in libraries or (RUNTIME_FUNCTIONS,))]
+    sources = (RUNTIME_FUNCTIONS, codegen.device_runtime.FUNCTIONS) if any(n.startswith("cuda") for n in names) else ()
+    return [name for name in names if not any(name in each for each in sources or (RUNTIME_FUNCTIONS,))]
 
 
 def _unresolved(name: str, explicit: bool, context: StageContext) -> CompileError:

@@ -94,15 +94,15 @@ def _check_argument(attributes: dict[str, Attribute]) -> None:
         if name == "llvm.align":
             number = value.value if isinstance(value, IntegerAttr) and value.type is not i1 else 0
             # LLVM's largest alignment.
-            right, requirement = 0 < number <= 1 << 32 and not number & number - 1, "a power of two of at most 4294967296"
+            right, expects = 0 < number <= 1 << 32 and not number & number - 1, "a power of two of at most 4294967296"
         elif name == "llvm.byval":
-            right, requirement = is_llvm_type(value), "an LLVM type"
+            right, expects = is_llvm_type(value), "an LLVM type"
         elif name in _FLAGS:
-            right, requirement = isinstance(value, UnitAttr), "a unit attribute"
+            right, expects = isinstance(value, UnitAttr), "a unit attribute"
         else:
-            right, requirement = name not in _STRINGS or isinstance(value, StringAttr), "a string"
+            right, expects = name not in _STRINGS or isinstance(value, StringAttr), "a string"
         if not right:
-            raise VerifyError(f"argument attribute '{name}' must be {requirement}, got {value}")
+            raise VerifyError(f"argument attribute '{name}' must be {expects}, got {value}")
 
 
 class LLVMFuncOp(LLVMOp, name="llvm.func", traits=(IsolatedFromAbove, Symbol)):

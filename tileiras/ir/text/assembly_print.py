@@ -145,13 +145,13 @@ class _Compiler:
         def attr_dict(op: Operation, printer: Printer) -> None:
             attributes = op.attributes
             if attributes:
-                shown = {
+                dictionary = {
                     name: value
                     for name, value in attributes.items()
                     if name not in mentioned and defaults.get(name) is not value
                 }
-                if shown:
-                    printer.print_optional_attr_dict(shown, keyword=element.keyword)
+                if dictionary:
+                    printer.print_optional_attr_dict(dictionary, keyword=element.keyword)
 
         return attr_dict
 

@@ -253,9 +253,9 @@ def check_alignment(op: Operation, alignment: int) -> None:
 
 def _alloca(op: cuda_tile.AllocaOp, args: tuple, rewriter: ConversionRewriter) -> Any:
     check_alignment(op, op.alignment.value)
-    attributes = {"global_": op.global_} if op.global_ is not None else {}
+    fields = {"global_": op.global_} if op.global_ is not None else {}
     result = rewriter.convert_type(op.results[0].type)
-    return rewriter.insert(nv_tileaa.AllocaOp(num_elem=op.num_elem, alignment=op.alignment, result=result, **attributes))
+    return rewriter.insert(nv_tileaa.AllocaOp(num_elem=op.num_elem, alignment=op.alignment, result=result, **fields))
 
 
 def end_lifetimes(module: Operation) -> None:

@@ -84,8 +84,8 @@ class _Carried:
     def _place(self, value: Value) -> Tile:
         """Memory for a tile: its own if nothing else needs it."""
         # A value that two arguments begin with has two holders at least.
-        held = self.low.values.get(value)
-        if isinstance(held, Tile) and not held.as_numbers and list(self.op.operands).count(value) == 1:
+        existing = self.low.values.get(value)
+        if isinstance(existing, Tile) and not existing.as_numbers and list(self.op.operands).count(value) == 1:
             tile = self.low.take(value, self.op)
             if tile is not None:
                 return tile
@@ -139,8 +139,8 @@ def pass_on(low: Lowering, op: Operation, values: Sequence[Value], places: dict[
             if _is_scalar(low, op, value):
                 numbers[position] = low.scalar(value)
             continue
-        held = low.values.get(value)
-        if not (isinstance(held, Tile) and held.root is places[position].root):
+        existing = low.values.get(value)
+        if not (isinstance(existing, Tile) and existing.root is places[position].root):
             pending[position] = value
     aside: dict[int, Tile] = {}
     for position, value in pending.items():

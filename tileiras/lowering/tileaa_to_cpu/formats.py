@@ -96,16 +96,16 @@ class _Words:
         return self.code.value(f"{'zext' if width < to else 'trunc'} {source} {value} to {target}")
 
 
-def decode(code: Code, keyword: str, count: int, stored: str) -> str:
+def decode(code: Code, keyword: str, count: int, data: str) -> str:
     """The f32 numbers of stored bits (i16 or i8, the float itself for tf32)."""
     if keyword == "tf32":
-        return stored
+        return data
     words, format = _Words(code, count), format_of(keyword)
-    bits = words.resized(stored, max(8, format.width), 32)
+    bits = words.resized(data, max(8, format.width), 32)
     if keyword == "bf16":
         return words.number(words.op("shl", bits, 16))
     if keyword == "f16":
-        return _decode_half(code, count, stored)
+        return _decode_half(code, count, data)
     if keyword == "f8E8M0FNU":
         power = words.choose(words.compare("eq", bits, 0), 0x00400000, words.op("shl", bits, 23))
         return words.number(words.choose(words.compare("eq", bits, 255), 0x7FC00000, power))

@@ -234,9 +234,9 @@ class _Group:
         other = Block()
         AgentProgram(_Passing(plan)).clone(work, Builder.at_end(other, plan.loop.location), at)
         turns = self._take_turns(iterators)
-        own_values = [at[plan.iterators[value]] if isinstance(value.type, PipelineIteratorType) else plan.loop.iter_args[n]
+        own_ends = [at[plan.iterators[value]] if isinstance(value.type, PipelineIteratorType) else plan.loop.iter_args[n]
                 for n, value in carried]  # fmt: skip
-        for block, values in ((work, [*(value for _, value in carried), *turns]), (other, [*own_values, *iterators])):
+        for block, values in ((work, [*(value for _, value in carried), *turns]), (other, [*own_ends, *iterators])):
             Builder.at_end(block, plan.loop.location).insert(scf.YieldOp.create(values))
         types = [*(value.type for _, value in carried), *(value.type for value in iterators)]
         return scf.IfOp.create((own,), types, {}, (Region([work]), Region([other])), location=plan.loop.location)

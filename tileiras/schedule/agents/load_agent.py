@@ -123,8 +123,8 @@ class _Loads(Agent[Ring]):
     def __init__(self, func: aa.FuncOp, plan: LoadPlan, builder: Builder) -> None:
         self._uses = uses = Pipes(plan.loops, builder)
         super().__init__(plan.slice, uses.rings)
-        trips_by_loop = {each.loop: most_trips(func, each, builder) for each in plan.loops}
-        self._most: Mapping[Operation, Value] = {loop: trips for loop, trips in trips_by_loop.items() if trips is not None}
+        by_loop = {each.loop: most_trips(func, each, builder) for each in plan.loops}
+        self._most: Mapping[Operation, Value] = {loop: trips for loop, trips in by_loop.items() if trips is not None}
         """The largest trip count of a loop among the tile blocks of a cluster, where they differ."""
         self._tiles = ClusterTiles(func)
         self._atom = plan.atom

@@ -48,9 +48,9 @@ def place_agents(
             continue
         computing = _computing(func, plan, target)._replace(only_alone=strategy.is_by_rule)
         overlap = LoopOverlap(func, loop, target, plan.atom, strategy, engine, computing)
-        stages_and_choice = overlap.placed()
-        if stages_and_choice is not None:
-            plan = _Placing(func, plan, target, overlap, computing).place(each, *stages_and_choice, strategy.stages is not None)
+        choice = overlap.placed()
+        if choice is not None:
+            plan = _Placing(func, plan, target, overlap, computing).place(each, *choice, strategy.stages is not None)
     return plan
 
 

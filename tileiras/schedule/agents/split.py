@@ -205,7 +205,7 @@ class AgentProgram(Generic[Pipe]):
     def _while(self, loop: scf.WhileOp, builder: Builder, at: dict[Pipe, Value]) -> None:
         """A loop without a counter: the agent repeats the condition and its operands."""
         pipes = self._agent.inside(loop)
-        init_numbers, result_numbers = sorted(self._slice.begun_with[loop]), sorted(self._slice.handed_on[loop])
+        init_numbers, results = sorted(self._slice.begun_with[loop]), sorted(self._slice.handed_on[loop])
         inits = [*(self.value(loop.inits[n]) for n in init_numbers), *(at[pipe] for pipe in pipes)]
         before = Block([value.type for value in inits])
         old: Any = loop.before.block
@@ -214,14 +214,14 @@ class AgentProgram(Generic[Pipe]):
         first = Builder.at_end(before)
         self._block(old, first, inner)
         first.location = old.last.location
-        values = [*(self.value(old.last.args[n]) for n in result_numbers), *(inner[pipe] for pipe in pipes)]
+        values = [*(self.value(old.last.args[n]) for n in results), *(inner[pipe] for pipe in pipes)]
         first.insert(scf.ConditionOp(self.value(old.last.condition), values))
         after = Block([value.type for value in values])
-        self.values.update(zip((loop.after.block.arguments[n] for n in result_numbers), after.arguments))
-        self._end(loop.after.block, after, init_numbers, pipes, dict(zip(pipes, after.arguments[len(result_numbers) :])))
+        self.values.update(zip((loop.after.block.arguments[n] for n in results), after.arguments))
+        self._end(loop.after.block, after, init_numbers, pipes, dict(zip(pipes, after.arguments[len(results) :])))
         types, regions = [value.type for value in values], (Region([before]), Region([after]))
         new = scf.WhileOp.create(inits, types, {}, regions, location=loop.location)
-        self._passed_on(loop, builder.insert(new), result_numbers, pipes, at)
+        self._passed_on(loop, builder.insert(new), results, pipes, at)
 
     def _branch(self, branch: scf.IfOp, builder: Builder, at: dict[Pipe, Value]) -> None:
         pipes, numbers = self._agent.inside(branch), sorted(self._slice.handed_on[branch])

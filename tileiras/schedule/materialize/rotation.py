@@ -189,11 +189,11 @@ class _Rotation:
             return False
         if test.predicate.value == "ne":
             return test.rhs is self._loop.lower_bound and self._iterations(test.lhs) == 0
-        distance, last = test.lhs.defining_op, test.rhs.defining_op
-        if test.predicate.value != "ugt" or not isinstance(distance, arith.SubIOp) or not isinstance(last, arith.MulIOp):
+        offset, last = test.lhs.defining_op, test.rhs.defining_op
+        if test.predicate.value != "ugt" or not isinstance(offset, arith.SubIOp) or not isinstance(last, arith.MulIOp):
             return False
-        most, most_iterations = constant_integer(last.rhs), self._iterations(distance.lhs)
-        from_lower = distance.rhs is self._loop.lower_bound and last.lhs is self._loop.step
+        most, most_iterations = constant_integer(last.rhs), self._iterations(offset.lhs)
+        from_lower = offset.rhs is self._loop.lower_bound and last.lhs is self._loop.step
         return from_lower and most is not None and most_iterations is not None and most_iterations <= most
 
     def _iterations(self, counter: Value) -> int | None:

@@ -182,12 +182,12 @@ def _declared_inputs(namespace: dict[str, Any], place: Place) -> list[Input] | N
     declared_inputs = []
     for name in names:
         kind = VARIABLE if name.startswith("$") else FOLDER if name.endswith("/") else FILE
-        location_name = name[1:] if kind == VARIABLE else places.name_of(os.path.join(place.directory, name), place.directory)
+        path = name[1:] if kind == VARIABLE else places.name_of(os.path.join(place.directory, name), place.directory)
         try:
-            with_title(f"{kind} {location_name}")
+            with_title(f"{kind} {path}")
         except ValueError:
             raise place.error(*at, f"{INPUTS_NAME}: '{name}' names no file, folder or variable") from None
-        declared_inputs.append(kinds.observe(kind, location_name, place.directory))
+        declared_inputs.append(kinds.observe(kind, path, place.directory))
     return declared_inputs
 
 

@@ -52,7 +52,7 @@ def constant(op: arith.ConstantOp, args: Sequence[Any], lowering: FunctionLoweri
 
 
 def _spread(
-    patterns: list[int], layout: LinearLayout, element_type: FloatType | IntegerType, lowering: FunctionLowering
+    patterns: list[int], layout: LinearLayout, scalar: FloatType | IntegerType, lowering: FunctionLowering
 ) -> Value:
     """A constant whose elements differ: a tree of selects over the thread's bits that matter."""
     emit = lowering.emit
@@ -61,7 +61,7 @@ def _spread(
 
     def choose(remaining: list[tuple[str, int]], position: int) -> Value:
         if not remaining:
-            return emit.bits([patterns[position ^ layout.apply(register=r)] for r in range(layout.registers)], element_type)
+            return emit.bits([patterns[position ^ layout.apply(register=r)] for r in range(layout.registers)], scalar)
         dim, bit = remaining[-1]
         low = choose(remaining[:-1], position)
         high = choose(remaining[:-1], position ^ layout.bases(dim)[bit])

@@ -42,9 +42,9 @@ def _of_elements(cls: type[Operation], args: Sequence[Value], lowering: Function
 
 
 def _insert(
-    cls: type[Operation], args: Sequence[Value], lowering: FunctionLowering, attributes: dict[str, Attribute] | None = None
+    cls: type[Operation], args: Sequence[Value], lowering: FunctionLowering, flags: dict[str, Attribute] | None = None
 ) -> Value:
-    return lowering.emit.insert(cls.create(args, (args[0].type,), attributes))
+    return lowering.emit.insert(cls.create(args, (args[0].type,), flags))
 
 
 def _rounding(cls: type[Operation]) -> Any:

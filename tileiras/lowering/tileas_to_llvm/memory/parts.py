@@ -44,8 +44,8 @@ class _Part:
         sources = self._made[op]
         if sources is not None:
             numbers = [sources[register] for register in registers]
-            sources_of_result = tuple(sorted(set(numbers)))
-            return lowering.emit.shuffle(self.at(op.operands[0], sources_of_result), [sources_of_result.index(n) for n in numbers])
+            distinct = tuple(sorted(set(numbers)))
+            return lowering.emit.shuffle(self.at(op.operands[0], distinct), [distinct.index(n) for n in numbers])
         if isinstance(op, tileas.MakeRangeOp):
             return self._numbers(op, registers)
         args = [self.at(operand, registers) for operand in op.operands]

@@ -121,7 +121,7 @@ def _print_large(spec: str, old: Value, lowering: FunctionLowering) -> None:
     layout = lowering.layout(old)
     shape, total = layout.shape, layout.size
     value = lowering.value(old)
-    element_type = element_of(value.type)
+    scalar = element_of(value.type)
     data = as_data(value, lowering)
     size = element_of(data.type).width // 8
     area = lowering.area()
@@ -154,7 +154,7 @@ def _print_large(spec: str, old: Value, lowering: FunctionLowering) -> None:
         values = []
         start = emit.gep(base, emit.mul(row, called * size))
         for position in range(called):
-            loaded = from_data(load_vector(lowering, start, position * size, element_of(data.type)), element_type, lowering)
+            loaded = from_data(load_vector(lowering, start, position * size, element_of(data.type)), scalar, lowering)
             values.append(_promoted(old.type.element_type, loaded, lowering))
         format = "".join((_between(shape, n) if n else "") + spec for n in range(called))
         _call(text_address(format, lowering), values, lowering)

@@ -117,15 +117,15 @@ def copy_async(
     target: Value,
     source: Value,
     size: int,
-    source_bytes: Value | None = None,
+    count: Value | None = None,
     predicate: Value | None = None,
 ) -> None:
-    """Starts a copy of `size` bytes from global to shared memory where `predicate` holds; only the first `source_bytes` bytes
+    """Starts a copy of `size` bytes from global to shared memory where `predicate` holds; only the first `count` bytes
     are read, the rest becomes zero."""
     # Tiles are read once by a CTA: the first-level cache has no use for them where it can be left out.
     bypass = UnitAttr() if size == 16 else None
     copy = THREAD["device_async_copy"](
-        dst=target, src=source, srcBytes=source_bytes, predicate=predicate, dstBytes=IntegerAttr(size, i32), bypassL1=bypass
+        dst=target, src=source, srcBytes=count, predicate=predicate, dstBytes=IntegerAttr(size, i32), bypassL1=bypass
     )
     lowering.emit.insert(copy)
 

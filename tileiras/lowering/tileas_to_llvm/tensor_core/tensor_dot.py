@@ -152,7 +152,7 @@ def dot(op: tileas.TensorDotOp, args: Sequence[Any], lowering: FunctionLowering)
             for column in range(0, n, columns):
                 place = (column, row) if exchanged else (row, column)
                 d = emit.value(emit.add(args[2], column_of(layout, place)))
-                attributes = {
+                fields = {
                     "atom": StringAttr(atom.name),
                     "a_steps": DenseArrayAttr(i32, [a.step(row, k) for k in steps]),
                     "a_high": IntegerAttr(a.high, i32),
@@ -160,11 +160,11 @@ def dot(op: tileas.TensorDotOp, args: Sequence[Any], lowering: FunctionLowering)
                     "b_high": IntegerAttr(b.high, i32),
                 }
                 if scales is not None:
-                    attributes |= scales.steps(atom, a, b, (row, column), steps)
-                    emit.insert(THREAD["tcgen05.mma.block_scale"](d, a.low, b.low, *scales.columns, args[3], **attributes))
+                    fields |= scales.steps(atom, a, b, (row, column), steps)
+                    emit.insert(THREAD["tcgen05.mma.block_scale"](d, a.low, b.low, *scales.columns, args[3], **fields))
                 else:
-                    attributes["descriptor"] = IntegerAttr(word, i32)
-                    emit.insert(THREAD["tcgen05.mma"](d, a.low, b.low, args[3], **attributes))
+                    fields["descriptor"] = IntegerAttr(word, i32)
+                    emit.insert(THREAD["tcgen05.mma"](d, a.low, b.low, args[3], **fields))
 
 
 class _Scales:

@@ -179,9 +179,9 @@ def _iterators(tile: Block) -> dict[Value, CreatePipelineOp]:
     """The pipe of each iterator that a round moves on or carries.  Raises CannotSpecialize where one may be of
     several."""
     end: Any = tile.last
-    moved = (op.iterator for outer in tile.operations for op in outer.walk() if isinstance(op, tileas.IncIterOp))
+    advanced = (op.iterator for outer in tile.operations for op in outer.walk() if isinstance(op, tileas.IncIterOp))
     iterators: dict[Value, CreatePipelineOp] = {}
-    for value in (*moved, *(value for value in end.operands if isinstance(value.type, PipelineIteratorType))):
+    for value in (*advanced, *(value for value in end.operands if isinstance(value.type, PipelineIteratorType))):
         pipe = pipe_of(value)
         if pipe is None:
             raise CannotSpecialize(end, "turns.iterators-exchanged")

@@ -92,10 +92,10 @@ def _agent(switch: AgentSwitchOp, func: aa.FuncOp, scales: list[Any]) -> Any:
             commit = next(user for user in op.result.users if isinstance(user, tileas.ProducerCommitOp))
             own = [each for each in scales if pipes[each.buffer] is pipe and each.parent is op.parent is commit.parent]
             fills[op] = [each for each in own if op.is_before_in_block(each) and each.is_before_in_block(commit)]
-    scales_in_agent = {scale for own in fills.values() for scale in own}
+    of_agent = {scale for own in fills.values() for scale in own}
     accesses: dict[Operation, Any] = {}
     for op in inside:
-        if isinstance(op, (tileas.TensorLoadOp, tileas.TensorScaleOp, tileas.TensorStoreOp)) and op not in scales_in_agent:
+        if isinstance(op, (tileas.TensorLoadOp, tileas.TensorScaleOp, tileas.TensorStoreOp)) and op not in of_agent:
             buffer: Any = allocation_of(op.buffer)
             if buffer in pipes and (op in scales or any(op.parent is fill.parent for fill in fills)):
                 raise CannotSpecialize(op, "chained.scaled-beside-others")

@@ -74,8 +74,8 @@ def dots_to_issue(program: Block) -> list[Operation]:
     """The dots of a program that the rule chooses: all of those into tensor memory, if one is in a loop over tiles or
     reads a tile that threads have stored there."""
     dots = [op for outer in program.operations for op in outer.walk() if isinstance(op, tileas.TensorDotOp)]
-    reads_tensor_memory = any(isinstance(dot.a.type, tileas.TensorBufferType) for dot in dots)
-    return list(dots) if reads_tensor_memory or any(_is_in_loop(loop) for dot in dots for loop in scf.loops_around(dot)) else []
+    is_chained = any(isinstance(dot.a.type, tileas.TensorBufferType) for dot in dots)
+    return list(dots) if is_chained or any(_is_in_loop(loop) for dot in dots for loop in scf.loops_around(dot)) else []
 
 
 def dot_agent(

@@ -81,11 +81,11 @@ def _check_room(func: aa.FuncOp, plan: StorePlan, shares: RegisterShares, target
     """Raises CannotSpecialize where shared memory does not hold the tiles beside all else, or where with them, and with
     a further warp, an SM would hold fewer CTAs than without."""
     converts = {convert for store in plan.stores if (convert := as_it_comes(store.data)[1]) is not None}
-    sources_of_stores = {convert for convert in converts if all(user in plan.stores for user in convert.results[0].users)}
+    sources = {convert for convert in converts if all(user in plan.stores for user in convert.results[0].users)}
     budget, body = shared_budget(func, target), func.body.blocks[0]
     stages = sum(STAGES * aligned_to(tile_bytes(store), ARENA_ALIGNMENT) for store in plan.stores)
     before = bytes_in_use(body, budget) + MBARRIER_BYTES
-    after = bytes_in_use(body, budget, sources_of_stores) + MBARRIER_BYTES + stages
+    after = bytes_in_use(body, budget, sources) + MBARRIER_BYTES + stages
     if after > budget:
         raise CannotSpecialize(plan.stores[0], "agents.store-shared-memory", bytes=after, budget=budget)
     registers = shares.entry if shares.compute else min(expected_registers(func), shares.entry)

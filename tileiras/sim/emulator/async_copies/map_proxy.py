@@ -207,8 +207,8 @@ def decode_copy(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> No
             lanes = np.arange(thread, thread + 32)
             loaded = resolve(group, item, "shared", spans[1], _WORD, None, lanes, 4)
             # The last 64 bytes have no known content, and public code leaves them uninitialised.
-            used = tensor_map.USED // 4
-            resolve(group, item, "shared", spans[1][:used], _WORD, False, lanes[:used], 4)
+            word_count = tensor_map.USED // 4
+            resolve(group, item, "shared", spans[1][:word_count], _WORD, False, lanes[:word_count], 4)
             read(group, item, loaded)
             # In global memory each lane has copied all of it (PTX ISA, "tensormap.cp_fenceproxy"); two lanes represent
             # them.

@@ -147,7 +147,7 @@ def decode_tensor(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> 
 
 
 def _tell(
-    group: WarpGroup, item: Instruction, thread: int, descriptor: TensorMap, elements: np.ndarray, direction: str, cells: list
+    group: WarpGroup, item: Instruction, thread: int, tile: TensorMap, elements: np.ndarray, direction: str, cells: list
 ) -> None:
     recorder = group.launch.recorder
     if recorder is None:
@@ -158,9 +158,9 @@ def _tell(
         for places, cell in cells
     )
     barriers: tuple[Place, ...] = tuple(cell for _, cell in cells)
-    count = math.prod(descriptor.box)
-    copy = Copy("tensor", direction, count * descriptor.element_bytes, count // descriptor.box[0], targets, barriers, elements,
-                descriptor.element_bytes)  # fmt: skip
+    count = math.prod(tile.box)
+    copy = Copy("tensor", direction, count * tile.element_bytes, count // tile.box[0], targets, barriers, elements,
+                tile.element_bytes)  # fmt: skip
     recorder.operation(group, item, thread, copy)
 
 

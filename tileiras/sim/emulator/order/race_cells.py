@@ -101,14 +101,14 @@ class SharedCells(Cells):
         self.pending, self.pending_reads = [], 0
 
     def _put_read(
-        self, cells: np.ndarray, threads: np.ndarray, times: np.ndarray, convergence: np.ndarray, code: int, generic: bool
+        self, cells: np.ndarray, threads: np.ndarray, times: np.ndarray, limits: np.ndarray, code: int, generic: bool
     ) -> None:
-        """``convergence``: the clocks of the threads' warps at their last convergence."""
+        """``limits``: the clocks of the threads' warps at their last convergence."""
         warps = warp_of(threads)
         lanes = np.where(threads >= 0, threads & 31, _SEVERAL).astype(np.int8)
         at = cells * self.width + warps % self.width
         of_lane, of_clock = self.read_lane.reshape(-1), self.read_clock.reshape(-1)
-        since = of_clock[at] >= convergence
+        since = of_clock[at] >= limits
         lanes[since & (of_lane[at] != lanes)] = _SEVERAL
         of_lane[at] = lanes
         mixed = of_lane[at] != lanes  # lanes of one warp read one place together

@@ -329,7 +329,7 @@ class Decoder:
             return
         self._guard_blocks(item, slot, polarity, outer, before, blocks)
 
-    def _guard_blocks(self, item: Instruction, slot: int, polarity: bool, outer: Block, before: int, blocks: int) -> None:
+    def _guard_blocks(self, item: Instruction, slot: int, value: bool, outer: Block, before: int, blocks: int) -> None:
         """A guarded instruction that ends blocks (a barrier, a call): branch around it."""
         body = Block(len(self.program.blocks))
         body.steps = outer.steps[before:]
@@ -347,7 +347,7 @@ class Decoder:
         for each in (body, *rest):
             each.index = len(self.program.blocks)
             self.program.blocks.append(each)
-        outer.terminator, outer.successors = branch(slot, polarity, body, following), (body, following)
+        outer.terminator, outer.successors = branch(slot, value, body, following), (body, following)
         if following.index < 0:
             self.place(following)
 

@@ -398,7 +398,7 @@ class Product:
         bytes = cells.reshape(4, QUARTER, -1, 4)[halves, ..., first : first + self.form.vector]
         return bytes.swapaxes(1, 2).reshape(len(bytes), -1, self.form.vector)[:, :count]
 
-    def _scaled(self, left: list[np.ndarray], b: np.ndarray) -> tuple[list[np.ndarray], np.ndarray]:
+    def _scaled(self, matrices: list[np.ndarray], b: np.ndarray) -> tuple[list[np.ndarray], np.ndarray]:
         run = self.shape.k // self.form.vector
         rows = np.concatenate([self._read_scales(number, 0, 0, self.rows) for number in range(len(self.blocks))])
         columns = self.shape.n // len(self.groups)
@@ -410,7 +410,7 @@ class Product:
                     self._fault("the blocks of a pair have different scales of B")
             parts.append(first)
         factors = np.repeat(np.concatenate(parts), run, axis=1)
-        return [each * np.repeat(rows, run, axis=1) for each in left], b * factors
+        return [each * np.repeat(rows, run, axis=1) for each in matrices], b * factors
 
     def _read_scales(self, number: int, which: int, group: int, count: int) -> np.ndarray:
         """(count, vector) binary64: those of A's rows in a block, or of B's columns in a group of lanes."""

@@ -107,17 +107,17 @@ class Registers:
         self.pool = np.zeros(batch.count, np.int64)
         self.lockstep = Lockstep(batch, "setmaxnreg")
 
-    def change(self, group: WarpGroup, item: Instruction, increases: bool, wanted: int) -> None:
+    def change(self, group: WarpGroup, item: Instruction, increases: bool, registers: int) -> None:
         for row in np.flatnonzero(group.active_lanes().any(1)).tolist():
             cta, warp = int(group.warp_cta[row]), int(group.thread[row * 32]) // 32
-            self.lockstep.run(group, item, row, wanted, "warps of a warpgroup set different numbers of registers")
+            self.lockstep.run(group, item, row, registers, "warps of a warpgroup set different numbers of registers")
             count = int(self.held[cta, warp])
-            if (wanted < count) if increases else (wanted > count):
+            if (registers < count) if increases else (registers > count):
                 kind = "fewer" if increases else "more"
-                group.fault(f"setmaxnreg to {wanted} registers, {kind} than the {count} of the warp", item, row * 32)
+                group.fault(f"setmaxnreg to {registers} registers, {kind} than the {count} of the warp", item, row * 32)
             if not increases:
-                self.pool[cta] += (count - wanted) * 32
-                self.held[cta, warp] = wanted
+                self.pool[cta] += (count - registers) * 32
+                self.held[cta, warp] = registers
 
     def grant(self, group: WarpGroup, lanes: np.ndarray, count: int) -> np.ndarray:
         """Grant registers from the pools of their blocks to waiting warps."""
@@ -131,11 +131,11 @@ class Registers:
                 granted[row * 32 : row * 32 + 32] = True
         return granted
 
-    def missing(self, group: WarpGroup, thread: int, wanted: int) -> list[str]:
+    def missing(self, group: WarpGroup, thread: int, registers: int) -> list[str]:
         cta, warp = int(group.cta[thread]), int(group.thread[thread]) // 32
         counts = self.held[cta]
         lines = [
-            f"{wanted - int(counts[warp])} more registers per thread, {(wanted - int(counts[warp])) * 32} in all; "
+            f"{registers - int(counts[warp])} more registers per thread, {(registers - int(counts[warp])) * 32} in all; "
             f"the block's pool has {int(self.pool[cta])}"
         ]
         for count in sorted(set(counts.tolist()), reverse=True):

@@ -123,12 +123,12 @@ def read_tile(
 ) -> np.ndarray:
     """A tile of a view as elements of a type; with `zeros` those outside are zero where no padding is given."""
     offsets, inside = located(machine, view, coords, promised)
-    memory_element = view.tensor.element
-    values = read_elements(machine, view.tensor.address, offsets, memory_element, inside)
+    storage = view.tensor.element
+    values = read_elements(machine, view.tensor.address, offsets, storage, inside)
     if not inside.all():
         padded = view._replace(padding="zero") if zeros and view.padding is None else view
-        values = np.where(inside, values, padding_tile(padded, memory_element)).astype(dtype_of(memory_element), copy=False)
-    return values if element is memory_element else round_to(values.astype(np.float64), element.keyword)
+        values = np.where(inside, values, padding_tile(padded, storage)).astype(dtype_of(storage), copy=False)
+    return values if element is storage else round_to(values.astype(np.float64), element.keyword)
 
 
 def write_tile(machine: LoweredMachine, view: TileView, coords: Any, values: np.ndarray, promised: Any = ()) -> None:
