@@ -106,7 +106,8 @@ class LayoutAssignment:
         current = value
         while True:
             result = self._known.get(current)
-            if current in self._asking or current in self._open:  # a loop-carried value that depends on itself says nothing
+            # A loop-carried value that depends on itself has no layout yet.
+            if current in self._asking or current in self._open:
                 self._met_itself = True
             elif result is None and current not in self._known:
                 outer, self._met_itself = self._met_itself, False

@@ -270,7 +270,7 @@ WATCHED = (*instrumentation.FLAGS, *instrumentation.WORDS)
 
 
 def _pipeline_options(values: Mapping[str, Any], explicit: dict[str, Any]) -> TileIRPipelineOptions | None:
-    """The options of `--pass-pipeline=tileir{...}`; `explicit`, the options given by name, override its compiler options.
+    """The options of `--pass-pipeline=tileir{...}`; `explicit`: options by name, which override its compiler options.
 
     Raises CompileError (code 2) for another pipeline: those are for tileiras-opt.
     """

@@ -139,7 +139,7 @@ def text_of(verdict: Verdict, folder: str) -> str:
 def run(argv: Sequence[str]) -> int:
     """Checks; returns the exit status.  Raises UsageError, CompileError, OSError."""
     result = build_parser().parse_args(argv)
-    options = compile_options.given(result, _OWN)
+    options = compile_options.values_of(result, _OWN)
     _check_arguments(result)
     added = [launch_of(path) for path in result.launch]
     outputs = Outputs()
@@ -154,7 +154,7 @@ def run(argv: Sequence[str]) -> int:
     if result.same_order is not None:
         return _compare_builds(result, options, added)
     verdicts = []
-    for verdict, folder in check_files.stored(result.stored) if result.stored else _checked(result, options, added):
+    for verdict, folder in check_files.of_builds(result.stored) if result.stored else _checked(result, options, added):
         verdicts.append((verdict, folder))
         if not result.json:
             print(text_of(verdict, folder), flush=True)
@@ -210,7 +210,8 @@ def _checked(
 
     for name in _entries(arguments):
         yield check(
-            arguments.source, gpu_name=arguments.gpu_name, opt_level=arguments.opt_level, entry=name, image=arguments.image,
+            arguments.source, gpu_name=arguments.gpu_name, opt_level=arguments.opt_level, entry=name,
+            image=arguments.image,
             given=added, budget=arguments.budget, waive=arguments.waive, blame=arguments.blame, **options,
         ), os.path.dirname(arguments.source)  # fmt: skip
 
@@ -228,8 +229,9 @@ def _compare_builds(arguments: argparse.Namespace, options: Mapping[str, Any], a
         words = shlex.split(arguments.same_order)
     except ValueError as problem:
         raise UsageError(f"--same-order {arguments.same_order}: {str(problem).lower()}") from None
-    parsed = build_parser().parse_args([arguments.source, "--gpu-name", arguments.gpu_name, "-O", str(arguments.opt_level), *words])
-    others = {name.replace("-", "_"): value for name, value in compile_options.given(parsed, _OWN).items()}
+    target = ["--gpu-name", arguments.gpu_name, "-O", str(arguments.opt_level)]
+    parsed = build_parser().parse_args([arguments.source, *target, *words])
+    others = {name.replace("-", "_"): value for name, value in compile_options.values_of(parsed, _OWN).items()}
     both = [(arguments, options), (parsed, {**options, **others})]
     module = tileiras.parse(arguments.source)
     items = []

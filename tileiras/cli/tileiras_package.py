@@ -51,7 +51,7 @@ def main(words: Sequence[str]) -> int:
         raise UsageError(f"a wheel is called NAME-VERSION-py3-none-any.whl, not {base}")
     depfile = outputs.writes(result.depfile, "--depfile") if result.depfile else None
     try:
-        options = {"opt-level": result.opt_level, **compile_options.given(result, _OWN)}
+        options = {"opt-level": result.opt_level, **compile_options.values_of(result, _OWN)}
         names = tileiras.build.fat_binary.named_targets(result.gpu_name)
         targets = [CompileOptions({**options, "gpu-name": name}) for name in names]
         sources = [units.Source.read(path) for path in result.sources]

@@ -75,7 +75,7 @@ def run(argv: Sequence[str]) -> int:
     launch = _launch(result)
     gpu_name = result.gpu_name or (_target_of(launch) if launch is not None else "sm_90")
     options = CompileOptions(
-        {"gpu-name": gpu_name, "opt-level": result.opt_level, **compile_options.given(result, _OWN)}
+        {"gpu-name": gpu_name, "opt-level": result.opt_level, **compile_options.values_of(result, _OWN)}
     )
     _check_extra(format)
     with tileiras.support.progress.Progress("report") as line:

@@ -195,7 +195,7 @@ def _swept(
         tuned = tune(
             args.input, grid, values, rows, gpu, entry=entry, check=check, constants=combinations,
             backend=args.backend, jobs=args.jobs,
-            progress=lambda options: line.step(report.sweep.said(options)), **common,
+            progress=lambda options: line.step(report.sweep.text_of(options)), **common,
         )  # fmt: skip
     return report.sweep.Sweep(os.path.basename(args.input), entry, gpu, target, args.grid, tuned, args.backend)
 

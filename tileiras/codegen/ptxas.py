@@ -198,7 +198,7 @@ def assemble(
     """Assemble PTX for one chip, in the form of it (`sm_90a`) that the module asks for.
 
     `options` are further ptxas arguments, `controls` names a file for its `--apply-controls`, `host` is the host's
-    object file, `ptx_path` names a file with the PTX for reproducing a failure, `ptxas` is the program to run instead of
+    object file, `ptx_path` has the PTX for reproducing a failure, `ptxas` is the program to run instead of
     the one found, `timeout` its time limit in seconds, and `waiting` the program that `start` has started.  Warnings of
     ptxas go to `engine`; `meanwhile` is called while it runs.
     Raises CompileError with ptxas's own text and a command to reproduce when it fails.

@@ -482,6 +482,6 @@ class DiagnosticEngine:
             raise CompileError(self.diagnostics, code)
 
 
-def count_of(number: int, what: str) -> str:
+def counted(number: int, what: str) -> str:
     """`1 warp`, `4 warps`."""
     return f"{number} {what}" if number == 1 else f"{number} {what}s"

@@ -104,7 +104,9 @@ def sizes_of(value: Attribute | None) -> tuple[int, ...] | None:
     return value.elements if isinstance(value, DenseArrayAttr) and value.element_type is i32 else None
 
 
-def gather(cls: type[Operation], fields: tuple[Field, ...], positional: tuple, by_name: dict[str, Any]) -> tuple[list, list]:
+def gather(
+    cls: type[Operation], fields: tuple[Field, ...], positional: tuple, by_name: dict[str, Any]
+) -> tuple[list, list]:
     """A flat list of the values given for `fields`, and how many each took."""
     if len(positional) > len(fields):
         raise TypeError(f"{cls.__name__} takes {len(fields)} operands, got {len(positional)}")

@@ -210,7 +210,9 @@ def _verify_structure(op: Operation, rules: _Rules) -> None:
         if value is None:
             if required:
                 raise VerifyError(f"requires attribute '{name}'")
-        elif not (isinstance(value, attribute_class) if attribute_class is not None else satisfies(field.constraint, value)):
+        elif not (
+            isinstance(value, attribute_class) if attribute_class is not None else satisfies(field.constraint, value)
+        ):
             raise VerifyError(f"attribute '{name}' failed to satisfy constraint: {describe(field.constraint)}")
     if rules.shaped or op._regions or op._successors:
         if op.region_fields or op.regions:

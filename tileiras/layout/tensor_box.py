@@ -126,7 +126,7 @@ def stage_of_boxes(
 def _with_swizzle(
     layout: LinearLayout, contiguous: int, size: int, mode: tuple[int, int], part_bits: int
 ) -> TensorBoxes | None:
-    """The boxes of a layout for one way to swizzle; None if absent.  `part_bits`: bits of offsets that have to remain to
+    """The boxes of a layout for one way to swizzle; None if absent.  `part_bits`: bits of offsets that remain to
     number the boxes."""
     swizzle, atom = mode
     steps = _steps(layout, size.bit_length() - 1, _MIXED_BITS[mode], atom)

@@ -127,7 +127,8 @@ def _value(
     if not single and start + of_value.size > whole:
         context.engine.warning(
             op.location,
-            f"no debug information for '{variable.variable_name}': its type has {whole} bits, its value {of_value.size}",
+            f"no debug information for '{variable.variable_name}': its type has {whole} bits, its value "
+            f"{of_value.size}",
         )
         return
     for offset, size, leaf in list(_leaves(op.value, of_value, start, op)):

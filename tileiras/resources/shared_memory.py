@@ -158,8 +158,8 @@ def _is_put_there(op: Operation) -> bool:
 
 
 def resident_bytes(loop: scf.ForOp, without: Collection[Operation] = ()) -> int:
-    """Bytes of the tiles that lie in shared memory while a loop runs, without those that are `without`: their buffers are
-    yet to be made."""
+    """Bytes of the tiles that lie in shared memory while a loop runs, without those of the operations `without`, whose
+    buffers are yet to be allocated."""
     result = (op for op in _function_around(loop).walk() if _is_put_there(op) and op not in without)
     return sum(resident_size(op) for op in result if loop.is_ancestor_of(op) or _lives_at(op, loop))
 

@@ -460,5 +460,5 @@ def descriptions(
         metadata = kernel_metadata.describe(ptx.parse(data.decode()), {})
     if "images" in metadata:
         images = metadata["images"]
-        metadata = images[0] if capability is None else fat_binaries.chosen(images, capability())
+        metadata = images[0] if capability is None else fat_binaries.image_for(images, capability())
     return {kernel["name"]: kernel for kernel in metadata["kernels"]}

@@ -116,7 +116,8 @@ def violations(graph: Graph, placement: Placement) -> list[str]:
     """The edges and reservations that a placement violates; empty for a valid one."""
     result = []
     for edge in graph.edges:
-        slack = placement.starts[edge.target] + placement.interval * edge.distance - placement.starts[edge.source] - edge.latency
+        starts = placement.starts
+        slack = starts[edge.target] + placement.interval * edge.distance - starts[edge.source] - edge.latency
         if slack < 0:
             result.append(f"{graph.nodes[edge.target].name} begins {-slack} cycles before its dependence allows")
     table = ReservationTable(placement.interval)

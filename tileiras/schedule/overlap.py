@@ -315,7 +315,8 @@ class LoopOverlap:
             for at in range(start, end) if words else ():
                 by_slot[at % count] += words
         values = self._live.used_inside(self._loop)
-        return sum(self._live.words(value) for value in values if _is_outside(value, self._loop)) + max(by_slot, default=0)
+        outside = sum(self._live.words(value) for value in values if _is_outside(value, self._loop))
+        return outside + max(by_slot, default=0)
 
     # -- shared memory -------------------------------------------------------------------------------------------------
 

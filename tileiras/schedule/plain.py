@@ -356,7 +356,8 @@ class _Scheduler:
             most_stages = most_stages + 1 if trips is None else min(most_stages + 1, trips)
         number = min(most_stages, fitting)
         if in_place and False in self._by_agent and self._may_have_more(staged):
-            beside = around + ring_bytes(loop) + scratch_beside(loop, _replaced(staged)) + pipe_mbarrier_bytes(self._func)
+            scratch = scratch_beside(loop, _replaced(staged))
+            beside = around + ring_bytes(loop) + scratch + pipe_mbarrier_bytes(self._func)
             fewer = self._stages_beside_warpgroups(loop, number, staged, beside, in_flight)
             number, most_stages = fewer, fewer if fewer < number else most_stages
         if in_place and any(isinstance(each.load, tileas.LoadOp) for each in staged) and self._may_have_more(staged):

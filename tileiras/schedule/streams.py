@@ -121,8 +121,8 @@ def streamed_load(
 def stages_together(
     func: aa.FuncOp, stream: Stream, atom: CopyAtom, target: Target, most_stages: int, budget: int, bytes_of_rings: int
 ) -> list[tuple[Stream, int]]:
-    """A stream, and those that run ahead with it, each with the stages of its ring, up to `most_stages`; empty if there is
-    no gain.
+    """A stream, and those that run ahead with it, each with the stages of its ring, up to `most_stages`; empty if there
+    is no gain.
 
     `budget`: bytes of shared memory that are left; `bytes_of_rings`: bytes of other rings beside them.
     """

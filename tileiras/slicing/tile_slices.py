@@ -164,7 +164,9 @@ class _Slicing:
         nothing is read there, dots are cut beside it, or a loop of the group has the dot: it would run for each slice.
         """
         try:
-            group = Group(seed, dim, parts, self._aliases, self._rematerialized, consumer=consumer, accumulators=self._held)
+            group = Group(
+                seed, dim, parts, self._aliases, self._rematerialized, consumer=consumer, accumulators=self._held
+            )
         except Unsliceable:
             return None
         readable = all(self._held.can_read(v, d, parts) for v, dims in group.extracted.items() for d in dims)

@@ -362,7 +362,8 @@ def _tensor_map(offset: int, description: tensor_map.TensorMap, parameters: Sequ
 
     lists = [", ".join(map(operand, operands)) for operands in (description.dims, description.strides)]
     return (
-        f"    {{{offset}, {description.data_type}, {description.element_size}, {len(description.dims)}, {operand(description.address)}, "
+        f"    {{{offset}, {description.data_type}, {description.element_size}, {len(description.dims)}, "
+        f"{operand(description.address)}, "
         f"{{{lists[0]}}}, {{{lists[1]}}}, {_braced(description.box)}, {_braced(description.element_strides)}, "
         f"{description.interleave}, {description.swizzle}, {description.l2}, {description.oob}}},"
     )

@@ -121,8 +121,8 @@ def _check_gain(
     bytes_before_and_after: tuple[int, int],
 ) -> None:  # fmt: skip
     """Raises CannotSpecialize where the rule of `auto` leaves all tiles to one agent: if there is one tile, or an SM
-    would hold fewer CTAs, and one already computes under the dots of another.  `bytes_before_and_after`: bytes of shared memory now, and
-    with a second agent."""
+    would hold fewer CTAs, and one already computes under the dots of another.  `bytes_before_and_after`: of
+    shared memory, now and with a second agent."""
     tiles = plan.loop.trip_count
     if tiles is not None and tiles < GROUPS:
         raise CannotSpecialize(plan.loop, "turns.one-tile")
@@ -234,9 +234,9 @@ class _Group:
         other = Block()
         AgentProgram(_Passing(plan)).clone(work, Builder.at_end(other, plan.loop.location), at)
         turns = self._take_turns(iterators)
-        own_ends = [at[plan.iterators[value]] if isinstance(value.type, PipelineIteratorType) else plan.loop.iter_args[n]
+        ends = [at[plan.iterators[value]] if isinstance(value.type, PipelineIteratorType) else plan.loop.iter_args[n]
                 for n, value in carried]  # fmt: skip
-        for block, values in ((work, [*(value for _, value in carried), *turns]), (other, [*own_ends, *iterators])):
+        for block, values in ((work, [*(value for _, value in carried), *turns]), (other, [*ends, *iterators])):
             Builder.at_end(block, plan.loop.location).insert(scf.YieldOp.create(values))
         types = [*(value.type for _, value in carried), *(value.type for value in iterators)]
         return scf.IfOp.create((own,), types, {}, (Region([work]), Region([other])), location=plan.loop.location)

@@ -363,7 +363,8 @@ def _views(value: Value) -> Iterator[Operation]:
 def _lead_to(view: Operation, replaced_ops: set[Operation]) -> bool:
     """Whether only these operations use the result of a view-like operation, perhaps through further ones."""
     return all(
-        user in replaced_ops or isinstance(user, tileas.VIEW_LIKE) and _lead_to(user, replaced_ops) for user in view.results[0].users
+        user in replaced_ops or isinstance(user, tileas.VIEW_LIKE) and _lead_to(user, replaced_ops)
+        for user in view.results[0].users
     )
 
 

@@ -57,8 +57,8 @@ def run_ahead(
 ) -> scf.ForOp:
     """Has loads of a loop run `ahead` iterations ahead, in place; returns the new loop.
 
-    `stages_in_use`: of each load, how many iterations' stages are not free when copies start: that of the iteration that begins,
-    and those that operations in flight still read.
+    `stages_in_use`: of each load, how many iterations' stages are not free when copies start: that of the iteration
+    that begins, and those that operations in flight still read.
     """
     rewriting = _Pipeline(loop, staged, ahead, stages_in_use, atom)
     rewriting.run()

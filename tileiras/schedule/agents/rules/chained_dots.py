@@ -153,7 +153,8 @@ def _shares_columns(func: aa.FuncOp, groups: int, loops: list[ChainedLoop]) -> b
             columns: int = dot.buffers[0].type.columns  # type: ignore[attr-defined]
             (own if dot.is_ahead else operand_columns)[each.kind, number] = columns
             own.update((buffer, buffer.type.columns) for buffer in dot.buffers[1:])  # type: ignore[attr-defined]
-    columns_in_use, most = sum(own.values()) + sum(operand_columns.values()), COLUMNS // (func.kernel_spec.occupancy or 1)
+    columns_in_use = sum(own.values()) + sum(operand_columns.values())
+    most = COLUMNS // (func.kernel_spec.occupancy or 1)
     if columns_in_use <= most:
         return False
     if sum(own.values()) > most or groups == 1 or not all(map(_overwrites_scores, loops)):

@@ -256,8 +256,7 @@ def decode_copy(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> No
 
 
 def _tell(group: WarpGroup, item: Instruction, threads: np.ndarray, sources: np.ndarray, targets: np.ndarray,
-byte_counts: np.ndarray,
-          size: int) -> None:  # fmt: skip
+          byte_counts: np.ndarray, size: int) -> None:  # fmt: skip
     recorder = group.launch.recorder
     recorder.access(group, item, "shared", targets, size, threads, True)
     warps = threads // 32
@@ -265,7 +264,8 @@ byte_counts: np.ndarray,
         own = warps == warp
         source_addresses = sources[own & (byte_counts > 0)].astype(np.int64)
         cta = int(group.cta[warp * 32])
-        result = Copy("cp.async", "load", int(byte_counts[own].sum()), int(own.sum()), (cta,), (), source_addresses, size)
+        count = int(byte_counts[own].sum())
+        result = Copy("cp.async", "load", count, int(own.sum()), (cta,), (), source_addresses, size)
         recorder.operation(group, item, warp * 32, result)
 
 

@@ -61,7 +61,7 @@ def change_counts(
 
 
 def complete(group: WarpGroup, thread: int, cell: int, knowledge: Vector | None = None) -> None:
-    """Release the copy of ``thread``, and its ``knowledge`` clocks, to threads that observe the completion of the phase."""
+    """Release the copy of ``thread``, and the clocks of ``knowledge``, to threads that observe the completion."""
     races, batch = group.launch.races, group.batch
     if races is not None:
         block = races.clocks.first // races.clocks.per_block + cell * 8 // batch.shared_stride

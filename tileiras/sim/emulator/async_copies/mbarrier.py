@@ -285,7 +285,7 @@ class _Look:
         phase_parities = {element: int(phases[thread]) & 1 for element, thread in zip(elements, threads)}
         _deliver(group.batch, cells, phase_parities)
         check_initialised(group, self.item, elements, threads)
-        parities = {element: state_at(group, self.item, cells, element, threads[0]).parity for element in phase_parities}
+        parities = {each: state_at(group, self.item, cells, each, threads[0]).parity for each in phase_parities}
         complete = np.zeros(group.n, bool)
         complete[threads] = [parities[element] != int(phases[thread]) & 1 for element, thread in zip(elements, threads)]
         completions = [(element, thread) for element, thread in zip(elements, threads) if complete[thread]]

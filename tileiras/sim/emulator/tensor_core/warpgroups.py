@@ -134,8 +134,9 @@ class Registers:
     def missing(self, group: WarpGroup, thread: int, registers: int) -> list[str]:
         cta, warp = int(group.cta[thread]), int(group.thread[thread]) // 32
         counts = self.held[cta]
+        missing = registers - int(counts[warp])
         lines = [
-            f"{registers - int(counts[warp])} more registers per thread, {(registers - int(counts[warp])) * 32} in all; "
+            f"{missing} more registers per thread, {missing * 32} in all; "
             f"the block's pool has {int(self.pool[cta])}"
         ]
         for count in sorted(set(counts.tolist()), reverse=True):
