@@ -108,8 +108,8 @@ def handled(handlers: Sequence[Handler]) -> Iterator[list[Artifact]]:
 
 def checked_options(gpu_name: str, opt_level: int, options: dict[str, Any]) -> CompileOptions:
     """Check the options of `compile`; raises CompileError (code 2)."""
-    named = {lookup(name).name: value for name, value in options.items()}
-    values = CompileOptions({"gpu-name": gpu_name, "opt-level": opt_level, **named})
+    by_name = {lookup(name).name: value for name, value in options.items()}
+    values = CompileOptions({"gpu-name": gpu_name, "opt-level": opt_level, **by_name})
     if values["gpu-name"] is None:
         raise missing_gpu()
     return values

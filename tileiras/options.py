@@ -205,12 +205,12 @@ class CompileOptions(Mapping[str, Any]):
 
     __slots__ = ("_values",)
 
-    def __init__(self, given: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, values_by_name: Mapping[str, Any] | None = None) -> None:
         """Raises CompileError (code 2) for an unknown name or a value that is not accepted."""
-        named = {lookup(name).name: value for name, value in (given or {}).items()}
+        by_name = {lookup(name).name: value for name, value in (values_by_name or {}).items()}
         # In the table's order: the reported one of several mistakes does not depend on the order of arguments.
         values = {
-            name: checked_value(option, named[name]) if name in named else option.default
+            name: checked_value(option, by_name[name]) if name in by_name else option.default
             for name, option in OPTIONS.items()
         }
         if values["opt-level"] != 0 and values["device-debug"]:

@@ -82,12 +82,12 @@ def test_mistakes_are_reported_at_their_present_line(project):
     project.write("kernels/saxpy.mlir", "// A comment.\n" + project.read("kernels/saxpy.mlir").decode())
     failed = project.scons("check=1", "overrides=fixed", expect=2)
     assert "kernels/saxpy.mlir:47:13: error: argument 1 differs" in failed.errors and "(cached)" in failed.output
-    ((result, folder),) = check_files.stored([project.path("build")])
+    ((result, folder),) = check_files.of_builds([project.path("build")])
     assert [each.location for each in result.failures] == ["kernels/saxpy.mlir:47:13"]
     assert os.path.samefile(folder, project.path("."))
     project.write(f"{NAME}.ptx", "other")
     with pytest.raises(UsageError, match="other PTX"):
-        list(check_files.stored([project.path(f"{NAME}.check.json")]))
+        list(check_files.of_builds([project.path(f"{NAME}.check.json")]))
 
 
 def test_the_description_of_a_checked_kernel_has_the_verdict(project):

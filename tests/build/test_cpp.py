@@ -372,9 +372,10 @@ def test_every_name_of_the_headers_is_documented():
     assert {"Error", "Buffer", "launch", "available", "Kernel"} <= declared.keys()
     assert [name for name, documented in declared.items() if not documented] == []
     assert [name for name in declared if not re.search(rf"`{name}\b", page)] == []
-    named = embed.named([image("k", "ptr<f16>", "i32", "i32", "f32")], [b'{"k": ["a", "a_size0", "a_stride0", "s"]}'])
+    names = b'{"k": ["a", "a_size0", "a_stride0", "s"]}'
+    named = embed.with_file_names([image("k", "ptr<f16>", "i32", "i32", "f32")], [names])
     text = embed.header(named, "n").decode()
     assert public_declarations(text) == {"k_kernel": True, "k_needs": True, "k": True}
     assert "/// @param a memory of the device, f16; an array of rank 1 with `a_sizeN` elements along N" in text
     other = [image("k", "i32")]
-    assert embed.named(other, [b'{"k": ["a", "b"]}']) == other
+    assert embed.with_file_names(other, [b'{"k": ["a", "b"]}']) == other

@@ -43,7 +43,7 @@ def test_only_terminals_without_no_color(monkeypatch, stream, environment, wante
     monkeypatch.setenv("TERM", "xterm")
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    assert colours.wanted(stream) == wanted
+    assert colours.is_enabled(stream) == wanted
     assert (colours.for_stream("error: e", stream) != "error: e") == wanted
 
 

@@ -32,5 +32,5 @@ def test_large_launches_have_the_interpreters_results(launch, monkeypatch):
     interpreted = tuning._interpreted(source, entry, (grid, args))
     assert any((array != before).any() for array, before in zip(interpreted, args))
     monkeypatch.delattr(tuning, "_interpreted")
-    for result, right in zip(tuning._expected(source, entry, (grid, args)), interpreted):
+    for result, right in zip(tuning._reference(source, entry, (grid, args)), interpreted):
         np.testing.assert_array_equal(result, right)

@@ -5,7 +5,7 @@ import io
 import pytest
 
 from tileiras.support import progress
-from tileiras.support.progress import Progress, shown
+from tileiras.support.progress import Progress, over
 
 
 class Terminal(io.StringIO):
@@ -66,5 +66,5 @@ def test_nothing_is_written_where_there_is_no_terminal(terminal, monkeypatch):
 
 def test_items_are_given_as_they_are(monkeypatch, terminal):
     monkeypatch.setattr("sys.stderr", terminal)
-    assert list(shown("packing", ["x", "y"], str.upper)) == ["x", "y"]
+    assert list(over("packing", ["x", "y"], str.upper)) == ["x", "y"]
     assert "[2/2] packing: Y" in terminal.getvalue()

@@ -64,12 +64,12 @@ def _errors(func: aa.FuncOp, gpu: Target) -> Iterator[Finding]:
         yield func, f"has {budget} warps in a CTA, and {compute} warps compute a tile"
         return
     uses = PipeUses(func)
-    taken: int | None = None
+    total: int | None = None
     for switch in switches:
         counts = switch.warps(compute)
-        if taken is not None and sum(counts) != taken:
+        if total is not None and sum(counts) != total:
             yield switch, INCONSISTENT
-        taken = sum(counts) if taken is None else taken
+        total = sum(counts) if total is None else total
         if switch.parent_op is not func:
             yield switch, "expects to stand in the function's own block"
         yield from _warp_errors(switch, counts, compute, budget)
@@ -99,16 +99,16 @@ def _warp_errors(switch: AgentSwitchOp, counts: list[int], compute: int, budget:
     if sum(counts) > budget:
         yield switch, f"takes {sum(counts)} warps of a kernel that has {budget}"
         return
-    taken: dict[int, int] = {}
+    agent_by_warp: dict[int, int] = {}
     for agent, (first, count) in enumerate(zip(switch.first_warps(compute), counts)):
         if first + count > budget:
             yield switch, f"gives agent {agent} warps {first} to {first + count - 1} of a kernel that has {budget}"
             return
         for warp in range(first, first + count):
-            if warp in taken:
-                yield switch, f"gives warp {warp} to agents {taken[warp]} and {agent}"
+            if warp in agent_by_warp:
+                yield switch, f"gives warp {warp} to agents {agent_by_warp[warp]} and {agent}"
                 return
-            taken[warp] = agent
+            agent_by_warp[warp] = agent
 
 
 def _warpgroup_errors(switch: AgentSwitchOp, uses: PipeUses, compute: int) -> Iterator[Finding]:

@@ -130,22 +130,22 @@ class ClusterUniformity:
         counts = isinstance(step, aa.GetNumProgramsOp) and step.axis.value == "x"
         return counts and self.is_common(op.upper_bound)
 
-    def is_told_of(self, own: Value, *told: Value) -> bool:
-        """Whether `told` are, by rank, the values that the tile blocks of a cluster compute for `own`."""
-        return all(is_derived([(own, each)], partial(self._told_from, rank)) for rank, each in enumerate(told))
+    def is_told_of(self, own: Value, *counterparts: Value) -> bool:
+        """Whether `counterparts` are, by rank, the values that the tile blocks of a cluster compute for `own`."""
+        return all(is_derived([(own, each)], partial(self._told_from, rank)) for rank, each in enumerate(counterparts))
 
     def _told_from(self, rank: int, both: tuple[Value, Value]) -> list[tuple[Value, Value]] | None:
         """The pairs of values by which the second of a pair is the first as the tile block of a rank computes it."""
-        own, told = both
-        if own is told:
+        own, counterpart = both
+        if own is counterpart:
             return [] if self.is_common(own) else None
-        op, other = own.defining_op, told.defining_op
+        op, other = own.defining_op, counterpart.defining_op
         if other is not None and other.name == names.NEIGHBOR_COUNTER:
             is_own = other.counter is own and other.neighbor.value == rank  # type: ignore[attr-defined]
             return [] if is_own else None
         if op is None or other is None or op.regions:
             return None
-        if op.name != other.name or op.results.index(own) != other.results.index(told):
+        if op.name != other.name or op.results.index(own) != other.results.index(counterpart):
             return None
         if len(op.operands) != len(other.operands):
             return None

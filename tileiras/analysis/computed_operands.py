@@ -29,16 +29,16 @@ def computes_operand(op: Operation, from_dots: dict[Operation, bool] | None = No
     tiles = [value.type for value in op.operands if isinstance(value.type, TensorType)]
     if not isinstance(result, TensorType) or not all(tile.shape == result.shape for tile in tiles):
         return False
-    known = {} if from_dots is None else from_dots
-    return not any(_comes_from_dot(value, known) for value in op.operands)
+    cache = {} if from_dots is None else from_dots
+    return not any(_comes_from_dot(value, cache) for value in op.operands)
 
 
-def _comes_from_dot(value: Value, known: dict[Operation, bool]) -> bool:
+def _comes_from_dot(value: Value, cache: dict[Operation, bool]) -> bool:
     def is_from_dot(op: Operation, makers: Sequence[Operation]) -> bool:
-        return isinstance(op, tileas.DOTS) or any(known[each] for each in makers)
+        return isinstance(op, tileas.DOTS) or any(cache[each] for each in makers)
 
     op = _maker(value)
-    return op is not None and settle(op, known, False, _makers, is_from_dot)
+    return op is not None and settle(op, cache, False, _makers, is_from_dot)
 
 
 def _makers(op: Operation) -> list[Operation]:
@@ -53,12 +53,12 @@ def _maker(value: Value) -> Operation | None:
 def operands_from(value: Value, from_dots: dict[Operation, bool] | None = None) -> Iterator[tuple[Any, Value]]:
     """The dots, and the operand of each, that are computed element by element from a tile; `from_dots` as in
     `computes_operand`."""
-    known = {} if from_dots is None else from_dots
+    cache = {} if from_dots is None else from_dots
     values, seen = [value], {value}
     for each in values:
         for user in each.users:
             if isinstance(user, tileas.DOTS):
                 yield user, each
-            elif computes_operand(user, known) and user.results[0] not in seen:
+            elif computes_operand(user, cache) and user.results[0] not in seen:
                 seen.add(user.results[0])
                 values.append(user.results[0])

@@ -156,8 +156,8 @@ def leaves_of(value: Value, block: Block) -> list[Leaf]:
 def feeds_dot(load: tileas.Load, leaves: Iterable[Leaf]) -> bool:
     """Whether the data of a load passes through shared memory to a dot."""
     type = load.data.type
-    moved = any(_moves(leaf, layout_of(type), stored_bits(type.element_type)) for leaf in leaves)
-    return moved or _is_stored_for_dot(load.data)
+    by_copy = any(_moves(leaf, layout_of(type), stored_bits(type.element_type)) for leaf in leaves)
+    return by_copy or _is_stored_for_dot(load.data)
 
 
 def _is_stored_for_dot(value: Value) -> bool:
@@ -168,8 +168,8 @@ def _is_stored_for_dot(value: Value) -> bool:
     for each in values:
         for user in each.users:
             if isinstance(user, tileas.ConvertLayoutOp):
-                stored = is_in_shared(user.result.type) or _goes_through_shared(user)
-                if stored and _reaches_dot(user, from_dots):
+                in_shared = is_in_shared(user.result.type) or _goes_through_shared(user)
+                if in_shared and _reaches_dot(user, from_dots):
                     return True
             elif user not in seen and computes_operand(user, from_dots):
                 seen.add(user)

@@ -17,15 +17,15 @@ Fact = TypeVar("Fact")
 
 def is_derived(values: Iterable[T], sources: Callable[[T], Iterable[T] | None]) -> bool:
     """Whether values can be derived: `sources` has those that one is derived from, and None if it cannot be."""
-    left = list(values)
-    seen = set(left)
-    while left:
-        behind = sources(left.pop())
+    worklist = list(values)
+    seen = set(worklist)
+    while worklist:
+        behind = sources(worklist.pop())
         if behind is None:
             return False
         missing = [each for each in dict.fromkeys(behind) if each not in seen]
         seen.update(missing)
-        left += missing
+        worklist += missing
     return True
 
 
@@ -60,18 +60,18 @@ def settle(
 def erase_unused(value: Value) -> None:
     """Erases the operations derived from `value` whose results have no use."""
     reached: dict[Operation, None] = {}
-    left = value.users
-    while left:
-        op = left.pop()
+    worklist = value.users
+    while worklist:
+        op = worklist.pop()
         if op not in reached:
             reached[op] = None
-            left += [user for result in op.results for user in result.users]
-    unused = [op for op in reached if _is_unused(op)]
-    while unused:
-        op = unused.pop()
+            worklist += [user for result in op.results for user in result.users]
+    dead = [op for op in reached if _is_unused(op)]
+    while dead:
+        op = dead.pop()
         operands = dict.fromkeys(operand.defining_op for operand in op.operands)
         op.erase()
-        unused += [each for each in operands if each in reached and _is_unused(each)]
+        dead += [each for each in operands if each in reached and _is_unused(each)]
 
 
 def _is_unused(op: Operation) -> bool:

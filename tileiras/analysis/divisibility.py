@@ -131,8 +131,8 @@ class DivisibilityAnalysis:
 
     def _while(self, op: scf.WhileOp) -> None:
         def once() -> list[Facts]:
-            passed = self._run(op.before, op.before.block.last.args)
-            self._facts.update(zip(op.after.block.arguments, passed))
+            values = self._run(op.before, op.before.block.last.args)
+            self._facts.update(zip(op.after.block.arguments, values))
             return self._run(op.after, op.after.block.last.operands)
 
         self._until_stable([self.facts(value) for value in op.inits], op.before.block.arguments, once)
@@ -144,10 +144,10 @@ class DivisibilityAnalysis:
         # Facts only get weaker, by halves, so this ends; loops in practice need two rounds.
         while True:
             self._facts.update(zip(arguments, carried))
-            met = [a.meet(b) for a, b in zip(carried, once())]
-            if met == carried:
+            meet = [a.meet(b) for a, b in zip(carried, once())]
+            if meet == carried:
                 return carried
-            carried = met
+            carried = meet
 
     def _run(self, region: Region, outputs: Sequence[Value]) -> list[Facts]:
         self._block(region.block)
@@ -162,7 +162,7 @@ class DivisibilityAnalysis:
 # ---- rules -----------------------------------------------------------------------------------------------------------
 
 
-def _constant(op: arith.ConstantOp, known: DivisibilityAnalysis) -> Facts:
+def _constant(op: arith.ConstantOp, divisibility: DivisibilityAnalysis) -> Facts:
     value = op.value
     if isinstance(value, IntegerAttr):
         return _uniform(op.result.type, lowest_bit(value.value))
@@ -171,20 +171,20 @@ def _constant(op: arith.ConstantOp, known: DivisibilityAnalysis) -> Facts:
     return _unknown(op.result.type)
 
 
-def _make_range(op: nv_tileaa.MakeRangeOp, known: DivisibilityAnalysis) -> Facts:
+def _make_range(op: nv_tileaa.MakeRangeOp, divisibility: DivisibilityAnalysis) -> Facts:
     return Facts(op.result.type.shape, (LARGEST,), (1,))
 
 
-def _splat(op: nv_tileaa.SplatOp, known: DivisibilityAnalysis) -> Facts:
-    return _uniform(op.result.type, known.facts(op.operand).divisor[0])
+def _splat(op: nv_tileaa.SplatOp, divisibility: DivisibilityAnalysis) -> Facts:
+    return _uniform(op.result.type, divisibility.facts(op.operand).divisor[0])
 
 
-def _same(op: Operation, known: DivisibilityAnalysis) -> Facts:
-    return known.facts(op.operands[0])
+def _same(op: Operation, divisibility: DivisibilityAnalysis) -> Facts:
+    return divisibility.facts(op.operands[0])
 
 
-def _broadcast(op: nv_tileaa.BroadcastOp, known: DivisibilityAnalysis) -> Facts:
-    facts = known.facts(op.operand)
+def _broadcast(op: nv_tileaa.BroadcastOp, divisibility: DivisibilityAnalysis) -> Facts:
+    facts = divisibility.facts(op.operand)
     unit = _unit(op.result.type)
     widened = [s != t for s, t in zip(op.operand.type.shape, op.result.type.shape)]
     return Facts(
@@ -194,9 +194,9 @@ def _broadcast(op: nv_tileaa.BroadcastOp, known: DivisibilityAnalysis) -> Facts:
     )
 
 
-def _view(op: nv_tileaa.ViewOp, known: DivisibilityAnalysis) -> Facts:
+def _view(op: nv_tileaa.ViewOp, divisibility: DivisibilityAnalysis) -> Facts:
     source, target = op.operand.type.shape, op.result.type.shape
-    facts = known.facts(op.operand)
+    facts = divisibility.facts(op.operand)
     if [n for n in source if n > 1] != [n for n in target if n > 1]:
         every = min(facts.each(d, _unit(op.result.type)) for d in range(len(facts.divisor)))
         rank = len(target) or 1
@@ -212,8 +212,8 @@ def _view(op: nv_tileaa.ViewOp, known: DivisibilityAnalysis) -> Facts:
     )
 
 
-def _permute(op: nv_tileaa.PermuteOp, known: DivisibilityAnalysis) -> Facts:
-    facts = known.facts(op.operand)
+def _permute(op: nv_tileaa.PermuteOp, divisibility: DivisibilityAnalysis) -> Facts:
+    facts = divisibility.facts(op.operand)
     order = op.permutation.elements
     return Facts(*(tuple(part[d] for d in order) for part in facts))
 
@@ -236,40 +236,40 @@ def _sum(a: Facts, b: Facts, b_scale: int, unit: int) -> Facts:
     return Facts(contiguity, divisor, tuple(min(x, y) for x, y in zip(a.constancy, b.constancy)))
 
 
-def _add(op: arith.AddIOp, known: DivisibilityAnalysis) -> Facts:
-    return _sum(known.facts(op.lhs), known.facts(op.rhs), 1, 1)
+def _add(op: arith.AddIOp, divisibility: DivisibilityAnalysis) -> Facts:
+    return _sum(divisibility.facts(op.lhs), divisibility.facts(op.rhs), 1, 1)
 
 
-def _addptr(op: nv_tileaa.AddPtrOp, known: DivisibilityAnalysis) -> Facts:
+def _addptr(op: nv_tileaa.AddPtrOp, divisibility: DivisibilityAnalysis) -> Facts:
     unit = _unit(op.result.type)
-    offset = known.facts(op.offset)
+    offset = divisibility.facts(op.offset)
     if isinstance(op.result.type, nv_tileaa.PtrType) and getattr(op.result.type.pointee, "width", 64) == 4:
         # Two elements to a byte.  (A tensor of such pointers has addresses in elements.)
         offset = offset._replace(divisor=tuple(max(1, each // 2) for each in offset.divisor))
-    return _sum(known.facts(op.pointer), offset, unit, unit)
+    return _sum(divisibility.facts(op.pointer), offset, unit, unit)
 
 
-def _sub(op: arith.SubIOp, known: DivisibilityAnalysis) -> Facts:
-    a, b = known.facts(op.lhs), known.facts(op.rhs)
+def _sub(op: arith.SubIOp, divisibility: DivisibilityAnalysis) -> Facts:
+    a, b = divisibility.facts(op.lhs), divisibility.facts(op.rhs)
     # A run of the subtrahend would count down.
     flat = Facts((1,) * len(b.contiguity), tuple(b.each(d) for d in range(len(b.divisor))), b.constancy)
     return _sum(a, flat, 1, 1)
 
 
-def _mul(op: arith.MulIOp, known: DivisibilityAnalysis) -> Facts:
-    a, b = known.facts(op.lhs), known.facts(op.rhs)
+def _mul(op: arith.MulIOp, divisibility: DivisibilityAnalysis) -> Facts:
+    a, b = divisibility.facts(op.lhs), divisibility.facts(op.rhs)
     # Front ends multiply by every stride, those of 1 included.
-    if known.ranges.range(op.rhs) == (1, 1):
+    if divisibility.ranges.range(op.rhs) == (1, 1):
         return a
-    if known.ranges.range(op.lhs) == (1, 1):
+    if divisibility.ranges.range(op.lhs) == (1, 1):
         return b
     divisor = tuple(min(LARGEST, a.each(d) * b.each(d)) for d in range(len(a.divisor)))
     return Facts((1,) * len(divisor), divisor, tuple(min(x, y) for x, y in zip(a.constancy, b.constancy)))
 
 
-def _common(op: Operation, known: DivisibilityAnalysis) -> Facts:
+def _common(op: Operation, divisibility: DivisibilityAnalysis) -> Facts:
     """Operations whose result has bits of either operand: no runs survive."""
-    a, b = (known.facts(value) for value in op.operands[-2:])
+    a, b = (divisibility.facts(value) for value in op.operands[-2:])
     divisor = tuple(min(a.each(d), b.each(d)) for d in range(len(a.divisor)))
     return Facts((1,) * len(divisor), divisor, tuple(min(x, y) for x, y in zip(a.constancy, b.constancy)))
 
@@ -277,10 +277,10 @@ def _common(op: Operation, known: DivisibilityAnalysis) -> Facts:
 _Division = arith.DivSIOp | arith.DivUIOp | arith.CeilDivSIOp | arith.CeilDivUIOp | arith.FloorDivSIOp
 
 
-def _quotient(op: _Division, known: DivisibilityAnalysis) -> Facts:
+def _quotient(op: _Division, divisibility: DivisibilityAnalysis) -> Facts:
     """Aligned runs of a length that divides the divisor have one quotient, if it is rounded down."""
-    a, b = known.facts(op.lhs), known.facts(op.rhs)
-    dividend, by = known.ranges.range(op.lhs), known.ranges.range(op.rhs)
+    a, b = divisibility.facts(op.lhs), divisibility.facts(op.rhs)
+    dividend, by = divisibility.ranges.range(op.lhs), divisibility.ranges.range(op.rhs)
     if by == (1, 1):
         return a
     # Truncating division rounds down if the dividend is not negative.
@@ -295,10 +295,10 @@ def _quotient(op: _Division, known: DivisibilityAnalysis) -> Facts:
     return Facts((1,) * len(divisor), tuple(divisor), tuple(constancy))
 
 
-def _remainder(op: arith.RemSIOp | arith.RemUIOp, known: DivisibilityAnalysis) -> Facts:
+def _remainder(op: arith.RemSIOp | arith.RemUIOp, divisibility: DivisibilityAnalysis) -> Facts:
     """Aligned runs of a length that divides the divisor stay runs, unless numbers are negative."""
-    a, b = known.facts(op.lhs), known.facts(op.rhs)
-    runs = type(op) is arith.RemUIOp or known.ranges.range(op.lhs).low >= 0
+    a, b = divisibility.facts(op.lhs), divisibility.facts(op.rhs)
+    runs = type(op) is arith.RemUIOp or divisibility.ranges.range(op.lhs).low >= 0
     contiguity = tuple(
         min(a.contiguity[d], a.divisor[d], b.constancy[d], b.each(d)) if runs else 1 for d in range(len(a.divisor))
     )
@@ -309,17 +309,17 @@ def _remainder(op: arith.RemSIOp | arith.RemUIOp, known: DivisibilityAnalysis) -
 # The only multiple of two in an i1 is 0.
 
 
-def _and(op: arith.AndIOp, known: DivisibilityAnalysis) -> Facts:
-    a, b = known.facts(op.lhs), known.facts(op.rhs)
+def _and(op: arith.AndIOp, divisibility: DivisibilityAnalysis) -> Facts:
+    a, b = divisibility.facts(op.lhs), divisibility.facts(op.rhs)
     divisor = tuple(max(a.each(d), b.each(d)) for d in range(len(a.divisor)))
     if element_type_of(op.result.type) is i1 and max(divisor) > 1:
         return _uniform(op.result.type, LARGEST)
     return Facts((1,) * len(divisor), divisor, tuple(min(x, y) for x, y in zip(a.constancy, b.constancy)))
 
 
-def _select(op: arith.SelectOp, known: DivisibilityAnalysis) -> Facts:
-    a, b = (known.facts(value) for value in op.operands[-2:])
-    facts = known.facts(op.condition)
+def _select(op: arith.SelectOp, divisibility: DivisibilityAnalysis) -> Facts:
+    a, b = (divisibility.facts(value) for value in op.operands[-2:])
+    facts = divisibility.facts(op.condition)
     if min(facts.divisor) > 1:
         return b
     condition = facts.constancy if isinstance(op.condition.type, TensorType) else _shape(op.result.type)
@@ -334,10 +334,10 @@ def _select(op: arith.SelectOp, known: DivisibilityAnalysis) -> Facts:
 _SPLITS_BEFORE = {"slt", "sge", "ult", "uge"}
 
 
-def _compare(op: arith.CmpIOp, known: DivisibilityAnalysis) -> Facts:
-    a, b = known.facts(op.lhs), known.facts(op.rhs)
+def _compare(op: arith.CmpIOp, divisibility: DivisibilityAnalysis) -> Facts:
+    a, b = divisibility.facts(op.lhs), divisibility.facts(op.rhs)
     predicate = op.predicate.value
-    decided = known.ranges.decided(predicate, op.lhs, op.rhs)
+    decided = divisibility.ranges.decided(predicate, op.lhs, op.rhs)
     if decided is not None:
         return _uniform(op.result.type, 1 if decided else LARGEST)
     swapped = {"sgt": "slt", "sle": "sge", "ugt": "ult", "ule": "uge"}.get(predicate)
@@ -352,8 +352,8 @@ def _compare(op: arith.CmpIOp, known: DivisibilityAnalysis) -> Facts:
     return Facts(ones, ones, tuple(constancy))
 
 
-def _assume(op: nv_tileaa.AssumeOp, known: DivisibilityAnalysis) -> Facts:
-    facts = known.facts(op.operand)
+def _assume(op: nv_tileaa.AssumeOp, divisibility: DivisibilityAnalysis) -> Facts:
+    facts = divisibility.facts(op.operand)
     predicate = op.predicate
     if isinstance(predicate, nv_tileaa.DivByAttr):
         divisor = lowest_bit(predicate.divisor)
@@ -374,25 +374,25 @@ def _put(values: tuple[int, ...], at: int, value: int) -> tuple[int, ...]:
     return (*values[:at], value, *values[at + 1 :])
 
 
-def _shift_left(op: arith.ShLIOp, known: DivisibilityAnalysis) -> Facts:
-    a, count = known.facts(op.lhs), known.facts(op.rhs)
+def _shift_left(op: arith.ShLIOp, divisibility: DivisibilityAnalysis) -> Facts:
+    a, count = divisibility.facts(op.lhs), divisibility.facts(op.rhs)
     constancy = tuple(min(x, y) for x, y in zip(a.constancy, count.constancy))
     return Facts((1,) * len(a.divisor), tuple(a.each(d) for d in range(len(a.divisor))), constancy)
 
 
-def _recast(op: nv_tileas.IntToPtrOp | nv_tileas.PtrToIntOp, known: DivisibilityAnalysis) -> Facts:
+def _recast(op: nv_tileas.IntToPtrOp | nv_tileas.PtrToIntOp, divisibility: DivisibilityAnalysis) -> Facts:
     """Between pointers and integers: addresses stay, but consecutive addresses are not a run of the other type."""
-    facts = known.facts(op.operand)
+    facts = divisibility.facts(op.operand)
     unit = _unit(op.operand.type)
     divisor = tuple(facts.each(d, unit) for d in range(len(facts.divisor)))
     return Facts((1,) * len(divisor), divisor, facts.constancy)
 
 
-def _unsplat(op: nv_tileas.UnsplatOp, known: DivisibilityAnalysis) -> Facts:
-    return Facts((1,), (max(known.facts(op.operand).divisor),), (1,))
+def _unsplat(op: nv_tileas.UnsplatOp, divisibility: DivisibilityAnalysis) -> Facts:
+    return Facts((1,), (max(divisibility.facts(op.operand).divisor),), (1,))
 
 
-def _alloca(op: nv_tileas.AllocaOp, known: DivisibilityAnalysis) -> Facts:
+def _alloca(op: nv_tileas.AllocaOp, divisibility: DivisibilityAnalysis) -> Facts:
     return Facts((1,), (min(LARGEST, op.alignment.value),), (1,))
 
 

@@ -89,12 +89,12 @@ def check_state(name: str, func: aa.FuncOp, required: str, gpu_name: str, contex
     its operations once they have layouts."""
     from tileiras.analysis.function_state import LEFT_BY, State, function_state
 
-    needed, state = State[required], function_state(func)
-    if state < needed:
+    least, state = State[required], function_state(func)
+    if state < least:
         following = next(LEFT_BY[each] for each in sorted(LEFT_BY) if each > state)
-        text = f"is in state '{state.spelled}', pass '{name}' needs '{needed.spelled}': run '{following}' first"
+        text = f"is in state '{state.spelled}', pass '{name}' needs '{least.spelled}': run '{following}' first"
         context.engine.op_error(func, text)
-    elif needed >= State.LAYOUTS:
+    elif least >= State.LAYOUTS:
         from tileiras.analysis.ops import ops_errors
 
         for place, wrong in ops_errors(func, gpu_of(gpu_name)):

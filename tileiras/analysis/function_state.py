@@ -128,8 +128,8 @@ def _state_of(op: Operation, most: State) -> State:
 
 def _lacks_place(op: Operation) -> bool:
     """Whether an operation still needs columns of tensor memory, or shared memory of its own."""
-    needed = _PLACED_BY_NAME.get(op.name)
-    return needed is not None and needed not in op.attributes
+    attribute = _PLACED_BY_NAME.get(op.name)
+    return attribute is not None and attribute not in op.attributes
 
 
 _PLACED_BY_NAME = {

@@ -30,26 +30,26 @@ _SHAPES = (nv_tileas.ConvertLayoutOp, nv_tileaa.BroadcastOp, nv_tileaa.PermuteOp
 Found = dict[Value, tuple[MaskRuns, ...]]
 
 
-def mask_runs(mask: Value, known: DivisibilityAnalysis, found: Found | None = None) -> tuple[MaskRuns, ...]:
-    """The runs of a tensor of i1, along each of its dimensions; `found` memoizes them."""
-    found = {} if found is None else found
-    if mask not in found:
-        equal = known.constancy(mask)
-        runs = _runs(mask.defining_op, known, found) or [MaskRuns(1, 1, 1)] * len(equal)
-        found[mask] = tuple(MaskRuns(*(max(run, n) for run in each)) for each, n in zip(runs, equal))
-    return found[mask]
+def mask_runs(mask: Value, divisibility: DivisibilityAnalysis, cache: Found | None = None) -> tuple[MaskRuns, ...]:
+    """The runs of a tensor of i1, along each of its dimensions; `cache` memoizes them."""
+    cache = {} if cache is None else cache
+    if mask not in cache:
+        equal = divisibility.constancy(mask)
+        runs = _runs(mask.defining_op, divisibility, cache) or [MaskRuns(1, 1, 1)] * len(equal)
+        cache[mask] = tuple(MaskRuns(*(max(run, n) for run in each)) for each, n in zip(runs, equal))
+    return cache[mask]
 
 
-def _runs(op: Operation, known: DivisibilityAnalysis, found: Found) -> Sequence[MaskRuns] | None:
+def _runs(op: Operation, divisibility: DivisibilityAnalysis, cache: Found) -> Sequence[MaskRuns] | None:
     if isinstance(op, arith.CmpIOp):
-        return _compared(op, known)
+        return _compared(op, divisibility)
     if isinstance(op, arith.AndIOp):
         # The intersection of two prefixes, suffixes or intervals of a run is again one.
-        operands = [mask_runs(v, known, found) for v in op.operands]
+        operands = [mask_runs(v, divisibility, cache) for v in op.operands]
         return [MaskRuns(*map(min, *both)) for both in zip(*operands)]
     if not isinstance(op, _SHAPES):
         return None
-    source = mask_runs(op.operands[0], known, found)
+    source = mask_runs(op.operands[0], divisibility, cache)
     if isinstance(op, nv_tileaa.PermuteOp):
         return [source[d] for d in op.permutation.elements]
     return _viewed(op, source) if isinstance(op, nv_tileaa.ViewOp) else source
@@ -59,7 +59,7 @@ _BELOW = {"slt", "sle", "ult", "ule"}
 _ABOVE = {"sgt", "sge", "ugt", "uge"}
 
 
-def _compared(op: arith.CmpIOp, known: DivisibilityAnalysis) -> list[MaskRuns] | None:
+def _compared(op: arith.CmpIOp, divisibility: DivisibilityAnalysis) -> list[MaskRuns] | None:
     """The runs of a comparison of consecutive numbers with a bound.
 
     A run that starts at a multiple of its length does not overflow in its middle, so the compared numbers increase.
@@ -67,7 +67,7 @@ def _compared(op: arith.CmpIOp, known: DivisibilityAnalysis) -> list[MaskRuns] |
     predicate = op.predicate.value
     if predicate not in _BELOW | _ABOVE:
         return None
-    a, b = known.facts(op.lhs), known.facts(op.rhs)
+    a, b = divisibility.facts(op.lhs), divisibility.facts(op.rhs)
     result = []
     for d in range(len(a.divisor)):
         left = min(a.contiguity[d], a.divisor[d], b.constancy[d])

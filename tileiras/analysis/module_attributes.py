@@ -59,5 +59,5 @@ def _checked(chip: str, name: str, value: Attribute, module: Operation) -> str:
 
 
 def _wrong(name: str, value: Attribute, module: Operation) -> CompileError:
-    expected = 'a string such as "sm_90"' if name == TARGET_SPEC else "an integer such as 90"
-    return CompileError.at(module.location, f"'{name}' must be {expected}, got {value}")
+    requirement = 'a string such as "sm_90"' if name == TARGET_SPEC else "an integer such as 90"
+    return CompileError.at(module.location, f"'{name}' must be {requirement}, got {value}")

@@ -222,19 +222,19 @@ def _no_such_atom(kind: str, name: str) -> str:
 
 def _movement_error(op: Operation) -> str:
     """Whether the atom of an access moves data in the required direction and vector size."""
-    wanted, name = _MOVES[type(op)], op.atom.atom
+    movement, name = _MOVES[type(op)], op.atom.atom
     atom = COPY_ATOMS[name]
     does = (atom.origin, atom.destination, atom.asynchronous, atom.combines)
-    if does != (wanted.origin, wanted.destination, wanted.asynchronous, wanted.combines):
-        return f"{wanted.otherwise}, got {name}"
+    if does != (movement.origin, movement.destination, movement.asynchronous, movement.combines):
+        return f"{movement.otherwise}, got {name}"
     element = _moved_element(op)
     # An i1 is a byte in memory, and a single sub-byte element is moved as a byte.
     bits = max(8, element.width) if op.atom.vector_size == 1 or element.width == 1 else element.width
     size = op.atom.vector_size * bits
     if size % 8 or size // 8 not in atom.widths and op.atom.vector_size > 1:
-        moved = f"{op.atom.vector_size} elements of {element.width} bits"
-        return f"moves {moved} at once; '{name}' moves {atom.widths} bytes"
-    return stage_error(op.buffer, size // 8, "its vectors begin") if wanted is _COPY else ""
+        copy_size = f"{op.atom.vector_size} elements of {element.width} bits"
+        return f"moves {copy_size} at once; '{name}' moves {atom.widths} bytes"
+    return stage_error(op.buffer, size // 8, "its vectors begin") if movement is _COPY else ""
 
 
 def _in_place_error(op: Any) -> str:
@@ -356,7 +356,7 @@ def _threads_agree(op: tileas.DotOp, sides: Sequence[_Side], unit: tuple[int, in
         layout = layout_of(side.value.type)
         steps = (1, 1) if side.fragment is None else unit
 
-        def moved(vector: int, side: _Side = side, layout: LinearLayout = layout, steps: Sequence[int] = steps) -> int:
+        def image(vector: int, side: _Side = side, layout: LinearLayout = layout, steps: Sequence[int] = steps) -> int:
             at = list(c.coordinates(vector))
             at[-2] -= at[-2] % steps[0]
             at[-1] -= at[-1] % steps[1]
@@ -364,12 +364,12 @@ def _threads_agree(op: tileas.DotOp, sides: Sequence[_Side], unit: tuple[int, in
             return layout.flatten([x % n for x, n in zip(at, layout.shape)])
 
         dims = ("lane", "warp") if side.fragment is None else ("warp",)
-        needed = [moved(v) for v in c.bases("register")]
+        rows = [image(v) for v in c.bases("register")]
         depth, shift = layout.shape[side.along_k], layout.dim_shift(len(layout.shape) + side.along_k)
-        needed += [1 << shift + bit for bit in range(depth.bit_length() - 1) if 1 << bit >= side.depth]
+        rows += [1 << shift + bit for bit in range(depth.bit_length() - 1) if 1 << bit >= side.depth]
         registers = layout.bases("register")
-        agree = all(tuple(map(moved, c.bases(dim))) == layout.bases(dim) for dim in dims)
-        if not agree or gf2.rank([*registers, *needed]) != gf2.rank(registers):
+        agree = all(tuple(map(image, c.bases(dim))) == layout.bases(dim) for dim in dims)
+        if not agree or gf2.rank([*registers, *rows]) != gf2.rank(registers):
             return f"the threads lack elements of {side.what} for their part of the result"
     return ""
 

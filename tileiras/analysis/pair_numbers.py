@@ -52,8 +52,8 @@ class PairNumbers:
         op: Any = value.defining_op
         if isinstance(op, arith.SelectOp):
             # No fact is needed if the condition is the same for both.
-            chosen = not self._is_common(op.condition) and self._is_common(op.false_value)
-            return chosen and self._is_false(op.condition)
+            is_second = not self._is_common(op.condition) and self._is_common(op.false_value)
+            return is_second and self._is_false(op.condition)
         if not isinstance(op, (*_ROUNDED_TO_ZERO, arith.FloorDivSIOp)) or not self.is_next(op.lhs):
             return False
         # With a negative divisor, a quotient that is rounded down changes between an even number and the next one.

@@ -51,8 +51,8 @@ def _place_error(op: Operation, kind: str) -> str:
     agent = analysis.pipes.agent_of(op)
     if kind == LOAD:
         loop = op.parent_op
-        chosen = loop.attributes.get(tileas.LOOP_SCHEDULE) if isinstance(loop, scf.ForOp) else None
-        if not isinstance(chosen, tileas.LoopScheduleAttr) or chosen.kind != "warp_specialize":
+        schedule = loop.attributes.get(tileas.LOOP_SCHEDULE) if isinstance(loop, scf.ForOp) else None
+        if not isinstance(schedule, tileas.LoopScheduleAttr) or schedule.kind != "warp_specialize":
             return "is in partition 'load', but in no loop of the schedule warp_specialize"
         return "" if agent is None else "is in partition 'load', but in an agent already"
     if agent is None or agent is not agent.parent_op.agents[0]:  # type: ignore[union-attr]

@@ -110,12 +110,12 @@ def stage_error(buffer: Value, alignment: int, user: str) -> str:
     "".  Before allocation, offsets in the buffer are checked.  `user`: the requirement in words, part of the message.
     """
     op, type = buffer.defining_op, buffer.type
-    placed = isinstance(op, tileas.AllocTensorOp) and op.offset is not None
-    start = op.offset.value if placed else 0  # type: ignore[union-attr]
+    has_offset = isinstance(op, tileas.AllocTensorOp) and op.offset is not None
+    start = op.offset.value if has_offset else 0  # type: ignore[union-attr]
     for stage in range(type.stages):
         at = start + stage * type.stage_bytes
         if at % alignment:
-            where = "of shared memory" if placed else "of its buffer"
+            where = "of shared memory" if has_offset else "of its buffer"
             return f"finds stage {stage} at byte {at} {where}, {user} at multiples of {alignment}"
     return ""
 

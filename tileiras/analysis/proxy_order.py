@@ -201,14 +201,14 @@ class _Walk:
         """Record a barrier of all threads of the program."""
         program = self._program
 
-        def met(use: Use, progress: Progress) -> Progress | None:
+        def after_barrier(use: Use, progress: Progress) -> Progress | None:
             if progress.state == FLIGHT or use.program is not program:
                 return progress
             if progress.state == FENCED or use.kind not in ("write", "copy", "read"):
                 return None
             return Progress(SEEN, progress.groups)
 
-        self._each(met)
+        self._each(after_barrier)
 
     # -- groups --------------------------------------------------------------------------------------------------------
 
@@ -358,45 +358,45 @@ class _Walk:
         self._numbers.of(arguments[0])
         entered = self._entered(begins, arguments)
         trips = op.trip_count
-        left: Uses = {} if trips else self._entered(op.init_args, op.results)
+        exits: Uses = {} if trips else self._entered(op.init_args, op.results)
         for _ in count() if trips is None else range(trips):
             self.uses = dict(entered)
             self.block(op.body.block)
-            join(left, self._moved(op, op.yield_op.operands, op.results))
+            join(exits, self._moved(op, op.yield_op.operands, op.results))
             if not join(entered, self._renumbered(self.uses, lambda number: self._numbers.advanced(number, op))):
                 break
-        self.uses = left
+        self.uses = exits
 
     def _while(self, op: Any) -> None:
         before, after = op.before.block, op.after.block
-        passed = before.last.args
+        values = before.last.args
         entered = self._moved(op, op.inits, before.arguments)
-        left: Uses = {}
+        exits: Uses = {}
         while True:
             self.uses = dict(entered)
             self.block(before)
-            join(left, self._moved(op, passed, op.results))
-            self.uses = self._moved(op, passed, after.arguments)
+            join(exits, self._moved(op, values, op.results))
+            self.uses = self._moved(op, values, after.arguments)
             self.block(after)
             if not join(entered, self._moved(op, after.last.operands, before.arguments)):
                 break
-        self.uses = left
+        self.uses = exits
 
     def _if(self, op: Any) -> None:
         entered: Uses = self.uses
-        left: Uses = {}
+        exits: Uses = {}
         for region in (op.then_region, op.else_region):
             self.uses = dict(entered)
             if region.blocks:
                 self.block(region.blocks[0])
                 self.uses = self._moved(op, region.blocks[0].last.operands, op.results)
-            join(left, self.uses)
-        self.uses = left
+            join(exits, self.uses)
+        self.uses = exits
 
     def _agents(self, op: Any) -> None:
         """Walk each agent from the state before the switch; the function continues when all have ended."""
         program, threads, entered = self._program, self._threads, self.uses
-        left: Uses = {}
+        exits: Uses = {}
         for region, warps in zip(op.agents, op.warps(self._inherited)):
             self.uses, self._program, self._threads = dict(entered), region.block, WARP_SIZE * warps
             self.block(region.block)
@@ -407,8 +407,8 @@ class _Walk:
                         continue  # their stages have been released, which the checks of pipes verify
                     progress = Progress(OWN) if progress.state == SEEN else progress
                     use = use._replace(program=program)
-                join(left, {use: progress})
-        self._program, self._threads, self.uses = program, threads, left
+                join(exits, {use: progress})
+        self._program, self._threads, self.uses = program, threads, exits
 
     def _one(self, op: Any) -> None:
         """Walk the region with which threads write or read a stage of a pipe."""

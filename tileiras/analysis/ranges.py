@@ -125,14 +125,14 @@ def _rule(value: Value) -> Rule | None:
 
 
 def _binary(compute: Callable[[Range, Range], Range | None]) -> Rule:
-    return lambda op, known: compute(known.range(op.lhs), known.range(op.rhs))
+    return lambda op, ranges: compute(ranges.range(op.lhs), ranges.range(op.rhs))
 
 
-def _same(op: Operation, known: RangeAnalysis) -> Range:
-    return known.range(op.operands[0])
+def _same(op: Operation, ranges: RangeAnalysis) -> Range:
+    return ranges.range(op.operands[0])
 
 
-def _constant(op: arith.ConstantOp, known: RangeAnalysis) -> Range | None:
+def _constant(op: arith.ConstantOp, ranges: RangeAnalysis) -> Range | None:
     value = op.value
     if isinstance(value, IntegerAttr):
         return Range(value.value, value.value)
@@ -143,8 +143,8 @@ def _constant(op: arith.ConstantOp, known: RangeAnalysis) -> Range | None:
     return Range(min(numbers), max(numbers))
 
 
-def _assume(op: nv_tileaa.AssumeOp, known: RangeAnalysis) -> Range:
-    result, predicate = known.range(op.operand), op.predicate
+def _assume(op: nv_tileaa.AssumeOp, ranges: RangeAnalysis) -> Range:
+    result, predicate = ranges.range(op.operand), op.predicate
     if not isinstance(predicate, nv_tileaa.BoundedAttr):
         return result
     low = result.low if predicate.lower is None else max(result.low, predicate.lower)
@@ -162,9 +162,9 @@ def _quotient(a: Range, b: Range) -> Range | None:
     return Range(a.low // b.high, -(-a.high // b.low)) if a.low >= 0 and b.low > 0 else None
 
 
-def _unsigned_quotient(op: arith.DivUIOp | arith.CeilDivUIOp, known: RangeAnalysis) -> Range | None:
+def _unsigned_quotient(op: arith.DivUIOp | arith.CeilDivUIOp, ranges: RangeAnalysis) -> Range | None:
     """The quotient of an unsigned division; a negative dividend is one of the largest unsigned numbers."""
-    a, b = known.range(op.lhs), known.range(op.rhs)
+    a, b = ranges.range(op.lhs), ranges.range(op.rhs)
     if a.low < 0:
         a = Range(0, (1 << element_type_of(op.lhs.type).width) - 1)
     return _quotient(a, b)
@@ -194,16 +194,16 @@ def _unsigned_extreme(choose: Callable[[int, int], int]) -> Callable[[Range, Ran
     return compute
 
 
-def _extended(op: arith.ExtUIOp, known: RangeAnalysis) -> Range:
-    result = known.range(op.operands[0])
+def _extended(op: arith.ExtUIOp, ranges: RangeAnalysis) -> Range:
+    result = ranges.range(op.operands[0])
     if result.low >= 0:
         return result
     element = element_type_of(op.operands[0].type)
     return Range(0, (1 << element.width) - 1)
 
 
-def _select(op: arith.SelectOp, known: RangeAnalysis) -> Range:
-    return known.range(op.operands[1]).union(known.range(op.operands[2]))
+def _select(op: arith.SelectOp, ranges: RangeAnalysis) -> Range:
+    return ranges.range(op.operands[1]).union(ranges.range(op.operands[2]))
 
 
 RULES: dict[type[Operation], Rule] = {
@@ -230,7 +230,7 @@ RULES: dict[type[Operation], Rule] = {
     arith.ExtSIOp: _same,
     arith.ExtUIOp: _extended,
     arith.TruncIOp: _same,
-    nv_tileaa.MakeRangeOp: lambda op, known: Range(0, op.result.type.num_elements - 1),
+    nv_tileaa.MakeRangeOp: lambda op, ranges: Range(0, op.result.type.num_elements - 1),
     nv_tileaa.SplatOp: _same,
     nv_tileaa.UnsplatOp: _same,
     nv_tileaa.BroadcastOp: _same,
@@ -238,6 +238,6 @@ RULES: dict[type[Operation], Rule] = {
     nv_tileaa.PermuteOp: _same,
     nv_tileas.ConvertLayoutOp: _same,
     nv_tileaa.AssumeOp: _assume,
-    nv_tileaa.GetProgramIdOp: lambda op, known: Range(0, MOST_TILE_BLOCKS - 1),
-    nv_tileaa.GetNumProgramsOp: lambda op, known: Range(1, MOST_TILE_BLOCKS),
+    nv_tileaa.GetProgramIdOp: lambda op, ranges: Range(0, MOST_TILE_BLOCKS - 1),
+    nv_tileaa.GetNumProgramsOp: lambda op, ranges: Range(1, MOST_TILE_BLOCKS),
 }

@@ -141,12 +141,12 @@ def _extent_error(
         return Reason("maps.no-elements", dim=dim)
     if is_inner:
         return None
-    known = stride if isinstance(stride, int) and stride != DYNAMIC else facts.divisor(stride)
-    return Reason("maps.stride-alignment", dim=dim) if known * size % UNIT else None
+    divisor = stride if isinstance(stride, int) and stride != DYNAMIC else facts.divisor(stride)
+    return Reason("maps.stride-alignment", dim=dim) if divisor * size % UNIT else None
 
 
-def _follows(token: Value, wanted: Callable[[Operation], bool]) -> bool:
-    """Whether a token waits for a `wanted` operation; results of other operations with regions count as such."""
+def _follows(token: Value, predicate: Callable[[Operation], bool]) -> bool:
+    """Whether a token waits for a `predicate` operation; results of other operations with regions count as such."""
     seen = {token}
     pending = [token]
     while pending:
@@ -155,7 +155,7 @@ def _follows(token: Value, wanted: Callable[[Operation], bool]) -> bool:
         op = current.defining_op
         if handed_on is not None:
             following = [each.value for each in handed_on]
-        elif op is None or op.regions or wanted(op):
+        elif op is None or op.regions or predicate(op):
             return True
         else:
             following = [value for value in op.operands if isinstance(value.type, aa.MemTokenType)]

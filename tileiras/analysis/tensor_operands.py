@@ -38,9 +38,9 @@ def tensor_dot_error(op: tileas.Dot | tileas.TensorDotOp, atom: MmaAtom | Scaled
         return f"atom '{atom.name}' is deeper than the {op.b.type.shape[0]} columns of A"
     if m % rows or n % columns or atom.ctas > 1 and n != columns:
         return f"atom '{atom.name}' does not divide a result of {c.shape[0]} x {c.shape[1]}"
-    wanted = accumulator_layout(c.shape, rows, exchanged, atom.ctas > 1)
+    required = accumulator_layout(c.shape, rows, exchanged, atom.ctas > 1)
     layout = layout_of(c)
-    if not _is_there(layout, wanted, c.element_type.width):
+    if not _is_there(layout, required, c.element_type.width):
         return f"the layout of C does not have the accumulator of atom '{atom.name}'"
     wrong = _scales_error(op, atom)
     if wrong:
@@ -64,8 +64,8 @@ def _scales_error(op: tileas.Dot | tileas.TensorDotOp, atom: MmaAtom | ScaledMma
         if result != atom.scale_type or value.type.shape[along] != runs:
             return f"atom '{atom.name}' takes a scale of {atom.scale_type} for {atom.block} factors"
         count = value.type.shape[1 - along]
-        wanted = scale_layout(count, runs, atom.is_spread and exchanged == (what == "B"))
-        if layout_of(value.type) != (wanted if along else wanted.permute((1, 0))):
+        required = scale_layout(count, runs, atom.is_spread and exchanged == (what == "B"))
+        if layout_of(value.type) != (required if along else required.permute((1, 0))):
             return f"scales of {what} do not lie as copies to tensor memory take them"
     return ""
 
@@ -75,17 +75,17 @@ def _a_error(op: tileas.DotOp | tileas.TensorDotOp) -> str:
     is stored there."""
     type: TensorType = getattr(op.a.type, "tile", op.a.type)
     bits = type.element_type.width
-    wanted = operand_layout(type.shape, bits)
+    operand = operand_layout(type.shape, bits)
     if is_in_shared(type):
         return "A is in shared memory"
-    is_there = _is_there(without_free_columns(layout_of(type)), wanted, bits)
+    is_there = _is_there(without_free_columns(layout_of(type)), operand, bits)
     return "" if is_there else "A does not lie where tcgen05.mma reads it in tensor memory"
 
 
-def _is_there(given: LinearLayout, wanted: LinearLayout, element_bits: int) -> bool:
-    """Whether a tile has the layout `wanted` in tensor memory, or is in registers that an access moves from or to it.
+def _is_there(layout: LinearLayout, target: LinearLayout, element_bits: int) -> bool:
+    """Whether a tile has the layout `target` in tensor memory, or is in registers that an access moves from or to it.
     """
-    return given == wanted if given.dims == wanted.dims else access_of(wanted, given, element_bits) is not None
+    return layout == target if layout.dims == target.dims else access_of(target, layout, element_bits) is not None
 
 
 def _operand_error(what: str, type: TensorType, k_axis: int, spread: bool = False) -> str:

@@ -67,41 +67,41 @@ def _sources(value: Value) -> Sequence[Value]:
 Rule = Callable[[Any, TrendAnalysis], Trend]
 
 
-def _same_everywhere(op: Operation, known: TrendAnalysis) -> Trend:
+def _same_everywhere(op: Operation, trends: TrendAnalysis) -> Trend:
     return 0
 
 
-def _as_operand(op: Operation, known: TrendAnalysis) -> Trend:
-    return known.trend(op.operands[0])
+def _as_operand(op: Operation, trends: TrendAnalysis) -> Trend:
+    return trends.trend(op.operands[0])
 
 
-def _both(op: Any, known: TrendAnalysis) -> Trend:
-    return together(known.trend(op.lhs), known.trend(op.rhs))
+def _both(op: Any, trends: TrendAnalysis) -> Trend:
+    return together(trends.trend(op.lhs), trends.trend(op.rhs))
 
 
-def _difference(op: arith.SubIOp, known: TrendAnalysis) -> Trend:
-    return together(known.trend(op.lhs), opposite(known.trend(op.rhs)))
+def _difference(op: arith.SubIOp, trends: TrendAnalysis) -> Trend:
+    return together(trends.trend(op.lhs), opposite(trends.trend(op.rhs)))
 
 
-def _product(op: arith.MulIOp, known: TrendAnalysis) -> Trend:
-    natural = known.is_natural(op.lhs), known.is_natural(op.rhs)
-    a, b = known.trend(op.lhs), known.trend(op.rhs)
+def _product(op: arith.MulIOp, trends: TrendAnalysis) -> Trend:
+    natural = trends.is_natural(op.lhs), trends.is_natural(op.rhs)
+    a, b = trends.trend(op.lhs), trends.trend(op.rhs)
     if (a == 0 or natural[1]) and (b == 0 or natural[0]):
         return together(a, b)
     return None
 
 
-def _quotient(op: Any, known: TrendAnalysis) -> Trend:
-    return known.trend(op.lhs) if known.trend(op.rhs) == 0 and known.is_positive(op.rhs) else None
+def _quotient(op: Any, trends: TrendAnalysis) -> Trend:
+    return trends.trend(op.lhs) if trends.trend(op.rhs) == 0 and trends.is_positive(op.rhs) else None
 
 
-def _shift(op: Any, known: TrendAnalysis) -> Trend:
-    return known.trend(op.lhs) if known.trend(op.rhs) == 0 else None
+def _shift(op: Any, trends: TrendAnalysis) -> Trend:
+    return trends.trend(op.lhs) if trends.trend(op.rhs) == 0 else None
 
 
-def _pure(op: Operation, known: TrendAnalysis) -> Trend:
+def _pure(op: Operation, trends: TrendAnalysis) -> Trend:
     """The trend of a pure operation without a rule of its own."""
-    return 0 if all(known.trend(operand) == 0 for operand in op.operands) else None
+    return 0 if all(trends.trend(operand) == 0 for operand in op.operands) else None
 
 
 _RULES: dict[type[Operation], Rule] = {

@@ -79,8 +79,8 @@ def assign_load_store_layouts(
         if engine.remarks:
             _remark(op, atom, vector_size, layout, assignment, func.sym_name.value, engine)
     if tensor_maps != "none" and target.has("tma") and (tensor_maps == "host" or target.has("tensormap_replace")):
-        moved = [op for op in accesses if isinstance(op, (*_READS, *_STORES))]
-        _choose_tensor_maps(func, moved, engine, tensor_maps == "host", target)
+        tile_accesses = [op for op in accesses if isinstance(op, (*_READS, *_STORES))]
+        _choose_tensor_maps(func, tile_accesses, engine, tensor_maps == "host", target)
 
 
 def _choose_tensor_maps(

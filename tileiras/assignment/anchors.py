@@ -91,8 +91,8 @@ def _tiled_access(op: tileas.Access, type: TensorType, facts: DivisibilityAnalys
     # Tiles begin at multiples of their extent (or traversal stride): a run along the inner dimension does so as well.
     aligned_bytes = facts.divisor(memref.base)
     if why is not None:
-        known = _power(aligned_bytes)
-        why.append(Reason("access.base-alignment", bytes=known) if known > 1 else Reason("access.base-unknown"))
+        alignment = _power(aligned_bytes)
+        why.append(Reason("access.base-alignment", bytes=alignment) if alignment > 1 else Reason("access.base-unknown"))
     element_bytes = max(1, bits // 8)
     for d in order:
         stride = memref.stride(view.dim_map[d])
@@ -128,8 +128,8 @@ def _pointer_access(
         constancy = facts.constancy(mask)[order[0]]
         if constancy < aligned and _may_branch(op):
             run = mask_runs(mask, facts)[order[0]].together
-            held = min(run, aligned, max(1, type.num_elements // threads))
-            if held >= BRANCH_ELEMENTS or held * bits >= ACCESS_BITS:
+            elements = min(run, aligned, max(1, type.num_elements // threads))
+            if elements >= BRANCH_ELEMENTS or elements * bits >= ACCESS_BITS:
                 constancy = max(constancy, run)
         if why is not None and constancy < aligned:
             same = Reason("access.mask-runs", elements=constancy)
@@ -237,9 +237,9 @@ class MemoryLayouts:
             return None
         if vector >= access.aligned_elements:
             return self.bounds[op][-1] if self.bounds.get(op) else None
-        held = 1 << len(contiguous_registers(layout, access.order[0]))
-        if held <= vector:
-            return Reason("access.few-in-thread", elements=held)
+        elements = 1 << len(contiguous_registers(layout, access.order[0]))
+        if elements <= vector:
+            return Reason("access.few-in-thread", elements=elements)
         return Reason("access.interleaved")
 
     def sectors(self, op: Operation, layout: LinearLayout) -> int:

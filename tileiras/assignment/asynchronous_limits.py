@@ -44,22 +44,22 @@ def _keep_within_shared_memory(dots: Sequence[aa.Dot], plans: DotPlans, func: aa
     for group in groups.values():
         while group:
             limit = shared_budget(func, target, ctas) - SCRATCH_BYTES[0]
-            held = _held_at_a_time(func.body.blocks[0], group, plans)
-            needed = _total(held)
-            if needed <= limit:
+            operands = _held_at_a_time(func.body.blocks[0], group, plans)
+            total = _total(operands)
+            if total <= limit:
                 break
             if ctas > 1 and any(_is_in_loop(op) for op in group):
                 # Two stages of a ring would take more than these: CTAs yield to it as well.
                 ctas -= 1
                 continue
             # Loads that do not run ahead fill a dot's operands only when it is its turn.
-            held = _held_at_a_time(func.body.blocks[0], group, plans, in_turn=True)
-            if _total(held) <= limit:
+            operands = _held_at_a_time(func.body.blocks[0], group, plans, in_turn=True)
+            if _total(operands) <= limit:
                 break
-            there = [op for op in group if held.keys() >= set(_in_shared(op, plans))]
+            there = [op for op in group if operands.keys() >= set(_in_shared(op, plans))]
             largest = max(there, key=lambda op: sum(map(_bytes, _in_shared(op, plans))))
             reader = "wgmma" if target.has("wgmma") else "tcgen05.mma"
-            reason = Reason("dots.operand-bytes", bytes=needed, most=limit, instruction=reader)
+            reason = Reason("dots.operand-bytes", bytes=total, most=limit, instruction=reader)
             plans.refuse_asynchronous(largest, reason)
             group.remove(largest)
 
@@ -139,8 +139,8 @@ def registers_of_warpgroups(dots: Iterable[aa.Dot], plans: DotPlans, threads: in
     for group in result.values():
         added, value, operand = 0, 0, 0
         for dot in group:
-            taken = _registers(dot.result, threads)
-            added, value = (added, max(value, taken)) if is_zero(dot.c) else (added + taken, value)
+            registers = _registers(dot.result, threads)
+            added, value = (added, max(value, registers)) if is_zero(dot.c) else (added + registers, value)
             if isinstance(mma_atom(plans.plan(dot).atom).a, Fragment) and is_chained(dot):
                 operand = max(operand, _registers(dot.a, threads))
         most = max(most, added + value + operand)
@@ -157,8 +157,8 @@ def _ctas_with_registers(dots: Sequence[aa.Dot], plans: DotPlans, func: aa.FuncO
     ctas = func.kernel_spec.occupancy or 1
     if ctas > 1:
         threads = threads_of(func)
-        needed = registers_of_warpgroups(dots, plans, threads) + LEAST_RESERVE
-        while ctas > 1 and registers_per_thread(threads, ctas) < needed:
+        required = registers_of_warpgroups(dots, plans, threads) + LEAST_RESERVE
+        while ctas > 1 and registers_per_thread(threads, ctas) < required:
             ctas -= 1
     return ctas
 

@@ -21,8 +21,8 @@ def _types(values: Sequence[Value], layouts: list[LinearLayout | None]) -> list[
 
 
 def _read(values: Sequence[Value], layouts: list[LinearLayout | None], rewriter: ConversionRewriter) -> list[Value]:
-    read = rewriter.data.as_layout
-    return [rewriter.value(v) if layout is None else read(v, layout) for v, layout in zip(values, layouts)]
+    as_layout = rewriter.data.as_layout
+    return [rewriter.value(v) if layout is None else as_layout(v, layout) for v, layout in zip(values, layouts)]
 
 
 def convert_for(op: scf.ForOp, args: tuple, rewriter: ConversionRewriter) -> Any:

@@ -230,8 +230,8 @@ def _check_loop_over_tiles(dot: Any, loop: scf.ForOp, agents: bool) -> None:
     if place is None or not is_zero(loop.init_args[place]) or not any(True for _ in scf.loops_around(loop)):
         raise _Refusal("pairs.no-agent-multiplies")
     for op in loop.body.block.operations:
-        moved = isinstance(op, (tileas.TiledLoadOp, *tileas.VIEW_LIKE, *tileas.DOTS))
-        if not moved and any(isinstance(result.type, TensorType) for result in op.results):
+        is_tile_op = isinstance(op, (tileas.TiledLoadOp, *tileas.VIEW_LIKE, *tileas.DOTS))
+        if not is_tile_op and any(isinstance(result.type, TensorType) for result in op.results):
             raise _Refusal("pairs.threads-in-loop")
 
 

@@ -60,10 +60,10 @@ class ExchangedDots:
     def __init__(
         self,
         plan: Callable[[aa.Dot, bool], WarpgroupPlan | None],
-        taken: Callable[[aa.Dot], tuple[LinearLayout, LinearLayout] | None],
+        operand_layouts: Callable[[aa.Dot], tuple[LinearLayout, LinearLayout] | None],
     ) -> None:
         self._plan = plan
-        self._taken = taken
+        self._taken = operand_layouts
         self._decided: dict[aa.Dot, bool] = {}
 
     def includes(self, op: aa.Dot) -> bool:
@@ -78,8 +78,8 @@ class ExchangedDots:
 
     def _is_in_registers(self, factor: _Factor) -> bool:
         """Whether a dot takes a transposed tile in registers: in shared memory it may as well be stored transposed."""
-        taken = self._taken(factor.dot) if factor.turned and factor.value is factor.dot.a else None
-        return taken is not None and taken[0].dims != SHARED_DIMS
+        layouts = self._taken(factor.dot) if factor.turned and factor.value is factor.dot.a else None
+        return layouts is not None and layouts[0].dims != SHARED_DIMS
 
     def _is_cheaper(self, group: _Group) -> bool:
         costs = []
@@ -99,11 +99,11 @@ class ExchangedDots:
         broadcast tiles; None where a dot takes its operands in no layout of a thread or of shared memory."""
         cost = 0.0
         for factor in group.factors:
-            taken = self._taken(factor.dot)
-            if taken is None:
+            layouts = self._taken(factor.dot)
+            if layouts is None:
                 return None
             source = layout.permute(_TURN) if factor.turned else layout
-            cost += _moved(source, taken[0 if factor.value is factor.dot.a else 1], factor.value)
+            cost += _exchange_cost(source, layouts[0 if factor.value is factor.dot.a else 1], factor.value)
         cost += sum(_read(layout.shrink(value.type.shape), value) for value in group.broadcast)
         for axis in group.reduced:
             if mixes_axes(layout, axis):
@@ -113,7 +113,7 @@ class ExchangedDots:
         return cost
 
 
-def _moved(source: LinearLayout, target: LinearLayout, value: Value) -> float:
+def _exchange_cost(source: LinearLayout, target: LinearLayout, value: Value) -> float:
     bits = value.type.element_type.width
     if target.dims == SHARED_DIMS:
         return access_cost(store_access(source, target.bases("offset"), bits), bits) + BARRIER_COST

@@ -102,10 +102,10 @@ def choose_num_warps(func: aa.FuncOp, target: Target, in_turn: bool = False) -> 
     if accumulators > 1:
         least = max(min(4, accumulators // 256), largest // (32 * OPERANDS_PER_THREAD))
         least = max(least, _gathered(func) // (32 * GATHERED_PER_THREAD))
-        chosen = _warps(accumulators, ACCUMULATORS_PER_THREAD, least)
-        if chosen > WARPGROUP and (_threads_have_rows(func, target) or in_turn and _takes_turns(func, target)):
+        num_warps = _warps(accumulators, ACCUMULATORS_PER_THREAD, least)
+        if num_warps > WARPGROUP and (_threads_have_rows(func, target) or in_turn and _takes_turns(func, target)):
             return WARPGROUP
-        return chosen
+        return num_warps
     return _warps(largest, REDUCED_PER_THREAD if _is_reduced_in_loop(func, largest) else ELEMENTS_PER_THREAD)
 
 
@@ -177,20 +177,20 @@ _NOT_COMPUTED = (aa.TiledLoadOp, aa.LoadOp, aa.SplatOp, aa.BroadcastOp, aa.ViewO
 
 
 def _warps(elements: int, per_thread: int, least: int = 1) -> int:
-    wanted = max(least, elements // (32 * per_thread))
-    return min(MAX_WARPS, 1 << (wanted.bit_length() - 1)) if wanted > 1 else 1
+    warps = max(least, elements // (32 * per_thread))
+    return min(MAX_WARPS, 1 << (warps.bit_length() - 1)) if warps > 1 else 1
 
 
 def assign_num_warps(
-    func: aa.FuncOp, asked: int, target: Target, engine: DiagnosticEngine | None = None, in_turn: bool = False
+    func: aa.FuncOp, num_warps: int, target: Target, engine: DiagnosticEngine | None = None, in_turn: bool = False
 ) -> None:
-    """Writes the number of warps into `kernel_spec`: `asked` unless that is 0, the kernel's own, or the one chosen;
+    """Writes the number of warps into `kernel_spec`: `num_warps` unless that is 0, the kernel's own, or the one chosen;
     `in_turn` as `choose_num_warps` has it."""
     spec = func.kernel_spec
-    warps = asked or spec.num_warps or choose_num_warps(func, target, in_turn)
+    warps = num_warps or spec.num_warps or choose_num_warps(func, target, in_turn)
     if engine is not None and engine.remarks:
         cause = Reason(
-            "kernel.warps-by-option" if asked else "kernel.warps-by-kernel" if spec.num_warps
+            "kernel.warps-by-option" if num_warps else "kernel.warps-by-kernel" if spec.num_warps
             else "kernel.warps-by-tiles"
         )  # fmt: skip
         reason = Reason("kernel.launch", warps=warps, ctas=spec.num_ctas or 1, cause=cause)

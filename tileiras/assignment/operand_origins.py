@@ -70,7 +70,7 @@ class Origins:
             if access is None:
                 return None
             return 1 << LinearLayout({}, value.type.shape).dim_shift(access.order[0]), True
-        return next((_moved(value, place) for each in sources if (place := places[each]) is not None), None)
+        return next((_through(value, place) for each in sources if (place := places[each]) is not None), None)
 
 
 def _sources(value: Value) -> Sequence[Value]:
@@ -87,7 +87,7 @@ def _sources(value: Value) -> Sequence[Value]:
     return sorted(alike, key=lambda each: isinstance(each.defining_op, aa.BroadcastOp))
 
 
-def _moved(value: Value, place: Place) -> Place:
+def _through(value: Value, place: Place) -> Place:
     """The place in a result of the element at `place` of its operand."""
     op: Any = value.defining_op
     position, copied = place
@@ -101,10 +101,10 @@ def _moved(value: Value, place: Place) -> Place:
     return LinearLayout({}, value.type.shape).flatten(at), False  # the elements of a larger tile at the same places
 
 
-def major(origin: Origin | None, k_axis: int, taken: Collection[Major]) -> Major | None:
+def major(origin: Origin | None, k_axis: int, supported: Collection[Major]) -> Major | None:
     """Which dimension of an operand is contiguous in shared memory, of those that an instruction takes; None when it is
     loaded with another."""
-    wanted: Major = "k" if origin is None or origin.axis == k_axis else "mn"
-    if wanted in taken:
-        return wanted
+    candidate: Major = "k" if origin is None or origin.axis == k_axis else "mn"
+    if candidate in supported:
+        return candidate
     return "k" if origin is not None and not origin.copied else None

@@ -80,8 +80,8 @@ class _Packing:
         op: Any = value.defining_op
         if isinstance(op, tileas.PermuteOp):
             inner = self._pack(op.operand, op.permutation.elements[dim])
-            named = {"permutation": op.permutation, "result": _bytes_of(value.type, dim)}
-            return _behind(op).insert(tileas.PermuteOp(inner, **named)).results[0]
+            properties = {"permutation": op.permutation, "result": _bytes_of(value.type, dim)}
+            return _behind(op).insert(tileas.PermuteOp(inner, **properties)).results[0]
         if isinstance(op, tileas.TiledLoadOp):
             view = self._view_of_bytes(op.view, dim)
             if view is not None:

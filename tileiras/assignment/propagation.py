@@ -103,24 +103,25 @@ class LayoutAssignment:
         """The layout of a value; None if it is rematerializable, or not known on the way round a loop."""
         # Chains of element-wise operations are as long as the kernel: a stack of their own, not Python's.
         stack: list[tuple[Value, bool, Iterator[Value]]] = []
-        asked = value
+        current = value
         while True:
-            result = self._known.get(asked)
-            if asked in self._asking or asked in self._open:  # a loop-carried value that depends on itself says nothing
+            result = self._known.get(current)
+            # A loop-carried value that depends on itself has no layout yet.
+            if current in self._asking or current in self._open:
                 self._met_itself = True
-            elif result is None and asked not in self._known:
+            elif result is None and current not in self._known:
                 outer, self._met_itself = self._met_itself, False
-                self._asking.add(asked)
-                tiles = self._tiles_of_element_wise(asked)
+                self._asking.add(current)
+                tiles = self._tiles_of_element_wise(current)
                 if tiles is not None:
-                    stack.append((asked, outer, tiles))
+                    stack.append((current, outer, tiles))
                 else:
-                    result = self._decided(asked, outer, self._decide(asked))
+                    result = self._decided(current, outer, self._decide(current))
             while stack:
                 above, outer, tiles = stack[-1]
                 following = next(tiles, None) if result is None else None
                 if following is not None:
-                    asked = following
+                    current = following
                     break
                 stack.pop()
                 result = self._decided(above, outer, result or self._of_function(above))
@@ -238,8 +239,8 @@ class LayoutAssignment:
         addresses = [each for each in op.operands if isinstance(each.type, TensorType)]
         if not isinstance(op, (aa.TiledLoadOp, aa.LoadOp)) or any(self.layout(each) is not None for each in addresses):
             return anchor
-        wanted = set(self._broadcast_layouts(op.data, functools.partial(self._beside_dots, known={})))
-        direct = wanted.pop() if len(wanted) == 1 else None
+        layouts = set(self._broadcast_layouts(op.data, functools.partial(self._beside_dots, cache={})))
+        direct = layouts.pop() if len(layouts) == 1 else None
         if direct is None:
             return anchor
         bits = self.memory.accesses[op].element_bits
@@ -264,20 +265,20 @@ class LayoutAssignment:
             else:
                 yield None
 
-    def _beside_dots(self, user: Operation, known: dict[Operation, LinearLayout | None]) -> LinearLayout | None:
+    def _beside_dots(self, user: Operation, cache: dict[Operation, LinearLayout | None]) -> LinearLayout | None:
         """The layout in which an operation reads a tile without a layout of its own beside one that is computed from
-        the result of a dot; None for other operations.  `known` has those of the operations that were visited: a tile
+        the result of a dot; None for other operations.  `cache` has those of the operations that were visited: a tile
         has several users, which share users again."""
         if not is_element_wise(user):
             return None
-        if user not in known:
+        if user not in cache:
             result = user.results[0]
             if comes_from_dot(result):
-                known[user] = self.layout(result)
+                cache[user] = self.layout(result)
             else:
-                layouts = {self._beside_dots(each, known) for each in result.users}
-                known[user] = layouts.pop() if len(layouts) == 1 else None
-        return known[user]
+                layouts = {self._beside_dots(each, cache) for each in result.users}
+                cache[user] = layouts.pop() if len(layouts) == 1 else None
+        return cache[user]
 
     def _beside_tiles(self, user: Operation) -> LinearLayout | None:
         """The layout in which an element-wise operation reads a rematerialized tile: that of its result."""

@@ -96,10 +96,10 @@ def _lacks_encodings(func: aa.FuncOp) -> bool:
 def convert_dot(op: tileas.Dot, args: tuple, rewriter: ConversionRewriter) -> Operation:
     """Converts operands to the layouts that the atom requires."""
     layouts: Layouts = rewriter.data
-    wanted = operand_layouts(op)
-    operands = [layouts.as_operand(value, layout) for value, layout in zip(op.operands, wanted)]
+    targets = operand_layouts(op)
+    operands = [layouts.as_operand(value, layout) for value, layout in zip(op.operands, targets)]
     attributes = {name: value for name, value in op.attributes.items() if name != "operand_layouts"}
-    return rewriter.insert(type(op).create(operands, (with_layout(op.result.type, wanted[2]),), attributes))
+    return rewriter.insert(type(op).create(operands, (with_layout(op.result.type, targets[2]),), attributes))
 
 
 def convert_access(op: Operation, args: tuple, rewriter: ConversionRewriter) -> Operation:

@@ -70,12 +70,12 @@ def fit_tensor_memory(func: aa.FuncOp, target: Target, engine: DiagnosticEngine 
     func.attributes["kernel_spec"] = spec.with_occupancy(1)
     plans = DotPlans(target, spec.num_warps, func)
     _leave_what_exceeds(COLUMNS // occupancy, dots, plans, func, only_a=True)
-    needed = _leave_what_exceeds(COLUMNS, dots, plans, func)
+    columns = _leave_what_exceeds(COLUMNS, dots, plans, func)
     # A CTA allocates a power of two.
-    ctas = min(occupancy, COLUMNS // max(LEAST_COLUMNS, 1 << max(needed - 1, 0).bit_length()))
+    ctas = min(occupancy, COLUMNS // max(LEAST_COLUMNS, 1 << max(columns - 1, 0).bit_length()))
     func.attributes["kernel_spec"] = spec.with_occupancy(ctas)
     if ctas < occupancy and engine is not None:
-        cause = Reason("kernel.columns-needed", columns=needed)
+        cause = Reason("kernel.columns-needed", columns=columns)
         engine.emit(Remark(Reason("kernel.fewer-ctas", ctas=ctas, asked=occupancy, cause=cause), func.location))
 
 
@@ -87,22 +87,22 @@ def _leave_what_exceeds(
     left to warps."""
     block = func.body.blocks[0]
     places = {op: number for number, op in enumerate(block.operations)}
-    held = [_held(op, plans, block, places) for op in dots if _is_into(op, plans)]
-    while held:
-        group = max((_beside(each, held) for each in held), key=_sum)
-        needed = _sum(group)
-        if needed <= limit:
-            return needed
+    intervals = [_interval(op, plans, block, places) for op in dots if _is_into(op, plans)]
+    while intervals:
+        group = max((_beside(each, intervals) for each in intervals), key=_sum)
+        columns = _sum(group)
+        if columns <= limit:
+            return columns
         movable = next((each for each in group if _has_own_a(each.dot, plans)), None)
         if movable is not None:
             plans.keep_a_in_shared(movable.dot)
-            held[held.index(movable)] = _held(movable.dot, plans, block, places)
+            intervals[intervals.index(movable)] = _interval(movable.dot, plans, block, places)
             continue
         if only_a:
-            return needed
+            return columns
         largest = max(group, key=lambda each: each.columns)
-        plans.refuse_asynchronous(largest.dot, Reason("dots.columns-in-use", columns=needed, most=limit))
-        held.remove(largest)
+        plans.refuse_asynchronous(largest.dot, Reason("dots.columns-in-use", columns=columns, most=limit))
+        intervals.remove(largest)
     return 0
 
 
@@ -110,7 +110,7 @@ def _is_into(op: aa.Dot, plans: DotPlans) -> bool:
     return plans.plan(op).atom.startswith("tcgen05_")
 
 
-def _held(op: aa.Dot, plans: DotPlans, block: Block, places: dict[Operation, int]) -> _Held:
+def _interval(op: aa.Dot, plans: DotPlans, block: Block, places: dict[Operation, int]) -> _Held:
     rows = min(LANES, mma_atom(plans.plan(op).atom).cta_rows)
     size = op.c.type.num_elements // rows + _beside_accumulator(op, plans)
     outer = block.find_ancestor_op(op)
@@ -162,9 +162,9 @@ def _first_use(value: Value, block: Block, places: dict[Operation, int]) -> int:
     return min((places[user] for user in users if user is not None), default=0)
 
 
-def _beside(each: _Held, held: list[_Held]) -> list[_Held]:
+def _beside(each: _Held, intervals: list[_Held]) -> list[_Held]:
     """The accumulators whose columns are in use when this one gets its own."""
-    return [other for other in held if other.first <= each.first <= other.last]
+    return [other for other in intervals if other.first <= each.first <= other.last]
 
 
 def _sum(group: list[_Held]) -> int:

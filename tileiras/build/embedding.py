@@ -68,4 +68,4 @@ def images(source: units.Source, targets: Sequence[CompileOptions], emits: Seque
         value.diagnostics.extend(each for each in packed.diagnostics if each not in value.diagnostics)
         result[FATBIN] += embed.Image.all_of(packed.data, packed.kernels[0].artifacts[pipeline.FATBIN.side_suffixes[0]])
     everything = [image for emit in emits for image in result[emit]]
-    return value._replace(images=embed.named(everything, list(parameters)))
+    return value._replace(images=embed.with_file_names(everything, list(parameters)))

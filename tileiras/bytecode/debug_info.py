@@ -109,12 +109,12 @@ class DebugInfo:
         return UNKNOWN_LOC
 
     def _child(
-        self, run: Cursor, what: str, owner: str, expected: type[Attribute] | tuple[type[Attribute], ...]
+        self, run: Cursor, what: str, owner: str, classes: type[Attribute] | tuple[type[Attribute], ...]
     ) -> Any:
         start = run.pos
         index = run.varint(f"{what} attribute when parsing {owner}")
         entry = self.entry(index, run)
-        if not isinstance(entry, expected):
+        if not isinstance(entry, classes):
             run.fail(f"failed to read {what} attribute when parsing {owner}", start)
         return entry
 

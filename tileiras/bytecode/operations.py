@@ -76,10 +76,10 @@ class OperationPlan:
         self.terminator = op_class.has_trait(Terminator)
 
 
-def since(declared: Field | type[Operation], default: Version | None) -> Version:
-    if declared.since is None:
+def since(definition: Field | type[Operation], default: Version | None) -> Version:
+    if definition.since is None:
         return default if default is not None else SUPPORTED[0]
-    return Version.parse(declared.since)
+    return Version.parse(definition.since)
 
 
 def _flag_bits(
@@ -175,12 +175,12 @@ class FunctionReader:
         # Result types.
         count = plan.results
         if plan.counted_results:
-            written = cursor.count(f"result types for {plan.name}")
+            type_count = cursor.count(f"result types for {plan.name}")
             if count is None:
-                count = written
-            elif written != count:
-                wanted = f"expected {count} compatible results but got {written}"
-                cursor.fail(f"result count mismatch for {plan.name}: {wanted}", start)
+                count = type_count
+            elif type_count != count:
+                message = f"expected {count} compatible results but got {type_count}"
+                cursor.fail(f"result count mismatch for {plan.name}: {message}", start)
         read_type = tables.types.read
         types = [read_type(cursor, "result type") for _ in range(count)]
 
@@ -203,7 +203,7 @@ class FunctionReader:
 
         # Operands.
         values = self.values
-        known = len(values)
+        value_count = len(values)
         operands = []
         append = operands.append
         if plan.segments:
@@ -218,7 +218,7 @@ class FunctionReader:
                 sizes.append(size)
                 for _ in range(size):
                     index = varint("operand index")
-                    if index >= known:
+                    if index >= value_count:
                         self._bad_operand(index, name)
                     append(values[index])
             attributes[OPERAND_SEGMENTS] = DenseArrayAttr(i32, sizes)
@@ -228,7 +228,7 @@ class FunctionReader:
                 size = cursor.count("operands")
             for _ in range(size):
                 index = varint("operand index")
-                if index >= known:
+                if index >= value_count:
                     self._bad_operand(index, plan.name)
                 append(values[index])
 

@@ -30,11 +30,11 @@ def read_header(data: bytes, filename: str) -> tuple[Cursor, Version, bool]:
     """Checks magic and version; the cursor is then at the first section.  Also returns whether the file has
     previews."""
     cursor = Cursor(data, 0, "", filename)
-    for position, expected in enumerate(MAGIC):
+    for position, byte in enumerate(MAGIC):
         got = data[position] if position < len(data) else 0
-        if got != expected:
+        if got != byte:
             hint = " (it looks like MLIR bytecode instead)" if looks_like_mlir(data) else ""
-            cursor.fail(f"invalid magic number at position {position}, got {got} expected {expected}{hint}", position)
+            cursor.fail(f"invalid magic number at position {position}, got {got} expected {byte}{hint}", position)
     if len(data) < HEADER_SIZE:
         cursor.fail("failed to read bytecode version: unexpected end of data", len(data))
     major, minor, tag = data[8], data[9], data[10] | data[11] << 8

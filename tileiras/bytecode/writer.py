@@ -252,13 +252,13 @@ class _ModuleWriter:
         if has_debug:
             self.debug.per_function.append([location])
         out.varint(len(self.debug.per_function) if has_debug else 0)
-        written = [hints] if hints is not None else []
+        entries = [hints] if hints is not None else []
         if attributed:
-            written.append(arguments if arguments is not None else ArrayAttr([]))
+            entries.append(arguments if arguments is not None else ArrayAttr([]))
         elif arguments is not None and any(each.items for each in arguments.elements):
-            lost = f"attribute 'arg_attrs' requires bytecode version {ENTRY_ATTRIBUTES}+, but targeting {self.version}"
-            raise CompileError.at(entry.location, lost, ExitCode.INVALID_INPUT)
-        for attribute in written:
+            text = f"attribute 'arg_attrs' requires bytecode version {ENTRY_ATTRIBUTES}+, but targeting {self.version}"
+            raise CompileError.at(entry.location, text, ExitCode.INVALID_INPUT)
+        for attribute in entries:
             try:
                 write_tagged(self.tables, out, attribute, entry.location)
             except VerifyError as error:
@@ -282,14 +282,14 @@ class _ModuleWriter:
             constant = "constant" in attributes
             private = visibility is not None and visibility.value != "public"  # type: ignore[attr-defined]
             if not extended and (private or constant):
-                lost = (
+                message = (
                     f"global `{name}` uses non-public symbol visibility, which cannot be encoded in bytecode version "
                     f"{self.version} (requires bytecode 13.3+)"
                     if private
                     else f"constant global `{name}` cannot be encoded in bytecode version {self.version} "
                     "(the `constant` attribute requires bytecode 13.3+)"
                 )
-                raise CompileError.at(op.location, lost, ExitCode.INVALID_INPUT)
+                raise CompileError.at(op.location, message, ExitCode.INVALID_INPUT)
             value = attributes["value"]
             out.varint(self.tables.strings.of(name))
             self.tables.types.location = op.location

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 SUFFIX = ".check.json"
 
 
-def stored(paths: Sequence[str]) -> Iterator[tuple[Verdict, str]]:
+def of_builds(paths: Sequence[str]) -> Iterator[tuple[Verdict, str]]:
     """The verdicts in files and below folders, each with the folder that its source is named from.
 
     Those of builds have lines of ENTRY.cuda_tile.mlir, which become those of the source as it is now.
@@ -75,8 +75,8 @@ def _places(stem: str) -> tuple[str, Callable[[str], Locatable | None]]:
     source = tileiras.ir.parse_module(module.decode(), "")
     tileiras.stages.locations.LocationTable.from_bytes(table, None, entry.source).attach(source)
     file = os.path.normpath(os.path.join(build, entry.path))
-    named = file.replace(os.sep, "/").endswith("/" + entry.source)
-    return file[: -len(entry.source)] if named else os.path.dirname(file), places_in(own, source)
+    has_suffix = file.replace(os.sep, "/").endswith("/" + entry.source)
+    return file[: -len(entry.source)] if has_suffix else os.path.dirname(file), places_in(own, source)
 
 
 def _build_of(stem: str) -> str | None:
@@ -107,13 +107,13 @@ def documents(verdicts: Sequence[tuple[Verdict, str]], junit_file: Any, sarif_fi
     from tileiras.check.junit import junit
     from tileiras.check.sarif import sarif
 
-    shown = [_from_here(verdict, folder) for verdict, folder in verdicts]
-    written = []
+    local = [_from_here(verdict, folder) for verdict, folder in verdicts]
+    contents = []
     if junit_file is not None:
-        written.append((junit_file, junit(shown)))
+        contents.append((junit_file, junit(local)))
     if sarif_file is not None:
-        written.append((sarif_file, sarif(shown, tileiras.__version__)))
-    return written
+        contents.append((sarif_file, sarif(local, tileiras.__version__)))
+    return contents
 
 
 def _from_here(verdict: Verdict, folder: str) -> Verdict:

@@ -155,21 +155,21 @@ class CommandLine:
                 raise _Mistake(f"for the {_dashed(spelled)} option: requires a value!{_listed(spec)}")
             value = rest.pop(0)
         try:
-            read = _read(spec, value or "")
+            item = _read(spec, value or "")
         except ValueError as error:
             raise _Mistake(f"for the {_dashed(spec.name)} option: {error}") from None
-        if spec.stops and read:
+        if spec.stops and item:
             raise Stop(spec.name, errors)
         if spec.repeated:
-            values.setdefault(spec.name, []).append(read)
+            values.setdefault(spec.name, []).append(item)
         else:
-            values[spec.name] = read
+            values[spec.name] = item
 
     def _nearest(self, name: str) -> str:
         import difflib
 
-        shown = [*(n for n, spec in self.specs.items() if not spec.hidden), *self.aliases]
-        return next(iter(difflib.get_close_matches(name, shown, 1, 0.5)), "")
+        names = [*(n for n, spec in self.specs.items() if not spec.hidden), *self.aliases]
+        return next(iter(difflib.get_close_matches(name, names, 1, 0.5)), "")
 
 
 def _expanded(words: Sequence[str], files: list[str], within: tuple[str, ...] = ()) -> list[str]:
@@ -240,8 +240,8 @@ def _read(spec: Spec, text: str) -> Any:
         return text in _TRUE
     if kind is int:
         # Most numbers have one digit; compiling the pattern takes as long as reading the other options.
-        known = text in ("0", "1", "2", "3", "4", "5", "6", "7", "8", "9") or re.fullmatch(_INTEGER, text)
-        number = _integer(text) if known else 2**31
+        is_number = text in ("0", "1", "2", "3", "4", "5", "6", "7", "8", "9") or re.fullmatch(_INTEGER, text)
+        number = _integer(text) if is_number else 2**31
         if not -(2**31) <= number < 2**31:
             raise ValueError(f"'{text}' value invalid for integer argument!")
         return number

@@ -20,7 +20,7 @@ def add(parser: argparse.ArgumentParser, without: Collection[str]) -> None:
             parser.add_argument(f"--{name}", metavar="VALUE", help=argparse.SUPPRESS, dest=option.attribute)
 
 
-def given(parsed: argparse.Namespace, without: Collection[str]) -> dict[str, object]:
+def values_of(parsed: argparse.Namespace, without: Collection[str]) -> dict[str, object]:
     """The options that a command line names, with their values.  Raises CompileError (code 2)."""
     result: dict[str, object] = {}
     for name, option in OPTIONS.items():

@@ -12,11 +12,11 @@ from tileiras.options import OPTIONS, CompileOptions
 def rule(products: Sequence[str], dependencies: Sequence[str]) -> bytes:
     """`products: dependencies`; files below the working directory are named from there, standard input is left out."""
     here = os.getcwd() + os.sep
-    result, read = (
+    result, prerequisites = (
         " ".join(_escaped(path.removeprefix(here)) for path in paths if path != STANDARD)
         for paths in (products, dict.fromkeys(dependencies))
     )
-    return os.fsencode(f"{result}: {read}".rstrip() + "\n")
+    return os.fsencode(f"{result}: {prerequisites}".rstrip() + "\n")
 
 
 def option_files(options: CompileOptions) -> list[str]:

@@ -91,9 +91,9 @@ def check_diagnostics(text: str, filename: str, diagnostics: Iterable[Diagnostic
         in_file = position is not None and position.filename == filename and position.line > 0
         line = position.line if position is not None and in_file else None
         severity = diagnostic.severity.value
-        met = next((e for e in expectations if e.matches(severity, line, diagnostic.message)), None)
-        if met is not None:
-            met.met = True
+        match = next((e for e in expectations if e.matches(severity, line, diagnostic.message)), None)
+        if match is not None:
+            match.met = True
         else:
             failures.append(
                 Diagnostic(Severity.ERROR, diagnostic.location, f"unexpected {severity}: {diagnostic.message}")

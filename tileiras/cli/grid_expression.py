@@ -80,8 +80,8 @@ class GridExpression(NamedTuple):
 
     def _named(self, node: ast.Name, values: Mapping[str, object]) -> int:
         if node.id not in values:
-            known = f"known are {', '.join(sorted(values))}" if values else "the kernel has no names to use here"
-            self._fail(node, f"'{node.id}' is not known; {known}")
+            names = f"known are {', '.join(sorted(values))}" if values else "the kernel has no names to use here"
+            self._fail(node, f"'{node.id}' is not known; {names}")
         value = values[node.id]
         if type(value) is bool or not hasattr(value, "__index__"):
             self._fail(node, f"'{node.id}' is {value!r}, which is no integer")

@@ -116,17 +116,17 @@ def watching(
 def _printers(flags: Collection[str], words: Mapping[str, str], pipeline_options: Mapping[str, Any]) -> list[Any]:
     """The instrumentations that print IR to standard error."""
     printers = []
-    chosen: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     for when in ("before", "after"):
         names = words.get(f"mlir-print-ir-{when}")
         if f"mlir-print-ir-{when}-all" in flags or names is not None:
-            chosen[when] = frozenset(names.split(",")) if names else True
+            options[when] = frozenset(names.split(",")) if names else True
     if "mlir-print-ir-after-change" in flags:
-        chosen |= {"changed_only": True, "after": chosen.get("after", True)}
+        options |= {"changed_only": True, "after": options.get("after", True)}
     if "mlir-print-ir-after-failure" in flags:
-        chosen["on_failure"] = True
-    if chosen:
-        printers.append(tileiras.ir.pass_instrumentation.IRPrinter(_dump, **chosen))
+        options["on_failure"] = True
+    if options:
+        printers.append(tileiras.ir.pass_instrumentation.IRPrinter(_dump, **options))
     snapshot: Any = SNAPSHOTS.get(pipeline_options.get("emit-line-info", "none"))
     if snapshot is not None:
         printers.append(tileiras.ir.pass_instrumentation.IRPrinter(_dump, locations=True, **snapshot))

@@ -62,16 +62,16 @@ def server(options: CompileOptions) -> LanguageServer:
         language_server.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, listed, document.version))
 
     @language_server.feature(types.TEXT_DOCUMENT_DID_OPEN)
-    def opened(given: types.DidOpenTextDocumentParams) -> None:
-        publish(given.text_document.uri, True)
+    def opened(event: types.DidOpenTextDocumentParams) -> None:
+        publish(event.text_document.uri, True)
 
     @language_server.feature(types.TEXT_DOCUMENT_DID_CHANGE)
-    def changed(given: types.DidChangeTextDocumentParams) -> None:
-        publish(given.text_document.uri, False)
+    def changed(event: types.DidChangeTextDocumentParams) -> None:
+        publish(event.text_document.uri, False)
 
     @language_server.feature(types.TEXT_DOCUMENT_DID_SAVE)
-    def saved(given: types.DidSaveTextDocumentParams) -> None:
-        publish(given.text_document.uri, True)
+    def saved(event: types.DidSaveTextDocumentParams) -> None:
+        publish(event.text_document.uri, True)
 
     return language_server
 

@@ -146,7 +146,7 @@ def _operation_at(offset: int, bytecode: bytes) -> str:
 def render_for_bytecode(diagnostics: Iterable[Diagnostic], damaged: bool = False, bytecode: bytes = b"") -> str:
     """Diagnostics about bytecode for a terminal; `damaged` says that they are about bytes that cannot be read."""
     lines: list[str] = []
-    shown = None
+    last = None
     pending = unique(diagnostics)[::-1]
     while pending:
         diagnostic = pending.pop()
@@ -158,13 +158,13 @@ def render_for_bytecode(diagnostics: Iterable[Diagnostic], damaged: bool = False
             # Front ends look for the column that they wrote, which cuTile Python counts from 0 as Python's ast does.
             column = place[2] - (place[2] > 0 and place[0].endswith(".py"))
             lines.append(f'loc("{place[0]}":{place[1]}:{column}): {severity}: {diagnostic.message}')
-            lines += excerpt(position) if position.line > 0 and place != shown else []
+            lines += excerpt(position) if position.line > 0 and place != last else []
         elif damaged and place is not None:
             where = f" of the file, in the {place.section} section" if place.section else ""
             lines.append(f"{severity}: error at offset {place.offset}{where}: {diagnostic.message}")
         else:
             lines.append(f"{severity}: {diagnostic.message}")
-            if place is not None and place != shown:
+            if place is not None and place != last:
                 lines.append(f"note: in {place}{_operation_at(place.offset, bytecode)}")
-        shown = place or shown
+        last = place or last
     return "\n".join(lines)

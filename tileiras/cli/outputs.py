@@ -205,8 +205,8 @@ class Outputs:
         return output
 
     @staticmethod
-    def _compare(output: Output, given: tuple[str, str, frozenset[tuple]]) -> None:
-        path, what, keys = given
+    def _compare(output: Output, entry: tuple[str, str, frozenset[tuple]]) -> None:
+        path, what, keys = entry
         if keys & output._keys:
             place = output.path if path == STANDARD else path
             raise UsageError(f"{what} and {output.what} are one file: {place}")
@@ -220,17 +220,17 @@ class Outputs:
         contents = list(contents)
         try:
             for output, content in contents:
-                with _told(output):
+                with _output_errors(output):
                     output._check()
                     if not output.is_stream:
                         staged.append((output, output._stage(content)))
             for output, content in contents:
                 if output.is_stream:
-                    with _told(output):
+                    with _output_errors(output):
                         output._write_stream(content)
             while staged:
                 output, path = staged[0]
-                with _told(output):
+                with _output_errors(output):
                     os.replace(path, output._target)
                 del staged[0]
         finally:
@@ -240,7 +240,7 @@ class Outputs:
 
 
 @contextlib.contextmanager
-def _told(output: Output):
+def _output_errors(output: Output):
     """Turn a system error on an output into a diagnostic; a pipe whose reader is closed ends the command."""
     try:
         yield

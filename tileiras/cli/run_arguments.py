@@ -155,10 +155,10 @@ def _array(text: str, how: str) -> np.ndarray:
         raise UsageError(f"missing ']' in '{text}'")
     visible, whole = [], []
     for size in rest[:-1].split(","):
-        shown, _, full = size.partition(":")
+        visible_size, _, full = size.partition(":")
         try:
-            visible.append(int(shown))
-            whole.append(int(full) if full else int(shown))
+            visible.append(int(visible_size))
+            whole.append(int(full) if full else int(visible_size))
         except ValueError:
             raise UsageError(f"'{size}' is not a size in '{text}'") from None
         if min(visible[-1], whole[-1]) < 0:

@@ -173,8 +173,8 @@ def _run(inputs: Sequence[str], values: Mapping[str, Any], files: Sequence[str])
     unchanged = values.get("write-if-changed") and product.holds(artifact.data)
     contents = [] if unchanged else [(product, artifact.data)]
     if depfile is not None:
-        read = [name, *artifact.dependencies, *depfiles.option_files(options), *files]
-        contents.append((depfile, depfiles.rule([product.path], read)))
+        inputs_read = [name, *artifact.dependencies, *depfiles.option_files(options), *files]
+        contents.append((depfile, depfiles.rule([product.path], inputs_read)))
     outputs.publish(contents)
     return ExitCode.SUCCESS
 
@@ -225,7 +225,7 @@ def _source(name: str) -> Source:
 
 
 def _declare_inputs(
-    outputs: Outputs, name: str, values: Mapping[str, Any], given: Mapping[str, Any], files: Sequence[str]
+    outputs: Outputs, name: str, values: Mapping[str, Any], explicit: Mapping[str, Any], files: Sequence[str]
 ) -> None:
     outputs.reads(name, "the input")
     for path in files:
@@ -233,7 +233,7 @@ def _declare_inputs(
     for path in values.get("l", ()):
         outputs.reads(path, "the tile library")
     for option in OPTIONS.values():
-        value = given.get(option.name)
+        value = explicit.get(option.name)
         if option.local and isinstance(value, (str, tuple)):  # local options name files
             for path in (value,) if isinstance(value, str) else value:
                 outputs.reads(path, f"--{option.name}")
@@ -241,9 +241,9 @@ def _declare_inputs(
 
 def _compile(
     source: Source, options: CompileOptions, targets: Sequence[str], emit: str, values: Mapping[str, Any],
-    records: instrumentation.Records, kept: Intermediates | None,
+    records: instrumentation.Records, intermediates: Intermediates | None,
 ) -> Artifact:  # fmt: skip
-    """The product, a fat binary for all `targets`; intermediate artifacts go to `kept` if it is given,
+    """The product, a fat binary for all `targets`; intermediate artifacts go to `intermediates` if it is given,
     and passes run under the instrumentations."""
     entry = values.get("entry")
     if emit == pipeline.FATBIN.name:
@@ -252,9 +252,9 @@ def _compile(
             raise UsageError(f"--{(*watched, 'pass-pipeline')[0]} is of a compilation for one GPU, not of a fat binary")
         every = [options.replace(**{"gpu-name": target}) for target in targets]
         return tileiras.build.fat_binary.compile_for(source, every, entry)
-    if kept is None and not records.pipeline_options and not any(values.get(name) for name in WATCHED):
+    if intermediates is None and not records.pipeline_options and not any(values.get(name) for name in WATCHED):
         return tileiras.build.library.compile_with(source, options, emit, entry=entry)
-    keep = kept.save if kept is not None else None
+    keep = intermediates.save if intermediates is not None else None
     flags = {name for name in instrumentation.FLAGS if values.get(name)}
     try:
         with instrumentation.watching(flags, values, records, list) as (watchers, times):
@@ -269,8 +269,8 @@ WATCHED = (*instrumentation.FLAGS, *instrumentation.WORDS)
 """Options that instrument passes, which therefore have to run: no artifact comes from the store."""
 
 
-def _pipeline_options(values: Mapping[str, Any], given: dict[str, Any]) -> TileIRPipelineOptions | None:
-    """The options of `--pass-pipeline=tileir{...}`; `given`, the options given by name, override its compiler options.
+def _pipeline_options(values: Mapping[str, Any], explicit: dict[str, Any]) -> TileIRPipelineOptions | None:
+    """The options of `--pass-pipeline=tileir{...}`; `explicit`: options by name, which override its compiler options.
 
     Raises CompileError (code 2) for another pipeline: those are for tileiras-opt.
     """
@@ -280,9 +280,9 @@ def _pipeline_options(values: Mapping[str, Any], given: dict[str, Any]) -> TileI
     inner = re.fullmatch(r"\s*builtin\.module\((.*)\)\s*", text, re.DOTALL)
     # The driver passes its own optimization level on, even if it is the default.
     parsed = tileiras.driver.tileir_pipeline.TileIRPipelineOptions.parse(
-        inner.group(1) if inner else text, {"opt-level": 3, **given}
+        inner.group(1) if inner else text, {"opt-level": 3, **explicit}
     )
-    given.update({**parsed.given_compiler_options(), **given})
+    explicit.update({**parsed.given_compiler_options(), **explicit})
     return parsed
 
 

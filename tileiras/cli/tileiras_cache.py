@@ -152,9 +152,9 @@ def _why(kernel: str, build: str, json: bool) -> int:
     """Print, per stage of a kernel, the parts of its key that differed when it last ran."""
     history = tileiras.build.ledger.history.History(build)
     order = list(tileiras.pipeline.BY_NAME)
-    wanted = kernel.replace(os.sep, "/").removeprefix("./")
+    name = kernel.replace(os.sep, "/").removeprefix("./")
     prefix = os.path.basename(os.path.abspath(build)) + "/"
-    names = {wanted, wanted.removeprefix(prefix)}
+    names = {name, name.removeprefix(prefix)}
     every = list(history.entries())
     entries = [entry for entry in every if names & {entry.source, entry.stem, entry.stem.rpartition("/")[2]}]
     # An entry's own stages are printed together with those of its file.

@@ -131,15 +131,15 @@ def text_of(verdict: Verdict, folder: str) -> str:
     """A verdict as text: its findings, the launches that ran, the coverage."""
     sources = _sources(verdict, folder)
     lines = [rendered(each, sources) for each in verdict.findings]
-    shown = {each.launch for each in verdict.findings if each.is_wrong or each.kind == "program"}
-    lines += [str(each) for each in verdict.launches if each.number in shown]
+    numbers = {each.launch for each in verdict.findings if each.is_wrong or each.kind == "program"}
+    lines += [str(each) for each in verdict.launches if each.number in numbers]
     return "\n".join([*lines, verdict.summary()])
 
 
 def run(argv: Sequence[str]) -> int:
     """Checks; returns the exit status.  Raises UsageError, CompileError, OSError."""
     result = build_parser().parse_args(argv)
-    options = compile_options.given(result, _OWN)
+    options = compile_options.values_of(result, _OWN)
     _check_arguments(result)
     added = [launch_of(path) for path in result.launch]
     outputs = Outputs()
@@ -154,68 +154,69 @@ def run(argv: Sequence[str]) -> int:
     if result.same_order is not None:
         return _compare_builds(result, options, added)
     verdicts = []
-    for verdict, folder in check_files.stored(result.stored) if result.stored else _checked(result, options, added):
+    for verdict, folder in check_files.of_builds(result.stored) if result.stored else _checked(result, options, added):
         verdicts.append((verdict, folder))
         if not result.json:
             print(text_of(verdict, folder), flush=True)
     data = json.dumps([each.to_json() for each, _ in verdicts], indent=1) + "\n"
     if result.json:
         print(data, end="")
-    written = check_files.documents(verdicts, junit, sarif)
-    outputs.publish([*([(output, data.encode())] if output is not None else []), *written])
+    files = check_files.documents(verdicts, junit, sarif)
+    outputs.publish([*([(output, data.encode())] if output is not None else []), *files])
     statuses = {each.status for each, _ in verdicts}
     return next((_STATUS[each] for each in _ORDER if each in statuses), ExitCode.SUCCESS)
 
 
-def _check_arguments(given: argparse.Namespace) -> None:
+def _check_arguments(args: argparse.Namespace) -> None:
     """Raises UsageError for words that do not go together."""
-    if (given.source is None) == (given.stored is None):
+    if (args.source is None) == (args.stored is None):
         raise UsageError("a source is checked, or verdicts are read --from files: one of the two is expected")
-    if given.stored is not None and (given.image or given.launch or given.ptxas_versions or given.same_order):
+    if args.stored is not None and (args.image or args.launch or args.ptxas_versions or args.same_order):
         raise UsageError("--from reads verdicts, and takes no image, launch, assembler or other options")
-    if given.stored is None and given.gpu_name is None and given.image is None:
+    if args.stored is None and args.gpu_name is None and args.image is None:
         raise UsageError("--gpu-name names the target")
-    if given.ptxas_versions is not None and (given.junit or given.sarif or given.output):
+    if args.ptxas_versions is not None and (args.junit or args.sarif or args.output):
         raise UsageError("--ptxas-versions makes no verdict; --json prints its result as data")
-    if given.blame and (given.image is not None or given.stored is not None):
+    if args.blame and (args.image is not None or args.stored is not None):
         raise UsageError("--blame follows the compiler's passes, which did not make the image")
-    if given.same_order is not None and (given.image or given.junit or given.sarif or given.output):
+    if args.same_order is not None and (args.image or args.junit or args.sarif or args.output):
         raise UsageError("--same-order makes no verdict; --json prints its result as data")
-    if given.waive and given.image is None:
+    if args.waive and args.image is None:
         raise UsageError("--waive is for an --image: code of this compiler keeps all rules")
     from tileiras.sim.emulator.rules import RULES
 
-    for rule in given.waive:
+    for rule in args.waive:
         if rule not in RULES:
             raise UsageError(f"--waive {rule}: there is no such rule; accepted: {', '.join(RULES)}")
 
 
-def _entries(given: argparse.Namespace) -> list[str]:
+def _entries(arguments: argparse.Namespace) -> list[str]:
     """The entries of the source that are asked for."""
-    entries = tileiras.stages.units.entries_of(tileiras.parse(given.source))
+    entries = tileiras.stages.units.entries_of(tileiras.parse(arguments.source))
     names = [tileiras.stages.units.entry_name(op) for op in entries]
-    if given.entry is not None and given.entry not in names:
-        raise UsageError(f"no entry '{given.entry}'; the module has {', '.join(names) or 'none'}")
-    chosen = names if given.entry is None else [given.entry]
-    if given.launch and len(chosen) > 1:
+    if arguments.entry is not None and arguments.entry not in names:
+        raise UsageError(f"no entry '{arguments.entry}'; the module has {', '.join(names) or 'none'}")
+    names_chosen = names if arguments.entry is None else [arguments.entry]
+    if arguments.launch and len(names_chosen) > 1:
         raise UsageError(f"a launch is one kernel's: --entry must be one of {', '.join(names)}")
-    return chosen
+    return names_chosen
 
 
 def _checked(
-    given: argparse.Namespace, options: Mapping[str, Any], added: Sequence[Any]
+    arguments: argparse.Namespace, options: Mapping[str, Any], added: Sequence[Any]
 ) -> Iterator[tuple[Verdict, str]]:
     """The verdict on each entry, and the folder of the source."""
     from tileiras.check.checker import check
 
-    for name in _entries(given):
+    for name in _entries(arguments):
         yield check(
-            given.source, gpu_name=given.gpu_name, opt_level=given.opt_level, entry=name, image=given.image,
-            given=added, budget=given.budget, waive=given.waive, blame=given.blame, **options,
-        ), os.path.dirname(given.source)  # fmt: skip
+            arguments.source, gpu_name=arguments.gpu_name, opt_level=arguments.opt_level, entry=name,
+            image=arguments.image,
+            given=added, budget=arguments.budget, waive=arguments.waive, blame=arguments.blame, **options,
+        ), os.path.dirname(arguments.source)  # fmt: skip
 
 
-def _compare_builds(given: argparse.Namespace, options: Mapping[str, Any], added: Sequence[Any]) -> int:
+def _compare_builds(arguments: argparse.Namespace, options: Mapping[str, Any], added: Sequence[Any]) -> int:
     """Compare the results with those of a build with other options."""
     import shlex
 
@@ -225,47 +226,48 @@ def _compare_builds(given: argparse.Namespace, options: Mapping[str, Any], added
     from tileiras.check.same_order import Comparison, execute
 
     try:
-        words = shlex.split(given.same_order)
+        words = shlex.split(arguments.same_order)
     except ValueError as problem:
-        raise UsageError(f"--same-order {given.same_order}: {str(problem).lower()}") from None
-    parsed = build_parser().parse_args([given.source, "--gpu-name", given.gpu_name, "-O", str(given.opt_level), *words])
-    others = {name.replace("-", "_"): value for name, value in compile_options.given(parsed, _OWN).items()}
-    both = [(given, options), (parsed, {**options, **others})]
-    module = tileiras.parse(given.source)
+        raise UsageError(f"--same-order {arguments.same_order}: {str(problem).lower()}") from None
+    target = ["--gpu-name", arguments.gpu_name, "-O", str(arguments.opt_level)]
+    parsed = build_parser().parse_args([arguments.source, *target, *words])
+    others = {name.replace("-", "_"): value for name, value in compile_options.values_of(parsed, _OWN).items()}
+    both = [(arguments, options), (parsed, {**options, **others})]
+    module = tileiras.parse(arguments.source)
     items = []
-    for name in _entries(given):
-        images = [image_of(given.source, name, a.gpu_name, None, a.opt_level, o) for a, o in both]
+    for name in _entries(arguments):
+        images = [image_of(arguments.source, name, a.gpu_name, None, a.opt_level, o) for a, o in both]
         certificates = [order.of_kernel(image.metadata, name) for image in images]
-        known = [{**o, "gpu_name": a.gpu_name} for a, o in both]
-        places = order.located(certificates[0], module, name, given.gpu_name)
-        claims = order.compare(*certificates, known, places["sums"] if places is not None else ())
-        executed = execute(module, choose(module, name), images, given.budget, given=added)
+        settings = [{**o, "gpu_name": a.gpu_name} for a, o in both]
+        places = order.located(certificates[0], module, name, arguments.gpu_name)
+        claims = order.compare(*certificates, settings, places["sums"] if places is not None else ())
+        executed = execute(module, choose(module, name), images, arguments.budget, given=added)
         items.append(Comparison(name, tuple(claims), executed))
-        if not given.json:
+        if not arguments.json:
             print(items[-1], flush=True)
-    if given.json:
+    if arguments.json:
         print(json.dumps([each.to_json() for each in items], indent=1))
     return WRONG if any(each.contradictions for each in items) else max(_SAID[each.says] for each in items)
 
 
-def _compare_assemblers(given: argparse.Namespace, options: Mapping[str, Any]) -> int:
+def _compare_assemblers(arguments: argparse.Namespace, options: Mapping[str, Any]) -> int:
     """Print the resources and machine code that two releases of ptxas produce for each entry."""
     from tileiras.check import assemblers
     from tileiras.check.checker import image_of, target_of
 
-    words = given.ptxas_versions.split(",")
+    words = arguments.ptxas_versions.split(",")
     if len(words) != 2 or not all(words):
-        raise UsageError(f"--ptxas-versions {given.ptxas_versions}: two are compared, with a comma between them")
+        raise UsageError(f"--ptxas-versions {arguments.ptxas_versions}: two are compared, with a comma between them")
     both = [assemblers.find(word) for word in words]
     data = []
-    for name in _entries(given):
-        image = image_of(given.source, name, given.gpu_name, given.image, given.opt_level, options)
-        chip = given.gpu_name or target_of(image.ptx)
-        functions = assemblers.compare(image.ptx, chip, given.opt_level, both)
+    for name in _entries(arguments):
+        image = image_of(arguments.source, name, arguments.gpu_name, arguments.image, arguments.opt_level, options)
+        chip = arguments.gpu_name or target_of(image.ptx)
+        functions = assemblers.compare(image.ptx, chip, arguments.opt_level, both)
         data.append(assemblers.to_json(functions, both))
-        if not given.json:
+        if not arguments.json:
             print(assemblers.table(functions, both), flush=True)
-    if given.json:
+    if arguments.json:
         print(json.dumps(data, indent=1))
     return ExitCode.SUCCESS
 

@@ -108,12 +108,12 @@ def _run(inputs: Sequence[str], values: Mapping[str, Any], files: Sequence[str])
     option_files = depfiles.option_files(options[0])
     for path in option_files:
         outputs.reads(path, "a file that an option names")
-    written = {
+    outputs_by_name = {
         option: outputs.writes(values[option], f"--{option}")
         for option in ("header", "source", "depfile", "stamp")
         if values.get(option)
     }
-    if "depfile" in written and STANDARD in (values["header"], values["source"]):
+    if "depfile" in outputs_by_name and STANDARD in (values["header"], values["source"]):
         raise UsageError("--depfile needs output files")
 
     emits = _words(values, "emit", tileiras.build.embedding.EMITS) or ["ptx"]
@@ -129,7 +129,7 @@ def _run(inputs: Sequence[str], values: Mapping[str, Any], files: Sequence[str])
     for path in images.dependencies:
         outputs.reads(path, "a file that the input imports")
     report.success(images.diagnostics)
-    _publish(outputs, written, texts, [name, *images.dependencies, *option_files, *files])
+    _publish(outputs, outputs_by_name, texts, [name, *images.dependencies, *option_files, *files])
     return ExitCode.SUCCESS
 
 
@@ -170,15 +170,15 @@ def _texts(images: Sequence[embed.Image], namespace: str) -> dict[str, bytes]:
 
 
 def _publish(
-    outputs: Outputs, written: Mapping[str, Output], texts: Mapping[str, bytes], dependencies: Sequence[str]
+    outputs: Outputs, outputs_by_name: Mapping[str, Output], texts: Mapping[str, bytes], dependencies: Sequence[str]
 ) -> None:
     """Writes all files or none; those for the compiler of C++ only where their content is another."""
-    contents = [(written[name], text) for name, text in texts.items() if not written[name].holds(text)]
-    if "depfile" in written:
-        products = [written[name].path for name in ("stamp", "header", "source") if name in written]
-        contents.append((written["depfile"], depfiles.rule(products, dependencies)))
-    if "stamp" in written:
-        contents.append((written["stamp"], b""))
+    contents = [(outputs_by_name[name], text) for name, text in texts.items() if not outputs_by_name[name].holds(text)]
+    if "depfile" in outputs_by_name:
+        products = [outputs_by_name[name].path for name in ("stamp", "header", "source") if name in outputs_by_name]
+        contents.append((outputs_by_name["depfile"], depfiles.rule(products, dependencies)))
+    if "stamp" in outputs_by_name:
+        contents.append((outputs_by_name["stamp"], b""))
     outputs.publish(contents)
 
 

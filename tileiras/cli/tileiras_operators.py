@@ -41,17 +41,17 @@ def main(words: Sequence[str]) -> int:
     try:
         text = process.read_input(options.declaration)
         try:
-            declared = tileiras.operators.declaration.read(text.decode("utf-8"))
+            declaration = tileiras.operators.declaration.read(text.decode("utf-8"))
         except UnicodeDecodeError:
             raise tileiras.operators.expressions.refuse("not TOML: not UTF-8") from None
-        result = tileiras.operators.kernels.compiled(declared, os.path.dirname(options.declaration))
+        result = tileiras.operators.kernels.compiled(declaration, os.path.dirname(options.declaration))
         contents = []
         if handlers is not None:
-            source = tileiras.operators.jax_source.source(declared, result.images)
+            source = tileiras.operators.jax_source.source(declaration, result.images)
             contents.append((handlers, source.encode()))
-            module = tileiras.operators.jax_source.module(declared, f"lib{stem(options.jax)}.so")
+            module = tileiras.operators.jax_source.module(declaration, f"lib{stem(options.jax)}.so")
         else:
-            module = tileiras.operators.torch_source.module(declared, result.images)
+            module = tileiras.operators.torch_source.module(declaration, result.images)
     except CompileError as error:
         process.complain(error.render())
         return error.code

@@ -143,9 +143,9 @@ def parse_arguments(argv: list[str]) -> Options:
         else:
             whole = name == "pass-pipeline"
             text = value if whole else name + ("{" + value + "}" if value else "")
-            known = {"tileir": tileir, "tileas": tileas, "llvm": llvm}
+            pipelines = {"tileir": tileir, "tileas": tileas, "llvm": llvm}
             options.passes += tileiras.ir.pass_manager.parse_pipeline(
-                text, tileiras.passes.lookup_pass, known, "<pass-pipeline>" if whole else ""
+                text, tileiras.passes.lookup_pass, pipelines, "<pass-pipeline>" if whole else ""
             )
     if "parameter-ceiling" in options.words:
         for item in options.passes:

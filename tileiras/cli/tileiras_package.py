@@ -46,23 +46,23 @@ def main(words: Sequence[str]) -> int:
     for path in result.sources:
         outputs.reads(path, "the input")
     base = os.path.basename(os.path.normpath(result.output))
-    named = _WHEEL.fullmatch(base)
-    if named is None and base.endswith(".whl"):
+    match = _WHEEL.fullmatch(base)
+    if match is None and base.endswith(".whl"):
         raise UsageError(f"a wheel is called NAME-VERSION-py3-none-any.whl, not {base}")
     depfile = outputs.writes(result.depfile, "--depfile") if result.depfile else None
     try:
-        options = {"opt-level": result.opt_level, **compile_options.given(result, _OWN)}
+        options = {"opt-level": result.opt_level, **compile_options.values_of(result, _OWN)}
         names = tileiras.build.fat_binary.named_targets(result.gpu_name)
         targets = [CompileOptions({**options, "gpu-name": name}) for name in names]
         sources = [units.Source.read(path) for path in result.sources]
-        package = tileiras.build.launch_package.compile_package(base if named is None else named[1], sources, targets)
+        package = tileiras.build.launch_package.compile_package(base if match is None else match[1], sources, targets)
         for diagnostic in package.diagnostics:
             if diagnostic.severity is not Severity.REMARK:
                 process.complain(diagnostic.render())
         for path in package.dependencies:
             outputs.reads(path, "a file that an input imports")
-        if named is not None:
-            data = tileiras.build.launch_package.wheel(named[1], named[2], package.files)
+        if match is not None:
+            data = tileiras.build.launch_package.wheel(match[1], match[2], package.files)
             contents = [(outputs.writes(result.output, "the wheel"), data)]
         else:
             os.makedirs(os.path.join(result.output, "_runtime"), exist_ok=True)

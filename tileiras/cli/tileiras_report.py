@@ -75,7 +75,7 @@ def run(argv: Sequence[str]) -> int:
     launch = _launch(result)
     gpu_name = result.gpu_name or (_target_of(launch) if launch is not None else "sm_90")
     options = CompileOptions(
-        {"gpu-name": gpu_name, "opt-level": result.opt_level, **compile_options.given(result, _OWN)}
+        {"gpu-name": gpu_name, "opt-level": result.opt_level, **compile_options.values_of(result, _OWN)}
     )
     _check_extra(format)
     with tileiras.support.progress.Progress("report") as line:
@@ -102,21 +102,21 @@ def _format_of(output: Output) -> str:
     return FORMATS[suffix]
 
 
-def _launch(given: argparse.Namespace) -> Launch | None:
+def _launch(options: argparse.Namespace) -> Launch | None:
     """The launch that is to be estimated; raises UsageError where half of one is given."""
-    if given.grid is None:
-        if given.arguments or given.gpu is not None:
+    if options.grid is None:
+        if options.arguments or options.gpu is not None:
             raise UsageError("arguments and --gpu are for an estimate, which needs --grid")
         return None
-    if os.path.isdir(given.input):
+    if os.path.isdir(options.input):
         raise UsageError("a launch is estimated of a source, not of a build directory")
     arguments: list[cli.run_arguments.Argument] = []
-    for text in given.arguments:
+    for text in options.arguments:
         arguments.append(cli.run_arguments.parse_argument(text, arguments))
-    entry = given.entry[0] if given.entry else None
+    entry = options.entry[0] if options.entry else None
     values = [value for argument in arguments for value in argument.parameters]
     return tileiras.report.timing.Launch(
-        entry, cli.tileiras_run.parse_grid(given.grid), values, given.gpu or DEFAULT_GPU
+        entry, cli.tileiras_run.parse_grid(options.grid), values, options.gpu or DEFAULT_GPU
     )
 
 

@@ -127,13 +127,13 @@ class Compiled(NamedTuple):
 
 def _choose(entries: list[str], entry: str | None) -> str:
     """The entry to run; raises UsageError if the choice is ambiguous or names no entry."""
-    known = ", ".join(entries) or "none"
+    names = ", ".join(entries) or "none"
     if entry is None and len(entries) == 1:
         return entries[0]
     if entry is None and entries:
-        raise UsageError(f"--entry must be one of {known}")
+        raise UsageError(f"--entry must be one of {names}")
     if entry not in entries:
-        raise UsageError(f"no entry{f' {entry!r}' if entry is not None else ''}; the module has {known}")
+        raise UsageError(f"no entry{f' {entry!r}' if entry is not None else ''}; the module has {names}")
     return entry
 
 
@@ -222,20 +222,20 @@ def _estimate(kernel: KernelRun) -> None:
     options.outputs.publish(_estimated(options, result))
 
 
-def _estimated(options: Any, found: Any) -> list[tuple[Output, Callable[[IO[bytes]], None]]]:
+def _estimated(options: Any, estimate: Any) -> list[tuple[Output, Callable[[IO[bytes]], None]]]:
     """The requested files, each with the function that writes it."""
     import json
 
-    wanted = [(options.trace, lambda: found.trace), (None if options.profile else options.json, found.to_json)]
+    requests = [(options.trace, lambda: estimate.trace), (None if options.profile else options.json, estimate.to_json)]
     return [
         (output, lambda file, make=make: file.write(json.dumps(make()).encode() + b"\n"))
-        for output, make in wanted
+        for output, make in requests
         if output is not None
     ]
 
 
 def _profiled(
-    kernel: KernelRun, compiled: Compiled, found: Estimate | None
+    kernel: KernelRun, compiled: Compiled, estimate: Estimate | None
 ) -> list[tuple[Output, Callable[[IO[bytes]], None]]]:
     """Print the profile of the launch; return the file to write it to, with the function that writes it."""
     import json
@@ -247,7 +247,7 @@ def _profiled(
     folder = os.path.dirname(options.input)
     try:
         entry, grid = compiled.entry, options.grid
-        profile = report.profile.profile(compiled.ptx, entry, grid, kernel.parameters, compiled.metadata, found)
+        profile = report.profile.profile(compiled.ptx, entry, grid, kernel.parameters, compiled.metadata, estimate)
     except EmulationError as error:
         raise KernelFailed(with_source(error, compiled.ptx, folder)) from None
     sources: dict[str, list[str]] = {}
@@ -261,7 +261,7 @@ def _profiled(
     print(report.profile.table(profile, columns, sources))
     if options.json is None:
         return []
-    data = {**profile.to_json(), "estimate": None if found is None else found.to_json()}
+    data = {**profile.to_json(), "estimate": None if estimate is None else estimate.to_json()}
     return [(options.json, lambda file: file.write(json.dumps(data).encode() + b"\n"))]
 
 
@@ -367,9 +367,9 @@ def _kernel(options: Any, arguments: list[Argument]) -> KernelRun:
         return KernelRun(options, None, _choose(_entries_of(options.input), options.entry), arguments, "")
     module = tileiras.parse(options.input)
     entries = {entry_name(op): op for op in entries_of(module)}
-    chosen = _choose(list(entries), options.entry)
-    count = len(entries[chosen].regions[0].block.arguments)
-    return KernelRun(options, module, chosen, arguments, _missing(count, arguments))
+    name = _choose(list(entries), options.entry)
+    count = len(entries[name].regions[0].block.arguments)
+    return KernelRun(options, module, name, arguments, _missing(count, arguments))
 
 
 def _entries_of(path: str) -> list[str]:
@@ -423,14 +423,14 @@ def run(argv: list[str]) -> None:
     arguments: list[Argument] = []
     for text in options.arguments:
         arguments.append(parse_argument(text, arguments))
-    shown = [(number, _result(arguments, number)) for number in options.shown]
+    results = [(number, _result(arguments, number)) for number in options.shown]
     files = [(output, _save(_result(arguments, number))) for number, output in saved]
     kernel = _kernel(options, arguments)
     try:
         _RUN[options.backend](kernel)
     except ArgumentMismatch as problem:
         raise UsageError(f"{problem}{kernel.advice}") from None
-    for number, array in shown:
+    for number, array in results:
         # ml_dtypes' numbers print as their f32 values, which are exact.
         printable = array if array.dtype.kind in "biuf" else array.astype(np.float32)
         print(f"argument {number}: {np.array2string(printable, threshold=64, separator=', ')}")

@@ -101,10 +101,10 @@ def values_of(name: str, text: str) -> list[Any]:
     return result
 
 
-def constants(given: Sequence[str]) -> list[dict[str, bool | int | float]]:
+def constants(texts: Sequence[str]) -> list[dict[str, bool | int | float]]:
     """All combinations of the values of `--const NAME=VALUES`.  Raises UsageError."""
     axes: dict[str, list[bool | int | float]] = {}
-    for text in given:
+    for text in texts:
         name, equals, values = text.partition("=")
         name = name.strip()
         if not equals or not name.isidentifier() or keyword.iskeyword(name):
@@ -134,11 +134,11 @@ def parse_grid(option: str, text: str) -> tuple[int, ...] | Callable[[Mapping[st
     return result.of if result.names else result.of({})
 
 
-def candidates(given: argparse.Namespace) -> list[dict[str, Any]]:
+def candidates(arguments: argparse.Namespace) -> list[dict[str, Any]]:
     """All combinations of the values of the options that a command line names, the last named changing fastest."""
     axes: dict[str, list[Any]] = {}
     for name, option in OPTIONS.items():
-        text = getattr(given, option.attribute, None) if name != "gpu-name" else None
+        text = getattr(arguments, option.attribute, None) if name != "gpu-name" else None
         if text is not None:
             axes[option.attribute] = values_of(name, text)
     return [dict(zip(axes, each)) for each in itertools.product(*axes.values())]
@@ -177,27 +177,27 @@ def run(argv: Sequence[str]) -> int:
 
 
 def _swept(
-    given: argparse.Namespace, grid: tuple[int, ...] | Callable[[Mapping[str, Any]], tuple[int, ...]],
+    args: argparse.Namespace, grid: tuple[int, ...] | Callable[[Mapping[str, Any]], tuple[int, ...]],
     values: Sequence[Any], rows: Sequence[Mapping[str, Any]], check: Any,
 ) -> Sweep:  # fmt: skip
-    if given.backend == CUDA:
-        if given.gpu is not None:
+    if args.backend == CUDA:
+        if args.gpu is not None:
             raise UsageError("--gpu is for --backend estimate; --backend cuda uses this machine's")
         gpu, target = device()
     else:
-        chosen_gpu = tileiras.targets.rates.gpu(given.gpu or DEFAULT_GPU)
+        chosen_gpu = tileiras.targets.rates.gpu(args.gpu or DEFAULT_GPU)
         gpu, target = chosen_gpu.name, chosen_gpu.target.name
-    target = given.gpu_name or target
-    entry = given.entry or _only_entry(given.input)
+    target = args.gpu_name or target
+    entry = args.entry or _only_entry(args.input)
     common = {"gpu_name": target}
-    chosen = constants(given.const)
-    with tileiras.support.progress.Progress("sweep", total=len(rows) * max(len(chosen), 1)) as line:
+    combinations = constants(args.const)
+    with tileiras.support.progress.Progress("sweep", total=len(rows) * max(len(combinations), 1)) as line:
         tuned = tune(
-            given.input, grid, values, rows, gpu, entry=entry, check=check, constants=chosen,
-            backend=given.backend, jobs=given.jobs,
-            progress=lambda options: line.step(report.sweep.said(options)), **common,
+            args.input, grid, values, rows, gpu, entry=entry, check=check, constants=combinations,
+            backend=args.backend, jobs=args.jobs,
+            progress=lambda options: line.step(report.sweep.text_of(options)), **common,
         )  # fmt: skip
-    return report.sweep.Sweep(os.path.basename(given.input), entry, gpu, target, given.grid, tuned, given.backend)
+    return report.sweep.Sweep(os.path.basename(args.input), entry, gpu, target, args.grid, tuned, args.backend)
 
 
 def _only_entry(path: str) -> str:

@@ -152,10 +152,10 @@ def _translate(
             tileiras.dialects.cuda_tile.hints.check_hints(module, engine, as_errors="Werr-hints" in flags)
             if engine.has_errors:
                 raise CompileError((), ExitCode.INVALID_INPUT)
-        written = tileiras.bytecode.write_module(module, version, strict_locations=True)
+        bytecode = tileiras.bytecode.write_module(module, version, strict_locations=True)
         if options.direction == "mlir-to-cudatilebc":
-            return written
-        module = tileiras.bytecode.read_module(written, name)
+            return bytecode
+        module = tileiras.bytecode.read_module(bytecode, name)
         tileiras.ir.verify(module)
     text = tileiras.ir.print_op(
         module,

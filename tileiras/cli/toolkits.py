@@ -85,17 +85,17 @@ def _driver() -> Found | None:
     return Found(f"CUDA {major}.{minor}", gpus or "no device")
 
 
-def _row(name: str, module: str, cost: str, needed: bool = False) -> Part:
-    return Part(name, "package", functools.partial(_package, name, module), name, cost, needed)
+def _row(name: str, module: str, cost: str, required: bool = False) -> Part:
+    return Part(name, "package", functools.partial(_package, name, module), name, cost, required)
 
 
 PARTS = (
-    _row("llvmlite", "llvmlite", "no PTX", needed=True),
+    _row("llvmlite", "llvmlite", "no PTX", required=True),
     _row("numpy", "numpy", "no interpreter, no emulator, no estimate"),
     _row("ml_dtypes", "ml_dtypes", "no arrays of bf16 and 8-bit floats"),
     _row("scons", "SCons", "no builds"),
     _row("diskcache", "diskcache", "no artifact store"),
-    _row("xxhash", "xxhash", "no keys of artifacts: no builds, no artifact store", needed=True),
+    _row("xxhash", "xxhash", "no keys of artifacts: no builds, no artifact store", required=True),
     _row("watchdog", "watchdog", "no watch"),
     Part("ptxas", "tool", lambda: _program("ptxas"), "nvidia-cuda-nvcc",
          "no cubins (--emit cubin, the default) and no machine code; PTX is made", needed=True),

@@ -63,5 +63,5 @@ def check(ir: str, row: Processor, location: Locatable | None = None) -> Needs:
 
 def assembly_requirements(ir: str) -> list[str]:
     """The requirements of the module's inline assembly, in `!tileiras.requires`."""
-    named = named_metadata(ir, REQUIREMENTS_METADATA)
-    return re.findall(r'!"([^"]*)"', node(ir, named[0]) or "") if len(named) == 1 else []
+    nodes = named_metadata(ir, REQUIREMENTS_METADATA)
+    return re.findall(r'!"([^"]*)"', node(ir, nodes[0]) or "") if len(nodes) == 1 else []

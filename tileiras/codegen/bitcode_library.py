@@ -122,8 +122,8 @@ class BitcodeLibrary:
         if self._entries is None:
             self._entries = _in_memory.get(self._key)
         if self._entries is None:
-            stored = self._store.get(self._key) or self._prepared()
-            if stored is None:
+            entries_data = self._store.get(self._key) or self._prepared()
+            if entries_data is None:
                 with tileiras.support.progress.Progress(
                     f"taking {os.path.basename(self.path or 'a library')} apart, once"
                 ) as progress:
@@ -132,7 +132,7 @@ class BitcodeLibrary:
                     entries = split(text)
                 self._store.put(self._key, pack(entries))
             else:
-                entries = unpack(stored)
+                entries = unpack(entries_data)
             self._entries = entries
             self._data = None
         return self._entries
@@ -147,8 +147,8 @@ class BitcodeLibrary:
         import xxhash
 
         data = read_if_there(self._prepared_path()) or b""
-        digest, stored = data[:_DIGEST_SIZE], data[_DIGEST_SIZE:]
-        return stored if stored and xxhash.xxh3_128_digest(stored) == digest else None
+        digest, content = data[:_DIGEST_SIZE], data[_DIGEST_SIZE:]
+        return content if content and xxhash.xxh3_128_digest(content) == digest else None
 
     def prepare(self) -> str:
         """Split the library for all users of this installation, remove the files of its other releases, and return
@@ -195,11 +195,11 @@ class BitcodeLibrary:
         key = f"{self._key}/closure-with-variables/{','.join(roots)}/{answers}"
         if self._key in _in_memory:
             return self._closure(roots, location, reflection)
-        stored = self._store.get(key)
-        if stored is None:
-            stored = self._closure(roots, location, reflection).encode()
-            self._store.put(key, stored)
-        return stored.decode()
+        text = self._store.get(key)
+        if text is None:
+            text = self._closure(roots, location, reflection).encode()
+            self._store.put(key, text)
+        return text.decode()
 
     @property
     def _key(self) -> str:
@@ -210,19 +210,19 @@ class BitcodeLibrary:
         for name in roots:
             if not self.defines(name):
                 raise CompileError.at(location, f"{self.name} defines no function '{name}'")
-        wanted: set[str] = set()
+        reached: set[str] = set()
         stack = ["@" + name for name in roots]
         stack += [name for name, (text, _) in entries.items() if _is_initialized_by_host(text)]
         while stack:
             name = stack.pop()
-            if name in wanted:
+            if name in reached:
                 continue
-            wanted.add(name)
+            reached.add(name)
             stack += entries[name][1]
         lines = [MODULE_HEADER]
         root_symbols = {"@" + name for name in roots}
         for name, (text, _) in entries.items():
-            if name not in wanted:
+            if name not in reached:
                 continue
             if text.startswith("define ") and name not in root_symbols and not text.startswith("define internal "):
                 text = "define internal " + text[len("define ") :]

@@ -47,11 +47,11 @@ def _file(path: str, store: ArtifactStore | None, location: Locatable | None) ->
 
 def closures(
     blobs: Sequence[BitcodeLibrary],
-    wanted: Sequence[str],
+    names: Sequence[str],
     location: Locatable | None = None,
     reflection: Mapping[str, int] = REFLECT_VALUES,
 ) -> tuple[list[str], list[str]]:
-    """Texts with the functions of `wanted` that the blobs define, and the names that no blob defines.
+    """Texts with the functions of `names` that the blobs define, and the names that no blob defines.
 
     A function that a blob calls and does not define comes from another one.  Of several definitions the first is used.
     Raises CompileError for a blob that is not bitcode.
@@ -59,7 +59,7 @@ def closures(
     own: list[list[str]] = [[] for _ in blobs]
     texts = [""] * len(blobs)
     missing: list[str] = []
-    pending = list(wanted)
+    pending = list(names)
     while pending:
         changed = set()
         for name in pending:
@@ -69,11 +69,11 @@ def closures(
             else:
                 own[number].append(name)
                 changed.add(number)
-        known = {*missing, *(name for names in own for name in names)}
+        defined = {*missing, *(name for names in own for name in names)}
         pending = []
         for number in sorted(changed):
             texts[number] = blobs[number].closure(own[number], location, reflection)
-            pending += [name for name in external_functions(texts[number]) if name not in known]
+            pending += [name for name in external_functions(texts[number]) if name not in defined]
         pending = list(dict.fromkeys(pending))
     return [text for text in texts if text], missing
 

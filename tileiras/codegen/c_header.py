@@ -43,8 +43,8 @@ def _kernel(kernel: Mapping[str, Any], otherwise: str) -> list[str]:
     symbol = "" if name == spelled else ' __asm__("' + spelled.replace("\\", "\\\\").replace('"', '\\"') + '")'
     lines = [f"/* The parameters of {name}. */", f"struct {name}_parameters {{"]
     names = _names(kernel)
-    declared = [f"    {_typed(parameter)}{name};" for parameter, name in zip(kernel["parameters"], names)]
-    lines += declared or ["    char none;"]
+    fields = [f"    {_typed(parameter)}{name};" for parameter, name in zip(kernel["parameters"], names)]
+    lines += fields or ["    char none;"]
     lines += ["};", "", f"/* Bytes of memory that a thread which runs {name} has for itself, aligned to 64. */"]
     lines += [f"enum {{ {name}_scratch = {max(1, kernel['scratch'])} }};", ""]
     messages = [_comment(message["assert"]) for message in kernel["messages"]]

@@ -71,7 +71,7 @@ def hidden_parameters(data: bytes, entry: str) -> Callable[[Sequence[bytes], Seq
             end += size
         whole = bytes(bank).ljust(end, b"\0")
         # The second argument: the code copies pointers from it that are not used here.
-        unused = ctypes.create_string_buffer(256)
+        out_value = ctypes.create_string_buffer(256)
         buffer = ctypes.create_string_buffer(len(whole) + 64)
         # The code stores 16 bytes at once where they are aligned in the constant bank.
         start = (base - ctypes.addressof(buffer)) % 64
@@ -80,7 +80,7 @@ def hidden_parameters(data: bytes, entry: str) -> Callable[[Sequence[bytes], Seq
             pages.write(code)
             anchor = ctypes.c_char.from_buffer(pages)
             call = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 6)(ctypes.addressof(anchor))
-            failed = call(None, ctypes.addressof(unused), None, ctypes.addressof(buffer) + start, None, None)
+            failed = call(None, ctypes.addressof(out_value), None, ctypes.addressof(buffer) + start, None, None)
             del anchor, call
         if failed:
             raise HostCodeUnusable(f"the host's code returned {failed}")

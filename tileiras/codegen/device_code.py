@@ -87,12 +87,12 @@ class Library:
     @functools.cached_property
     def ptx_functions(self) -> dict[str, str]:
         """The statements of a PTX library by the names that they declare, without entries and debug information."""
-        named: dict[str, str] = {}
+        by_name: dict[str, str] = {}
         for piece in ptx.parse(self.data.decode()).pieces:
             for statement in [] if isinstance(piece, ptx.PtxEntry) else statements(piece):
                 if not statement.lstrip().startswith((".file", ".section", ".pragma")):
-                    named[_declared(statement)] = re.sub(r"(?m)^[ \t]*\.loc[ \t][^\n]*\n", "", statement)
-        return named
+                    by_name[_name_of(statement)] = re.sub(r"(?m)^[ \t]*\.loc[ \t][^\n]*\n", "", statement)
+        return by_name
 
     def defines(self, name: str) -> bool:
         if self.bitcode is not None:
@@ -157,7 +157,7 @@ def _opened(path: str, store: ArtifactStore | None) -> Library:
 _PARAMETER = re.compile(r"\.(?:param|reg)\s+(?:\.align\s+\d+\s+)?\.(\w+)\s+(?:\.ptr\b[^,]*?\s)?[\w$%]+\s*(\[\d*\])?")
 
 
-def _declared(statement: str) -> str:
+def _name_of(statement: str) -> str:
     """The name that a statement of module scope declares."""
     match = re.search(r"\.func\s+(?:\([^)]*\)\s*)?([\w$%]+)", statement)
     if match is not None:
@@ -217,26 +217,26 @@ def copy_ptx(module: ptx.PtxModule, code: DeviceCode, version_limit: tuple[int, 
     The module's version and target become those that the libraries need.  Raises CompileError for code for another
     GPU, or of a version above `version_limit`.
     """
-    known = {name for piece in module.pieces if isinstance(piece, str) for name in map(_declared, statements(piece))}
+    names = {name for piece in module.pieces if isinstance(piece, str) for name in map(_name_of, statements(piece))}
     for library in code.of_kind(PTX):
-        wanted = _closure(library, known)
-        if not wanted:
+        copies = _closure(library, names)
+        if not copies:
             continue
         _require(module, library, version_limit)
-        texts = [text for name, text in library.ptx_functions.items() if name in wanted]
+        texts = [text for name, text in library.ptx_functions.items() if name in copies]
         for text in texts:
             if re.match(r"\s*\.extern\s+\.shared\b", text):
                 message = f"library '{library.path}' uses dynamic shared memory, which belongs to the kernel"
                 raise CompileError.at(None, message)
-        _drop_declarations(module, wanted)
+        _drop_declarations(module, copies)
         module.pieces.insert(0, "\n\n" + "\n\n".join(texts) + "\n\n")
-        known |= {_declared(text) for text in texts}
+        names |= {_name_of(text) for text in texts}
 
 
-def _closure(library: Library, known: Iterable[str]) -> set[str]:
-    """The names of the statements of a library that a module with the declarations `known` reaches."""
+def _closure(library: Library, names: Iterable[str]) -> set[str]:
+    """The names of the statements of a library that a module with the declarations `names` reaches."""
     functions = library.ptx_functions
-    pending = [name for name in known if "{" in functions.get(name, "")]
+    pending = [name for name in names if "{" in functions.get(name, "")]
     reached: set[str] = set()
     while pending:
         name = pending.pop()
@@ -252,7 +252,7 @@ def _drop_declarations(module: ptx.PtxModule, names: set[str]) -> None:
         if isinstance(piece, str) and ".extern .func" in piece:
             lines = [
                 text for text in statements(piece)
-                if not (text.lstrip().startswith(".extern .func") and _declared(text) in names)
+                if not (text.lstrip().startswith(".extern .func") and _name_of(text) in names)
             ]  # fmt: skip
             module.pieces[number] = "\n\n" + "\n".join(lines) + "\n\n"
 
@@ -260,27 +260,27 @@ def _drop_declarations(module: ptx.PtxModule, names: set[str]) -> None:
 def _require(module: ptx.PtxModule, library: Library, version_limit: tuple[int, int] | None) -> None:
     from tileiras.targets.requirements import FORMS, split
 
-    needed = ptx.parse(library.data.decode())
-    (own, own_form), (other, form) = split(module.target), split(needed.target)
-    if needed.address_size != module.address_size or other > own or form and other != own:
-        message = f"library '{library.path}' is for {needed.target}, the kernel for {module.target}"
+    other_module = ptx.parse(library.data.decode())
+    (own, own_form), (other, form) = split(module.target), split(other_module.target)
+    if other_module.address_size != module.address_size or other > own or form and other != own:
+        message = f"library '{library.path}' is for {other_module.target}, the kernel for {module.target}"
         raise CompileError.at(None, message)
-    if version_limit is not None and needed.version > version_limit:
+    if version_limit is not None and other_module.version > version_limit:
         above = "library '{}' needs PTX {}.{}, but PTX {}.{} was requested"
-        message = above.format(library.path, *needed.version, *version_limit)
+        message = above.format(library.path, *other_module.version, *version_limit)
         raise CompileError.at(None, message, ExitCode.CONFIGURATION)
-    module.version = max(module.version, needed.version)
+    module.version = max(module.version, other_module.version)
     if FORMS.index(form) > FORMS.index(own_form):
-        module.target = needed.target
+        module.target = other_module.target
 
 
 def linked_later(text: str, code: DeviceCode) -> list[str]:
     """The paths of the cubins and archives with which a module has to be linked: none if no declared function is
     among theirs."""
-    declared = re.findall(r"^\.extern \.func\s+(?:\([^)]*\)\s*)?([\w$]+)", text, re.MULTILINE)
-    if not declared or not code.paths:
+    functions = re.findall(r"^\.extern \.func\s+(?:\([^)]*\)\s*)?([\w$]+)", text, re.MULTILINE)
+    if not functions or not code.paths:
         return []
     linkable = code.of_kind(CUBIN, ARCHIVE)
-    if not any(library.kind == ARCHIVE or any(map(library.defines, declared)) for library in linkable):
+    if not any(library.kind == ARCHIVE or any(map(library.defines, functions)) for library in linkable):
         return []
     return [os.path.abspath(library.path) for library in linkable]

@@ -81,9 +81,10 @@ def link(
             file.write(cubin)
         head = ["-arch", chip, *(["--debug"] if debug else []), "kernel.o"]
         arguments = [*head, *inputs, "-o", "kernel.cubin"]
-        shown = [*head, *map(os.path.basename, inputs), "-o", "kernel.cubin"]
+        command = [*head, *map(os.path.basename, inputs), "-o", "kernel.cubin"]
         processes.programs.run(
-            "nvlink", program, arguments, folder, timeout=timeout, location=location, shown=shown, meanwhile=meanwhile,
+            "nvlink", program, arguments, folder, timeout=timeout, location=location, shown=command,
+            meanwhile=meanwhile,
         )  # fmt: skip
         with open(os.path.join(folder, "kernel.cubin"), "rb") as file:
             return file.read()

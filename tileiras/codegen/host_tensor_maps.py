@@ -51,15 +51,15 @@ def table(kernel: Mapping[str, Any], bank_start: int) -> bytes:
     return struct.pack("<Q", len(rows)) + b"".join(rows)
 
 
-def _row(made: TensorMap, place: int, parameters: Sequence[Mapping[str, Any]]) -> bytes:
-    if made.interleave or any(stride != 1 for stride in made.element_strides):
+def _row(tensor_map: TensorMap, place: int, parameters: Sequence[Mapping[str, Any]]) -> bytes:
+    if tensor_map.interleave or any(stride != 1 for stride in tensor_map.element_strides):
         raise ValueError("no host code for elements that are interleaved, or apart")
     one, none = Operand(False, 1), Operand(False, 0)
-    strides = made.strides + (none,) * (_DIMS - 1 - len(made.strides))
-    dims = made.dims + (one,) * (_DIMS - len(made.dims))
-    operands = [_operand(each, parameters) for each in (made.address, *strides, *dims)]
-    box = sum(size - 1 << 8 * number for number, size in enumerate(made.box))
-    return _ROW.pack(place, *operands, made.element_size, _flags(made), box)
+    strides = tensor_map.strides + (none,) * (_DIMS - 1 - len(tensor_map.strides))
+    dims = tensor_map.dims + (one,) * (_DIMS - len(tensor_map.dims))
+    operands = [_operand(each, parameters) for each in (tensor_map.address, *strides, *dims)]
+    box = sum(size - 1 << 8 * number for number, size in enumerate(tensor_map.box))
+    return _ROW.pack(place, *operands, tensor_map.element_size, _flags(tensor_map), box)
 
 
 def _operand(operand: Operand, parameters: Sequence[Mapping[str, Any]]) -> int:
@@ -70,13 +70,13 @@ def _operand(operand: Operand, parameters: Sequence[Mapping[str, Any]]) -> int:
     return parameter["offset"] << 8 | parameter["size"]
 
 
-def _flags(made: TensorMap) -> int:
-    rounds, wide = made.element == "tf32", made.swizzle == _WIDE
-    name = "f32" if rounds else made.element
+def _flags(map_: TensorMap) -> int:
+    rounds, wide = map_.element == "tf32", map_.swizzle == _WIDE
+    name = "f32" if rounds else map_.element
     # Types without a number of their own are moved as bits.
-    element = ELEMENT_TYPES.get(name, ELEMENT_TYPES[f"i{8 * made.element_size}"])
+    element = ELEMENT_TYPES.get(name, ELEMENT_TYPES[f"i{8 * map_.element_size}"])
     return (
-        _VALID | _HINTS | len(made.dims) - 1 << _RANK | element << _ELEMENT
-        | (made.swizzle - 1 if wide else made.swizzle) << _SWIZZLE
-        | made.oob << _NAN | rounds << _TF32 | wide << _WIDE_ATOMS
+        _VALID | _HINTS | len(map_.dims) - 1 << _RANK | element << _ELEMENT
+        | (map_.swizzle - 1 if wide else map_.swizzle) << _SWIZZLE
+        | map_.oob << _NAN | rounds << _TF32 | wide << _WIDE_ATOMS
     )  # fmt: skip

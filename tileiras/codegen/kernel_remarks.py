@@ -22,25 +22,25 @@ def remark_on_kernels(
     `locations` has the locations of entries; `location` is for the others.
     """
     for kernel in kernels:
-        used = kernel.used
+        resources = kernel.used
         place = locations.get(kernel.name, location)
 
         def say(reason: Reason, **arguments: object) -> None:
             engine.emit(Remark(reason, place, arguments=arguments, function=kernel.name))  # noqa: B023
 
-        registers = used.registers
+        registers = resources.registers
         say(
-            Reason("kernel.resources-at-least", registers=registers, shared=used.shared) if kernel.shared is None
+            Reason("kernel.resources-at-least", registers=registers, shared=resources.shared) if kernel.shared is None
             else Reason("kernel.resources", registers=registers, shared=kernel.shared),
-            Warps=kernel.warps, CTAs=kernel.ctas, Barriers=used.barriers, Stack=f"{used.stack} bytes",
+            Warps=kernel.warps, CTAs=kernel.ctas, Barriers=resources.barriers, Stack=f"{resources.stack} bytes",
         )  # fmt: skip
-        if used.spill_stores or used.spill_loads:
+        if resources.spill_stores or resources.spill_loads:
             cause = (
                 Reason("kernel.most-registers", most=REGISTERS_PER_THREAD)
                 if registers >= REGISTERS_PER_THREAD
                 else Reason("kernel.registers-by-threads", threads=kernel.threads, registers=registers)
             )
-            say(Reason("kernel.spills", stored=used.spill_stores, loaded=used.spill_loads, cause=cause))
+            say(Reason("kernel.spills", stored=resources.spill_stores, loaded=resources.spill_loads, cause=cause))
         if kernel.occupancy is not None:
             cause = kernel.occupancy.reason
             warps, most = kernel.resident_warps, kernel.most_warps

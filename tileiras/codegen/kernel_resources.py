@@ -59,8 +59,8 @@ def kernel_resources(
     static = DYNAMIC_SHARED.search(text) is None
     result = []
     for entry in module.entries:
-        used = reported.get(entry.name)
-        if used is None:
+        resources = reported.get(entry.name)
+        if resources is None:
             continue
         x, y, z = entry.dimensions("reqntid") or entry.dimensions("maxntid") or (1, 1, 1)
         cluster = entry.dimensions("reqnctapercluster") or (1, 1, 1)
@@ -68,10 +68,10 @@ def kernel_resources(
         target = TARGETS.get(module.target)
         resident = None
         if target is not None and dynamic is not None:
-            resident = occupancy(target, x * y * z, used.registers, used.shared + dynamic)
+            resident = occupancy(target, x * y * z, resources.registers, resources.shared + dynamic)
         most = target.threads // WARP_SIZE if target is not None else 0
         ctas = cluster[0] * cluster[1] * cluster[2]
-        result.append(KernelResources(entry.name, used, x * y * z, ctas, dynamic, resident, most))
+        result.append(KernelResources(entry.name, resources, x * y * z, ctas, dynamic, resident, most))
     return result
 
 

@@ -58,10 +58,10 @@ def external_functions(ir: str) -> list[str]:
     return [name for name in names if not name.startswith("llvm.")]
 
 
-def opt_level_of(ir: str, asked: int) -> int:
+def opt_level_of(ir: str, level: int) -> int:
     """The level at which a module is compiled: the one asked for, or a lower one that the module says."""
     levels = [re.fullmatch(r"i32 ([0-3])", node(ir, name) or "") for name in named_metadata(ir, OPT_LEVEL_METADATA)]
-    return min([asked, *(int(level[1]) for level in levels if level is not None)])
+    return min([level, *(int(level[1]) for level in levels if level is not None)])
 
 
 def inline_assembly_ptx(ir: str) -> list[PTXRequirement]:
@@ -168,11 +168,11 @@ def first_line(text: str) -> str:
     return lines[0] if lines else ""
 
 
-def _place(said: str, location: Locatable | None) -> tuple[Locatable | None, str]:
+def _place(text: str, location: Locatable | None) -> tuple[Locatable | None, str]:
     """Location and text of a parse error: LLVM's own line in a file of LLVM IR, else the kernel's location."""
-    match = re.fullmatch(r"line (\d+), column (\d+): (.*)", said)
+    match = re.fullmatch(r"line (\d+), column (\d+): (.*)", text)
     place = line_of_file(location, int(match[1]), int(match[2])) if match is not None else None
-    return (place, match[3]) if match is not None and place is not None else (location, said)
+    return (place, match[3]) if match is not None and place is not None else (location, text)
 
 
 def _quoted(text: str) -> list[Diagnostic]:

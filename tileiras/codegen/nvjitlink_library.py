@@ -65,7 +65,7 @@ def _name_for_another(path: str, state: _State) -> str:
 
     It goes by names first, those that were asked for, and by device and inode then (glibc, elf/dl-load.c).
     """
-    if any(known.device == state.device and known.inode == state.inode for known in _libraries):
+    if any(library.device == state.device and library.inode == state.inode for library in _libraries):
         # Written over, not replaced.
         copy = os.memfd_create("library")
         with open(path, "rb") as file:

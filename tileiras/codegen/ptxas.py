@@ -79,18 +79,18 @@ def version(path: str, seconds: float | None = None) -> str:
     `seconds` limits the run time of the program, if it has to be run.
     """
     state = toolkit.state_of(path)
-    known = _versions.get(state)
-    if known is None:
+    release = _versions.get(state)
+    if release is None:
         limit = min(VERSION_SECONDS, seconds or VERSION_SECONDS)
         try:
-            known = toolkit.remembered(path, lambda path: _ask_version(path, limit))
+            release = toolkit.remembered(path, lambda path: _ask_version(path, limit))
         except TimeoutError:
             # It is not asked again by this process, and by others, which may have more time.
-            known = UNKNOWN
+            release = UNKNOWN
             toolkit.silent[state] = limit
         if state is not None and toolkit.state_of(path) == state:
-            _versions[state] = known
-    return known
+            _versions[state] = release
+    return release
 
 
 VERSION_SECONDS = 10
@@ -105,8 +105,8 @@ def _ask_version(path: str, seconds: float) -> str:
     import subprocess
 
     try:
-        done = subprocess.run([path, "--version"], capture_output=True, text=True, check=False, timeout=seconds)
-        text = done.stdout
+        process = subprocess.run([path, "--version"], capture_output=True, text=True, check=False, timeout=seconds)
+        text = process.stdout
     except subprocess.TimeoutExpired:
         raise TimeoutError from None
     except OSError:
@@ -150,8 +150,8 @@ def read_controls(path: str, location: Locatable | None = None) -> bytes:
 
 def form_of(ptx: str, chip: str) -> str:
     """The form of a chip, `sm_90a`, that a module asks for; the chip where it asks for none."""
-    named = re.search(rf"^\.target\s+({re.escape(chip)}[af])\b", ptx, re.MULTILINE)
-    return named.group(1) if named else chip
+    match = re.search(rf"^\.target\s+({re.escape(chip)}[af])\b", ptx, re.MULTILINE)
+    return match.group(1) if match else chip
 
 
 def prepare() -> None:
@@ -187,7 +187,7 @@ def assemble(
     options: Sequence[str] = (),
     controls: str | None = None,
     host: bytes | None = None,
-    kept: str | None = None,
+    ptx_path: str | None = None,
     ptxas: str | None = None,
     waiting: programs.WaitingProgram | None = None,
     timeout: float | None = None,
@@ -198,7 +198,7 @@ def assemble(
     """Assemble PTX for one chip, in the form of it (`sm_90a`) that the module asks for.
 
     `options` are further ptxas arguments, `controls` names a file for its `--apply-controls`, `host` is the host's
-    object file, `kept` names a file with the PTX for reproducing a failure, `ptxas` is the program to run instead of
+    object file, `ptx_path` has the PTX for reproducing a failure, `ptxas` is the program to run instead of
     the one found, `timeout` its time limit in seconds, and `waiting` the program that `start` has started.  Warnings of
     ptxas go to `engine`; `meanwhile` is called while it runs.
     Raises CompileError with ptxas's own text and a command to reproduce when it fails.
@@ -209,11 +209,11 @@ def assemble(
     path = find(ptxas, location)
     arguments = ["-arch", form_of(ptx, chip), "--opt-level", str(opt_level), "-v", *options]
     files = {INPUT_NAME: ptx.encode()}
-    shown = [*arguments]
+    command_text = [*arguments]
     if controls is not None:
         files[CONTROLS_NAME] = read_controls(controls, location)
         arguments += ["--apply-controls", CONTROLS_NAME]
-        shown += ["--apply-controls", controls]
+        command_text += ["--apply-controls", controls]
     if host is not None:
         # An option that ptxas's help omits. It is left out of `shown`: errors of ptxas do not depend on this file.
         files[HOST_NAME] = host
@@ -230,8 +230,8 @@ def assemble(
         output = processes.programs.run(
             "ptxas", path, [*arguments, *IN_AND_OUT], folder,
             waiting=waiting, timeout=timeout, spent=spent, location=location, complaint=messages, meanwhile=meanwhile,
-            shown=[*shown, kept or INPUT_NAME, *IN_AND_OUT[1:]],
-            keep="" if kept else " with the PTX (--emit ptx, --save-temps)",
+            shown=[*command_text, ptx_path or INPUT_NAME, *IN_AND_OUT[1:]],
+            keep="" if ptx_path else " with the PTX (--emit ptx, --save-temps)",
         )  # fmt: skip
         try:
             with open(os.path.join(folder, "kernel.cubin"), "rb") as file:

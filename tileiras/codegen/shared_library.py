@@ -46,10 +46,10 @@ def _identity(path: str) -> str:
     lines = []
     for argument in ("--version", "-Wl,--version"):
         try:
-            done = subprocess.run([path, argument], capture_output=True, text=True, timeout=30, check=False)
+            process = subprocess.run([path, argument], capture_output=True, text=True, timeout=30, check=False)
         except (OSError, subprocess.SubprocessError):
             return f"{os.path.basename(path)}-unknown"
-        lines += done.stdout.split("\n")[:1]
+        lines += process.stdout.split("\n")[:1]
     return " ".join([os.path.basename(path), *lines])
 
 

@@ -107,10 +107,10 @@ def ptx_version(
 
 def llvm_ptx_feature(version: tuple[int, int]) -> str:
     """The feature string that makes LLVM select for at least `version`, capped at the newest LLVM has."""
-    for known in LLVM_PTX_VERSIONS:
-        if known >= version:
+    for llvm_version in LLVM_PTX_VERSIONS:
+        if llvm_version >= version:
             break
-    return "+ptx{}{}".format(*known)
+    return "+ptx{}{}".format(*llvm_version)
 
 
 DISABLED_PASSES = (

@@ -74,16 +74,16 @@ def parse(fill: str) -> TensorMap:
     """Raises ValueError, with the error, for a text that does not describe a tensor map."""
     kind, *words = fill.split()
     fields = dict(word.partition("=")[::2] for word in words)
-    known = {"element", "address", "dims", "strides", "box", "element_strides", *_CHOICES}
-    if kind != KIND or len(fields) != len(words) or not fields.keys() <= known:
+    names = {"element", "address", "dims", "strides", "box", "element_strides", *_CHOICES}
+    if kind != KIND or len(fields) != len(words) or not fields.keys() <= names:
         raise ValueError(f"no tensor map: '{fill}'")
     try:
         (address,) = _operands(fields["address"])
         dims, strides = _operands(fields["dims"]), _operands(fields.get("strides", ""))
         box = _numbers(fields["box"])
         element_strides = _numbers(fields["element_strides"]) if "element_strides" in fields else (1,) * len(dims)
-        chosen = {name: choices[fields.get(name, next(iter(choices)))] for name, choices in _CHOICES.items()}
-        result = TensorMap(fields["element"], address, dims, strides, box, element_strides, **chosen)
+        choices = {name: choices[fields.get(name, next(iter(choices)))] for name, choices in _CHOICES.items()}
+        result = TensorMap(fields["element"], address, dims, strides, box, element_strides, **choices)
         ranks = {len(dims), len(strides) + 1, len(box), len(element_strides)}
     except (KeyError, ValueError) as error:
         raise ValueError(f"no tensor map: '{fill}': {error}") from None

@@ -132,23 +132,23 @@ def remembered(path: str, ask: Callable[[str], str]) -> str:
     if key is None:
         return ask(path)
     memo = _memo_path()
-    known: dict[str, str] = {}
+    memory: dict[str, str] = {}
     if memo is not None:
         try:
             with open(memo, encoding="utf-8") as file:
-                known = {str(name): str(value) for name, value in json.load(file).items()}
+                memory = {str(name): str(value) for name, value in json.load(file).items()}
         except (OSError, ValueError, AttributeError):
-            known = {}
-    if key not in known:
-        known = {name: value for name, value in known.items() if os.path.exists(name.rsplit(":", _STATE_FIELDS)[0])}
-        known[key] = ask(path)
+            memory = {}
+    if key not in memory:
+        memory = {name: value for name, value in memory.items() if os.path.exists(name.rsplit(":", _STATE_FIELDS)[0])}
+        memory[key] = ask(path)
         # If the file was replaced meanwhile, the answer may belong to the new one: do not keep it.
         if memo is not None and state_of(path) == key:
             try:
-                write_atomically(memo, json.dumps(known, indent=1, sort_keys=True).encode())
+                write_atomically(memo, json.dumps(memory, indent=1, sort_keys=True).encode())
             except OSError:
                 pass  # asked again by the next process
-    return known[key]
+    return memory[key]
 
 
 def _memo_path() -> str | None:

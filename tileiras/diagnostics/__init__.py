@@ -220,16 +220,16 @@ def render(diagnostics: Iterable[Diagnostic], sources: Mapping[str, str] | None 
     same place.
     """
     lines: list[str] = []
-    shown: FilePosition | None = None
+    last: FilePosition | None = None
     pending = unique(diagnostics)[::-1]
     while pending:
         diagnostic = pending.pop()
         pending += diagnostic.notes[::-1]
         lines.append(diagnostic._headline())
         position = diagnostic.position
-        if position is not None and position.line > 0 and position[:3] != (shown and shown[:3]):
+        if position is not None and position.line > 0 and position[:3] != (last and last[:3]):
             lines += excerpt(position, sources)
-        shown = position
+        last = position
     return "\n".join(lines)
 
 
@@ -429,9 +429,9 @@ class DiagnosticEngine:
     def erase_handler(self, handler: Handler) -> None:
         """Remove a handler; no other thread runs it on return.  Raises ValueError if it is not registered."""
         with self._lock:
-            left = list(self._handlers)
-            left.remove(handler)
-            self._handlers = tuple(left)
+            handlers = list(self._handlers)
+            handlers.remove(handler)
+            self._handlers = tuple(handlers)
 
     def emit(self, diagnostic: Diagnostic) -> Diagnostic:
         if self._handling == _thread.get_ident():

@@ -55,12 +55,12 @@ class Body(ctypes.Structure):
 
 def body_of(diagnostic: Diagnostic) -> tuple[Body, list[Any]]:
     """The body, and the objects whose memory it points to, which must outlive it."""
-    body, held = Body(word=diagnostic.word, alive=1), []
+    body, keepalive = Body(word=diagnostic.word, alive=1), []
     position = diagnostic.position
     name = position.filename if position is not None else str(diagnostic.location or "")
     place = Location(_bytes(name), *(position[1:3] if position is not None else (0, 0)))
     body.location = ctypes.addressof(place)
-    arguments = [_argument(fragment, held) for fragment in diagnostic.fragments]
+    arguments = [_argument(fragment, keepalive) for fragment in diagnostic.fragments]
     if len(arguments) > INLINE:
         array: Any = (Argument * len(arguments))(*arguments)
         body.arguments, body.capacity = ctypes.addressof(array), len(arguments)
@@ -70,22 +70,22 @@ def body_of(diagnostic: Diagnostic) -> tuple[Body, list[Any]]:
             body.inline[number] = arguments[number] if number < len(arguments) else Argument(PLACEHOLDER)
         body.arguments, body.capacity = ctypes.addressof(body) + Body.inline.offset, INLINE
     body.size = len(arguments)
-    _own(body.strings, (ctypes.c_char_p * len(held))(*held), held)
+    _own(body.strings, (ctypes.c_char_p * len(keepalive))(*keepalive), keepalive)
     notes = [body_of(note) for note in diagnostic.notes]
-    _own(body.notes, (ctypes.c_void_p * len(notes))(*(ctypes.addressof(note) for note, _ in notes)), held)
-    return body, [*held, place, array, *notes]
+    _own(body.notes, (ctypes.c_void_p * len(notes))(*(ctypes.addressof(note) for note, _ in notes)), keepalive)
+    return body, [*keepalive, place, array, *notes]
 
 
-def _own(header: List, array: Any, held: list[Any]) -> None:
+def _own(header: List, array: Any, keepalive: list[Any]) -> None:
     header.begin, header.size, header.capacity = ctypes.addressof(array), len(array), len(array)
-    held.append(array)
+    keepalive.append(array)
 
 
-def _argument(fragment: str | int, held: list[Any]) -> Argument:
+def _argument(fragment: str | int, keepalive: list[Any]) -> Argument:
     if isinstance(fragment, int):
         return Argument(INTEGER, fragment & (1 << 64) - 1, 0)
     data = _bytes(fragment)
-    held.append(data)
+    keepalive.append(data)
     return Argument(TEXT, ctypes.cast(ctypes.c_char_p(data), ctypes.c_void_p).value or 0, len(data))
 
 

@@ -18,14 +18,14 @@ _PREFIX = r"(?:[^\s].*?:\d+(?::\d+)?|loc\(.*?\)|[\w.-]+): "
 _HEADLINE = re.compile(rf"^({_PREFIX})?({'|'.join(_SEVERITIES)}): (.*)$")
 
 
-def wanted(stream: TextIO) -> bool:
+def is_enabled(stream: TextIO) -> bool:
     """Whether `stream` shows colours."""
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def for_stream(text: str, stream: TextIO) -> str:
     """The text of diagnostics as `stream` shows it."""
-    return painted(text) if wanted(stream) else text
+    return painted(text) if is_enabled(stream) else text
 
 
 def painted(text: str) -> str:

@@ -154,9 +154,9 @@ class Remark(Diagnostic):
         return [self.said.stored(), [list(item) for item in self.arguments.items()], self.function]
 
     @classmethod
-    def restored(cls, stored: list[Any], location: Locatable | None, notes: Iterable[Diagnostic]) -> "Remark":
-        """The inverse of `stored`; raises ValueError if the codes are not those of a remark."""
-        result, arguments, function = stored
+    def restored(cls, row: list[Any], location: Locatable | None, notes: Iterable[Diagnostic]) -> "Remark":
+        """The inverse of `row`; raises ValueError if the codes are not those of a remark."""
+        result, arguments, function = row
         remark = cls(Reason.restored(result), location, arguments=dict(arguments), function=function, notes=notes)
         if not remark.name:
             raise ValueError(f"'{remark.code}' is no remark of its own")
@@ -240,14 +240,14 @@ class RemarkFilter(NamedTuple):
     requested: Mapping[str, frozenset[str]]
 
     @classmethod
-    def parse(cls, asked: Iterable[tuple[str, str]]) -> "RemarkFilter":
+    def parse(cls, pairs: Iterable[tuple[str, str]]) -> "RemarkFilter":
         """Parse pairs: a kind, or empty for all kinds, and a category, a code, `SUBJECT.*`, `all` or `none`.
 
         Pairs apply in order: `none` clears the kind, others add to it.  Raises CompileError (code 1) for an unknown
         category or code.
         """
         result: dict[str, set[str]] = {kind: set() for kind in KINDS}
-        for kind, word in asked:
+        for kind, word in pairs:
             for each in (kind,) if kind else KINDS:
                 if word == "none":
                     result[each].clear()

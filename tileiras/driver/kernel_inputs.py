@@ -86,16 +86,16 @@ class ArtifactModules(KernelInputs):
 
     def __init__(self, source: units.Source, gpu_name: str, only: str | None) -> None:
         items = []
-        known: list[str] = []
+        all_names: list[str] = []
         for piece in units.pieces(source.data, source.kind):
             resumed, location = _artifact_input(source.kind, piece, source.name, gpu_name)
             names = _kernel_names(source.kind, resumed)
-            known += names
+            all_names += names
             if only is None or names == [only]:
                 items.append(KernelInput(names[0] if len(names) == 1 else "", "", resumed, location))
         if not items:
-            raise _no_entry(only, source.name, known, location)
-        self.names = known
+            raise _no_entry(only, source.name, all_names, location)
+        self.names = all_names
         self._units = [unit._replace(kept_as=unit.kernel) for unit in items] if len(items) > 1 else items
 
     def units(self) -> list[KernelInput]:
@@ -106,11 +106,11 @@ class ArtifactModules(KernelInputs):
         return self._units[0].location
 
 
-def kernel_inputs(source: units.Source, given: Operation | bytes, gpu_name: str, only: str | None) -> KernelInputs:
-    """The kernels of a source, or the one called `only`; `given` is the module read from it, or its bytes."""
+def kernel_inputs(source: units.Source, module: Operation | bytes, gpu_name: str, only: str | None) -> KernelInputs:
+    """The kernels of a source, or the one called `only`; `module` is the module read from it, or its bytes."""
     if source.kind in units.ARTIFACTS:
         return ArtifactModules(source, gpu_name, only)
-    return ModuleEntries(given, source.name, only)
+    return ModuleEntries(module, source.name, only)
 
 
 def _kernel_names(kind: str, module: Operation | bytes) -> list[str]:
@@ -124,8 +124,8 @@ def _kernel_names(kind: str, module: Operation | bytes) -> list[str]:
     return []
 
 
-def _no_entry(entry: str | None, name: str, known: Sequence[str], location: Locatable | None) -> CompileError:
-    message = f"no entry '{entry}' in {name}; it has: {', '.join(known) or 'none'}"
+def _no_entry(entry: str | None, name: str, names: Sequence[str], location: Locatable | None) -> CompileError:
+    message = f"no entry '{entry}' in {name}; it has: {', '.join(names) or 'none'}"
     return CompileError.at(location, message, ExitCode.CONFIGURATION)
 
 

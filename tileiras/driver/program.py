@@ -153,12 +153,12 @@ def _refused(message: str) -> CompileError:
 
 def _host(configuration: Configuration) -> dict[str, str]:
     """The platform of the host code as options, unless it is this machine's; ARM64EC is compiled as AArch64."""
-    named = {}
+    values = {}
     if configuration.host_arch:
-        named["host_arch"] = "aarch64"
+        values["host_arch"] = "aarch64"
     if configuration.host_os:
-        named["host_os"] = HOST_SYSTEMS[configuration.host_os]
-    return named
+        values["host_os"] = HOST_SYSTEMS[configuration.host_os]
+    return values
 
 
 def _toolkit(root: str | None) -> dict[str, str]:
@@ -191,7 +191,7 @@ def c_create(*fields: bytes | int) -> Answer:
 def c_compile(program: Program) -> Answer:
     code, result, messages, bodies = _guarded(program.compile)
     if code == ExitCode.SUCCESS:
-        return _said(code, result, [d for d in program.diagnostics if d.severity is not Severity.REMARK])
+        return _answer(code, result, [d for d in program.diagnostics if d.severity is not Severity.REMARK])
     return code, result, messages, bodies
 
 
@@ -205,20 +205,20 @@ def c_release(program: Program) -> Answer:
 
 def _guarded(call: Callable[[], Any]) -> Answer:
     try:
-        return _said(ExitCode.SUCCESS, call(), [])
+        return _answer(ExitCode.SUCCESS, call(), [])
     except CompileError as error:
-        return _said(error.code, None, error.diagnostics)
+        return _answer(error.code, None, error.diagnostics)
     except MemoryError:
         return int(ExitCode.USAGE), None, "error: failed to allocate memory for program", []
     # Any exception: the caller is a C program, which cannot catch it.
     except Exception as error:
         message = f"internal error: {type(error).__name__}: {error}"
-        return _said(ExitCode.COMPILE_FAILURE, None, CompileError.at(None, message).diagnostics)
+        return _answer(ExitCode.COMPILE_FAILURE, None, CompileError.at(None, message).diagnostics)
 
 
-def _said(code: int, result: Any, diagnostics: list[Diagnostic]) -> Answer:
+def _answer(code: int, result: Any, diagnostics: list[Diagnostic]) -> Answer:
     bodies = []
     for diagnostic in unique(diagnostics):
-        value, held = tileiras.diagnostics.body.body_of(diagnostic)
-        bodies.append((tileiras.diagnostics.body.ctypes.addressof(value), diagnostic.render(), (value, held)))
+        value, keepalive = tileiras.diagnostics.body.body_of(diagnostic)
+        bodies.append((tileiras.diagnostics.body.ctypes.addressof(value), diagnostic.render(), (value, keepalive)))
     return int(code), result, render(diagnostics), bodies

@@ -66,11 +66,11 @@ class Steps:
         if self._program is not None:
             self._program.close()
 
-    def on_file(self, given: Operation | bytes) -> Operation | bytes:
+    def on_file(self, value: Operation | bytes) -> Operation | bytes:
         """Run the per-file steps on the source."""
         for row in self.plan.file:
-            given = self._run(row, given).output
-        return given
+            value = self._run(row, value).output
+        return value
 
     def on_kernel(self, unit: KernelInput) -> tuple[bytes, dict[str, bytes]]:
         """Run the per-kernel steps on one kernel; the product, and the artifacts of the last step by suffix."""
@@ -89,27 +89,27 @@ class Steps:
         """
         if self._keep is not None and len(kernels) != 1:
             self._kept_ptx = self._keep(stem(self.source.name), LINKED, linked)
-        data, written = linked, {}
+        data, artifacts = linked, {}
         for row in self.plan.linked:
-            known: dict[str, Any] = {"beside": _merged(kernels)} if row.reads_beside else {}
+            context: dict[str, Any] = {"beside": _merged(kernels)} if row.reads_beside else {}
             if self.options["emit-remarks"]:
-                known["entry_locations"] = inputs.entry_locations
-            result = self._run(row, data, inputs.location, **known)
+                context["entry_locations"] = inputs.entry_locations
+            result = self._run(row, data, inputs.location, **context)
             data = as_bytes(result.output)
-            written.update(result.artifacts)
-        return data, written
+            artifacts.update(result.artifacts)
+        return data, artifacts
 
     def _run(
-        self, row: pipeline.Stage, given: Operation | bytes, location: Any = None, kept_as: str = "", **known: Any
+        self, row: pipeline.Stage, value: Operation | bytes, location: Any = None, kept_as: str = "", **fields: Any
     ) -> StageResult:
         """Run one step.
 
-        `kept_as` is the stem of the kept artifacts, by default the source's; `known` are fields of the context.
+        `kept_as` is the stem of the kept artifacts, by default the source's; `fields` are fields of the context.
         """
-        context = self._context(row, location, **known)
-        started = time.perf_counter()
+        context = self._context(row, location, **fields)
+        begin = time.perf_counter()
         due = len(self._checks)
-        result = pipeline.run_stage(row, given, self.options, context)
+        result = pipeline.run_stage(row, value, self.options, context)
         if METADATA in row.side_suffixes and self.source.kind in units.DECIDED:
             import json
 
@@ -121,7 +121,7 @@ class Steps:
         if due:
             self._check()  # no effect if it ran while the stage waited
         if self._times is not None and not pipeline.takes_module(row):  # passes are timed individually
-            self._times.append((f"{row.name}: {row.doc}", time.perf_counter() - started))
+            self._times.append((f"{row.name}: {row.doc}", time.perf_counter() - begin))
         self.diagnostics.extend(context.engine.diagnostics)
         self.dependencies.extend(context.dependencies)
         if self._keep is not None:
@@ -131,14 +131,14 @@ class Steps:
                     self._kept_ptx = place
         return result
 
-    def _context(self, row: pipeline.Stage, location: Any, **known: Any) -> StageContext:
+    def _context(self, row: pipeline.Stage, location: Any, **fields: Any) -> StageContext:
         context = StageContext(
             source_name=self.source.name,
             source_path=self.source.path,
             location=location,
             store=self._store,
             instrumentation=self._instrumentation,
-            **known,
+            **fields,
         )
         context.meanwhile = self._wait
         context.kept_ptx = self._kept_ptx

@@ -355,13 +355,13 @@ def describe(level: int = 3, runs: Collection[str] | None = None) -> str:
     import textwrap
 
     rows = [row for row in ROWS if row.level <= level]
-    left = max(len(row.documented) for row in rows)
+    width = max(len(row.documented) for row in rows)
     lines = [f"tileir{{opt-level={level}}}: the documented passes, ours, and remarks", ""]
     for row in rows:
         names = [name for name in row.ours if runs is None or name in runs]
         ours = textwrap.wrap(", ".join(names) or "-", OURS_WIDTH, break_on_hyphens=False)
-        lines.append(f"O{row.level}  {row.documented:<{left}}  {ours[0]:<{OURS_WIDTH}}  {row.remark}".rstrip())
-        lines += [f"{'':<{left + 6}}{more}" for more in ours[1:]]
+        lines.append(f"O{row.level}  {row.documented:<{width}}  {ours[0]:<{OURS_WIDTH}}  {row.remark}".rstrip())
+        lines += [f"{'':<{width + 6}}{more}" for more in ours[1:]]
     return "\n".join(lines) + "\n"
 
 

@@ -94,11 +94,11 @@ def to_json(rows: Iterable[Input]) -> dict[str, Any]:
     return {"format": FORMAT, "rows": [[row.title, row.state, row.size] for row in rows]}
 
 
-def from_json(found: Any) -> tuple[Input, ...]:
+def from_json(document: Any) -> tuple[Input, ...]:
     """Parse the rows of a JSON document from `to_json`; raises ValueError for other documents."""
-    if not isinstance(found, dict) or found.keys() != {"format", "rows"} or found["format"] != FORMAT:
+    if not isinstance(document, dict) or document.keys() != {"format", "rows"} or document["format"] != FORMAT:
         raise ValueError("rows of inputs have another format")
-    rows = found["rows"]
+    rows = document["rows"]
     if not isinstance(rows, list) or not all(isinstance(row, list) and len(row) == 3 for row in rows):
         raise ValueError("rows of inputs are lists of three values")
     result = []

@@ -28,8 +28,8 @@ TOPS = ("SConstruct", "sconstruct", "pyproject.toml", ".git", ".hg")
 def admits(rows: Iterable[Input], base: str, source: bytes) -> bool:
     """Whether the states of all rows may be computed; `base` is the folder of the source, `source` its content."""
     rows = tuple(rows)
-    named = frozenset(row.name for row in rows if row.kind == VARIABLE)
-    return all(_is_confined(row, base) for row in rows) and (not named or named <= _names(rows, base, source))
+    variables = frozenset(row.name for row in rows if row.kind == VARIABLE)
+    return all(_is_confined(row, base) for row in rows) and (not variables or variables <= _names(rows, base, source))
 
 
 def _is_confined(row: Input, base: str) -> bool:

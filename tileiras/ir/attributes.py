@@ -70,9 +70,9 @@ class Attribute:
         if "name" in cls.__dict__ and cls.name:
             cls._registry[cls.name] = cls
 
-    def __new__(cls, *values: object, **named: object) -> "Attribute":
-        if named or len(values) != len(cls.parameters):
-            values = cls._bind(values, named)
+    def __new__(cls, *values: object, **by_name: object) -> "Attribute":
+        if by_name or len(values) != len(cls.parameters):
+            values = cls._bind(values, by_name)
         return cls.intern(values)
 
     @classmethod
@@ -87,11 +87,11 @@ class Attribute:
         return result
 
     @classmethod
-    def _bind(cls, values: tuple, named: dict[str, Any]) -> tuple:
+    def _bind(cls, values: tuple, by_name: dict[str, Any]) -> tuple:
         if len(values) > len(cls.parameters):
             raise TypeError(f"{cls.__name__} takes {len(cls.parameters)} parameters, got {len(values)}")
         bound = dict(zip(cls.parameters, values))
-        for key, value in named.items():
+        for key, value in by_name.items():
             if key not in cls.parameters or key in bound:
                 raise TypeError(f"{cls.__name__} got an unexpected parameter '{key}'")
             bound[key] = value
@@ -319,10 +319,10 @@ class DenseElementsAttr(Attribute):
 
     def verify(self) -> None:
         count = 1 if self.is_splat else self.type.num_elements
-        expected = count * element_size(self.type.element_type)
-        if len(self.data) != expected:
+        size = count * element_size(self.type.element_type)
+        if len(self.data) != size:
             raise VerifyError(
-                f"expected {expected} bytes of elements for {self.type}, got {len(self.data)}", prefix=False
+                f"expected {size} bytes of elements for {self.type}, got {len(self.data)}", prefix=False
             )
 
     def stored_bits(self) -> list[int]:

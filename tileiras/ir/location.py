@@ -197,15 +197,15 @@ class FusedLoc(ValueLocation):
 
         Fusions without metadata are taken apart.
         """
-        known: dict[Location, None] = {}
+        locations_seen: dict[Location, None] = {}
         for location in locations:
             if type(location) is FusedLoc and location.metadata is None:
-                known.update(dict.fromkeys(location.locations))
+                locations_seen.update(dict.fromkeys(location.locations))
             elif not isinstance(location, UnknownLoc):
-                known[location] = None
-        if len(known) < 2:
-            return next(iter(known), UNKNOWN_LOC)
-        return FusedLoc(tuple(known)[:LIMIT])
+                locations_seen[location] = None
+        if len(locations_seen) < 2:
+            return next(iter(locations_seen), UNKNOWN_LOC)
+        return FusedLoc(tuple(locations_seen)[:LIMIT])
 
     def resolve(self) -> FilePosition | None:
         for location in self.locations:

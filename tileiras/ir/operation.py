@@ -72,8 +72,8 @@ class Operation:
         if own:
             cls._declare_fields(own)
         if "traits" in cls.__dict__:
-            declared = [t for base in cls.__mro__ for t in base.__dict__.get("traits", ())]
-            cls.trait_instances = tuple([t() if isinstance(t, type) else t for t in declared])
+            instances = [t for base in cls.__mro__ for t in base.__dict__.get("traits", ())]
+            cls.trait_instances = tuple([t() if isinstance(t, type) else t for t in instances])
             cls._trait_classes = None
         if "name" in cls.__dict__ and cls.name:
             registry.OPERATIONS[cls.name] = cls
@@ -82,16 +82,16 @@ class Operation:
     @classmethod
     def _declare_fields(cls, own: dict[str, Field]) -> None:
         """Adds fields to those of the bases, whose places stay as they are: new fields come last."""
-        declared = {field.name: field for field in cls.fields}
+        by_field_name = {field.name: field for field in cls.fields}
         for name, field in own.items():
             field.accessor = name
             field.name = field.name or name
-            declared[field.name] = field
+            by_field_name[field.name] = field
             if name in Operation.__dict__:  # `operands` and the like: the core's own list is the field
                 delattr(cls, name)
             if field.name != name and field.name not in Operation.__dict__:
                 setattr(cls, field.name, field)
-        cls.fields = tuple(declared.values())
+        cls.fields = tuple(by_field_name.values())
         for kind in {field.kind: None for field in own.values()}:
             setattr(cls, f"{kind}_fields", tuple([field for field in cls.fields if field.kind == kind]))
 
@@ -100,16 +100,16 @@ class Operation:
         """Puts the property that reads a field into its place in the class that declares it; most are never read."""
         declaring = [base for base in cls.__mro__ if field in getattr(base, "fields", ())][-1]
         of_kind = getattr(declaring, f"{field.kind}_fields")
-        read = accessor_of(field, of_kind.index(field), of_kind)
+        accessor = accessor_of(field, of_kind.index(field), of_kind)
         for name in (field.accessor, field.name):
             if isinstance(declaring.__dict__.get(name), Field):
-                setattr(declaring, name, read)
-        return read
+                setattr(declaring, name, accessor)
+        return accessor
 
     # ---- construction ------------------------------------------------------------------------------------------------
 
     def __init__(
-        self, *operands: Value | Sequence[Value] | None, location: Location = UNKNOWN_LOC, **named: object
+        self, *operands: Value | Sequence[Value] | None, location: Location = UNKNOWN_LOC, **by_name: object
     ) -> None:
         """Builds from fields: operands in declaration order or by name, all others by name.  Raises TypeError for
         unknown or missing fields, VerifyError for types and attributes that the declaration does not allow.
@@ -123,16 +123,16 @@ class Operation:
         flat: Any = operands
         sizes = signature.ones
         if len(operands) != signature.operands or None in operands:
-            flat, sizes = gather(cls, cls.operand_fields, operands, named)
+            flat, sizes = gather(cls, cls.operand_fields, operands, by_name)
         attributes: dict[str, Attribute] = {}
         for accessor, name, field in signature.attributes:
-            value = named.pop(accessor, None)
+            value = by_name.pop(accessor, None)
             if value is not None:
                 value = value if isinstance(value, Attribute) else as_attribute(field, value)
             if value is not None:
                 if not satisfies(field.constraint, value):
-                    wanted = describe(field.constraint)
-                    raise cls._misbuilt(f"attribute '{name}' failed to satisfy constraint: {wanted}", location)
+                    constraint = describe(field.constraint)
+                    raise cls._misbuilt(f"attribute '{name}' failed to satisfy constraint: {constraint}", location)
                 attributes[name] = value
             elif field.arity == "one":
                 raise cls._misbuilt(f"requires attribute '{name}'", location)
@@ -140,36 +140,36 @@ class Operation:
             attributes[OPERAND_SEGMENTS] = DenseArrayAttr(i32, sizes)
         regions: list[Region] = []
         for field in cls.region_fields:
-            entry = named.pop(field.accessor, None)
+            entry = by_name.pop(field.accessor, None)
             if field.variadic:
                 regions += entry or ()
             elif entry is not None or not field.optional:
                 regions.append(entry if entry is not None else Region())
         successors: list[Block] = []
         for field in cls.successor_fields:
-            entry = named.pop(field.accessor)
+            entry = by_name.pop(field.accessor)
             successors += entry if field.variadic else (entry,)
-        result = named.pop(signature.result, None) if named else None
+        result = by_name.pop(signature.result, None) if by_name else None
         if result is not None:
             types: Any = (result,)
-        elif named and any(accessor in named for accessor in signature.results):
-            types, result_sizes = gather(cls, cls.result_fields, (), named)
+        elif by_name and any(accessor in by_name for accessor in signature.results):
+            types, result_sizes = gather(cls, cls.result_fields, (), by_name)
             if signature.sized_results:
                 attributes[RESULT_SEGMENTS] = DenseArrayAttr(i32, result_sizes)
         elif signature.typed_as is not None and signature.typed_as < len(flat):
             types = [flat[signature.typed_as].type] * len(signature.results)
         else:
             types = cls.infer_result_types(flat, attributes)
-        if named:
-            raise TypeError(f"{cls.__name__} has no field '{next(iter(named))}'")
+        if by_name:
+            raise TypeError(f"{cls.__name__} has no field '{next(iter(by_name))}'")
         self._setup(flat, types, attributes, regions, successors, location)
         # Nearly all operations are built with types that one was built with before.
-        built = (*map(_TYPE, flat), None, *types)
+        form = (*map(_TYPE, flat), None, *types)
         if signature.operands < 0:
-            built += tuple(sizes)
-        if built not in signature.built:
+            form += tuple(sizes)
+        if form not in signature.built:
             self._verify_types()
-            signature.built.add(built)
+            signature.built.add(form)
 
     @classmethod
     def create(

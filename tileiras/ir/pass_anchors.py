@@ -22,17 +22,17 @@ def restore(op: Operation, before: Operation) -> None:
         region.take_blocks(result)
 
 
-def collect_names(op: Operation, found: set[str]) -> None:
+def collect_names(op: Operation, names: set[str]) -> None:
     """Adds the names of an operation and all inside it, and of their attributes."""
-    found.add(op.name)
-    found.update(op.attributes)
+    names.add(op.name)
+    names.update(op.attributes)
     inside = [block for region in op._regions for block in region.blocks]
     for block in inside:
         inner = block.first
         while inner is not None:
-            found.add(inner.name)
+            names.add(inner.name)
             if inner.attributes:
-                found.update(inner.attributes)
+                names.update(inner.attributes)
             if inner._regions:
                 inside += [each for region in inner._regions for each in region.blocks]
             inner = inner.next

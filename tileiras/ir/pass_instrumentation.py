@@ -114,10 +114,10 @@ class IRPrinter(PassInstrumentation):
         return print_op(op, locations=self._locations)
 
     def before_pass(self, name: str, op: Operation) -> None:
-        wanted = _names(self._before, name)
-        if wanted or self._changed_only:
+        is_listed = _names(self._before, name)
+        if is_listed or self._changed_only:
             self._text = self._text_of(op)
-        if wanted:
+        if is_listed:
             self._print("Before", name, self._text)
 
     def after_pass(self, name: str, op: Operation) -> None:

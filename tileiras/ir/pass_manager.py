@@ -82,12 +82,12 @@ class Pass:
         self.path: tuple[str, ...] = ()
         """The anchors that a textual pipeline nests the pass in, outermost first."""
         self._after = ""
-        known = self.options()
+        defaults = self.options()
         for key, value in options.items():
             field = key.replace("-", "_")
-            if field not in known:
+            if field not in defaults:
                 raise CompileError.at(None, f"pass '{self.name}' has no option '{key}'", ExitCode.CONFIGURATION)
-            setattr(self, field, _fitting(self.name, key, value, known[field], self.accepts.get(field)))
+            setattr(self, field, _fitting(self.name, key, value, defaults[field], self.accepts.get(field)))
 
     @classmethod
     @functools.cache
@@ -200,12 +200,12 @@ class PassWhereFound(NamedTuple):
     """The pass has no effect if no operation has one of these names, or an attribute of such a name; one that ends in a
     point stands for all names of a dialect.  Empty: it is constructed for all IR."""
 
-    def is_among(self, found: set[str]) -> bool:
+    def is_among(self, names: set[str]) -> bool:
         """Whether one of the names is among those that were found."""
-        if not found.isdisjoint(self.names):
+        if not names.isdisjoint(self.names):
             return True
         dialects = tuple([name for name in self.names if name.endswith(".")])
-        return bool(dialects) and any(name.startswith(dialects) for name in found)
+        return bool(dialects) and any(name.startswith(dialects) for name in names)
 
 
 class PassManager:
@@ -354,8 +354,8 @@ class _PipelineParser:
         except CompileError as error:
             if self.source:
                 place = _Place(self.source, self.text, at)
-                moved = [d if d.location is not None else d.moved(place, d.notes) for d in error.diagnostics]
-                raise CompileError(moved, error.code) from None
+                diagnostics = [d if d.location is not None else d.moved(place, d.notes) for d in error.diagnostics]
+                raise CompileError(diagnostics, error.code) from None
             raise
 
     def _peek(self) -> str:
@@ -429,7 +429,7 @@ class _PipelineParser:
             raise self._error(opened, f"expected ')' after the passes of '{name}'")
         self.at += 1
 
-    def _made(self, made: type[Pass], start: int, braces: tuple[int, str] | None) -> Pass:
+    def _made(self, pass_class: type[Pass], start: int, braces: tuple[int, str] | None) -> Pass:
         options: dict[str, Any] = {}
         inside, text = braces or (start, "")
         for word in re.finditer(r"(?:\{[^{}]*\}|\S)+", text):
@@ -444,8 +444,8 @@ class _PipelineParser:
             if value.startswith("{"):
                 for field in re.finditer(r"[^\s{}]+", value):
                     with self._placed(at + len(key) + 1 + field.start()):
-                        made(**{key: field[0]})
+                        pass_class(**{key: field[0]})
             with self._placed(at):
-                made(**{key: options[key]})
+                pass_class(**{key: options[key]})
         with self._placed(start):
-            return made(**options)
+            return pass_class(**options)

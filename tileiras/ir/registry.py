@@ -80,8 +80,8 @@ def similar_operation(name: str) -> str:
     import difflib
 
     dialect, _, word = name.partition(".")
-    known = sorted(other.partition(".")[2] for other in OPERATIONS if other.startswith(f"{dialect}."))
-    near = difflib.get_close_matches(word, known, 1, 0.75)
+    names = sorted(other.partition(".")[2] for other in OPERATIONS if other.startswith(f"{dialect}."))
+    near = difflib.get_close_matches(word, names, 1, 0.75)
     return f"{dialect}.{near[0]}" if near else ""
 
 

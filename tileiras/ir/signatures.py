@@ -104,16 +104,18 @@ def sizes_of(value: Attribute | None) -> tuple[int, ...] | None:
     return value.elements if isinstance(value, DenseArrayAttr) and value.element_type is i32 else None
 
 
-def gather(cls: type[Operation], fields: tuple[Field, ...], given: tuple, named: dict[str, Any]) -> tuple[list, list]:
+def gather(
+    cls: type[Operation], fields: tuple[Field, ...], positional: tuple, by_name: dict[str, Any]
+) -> tuple[list, list]:
     """A flat list of the values given for `fields`, and how many each took."""
-    if len(given) > len(fields):
-        raise TypeError(f"{cls.__name__} takes {len(fields)} operands, got {len(given)}")
-    if len(given) == len(fields) and all_required(fields) and None not in given:
-        return list(given), [1] * len(given)
+    if len(positional) > len(fields):
+        raise TypeError(f"{cls.__name__} takes {len(fields)} operands, got {len(positional)}")
+    if len(positional) == len(fields) and all_required(fields) and None not in positional:
+        return list(positional), [1] * len(positional)
     flat: list[Any] = []
     sizes: list[int] = []
     for position, field in enumerate(fields):
-        value = given[position] if position < len(given) else named.pop(field.accessor, None)
+        value = positional[position] if position < len(positional) else by_name.pop(field.accessor, None)
         if field.variadic:
             values = tuple(value) if value is not None else ()
         elif value is None:

@@ -66,8 +66,8 @@ class FloatSemantics(NamedTuple):
     @property
     def largest_exponent(self) -> int:
         """The largest exponent of finite numbers; without a fraction NaN takes a whole exponent, as infinity does."""
-        taken = self.has_infinity or self.has_nan and not self.mantissa_bits
-        return (1 << self.exponent_bits) - 1 - self.bias - taken
+        top_exponents = self.has_infinity or self.has_nan and not self.mantissa_bits
+        return (1 << self.exponent_bits) - 1 - self.bias - top_exponents
 
     def fits(self, wider: "FloatSemantics") -> bool:
         """Whether all normal numbers of this format are normal numbers of the other."""

@@ -98,11 +98,11 @@ class _Verification:
         # since its own rules may rely on its declared shape.
         cls = type(op)
         rules = _Rules._of_class.get(cls) or _Rules(cls)
-        accepted, built = rules.accepted, None
+        accepted, form = rules.accepted, None
         if accepted is not None and not op._regions and not op._successors:
             # Nearly all operations of a module are like one before.
-            built = (*map(_TYPE, op._operands), None, *map(_TYPE, op._results), *op.attributes.items())
-            if built in accepted:
+            form = (*map(_TYPE, op._operands), None, *map(_TYPE, op._results), *op.attributes.items())
+            if form in accepted:
                 return
         try:
             _verify_structure(op, rules)
@@ -120,10 +120,10 @@ class _Verification:
             for message in error.also:
                 self.engine.op_error(op, message)
             return
-        if built is not None and accepted is not None:
+        if form is not None and accepted is not None:
             if len(accepted) >= MAX_ACCEPTED:
                 accepted.clear()
-            accepted.add(built)
+            accepted.add(form)
         if op._regions:
             self.regions(op, rules.isolated)
 
@@ -205,12 +205,14 @@ def _verify_structure(op: Operation, rules: _Rules) -> None:
     else:
         _verify_types("result", op.result_fields, op.result_spans(), results)
     # An operation without attributes is fine unless it needs one.
-    for name, required, wanted, field in rules.attributes if attributes or rules.requires else ():
+    for name, required, attribute_class, field in rules.attributes if attributes or rules.requires else ():
         value = attributes.get(name)
         if value is None:
             if required:
                 raise VerifyError(f"requires attribute '{name}'")
-        elif not (isinstance(value, wanted) if wanted is not None else satisfies(field.constraint, value)):
+        elif not (
+            isinstance(value, attribute_class) if attribute_class is not None else satisfies(field.constraint, value)
+        ):
             raise VerifyError(f"attribute '{name}' failed to satisfy constraint: {describe(field.constraint)}")
     if rules.shaped or op._regions or op._successors:
         if op.region_fields or op.regions:
@@ -232,10 +234,10 @@ def _verify_types(
         for number in range(start, end):
             type = values[number].type
             if type not in field.fitting and not field.fits(type):
-                raise VerifyError(f"{kind} #{number} must be {_wanted(field)}, but got '{type}'")
+                raise VerifyError(f"{kind} #{number} must be {_constraint_text(field)}, but got '{type}'")
 
 
-def _wanted(field: Field) -> str:
+def _constraint_text(field: Field) -> str:
     return f"variadic of {describe(field.constraint)}" if field.variadic else describe(field.constraint)
 
 

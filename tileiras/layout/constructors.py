@@ -165,11 +165,11 @@ def fma_operands(c: LinearLayout, k: int) -> tuple[LinearLayout, LinearLayout]:
     coordinates = c.to_coordinates()
     k_bits = [1 << bit for bit in range(k.bit_length() - 1)]
 
-    def operand(shape: tuple[int, ...], kept: int, k_axis: int) -> LinearLayout:
+    def operand(shape: tuple[int, ...], axis: int, k_axis: int) -> LinearLayout:
         def project(basis: tuple[int, ...]) -> tuple[int, ...]:
-            moved = [*basis[: rank - 2], 0, 0]
-            moved[kept] = basis[kept]
-            return tuple(moved)
+            result = [*basis[: rank - 2], 0, 0]
+            result[axis] = basis[axis]
+            return tuple(result)
 
         def along_k(step: int) -> tuple[int, ...]:
             return tuple(step if axis == k_axis else 0 for axis in range(rank))

@@ -139,9 +139,9 @@ def _find_sources(src: LinearLayout, dst: LinearLayout) -> _Sources | None:
             return None
         sources.lane.append(source)
     for dim in ("warp", "block"):
-        wanted, held = dst.bases(dim), src.bases(dim)
-        for bit in range(max(len(wanted), len(held))):
-            target = (wanted[bit] if bit < len(wanted) else 0) ^ (held[bit] if bit < len(held) else 0)
+        to, from_ = dst.bases(dim), src.bases(dim)
+        for bit in range(max(len(to), len(from_))):
+            target = (to[bit] if bit < len(to) else 0) ^ (from_[bit] if bit < len(from_) else 0)
             source = in_warp(target)
             if source is None or (dim == "block" and source != (0, 0)):
                 return None
@@ -300,23 +300,23 @@ def split_rounds(src: LinearLayout, dst: LinearLayout, bits: int, conditional: b
         and (conditional or not threads(v))
     ]
     # The highest ones: neighbours stay together for wide accesses.
-    chosen = sorted(sorted(clean, key=lambda v: (threads(v), -v))[:bits])
-    if not chosen:
+    basis = sorted(sorted(clean, key=lambda v: (threads(v), -v))[:bits])
+    if not basis:
         return None
-    result = [i for i in range(src.out_bits) if 1 << i not in chosen]
+    result = [i for i in range(src.out_bits) if 1 << i not in basis]
 
     def compress(flat: int) -> int:
         return sum((flat >> position & 1) << i for i, position in enumerate(result))
 
     def smaller(layout: LinearLayout) -> LinearLayout:
-        bases = {d: [compress(v) for v in layout.bases(d) if d != "register" or v not in chosen] for d in layout.dims}
+        bases = {d: [compress(v) for v in layout.bases(d) if d != "register" or v not in basis] for d in layout.dims}
         return LinearLayout(bases, (1 << len(result),))
 
     def share(layout: LinearLayout, number: int) -> tuple[tuple[int, ...], tuple[Condition, ...]]:
         bases = layout.bases("register")
         fixed = mask = 0
         conditions = []
-        for i, v in enumerate(chosen):
+        for i, v in enumerate(basis):
             value = number >> i & 1
             if v in bases:
                 bit = 1 << bases.index(v)
@@ -327,7 +327,7 @@ def split_rounds(src: LinearLayout, dst: LinearLayout, bits: int, conditional: b
                 conditions.append(Condition(dim, layout.bases(dim).index(v), value))
         return tuple(r | fixed for r in range(layout.registers) if not r & mask), tuple(conditions)
 
-    parts = tuple(Round(*share(src, n), *share(dst, n)) for n in range(1 << len(chosen)))
+    parts = tuple(Round(*share(src, n), *share(dst, n)) for n in range(1 << len(basis)))
     return Rounds(smaller(src), smaller(dst), parts)
 
 
@@ -341,37 +341,37 @@ def simulate(plan: Plan, src: LinearLayout, dst: LinearLayout) -> dict[tuple[int
     """Element positions that each (warp, lane) holds after the plan: the meaning of a plan, used by the tests."""
     lanes, warps = src.count("lane"), max(src.count("warp"), dst.count("warp"))
     warp_mask = src.count("warp") - 1
-    held = {
+    elements = {
         (w, t): [src.apply(register=r, lane=t, warp=w & warp_mask) for r in range(src.registers)]
         for w in range(warps)
         for t in range(lanes)
     }
     if isinstance(plan, NoConversion):
-        return held
+        return elements
     if isinstance(plan, RegisterPermutation):
-        return {thread: [values[r] for r in plan.source] for thread, values in held.items()}
+        return {thread: [values[r] for r in plan.source] for thread, values in elements.items()}
     if isinstance(plan, WarpShuffle):
-        return _simulate_shuffle(plan, held)
-    return plan.simulate(held, warps, lanes)
+        return _simulate_shuffle(plan, elements)
+    return plan.simulate(elements, warps, lanes)
 
 
 def _conditional(
-    selects: Sequence[ConditionalXor], held: dict[tuple[int, int], list[int]]
+    selects: Sequence[ConditionalXor], elements: dict[tuple[int, int], list[int]]
 ) -> dict[tuple[int, int], list[int]]:
     for select in selects:
-        held = {
+        elements = {
             (w, t): [values[r ^ select.xor] for r in range(len(values))]
             if (t if select.dim == "lane" else w) >> select.bit & 1
             else values
-            for (w, t), values in held.items()
+            for (w, t), values in elements.items()
         }
-    return held
+    return elements
 
 
-def _simulate_shuffle(plan: WarpShuffle, held: dict[tuple[int, int], list[int]]) -> dict[tuple[int, int], list[int]]:
-    handed = _conditional(plan.source_selects, held)
+def _simulate_shuffle(plan: WarpShuffle, cells: dict[tuple[int, int], list[int]]) -> dict[tuple[int, int], list[int]]:
+    handed = _conditional(plan.source_selects, cells)
     got = {}
-    for w, t in held:
+    for w, t in cells:
         base = gf2.apply(plan.lane_map, t) ^ gf2.apply(plan.warp_map, w & ((1 << len(plan.warp_map)) - 1))
         got[w, t] = [handed[w, base ^ xor][r] for r, xor in zip(plan.registers, plan.lane_xor)]
     return _conditional(plan.result_selects, got)

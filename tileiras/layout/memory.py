@@ -115,13 +115,13 @@ def vector_registers(
 
 def register_groups(registers: int, bits: Sequence[int]) -> tuple[tuple[int, ...], ...]:
     """Registers grouped by the access that moves them, in memory order within a group."""
-    chosen = sum(1 << b for b in bits)
+    mask = sum(1 << b for b in bits)
     return tuple(
         tuple(
             start | sum(1 << bits[i] for i in range(len(bits)) if element >> i & 1) for element in range(1 << len(bits))
         )
         for start in range(registers)
-        if not start & chosen
+        if not start & mask
     )
 
 

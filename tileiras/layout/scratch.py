@@ -39,8 +39,8 @@ class Whole(NamedTuple):
     bytes: int
     joins: bool = False
 
-    def within(self, limit: int, left: int) -> tuple[int, int]:
-        """(bytes of the area, rounds): `limit` is the target for all scratch areas together, `left` the available
+    def within(self, limit: int, available: int) -> tuple[int, int]:
+        """(bytes of the area, rounds): `limit` is the target for all scratch areas together, `available` the available
         size."""
         return self.bytes, 1
 
@@ -58,13 +58,13 @@ class Conversion(NamedTuple):
 
     joins = False
 
-    def within(self, limit: int, left: int) -> tuple[int, int]:
+    def within(self, limit: int, available: int) -> tuple[int, int]:
         if self.bytes <= limit:
             return self.bytes, 1
-        wanted = max(0, (-(-self.bytes // limit) - 1).bit_length())
-        result = tileiras.layout.convert.split_rounds(self.source, self.target, wanted)
-        if self.bytes // (len(result.parts) if result is not None else 1) > left:
-            result = tileiras.layout.convert.split_rounds(self.source, self.target, wanted, conditional=True)
+        split_bits = max(0, (-(-self.bytes // limit) - 1).bit_length())
+        result = tileiras.layout.convert.split_rounds(self.source, self.target, split_bits)
+        if self.bytes // (len(result.parts) if result is not None else 1) > available:
+            result = tileiras.layout.convert.split_rounds(self.source, self.target, split_bits, conditional=True)
         rounds = len(result.parts) if result is not None else 1
         return self.bytes // rounds, rounds
 
@@ -81,7 +81,7 @@ class Slice(NamedTuple):
 
     joins = False
 
-    def within(self, limit: int, left: int) -> tuple[int, int]:
+    def within(self, limit: int, available: int) -> tuple[int, int]:
         box = box_of(self.shape, self.element_bytes, limit)
         return prod(box) * self.element_bytes, prod(self.shape) // prod(box)
 
@@ -98,7 +98,7 @@ class Printed(NamedTuple):
 
     joins = False
 
-    def within(self, limit: int, left: int) -> tuple[int, int]:
+    def within(self, limit: int, available: int) -> tuple[int, int]:
         at_once = min(self.elements, PRINTED_BYTES // self.element_bytes)
         return at_once * self.element_bytes, self.elements // at_once
 
@@ -204,9 +204,9 @@ def _reduce(op: Any, warps: Warps) -> Iterator[Exchange]:
             bits = stored_bits(value.type.element_type)
             yield Whole(Conversion(plan.shared.source, plan.shared.target, bits).bytes, joins=number > 0)
     for result in op.results:
-        wanted = warps.layout(result)
-        if wanted.shape == plan.result.shape:
-            yield from warps.converted(plan.result, wanted, result.type)
+        target = warps.layout(result)
+        if target.shape == plan.result.shape:
+            yield from warps.converted(plan.result, target, result.type)
 
 
 def _scan(op: Any, warps: Warps) -> Iterator[Exchange]:

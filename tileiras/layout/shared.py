@@ -136,10 +136,10 @@ class SharedPlan(NamedTuple):
         return sum(s.wavefronts(self.element_bits) + INSTRUCTION_COST * len(s.registers) for s in sides)
 
     def simulate(
-        self, held: dict[tuple[int, int], list[int]], warps: int, lanes: int
+        self, elements: dict[tuple[int, int], list[int]], warps: int, lanes: int
     ) -> dict[tuple[int, int], list[int]]:
         buffer: dict[int, int] = {}
-        for (w, t), values in held.items():
+        for (w, t), values in elements.items():
             if self.store.holds(w, t):
                 buffer.update((address, values[register]) for register, address in self.store.places(w, t))
 
@@ -185,8 +185,8 @@ def optimal_offsets(
     tile_src = [v for v in src_lanes if v and v not in vector]
     tile_dst = [v for v in dst_lanes if v and v not in vector]
     bank_bits = max(0, (BANK_BYTES * 8 // element_bits).bit_length() - 1 - words)
-    wanted = max(0, bits - words - bank_bits)
-    segment = gf2.complement([*vector, *tile_src, *tile_dst], bits)[:wanted]
+    length = max(0, bits - words - bank_bits)
+    segment = gf2.complement([*vector, *tile_src, *tile_dst], bits)[:length]
     only_src = [v for v in tile_src if v not in tile_dst]
     only_dst = [v for v in tile_dst if v not in tile_src]
     # A sum of one lane basis of each side lies in neither span: free for both. A basis itself costs its side a factor
@@ -197,7 +197,7 @@ def optimal_offsets(
     candidates += [v for v in tile_src if v in tile_dst]
     echelon = gf2.Echelon([*vector, *segment])
     for candidate in candidates:
-        if len(segment) >= wanted:
+        if len(segment) >= length:
             break
         if echelon.add(candidate):
             segment.append(candidate)
@@ -323,18 +323,18 @@ def matrix_access(
     inside = (1 << len(vector)) - 1
     if any(address(v) & inside for v in (*rows, *rest, *dst.bases("warp"))):
         return None
-    chosen = min(2, len(rest))
+    rows_bits = min(2, len(rest))
     groups, starts = [], []
-    for high in range(1 << len(rest) - chosen):
-        start = high << packed + chosen
-        groups.append(tuple(range(start, start + (1 << packed + chosen))))
+    for high in range(1 << len(rest) - rows_bits):
+        start = high << packed + rows_bits
+        groups.append(tuple(range(start, start + (1 << packed + rows_bits))))
         starts.append(address(dst.apply(register=start)))
     return MatrixAccess(
         registers=tuple(groups),
         offsets=tuple(starts),
-        lane_map=(*map(address, rows), *map(address, rest[:chosen]), *[0] * (2 - chosen)),
+        lane_map=(*map(address, rows), *map(address, rest[:rows_bits]), *[0] * (2 - rows_bits)),
         warp_map=tuple(map(address, dst.bases("warp"))),
-        matrices=1 << chosen,
+        matrices=1 << rows_bits,
         transposed=transposed,
         degree=conflict_degree(offsets, rows, len(vector), element_bits),
     )

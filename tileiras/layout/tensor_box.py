@@ -104,8 +104,8 @@ def tensor_boxes(layout: LinearLayout, contiguous: int, element_bits: int, parts
     """
     if element_bits % 8 or not 1 <= len(layout.shape) <= MOST_DIMENSIONS:
         return None
-    left = parts.bit_length() - 1
-    every = (_with_swizzle(layout, contiguous, element_bits // 8, mode, left) for mode in _MIXED_BITS)
+    part_bits = parts.bit_length() - 1
+    every = (_with_swizzle(layout, contiguous, element_bits // 8, mode, part_bits) for mode in _MIXED_BITS)
     size = element_bits // 8 << len(layout.bases("offset"))
     return min(filter(None, every), key=lambda boxes: aligned_to(size, boxes.alignment), default=None)
 
@@ -124,18 +124,18 @@ def stage_of_boxes(
 
 
 def _with_swizzle(
-    layout: LinearLayout, contiguous: int, size: int, mode: tuple[int, int], left: int
+    layout: LinearLayout, contiguous: int, size: int, mode: tuple[int, int], part_bits: int
 ) -> TensorBoxes | None:
-    """The boxes of a layout for one way to swizzle; None if absent.  `left`: bits of offsets that have to remain to
+    """The boxes of a layout for one way to swizzle; None if absent.  `part_bits`: bits of offsets that remain to
     number the boxes."""
     swizzle, atom = mode
     steps = _steps(layout, size.bit_length() - 1, _MIXED_BITS[mode], atom)
-    used = [bit for bit, moved_by in enumerate(steps or ()) if moved_by is not None]
-    if steps is None or len(used) < left:
+    movable = [bit for bit, moved_by in enumerate(steps or ()) if moved_by is not None]
+    if steps is None or len(movable) < part_bits:
         return None
     box, order, count = [1] * len(layout.shape), [contiguous], 0
     row = swizzle // size if swizzle else LONGEST
-    for moved_by in steps[: used[-left] if left else len(steps)]:
+    for moved_by in steps[: movable[-part_bits] if part_bits else len(steps)]:
         if moved_by is None:
             break
         dim, step = moved_by
@@ -154,10 +154,10 @@ def _with_swizzle(
         if moved_by is None:
             continue
         dim, step = moved_by
-        moved = [list(piece.corner) for piece in pieces]
-        for corner in moved:
+        corners = [list(piece.corner) for piece in pieces]
+        for corner in corners:
             corner[dim] += step
-        pieces += [Piece(piece.offset + (first << bit), tuple(corner)) for piece, corner in zip(pieces, moved)]
+        pieces += [Piece(piece.offset + (first << bit), tuple(corner)) for piece, corner in zip(pieces, corners)]
     boxes = TensorBoxes(tuple(order), tuple(box), swizzle, tuple(pieces), atom)
     return None if any(piece.offset % boxes.alignment for piece in pieces) else boxes
 

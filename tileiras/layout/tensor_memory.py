@@ -133,10 +133,10 @@ def scale_layout(count: int, runs: int, spread: bool = False) -> LinearLayout:
     rows = [(1 << bit, 0) for bit in range(log2_exact(count))]
     along = [(0, 1 << bit) for bit in range(log2_exact(runs))]
     near, own, together = (log2_exact(n) for n in (SCALES_IN_WORD, _WORD_ROWS, _COPIED_WORDS))
-    held = log2_exact(_SPREAD_RUN) if spread else own
-    words = [*_padded(rows[held:], log2_exact(_LEAST_WORD_COLUMNS)), *along[near:]]
+    near_rows = log2_exact(_SPREAD_RUN) if spread else own
+    words = [*_padded(rows[near_rows:], log2_exact(_LEAST_WORD_COLUMNS)), *along[near:]]
     offset = [
-        *_padded(along[:near], near), *_padded(words[:together], together), *_padded(rows[:held], own),
+        *_padded(along[:near], near), *_padded(words[:together], together), *_padded(rows[:near_rows], own),
         *words[together:],
     ]  # fmt: skip
     return LinearLayout.from_coordinates({"offset": offset}, (count, runs))

@@ -41,10 +41,10 @@ def transposing_layout(
     probe = LinearLayout({}, shape)
     own = probe.out_bits - _LANE_BITS - log2_exact(warps)
     best, least = None, 0.0
-    for free, read, written in sorted(_blocks(shape, source, element_bits, own)):
+    for free, read_bits, write_bits in sorted(_blocks(shape, source, element_bits, own)):
         if best is not None and least <= free:
             break
-        for layout in _layouts(probe, source, (read, written), own):
+        for layout in _layouts(probe, source, (read_bits, write_bits), own):
             reads, writes = load_access(layout, before, element_bits), store_access(layout, after, element_bits)
             cost = access_cost(reads, element_bits) + access_cost(writes, element_bits)
             if best is None or cost < least:
@@ -57,11 +57,11 @@ def transposing_layout(
 def _blocks(shape: tuple[int, ...], source: int, element_bits: int, own: int) -> Iterator[tuple[float, int, int]]:
     """Sizes of a thread's reads and writes, as powers of two, each with the cost of the tile without bank conflicts."""
     least, most = (log2_exact(max(1, bits // element_bits)) for bits in (_WORD_BITS, VECTOR_BITS))
-    for read, written in itertools.product(range(least, most + 1), repeat=2):
-        fits = 1 << read <= shape[source] and 1 << written <= shape[1 - source] and read + written <= own
-        if fits and written:
+    for reads, writes in itertools.product(range(least, most + 1), repeat=2):
+        fits = 1 << reads <= shape[source] and 1 << writes <= shape[1 - source] and reads + writes <= own
+        if fits and writes:
             accesses = ((element_bits << own) / VECTOR_BITS) * 4
-            yield 2 * accesses + INSTRUCTION_COST * ((1 << own - read) + (1 << own - written)), read, written
+            yield 2 * accesses + INSTRUCTION_COST * ((1 << own - reads) + (1 << own - writes)), reads, writes
 
 
 def _layouts(probe: LinearLayout, source: int, block: tuple[int, int], own: int) -> Iterator[LinearLayout]:
@@ -70,12 +70,12 @@ def _layouts(probe: LinearLayout, source: int, block: tuple[int, int], own: int)
         [1 << probe.dim_shift(axis) + bit for bit in range(log2_exact(probe.shape[axis]))]
         for axis in (source, 1 - source)
     )
-    read, written = block
-    lanes = (along[read:] + across[written:])[:_LANE_BITS]
-    moved = [0, *across[written : written + _PHASE_BITS]]
-    for mixed in itertools.product(moved, repeat=min(_PHASE_BITS, len(along) - read)):
+    read_bits, write_bits = block
+    lanes = (along[read_bits:] + across[write_bits:])[:_LANE_BITS]
+    terms = [0, *across[write_bits : write_bits + _PHASE_BITS]]
+    for mixed in itertools.product(terms, repeat=min(_PHASE_BITS, len(along) - read_bits)):
         lane = [vector ^ (mixed[i] if i < len(mixed) else 0) for i, vector in enumerate(lanes)]
-        result = _completed([*along[:read], *across[:written]], lane, across + along, own, probe)
+        result = _completed([*along[:read_bits], *across[:write_bits]], lane, across + along, own, probe)
         if result is not None:
             yield result
 

@@ -53,8 +53,8 @@ class Context:
         Context.current = self._outer.pop()
 
 
-def _context(given: Context | None) -> Context:
-    return given or Context.current or Context()
+def _context(context: Context | None) -> Context:
+    return context or Context.current or Context()
 
 
 class _View(Generic[Viewed]):

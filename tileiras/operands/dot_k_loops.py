@@ -114,8 +114,8 @@ class Dot(NamedTuple):
         parts = 1
         while self.op.a.type.shape[-1] // parts > self.step:
             parts *= 2
-            stored = (operand for operand in self.operands if operand.stored is not None)
-            if all(part_of(layout_of(f.stored.type), f.axis, parts, 0) is not None for f in stored):
+            in_shared = (operand for operand in self.operands if operand.stored is not None)
+            if all(part_of(layout_of(f.stored.type), f.axis, parts, 0) is not None for f in in_shared):
                 yield self._replace(parts=parts)
 
     def slice_types(self) -> list[list[TensorType]]:

@@ -92,33 +92,33 @@ class Span(NamedTuple):
         return not inside and not (other.first < self.first and self.last < other.last)
 
 
-def _spans(block: Block, found: list[Stored]) -> list[Span]:
+def _spans(block: Block, tiles: list[Stored]) -> list[Span]:
     """The lives of the buffers for these tiles, which are values of the block.  Those that overlap are one, and none
     ends within the life of another buffer that it began before: buffers end in the opposite order to that of their
     beginning."""
     order = {op: number for number, op in enumerate(block.operations)}
     spans = []
-    for stored in found:
-        places = [order[block.find_ancestor_op(dot.op)] for dot in stored.dots]  # type: ignore[index]
-        spans.append(Span(min(places), max(places), (stored,)))
+    for tile in tiles:
+        places = [order[block.find_ancestor_op(dot.op)] for dot in tile.dots]  # type: ignore[index]
+        spans.append(Span(min(places), max(places), (tile,)))
     others = []
     for op in order:
         if isinstance(op, tileas.AllocTensorOp):
             ends = [order[user] for user in op.result.users if isinstance(user, tileas.DeallocTensorOp)]
             others.append(Span(order[op], max(ends), ()))
-    done: list[Span] = []
+    spans_so_far: list[Span] = []
     while spans:
         span = spans.pop()
-        met = [other for other in done if not (other.last < span.first or span.last < other.first)]
+        overlaps = [other for other in spans_so_far if not (other.last < span.first or span.last < other.first)]
         crossed = [other for other in others if span.crosses(other)]
-        if not met and not crossed:
-            done.append(span)
+        if not overlaps and not crossed:
+            spans_so_far.append(span)
             continue
-        done = [other for other in done if other not in met]
-        for other in (*met, *crossed):
+        spans_so_far = [other for other in spans_so_far if other not in overlaps]
+        for other in (*overlaps, *crossed):
             span = span.joined(other)
         spans.append(span)
-    return sorted(done, key=lambda span: span.first)
+    return sorted(spans_so_far, key=lambda span: span.first)
 
 
 class _Plan:
@@ -133,12 +133,12 @@ class _Plan:
     def add(self, dot: Dot) -> bool:
         """Whether there is room for the operands of one more dot."""
         self._dots.append(dot)
-        needed = self._needed()
+        size = self._needed()
         # An estimate that is above the budget already says nothing against a dot that adds nothing.
-        if needed > max(self._budget, self._used):
+        if size > max(self._budget, self._used):
             self._dots.pop()
             return False
-        self._used = needed
+        self._used = size
         return True
 
     def _needed(self) -> int:
@@ -151,25 +151,25 @@ class _Plan:
             for value in dict.fromkeys(dot.stored if dot.parts == 1 else ()):
                 result.setdefault(value, Stored(value, [])).dots.append(dot)
         by_block: dict[Block, list[Stored]] = {}
-        for stored in result.values():
-            by_block.setdefault(stored.value.parent_block, []).append(stored)  # type: ignore[arg-type]
+        for tile in result.values():
+            by_block.setdefault(tile.value.parent_block, []).append(tile)  # type: ignore[arg-type]
         return by_block
 
     def _replaced(self) -> set[Operation]:
         """Conversions that are no longer used."""
-        done = {dot.op for dot in self._dots}
+        ops = {dot.op for dot in self._dots}
         operands = (value for dot in self._dots for value in dot.op.operands[:2])
         makers = (op for value in operands for op in _makers(value))
-        return {op for op in makers if isinstance(op, tileas.ConvertLayoutOp) and _users(op.result) <= done}
+        return {op for op in makers if isinstance(op, tileas.ConvertLayoutOp) and _users(op.result) <= ops}
 
-    def _most(self, block: Block, found: dict[Block, list[Stored]], replaced: set[Operation]) -> int:
+    def _most(self, block: Block, tiles: dict[Block, list[Stored]], replaced: set[Operation]) -> int:
         """Most bytes of shared memory in use at a time in a block."""
-        spans = _spans(block, found[block]) if block in found else []
+        spans = _spans(block, tiles[block]) if block in tiles else []
         parts = {dot.op: dot.part_bytes for dot in self._dots}
         current = most = 0
         for number, op in enumerate(block.operations):
             current += sum(span.bytes for span in spans if span.first == number) + buffer_bytes(op)
-            nested = max((self._most(b, found, replaced) for region in op.regions for b in region.blocks), default=0)
+            nested = max((self._most(b, tiles, replaced) for region in op.regions for b in region.blocks), default=0)
             nested += parts.get(op, 0)
             most = max(most, current + nested + (0 if op in replaced else scratch_bytes(op, self._budget)))
             current -= sum(span.bytes for span in spans if span.last == number)
@@ -204,25 +204,25 @@ def _store(operations: list[Operation], span: Span, buffers: dict[Value, Value])
     """Allocates the buffers of a span, and stores tiles to them before their first use: together, as far as they are
     there, so that one barrier serves them all."""
     before, after = Builder.before(operations[span.first]), Builder.after(operations[span.last])
-    for stored in span.stored:
-        buffers[stored.value] = before.insert(tileas.AllocTensorOp(result=stored.buffer_type())).results[0]
-    for stored in reversed(span.stored):
-        after.insert(tileas.DeallocTensorOp(buffers[stored.value]))
+    for tile in span.stored:
+        buffers[tile.value] = before.insert(tileas.AllocTensorOp(result=tile.buffer_type())).results[0]
+    for tile in reversed(span.stored):
+        after.insert(tileas.DeallocTensorOp(buffers[tile.value]))
     stage = integer(before, 0)
     order = {op: number for number, op in enumerate(operations)}
     places: list[Operation] = []
-    for stored in sorted(span.stored, key=lambda stored: _first_use(stored, order)):
-        origin = stored.value.defining_op
+    for tile in sorted(span.stored, key=lambda tile: _first_use(tile, order)):
+        origin = tile.value.defining_op
         result = (place for place in places if origin is None or origin.is_before_in_block(place))
-        place = next(result, operations[_first_use(stored, order)])
+        place = next(result, operations[_first_use(tile, order)])
         if place not in places:
             places.append(place)
         builder = Builder.before(place)
-        builder.insert(tileas.StoreTensorOp(stored.value, buffers[stored.value], stage))
+        builder.insert(tileas.StoreTensorOp(tile.value, buffers[tile.value], stage))
 
 
-def _first_use(stored: Stored, order: dict[Operation, int]) -> int:
+def _first_use(tile: Stored, order: dict[Operation, int]) -> int:
     """The number of the first operation of a block that reads a tile which is a value of the block."""
-    block = stored.value.parent_block
+    block = tile.value.parent_block
     assert block is not None
-    return min(order[block.find_ancestor_op(dot.op)] for dot in stored.dots)  # type: ignore[index]
+    return min(order[block.find_ancestor_op(dot.op)] for dot in tile.dots)  # type: ignore[index]

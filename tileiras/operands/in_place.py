@@ -123,7 +123,7 @@ def _rewrite(group: list[_Copied], atom: CopyAtom) -> None:
     """The rewriting of the loads of one block, in its order: a wait for those before each use."""
     waiting: list[tuple[_Copied, Value]] = []
     for copied in group:
-        if waiting and any(not copied.load.is_before_in_block(_needed(each)) for each, _ in waiting):
+        if waiting and any(not copied.load.is_before_in_block(_first_reader(each)) for each, _ in waiting):
             _wait(waiting)
             waiting = []
         builder = Builder.before(copied.load)
@@ -135,7 +135,7 @@ def _rewrite(group: list[_Copied], atom: CopyAtom) -> None:
     _wait(waiting)
 
 
-def _needed(copied: _Copied) -> Operation:
+def _first_reader(copied: _Copied) -> Operation:
     """The first operation of the block that needs the tile, or the completion of the load."""
     first = copied.first
     for user in copied.load.result_token.users:
@@ -163,10 +163,10 @@ def _wait_before(place: Operation, pending: int) -> tileas.AsyncWaitOp | None:
 
 def _wait(waiting: list[tuple[_Copied, Value]]) -> None:
     """Emits one wait for copies in flight, and the reads of their tiles."""
-    before = _needed(waiting[0][0])
+    before = _first_reader(waiting[0][0])
     for copied, _ in waiting:
-        needed = _needed(copied)
-        before = needed if needed.is_before_in_block(before) else before
+        reader = _first_reader(copied)
+        before = reader if reader.is_before_in_block(before) else before
     builder = Builder.before(before)
     builder.location = before.location
     pending = _groups_behind(waiting[-1][1], before)

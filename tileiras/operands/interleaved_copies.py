@@ -80,10 +80,10 @@ class _Interleaved(NamedTuple):
         for step in range(self.steps):
             number = integer(builder, step)
             accumulator = step_of_dot(self.dot, [None, None], number, accumulator, zero, zero, builder)
-            started = [n for n, place in enumerate(places) if place == step + 1]
-            for n in started:
+            first_copies = [n for n, place in enumerate(places) if place == step + 1]
+            for n in first_copies:
                 builder.insert(_alone(self.branch, n))
-            if started and started[-1] == len(copies) - 1:
+            if first_copies and first_copies[-1] == len(copies) - 1:
                 builder.insert(self.commit.detach())
         op.replace_all_uses_with((accumulator,))
         whole = op.operands[:2]

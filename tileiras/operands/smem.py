@@ -105,16 +105,16 @@ def keep_loop_invariant(func: aa.FuncOp, target: Target, engine: DiagnosticEngin
     short = {op: None for op in func.walk() if isinstance(op, scf.ForOp) and exceeds(op, func, live) > 0}
     if not short:
         return
-    left = shared_budget(func, target) // 2
+    available = shared_budget(func, target) // 2
     by_block: dict[Any, list[Resident]] = {}
     for load in [op for op in func.walk() if isinstance(op, LOADS)]:
         resident = _resident(load, atom)
         if resident is None or not any(_loops_around(p, load) & short.keys() for p in resident.dots):
             continue
         size = buffer_type(load, resident.offsets, 1).stage_bytes
-        if size > left:
+        if size > available:
             continue
-        left -= size
+        available -= size
         by_block.setdefault(load.parent, []).append(resident)
         if engine is not None:
             shape = "x".join(map(str, load.data.type.shape))
@@ -144,33 +144,33 @@ def copy_refused(func: aa.FuncOp, target: Target, engine: DiagnosticEngine | Non
         loads = [op for op in loads_of(loop) if op.attributes.pop(tileas.NO_ROOM, None) is not None]
         if atom is None or not loads:
             continue
-        gone = {leaf.convert for load in loads for leaf in leaves_of(load.data, loop.body.block)} | set(loads)
-        left = shared_budget(func, target) - ring_bytes(loop) - scratch_beside(loop, gone)
-        count = copy_where_used(loads, left, atom)
+        replaced_ops = {leaf.convert for load in loads for leaf in leaves_of(load.data, loop.body.block)} | set(loads)
+        available = shared_budget(func, target) - ring_bytes(loop) - scratch_beside(loop, replaced_ops)
+        count = copy_where_used(loads, available, atom)
         if count and engine is not None:
             engine.emit(Remark(Reason("memory.copied-at-use", loads=count), loop.location))
 
 
-def copy_where_used(loads: list[Any], left: int, atom: CopyAtom) -> int:
-    """Copies dot operands straight to shared memory, in place, within `left` bytes; returns how many.
+def copy_where_used(loads: list[Any], available: int, atom: CopyAtom) -> int:
+    """Copies dot operands straight to shared memory, in place, within `available` bytes; returns how many.
 
     Tiles that are loaded before the dots of earlier ones are there together with them.
     """
     groups: list[list[Resident]] = []
-    taken, end = 0, None
+    in_use, end = 0, None
     for load in loads:
         resident = _resident(load, atom, in_loops=False)
         if resident is None or any(dot.parent is not load.parent for dot in resident.dots):
             continue
         apart = end is None or end.is_before_in_block(load)
-        size = buffer_type(load, resident.offsets, 1).stage_bytes + (0 if apart else taken)
-        if size > left:
+        size = buffer_type(load, resident.offsets, 1).stage_bytes + (0 if apart else in_use)
+        if size > available:
             continue
         if apart:
             groups.append([])
             end = None
         groups[-1].append(resident)
-        taken = size
+        in_use = size
         for dot in resident.dots:
             end = dot if end is None or end.is_before_in_block(dot) else end
     for group in groups:
@@ -204,12 +204,12 @@ def copy_large(func: aa.FuncOp, target: Target, engine: DiagnosticEngine | None 
 
 def _shared_bytes(resident: Resident, block: Block, budget: int) -> int:
     """Bytes of shared memory that others need at most between a load and its last dot."""
-    done = {leaf.convert for leaf in resident.leaves}
+    converts = {leaf.convert for leaf in resident.leaves}
     operations = list(block.operations)
     first, last = operations.index(resident.load), max(map(operations.index, resident.dots))
     live, most = sum(map(buffer_bytes, operations[:first])), 0
     for op in operations[first:last]:
-        inner = [each for each in op.walk() if each not in done]
+        inner = [each for each in op.walk() if each not in converts]
         buffers = sum(each.result.type.bytes for each in inner if isinstance(each, tileas.AllocTensorOp))
         most = max(most, live + buffers + max((scratch_bytes(each, budget) for each in inner), default=0))
         live += buffer_bytes(op)

@@ -100,8 +100,8 @@ def read(text: str) -> Declaration:
         whole = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise refuse(f"not TOML: {error}") from None
-    known = {"namespace": str, "source": str, "gpus": list, "emit": str, "options": dict, "operator": dict}
-    _known_keys(whole, known, "")
+    types = {"namespace": str, "source": str, "gpus": list, "emit": str, "options": dict, "operator": dict}
+    _known_keys(whole, types, "")
     for key in ("namespace", "source", "gpus", "operator"):
         if not whole.get(key):
             raise refuse(f"'{key}' is missing")
@@ -114,11 +114,11 @@ def read(text: str) -> Declaration:
     return Declaration(namespace, whole["source"], gpus, emit, whole.get("options", {}), operators)
 
 
-def _known_keys(table: Mapping[str, Any], known: Mapping[str, type], where: str) -> None:
+def _known_keys(table: Mapping[str, Any], types: Mapping[str, type], where: str) -> None:
     for key, value in table.items():
-        if key not in known:
-            raise refuse(f"{where}'{key}' is unknown; known keys: {', '.join(known)}")
-        if not isinstance(value, known[key]) or isinstance(value, bool):
+        if key not in types:
+            raise refuse(f"{where}'{key}' is unknown; known keys: {', '.join(types)}")
+        if not isinstance(value, types[key]) or isinstance(value, bool):
             raise refuse(f"{where}{key}: a value of another type is expected, not {value!r}")
 
 
@@ -139,9 +139,9 @@ def _operator(name: str, table: Any) -> Operator:
     if not isinstance(table, dict):
         raise refuse(f"{where}a table is expected")
     _identifier(name, "operator")
-    known = {"kernel": str, "parameters": list, "results": list, "mutates": list, "grid": list, "arguments": list,
+    types = {"kernel": str, "parameters": list, "results": list, "mutates": list, "grid": list, "arguments": list,
              "aligned": int}  # fmt: skip
-    _known_keys(table, known, where)
+    _known_keys(table, types, where)
     for key in ("parameters", "grid"):
         if not table.get(key):
             raise refuse(f"{where}'{key}' is missing")

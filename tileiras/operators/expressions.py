@@ -70,8 +70,8 @@ def _check(node: ast.expr, names: Names) -> None:
             return
         case ast.Name(id=name):
             if name not in names.numbers:
-                known = ", ".join(sorted(names.numbers)) or "none"
-                raise ValueError(f"contains '{name}'; known numbers: {known}")
+                numbers = ", ".join(sorted(names.numbers)) or "none"
+                raise ValueError(f"contains '{name}'; known numbers: {numbers}")
         case ast.BinOp(left=left, op=operator, right=right) if type(operator) in _OPERATORS:
             _check(left, names)
             _check(right, names)

@@ -110,14 +110,14 @@ def _handler(operator: Operator, space: str, images: list[Image]) -> str:
         parameters.append(f"{_ATTRIBUTES[scalar.kind][0]} {scalar.name}")
         binding.append(f'.Attr<{_ATTRIBUTES[scalar.kind][0]}>("{scalar.name}")')
     grid = [_cpp(each.node, operator) for each in operator.grid]
-    passed = [_argument(each, described, operator) for each, described in zip(arguments, own.description["parameters"])]
+    values = [_argument(each, described, operator) for each, described in zip(arguments, own.description["parameters"])]
     blocks = ", ".join(f"static_cast<unsigned>({size})" for size in grid)
     return "\n".join([
         f"static ffi::Error {name}_run({', '.join(parameters)}) {{",
         *(f"    {line}" for line in _cpp_checks(operator)),
         f"    if ({' || '.join(f'{size} == 0' for size in grid)}) return ffi::Error::Success();",
         f"    const tileiras::Error error = {space}::{stages.embed.identifier(operator.kernel)}(",
-        *(f"        {each}," for each in passed),
+        *(f"        {each}," for each in values),
         f"        {{{blocks}}}, stream);",
         "    return error ? ffi::Error(ffi::ErrorCode::kInternal, error.text) : ffi::Error::Success();",
         "}",
@@ -153,8 +153,8 @@ def _argument(argument: str | Expression, described: dict, operator: Operator) -
         if described["type"] in ("f16", "bf16", "tf32"):
             raise refuse(f"operator.{operator.name}: a scalar of type {described['type']} has no form in JAX")
         return f"static_cast<{kind}>({argument})"
-    written = argument in operator.mutates or argument not in {each.name for each in _inputs(operator)}
-    place = f"{_out(argument)}->" if written else f"{argument}."
+    is_output = argument in operator.mutates or argument not in {each.name for each in _inputs(operator)}
+    place = f"{_out(argument)}->" if is_output else f"{argument}."
     return f"static_cast<{kind}>(const_cast<void *>(static_cast<const void *>({place}untyped_data())))"
 
 

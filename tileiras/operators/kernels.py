@@ -70,8 +70,8 @@ def compiled(declaration: Declaration, folder: str) -> Compiled:
             assert data is not None and kernel.metadata is not None
             match = _TARGET.search(kernel.artifacts.get(".ptx", b""))
             image = stages.embed.Image(gpu, False, data, kernel.metadata)
-            named = stages.embed.with_names(image, names.get(kernel.name, ()))
-            entry.images.append(Image(match[1].decode() if match else gpu, data, named.description))
+            image_with_names = stages.embed.with_names(image, names.get(kernel.name, ()))
+            entry.images.append(Image(match[1].decode() if match else gpu, data, image_with_names.description))
     return entry
 
 
@@ -83,8 +83,8 @@ def arguments_of(operator: Operator, images: list[Image]) -> tuple[str | Express
     where = f"operator.{operator.name}: "
     own = [image for image in images if image.description["name"] == operator.kernel]
     if not own:
-        known = ", ".join(dict.fromkeys(image.description["name"] for image in images))
-        raise refuse(f"{where}no kernel '{operator.kernel}' in the source; it has: {known}")
+        names = ", ".join(dict.fromkeys(image.description["name"] for image in images))
+        raise refuse(f"{where}no kernel '{operator.kernel}' in the source; it has: {names}")
     parameters = own[0].description["parameters"]
     arguments = operator.arguments
     if arguments is None:
@@ -95,10 +95,10 @@ def arguments_of(operator: Operator, images: list[Image]) -> tuple[str | Express
         )
     for image in own:
         for number, (argument, parameter) in enumerate(zip(arguments, image.description["parameters"])):
-            expected = _mismatch(argument, parameter["type"], operator)
-            if expected is not None:
+            mismatch = _mismatch(argument, parameter["type"], operator)
+            if mismatch is not None:
                 result = argument if isinstance(argument, str) else argument.text
-                raise refuse(f"{where}argument {number} of kernel '{operator.kernel}' is {expected}, not '{result}'")
+                raise refuse(f"{where}argument {number} of kernel '{operator.kernel}' is {mismatch}, not '{result}'")
     return arguments
 
 

@@ -137,17 +137,17 @@ def _operator(operator: Operator, namespace: str, devices: Sequence[str], images
     name = operator.name
     signature = ", ".join(each.name for each in operator.parameters)
     dims = operator.dimensions()
-    known = "".join(f"{dim}, " for dim in dims)
+    sizes = "".join(f"{dim}, " for dim in dims)
     created = _created(operator)
     returned = ", ".join(tensor.name for tensor in operator.results)
     lines = [
         f"def _{name}_shapes({signature}):",
         *(f"    {line}" for line in _checks(operator, arguments)),
-        f"    return ({known})" if dims else "    return ()",
+        f"    return ({sizes})" if dims else "    return ()",
         "",
         "",
         f"def _{name}({signature}):",
-        f"    ({known}) = _{name}_shapes({signature})" if dims else f"    _{name}_shapes({signature})",
+        f"    ({sizes}) = _{name}_shapes({signature})" if dims else f"    _{name}_shapes({signature})",
         *(f"    {line}" for line in created),
     ]
     tensors = [each for each in operator.parameters if isinstance(each, Tensor)]
@@ -156,18 +156,18 @@ def _operator(operator: Operator, namespace: str, devices: Sequence[str], images
         odd = " or ".join(f"{each.name}.data_ptr() % {operator.aligned}" for each in tensors)
         lines += [f"    if {odd}:", f"        raise ValueError({message!r})"]
     grid = [expression.python() for expression in operator.grid] + ["1"] * (3 - len(operator.grid))
-    passed = [
+    values = [
         expression.python() if isinstance(expression, Expression)
         else f"{expression}.data_ptr()" if expression in operator.tensors() else expression
         for expression in arguments
     ]  # fmt: skip
     lines += [
-        f"    _launch({operator.kernel!r}, {tensors[0].name}.device, ({', '.join(grid)}), ({', '.join(passed)},))",
+        f"    _launch({operator.kernel!r}, {tensors[0].name}.device, ({', '.join(grid)}), ({', '.join(values)},))",
         *([f"    return {returned}"] if returned else []),
         "",
         "",
         f"def _{name}_fake({signature}):",
-        f"    ({known}) = _{name}_shapes({signature})" if dims else f"    _{name}_shapes({signature})",
+        f"    ({sizes}) = _{name}_shapes({signature})" if dims else f"    _{name}_shapes({signature})",
         *(f"    {line}" for line in created),
         *([f"    return {returned}"] if returned else []),
         "",

@@ -102,11 +102,11 @@ class Addresses:
         while pointer not in seen:
             seen.add(pointer)
             self._known.add(pointer)
-            passed = incoming(pointer)
-            if passed is not None:
+            incoming_values = incoming(pointer)
+            if incoming_values is not None:
                 if _advances(pointer):
                     self._iterations.add(pointer.block.parent_op)  # type: ignore[attr-defined]
-                pointer = passed[0].value
+                pointer = incoming_values[0].value
                 continue
             op: Any = pointer.defining_op
             if op is None or not op.operands:
@@ -131,10 +131,10 @@ class Addresses:
 
         A part that occurs more than once is given twice, since its occurrences may double with each sum.
         """
-        left: list[tuple[Value, Strides]] = [(offset, ())]
+        pending: list[tuple[Value, Strides]] = [(offset, ())]
         times: dict[tuple[Value, Strides], int] = {}
-        while left:
-            value, strides = part = left.pop()
+        while pending:
+            value, strides = part = pending.pop()
             times[part] = times.get(part, 0) + 1
             if times[part] > 2:
                 continue
@@ -148,7 +148,7 @@ class Addresses:
                 number = 1 if self._is_stride(op.operands[1]) else 0
                 products = [(op.operands[1 - number], (*strides, op.operands[number]))]
             yield value, strides, not products
-            left += reversed(products)
+            pending += reversed(products)
 
     def _is_stride(self, value: Value) -> bool:
         """Whether a number is computed from constants and scalar arguments alone."""
@@ -177,10 +177,10 @@ class Addresses:
             return ()
         if isinstance(owner, LOADS):
             return places_of(owner)
-        passed = incoming(value)
-        if passed is None and not is_counter:
+        incoming_values = incoming(value)
+        if incoming_values is None and not is_counter:
             return owner.operands
-        return _sources(owner, passed or ())
+        return _sources(owner, incoming_values or ())
 
     def _quantities(self, value: Value, places: Sequence[Value]) -> Quantities:
         owner = _owner(value)
@@ -260,9 +260,9 @@ def constant_of(value: Value) -> int | None:
     return constant_integer(value)
 
 
-def _sources(owner: Any, passed: Sequence[Incoming]) -> list[Value]:
+def _sources(owner: Any, incoming_values: Sequence[Incoming]) -> list[Value]:
     """The operands that a result or argument of control flow depends on."""
-    sources = [each.value for each in passed]
+    sources = [each.value for each in incoming_values]
     if isinstance(owner, scf.ForOp):
         sources += [owner.lower_bound, owner.step]
     elif isinstance(owner, scf.IfOp):

@@ -65,7 +65,7 @@ def _sources(value: Value, inside: set[Operation]) -> list[Value]:
     op = value.defining_op or value.block.parent_op  # type: ignore[attr-defined]
     if op not in inside:
         return []
-    passed = incoming(value)
-    if passed is not None:
-        return [each.value for each in passed]
+    incoming_values = incoming(value)
+    if incoming_values is not None:
+        return [each.value for each in incoming_values]
     return list(op.operands) if value.defining_op is not None else []

@@ -395,17 +395,17 @@ def _accumulates(dot: Operation, ops: set[Operation], argument: Value) -> bool:
     return not any(v is argument or v.defining_op in ops for v in others)
 
 
-def _summed(facts: Facts, axis: int | None, dropped: int | None = None) -> Facts:
-    """The facts of a sum along `axis`: padding along it changes the terms.  `dropped` is not a dimension of the
+def _summed(facts: Facts, axis: int | None, missing_dim: int | None = None) -> Facts:
+    """The facts of a sum along `axis`: padding along it changes the terms.  `missing_dim` is not a dimension of the
     result."""
     order, masks = [facts.order], []
     for mask in facts.masks:
         if axis in mask.dims:
             order.append(mask.quantities)
-        elif dropped is None:
+        elif missing_dim is None:
             masks.append(mask)
         else:
-            dims = frozenset(d - (d > dropped) for d in mask.dims if d != dropped)
+            dims = frozenset(d - (d > missing_dim) for d in mask.dims if d != missing_dim)
             masks.append(mask._replace(dims=dims))
     return facts._replace(order=NONE.union(*order), masks=frozenset(masks))
 

@@ -68,9 +68,9 @@ def roots(address: Value) -> frozenset[Root]:
         if value in seen:
             continue
         seen.add(value)
-        passed = incoming(value)
-        if passed is not None:
-            pending += [each.value for each in passed]
+        incoming_values = incoming(value)
+        if incoming_values is not None:
+            pending += [each.value for each in incoming_values]
             continue
         op: Any = value.block.parent_op if isinstance(value, BlockArgument) else value.defining_op
         if isinstance(value, BlockArgument):

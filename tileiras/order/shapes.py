@@ -42,13 +42,13 @@ def mapped(op: Operation, dims: Dims) -> Dims:
     return frozenset(after) if dims else dims  # dimensions are merged or split
 
 
-def varies(value: Value, known: dict[Value, Dims] | None = None) -> Dims:
-    """The dimensions along which elements may differ; `known` has those of the values behind it, from call to call.
+def varies(value: Value, cache: dict[Value, Dims] | None = None) -> Dims:
+    """The dimensions along which elements may differ; `cache` has those of the values behind it, from call to call.
 
     Chains are long, and their operations share operands: exchanges of a sorting network, rounds of a hash.
     """
-    known = {} if known is None else known
-    return settle(value, known, frozenset(), _sources, lambda each, sources: _varies(each, sources, known))
+    cache = {} if cache is None else cache
+    return settle(value, cache, frozenset(), _sources, lambda each, sources: _varies(each, sources, cache))
 
 
 def _sources(value: Value) -> Sequence[Value]:
@@ -62,7 +62,7 @@ def _sources(value: Value) -> Sequence[Value]:
     return () if is_source else op.operands
 
 
-def _varies(value: Value, sources: Sequence[Value], known: dict[Value, Dims]) -> Dims:
+def _varies(value: Value, sources: Sequence[Value], cache: dict[Value, Dims]) -> Dims:
     op = value.defining_op
     if not isinstance(value.type, TensorType) or isinstance(op, aa.SplatOp):
         return frozenset()
@@ -71,5 +71,5 @@ def _varies(value: Value, sources: Sequence[Value], known: dict[Value, Dims]) ->
     if op is None or not sources:
         return all_dims(value)
     if isinstance(op, SHAPES):
-        return mapped(op, known[sources[0]])
-    return frozenset().union(*(known[each] for each in sources))
+        return mapped(op, cache[sources[0]])
+    return frozenset().union(*(cache[each] for each in sources))

@@ -56,28 +56,28 @@ class ConvertDebugInfoToLLVM(Pass):
 
     def run(self, op: Operation, context: PassContext) -> None:
         for function in [item for item in op.walk() if isinstance(item, llvm.LLVMFuncOp)]:
-            shown: dict[Any, Any] = {}
+            types: dict[Any, Any] = {}
             for inner in [result for result in function.walk() if result.dialect == "debuginfo"]:
-                _convert(inner, function, shown, context)
+                _convert(inner, function, types, context)
                 inner.erase()
 
 
 def _convert(
     op: debuginfo.AddrOp | debuginfo.DeclareOp | debuginfo.ValueOp,
     function: Operation,
-    shown: dict[Any, Any],
+    types: dict[Any, Any],
     context: PassContext,
 ) -> None:
-    """`shown` maps the variables of the function to their types: a variable keeps the type of its first value."""
+    """`types` maps the variables of the function to their types: a variable keeps the type of its first value."""
     variable = _resolved(op.variable, op, function, context)
     if variable is None:
         return
     if isinstance(op, debuginfo.DeclareOp):
-        _before(op, llvm.DbgDeclareOp(op.address, var_info=_typed(variable, BYTE, shown), expression=op.expression))
+        _before(op, llvm.DbgDeclareOp(op.address, var_info=_typed(variable, BYTE, types), expression=op.expression))
     elif isinstance(op, debuginfo.AddrOp):
         pin = _pin(op.address, op)
         record = llvm.DbgValueOp(
-            pin, var_info=_typed(variable, BYTE, shown), expression=_program(op), fragment=_fragment(op),
+            pin, var_info=_typed(variable, BYTE, types), expression=_program(op), fragment=_fragment(op),
             deref=UnitAttr(),
         )  # fmt: skip
         _before(op, record)
@@ -88,7 +88,7 @@ def _convert(
             note = Diagnostic.note(op.location, f"of the variable '{variable.variable_name}'")
             context.engine.error(op.location, f"unsupported debug type '{op.value.type}'", [note])
             return
-        _value(op, _typed(variable, result, shown), result, context)
+        _value(op, _typed(variable, result, types), result, context)
 
 
 def _resolved(variable: DILocalVariableAttr, op: Operation, function: Operation, context: PassContext) -> Any:
@@ -109,28 +109,29 @@ def _resolved(variable: DILocalVariableAttr, op: Operation, function: Operation,
     return DILocalVariableAttr(name, own, variable.line, variable.arg, variable.type)
 
 
-def _typed(variable: DILocalVariableAttr, type: Attribute, shown: dict[Any, Any]) -> Any:
+def _typed(variable: DILocalVariableAttr, type: Attribute, types: dict[Any, Any]) -> Any:
     if variable.type is not None:
         return variable
     typed = DILocalVariableAttr(variable.variable_name, variable.scope, variable.line, variable.arg, type)
-    return shown.setdefault(variable, typed)
+    return types.setdefault(variable, typed)
 
 
 def _value(
-    op: debuginfo.ValueOp, variable: DILocalVariableAttr, found: debuginfo.DebugTypeAttr, context: PassContext
+    op: debuginfo.ValueOp, variable: DILocalVariableAttr, of_value: debuginfo.DebugTypeAttr, context: PassContext
 ) -> None:
     part = _fragment(op)
     start = part.elements[0] if part is not None else 0
     # A debugger reads as many bits of a register as the variable's type has.
     single = _in_one_register(op.value.type)
-    whole = found.size if single else variable.type.size
-    if not single and start + found.size > whole:
+    whole = of_value.size if single else variable.type.size
+    if not single and start + of_value.size > whole:
         context.engine.warning(
             op.location,
-            f"no debug information for '{variable.variable_name}': its type has {whole} bits, its value {found.size}",
+            f"no debug information for '{variable.variable_name}': its type has {whole} bits, its value "
+            f"{of_value.size}",
         )
         return
-    for offset, size, leaf in list(_leaves(op.value, found, start, op)):
+    for offset, size, leaf in list(_leaves(op.value, of_value, start, op)):
         pin = _pin(leaf, op)
         # LLVM drops the debug information of a module with a fragment that is all of its variable.
         fragment = DenseArrayAttr(i64, (offset, size)) if size < whole else part

@@ -24,14 +24,14 @@ class ConvertMathToFuncs(Pass):
         for module in code_modules(op):
             block = module.regions[0].block
             functions = [each for each in block.operations if isinstance(each, llvm.LLVMFuncOp)]
-            known = {each.sym_name.value for each in functions}
+            names = {each.sym_name.value for each in functions}
             for function in functions:
                 for inner in () if function.is_declaration else operations_of(function):
                     row = math_to_funcs.FUNCTIONS.get(inner.name)
-                    declared = _converted(inner, row, context) if row is not None else None
-                    if declared is not None and declared.sym_name.value not in known:
-                        known.add(declared.sym_name.value)
-                        block.append(declared)
+                    function_op = _converted(inner, row, context) if row is not None else None
+                    if function_op is not None and function_op.sym_name.value not in names:
+                        names.add(function_op.sym_name.value)
+                        block.append(function_op)
 
 
 def _converted(op: Operation, row: math_to_funcs.Function, context: PassContext) -> llvm.LLVMFuncOp | None:

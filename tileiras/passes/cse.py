@@ -39,12 +39,12 @@ def _computes(cls: type[Operation]) -> bool:
     return cls.has_trait(NoMemoryEffect) and not cls.has_trait(Convergent)
 
 
-def _merge(block: Block, known: list[dict]) -> None:
-    scope = known[-1]
+def _merge(block: Block, scopes: list[dict]) -> None:
+    scope = scopes[-1]
     for op in block.operations:
         regions, results = op._regions, op._results
         for region in regions:
-            outer = [{}] if op.has_trait(IsolatedFromAbove) else known
+            outer = [{}] if op.has_trait(IsolatedFromAbove) else scopes
             for inner in region.blocks:
                 _merge(inner, [*outer, {}])
         if regions or not results or not _computes(type(op)):
@@ -55,7 +55,7 @@ def _merge(block: Block, known: list[dict]) -> None:
             results[0].type if len(results) == 1 else tuple(map(_TYPE, results)),
         )  # fmt: skip
         first = None
-        for table in known:
+        for table in scopes:
             first = table.get(key)
             if first is not None:
                 break

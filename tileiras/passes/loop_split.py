@@ -195,20 +195,20 @@ def _first_of_second_loop(loop: ForOp, split: Split, build: Builder) -> Value:
     signedness = "unsigned" if unsigned else "signed"
     width = lower.type.element_type.width
     largest = (1 << width) - 1 if unsigned else (1 << width - 1) - 1
-    known = _number(bound, width, unsigned)
+    constant = _number(bound, width, unsigned)
     if split.includes_bound:
         one = build.insert(_constant(1, lower.type)).result
-        if known is None or known == largest:
+        if constant is None or constant == largest:
             # At most the last counter of the range: if the range is empty, both loops are, wherever they start.
             last = build.insert(SubIOp(upper, one)).result
             bound = build.insert(MinIOp(bound, last, signedness=signedness)).result
-            known = None
+            constant = None
         else:
-            known += 1
+            constant += 1
         bound = build.insert(AddIOp(bound, one)).result
     if constant_element(step) == 1:
         return bound
-    fits = _aligned_fits(known, _number(lower, width, unsigned), _number(step, width, unsigned), largest)
+    fits = _aligned_fits(constant, _number(lower, width, unsigned), _number(step, width, unsigned), largest)
     if not fits:
         bound = build.insert(MaxIOp(bound, lower, signedness=signedness)).result
     distance = build.insert(SubIOp(bound, lower)).result
@@ -249,9 +249,9 @@ def _copy(loop: ForOp, split: Split, lower: Value, upper: Value, inits: Sequence
     for op in old.operations:
         if op is split.compare:
             if any(user not in split.branches for user in op.results[0].users):
-                known = _constant(int(holds), op.results[0].type.with_element_type(i1))
-                known.location = op.location
-                mapping[op.results[0]] = block.append(known).results[0]
+                outcome = _constant(int(holds), op.results[0].type.with_element_type(i1))
+                outcome.location = op.location
+                mapping[op.results[0]] = block.append(outcome).results[0]
         elif op not in split.branches:
             block.append(op.clone(mapping))
         elif _copy_branch(op, block, mapping, holds):
@@ -265,8 +265,8 @@ def _copy(loop: ForOp, split: Split, lower: Value, upper: Value, inits: Sequence
 def _copy_branch(op: IfOp, block: Block, mapping: dict[Value, Value], holds: bool) -> bool:
     """Copies the branch that is taken; True when it ends the iteration."""
     region = op.thenRegion if holds else op.elseRegion
-    for taken in region.blocks:
-        for inner in taken.operations:
+    for source_block in region.blocks:
+        for inner in source_block.operations:
             if isinstance(inner, YieldOp):
                 for result, value in zip(op.results, inner.operands):
                     mapping[result] = mapping.get(value, value)

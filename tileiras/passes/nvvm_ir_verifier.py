@@ -150,8 +150,8 @@ def _flag_error(name: str) -> str:
     flag, _, number = name.partition("=")
     if flag == "-pragma-unroll-threshold":
         # The schedule has unrolled loops; LLVM unrolls none, as under a threshold above the size of each.
-        known = number.isdecimal() and int(number) >= UNROLL_THRESHOLD
-        return "" if known else f"asks for unrolling, which is the schedule's: expected {UNROLL_THRESHOLD} or more"
+        is_implied = number.isdecimal() and int(number) >= UNROLL_THRESHOLD
+        return "" if is_implied else f"asks for unrolling, which is the schedule's: expected {UNROLL_THRESHOLD} or more"
     if flag == "-fma":
         return "" if number == "0" else "asks for contraction, which is part of an operation here: expected 0"
     return "" if name in ("-Xopt", "-g", NVGPUCOMP_FLAG) else "is not known"
@@ -227,8 +227,8 @@ LOCAL_LAUNCH_ARGUMENT = (
 
 
 def _check_format(origin: Value, symbols: dict[str, Any], location: Locatable, engine: DiagnosticEngine) -> None:
-    held = symbols.get(_symbol(origin))
-    if not isinstance(held, llvm.GlobalOp) or held.constant is None:
+    symbol = symbols.get(_symbol(origin))
+    if not isinstance(symbol, llvm.GlobalOp) or symbol.constant is None:
         engine.error(location, "printf format string must be a constant address space pointer")
 
 

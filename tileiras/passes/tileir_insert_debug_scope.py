@@ -33,7 +33,7 @@ class InsertDebugScope(Pass):
 
 
 def _enter(
-    block: Block, subprogram: DISubprogramAttr, scope: DILexicalBlockAttr | None, known: dict[tuple, Location]
+    block: Block, subprogram: DISubprogramAttr, scope: DILexicalBlockAttr | None, cache: dict[tuple, Location]
 ) -> None:
     for op in block.operations:
         result = debug_location(op.location) if op.regions else None
@@ -44,13 +44,13 @@ def _enter(
             inner = DILexicalBlockAttr(subprogram, subprogram.file, at.line, at.column)  # type: ignore[assignment]
         if scope is not None:
             key = (op.location, scope)
-            place = known.get(key)
+            place = cache.get(key)
             if place is None:
-                place = known[key] = _in_block(op.location, subprogram, scope)
+                place = cache[key] = _in_block(op.location, subprogram, scope)
             op.location = place
         for region in op.regions:
             for nested in region.blocks:
-                _enter(nested, subprogram, inner, known)
+                _enter(nested, subprogram, inner, cache)
 
 
 def _in_block(location: Location, subprogram: DISubprogramAttr, block: DILexicalBlockAttr) -> Location:

@@ -74,10 +74,10 @@ class Reason:
         return [[each.code, [list(item) for item in each.arguments.items()]] for each in self]
 
     @classmethod
-    def restored(cls, stored: list[Any]) -> "Reason":
-        """The inverse of `stored`; raises ValueError if malformed."""
+    def restored(cls, row: list[Any]) -> "Reason":
+        """The inverse of `row`; raises ValueError if malformed."""
         result: Reason | None = None
-        for code, pairs in reversed(stored):
+        for code, pairs in reversed(row):
             arguments = dict(pairs)
             if set(row_of(code).arguments) != set(arguments):
                 raise ValueError(f"arguments of '{code}' are not {sorted(arguments)}")

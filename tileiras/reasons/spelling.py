@@ -19,7 +19,7 @@ def spell(code: str, arguments: Mapping[str, int | str]) -> str:
 
 def parse(spelled: str) -> list[Any]:
     """Codes with arguments, outermost first, as `Reason.restored` takes them; raises ValueError if malformed."""
-    stored: list[Any] = []
+    rows: list[Any] = []
     end = 0
     for match in _WORD.finditer(spelled):
         if match.start() != end:
@@ -27,14 +27,14 @@ def parse(spelled: str) -> list[Any]:
         end = match.end()
         code, name, value = match.groups()
         if code is not None:
-            stored.append([code, {}])
-        elif stored:
-            stored[-1][1][name] = _value(value)
+            rows.append([code, {}])
+        elif rows:
+            rows[-1][1][name] = _value(value)
         else:
             break
-    if not stored or end != len(spelled):
+    if not rows or end != len(spelled):
         raise ValueError(f"malformed reason: {spelled!r}")
-    return stored
+    return rows
 
 
 def _quoted(value: int | str) -> str:

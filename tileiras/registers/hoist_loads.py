@@ -67,9 +67,9 @@ def hoist_loads(func: aa.FuncOp, engine: DiagnosticEngine | None = None) -> None
     free = HELD - resources.registers.tile_registers(func) if loads else 0
     hoisted = 0
     for load, long in loads:
-        place, needed = _place(load, long)
+        place, operands = _place(load, long)
         if place is not None and words(load.data) <= free:
-            for each in (*needed, load):
+            for each in (*operands, load):
                 each.move_before(place)
             free -= words(load.data)
             hoisted += 1
@@ -105,22 +105,22 @@ def _is_of_one_block(load: tileas.Load) -> bool:
 
 def _place(load: Operation, long: list[Operation]) -> tuple[Operation | None, list[Operation]]:
     """The first of the long computations that a load can precede, and the operations that move with it, in order."""
-    needed: dict[Operation, None] = {}
+    operands: dict[Operation, None] = {}
     place: Operation | None = long[0]
     pending = [load]
     while pending and place is not None:
         for value in pending.pop().operands:
             op = value.defining_op
-            if op is None or op.parent is not load.parent or op in needed or op.is_before_in_block(place):
+            if op is None or op.parent is not load.parent or op in operands or op.is_before_in_block(place):
                 continue
             if isinstance(op, _LONG) or not has_no_effect(op):
                 place = next((later for later in long if op.is_before_in_block(later)), None)
                 if place is None:
                     return None, []
             else:
-                needed[op] = None
+                operands[op] = None
                 pending.append(op)
-    behind = [op for op in needed if place is not None and not op.is_before_in_block(place)]
+    behind = [op for op in operands if place is not None and not op.is_before_in_block(place)]
     return place, sorted(behind, key=_Position)
 
 

@@ -61,8 +61,8 @@ class Spread(NamedTuple):
             shape, result = op.operand.type.shape, op.result.type.shape
             if [size for size in shape if size > 1] != [size for size in result if size > 1]:
                 return self
-            left = iter([dim for size, dim in zip(result, self.dims) if size > 1])
-            return Spread(op.operand, tuple(None if size == 1 else next(left) for size in shape)).source()
+            dims = iter([dim for size, dim in zip(result, self.dims) if size > 1])
+            return Spread(op.operand, tuple(None if size == 1 else next(dims) for size in shape)).source()
         return self
 
     def is_same(self, other: Spread) -> bool:
@@ -161,14 +161,14 @@ def _replace(op: arith.AndIOp, predicate: str, *bounds: tuple[Limit, int]) -> No
     along = {dim for limit, _ in bounds for dim in limit.bound.along}
     small = tuple(size if dim in along else 1 for dim, size in enumerate(shape))
     nearer = arith.MinSIOp if bounds[0][0].is_upper else arith.MaxSIOp
-    ends = [_placed(builder, _moved(builder, limit.bound, step), small) for limit, step in bounds]
+    ends = [_broadcast(builder, _shifted(builder, limit.bound, step), small) for limit, step in bounds]
     dims = tuple(dim if dim in along else None for dim in range(len(shape)))
     joined = Spread(builder.insert(nearer(*ends)).results[0], dims)
     builder = Builder.before(op)
     builder.location = op.location
     along |= set(number.along)
     wide = tuple(size if dim in along else 1 for dim, size in enumerate(shape))
-    sides = [_placed(builder, each, wide) for each in (number, joined)]
+    sides = [_broadcast(builder, each, wide) for each in (number, joined)]
     mask = builder.insert(arith.CmpIOp(*sides, predicate=arith.CmpIPredicateAttr(predicate))).results[0]
     if wide != shape:
         mask = builder.insert(aa.BroadcastOp(mask, result=op.result.type)).results[0]
@@ -187,7 +187,7 @@ def _outermost(op: Operation, values: list[Value]) -> Operation:
     return result
 
 
-def _moved(builder: Builder, bound: Spread, step: int) -> Spread:
+def _shifted(builder: Builder, bound: Spread, step: int) -> Spread:
     """A bound plus a number."""
     if not step:
         return bound
@@ -198,7 +198,7 @@ def _moved(builder: Builder, bound: Spread, step: int) -> Spread:
     return Spread(builder.insert(arith.AddIOp(bound.value, far)).results[0], bound.dims)
 
 
-def _placed(builder: Builder, spread: Spread, shape: tuple[int, ...]) -> Value:
+def _broadcast(builder: Builder, spread: Spread, shape: tuple[int, ...]) -> Value:
     """A value as a tensor of a shape, whose dimensions are those of the mask or one."""
     value = spread.value
     element = element_type_of(value.type)

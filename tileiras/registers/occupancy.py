@@ -60,7 +60,7 @@ def lower_occupancy(func: aa.FuncOp, target: Target, engine: DiagnosticEngine | 
     threads, result = threads_of(func), spec.occupancy or 1
     atom = find_copy_atom(target, "global", "shared", asynchronous=True)
 
-    def held(value: Value) -> int:
+    def registers_of(value: Value) -> int:
         """As `registers.words`, without tiles that are loaded for dots only: these can wait in shared memory."""
         source = value
         while isinstance(source.defining_op, tileas.VIEW_LIKE):
@@ -70,15 +70,15 @@ def lower_occupancy(func: aa.FuncOp, target: Target, engine: DiagnosticEngine | 
             return resources.registers.words(value)
         return 0 if _goes_to_dots(source) else resources.registers.words(value)
 
-    needed = resources.register_bounds.least_beside_tiles(func, held)
+    required = resources.register_bounds.least_beside_tiles(func, registers_of)
     ctas = result
-    while ctas > 1 and registers_per_thread(threads, ctas) < needed:
+    while ctas > 1 and registers_per_thread(threads, ctas) < required:
         ctas -= 1
     if ctas == result:
         return
     func.attributes["kernel_spec"] = spec.with_occupancy(ctas)
     if engine is not None:
-        cause = Reason("kernel.registers-needed", registers=needed)
+        cause = Reason("kernel.registers-needed", registers=required)
         engine.emit(Remark(Reason("kernel.fewer-ctas", ctas=ctas, asked=result, cause=cause), func.location))
 
 

@@ -76,9 +76,9 @@ def reuse_loads(func: aa.FuncOp, engine: DiagnosticEngine | None = None) -> None
 def _reuse(block: Block, facts: ShiftedValues, func: aa.FuncOp, engine: DiagnosticEngine | None) -> None:
     before: list[tuple[tileas.Load, Value]] = []  # loads, and their complete tiles
     for load in [op for op in block.operations if _is_plain(op)]:
-        known = before[-_LOOKED_AT:]
-        if not _reuse_whole(load, known, func, engine):
-            data = _reuse_part(load, known, facts, func, engine) if isinstance(load, tileas.LoadOp) else load.data
+        candidates = before[-_LOOKED_AT:]
+        if not _reuse_whole(load, candidates, func, engine):
+            data = _reuse_part(load, candidates, facts, func, engine) if isinstance(load, tileas.LoadOp) else load.data
             before.append((load, data))
 
 
@@ -89,11 +89,11 @@ def _reuse_whole(
     result = next((each for each in reversed(before) if _loads_the_same(each[0], load)), None)
     if result is None or resources.registers.lacks(func, resources.registers.words(load.data)):
         return False
-    other, known = result
+    other, data = result
     if engine is not None and engine.remarks:
         accesses = layout_of(load.data.type).registers // load.atom.vector_size
         _remark(load, 0, accesses, Reason("access.same-load"), func, engine)
-    load.data.replace_all_uses_with(known)
+    load.data.replace_all_uses_with(data)
     load.result_token.replace_all_uses_with(other.result_token)
     load.erase()
     return True
@@ -140,24 +140,24 @@ def _source(
 ) -> _Source | None:
     """The load with most of the elements of a later one, where these are half of it."""
     best: _Source | None = None
-    for other, known in reversed(before):
+    for other, data in reversed(before):
         if not isinstance(other, tileas.LoadOp):
             continue
         if other.data.type != load.data.type or other.token is not load.token:
             continue
         for dim, extent in enumerate(layout.shape):
-            by = _moved(other, load, dim, facts)
+            by = _distance(other, load, dim, facts)
             if by is None or not 0 < abs(by) < extent:
                 continue
             accesses = _accesses(load, layout, dim)
-            moved = moved_registers(layout, dim, by)
-            left = sum(any(moved[register] is None for register in group) for group in accesses)
-            if 2 * left <= len(accesses) and (best is None or left < best.left):
-                best = _Source(known, dim, by, left, len(accesses))
+            sources = moved_registers(layout, dim, by)
+            loads_left = sum(any(sources[register] is None for register in group) for group in accesses)
+            if 2 * loads_left <= len(accesses) and (best is None or loads_left < best.left):
+                best = _Source(data, dim, by, loads_left, len(accesses))
     return best
 
 
-def _moved(other: tileas.LoadOp, load: tileas.LoadOp, dim: int, facts: ShiftedValues) -> int | None:
+def _distance(other: tileas.LoadOp, load: tileas.LoadOp, dim: int, facts: ShiftedValues) -> int | None:
     """The distance along a dimension by which the addresses of a load are those of another one shifted; its mask and
     its padding have to be shifted alike."""
     result = facts.moved(other.pointer, load.pointer, dim)
@@ -168,8 +168,8 @@ def _moved(other: tileas.LoadOp, load: tileas.LoadOp, dim: int, facts: ShiftedVa
             continue
         if mine is None or its is None:
             return None
-        moved = facts.moved(its, mine, dim)
-        if moved is None or moved.by not in (None, result.by):
+        shift = facts.moved(its, mine, dim)
+        if shift is None or shift.by not in (None, result.by):
             return None
     return result.by
 
@@ -182,8 +182,8 @@ def _accesses(load: tileas.LoadOp, layout: LinearLayout, dim: int) -> Sequence[S
 
 
 def _remark(
-    load: tileas.Load, left: int, accesses: int, cause: Reason, func: aa.FuncOp, engine: DiagnosticEngine
+    load: tileas.Load, accesses_left: int, accesses: int, cause: Reason, func: aa.FuncOp, engine: DiagnosticEngine
 ) -> None:
     """Emits a remark with the accesses that remain of a load."""
-    reason = Reason("access.reused", left=left, accesses=accesses, cause=cause)
+    reason = Reason("access.reused", left=accesses_left, accesses=accesses, cause=cause)
     engine.emit(Remark(reason, load.location, function=func.sym_name.value))

@@ -55,7 +55,7 @@ def sink_loads(func: aa.FuncOp, engine: DiagnosticEngine | None = None) -> None:
     to the first use, if the kernel lacks registers.  No load moves past an operation that may write."""
     if not resources.registers.lacks_registers(func):
         return
-    moved = 0
+    count = 0
     limit: Operation | None = None
     # From the end, so that the users of a tile are placed before it.
     for op in reversed(list(func.body.blocks[0].operations)):
@@ -63,9 +63,9 @@ def sink_loads(func: aa.FuncOp, engine: DiagnosticEngine | None = None) -> None:
             limit = op
         elif _is_moved(op) and (place := _first_use(op, limit)) is not None and op.next is not place:
             op.move_before(place)
-            moved += isinstance(op, LOADS)
-    if moved and engine is not None:
-        engine.emit(Remark(Reason("memory.loads-sunk", tiles=moved), func.location))
+            count += isinstance(op, LOADS)
+    if count and engine is not None:
+        engine.emit(Remark(Reason("memory.loads-sunk", tiles=count), func.location))
 
 
 def sink_into_slices(func: aa.FuncOp, engine: DiagnosticEngine | None = None) -> None:
@@ -76,8 +76,8 @@ def sink_into_slices(func: aa.FuncOp, engine: DiagnosticEngine | None = None) ->
     A load then follows stores of earlier slices, which is right since nothing orders it: its token is unused.
     """
     for loop in [op for op in func.walk() if is_over_slices(op) and any(map(_multiplies, op.body.block.operations))]:
-        if resources.registers.exceeds(loop, func) > 0 and (moved := _sink_into(loop)) and engine is not None:
-            engine.emit(Remark(Reason("memory.loads-per-slice", tiles=moved), loop.location))
+        if resources.registers.exceeds(loop, func) > 0 and (count := _sink_into(loop)) and engine is not None:
+            engine.emit(Remark(Reason("memory.loads-per-slice", tiles=count), loop.location))
 
 
 def _sink_into(loop: scf.ForOp) -> int:
@@ -85,7 +85,7 @@ def _sink_into(loop: scf.ForOp) -> int:
     body = loop.body.block
     places = {op: place for place, op in enumerate(body.operations)}
     products = max(place for op, place in places.items() if _multiplies(op))
-    moved = 0
+    count = 0
     op = loop.prev
     while op is not None and not may_write(op):
         before = op.prev
@@ -94,9 +94,9 @@ def _sink_into(loop: scf.ForOp) -> int:
         if _is_moved(op) and users and len(inside) == len(users) and not any(v.has_uses for v in op.results[1:]):
             first = next(other for other in body.operations if other in inside)
             op.move_before(first)
-            moved += isinstance(op, LOADS)
+            count += isinstance(op, LOADS)
         op = before
-    return moved
+    return count
 
 
 def _multiplies(op: Operation) -> bool:

@@ -59,18 +59,18 @@ class SpillLoopCarried(FunctionPass):
 def spill_loop_carried(func: aa.FuncOp, target: Target, engine: DiagnosticEngine | None = None) -> None:
     """Rewrites the loops of a function of nv_tileas, in place, whose tiles leave too few registers (`exceeds`)."""
     for loop in [op for op in func.walk() if isinstance(op, scf.ForOp) and tileas.SHORT_OF_REGISTERS in op.attributes]:
-        wanted = exceeds(loop, func)
-        if wanted <= 0:
+        excess = exceeds(loop, func)
+        if excess <= 0:
             continue
         budget = shared_budget(func, target)
-        left = budget - ring_bytes(loop) - bytes_in_use(loop.body.block, budget)
+        available = budget - ring_bytes(loop) - bytes_in_use(loop.body.block, budget)
         values: list[Carried] = []
         for carried in sorted(_waiting(loop), key=lambda c: words(loop.iter_args[c.index])):
             value = loop.iter_args[carried.index]
-            left -= _buffer_type(value).stage_bytes
-            if wanted <= 0 or left < 0:
+            available -= _buffer_type(value).stage_bytes
+            if excess <= 0 or available < 0:
                 break
-            wanted -= words(value)
+            excess -= words(value)
             values.append(carried)
         if values:
             _keep(loop, values)
@@ -106,11 +106,11 @@ def _buffer_type(value: Value) -> tileas.BufferType:
     return tileas.BufferType(1, value.type)
 
 
-def _keep(loop: scf.ForOp, kept: list[Carried]) -> None:
+def _keep(loop: scf.ForOp, values: list[Carried]) -> None:
     before = Builder.before(loop)
     stage = integer(before, 0)
     buffers = []
-    for index, first, last in kept:
+    for index, first, last in values:
         value = loop.iter_args[index]
         buffer = before.insert(tileas.AllocTensorOp(result=_buffer_type(value))).results[0]
         before.insert(tileas.StoreTensorOp(loop.init_args[index], buffer, stage))
@@ -119,10 +119,10 @@ def _keep(loop: scf.ForOp, kept: list[Carried]) -> None:
         value.replace_all_uses_with(again.results[0])
         buffers.append(buffer)
     after = Builder.after(loop)
-    for (index, *_), buffer in zip(kept, buffers):
+    for (index, *_), buffer in zip(values, buffers):
         result = loop.results[index]
         if result.has_uses:
             result.replace_all_uses_with(after.insert(tileas.CopyOp(buffer, stage, result=result.type)).results[0])
     for buffer in reversed(buffers):
         after.insert(tileas.DeallocTensorOp(buffer))
-    loop.without_carried({index for index, *_ in kept})
+    loop.without_carried({index for index, *_ in values})

@@ -128,7 +128,7 @@ def of_llvm(text: str, places: Places) -> Lines:
             number = (fields.get("file") or fields.get("scope") or "").lstrip("!")
         return None
 
-    def placed(number: str) -> tuple[int, ...]:
+    def place_of(number: str) -> tuple[int, ...]:
         items: list[int] = []
         for _ in range(_MOST_CALLS):
             kind, fields = nodes.get(number, ("", {}))
@@ -140,7 +140,7 @@ def of_llvm(text: str, places: Places) -> Lines:
             number = fields.get("inlinedAt", "").removeprefix("distinct ").lstrip("!")
         return tuple(dict.fromkeys(items))
 
-    known: dict[str, tuple[int, ...]] = {}
+    places_by_number: dict[str, tuple[int, ...]] = {}
     rows: list[tuple[int, ...]] = []
     for line in text.split("\n"):
         match = _ATTACHED.search(line)
@@ -148,9 +148,9 @@ def of_llvm(text: str, places: Places) -> Lines:
             rows.append(())
             continue
         number = match.group(1)
-        if number not in known:
-            known[number] = placed(number)
-        rows.append(known[number])
+        if number not in places_by_number:
+            places_by_number[number] = place_of(number)
+        rows.append(places_by_number[number])
     return tuple(rows)
 
 

@@ -111,10 +111,10 @@ def registers(kernel: Kernel) -> str:
     return drawing.markup()
 
 
-def _legend(drawing: Drawing, kinds: dict[str, str], left: float, y: float) -> None:
+def _legend(drawing: Drawing, kinds: dict[str, str], origin: float, y: float) -> None:
     """Draw the names of the colours, in rows of LEGEND."""
     for number, (what, kind) in enumerate(kinds.items()):
-        x, row = left + number % LEGEND * (WIDTH - left) / LEGEND, y + number // LEGEND * LEGEND_ROW
+        x, row = origin + number % LEGEND * (WIDTH - origin) / LEGEND, y + number // LEGEND * LEGEND_ROW
         drawing.rect(x, row, 10, 10, kind)
         drawing.text(x + 14, row + 9, what)
 
@@ -126,7 +126,7 @@ def _kinds(names: Iterable[str]) -> dict[str, str]:
 
 def timeline(timing: Timing) -> str:
     """Tracks below each other, then fill levels of pipes; time to the right."""
-    row, left = 18.0, 240.0
+    row, origin = 18.0, 240.0
     pipes = timing.estimate["pipes"][:MOST_PIPES]
     kinds = _kinds(span[2] for track in timing.tracks for span in track["spans"])
     ends = [span[0] + span[1] for track in timing.tracks for span in track["spans"]]
@@ -135,22 +135,22 @@ def timeline(timing: Timing) -> str:
     bottom = rows + PIPE_ROW * len(pipes)
     height = bottom + 28 + LEGEND_ROW * (len(kinds) // LEGEND + 1)
     drawing = Drawing(WIDTH, height, f"Timeline of the simulated time, {end:.4g} microseconds")
-    across = (WIDTH - left - 10) / max(end, 1e-9)
+    across = (WIDTH - origin - 10) / max(end, 1e-9)
     for number, track in enumerate(timing.tracks):
         y = number * row
-        drawing.text(left - 6, y + 13, track["name"][:38], "end")
+        drawing.text(origin - 6, y + 13, track["name"][:38], "end")
         for start, length, what in track["spans"]:
-            drawing.rect(left + start * across, y + 2, length * across, row - 4, kinds[what],
+            drawing.rect(origin + start * across, y + 2, length * across, row - 4, kinds[what],
                          f"{track['name']}: {what}, {start:.4g} to {start + length:.4g} us")  # fmt: skip
     for number, pipe in enumerate(pipes):
-        _level(drawing, pipe, left, rows + number * PIPE_ROW, across)
-    drawing.text(left, bottom + 14, "0 us")
+        _level(drawing, pipe, origin, rows + number * PIPE_ROW, across)
+    drawing.text(origin, bottom + 14, "0 us")
     drawing.text(WIDTH - 10, bottom + 14, f"{end:.4g} us", "end")
-    _legend(drawing, kinds, left, bottom + 22)
+    _legend(drawing, kinds, origin, bottom + 22)
     return drawing.markup()
 
 
-def _level(drawing: Drawing, pipe: dict[str, Any], left: float, top: float, across: float) -> None:
+def _level(drawing: Drawing, pipe: dict[str, Any], origin: float, top: float, across: float) -> None:
     """Full stages of a pipe (`Estimate.pipes`) as a step line between none and all of them; ``across``: units of the
     drawing a microsecond."""
     height = PIPE_ROW - 10
@@ -159,62 +159,62 @@ def _level(drawing: Drawing, pipe: dict[str, Any], left: float, top: float, acro
         return top + 5 + height * (1 - level / pipe["stages"])
 
     levels = pipe["levels"]
-    drawing.text(left - 6, top + 15, f"pipe at byte {pipe['offset']}, CTA {pipe['cluster']}.{pipe['cta']}", "end")
-    drawing.text(left - 6, top + 28, f"{pipe['full']:.3g} of {pipe['stages']} stages full on average", "end")
+    drawing.text(origin - 6, top + 15, f"pipe at byte {pipe['offset']}, CTA {pipe['cluster']}.{pipe['cta']}", "end")
+    drawing.text(origin - 6, top + 28, f"{pipe['full']:.3g} of {pipe['stages']} stages full on average", "end")
     for level in (0, pipe["stages"]):
-        drawing.line(left, y_of(level), WIDTH - 10, y_of(level), "grid")
-    points = [(left + levels[0][0] * across, y_of(levels[0][1]))]
+        drawing.line(origin, y_of(level), WIDTH - 10, y_of(level), "grid")
+    points = [(origin + levels[0][0] * across, y_of(levels[0][1]))]
     for (_, before), (at, level) in pairwise(levels):
-        points += [(left + at * across, y_of(before)), (left + at * across, y_of(level))]
+        points += [(origin + at * across, y_of(before)), (origin + at * across, y_of(level))]
     drawing.polyline(points, "level")
 
 
-def roofline(found: Roofline) -> str:
+def roofline(roof: Roofline) -> str:
     """Work for a byte of DRAM to the right, from a thousandth of the ridge point to a thousand times, throughput
     upwards, both logarithmic and in shares of the peaks."""
     from math import log10
 
-    size, height, left, decades = 420.0, 260.0, 60.0, 3
+    size, height, origin, decades = 420.0, 260.0, 60.0, 3
 
     def x_of(ratio: float) -> float:
         power = min(max(log10(max(ratio, 1e-9)), -decades), decades)
-        return left + (power + decades) / (2 * decades) * (size - left - 10)
+        return origin + (power + decades) / (2 * decades) * (size - origin - 10)
 
     def y_of(share: float) -> float:
         return 10 + -max(log10(max(share, 1e-9)), -decades) / decades * (height - 50)
 
-    label = f"Roofline: {found.compute:.0%} of the peak of {found.unit}, {found.dram:.0%} of DRAM's"
+    label = f"Roofline: {roof.compute:.0%} of the peak of {roof.unit}, {roof.dram:.0%} of DRAM's"
     drawing = Drawing(size, height, label)
     for decade in range(decades + 1):
         y = y_of(10.0**-decade)
-        drawing.line(left, y, size - 10, y, "grid")
-        drawing.text(left - 6, y + 4, f"{100 * 10.0**-decade:g}%", "end")
+        drawing.line(origin, y, size - 10, y, "grid")
+        drawing.text(origin - 6, y + 4, f"{100 * 10.0**-decade:g}%", "end")
     drawing.polyline([(x_of(10.0**-decades), y_of(10.0**-decades)), (x_of(1), y_of(1)), (x_of(10.0**decades), y_of(1))],
                      "roof")  # fmt: skip
-    if found.compute and found.dram:
-        drawing.circle(x_of(found.compute / found.dram), y_of(found.compute), 5, "point", label)
-    drawing.text(left, height - 24, "bound by memory")
-    drawing.text(size - 10, height - 24, "bound by " + found.unit, "end")
-    drawing.text(left, height - 8, "work for a byte of DRAM, ridge point in the middle")
+    if roof.compute and roof.dram:
+        drawing.circle(x_of(roof.compute / roof.dram), y_of(roof.compute), 5, "point", label)
+    drawing.text(origin, height - 24, "bound by memory")
+    drawing.text(size - 10, height - 24, "bound by " + roof.unit, "end")
+    drawing.text(origin, height - 8, "work for a byte of DRAM, ridge point in the middle")
     return drawing.markup()
 
 
 def stalls(rows: Sequence[StallAt], most: int = 20) -> str:
     """Stalls by line of the source, a bar per line with its reasons."""
-    row, left = 20.0, 200.0
-    shown = rows[:most]
-    kinds = _kinds(reason for each in shown for reason in each.reasons)
-    height = row * len(shown) + 8 + LEGEND_ROW * (len(kinds) // LEGEND + 1)
+    row, origin = 20.0, 200.0
+    bars = rows[:most]
+    kinds = _kinds(reason for each in bars for reason in each.reasons)
+    height = row * len(bars) + 8 + LEGEND_ROW * (len(kinds) // LEGEND + 1)
     drawing = Drawing(WIDTH, height, "Stalls by source line")
-    largest = max((each.share for each in shown), default=1.0)
-    for number, each in enumerate(shown):
-        x, y = left, number * row
-        drawing.text(left - 6, y + 14, f"{each.file.rpartition('/')[2]}:{each.line}"[:30], "end")
+    largest = max((each.share for each in bars), default=1.0)
+    for number, each in enumerate(bars):
+        x, y = origin, number * row
+        drawing.text(origin - 6, y + 14, f"{each.file.rpartition('/')[2]}:{each.line}"[:30], "end")
         for reason, share in each.reasons.items():
-            width = share / largest * (WIDTH - left - 60)
+            width = share / largest * (WIDTH - origin - 60)
             drawing.rect(x, y + 3, width, row - 6, kinds[reason], f"{reason}: {share:.1%} of the warps' time",
                          attribute(each.places))  # fmt: skip
             x += width
         drawing.text(x + 4, y + 14, f"{each.share:.1%}")
-    _legend(drawing, kinds, left, row * len(shown) + 6)
+    _legend(drawing, kinds, origin, row * len(bars) + 6)
     return drawing.markup()

@@ -87,8 +87,8 @@ def of_artifacts(paths: Sequence[str], title: str, *, most: int = 8, progress: P
 
 def _of_units(title: str, units: Sequence[Unit], most: int, progress: Progress) -> Report:
     kernels = [collected(unit, None, progress) for unit in units[:most]]
-    left = [f"{unit.name} ({unit.source_name}, {unit.target})" for unit in units[most:]]
-    missing = (f"{len(left)} further kernels, which --entry shows: {', '.join(left)}",) if left else ()
+    further = [f"{unit.name} ({unit.source_name}, {unit.target})" for unit in units[most:]]
+    missing = (f"{len(further)} further kernels, which --entry shows: {', '.join(further)}",) if further else ()
     return Report(title, tileiras.__version__, tuple(kernels), missing)
 
 
@@ -237,7 +237,7 @@ class _Collector:
         """The level of the source: all readable files that places name, concatenated."""
         self.places.number(self.unit.source_name, 0)
         files = dict.fromkeys([self.unit.source_name, *(place.file for place in self.places.found)])
-        shown, text, rows = [], [], []
+        readable, text, rows = [], [], []
         numbers: dict[tuple[str, int], int] = {(p.file, p.line): n for n, p in enumerate(self.places.found)}
         for file in files:
             data = read_if_there(self.places.paths.get(file) or self.unit.source_path or "") if (
@@ -249,13 +249,13 @@ class _Collector:
             if compiler_units.is_bytecode(data):
                 self.missing.append(f"source: {file} is bytecode; cuda_tile shows its text")
                 continue
-            shown.append(file)
+            readable.append(file)
             lines = data.decode(errors="replace").rstrip("\n").split("\n")
             text += lines
             rows += [(numbers[file, line],) if (file, line) in numbers else () for line in range(1, len(lines) + 1)]
         if text:
-            self.levels["source"] = Level("source", ", ".join(shown), "\n".join(text) + "\n", (*rows, ()))
-        return tuple(shown)
+            self.levels["source"] = Level("source", ", ".join(readable), "\n".join(text) + "\n", (*rows, ()))
+        return tuple(readable)
 
     # ---- derived data -----------------------------------------------------------------------------------------------
 

@@ -43,10 +43,10 @@ def choices(remarks: Iterable[Remark], places: Places) -> tuple[Choice, ...]:
     return tuple(result)
 
 
-def obstacles(found: Iterable[Choice]) -> tuple[Obstacle, ...]:
+def obstacles(choices: Iterable[Choice]) -> tuple[Obstacle, ...]:
     """Suboptimal choices: those with a cause that counts as an obstacle, narrow accesses first."""
     rows: list[tuple[int, Obstacle]] = []
-    for choice in found:
+    for choice in choices:
         cause = next((each for each in choice.causes if each.remedy), None)
         code, fix = (choice.code, "") if cause is None else (cause.code, cause.remedy)
         width = choice.code_arguments["bytes"] if choice.code in ACCESSES else None
@@ -94,12 +94,12 @@ class _Changes(PassInstrumentation):
         self._started = 0.0
 
     def before_pass(self, name: str, op: Operation) -> None:
-        self._text, self._operations = print_op(op), _counted(op)
+        self._text, self._operations = print_op(op), _operation_counts(op)
         self._started = time.perf_counter()
 
     def after_pass(self, name: str, op: Operation) -> None:
         seconds = time.perf_counter() - self._started
-        text, operations = print_op(op), _counted(op)
+        text, operations = print_op(op), _operation_counts(op)
         names = sorted({*operations, *self._operations})
         more = {each: operations[each] - self._operations[each] for each in names}
         reasons = self._why.get(name, [])
@@ -110,7 +110,7 @@ class _Changes(PassInstrumentation):
         )  # fmt: skip
 
 
-def _counted(op: Operation) -> Counter[str]:
+def _operation_counts(op: Operation) -> Counter[str]:
     return Counter(each.name for each in op.walk())
 
 

@@ -28,19 +28,19 @@ class Figure(NamedTuple):
 
 def figures(kernel: Kernel) -> list[Figure]:
     """All of them, in the order in which they are shown."""
-    used = kernel.resources or {}
-    held = used.get("occupancy") or {}
+    resources = kernel.resources or {}
+    limits = resources.get("occupancy") or {}
     launch = kernel.launch or {}
     block = launch.get("block")
     time = kernel.timing.estimate if kernel.timing is not None else {}
     result = [
-        Figure("CTAs on an SM", held.get("ctas"), "", f"limited by {held['limit']}" if held.get("limit") else ""),
-        Figure("warps on an SM", held.get("warps"), f"of {held['most_warps']}" if held.get("most_warps") else ""),
-        Figure("registers of a thread", used.get("registers"), ""),
-        Figure("shared memory of a CTA", used.get("shared"), "bytes"),
-        Figure("stack of a thread", used.get("stack"), "bytes"),
-        Figure("spills stored", used.get("spill_stores"), "bytes"),
-        Figure("spills loaded", used.get("spill_loads"), "bytes"),
+        Figure("CTAs on an SM", limits.get("ctas"), "", f"limited by {limits['limit']}" if limits.get("limit") else ""),
+        Figure("warps on an SM", limits.get("warps"), f"of {limits['most_warps']}" if limits.get("most_warps") else ""),
+        Figure("registers of a thread", resources.get("registers"), ""),
+        Figure("shared memory of a CTA", resources.get("shared"), "bytes"),
+        Figure("stack of a thread", resources.get("stack"), "bytes"),
+        Figure("spills stored", resources.get("spill_stores"), "bytes"),
+        Figure("spills loaded", resources.get("spill_loads"), "bytes"),
         Figure("threads of a CTA", block[0] * block[1] * block[2] if block else None, ""),
         Figure("machine instructions", _instructions(kernel), ""),
         Figure("layout conversions", len(kernel.conversions) if "tileas" in kernel.levels else None, "",
@@ -87,9 +87,9 @@ class Answer(NamedTuple):
 def answers(kernel: Kernel) -> list[Answer]:
     """Occupancy limit, narrow accesses with their remedies, and the lines where warps stall."""
     result = []
-    held = (kernel.resources or {}).get("occupancy")
-    if held:
-        ctas = f"{held['ctas']} CTA{'s' * (held['ctas'] != 1)} run on an SM at once, limited by {held['limit']}."
+    limits = (kernel.resources or {}).get("occupancy")
+    if limits:
+        ctas = f"{limits['ctas']} CTA{'s' * (limits['ctas'] != 1)} run on an SM at once, limited by {limits['limit']}."
         fix = next((each.remedy for each in kernel.obstacles if each.kind == "occupancy"), "")
         result.append(Answer("Why not more CTAs on an SM?", f"{ctas} {_sentence(fix)}".strip()))
     narrow = [each for each in kernel.obstacles if each.kind == "access"]
@@ -177,8 +177,8 @@ def differences(report: Report, other: Report) -> tuple[Difference, ...]:
 
 
 def _counterpart(kernel: Kernel, other: Report) -> Kernel | None:
-    named = [each for each in other.kernels if each.name == kernel.name]
-    order = sorted(named, key=lambda each: (each.key != kernel.key, each.target != kernel.target))
+    candidates = [each for each in other.kernels if each.name == kernel.name]
+    order = sorted(candidates, key=lambda each: (each.key != kernel.key, each.target != kernel.target))
     return order[0] if order else None
 
 
@@ -225,6 +225,6 @@ def _stage_times(kernel: Kernel, other: Kernel) -> list[Compared]:
     rows = []
     for stage in kernel.stages:
         old, new = before.get(stage.name), stage.seconds
-        shown = ["not known" if each is None else f"{1000 * each:.0f} ms" for each in (old, new)]
-        rows.append(Compared(stage.name, shown[0], shown[1], new / old - 1 if old and new is not None else None))
+        times = ["not known" if each is None else f"{1000 * each:.0f} ms" for each in (old, new)]
+        rows.append(Compared(stage.name, times[0], times[1], new / old - 1 if old and new is not None else None))
     return rows

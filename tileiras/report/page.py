@@ -39,12 +39,12 @@ def page(report: Report, against: Sequence[Difference] = ()) -> str:
     compared = {each.kernel: each for each in against}
     return environment.from_string(_part(PAGE)).render(
         report=report, policy=policy, style=_safe(style), script=_safe(script),
-        kernels=[_shown(number, kernel, compared.get(kernel.key)) for number, kernel in enumerate(report.kernels)],
+        kernels=[_fields(number, kernel, compared.get(kernel.key)) for number, kernel in enumerate(report.kernels)],
         data=_safe(_data(report)), levels=LEVELS, first_shown=FIRST_SHOWN,
     )  # fmt: skip
 
 
-def _shown(number: int, kernel: Kernel, difference: Difference | None) -> dict[str, Any]:
+def _fields(number: int, kernel: Kernel, difference: Difference | None) -> dict[str, Any]:
     """Template variables of a kernel."""
     memory = kernel.memory
     return {
@@ -65,13 +65,13 @@ def _level(kernel: Kernel, name: str) -> dict[str, Any]:
 
     level = kernel.levels[name]
     marked = highlight.lines(level.text.rstrip("\n"), highlight.lexer_of(name, level.file))
-    noted = _remark_lines(kernel) if name == "source" else {}
+    remarks = _remark_lines(kernel) if name == "source" else {}
     rows = []
     for number, line in enumerate(marked):
         places = level.places[number] if number < len(level.places) else ()
         ptx = level.ptx_lines[number] if number < len(level.ptx_lines) else 0
         rows.append({"text": _safe(line), "places": charts.attribute(places), "ptx": ptx,
-                     "notes": noted.get(places[0], ()) if places else ()})  # fmt: skip
+                     "notes": remarks.get(places[0], ()) if places else ()})  # fmt: skip
     return {"name": name, "file": level.file, "rows": rows}
 
 

@@ -113,8 +113,8 @@ def profile(
     shape, _, cluster = launch_shapes(ptx, entry, axes, metadata, args)
     members = int(np.prod(cluster))
     clusters = int(np.prod(shape)) // members
-    chosen = _spread(clusters, max(1, MOST_CTAS // members))
-    blocks = [each * members + member for each in chosen for member in range(members)]
+    clusters_run = _spread(clusters, max(1, MOST_CTAS // members))
+    blocks = [each * members + member for each in clusters_run for member in range(members)]
     with Journal() as journal:
         recording = record(ptx, entry, axes, args, metadata, blocks=blocks, multiply=True, journal=journal)
     rows = _rows(recording, _source_of(ptx))
@@ -189,11 +189,11 @@ def _count(row: _Row, what: object) -> None:
 _HEAD = ("line", "instr", "waits", "global", "sectors", "shared", "wavefr.", "source")
 
 
-def table(found: Profile, width: int, sources: Mapping[str, Sequence[str]], most: int = 40) -> str:
+def table(result: Profile, width: int, sources: Mapping[str, Sequence[str]], most: int = 40) -> str:
     """The profile as text of at most `width` columns; `sources`: lines of the readable files."""
-    total = sum(line.instructions for line in found.lines) or 1
+    total = sum(line.instructions for line in result.lines) or 1
     rows = [_HEAD]
-    for each in found.lines[:most]:
+    for each in result.lines[:most]:
         text = sources.get(each.file, ())
         where = f"{each.file.rpartition('/')[2]}:{each.line}" if each.line else "no line"
         rows.append((
@@ -213,10 +213,10 @@ def table(found: Profile, width: int, sources: Mapping[str, Sequence[str]], most
         cells = [row[column].ljust(widths[column]) if column in (0, last) else row[column].rjust(widths[column])
                  for column in columns]  # fmt: skip
         lines.append("  ".join(cells)[:width].rstrip())
-    of = "" if found.recorded == found.ctas else f", {found.recorded} of {found.ctas} CTAs"
-    lines.insert(0, f"{found.entry}: {total} warp instructions{of}"[:width])
-    if len(found.lines) > most:
-        lines.append(f"and {len(found.lines) - most} further lines")
+    of = "" if result.recorded == result.ctas else f", {result.recorded} of {result.ctas} CTAs"
+    lines.insert(0, f"{result.entry}: {total} warp instructions{of}"[:width])
+    if len(result.lines) > most:
+        lines.append(f"and {len(result.lines) - most} further lines")
     return "\n".join(lines)
 
 

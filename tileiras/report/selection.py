@@ -52,9 +52,9 @@ class Unit(NamedTuple):
 
 
 def build_source(
-    path: str, name: str, options: CompileOptions, folder: str, wanted: Sequence[str] | None, progress: Progress
+    path: str, name: str, options: CompileOptions, folder: str, only: Sequence[str] | None, progress: Progress
 ) -> list[Unit]:
-    """Build the entries of a source, or those `wanted`, down to machine code into a folder, through the artifact store
+    """Build the entries of a source, or those `only`, down to machine code into a folder, through the artifact store
     as every build does.
 
     `name` is the name of the source in diagnostics. Raises CompileError for a source that cannot be read, has no
@@ -66,17 +66,17 @@ def build_source(
         message = f"{name} is an artifact; give its source, or the build directory it lies in"
         raise CompileError.at(None, message, ExitCode.CONFIGURATION)
     entries = discover.entry_names(source)
-    for each in wanted or () if entries else ():
+    for each in only or () if entries else ():
         if each not in entries:
-            known = ", ".join(entries)
-            raise CompileError.at(None, f"no kernel '{each}' in {name}; it has {known}", ExitCode.CONFIGURATION)
+            names = ", ".join(entries)
+            raise CompileError.at(None, f"no kernel '{each}' in {name}; it has {names}", ExitCode.CONFIGURATION)
     scons_session = library.default_session()
     session = Session(scons_session.store, scons_session.code, History(folder))
     stem = plan.stem(plan.folder(folder, options), path, os.path.basename(name))
-    chosen = list(wanted or entries) if entries else []
+    selection = list(only or entries) if entries else []
     options = tuned(options, path)
     # Without entries only the stages of the file run; they report its errors.
-    result = plan.plan(path, name, path, stem, options, "sass", chosen)
+    result = plan.plan(path, name, path, stem, options, "sass", selection)
     outcomes: dict[tuple[str, str], Outcome] = {}
     broken: set[str] = set()
     for step in result.steps:
@@ -89,12 +89,12 @@ def build_source(
             if step.stage.unit == pipeline.FILE:
                 raise CompileError(outcome.diagnostics, outcome.error.code)
             broken.update(step.outputs)
-    if not chosen:
+    if not selection:
         raise CompileError.at(None, f"{name} has no kernels", ExitCode.INVALID_INPUT)
-    return [_built(entry, stem, path, name, options, outcomes) for entry in chosen]
+    return [_unit(entry, stem, path, name, options, outcomes) for entry in selection]
 
 
-def _built(
+def _unit(
     entry: str, file_stem: str, path: str, name: str, options: CompileOptions,
     outcomes: Mapping[tuple[str, str], Outcome],
 ) -> Unit:  # fmt: skip
@@ -119,21 +119,21 @@ def _built(
 # ---- of a build directory ----------------------------------------------------------------------------------------
 
 
-def units_of_build(build: str, wanted: Sequence[str] | None = None) -> list[Unit]:
+def units_of_build(build: str, only: Sequence[str] | None = None) -> list[Unit]:
     """The kernels whose artifacts are in a build directory, or in any folder of artifacts, by target and name.
 
-    Raises CompileError if there are no kernels, or if one of those `wanted` is missing.
+    Raises CompileError if there are no kernels, or if one of those `only` is missing.
     """
     history = _history_of(build)
     notes = {(entry.stem, entry.stage): entry for entry in history.entries()}
     result = [_lying(history, notes, stem) for stem in _stems(build)]
-    for each in wanted or ():
+    for each in only or ():
         if all(unit.name != each for unit in result):
-            known = ", ".join(sorted({unit.name for unit in result})) or "none"
-            raise CompileError.at(None, f"no kernel '{each}' in {build}; it has {known}", ExitCode.CONFIGURATION)
+            names = ", ".join(sorted({unit.name for unit in result})) or "none"
+            raise CompileError.at(None, f"no kernel '{each}' in {build}; it has {names}", ExitCode.CONFIGURATION)
     if not result:
         raise CompileError.at(None, f"no artifacts of kernels in {build}", ExitCode.CONFIGURATION)
-    return [unit for unit in result if not wanted or unit.name in wanted]
+    return [unit for unit in result if not only or unit.name in only]
 
 
 def units_of_artifacts(paths: Sequence[str]) -> list[Unit]:
@@ -147,9 +147,9 @@ def units_of_artifacts(paths: Sequence[str]) -> list[Unit]:
         stem = path.removesuffix(suffix)
         if stem not in result:
             history = _history_of(os.path.dirname(stem) or ".")
-            known = ((os.path.dirname(stem), row.name) if row.unit == pipeline.FILE else (stem, row.name)
+            pairs = ((os.path.dirname(stem), row.name) if row.unit == pipeline.FILE else (stem, row.name)
                      for row in pipeline.BY_NAME.values())  # fmt: skip
-            rows = [history.entry(*each) for each in known]
+            rows = [history.entry(*each) for each in pairs]
             notes = {(row.stem, row.stage): row for row in rows if row is not None}
             result[stem] = _lying(history, notes, stem)
     return list(result.values())
@@ -187,10 +187,10 @@ def _lying(history: History, notes: Mapping[tuple[str, str], Entry], stem: str) 
         if entry is not None:
             rows[row.name] = entry
     variant = _VARIANT.search(os.path.abspath(stem))
-    known = next(iter(rows.values()), None)
-    path = history.absolute(known.path) if known is not None else None
+    newest = next(iter(rows.values()), None)
+    path = history.absolute(newest.path) if newest is not None else None
     return Unit(
-        os.path.basename(stem), stem, file_stem, known.source if known is not None else os.path.basename(file_stem),
+        os.path.basename(stem), stem, file_stem, newest.source if newest is not None else os.path.basename(file_stem),
         path if path is not None and os.path.isfile(path) else None, _noted_options(rows, variant),
         variant.group(1) if variant else "", int(variant.group(2)) if variant else None,
         tuple(_noted_stages(history, rows)),

@@ -62,10 +62,10 @@ def _row(candidate: Candidate) -> dict[str, Any]:
 def name_of(candidate: Candidate) -> str:
     """`TM=64, num-warps=8`."""
     constants = [f"{name}={value}" for name, value in candidate.constants.items()]
-    return ", ".join([*constants, *([said(candidate.options)] if candidate.options or not constants else [])])
+    return ", ".join([*constants, *([text_of(candidate.options)] if candidate.options or not constants else [])])
 
 
-def said(options: Mapping[str, Any]) -> str:
+def text_of(options: Mapping[str, Any]) -> str:
     return ", ".join(f"{name.replace('_', '-')}={value}" for name, value in options.items()) or "defaults"
 
 
@@ -102,15 +102,15 @@ def table(sweep: Sweep, width: int) -> str:
 def plot(sweep: Sweep) -> str:
     """The candidates as bars, as a file of SVG."""
     rows: Sequence[Candidate] = [row for row in sweep.tuned.candidates if row.microseconds is not None]
-    row_height, left, width = 24.0, 380.0, 900.0
+    row_height, origin, width = 24.0, 380.0, 900.0
     drawing = Drawing(width, row_height * (len(rows) + 1) + 8, f"{sweep.entry} on {sweep.gpu}: time by options")
     drawing.style(_STYLE)
     drawing.text(4, 16, f"{sweep.entry} on {sweep.gpu}, grid {sweep.grid}")
     longest = max(row.microseconds or 0.0 for row in rows)
     for number, row in enumerate(rows, 1):
         y, time = number * row_height, row.microseconds or 0.0
-        drawing.text(left - 8, y + 16, name_of(row)[-60:], "end")
+        drawing.text(origin - 8, y + 16, name_of(row)[-60:], "end")
         kind = "c2" if row is sweep.tuned.candidates[0] else "c0"
-        drawing.rect(left, y + 3, time / longest * (width - left - 100), row_height - 6, kind, name_of(row))
-        drawing.text(left + time / longest * (width - left - 100) + 6, y + 16, _time(row))
+        drawing.rect(origin, y + 3, time / longest * (width - origin - 100), row_height - 6, kind, name_of(row))
+        drawing.text(origin + time / longest * (width - origin - 100) + 6, y + 16, _time(row))
     return drawing.markup() + "\n"

@@ -141,14 +141,14 @@ def tune(
     else:
         own = Variant({}, exported.data, "", grid, small[0])
         variants = (own,)
-    expected = _expected(exported.data, entry, (own.small, small[1]))
-    judge = Judge(variants, entry, common, args, small[1], expected, gpu, backend)
+    reference = _reference(exported.data, entry, (own.small, small[1]))
+    judge = Judge(variants, entry, common, args, small[1], reference, gpu, backend)
     pairs = [(number, each) for number in range(len(variants)) for each in candidates]
     rows = _judged(judge, pairs, jobs, progress or (lambda options: None))
     ranked = sorted(rows, key=lambda row: (row.microseconds is None, row.microseconds or 0.0))
     best = ranked[0]
     if best.microseconds is None:
-        notes = [Diagnostic.note(None, f"{_said({**row.constants, **row.options})}: {row.why}") for row in rows]
+        notes = [Diagnostic.note(None, f"{_text({**row.constants, **row.options})}: {row.why}") for row in rows]
         raise CompileError.at(None, f"no candidate for '{entry}' on {gpu} is left", notes=notes)
     return Tuned(best.options, best.estimate, tuple(ranked))
 
@@ -171,12 +171,12 @@ def _only_entry(exported: Artifact) -> str:
         for operation in tileiras.stages.units.entries_of(tileiras.api.parse(exported.data))
     ]
     if len(names) != 1:
-        known = ", ".join(names) or "none"
-        raise CompileError.at(None, f"entry= has to be one of {known}", ExitCode.CONFIGURATION)
+        choices = ", ".join(names) or "none"
+        raise CompileError.at(None, f"entry= has to be one of {choices}", ExitCode.CONFIGURATION)
     return names[0]
 
 
-def _said(options: Mapping[str, Any]) -> str:
+def _text(options: Mapping[str, Any]) -> str:
     return ", ".join(f"{name}={value!r}" for name, value in options.items()) or "no options"
 
 
@@ -219,15 +219,15 @@ def variants_of(
             opened.data, tileiras.pipeline.stage("export").select(values), context, entry, rows
         )
 
-    def of(constants: Mapping[str, Any], found: bytes | CompileError) -> Variant:
+    def of(constants: Mapping[str, Any], outcome: bytes | CompileError) -> Variant:
         grids = []
         for grid, args in (launch, small):
-            named = dict(zip(result.slots, args)) if len(args) == len(result.slots) else {}
-            numbers = {name: value for name, value in named.items() if not isinstance(value, np.ndarray)}
+            arguments = dict(zip(result.slots, args)) if len(args) == len(result.slots) else {}
+            numbers = {name: value for name, value in arguments.items() if not isinstance(value, np.ndarray)}
             grids.append(grid({**numbers, **result.constants, **constants}) if callable(grid) else grid)
-        if isinstance(found, CompileError):
-            return Variant(dict(constants), b"", found.diagnostics[0].message, *grids)
-        return Variant(dict(constants), found, "", *grids)
+        if isinstance(outcome, CompileError):
+            return Variant(dict(constants), b"", outcome.diagnostics[0].message, *grids)
+        return Variant(dict(constants), outcome, "", *grids)
 
     own = of({}, exported)
     return own, tuple(of(row, each) for row, each in zip(rows, result.made)) or (own,)
@@ -302,14 +302,14 @@ def _judged(
     """Evaluate pairs of a variant's number and options; the candidates, in the given order."""
     rows: list[Candidate] = []
 
-    def told(pair: tuple[int, Mapping[str, Any]]) -> None:
+    def evaluate(pair: tuple[int, Mapping[str, Any]]) -> None:
         progress({**judge.variants[pair[0]].constants, **pair[1]})
 
     # A GPU times one kernel at a time.
     if jobs < 2 or len(pairs) < 2 or judge.backend == CUDA:
         for each in pairs:
             rows.append(judge.of(*each))
-            told(each)
+            evaluate(each)
         return rows
     import multiprocessing
     from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -319,7 +319,7 @@ def _judged(
     with ProcessPoolExecutor(min(jobs, len(pairs)), context, _begin, (_packed(judge),)) as pool:
         waiting = {pool.submit(_in_worker, number, dict(each)): (number, each) for number, each in pairs}
         for future in as_completed(waiting):
-            told(waiting[future])
+            evaluate(waiting[future])
         return [future.result() for future in waiting]
 
 
@@ -371,8 +371,8 @@ def _packed(judge: Judge) -> tuple[Judge, list[np.ndarray]]:
     return judge._replace(args=args, small=small), roots
 
 
-def _unpacked(given: tuple[Judge, list[np.ndarray]]) -> Judge:
-    judge, roots = given
+def _unpacked(task: tuple[Judge, list[np.ndarray]]) -> Judge:
+    judge, roots = task
 
     def whole(argument: Any) -> Any:
         if not isinstance(argument, _View):
@@ -389,7 +389,7 @@ _LARGE = 1 << 20
 """Bytes of arrays from which on the right results are computed by compiled code, where the machine has a target."""
 
 
-def _expected(source: bytes, entry: str, launch: Launch) -> list[np.ndarray]:
+def _reference(source: bytes, entry: str, launch: Launch) -> list[np.ndarray]:
     """Contents of the arrays after the launch: on the processor if they are large, else in the interpreter."""
     from tileiras import runtime
     from tileiras.sim.estimate.arguments import preserved, roots
@@ -417,7 +417,7 @@ def _interpreted(source: bytes, entry: str, launch: Launch) -> list[np.ndarray]:
         return [array.copy() for array in roots(args)]
 
 
-def _difference(image: Image, launch: Launch, expected: list[np.ndarray]) -> str:
+def _difference(image: Image, launch: Launch, reference: list[np.ndarray]) -> str:
     """A message if the results of the emulated launch differ from the expected ones; otherwise empty."""
     from tileiras.sim import emulate
     from tileiras.sim.memory import Journal
@@ -428,28 +428,28 @@ def _difference(image: Image, launch: Launch, expected: list[np.ndarray]) -> str
         if image.hidden is not None:
             metadata.pop("hidden_parameters", None)
         emulate(image.ptx, image.entry, grid, args, metadata=metadata or None, hidden=image.hidden, journal=journal)
-        return _differing(args, expected)
+        return _differing(args, reference)
 
 
-def _differing(args: Sequence[Any], expected: Sequence[np.ndarray]) -> str:
+def _differing(args: Sequence[Any], reference: Sequence[np.ndarray]) -> str:
     """A message that names the first array that differs from the expected one; empty if all agree."""
     from tileiras.sim.estimate.arguments import roots
 
-    for number, (array, wanted) in enumerate(zip(roots(args), expected)):
-        if not _close(array, wanted):
+    for number, (array, other) in enumerate(zip(roots(args), reference)):
+        if not _close(array, other):
             return f"its results differ from the interpreter's, in array {number}"
     return ""
 
 
-def _close(found: np.ndarray, wanted: np.ndarray) -> bool:
-    if found.dtype.kind != "f":
-        return bool((found == wanted).all())
+def _close(array: np.ndarray, reference: np.ndarray) -> bool:
+    if array.dtype.kind != "f":
+        return bool((array == reference).all())
     with np.errstate(all="ignore"):
-        finite = np.abs(wanted[np.isfinite(wanted)].astype(np.float64))
+        finite = np.abs(reference[np.isfinite(reference)].astype(np.float64))
         largest = float(finite.max()) if finite.size else 0.0
         return bool(
             np.isclose(
-                found.astype(np.float64), wanted.astype(np.float64), rtol=0.0,
-                atol=_TOLERANCE.get(found.dtype.itemsize, 0.0) * max(largest, 1e-30), equal_nan=True,
+                array.astype(np.float64), reference.astype(np.float64), rtol=0.0,
+                atol=_TOLERANCE.get(array.dtype.itemsize, 0.0) * max(largest, 1e-30), equal_nan=True,
             ).all()
         )  # fmt: skip

@@ -29,13 +29,13 @@ def of_artifact(stem: str, ptx: str, places: Callable[[str], tuple[int, ...]]) -
     if result.ptx != hashlib.sha256(ptx.encode()).hexdigest():
         raise ValueError("it is of other PTX: build with check=1")
 
-    def said(kind: str, location: str, message: str) -> Said:
+    def finding(kind: str, location: str, message: str) -> Said:
         return Said(kind, places(location) if location.count(":") > 1 else (), message)
 
     return Verdict(
         result.status, len(result.launches), result.right, result.worst_ulps, dict(result.coverage),
-        tuple(said(each.kind, each.location, each.message) for each in result.findings),
-        tuple(said("not covered", each.location, f"{each.operation}: {each.case}") for each in result.uncovered),
+        tuple(finding(each.kind, each.location, each.message) for each in result.findings),
+        tuple(finding("not covered", each.location, f"{each.operation}: {each.case}") for each in result.uncovered),
     )  # fmt: skip
 
 

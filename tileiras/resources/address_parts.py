@@ -127,36 +127,36 @@ class _Ranges:
         return result
 
 
-def made_only_for(access: Operation, made: Mapping[Operation, tuple[int, ...] | None]) -> list[Operation]:
-    """The operations of `made` whose results only the access uses, directly or through other such operations."""
+def made_only_for(access: Operation, address_ops: Mapping[Operation, tuple[int, ...] | None]) -> list[Operation]:
+    """The operations of `address_ops` whose results only the access uses, directly or through other such operations."""
     alone: dict[Operation, bool] = {access: True}
 
     def is_alone(op: Operation) -> bool:
         if op not in alone:
-            alone[op] = op in made and all(map(is_alone, op.results[0].users))
+            alone[op] = op in address_ops and all(map(is_alone, op.results[0].users))
         return alone[op]
 
-    return [op for op in made if is_alone(op)]
+    return [op for op in address_ops if is_alone(op)]
 
 
-def words_of_element(access: Operation, made: Mapping[Operation, tuple[int, ...] | None]) -> int:
+def words_of_element(access: Operation, address_ops: Mapping[Operation, tuple[int, ...] | None]) -> int:
     """Maximum of live 32-bit registers per element of the values computed for an access; a condition counts as one,
     since all elements share seven predicates."""
     whole = layout_of(access.operands[0].type).registers
-    order = {op: place for place, op in enumerate([*made, access])}
+    order = {op: place for place, op in enumerate([*address_ops, access])}
 
     def words(value: Value) -> int:
         op = value.defining_op
-        if op not in made or isinstance(op, tileas.BroadcastOp) or layout_of(value.type).registers < whole:
+        if op not in address_ops or isinstance(op, tileas.BroadcastOp) or layout_of(value.type).registers < whole:
             return 0
         return -(-width_of(value.type) // 32)
 
     ending: dict[Operation, list[Value]] = {}
-    for op in made:
+    for op in address_ops:
         last = max((user for user in op.results[0].users if user in order), key=order.__getitem__)
         ending.setdefault(last, []).append(op.results[0])
     live = most = 0
-    for op in made:
+    for op in address_ops:
         live += words(op.results[0])
         most = max(most, live)
         live -= sum(map(words, ending.get(op, ())))

@@ -60,11 +60,11 @@ class RegisterShares(NamedTuple):
 
 
 def register_shares(
-    tiles: int, expected: int, compute: int, others: int, service: int, ctas: int = 1,
+    tiles: int, estimate: int, compute: int, others: int, service: int, ctas: int = 1,
     beside: tuple[int, int] = (0, 0),
 ) -> RegisterShares:  # fmt: skip
     """The shares where an agent of `compute` warps has tiles of `tiles` registers a thread and is expected to take
-    `expected` in all, and `others` further warps need `service`: no `setmaxnreg` if equal shares suffice, or if the
+    `estimate` in all, and `others` further warps need `service`: no `setmaxnreg` if equal shares suffice, or if the
     registers that others can give up do not help.  Only whole warpgroups set registers, so some warps may be idle.
 
     `beside`: warps of an agent that computes for the first one, whole warpgroups, and the registers that it needs.
@@ -73,16 +73,16 @@ def register_shares(
     # ptxas 13.5 shares the registers of an SM out to whole warpgroups: a thread of 288 has no more than one of 384.
     entry = entry_registers(WARP_SIZE * _whole(ctas * (compute + helpers + others)))
     equal = RegisterShares(compute + helpers + others, entry)
-    wanted = tiles + BESIDE_TILES
+    registers = tiles + BESIDE_TILES
     if service < POINTER_COPIES:
-        wanted = max(wanted, round(expected * MORE_REGISTERS))
-    if compute % WARPGROUP or wanted <= entry:
+        registers = max(registers, round(estimate * MORE_REGISTERS))
+    if compute % WARPGROUP or registers <= entry:
         return equal
     padded = _whole(others)
     threads = WARP_SIZE * (compute + helpers + padded)
     least = entry_registers(threads, ctas)
-    left = register_pool(threads, ctas) - WARP_SIZE * (padded * service + helpers * own)
-    share = min(MOST, left // (WARP_SIZE * compute) // SETMAXNREG.step * SETMAXNREG.step)
+    pool = register_pool(threads, ctas) - WARP_SIZE * (padded * service + helpers * own)
+    share = min(MOST, pool // (WARP_SIZE * compute) // SETMAXNREG.step * SETMAXNREG.step)
     if service >= least or share <= entry:
         return equal
     return RegisterShares(compute + helpers + padded, least, share, service, own)

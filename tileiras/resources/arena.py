@@ -55,16 +55,16 @@ _ACCESSES = (tileas.LoadOp, tileas.StoreOp, tileas.AtomicRMWOp, tileas.AtomicCAS
 _TILED = (tileas.TiledLoadOp, tileas.TiledStoreOp)
 
 
-def _pointers(value: Value, found: dict[Value, None]) -> bool:
+def _pointers(value: Value, pointers: dict[Value, None]) -> bool:
     """Collect the pointers derived from `value`; False if one of them has other uses than accesses."""
-    if value in found:
+    if value in pointers:
         return True
     if _points_to_half_bytes(value.type):
         return False  # their addresses are numbers
-    found[value] = None
+    pointers[value] = None
     for user in value.users:
         if isinstance(user, _MOVES) and user.operands[0] is value:
-            fine = _pointers(user.results[0], found)
+            fine = _pointers(user.results[0], pointers)
         elif isinstance(user, tileas.MakeMemRefOp) and user.base is value:
             views = [view for cut in user.result.users for view in cut.results]
             fine = all(isinstance(access, _TILED) for view in views for access in view.users)
@@ -99,15 +99,15 @@ class OptimizeAllocTensor(FunctionPass):
 def place_in_shared(func: aa.FuncOp) -> None:
     """Move the `alloca`s of a function of nv_tileas to shared memory where possible, by changing the types of their
     pointers."""
-    left = SHARED_BYTES
+    available = SHARED_BYTES
     for op in [op for op in func.walk() if isinstance(op, tileas.AllocaOp)]:
         pointers: dict[Value, None] = {}
         size = aligned(op.bytes)
-        if op.global_ is not None or op.alignment.value > AREA_ALIGNMENT or size > left:
+        if op.global_ is not None or op.alignment.value > AREA_ALIGNMENT or size > available:
             continue
         if not _pointers(op.result, pointers):
             continue
-        left -= size
+        available -= size
         for value in pointers:
             element = PtrType(element_type_of(value.type).pointee, SHARED)
             is_tensor = isinstance(value.type, TensorType)

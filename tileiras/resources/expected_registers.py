@@ -183,17 +183,17 @@ class _Places:
         loops."""
         operations = list(block.operations)
         last: dict[Value, Operation] = {}
-        used: dict[Operation, dict[Value, None]] = {}
+        uses: dict[Operation, dict[Value, None]] = {}
         for op in operations:
-            used[op] = self._used(op)
-            last.update(dict.fromkeys(used[op], op))
+            uses[op] = self._used(op)
+            last.update(dict.fromkeys(uses[op], op))
         live = {value for value in block.arguments if value in last}
         sums = _Live(self._values, through | live)
         for run in _runs(operations):
             beside = _added(around, self._of_run(run))
             for op in run:
                 terms = _added(beside, self._terms(op))
-                ending = {v for v in used[op] if last[v] is op and v.parent_block is block}
+                ending = {v for v in uses[op] if last[v] is op and v.parent_block is block}
                 if op.regions and not isinstance(op, _COMBINERS):
                     inside = {v for inner in op.walk() if inner is not op for v in self._operands(inner, op)}
                     result = _added(around, self._of_loop(op)) if isinstance(op, LOOPS) else around

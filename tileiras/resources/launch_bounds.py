@@ -71,13 +71,13 @@ def least_ctas(func: aa.FuncOp, target: Target, engine: DiagnosticEngine) -> int
     threads = WARP_SIZE * tileas.block_warps(func)
     room = min(rooms(func, target, threads), key=lambda each: each.ctas)
     result = func.kernel_spec.occupancy or 1
-    wanted = min(result, max(1, room.ctas))
-    if wanted < result:
-        engine.emit(Remark(Reason("kernel.fewer-ctas", ctas=wanted, asked=result, cause=room.reason), func.location))
+    ctas = min(result, max(1, room.ctas))
+    if ctas < result:
+        engine.emit(Remark(Reason("kernel.fewer-ctas", ctas=ctas, asked=result, cause=room.reason), func.location))
     if _sets_registers(func):
         # ptxas 13.5 passes over `setmaxnreg` where `.reqntid` alone bounds the registers that threads start with (its
         # message C7508).
-        return wanted
+        return ctas
     bounded = room.ctas < occupancy(target, threads, 0, 0).ctas
     if bounded and room.ctas <= 1:
         return 1
@@ -85,29 +85,29 @@ def least_ctas(func: aa.FuncOp, target: Target, engine: DiagnosticEngine) -> int
         # Several modules, for such kernels only.
         if resources.register_bounds.enough_registers(func) <= registers_per_thread(threads, room.ctas):
             return room.ctas
-    least = _by_registers(func, threads, wanted, engine) if wanted > 1 else None
+    least = _by_registers(func, threads, ctas, engine) if ctas > 1 else None
     return least or (1 if _takes_all_registers(func) else None)
 
 
-def _by_registers(func: aa.FuncOp, threads: int, wanted: int, engine: DiagnosticEngine) -> int | None:
+def _by_registers(func: aa.FuncOp, threads: int, ctas: int, engine: DiagnosticEngine) -> int | None:
     """The word for a kernel that should have several CTAs on an SM; None where ptxas is to choose."""
-    if resources.register_bounds.registers_alone(func) <= registers_per_thread(threads, wanted):
+    if resources.register_bounds.registers_alone(func) <= registers_per_thread(threads, ctas):
         return None
-    needed, expected = (
+    least_registers, estimate = (
         resources.register_bounds.least_registers(func),
         resources.expected_registers.expected_registers(func, 1),
     )
-    least = _held(needed, threads, wanted)
-    if least < wanted:
+    least = _ctas_within(least_registers, threads, ctas)
+    if least < ctas:
         result = func.kernel_spec.occupancy
-        cause = Reason("kernel.registers-needed", registers=needed)
+        cause = Reason("kernel.registers-needed", registers=least_registers)
         engine.emit(Remark(Reason("kernel.fewer-ctas", ctas=least, asked=result, cause=cause), func.location))
-        if least <= _held(expected, threads, wanted):
+        if least <= _ctas_within(estimate, threads, ctas):
             return None
     return least
 
 
-def _held(registers: int, threads: int, most: int) -> int:
+def _ctas_within(registers: int, threads: int, most: int) -> int:
     """How many CTAs, at least one and at most so many, leave each thread its registers."""
     return next(ctas for ctas in range(most, 0, -1) if ctas == 1 or registers_per_thread(threads, ctas) >= registers)
 
@@ -158,8 +158,8 @@ def _takes_all_registers(func: aa.FuncOp) -> bool:
         for op in func.walk()
         if isinstance(op, tileas.ConvertLayoutOp) and resources.shared_memory.takes_rounds(op)
     )
-    needed = max(tiles, max(map(live.words, in_rounds), default=0))
-    return needed + RESERVE > most
+    registers = max(tiles, max(map(live.words, in_rounds), default=0))
+    return registers + RESERVE > most
 
 
 def _elements(func: aa.FuncOp) -> int:

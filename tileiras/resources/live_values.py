@@ -118,15 +118,15 @@ class LiveValues:
     def made_of(self, value: Value) -> tuple[Value, ...]:
         """A value, and the tiles of floats that it is computed from at its use: they are live up to that use.
         Integers are parts of addresses, whose terms are those of accesses."""
-        known = self._made_of.get(value)
-        if known is None:
-            known = (value,)
+        values = self._made_of.get(value)
+        if values is None:
+            values = (value,)
             op = value.defining_op
             if op is not None and isinstance(element_type_of(value.type), FloatType) and self.is_made_at_use(value):
                 tiles = (each for each in op.operands if isinstance(each.type, TensorType))
-                known += tuple(dict.fromkeys(part for tile in tiles for part in self.made_of(tile)))
-            self._made_of[value] = known
-        return known
+                values += tuple(dict.fromkeys(part for tile in tiles for part in self.made_of(tile)))
+            self._made_of[value] = values
+        return values
 
     def words(self, value: Value) -> int:
         term = self.term(value)

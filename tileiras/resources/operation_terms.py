@@ -79,8 +79,8 @@ def own_terms(op: Any, values: LiveValues) -> Terms:
     if isinstance(op, LOADS):
         return _access(op, op.data, "load", values) if isinstance(op.data.type, TensorType) else {}
     if isinstance(op, STORES):
-        stored = op.operands[0] if isinstance(op, tileas.TiledStoreOp) else op.operands[1]
-        return _access(op, stored, "store", values) if isinstance(stored.type, TensorType) else {"store": 1}
+        tile = op.operands[0] if isinstance(op, tileas.TiledStoreOp) else op.operands[1]
+        return _access(op, tile, "store", values) if isinstance(tile.type, TensorType) else {"store": 1}
     if isinstance(op, tileas.AsyncTiledLoadOp):
         return _addresses(op, layout_of(op.buffer.type.tile.with_encoding(op.layout)), "copy")
     if isinstance(op, (tileas.AtomicRMWOp, tileas.AtomicCASOp, tileas.TiledAtomicRMWOp)):

@@ -78,10 +78,10 @@ def least_beside_tiles(func: aa.FuncOp, count: Callable[[Value], int] = words) -
     live = LiveRegisters(lambda value: 0 if goes_by_element(value) else count(value))
     ops = list(func.walk())
     beside = LEAST_RESERVE if any(isinstance(op, tileas.DOTS) for op in ops) else BESIDE_TILES
-    needed = max(live.of_block(func.body.blocks[0]) + beside, least_of_fragments(ops))
+    registers = max(live.of_block(func.body.blocks[0]) + beside, least_of_fragments(ops))
     if any(map(_is_wide_f64, ops)):
-        needed = max(needed, LEAST_OF_WIDE_F64)
-    return min(needed, registers_per_thread(threads_of(func)))
+        registers = max(registers, LEAST_OF_WIDE_F64)
+    return min(registers, registers_per_thread(threads_of(func)))
 
 
 def least_of_fragments(ops: Iterable[Operation]) -> int:

@@ -34,8 +34,8 @@ def words(value: Value) -> int:
         return 0
     if width_of(type) == 1 or layout_of(type).registers > 1 and is_made_at_use(value):
         return 0
-    taken = fragment_words(value)
-    return min(taken, SCALED_AT_ONCE) if taken > SCALED_AT_ONCE and _is_scaled_in_parts(value) else taken
+    count = fragment_words(value)
+    return min(count, SCALED_AT_ONCE) if count > SCALED_AT_ONCE and _is_scaled_in_parts(value) else count
 
 
 def _is_scaled_in_parts(value: Value) -> bool:
@@ -102,13 +102,13 @@ class LiveRegisters:
                 ending.setdefault(op, []).append(value)
         most = live = sum(self.words(v) for v in block.arguments if v in last)
         for op in block.operations:
-            gone = ending.get(op, ())
+            ends = ending.get(op, ())
             if op.regions and isinstance(op, (scf.ForOp, scf.IfOp, scf.WhileOp)):
                 nested = max((self.of_block(b) for region in op.regions for b in region.blocks), default=0)
                 inside = self.used_inside(op)
-                handed_over = sum(self.words(v) for v in gone if v not in inside)
+                handed_over = sum(self.words(v) for v in ends if v not in inside)
                 most = max(most, live - handed_over + nested)
-            for value in gone:
+            for value in ends:
                 live -= self.held(value)
             for value in op.results:
                 live += self.held(value)
@@ -129,8 +129,8 @@ def registers_behind(op: Operation, loop: scf.ForOp, apart: Collection[Operation
     operations = list(loop.body.block.operations)
     later = operations[operations.index(op) + 1 :]
     live = LiveRegisters()
-    used = {value for each in later for value in (*each.operands, *live.used_inside(each))}
-    result = (value for value in used if value.parent_block is loop.body.block and value.defining_op not in later)
+    values = {value for each in later for value in (*each.operands, *live.used_inside(each))}
+    result = (value for value in values if value.parent_block is loop.body.block and value.defining_op not in later)
     own = set(_blocks(loop))
     through = (value for value in live.used_inside(loop) if value.parent_block not in own)
     return sum(live.held(value) for value in (*result, *through) if value.defining_op not in apart)
@@ -178,9 +178,9 @@ def lacks_registers(func: aa.FuncOp) -> bool:
 
 def _apart(value: Value) -> int:
     """As words(), where each element of 16 bits has a register of its own, as after accesses of single ones."""
-    taken = words(value)
-    apart = taken and getattr(value.type.element_type, "width", 64) == 16
-    return layout_of(value.type).registers if apart else taken
+    count = words(value)
+    apart = count and getattr(value.type.element_type, "width", 64) == 16
+    return layout_of(value.type).registers if apart else count
 
 
 def exceeds(loop: scf.ForOp, func: aa.FuncOp, live: LiveRegisters | None = None) -> int:
@@ -267,8 +267,8 @@ def _beside_tiles(op: tileas.Dot) -> int:
     if atom is None:
         return 0
     depth = op.a.type.shape[-1]
-    taken = 2 * (words(op.a) + words(op.b)) * atom.shape[2] // depth
+    registers = 2 * (words(op.a) + words(op.b)) * atom.shape[2] // depth
     if isinstance(op, tileas.BlockScaledMmaOp) and op.atom.atom in MMA_ATOMS:
         scales = sum(layout_of(v.type).registers for v in (op.scale_a, op.scale_b))
-        taken += 3 * words(op.result) + 2 * scales * op.block // depth
-    return taken
+        registers += 3 * words(op.result) + 2 * scales * op.block // depth
+    return registers

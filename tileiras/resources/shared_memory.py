@@ -64,14 +64,14 @@ def buffer_bytes(op: Operation) -> int:
     return 0
 
 
-def bytes_in_use(block: Block, budget: int, gone: Collection[Operation] = ()) -> int:
+def bytes_in_use(block: Block, budget: int, without: Collection[Operation] = ()) -> int:
     """Most bytes that the buffers of a block, and of the blocks in it, take at a time together with exchanges, of a
-    kernel that has `budget` in all; without the exchanges of operations that are `gone`."""
+    kernel that has `budget` in all; without the exchanges of operations that are `without`."""
     live = most = 0
     for op in block.operations:
         live += buffer_bytes(op)
-        nested = max((bytes_in_use(b, budget, gone) for region in op.regions for b in region.blocks), default=0)
-        most = max(most, live + max(nested, 0 if op in gone else scratch_bytes(op, budget)))
+        nested = max((bytes_in_use(b, budget, without) for region in op.regions for b in region.blocks), default=0)
+        most = max(most, live + max(nested, 0 if op in without else scratch_bytes(op, budget)))
     return most
 
 
@@ -106,12 +106,12 @@ def _precedes(first: Operation, op: Operation) -> bool:
     return False
 
 
-def scratch_beside(loop: scf.ForOp, gone: Collection[Operation]) -> int:
-    """Bytes left to operations of a loop that need shared memory for themselves, without those that are `gone`."""
+def scratch_beside(loop: scf.ForOp, without: Collection[Operation]) -> int:
+    """Bytes left to operations of a loop that need shared memory for themselves, without those that are `without`."""
     warps = _warps_around(loop)
-    users = (op for op in loop.walk() if type(op) in EXCHANGING and op not in gone and not _is_put_there(op))
+    users = (op for op in loop.walk() if type(op) in EXCHANGING and op not in without and not _is_put_there(op))
     needs = [need for op in users if (need := _scratch_need(op, warps)).bytes]
-    residents = resident_bytes(loop, gone)
+    residents = resident_bytes(loop, without)
     if not needs:
         return residents
     least, most = SCRATCH_BYTES
@@ -161,10 +161,10 @@ def _is_put_there(op: Operation) -> bool:
     return isinstance(op, tileas.ConvertLayoutOp) and is_in_shared(op.result.type)
 
 
-def resident_bytes(loop: scf.ForOp, gone: Collection[Operation] = ()) -> int:
-    """Bytes of the tiles that lie in shared memory while a loop runs, without those that are `gone`: their buffers are
-    yet to be made."""
-    result = (op for op in _function_around(loop).walk() if _is_put_there(op) and op not in gone)
+def resident_bytes(loop: scf.ForOp, without: Collection[Operation] = ()) -> int:
+    """Bytes of the tiles that lie in shared memory while a loop runs, without those of the operations `without`, whose
+    buffers are yet to be allocated."""
+    result = (op for op in _function_around(loop).walk() if _is_put_there(op) and op not in without)
     return sum(resident_size(op) for op in result if loop.is_ancestor_of(op) or _lives_at(op, loop))
 
 

@@ -32,15 +32,15 @@ def place_columns(func: aa.FuncOp, engine: DiagnosticEngine) -> None:
     reserve = next((op for op in func.walk() if op.name == names.TENSOR_RESERVE), None)
     if reserve is None:
         return
-    placed: list[tuple[_Life, int]] = []
+    places: list[tuple[_Life, int]] = []
     top = LEAST_COLUMNS
     for life in sorted(_lives(func), key=lambda life: (-life.op.result.type.columns, life.start)):
         size = life.op.result.type.columns
-        taken = [(at, at + other.op.result.type.columns) for other, at in placed if other.meets(life)]
+        intervals = [(at, at + other.op.result.type.columns) for other, at in places if other.meets(life)]
         column = 0
-        while any(column < end and start < column + size for start, end in taken):
+        while any(column < end and start < column + size for start, end in intervals):
             column += size
-        placed.append((life, column))
+        places.append((life, column))
         life.op.attributes["column"] = IntegerAttr(column, i32)
         top = max(top, column + size)
     if top > COLUMNS:

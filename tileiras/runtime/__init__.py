@@ -69,16 +69,16 @@ class Module:
     def function(self, kernel: Mapping[str, Any]) -> int:
         """The handle of a kernel from its description, with its shared memory and cluster size enabled."""
         entry = kernel["name"]
-        known = self._functions.get(entry)
-        if known is None:
-            known = self._cuda.function(self._handle, entry)
+        function = self._functions.get(entry)
+        if function is None:
+            function = self._cuda.function(self._handle, entry)
             if kernel["shared_memory"] > SHARED_WITHOUT_ASKING:
-                self._cuda.set_function_attribute(known, MAX_DYNAMIC_SHARED_SIZE_BYTES, kernel["shared_memory"])
+                self._cuda.set_function_attribute(function, MAX_DYNAMIC_SHARED_SIZE_BYTES, kernel["shared_memory"])
             x, y, z = kernel["cluster"]
             if x * y * z > PORTABLE_CLUSTER:
-                self._cuda.set_function_attribute(known, NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1)
-            self._functions[entry] = known
-        return known
+                self._cuda.set_function_attribute(function, NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1)
+            self._functions[entry] = function
+        return function
 
     def launch(self, entry: str, grid: Sequence[int], arguments: Sequence[Any], stream: int = 0) -> None:
         """As `tileiras.runtime.launch`, in the current context."""
@@ -124,8 +124,8 @@ def geometry(
     if kernel.get("tile_launch"):
         # The driver's tile launch: a block of one thread represents a tile block; its memory is static.
         if cuda.version() < TILE_LAUNCH_SINCE:
-            wanted = "a tile launch needs a driver of CUDA 13.0 or newer"
-            raise DriverError(f"{wanted}; compile with --tile-launch=false")
+            requirement = "a tile launch needs a driver of CUDA 13.0 or newer"
+            raise DriverError(f"{requirement}; compile with --tile-launch=false")
         return blocks, (1, 1, 1), 0, None
     cluster = None
     if tuple(kernel["cluster"]) != (1, 1, 1):
@@ -186,13 +186,13 @@ class _Arrays:
 
     def place(self, memory: HostMemory) -> int:
         key = (memory.start, memory.size)
-        known = self._copies.get(key)
-        if known is None:
+        copy = self._copies.get(key)
+        if copy is None:
             address = self._cuda.allocate(memory.size)
             self._copies[key] = (address, memory)
             self._cuda.copy_to_device(address, memory.start, memory.size)
             return address + memory.offset
-        address, first = known
+        address, first = copy
         if memory.writable and not first.writable:
             self._copies[key] = (address, memory)
         return address + memory.offset
@@ -406,7 +406,7 @@ def _check(
     kernel = _described(kernels, entry)
     dimensions(grid)
     stream_handle(stream)
-    pack(kernel, args, _NoDevice(), lambda made, address, dims, strides: b"")
+    pack(kernel, args, _NoDevice(), lambda tensor_map, address, dims, strides: b"")
 
 
 class _Context:
@@ -453,12 +453,12 @@ def descriptions(
         data = image_bytes(image)
         for start, name, described in ((b"\x7fELF", "cubin", ""), (fat_binaries.MAGIC, "fat binary", ".fatbin")):
             if data.startswith(start):
-                wanted = f"metadata=, the content of the NAME{described}.json beside it"
-                raise ArgumentError(f"a {name} as bytes needs {wanted}")
+                requirement = f"metadata=, the content of the NAME{described}.json beside it"
+                raise ArgumentError(f"a {name} as bytes needs {requirement}")
         from tileiras.codegen import kernel_metadata, ptx
 
         metadata = kernel_metadata.describe(ptx.parse(data.decode()), {})
     if "images" in metadata:
         images = metadata["images"]
-        metadata = images[0] if capability is None else fat_binaries.chosen(images, capability())
+        metadata = images[0] if capability is None else fat_binaries.image_for(images, capability())
     return {kernel["name"]: kernel for kernel in metadata["kernels"]}

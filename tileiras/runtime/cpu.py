@@ -117,18 +117,18 @@ def _function(data: bytes, name: str) -> Any:
     return result[0]
 
 
-def thread_count(asked: int | None = None) -> int:
+def thread_count(threads: int | None = None) -> int:
     """Threads of a launch: the number asked for, that of the environment, or the processors of this process."""
-    if asked is None:
+    if threads is None:
         text = os.environ.get(THREADS, "")
         if not text:
             return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         if not text.isdigit():
             raise ArgumentError(f"{THREADS}={text}: a number of threads is expected")
-        asked = int(text)
-    if isinstance(asked, bool) or operator.index(asked) < 1:
-        raise ArgumentError(f"a launch has at least one thread, not {asked}")
-    return operator.index(asked)
+        threads = int(text)
+    if isinstance(threads, bool) or operator.index(threads) < 1:
+        raise ArgumentError(f"a launch has at least one thread, not {threads}")
+    return operator.index(threads)
 
 
 def launch(
@@ -199,8 +199,8 @@ class _Run:
     def _take(self) -> tuple[int, int]:
         """The next range: its first tile block and their number, 0 at the end."""
         with self._lock:
-            left = self._blocks - self._next
-            count = 0 if self._failed else -(-left // (2 * self._workers)) if self._workers > 1 else left
+            remaining = self._blocks - self._next
+            count = 0 if self._failed else -(-remaining // (2 * self._workers)) if self._workers > 1 else remaining
             first, self._next = self._next, self._next + count
             return first, count
 

@@ -277,7 +277,7 @@ class Driver:
     def set_function_attribute(self, function: int, attribute: int, value: int) -> None:
         self.call("cuFuncSetAttribute", function, attribute, value)
 
-    def tensor_map(self, made: TensorMap, address: int, dims: list[int], strides: list[int]) -> bytes:
+    def tensor_map(self, map_: TensorMap, address: int, dims: list[int], strides: list[int]) -> bytes:
         """The bytes of a tensor map of a tensor in device memory; `strides` in bytes."""
         encode = getattr(self._library, ENCODE_TENSOR_MAP, None)
         if encode is None:
@@ -289,9 +289,9 @@ class Driver:
         memory = ctypes.create_string_buffer(2 * TENSOR_MAP_ALIGNMENT)
         skipped = -ctypes.addressof(memory) % TENSOR_MAP_ALIGNMENT
         self.call(
-            ENCODE_TENSOR_MAP, ctypes.addressof(memory) + skipped, made.data_type, rank, address,
-            (c_uint64 * rank)(*dims), (c_uint64 * rank)(*strides), (c_uint * rank)(*made.box),
-            (c_uint * rank)(*made.element_strides), made.interleave, made.swizzle, made.l2, made.oob,
+            ENCODE_TENSOR_MAP, ctypes.addressof(memory) + skipped, map_.data_type, rank, address,
+            (c_uint64 * rank)(*dims), (c_uint64 * rank)(*strides), (c_uint * rank)(*map_.box),
+            (c_uint * rank)(*map_.element_strides), map_.interleave, map_.swizzle, map_.l2, map_.oob,
         )  # fmt: skip
         return memory.raw[skipped : skipped + TENSOR_MAP_SIZE]
 

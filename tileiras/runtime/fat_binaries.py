@@ -29,7 +29,7 @@ def suitability(form: str, target: str, device: int) -> int:
     return 8 * arch + 4 * (form != "ptx") + {"a": 2, "f": 1, "": 0}[letter]
 
 
-def chosen(images: Sequence[Mapping[str, Any]], device: int) -> Mapping[str, Any]:
+def image_for(images: Sequence[Mapping[str, Any]], device: int) -> Mapping[str, Any]:
     """The description of the image that suits a device best; raises DriverError if none does."""
     best = max(images, key=lambda image: suitability(image["form"], image["target"], device))
     if suitability(best["form"], best["target"], device) < 0:

@@ -25,13 +25,13 @@ def hold(facts: Sequence[str], grid: int, parameter: Callable[[int], int]) -> bo
     parameter by its number. A fact with an unknown word does not hold."""
     texts = tuple(facts)
     try:
-        return _hold(texts, grid, tuple(map(parameter, _named(texts))))
+        return _hold(texts, grid, tuple(map(parameter, _parameter_numbers(texts))))
     except (_Unknown, ValueError, IndexError):
         return False
 
 
 @functools.lru_cache(maxsize=256)
-def _named(facts: tuple[str, ...]) -> tuple[int, ...]:
+def _parameter_numbers(facts: tuple[str, ...]) -> tuple[int, ...]:
     """The parameters that occur in facts."""
     words = (word for fact in facts for word in fact.split())
     return tuple(dict.fromkeys(int(word[1:]) for word in words if word[0] == "p" and word != "positive"))
@@ -40,11 +40,11 @@ def _named(facts: tuple[str, ...]) -> tuple[int, ...]:
 @functools.lru_cache(maxsize=1024)
 def _hold(facts: tuple[str, ...], grid: int, values: tuple[int, ...]) -> bool:
     """Cached: many launches have equal sizes."""
-    known = dict(zip(_named(facts), values))
-    return all(_holds(fact, grid, known) for fact in facts)
+    by_number = dict(zip(_parameter_numbers(facts), values))
+    return all(_holds(fact, grid, by_number) for fact in facts)
 
 
-def _holds(fact: str, grid: int, known: Mapping[int, int]) -> bool:
+def _holds(fact: str, grid: int, by_number: Mapping[int, int]) -> bool:
     *words, predicate = fact.split()
     stack: list[Interval] = []
     for word in words:
@@ -54,7 +54,7 @@ def _holds(fact: str, grid: int, known: Mapping[int, int]) -> bool:
         elif word == "below":
             result = 0, stack.pop()[1] - 1
         else:
-            number = grid if word == "grid" else known[int(word[1:])] if word[:1] == "p" else int(word)
+            number = grid if word == "grid" else by_number[int(word[1:])] if word[:1] == "p" else int(word)
             result = number, number
         if not LEAST <= result[0] <= result[1] <= MOST:
             raise _Unknown

@@ -107,21 +107,21 @@ def operation_cost(op: Operation, warps: int, table: Resources) -> OperationCost
     if isinstance(op, (*tileas.DOTS, tileas.AsyncDotOp)):
         return _dot(op, warps, table)
     if isinstance(op, LOADS) and isinstance(op.data.type, TensorType):
-        return _moved(_bytes(op.data.type), table, global_memory=True, shared=0, latency="dram", warps=warps)
+        return _copy(_bytes(op.data.type), table, global_memory=True, shared=0, latency="dram", warps=warps)
     if isinstance(op, (tileas.AsyncTiledLoadOp, tileas.AsyncLoadOp)):
-        return _moved(_bytes(op.buffer.type.tile), table, global_memory=True, shared=1, latency="dram", warps=warps)
+        return _copy(_bytes(op.buffer.type.tile), table, global_memory=True, shared=1, latency="dram", warps=warps)
     if isinstance(op, (tileas.BulkLoadOp, tileas.TmaLoadOp)):
         view = op.view.type if isinstance(op, tileas.BulkLoadOp) else op.desc.type.view
-        return _moved(_bytes(view), table, global_memory=True, shared=1, latency="tma", warps=0)
+        return _copy(_bytes(view), table, global_memory=True, shared=1, latency="tma", warps=0)
     if isinstance(op, tileas.TmaStoreStageOp):
-        return _moved(_bytes(op.desc.type.view), table, global_memory=True, shared=1, latency="tma", warps=0)
+        return _copy(_bytes(op.desc.type.view), table, global_memory=True, shared=1, latency="tma", warps=0)
     if isinstance(op, (tileas.TiledStoreOp, tileas.StoreOp)):
-        stored = op.operands[0 if isinstance(op, tileas.TiledStoreOp) else 1].type
-        return _moved(_bytes(stored), table, global_memory=True, shared=0, latency="l2", warps=warps)
+        stored_type = op.operands[0 if isinstance(op, tileas.TiledStoreOp) else 1].type
+        return _copy(_bytes(stored_type), table, global_memory=True, shared=0, latency="l2", warps=warps)
     if isinstance(op, tileas.ConvertLayoutOp):
-        return _moved(_bytes(op.result.type), table, global_memory=False, shared=2, latency="shared", warps=warps)
+        return _copy(_bytes(op.result.type), table, global_memory=False, shared=2, latency="shared", warps=warps)
     if isinstance(op, (tileas.CopyOp, tileas.StoreTensorOp)):
-        return _moved(_bytes(op.buffer.type.tile), table, global_memory=False, shared=1, latency="shared", warps=warps)
+        return _copy(_bytes(op.buffer.type.tile), table, global_memory=False, shared=1, latency="shared", warps=warps)
     if isinstance(op, (tileas.ReduceOp, tileas.ScanOp)):
         return _reduction(op, warps, table)
     if is_elementwise(op):
@@ -208,17 +208,17 @@ def _reduction(op: Operation, warps: int, table: Resources) -> OperationCost:
     combined = sum(len(list(region.block.operations)) - 1 for region in op.regions) or 1
     elements = sum(_elements(value.type, warps) for value in op.operands)
     floats = isinstance(op.operands[0].type.element_type, FloatType)
-    left = sum(_elements(value.type, warps) for value in op.results)
-    exchanges = 5 * min(left, WARP * warps)
+    element_count = sum(_elements(value.type, warps) for value in op.results)
+    exchanges = 5 * min(element_count, WARP * warps)
     amounts = {
         Unit.FMA if floats else Unit.ALU: combined * elements,
         Unit.ISSUE: (combined * elements + exchanges) / WARP,
-        Unit.SHARED: 4.0 * left,
+        Unit.SHARED: 4.0 * element_count,
     }
     return _cost(amounts, table, 5 * table.latency["shuffle"] + table.latency["barrier"])
 
 
-def _moved(size: float, table: Resources, global_memory: bool, shared: int, latency: str, warps: int) -> OperationCost:
+def _copy(size: float, table: Resources, global_memory: bool, shared: int, latency: str, warps: int) -> OperationCost:
     """``shared``: how often the bytes pass the shared memory port; ``warps``: 0 where no thread issues accesses."""
     amounts = {Unit.SHARED: size * shared, Unit.ISSUE: size / (16 * WARP) * max(1, shared) if warps else 1.0}
     if global_memory:
@@ -250,10 +250,10 @@ def _dot(op: Operation, warps: int, table: Resources) -> OperationCost:
     if wide:
         # Every instruction reads its B, and A unless that is in registers (PTX ISA, wgmma.mma_async).
         tiles = products / (rows * columns * depth)
-        read = columns // atom.ctas * depth * width_of(op.b.type) / 8
+        operand_bytes = columns // atom.ctas * depth * width_of(op.b.type) / 8
         if register_tile(op.a) is None:
-            read += rows * depth * width_of(a) / 8
-        amounts[Unit.SHARED] = tiles * read
+            operand_bytes += rows * depth * width_of(a) / 8
+        amounts[Unit.SHARED] = tiles * operand_bytes
     cost = _cost(amounts, table, table.latency["wgmma"] if wide and "wgmma" in table.latency
                   else table.latency["mma_sync"])  # fmt: skip
     return cost._replace(carried=cost.busy[Unit.TENSOR] if wide else cost.latency)
@@ -283,9 +283,9 @@ def nested_cost(op: Operation, warps: int, table: Resources) -> dict[Unit, float
     if not isinstance(op, scf.IfOp):
         return None
     sides = [_block(region.block, warps, table) for region in op.regions if region.blocks]
-    known = [side for side in sides if side is not None]
-    longest = max(known, key=lambda side: max(side.values(), default=0.0), default={})
-    return longest if len(known) == len(sides) else None
+    costs = [side for side in sides if side is not None]
+    longest = max(costs, key=lambda side: max(side.values(), default=0.0), default={})
+    return longest if len(costs) == len(sides) else None
 
 
 def _recurrence(loop: scf.ForOp, warps: int, table: Resources) -> float:

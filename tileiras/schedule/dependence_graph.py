@@ -104,7 +104,7 @@ def loop_waits(loop: scf.ForOp) -> tuple[Wait, ...] | None:
     numbers = {op: number for number, op in enumerate(operations)}
     result: dict[tuple[int, int, int], Wait] = {}
     for number, op in enumerate(operations):
-        for value in _used(op):
+        for value in _operands_inside(op):
             source = _source(value, block)
             if source is None:
                 continue
@@ -172,12 +172,12 @@ def _releases_behind_reads(operations: Sequence[Operation], block: Block) -> Ite
         if not isinstance(op, tileas.CopyOp):
             continue
         stage = _source(op.stage, block)
-        held = 0 if stage is None else stage[1]
+        behind = 0 if stage is None else stage[1]
         places = (block.find_ancestor_op(reader) for reader in readers_of(op))
         readers = [numbers[place] for place in places if place in numbers]
         for number, pipe, distance in released:
-            if pipe is tileas.pipe_of_buffer(op.buffer) and distance >= held:
-                yield from ((reader, number, distance - held) for reader in readers)
+            if pipe is tileas.pipe_of_buffer(op.buffer) and distance >= behind:
+                yield from ((reader, number, distance - behind) for reader in readers)
 
 
 def readers_of(copy: Operation) -> list[Operation]:
@@ -218,7 +218,7 @@ def _is_of_a_ring(op: Operation) -> bool:
     return op.name.startswith("nv_tileas.async.") and op.name not in _WITHIN_STAGES
 
 
-def _used(op: Operation) -> Iterator[Value]:
+def _operands_inside(op: Operation) -> Iterator[Value]:
     """The values that an operation uses, including those used in its regions."""
     if not op.regions:
         yield from op.operands
@@ -256,16 +256,16 @@ def _costs(
     operations: Sequence[Operation], staged: Sequence[StagedLoad], warps: int, table: Resources
 ) -> tuple[OperationCost, ...] | None:
     ahead = {each.load for each in staged}
-    read = {leaf.convert: leaf.in_place for each in staged for leaf in each.leaves}
+    in_place = {leaf.convert: leaf.in_place for each in staged for leaf in each.leaves}
     costs = []
     for op in operations:
         cost: OperationCost | None
         if op in ahead:
             cost = OperationCost({}, 0.0, 0.0)
-        elif op in read:
+        elif op in in_place:
             cost = operation_cost(op, warps, table)
             # Once through the port instead of twice; not at all where a dot reads its tile where it lies.
-            share = 0.0 if read[op] else 0.5
+            share = 0.0 if in_place[op] else 0.5
             busy = {unit: cycles * share for unit, cycles in cost.busy.items()} if share else {}
             cost = OperationCost(busy, share and cost.latency, share and cost.latency)
         elif op.regions and not isinstance(op, (tileas.ReduceOp, tileas.ScanOp)):

@@ -40,14 +40,14 @@ def improve(graph: Graph, placement: Placement, checks: int = MOST_CHECKS) -> Ex
         return Exact(None, True)
     if sum(1 for node in graph.nodes if any(node.busy.values())) > MOST_NODES:
         return Exact(None, False)
-    left = checks
+    checks_left = checks
     for interval in range(graph.mii, placement.interval):
-        search = _Rows(graph, interval, left)
+        search = _Rows(graph, interval, checks_left)
         starts = search.run()
-        left = search.left
+        checks_left = search.left
         if starts is not None:
             return Exact(Placement(interval, normalized(starts), placement.tried), True)
-        if left <= 0:
+        if checks_left <= 0:
             return Exact(None, False)
     return Exact(None, True)
 
@@ -127,9 +127,9 @@ class _Rows:
 def _settle(graph: Graph, interval: int, starts: dict[int, int], free: list[int]) -> None:
     """Gives the `free` nodes the earliest starts that their edges allow, in place; nodes without placed predecessors
     start as late as an iteration's length before all others."""
-    placed = [start for node, start in starts.items() if start != _NONE]
+    node_starts = [start for node, start in starts.items() if start != _NONE]
     span = sum(max(0, edge.latency) + interval * edge.distance for edge in graph.edges)
-    origin = min(placed, default=0) - span
+    origin = min(node_starts, default=0) - span
     for node in free:
         if starts[node] == _NONE:
             starts[node] = origin

@@ -66,11 +66,11 @@ class GenerateSchedule(FunctionPass):
             if strategy.loads is Loads.NONE:
                 schedule.plain.leave_serial(func)
                 return
-            done = schedule.plain.generate_schedule(func, gpu, strategy, context.engine)
-            self._pipelined += done.pipelined
-            self._refusal = done.reason or self._refusal
-            specializes |= strategy.is_by_rule and done.pipelined > 0
-            if strategy.overlap is not Overlap.OFF and done.pipelined and not strategy.may_have_agents:
+            outcome = schedule.plain.generate_schedule(func, gpu, strategy, context.engine)
+            self._pipelined += outcome.pipelined
+            self._refusal = outcome.reason or self._refusal
+            specializes |= strategy.is_by_rule and outcome.pipelined > 0
+            if strategy.overlap is not Overlap.OFF and outcome.pipelined and not strategy.may_have_agents:
                 schedule.overlap.overlap_loops(func, gpu, strategy, context.engine)
         if specializes:
             has_agents = schedule.agents.rules.load.specialize_loops(func, gpu, strategy, context.engine)

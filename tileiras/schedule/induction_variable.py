@@ -57,9 +57,9 @@ class LoopCounter:
         if iterations == 1:
             return compare(builder, "ne", counter, self.lower)
         # The unsigned difference is exact for bounds of either sign.
-        passed = binary(builder, arith.SubIOp, counter, self.lower)
+        distance = binary(builder, arith.SubIOp, counter, self.lower)
         last = binary(builder, arith.MulIOp, self.step, integer(builder, iterations - 1, self.type))
-        return compare(builder, "ugt", passed, last)
+        return compare(builder, "ugt", distance, last)
 
     def later(self, builder: Builder, counter: Value, iterations: int) -> tuple[Value, Value]:
         """Whether the iteration `iterations` after the existing one at `counter` exists, and the distance to its value
@@ -68,8 +68,8 @@ class LoopCounter:
         if step:
             ahead = integer(builder, iterations * step, self.type)
             # The unsigned difference is exact for bounds of either sign.
-            left = binary(builder, arith.SubIOp, self.upper, counter)
-            return compare(builder, "ugt", left, ahead), ahead
+            remaining = binary(builder, arith.SubIOp, self.upper, counter)
+            return compare(builder, "ugt", remaining, ahead), ahead
         extend = arith.ExtUIOp if self.unsigned else arith.ExtSIOp
         wide = [builder.insert(extend(v, result=i64)).results[0] for v in (counter, self.step, self.upper)]
         distance = binary(builder, arith.MulIOp, wide[1], integer(builder, iterations, i64))

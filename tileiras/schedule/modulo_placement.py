@@ -112,19 +112,20 @@ class Placement(NamedTuple):
         )
 
 
-def violations(graph: Graph, placed: Placement) -> list[str]:
+def violations(graph: Graph, placement: Placement) -> list[str]:
     """The edges and reservations that a placement violates; empty for a valid one."""
     result = []
     for edge in graph.edges:
-        slack = placed.starts[edge.target] + placed.interval * edge.distance - placed.starts[edge.source] - edge.latency
+        starts = placement.starts
+        slack = starts[edge.target] + placement.interval * edge.distance - starts[edge.source] - edge.latency
         if slack < 0:
             result.append(f"{graph.nodes[edge.target].name} begins {-slack} cycles before its dependence allows")
-    table = ReservationTable(placed.interval)
+    table = ReservationTable(placement.interval)
     for number, node in enumerate(graph.nodes):
-        if not table.fits(node.busy, placed.starts[number]):
+        if not table.fits(node.busy, placement.starts[number]):
             result.append(f"{node.name} keeps a unit that is taken")
         else:
-            table.add(number, node.busy, placed.starts[number])
+            table.add(number, node.busy, placement.starts[number])
     return result
 
 
@@ -136,12 +137,12 @@ def place(graph: Graph, budget_ratio: int = BUDGET_RATIO, least: int = 0, most: 
     where it finds none up to `most`, or in `MOST_INTERVALS` attempts."""
     first = max(graph.mii, least)
     last = first + MOST_INTERVALS - 1
-    tried = 0
+    steps_so_far = 0
     for interval in range(first, min(last, last if most is None else most) + 1):
-        starts, used = _Search(graph, interval).run(budget_ratio * len(graph.nodes))
-        tried += used
+        starts, steps = _Search(graph, interval).run(budget_ratio * len(graph.nodes))
+        steps_so_far += steps
         if starts is not None:
-            return Placement(interval, normalized(starts), tried)
+            return Placement(interval, normalized(starts), steps_so_far)
     return None
 
 
@@ -215,8 +216,8 @@ class ReservationTable:
 
     def in_the_way(self, busy: Mapping[str, int], start: int) -> list[int]:
         """The nodes that occupy a unit that another node needs."""
-        wanted = {unit: self._mask(cycles, start) for unit, cycles in busy.items() if cycles}
-        return [node for node, held in self._held.items() if any(held.get(u, 0) & mask for u, mask in wanted.items())]
+        masks = {unit: self._mask(cycles, start) for unit, cycles in busy.items() if cycles}
+        return [node for node, own in self._held.items() if any(own.get(u, 0) & mask for u, mask in masks.items())]
 
 
 class _Search:
@@ -249,9 +250,9 @@ class _Search:
             budget -= 1
             node = min(waiting, key=lambda each: (-heights[each], each))
             waiting.remove(node)
-            gone = self._place(node)
-            undone += len(gone)
-            waiting.update(gone)
+            victims = self._place(node)
+            undone += len(victims)
+            waiting.update(victims)
         return [start for start in self._starts if start is not None], undone
 
     def _heights(self) -> list[int]:
@@ -276,24 +277,24 @@ class _Search:
             if start is not None and edge.source != node:
                 earliest = max(earliest, start + edge.latency - self._interval * edge.distance)
         fitting = (t for t in range(earliest, earliest + self._interval) if self._table.fits(busy, t))
-        chosen = next(fitting, None)
-        gone: list[int] = []
-        if chosen is None:
-            chosen = max(earliest, self._last[node] + 1)
-            gone = self._table.in_the_way(busy, chosen)
-        gone += [
+        slot = next(fitting, None)
+        victims: list[int] = []
+        if slot is None:
+            slot = max(earliest, self._last[node] + 1)
+            victims = self._table.in_the_way(busy, slot)
+        victims += [
             edge.target
             for edge in self._from[node]
-            if (start := self._starts[edge.target]) is not None and edge.target not in gone
-            and start < chosen + edge.latency - self._interval * edge.distance
+            if (start := self._starts[edge.target]) is not None and edge.target not in victims
+            and start < slot + edge.latency - self._interval * edge.distance
         ]  # fmt: skip
-        for other in gone:
+        for other in victims:
             if self._starts[other] is not None:
                 self._table.remove(other)
                 self._starts[other] = None
-        self._table.add(node, busy, chosen)
-        self._starts[node] = self._last[node] = chosen
-        return gone
+        self._table.add(node, busy, slot)
+        self._starts[node] = self._last[node] = slot
+        return victims
 
 
 # ---- recurrences -----------------------------------------------------------------------------------------------------

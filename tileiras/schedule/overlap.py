@@ -161,10 +161,10 @@ class LoopOverlap:
         loop = self._loop
         if self._by_rule and not self._may_overlap():
             return
-        placed = self.placed()
-        if placed is None:
+        candidate = self.placed()
+        if candidate is None:
             return
-        graph, choice = placed
+        graph, choice = candidate
         if self._by_rule and not any(stage for stage, _ in choice.slots):
             return
         analysis = ScheduleAnalysis(loop, graph.operations, choice.slots, graph.waits)
@@ -235,18 +235,18 @@ class LoopOverlap:
         best = self._better(graph, _by_cuts(graph), None)
         least, overlap = 0, best is not None
         for _ in range(self._strategy.placements):
-            placed = place(graph.graph, least=least)
-            if placed is None:
+            placement = place(graph.graph, least=least)
+            if placement is None:
                 self._say(Reason("loops.no-interval"))
                 break
             if self._strategy.searches and least == 0:
-                placed = improve(graph.graph, placed).placement or placed
-            if placed.interval >= longest or best is not None and best.cycles <= placed.interval * graph.grain:
+                placement = improve(graph.graph, placement).placement or placement
+            if placement.interval >= longest or best is not None and best.cycles <= placement.interval * graph.grain:
                 break
             overlap = True
-            best = self._better(graph, _by_shifts(graph, placed), best)
+            best = self._better(graph, _by_shifts(graph, placement), best)
             # Rounds that last longer overlap less, and take fewer registers.
-            least = placed.interval + max(1, (longest - placed.interval) // 4)
+            least = placement.interval + max(1, (longest - placement.interval) // 4)
         if best is None:
             if overlap and not self._by_rule:
                 self._say(Reason("loops.no-overlap"))
@@ -308,14 +308,15 @@ class LoopOverlap:
         for value in self._loop.yield_op.operands:
             if value not in ends and value.defining_op in numbers:  # for uses after the loop
                 ends[value] = begins[numbers[value.defining_op]] + count
-        held = [0] * count
+        by_slot = [0] * count
         for value, end in ends.items():
             start = begins[numbers[value.defining_op]]
             words = 0 if value in waiting else self._live.held(value)
             for at in range(start, end) if words else ():
-                held[at % count] += words
-        used = self._live.used_inside(self._loop)
-        return sum(self._live.words(value) for value in used if _is_outside(value, self._loop)) + max(held, default=0)
+                by_slot[at % count] += words
+        values = self._live.used_inside(self._loop)
+        outside = sum(self._live.words(value) for value in values if _is_outside(value, self._loop))
+        return outside + max(by_slot, default=0)
 
     # -- shared memory -------------------------------------------------------------------------------------------------
 
@@ -323,19 +324,19 @@ class LoopOverlap:
         """Stages of the ring that is held longest, when an iteration lasts `cycles`; None where no copy can run ahead,
         or, where the user has not requested overlap, where loads would not run as far ahead as with the plain schedule:
         loops that L2 bounds would wait for them."""
-        held = [tileiras.schedule.materialize.unspecialized.held_iterations(each, analysis) for each in self._staged]
+        uses = [tileiras.schedule.materialize.unspecialized.held_iterations(each, analysis) for each in self._staged]
         if self._strategy.stages is not None:
             ahead = self._plain_ahead
         else:
             ahead = self.iterations_ahead(cycles)
-        known = trip_count(self._loop)
-        ahead = max(1, ahead if known is None else min(ahead, known - 1))
+        trips = trip_count(self._loop)
+        ahead = max(1, ahead if trips is None else min(ahead, trips - 1))
         room = self._room()
-        while ahead > 0 and sum((ahead + n) * each.stage_bytes for n, each in zip(held, self._staged)) > room:
+        while ahead > 0 and sum((ahead + n) * each.stage_bytes for n, each in zip(uses, self._staged)) > room:
             ahead -= 1
         if self._by_rule and ahead < self._plain_ahead:
             return None
-        return ahead + max(held) if ahead else None
+        return ahead + max(uses) if ahead else None
 
     def iterations_ahead(self, cycles: float) -> int:
         """Iterations by which loads have to run ahead to hide their latency, when an iteration lasts `cycles`."""
@@ -348,9 +349,9 @@ class LoopOverlap:
     def _room(self) -> int:
         """Bytes of shared memory for the rings of the loop."""
         loop = self._loop
-        gone: set[Operation] = {leaf.convert for each in self._staged for leaf in each.leaves}
-        gone |= {each.load for each in self._staged}
-        room = shared_budget(self._func, self._target) - ring_bytes(loop) - scratch_beside(loop, gone)
+        replaced_ops: set[Operation] = {leaf.convert for each in self._staged for leaf in each.leaves}
+        replaced_ops |= {each.load for each in self._staged}
+        room = shared_budget(self._func, self._target) - ring_bytes(loop) - scratch_beside(loop, replaced_ops)
         if any(map(comes_in_boxes, self._staged)):
             room -= pipe_mbarrier_bytes(self._func)
         outer = loop.parent_op
@@ -361,10 +362,10 @@ class LoopOverlap:
         return room
 
 
-def _by_shifts(graph: LoopGraph, placed: Placement) -> Iterator[Slots]:
+def _by_shifts(graph: LoopGraph, placement: Placement) -> Iterator[Slots]:
     """The stages of a placement for each point at which an iteration of the rewritten loop may begin."""
-    for shift in sorted({-start % placed.interval for start in placed.starts}):
-        slots = slots_of(graph, placed, shift)
+    for shift in sorted({-start % placement.interval for start in placement.starts}):
+        slots = slots_of(graph, placement, shift)
         if any(stage for stage, _ in slots):
             yield slots
 
@@ -398,16 +399,16 @@ def _with_products_first(
     products = [number for number, op in enumerate(graph.operations) if isinstance(op, tileas.DOTS)]
     if len(products) > _MOST_PRODUCTS:
         return
-    for chosen in (each for count in range(1, len(products) + 1) for each in permutations(products, count)):
+    for leaders in (each for count in range(1, len(products) + 1) for each in permutations(products, count)):
         rank: dict[int, int] = {}
-        for leader in chosen:
+        for leader in leaders:
             waiting = [leader]
             while waiting:
                 number = waiting.pop()
                 if number not in rank:
-                    rank[number] = chosen.index(leader)
+                    rank[number] = leaders.index(leader)
                     waiting += needs[number]
-        order = sorted(range(len(slots)), key=lambda each: (rank.get(each, len(chosen)), slots[each][1]))
+        order = sorted(range(len(slots)), key=lambda each: (rank.get(each, len(leaders)), slots[each][1]))
         places = {each: place for place, each in enumerate(order)}
         yield tuple((stage, places[each]) for each, (stage, _) in enumerate(slots))
 

@@ -106,14 +106,14 @@ def stages_leave_room(
     if atom is None or result == 1:
         return
     entry = list(_that_run_ahead(func, atom))
-    wanted = _bytes_beside(func, entry, False)
-    if wanted > shared_budget(func, target, 2) and by_threads:
+    required = _bytes_beside(func, entry, False)
+    if required > shared_budget(func, target, 2) and by_threads:
         single = _bytes_beside(func, entry, True)
-        wanted = single if single <= shared_budget(func, target, 2) else wanted
-    while func.kernel_spec.occupancy > 1 and wanted > shared_budget(func, target):
+        required = single if single <= shared_budget(func, target, 2) else required
+    while func.kernel_spec.occupancy > 1 and required > shared_budget(func, target):
         func.attributes["kernel_spec"] = func.kernel_spec.with_occupancy(func.kernel_spec.occupancy - 1)
     if func.kernel_spec.occupancy < result and engine is not None:
-        cause = Reason("kernel.bytes-ahead", bytes=wanted)
+        cause = Reason("kernel.bytes-ahead", bytes=required)
         reason = Reason("kernel.fewer-ctas", ctas=func.kernel_spec.occupancy, asked=result, cause=cause)
         engine.emit(Remark(reason, func.location))
 
@@ -129,15 +129,15 @@ def _that_run_ahead(func: aa.FuncOp, atom: CopyAtom) -> Iterator[tuple[scf.ForOp
 def _bytes_beside(func: aa.FuncOp, loops: list[tuple[scf.ForOp, list[StagedLoad]]], by_threads: bool) -> int:
     """Shared memory that the loop which takes most needs for the fewest stages with which its loads can run ahead;
     `by_threads`: single ones where threads execute the dots as well."""
-    wanted = 0
+    most_bytes = 0
     for loop, result in loops:
         single = turns_of(loop, result) or by_threads and turns_of_threads(loop, result)
-        beside = scratch_beside(loop, _gone(result)) + pipe_mbarrier_bytes(func) * any(map(comes_in_boxes, result))
-        wanted = max(wanted, (1 if single else 2) * sum(s.stage_bytes for s in result) + beside)
-    return wanted
+        beside = scratch_beside(loop, _replaced(result)) + pipe_mbarrier_bytes(func) * any(map(comes_in_boxes, result))
+        most_bytes = max(most_bytes, (1 if single else 2) * sum(s.stage_bytes for s in result) + beside)
+    return most_bytes
 
 
-def _gone(staged_loads: list[StagedLoad]) -> set[Operation]:
+def _replaced(staged_loads: list[StagedLoad]) -> set[Operation]:
     """The operations that a loop no longer executes when these loads run ahead."""
     return {leaf.convert for each in staged_loads for leaf in each.leaves} | {each.load for each in staged_loads}
 
@@ -244,16 +244,16 @@ class _Scheduler:
         if not can_look_ahead(loop):
             self._as_written(loop, Reason("loops.bound-unknown"))
             return None
-        known = trip_count(loop)
-        wanted = self._stages or _wanted_stages(stage)
-        wanted = wanted if known is None else min(wanted, known)
-        if known == FEW_TRIPS and not self._stages and _is_around_rings(loop, atom):
-            self._as_written(loop, Reason("loops.around-loops", iterations=known))
+        trips = trip_count(loop)
+        count = self._stages or _wanted_stages(stage)
+        count = count if trips is None else min(count, trips)
+        if trips == FEW_TRIPS and not self._stages and _is_around_rings(loop, atom):
+            self._as_written(loop, Reason("loops.around-loops", iterations=trips))
             return None
-        if wanted < 2:
+        if count < 2:
             self._as_written(loop, Reason("loops.one-stage-option" if self._stages == 1 else "loops.at-most-once"))
             return None
-        return self._fit(loop, stage, wanted, atom)
+        return self._fit(loop, stage, count, atom)
 
     def _streams(self, loop: scf.ForOp, atom: CopyAtom) -> bool:
         """Gives a loop the schedule in which each thread copies its own elements ahead, where the static model predicts
@@ -263,25 +263,25 @@ class _Scheduler:
         stream = stream_of(loop, atom) if self._stages != 1 else None
         if stream is None:
             return False
-        taken = ring_bytes(loop) + sum(self._rings.values())
-        wanted = self._stages or _wanted_stages(stream.loads)
-        budget = shared_budget(self._func, self._target) - taken - scratch_beside(stream.outermost, ())
-        chosen = stages_together(self._func, stream, atom, self._target, wanted, budget, taken)
-        for each, stages in chosen:
+        bytes_of_rings = ring_bytes(loop) + sum(self._rings.values())
+        most_stages = self._stages or _wanted_stages(stream.loads)
+        budget = shared_budget(self._func, self._target) - bytes_of_rings - scratch_beside(stream.outermost, ())
+        with_stages = stages_together(self._func, stream, atom, self._target, most_stages, budget, bytes_of_rings)
+        for each, stages in with_stages:
             if self._remarks is not None:
                 self._remarks.streamed(each, stages, atom)
             self._rings[each.outermost] = self._rings.get(each.outermost, 0) + stages * each.stage_bytes
             self._schedule(each.loop, tileas.STREAM, stages, [one.load for one in each.loads])
             self._streamed.add(each.loop)
-        return bool(chosen)
+        return bool(with_stages)
 
     def _choose_boxes(self, loop: scf.ForOp, staged_loads: list[StagedLoad], atom: CopyAtom) -> list[StagedLoad]:
         """Keeps the mark of loads that a tensor map can serve where their stages can be filled with boxes; returns the
         loads as they can be staged then."""
-        chosen = []
+        result = []
         for staged in staged_loads:
             if not comes_in_boxes(staged):
-                chosen.append(staged)
+                result.append(staged)
                 continue
             refusals = [box_refusal(staged, loop, by_agent) for by_agent in self._by_agent]
             refusal = refusals[0]
@@ -289,16 +289,16 @@ class _Scheduler:
                 refusal = keep_apart(staged, loop, True in self._by_agent)
             if refusal and self._remarks is not None:
                 self._remarks.no_boxes(staged.load, refusal)
-            chosen += _without_boxes(staged, loop, atom) if all(refusals) else [staged]
-        keep_apart_beside_threads(chosen, loop, self._func)
-        return chosen
+            result += _without_boxes(staged, loop, atom) if all(refusals) else [staged]
+        keep_apart_beside_threads(result, loop, self._func)
+        return result
 
     def _goes_through_one_stage(self, loop: scf.ForOp, staged_loads: list[StagedLoad], budget: int) -> bool:
         """Gives a loop the schedule of single stages where it can have it, and no ring fits, or, beside other CTAs of
         its SM, no ring that allows dots in flight between iterations."""
         bytes = sum(each.stage_bytes for each in staged_loads)
-        left = budget - scratch_beside(loop, _gone(staged_loads))
-        if self._stages or left < bytes:
+        available = budget - scratch_beside(loop, _replaced(staged_loads))
+        if self._stages or available < bytes:
             return False
         turns = turns_of(loop, staged_loads) or turns_of_threads(loop, staged_loads)
         only_by_agent = False not in self._by_agent
@@ -306,14 +306,14 @@ class _Scheduler:
             return False
         if turns.by_threads:
             for each in filter(comes_in_boxes, staged_loads):
-                if left < 2 * bytes:
+                if available < 2 * bytes:
                     del each.load.attributes[tileas.AHEAD_ATOM]
         elif any(box_refusal(each, loop) for each in filter(comes_in_boxes, staged_loads)):
             return False  # boxes that only an agent can copy, for one
         # By the clock a ring of two is no faster, unless A goes through shared memory, which is then the bottleneck.
         shares_sm = (self._func.kernel_spec.occupancy or 1) > 1 and all(map(reads_a_in_tensor_memory, turns.adding))
         shares_sm = shares_sm and not only_by_agent
-        if left >= (STAGES_IN_FLIGHT if shares_sm else 2) * bytes:
+        if available >= (STAGES_IN_FLIGHT if shares_sm else 2) * bytes:
             return False
         if self._remarks is not None:
             self._remarks.pipelined(loop, staged_loads, 1, 1, self._atom)
@@ -323,8 +323,8 @@ class _Scheduler:
         self._schedule(loop, tileas.SINGLE_BUFFER, 1, [each.load for each in staged_loads])
         return True
 
-    def _fit(self, loop: scf.ForOp, staged_loads: list[StagedLoad], wanted: int, atom: CopyAtom) -> bool:
-        """Assigns a loop as many of its loads and stages, up to `wanted`, as shared memory has room for."""
+    def _fit(self, loop: scf.ForOp, staged_loads: list[StagedLoad], most_stages: int, atom: CopyAtom) -> bool:
+        """Assigns a loop as many of its loads and stages, up to `most_stages`, as shared memory has room for."""
         around = sum(size for outer, size in self._rings.items() if outer.is_ancestor_of(loop))
         budget = shared_budget(self._func, self._target) - ring_bytes(loop) - around
         staged_loads = self._choose_boxes(loop, staged_loads, atom)
@@ -334,7 +334,7 @@ class _Scheduler:
             return True
         staged, fitting, no_room = list(staged_loads), 0, Reason("loops.no-shared-memory")
         while staged:
-            fitting = (budget - scratch_beside(loop, _gone(staged))) // sum(s.stage_bytes for s in staged)
+            fitting = (budget - scratch_beside(loop, _replaced(staged))) // sum(s.stage_bytes for s in staged)
             if fitting >= 2:
                 break
             # The largest load stays synchronous, the others may still run ahead.
@@ -351,32 +351,32 @@ class _Scheduler:
         # A dot in flight reads its tiles for an iteration longer: a stage more keeps as many copies ahead of it.
         in_place = any(leaf.in_place for each in staged for leaf in each.leaves)
         in_flight = in_place and bool(carried_in_flight(loop)) and self._holds_operands(loop, staged)
-        stored = _stored_operands(loop)
-        in_flight = in_flight and (not stored or self._takes_turns(loop, stored, staged, budget))
-        if in_flight and stored:
-            fitting = (budget - scratch_beside(loop, _gone(staged))) // sum(s.stage_bytes for s in staged)
+        stores = _stored_operands(loop)
+        in_flight = in_flight and (not stores or self._takes_turns(loop, stores, staged, budget))
+        if in_flight and stores:
+            fitting = (budget - scratch_beside(loop, _replaced(staged))) // sum(s.stage_bytes for s in staged)
         # Beside stored operands of warpgroups that memory is left to another CTA, whose threads compute under its dots.
-        alone = not stored or not any(is_of_warpgroups(op) for op in loop.body.block.operations)
+        alone = not stores or not any(is_of_warpgroups(op) for op in loop.body.block.operations)
         if in_flight and alone and not self._stages:
-            known = trip_count(loop)
-            wanted = wanted + 1 if known is None else min(wanted + 1, known)
-        number = min(wanted, fitting)
+            trips = trip_count(loop)
+            most_stages = most_stages + 1 if trips is None else min(most_stages + 1, trips)
+        number = min(most_stages, fitting)
         if in_place and False in self._by_agent and self._may_have_more(staged):
-            scratch = max(scratch_beside(loop, _gone(staged)), scratch_before(loop, budget))
+            scratch = max(scratch_beside(loop, _replaced(staged)), scratch_before(loop, budget))
             beside = around + ring_bytes(loop) + scratch + pipe_mbarrier_bytes(self._func)
             fewer = self._stages_beside_warpgroups(loop, number, staged, beside, in_flight)
-            number, wanted = fewer, fewer if fewer < number else wanted
+            number, most_stages = fewer, fewer if fewer < number else most_stages
         if in_place and any(isinstance(each.load, tileas.LoadOp) for each in staged) and self._may_have_more(staged):
-            beside = around + ring_bytes(loop) + scratch_beside(loop, _gone(staged))
+            beside = around + ring_bytes(loop) + scratch_beside(loop, _replaced(staged))
             most = min(fitting, MAX_STAGES, trip_count(loop) or MAX_STAGES)
             number = self._stages_beside_as_many_ctas(number, most, staged, beside)
-            wanted = max(wanted, number)
+            most_stages = max(most_stages, number)
         if in_flight and number >= STAGES_IN_FLIGHT:
             loop.attributes[tileas.DOTS_IN_FLIGHT] = UnitAttr()
-        if number < wanted:
-            self._say(loop, Reason("loops.fewer-stages", stages=number, wanted=wanted, cause=no_room))
+        if number < most_stages:
+            self._say(loop, Reason("loops.fewer-stages", stages=number, wanted=most_stages, cause=no_room))
         if self._remarks is not None:
-            self._remarks.pipelined(loop, staged, number, wanted, atom)
+            self._remarks.pipelined(loop, staged, number, most_stages, atom)
         self._rings[loop] = number * sum(s.stage_bytes for s in staged)
         self._schedule(loop, tileas.PLAIN, number, [each.load for each in staged])
         return True
@@ -399,18 +399,18 @@ class _Scheduler:
         return number
 
     def _takes_turns(
-        self, loop: scf.ForOp, stored: list[tileas.ConvertLayoutOp], staged: list[StagedLoad], budget: int
+        self, loop: scf.ForOp, stores: list[tileas.ConvertLayoutOp], staged: list[StagedLoad], budget: int
     ) -> bool:
         """Whether operands that threads store have two buffers in turn, so that a dot is in flight while threads
         compute the operand of the next one; the conversions are marked then."""
         if constant_integer(loop.step) != 1:
             return False
-        for convert in stored:
+        for convert in stores:
             convert.attributes[tileas.STAGES] = IntegerAttr(2, i32)
-        left = budget - scratch_beside(loop, _gone(staged))
-        if left >= STAGES_IN_FLIGHT * sum(each.stage_bytes for each in staged):
+        available = budget - scratch_beside(loop, _replaced(staged))
+        if available >= STAGES_IN_FLIGHT * sum(each.stage_bytes for each in staged):
             return True
-        for convert in stored:
+        for convert in stores:
             del convert.attributes[tileas.STAGES]
         return False
 
@@ -430,8 +430,8 @@ class _Scheduler:
         def ctas(stages: int) -> int:
             return occupancy(self._target, threads, registers, stages * stage + beside).ctas
 
-        for wanted in (WARPGROUPS,) * in_flight + (2,) * any(map(comes_in_boxes, staged)):
-            fitting = [stages for stages in range(2, number + 1) if ctas(stages) >= wanted]
+        for least_ctas in (WARPGROUPS,) * in_flight + (2,) * any(map(comes_in_boxes, staged)):
+            fitting = [stages for stages in range(2, number + 1) if ctas(stages) >= least_ctas]
             if fitting:
                 return max(fitting)
         return number
@@ -447,6 +447,6 @@ class _Scheduler:
         first = next((op for op in loop.body.block.operations if is_of_warpgroups(op)), None)
         if not operands or first is None or first in dots:
             return True
-        gone = _gone(staged)
+        replaced_ops = _replaced(staged)
         there = registers_per_thread(threads_of(self._func), self._func.kernel_spec.occupancy or 1)
-        return registers_behind(first, loop, gone) + operands + LEAST_RESERVE <= there
+        return registers_behind(first, loop, replaced_ops) + operands + LEAST_RESERVE <= there

@@ -64,13 +64,13 @@ class ScheduleRemarks:
         self._emit(result, loop.location, Loads=len(loads), Buffers="registers")
 
     def pipelined(
-        self, loop: scf.ForOp, staged: Sequence[StagedLoad], stages: int, wanted: int, atom: CopyAtom
+        self, loop: scf.ForOp, staged: Sequence[StagedLoad], stages: int, most_stages: int, atom: CopyAtom
     ) -> None:
         """A loop whose loads run `stages - 1` iterations ahead."""
-        used = stages * sum(each.stage_bytes for each in staged)
-        cause = Reason("loops.stages-do-not-fit", wanted=wanted) if stages < wanted else None
+        ring_size = stages * sum(each.stage_bytes for each in staged)
+        cause = Reason("loops.stages-do-not-fit", wanted=most_stages) if stages < most_stages else None
         reason = Reason("loops.pipelined", stages=stages, cause=cause)
-        self._emit(reason, loop.location, Loads=len(staged), Buffers=f"{used} bytes")
+        self._emit(reason, loop.location, Loads=len(staged), Buffers=f"{ring_size} bytes")
         for each in staged:
             type = each.load.data.type
             desc = descriptor_type(each) if comes_in_boxes(each) else None
@@ -87,10 +87,10 @@ class ScheduleRemarks:
 
     def streamed(self, stream: Stream, stages: int, atom: CopyAtom) -> None:
         """A loop whose threads copy their own elements `stages - 1` iterations ahead."""
-        used = stages * stream.stage_bytes
+        ring_size = stages * stream.stage_bytes
         self._emit(
             Reason("loops.pipelined", stages=stages), stream.loop.location,
-            Loads=len(stream.loads), Buffers=f"{used} bytes, of each thread its own",
+            Loads=len(stream.loads), Buffers=f"{ring_size} bytes, of each thread its own",
         )  # fmt: skip
         for each in stream.loads:
             self._copied(each.load, stages, atom)

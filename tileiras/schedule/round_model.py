@@ -90,10 +90,10 @@ class _Walk:
     def ends(self) -> list[float]:
         """When each round has ended."""
         tensor = lanes = start = 0.0
-        done: list[list[list[float]]] = []
+        ends: list[list[list[float]]] = []
         result = []
         for number in range(_ROUNDS):
-            done.append([[0.0] * len(self._order) for _ in range(self._groups)])
+            ends.append([[0.0] * len(self._order) for _ in range(self._groups)])
             clocks, at = [start] * self._groups, [0] * self._groups
             while (group := self._next(clocks, at)) is not None:
                 each = self._order[at[group]]
@@ -101,18 +101,18 @@ class _Walk:
                 begin = clocks[group]
                 for source, rounds in self._before[each]:
                     if rounds <= number:
-                        begin = max(begin, done[number - rounds][group][source])
+                        begin = max(begin, ends[number - rounds][group][source])
                 end = begin
                 if self._tensor[each]:
                     end = tensor = max(begin, tensor) + self._tensor[each]
                     clocks[group] = begin + self._issue[each]
                 elif self._longest[each]:
                     end = lanes = clocks[group] = max(begin, lanes) + self._longest[each]
-                done[number][group][each] = end + self._latency[each]
+                ends[number][group][each] = end + self._latency[each]
                 if self.spans is not None:
                     busy = self._tensor[each] or self._longest[each]
                     self.spans.append(Span(number, group, each, end - busy, end))
-            start = max([*clocks, *(done[number][group][each] for each in self._waited_for
+            start = max([*clocks, *(ends[number][group][each] for each in self._waited_for
                                     for group in range(self._groups))])  # fmt: skip
             result.append(start)
         return result

@@ -43,16 +43,16 @@ class ScheduleAnalysis(NamedTuple):
         return dict(zip(self.operations, self.slots))
 
 
-def slots_of(graph: LoopGraph, placed: Placement, shift: int = 0) -> tuple[tuple[int, int], ...]:
+def slots_of(graph: LoopGraph, placement: Placement, shift: int = 0) -> tuple[tuple[int, int], ...]:
     """Stage and order of each operation of a graph whose nodes are placed; `shift`: by how much iterations of the
     rewritten loop begin earlier than source iterations."""
     nodes = {node: number for number, node in enumerate(sorted(set(graph.node_of)))}
-    starts = [placed.starts[nodes[node]] + shift for node in graph.node_of]
-    first = min((start // placed.interval for start in starts), default=0)
-    stages = [start // placed.interval - first for start in starts]
+    starts = [placement.starts[nodes[node]] + shift for node in graph.node_of]
+    first = min((start // placement.interval for start in starts), default=0)
+    stages = [start // placement.interval - first for start in starts]
     numbers = range(len(starts))
     # Of operations that begin together, those of earlier iterations are first; a node's operations keep their order.
-    order = sorted(numbers, key=lambda n: (starts[n] % placed.interval, -stages[n], n))
+    order = sorted(numbers, key=lambda n: (starts[n] % placement.interval, -stages[n], n))
     places = {number: place for place, number in enumerate(order)}
     return tuple((stages[number], places[number]) for number in numbers)
 
@@ -89,11 +89,11 @@ def analysis_of(loop: scf.ForOp) -> ScheduleAnalysis:
     """
     operations = tuple(loop.body.block.operations)[:-1]
     slots = tuple(_slot(op) for op in operations)
-    taken: dict[int, Operation] = {}
+    by_place: dict[int, Operation] = {}
     for op, (_, place) in zip(operations, slots):
-        if place in taken:
-            raise _wrong(op, f"has the place {place} in a round of its loop, which '{taken[place].name}' has")
-        taken[place] = op
+        if place in by_place:
+            raise _wrong(op, f"has the place {place} in a round of its loop, which '{by_place[place].name}' has")
+        by_place[place] = op
     waits = loop_waits(loop)
     if waits is None:
         raise _wrong(loop, "hands a value on over too many iterations for a schedule of stages")

@@ -47,8 +47,8 @@ def placement_events(module: Operation, before: int = 0) -> list[dict[str, Any]]
             tracks.add_loop(func, loop)
         if tracks.events:
             process += 1
-            named = {"name": f"entry {func.sym_name.value}: cycles"}
-            result += [{"name": "process_name", "ph": "M", "pid": process, "tid": 0, "args": named}, *tracks.events]
+            names = {"name": f"entry {func.sym_name.value}: cycles"}
+            result += [{"name": "process_name", "ph": "M", "pid": process, "tid": 0, "args": names}, *tracks.events]
     return result
 
 
@@ -117,14 +117,14 @@ class _Tracks:
         ahead = min(stages - 1, math.floor((uses.issue - uses.end) / uses.interval) + stages)
         tracks = [self._track(f"{title}: {load.name}{where}: stage {n} of {stages} of its ring") for n in range(stages)]
         for iteration in range(stages + _ROUNDS):
-            moved = iteration * uses.interval
-            issued = uses.issue + moved - ahead * uses.interval
+            offset = iteration * uses.interval
+            issued = uses.issue + offset - ahead * uses.interval
             track = tracks[iteration % stages]
-            read = uses.begin + moved
+            begin = uses.begin + offset
             if issued >= 0:
-                self._event("copy", track, issued, min(issued + latency, max(read, issued)), iteration=iteration,
+                self._event("copy", track, issued, min(issued + latency, max(begin, issued)), iteration=iteration,
                             latency=round(latency, 1))  # fmt: skip
-            self._event("tile in use", track, read, uses.end + moved, iteration=iteration)
+            self._event("tile in use", track, begin, uses.end + offset, iteration=iteration)
 
 
 class _Uses(NamedTuple):

@@ -137,8 +137,8 @@ def _first_use(dot: Operation, places: dict[Operation, int]) -> Operation | None
     if not is_of_tensor_memory(dot):
         return None
     users = [dot.parent.find_ancestor_op(user) for user in dot.results[0].users if not _adds_to(user, dot.results[0])]
-    used = [op for op in users if op is not None and not isinstance(op, scf.YieldOp)]
-    return min(used, key=places.__getitem__, default=None)
+    first_users = [op for op in users if op is not None and not isinstance(op, scf.YieldOp)]
+    return min(first_users, key=places.__getitem__, default=None)
 
 
 def _adds_to(user: Any, tile: Value) -> bool:

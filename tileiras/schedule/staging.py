@@ -211,14 +211,14 @@ def start_copy(
 ) -> tileas.AsyncTiledLoadOp | tileas.AsyncLoadOp:
     """The asynchronous copy into a stage of a buffer that replaces a load; `again(value)` is the recomputed value of a
     part of its address."""
-    named = {"buffer": buffer, "stage": stage, "token": token,
+    operands = {"buffer": buffer, "stage": stage, "token": token,
              "atom": tileas.CopyAtomAttr(atom.name, load.atom.vector_size)}  # fmt: skip
     if isinstance(load, tileas.TiledLoadOp):
         layout = encode(layout_of(load.data.type))
         coords = [again(v) for v in load.coords]
-        return builder.insert(tileas.AsyncTiledLoadOp(view=again(load.view), coords=coords, layout=layout, **named))
+        return builder.insert(tileas.AsyncTiledLoadOp(view=again(load.view), coords=coords, layout=layout, **operands))
     mask = None if load.mask is None else again(load.mask)
-    return builder.insert(tileas.AsyncLoadOp(pointer=again(load.pointer), mask=mask, **named))
+    return builder.insert(tileas.AsyncLoadOp(pointer=again(load.pointer), mask=mask, **operands))
 
 
 # ---- order ----------------------------------------------------------------------------------------------------------
@@ -237,20 +237,20 @@ def joined(builder: Builder, tokens: Sequence[Value]) -> Value | None:
     return builder.insert(tileas.JoinMemTokenOp.create(tuple(tokens), (tokens[0].type,))).results[0]
 
 
-def _order(token: Value, loop: scf.ForOp, found: dict[Value, None], seen: set[Value]) -> bool:
+def _order(token: Value, loop: scf.ForOp, tokens: dict[Value, None], seen: set[Value]) -> bool:
     if token in seen:
         return True
     seen.add(token)
     if isinstance(token, BlockArgument) and token.block is loop.body.block:
-        return all(_order(source, loop, found, seen) for source, _ in incoming(token) or ())
+        return all(_order(source, loop, tokens, seen) for source, _ in incoming(token) or ())
     op = _owner(token)
     if isinstance(token, BlockArgument) or loop.body.block.find_ancestor_op(op) is None:
-        found[token] = None
+        tokens[token] = None
         return True
     if any(_must_come_first(inner) for inner in op.walk()):
         return False
     waits = [v for inner in op.walk() for v in inner.operands if isinstance(v.type, aa.MemTokenType)]
-    return all(_order(v, loop, found, seen) for v in waits if op is _owner(v) or not op.is_ancestor_of(_owner(v)))
+    return all(_order(v, loop, tokens, seen) for v in waits if op is _owner(v) or not op.is_ancestor_of(_owner(v)))
 
 
 def _must_come_first(op: Operation) -> bool:
@@ -273,7 +273,7 @@ def read_in(
     value: Value,
     layout: LinearLayout,
     load: tileas.Load,
-    read: Callable[[LinearLayout], Value],
+    load_in: Callable[[LinearLayout], Value],
     before: Operation | None = None,
     slot: Mapping[str, Attribute] | None = None,
 ) -> Value:
@@ -288,7 +288,7 @@ def read_in(
         op = value.defining_op
         chain.append((op, layout))
         value, layout = op.operands[0], operand_layout(op, layout)
-    result = read(layout)
+    result = load_in(layout)
     for op, layout in reversed(chain):
         attributes = {**op.attributes, **(slot or {})}
         type_ = with_layout(op.results[0].type, layout)

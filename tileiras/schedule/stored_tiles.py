@@ -53,8 +53,8 @@ def writes_conflict(store: Store) -> bool:
     plan = plan_conversion(layout, layout_of(store.data.type), bits, matrix_stores=True)
     if not isinstance(plan, SharedPlan):
         return False
-    written = access_cost(store_access(layout, layout_of(tile).bases("offset"), bits), bits)
-    return written > plan.access_cost()
+    write_cost = access_cost(store_access(layout, layout_of(tile).bases("offset"), bits), bits)
+    return write_cost > plan.access_cost()
 
 
 def is_waited_for(store: Store) -> bool:

@@ -160,10 +160,10 @@ MAX_STAGES = 8
 
 def _member(kind: type[Enum]) -> Callable[[str, str], Enum]:
     def parse(name: str, text: str) -> Enum:
-        known = {each.value: each for each in kind}
-        if text not in known:
-            raise ValueError(f"{name}={', '.join(known)}")
-        return known[text]
+        members = {each.value: each for each in kind}
+        if text not in members:
+            raise ValueError(f"{name}={', '.join(members)}")
+        return members[text]
 
     return parse
 

@@ -88,9 +88,9 @@ def stream_of(loop: scf.ForOp, atom: CopyAtom, loads: list[Any] | None = None) -
         return None
     around = loop.parent_op
     nested = isinstance(around, scf.ForOp) and can_look_ahead(around) and _is_fixed_in(loop, around)
-    wanted = loads_of(loop) if loads is None else loads
+    candidates = loads_of(loop) if loads is None else loads
     for outer in (around, None) if nested else (None,):
-        stream = [each for load in wanted if (each := streamed_load(load, loop, outer, atom)) is not None]
+        stream = [each for load in candidates if (each := streamed_load(load, loop, outer, atom)) is not None]
         if stream:
             return Stream(loop, outer, stream)
     return None
@@ -119,25 +119,25 @@ def streamed_load(
 
 
 def stages_together(
-    func: aa.FuncOp, stream: Stream, atom: CopyAtom, target: Target, wanted: int, budget: int, taken: int
+    func: aa.FuncOp, stream: Stream, atom: CopyAtom, target: Target, most_stages: int, budget: int, bytes_of_rings: int
 ) -> list[tuple[Stream, int]]:
-    """A stream, and those that run ahead with it, each with the stages of its ring, up to `wanted`; empty if there is
-    no gain.
+    """A stream, and those that run ahead with it, each with the stages of its ring, up to `most_stages`; empty if there
+    is no gain.
 
-    `budget`: bytes of shared memory that are left; `taken`: bytes of other rings beside them.
+    `budget`: bytes of shared memory that are left; `bytes_of_rings`: bytes of other rings beside them.
     """
     streams = _that_load_again(func, stream, atom)
     least = LEAST_TOGETHER if len(streams) > 1 else 2
     if len(streams) > 1 and not (_are_hinted(streams) and _l2_serves(func, streams, target)):
         return []
-    chosen: list[tuple[Stream, int]] = []
+    result: list[tuple[Stream, int]] = []
     for each in streams:
-        stages = _stages_of(func, each, target, wanted, budget // len(streams), taken)
+        stages = _stages_of(func, each, target, most_stages, budget // len(streams), bytes_of_rings)
         if stages < least:
             return []
-        chosen.append((each, stages))
-        taken += stages * each.stage_bytes
-    return chosen
+        result.append((each, stages))
+        bytes_of_rings += stages * each.stage_bytes
+    return result
 
 
 def _are_hinted(streams: list[Stream]) -> bool:
@@ -158,8 +158,8 @@ def _l2_serves(func: aa.FuncOp, streams: list[Stream], target: Target) -> bool:
     return sum(cost.busy.get(Unit.L2, 0.0) for cost in costs) <= dram
 
 
-def _stages_of(func: aa.FuncOp, stream: Stream, target: Target, wanted: int, budget: int, taken: int) -> int:
-    """Stages of a stream's ring, up to `wanted`; 0 if there is no gain."""
+def _stages_of(func: aa.FuncOp, stream: Stream, target: Target, most_stages: int, budget: int, rings: int) -> int:
+    """Stages of a stream's ring, up to `most_stages`; 0 if there is no gain."""
     if stream.stage_bytes < LEAST_BYTES or _trips(stream) < LEAST_TRIPS:
         return 0
     cost = loop_cost(stream.loop, target, func.kernel_spec.num_warps)
@@ -171,10 +171,10 @@ def _stages_of(func: aa.FuncOp, stream: Stream, target: Target, wanted: int, bud
     more = {Unit.SHARED: 2.0 * stream.stage_bytes, Unit.ISSUE: stream.stage_bytes / (COPIED_BYTES * 32)}
     ahead = max(busy, *(cost.busy.get(unit, 0.0) + table.cycles(unit, amount) for unit, amount in more.items()))
     latency, threads, registers = table.latency["dram"], threads_of(func), expected_registers(func)
-    beside = taken + scratch_beside(stream.outermost, set())
+    beside = rings + scratch_beside(stream.outermost, set())
     alone = max(1, occupancy(target, threads, registers, beside).ctas)
     serial = max(busy, (latency + busy) / alone)
-    for stages in range(wanted, 1, -1):
+    for stages in range(most_stages, 1, -1):
         bytes = stages * stream.stage_bytes
         ctas = occupancy(target, threads, registers, beside + bytes).ctas
         if bytes <= budget and ctas and max(ahead, (latency + ahead) / (ctas * stages)) <= serial:
@@ -185,8 +185,8 @@ def _stages_of(func: aa.FuncOp, stream: Stream, target: Target, wanted: int, bud
 def _trips(stream: Stream) -> float:
     """The total trip count of the loop; infinity where it is not known."""
     trips = [trip_count(each) for each in (stream.loop, stream.around) if each is not None]
-    known = [each for each in trips if each is not None]
-    return float("inf") if len(known) < len(trips) else min(trips[0] * (trips[1] if len(trips) > 1 else 1), 1 << 32)
+    counts = [each for each in trips if each is not None]
+    return float("inf") if len(counts) < len(trips) else min(trips[0] * (trips[1] if len(trips) > 1 else 1), 1 << 32)
 
 
 def _that_load_again(func: aa.FuncOp, stream: Stream, atom: CopyAtom) -> list[Stream]:

@@ -14,9 +14,9 @@ class ArgumentMismatch(SimulationError, TypeError, ValueError):
     """Entry, grid or arguments of a run do not fit the kernel."""
 
 
-def sizes_of(given: int | Sequence[int]) -> tuple[int, ...]:
+def sizes_of(grid: int | Sequence[int]) -> tuple[int, ...]:
     """The sizes of a grid, given as one number or a sequence; empty for any other value."""
     try:
-        return tuple(map(operator.index, given)) if hasattr(given, "__iter__") else (operator.index(given),)
+        return tuple(map(operator.index, grid)) if hasattr(grid, "__iter__") else (operator.index(grid),)
     except TypeError:
         return ()

@@ -373,46 +373,46 @@ class Memory:
     ):  # fmt: skip
         """Yield (typed array over an allocation, element offsets into it, positions in the flattened addresses)."""
         flat = addresses.reshape(-1)
-        chosen = None
+        positions_of_mask = None
         if mask is not None:
-            chosen = np.flatnonzero(np.broadcast_to(np.asarray(mask, bool), addresses.shape).reshape(-1))
-            if chosen.size < flat.size:
-                flat = flat[chosen]
+            positions_of_mask = np.flatnonzero(np.broadcast_to(np.asarray(mask, bool), addresses.shape).reshape(-1))
+            if positions_of_mask.size < flat.size:
+                flat = flat[positions_of_mask]
             else:
-                chosen = None
+                positions_of_mask = None
         if not flat.size:
             return
         size = dtype.itemsize
         try:
             groups = list(self._group(flat, size, alignment or size))
         except MemoryAccessError as error:
-            if chosen is not None:
-                error.index = int(chosen[error.index])
+            if positions_of_mask is not None:
+                error.index = int(positions_of_mask[error.index])
             raise
         for allocation, positions in groups:
             if write and not allocation.writable:
                 index = 0 if positions is None else int(positions[0])
                 address = int(flat[index])
-                index = index if chosen is None else int(chosen[index])
+                index = index if positions_of_mask is None else int(positions_of_mask[index])
                 raise MemoryAccessError(f"{allocation.name} is read-only", address, size, index)
             offsets = (flat if positions is None else flat[positions]) - allocation.address
             if write and self.journal is not None:
                 self.journal.keep(allocation, offsets, size)
             if positions is None:
-                where = slice(None) if chosen is None else chosen
+                where = slice(None) if positions_of_mask is None else positions_of_mask
             else:
-                where = positions if chosen is None else chosen[positions]
+                where = positions if positions_of_mask is None else positions_of_mask[positions]
             # Elements need not start at a multiple of their size from the allocation's first byte (a packed field,
             # an 8-byte value at 4-byte alignment): shift the typed view by the common remainder when there is one.
             shift = int(offsets[0]) % size
             if shift and not (offsets % size == shift).all() or not shift and (offsets % size).any():
-                yield from self._unaligned(allocation, dtype, offsets, where, flat.size, chosen)
+                yield from self._unaligned(allocation, dtype, offsets, where, flat.size, positions_of_mask)
                 continue
             count = (allocation.size - shift) // size
             yield allocation.data[shift : shift + count * size].view(dtype), (offsets - shift) // size, where
 
     @staticmethod
-    def _unaligned(allocation: Allocation, dtype: np.dtype, offsets: np.ndarray, where: slice, total: int, chosen):
+    def _unaligned(allocation: Allocation, dtype: np.dtype, offsets: np.ndarray, where: slice, total: int, positions):
         size = dtype.itemsize
         if isinstance(where, slice):
             where = np.arange(total)

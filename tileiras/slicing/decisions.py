@@ -71,11 +71,11 @@ class SplitLoopSteps(FunctionPass):
         check_num_warps(self.name, op, context)
 
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
-        wanted = self.strategy.stages or WANTED_STAGES
+        stages = self.strategy.stages or WANTED_STAGES
         budget = resources.shared_memory.shared_budget(func, gpu)
-        if wanted > 1 and has_large_steps(func, budget // wanted):
+        if stages > 1 and has_large_steps(func, budget // stages):
             plans = assignment.dot_plans.DotPlans(gpu, func.kernel_spec.num_warps, func if self.warpgroups else None)
-            slicing.loop_steps.split_loop_steps(func, plans, wanted, context.engine)
+            slicing.loop_steps.split_loop_steps(func, plans, stages, context.engine)
 
 
 class SliceDots(FunctionPass):

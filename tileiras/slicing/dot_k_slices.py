@@ -63,11 +63,11 @@ def slice_dots(func: aa.FuncOp, num_warps: int, dots: DotPlans, engine: Diagnost
         # A dot may have been cut together with another one that has the same operand.
         if op.parent is None or accumulates_wider(op):
             continue
-        needed = sizes.registers(op)
+        registers = sizes.registers(op)
         if any(scf.loops_around(op)):
-            fits = needed <= available or _bytes(op.a) + _bytes(op.b) <= shared
+            fits = registers <= available or _bytes(op.a) + _bytes(op.b) <= shared
         else:
-            fits = needed <= min(WHOLE_LIMIT, available) and sizes.apart(op) <= available
+            fits = registers <= min(WHOLE_LIMIT, available) and sizes.apart(op) <= available
         if fits:
             continue
         group = None
@@ -80,7 +80,7 @@ def slice_dots(func: aa.FuncOp, num_warps: int, dots: DotPlans, engine: Diagnost
         if engine is not None:
             rows, depth = op.a.type.shape[-2:]
             columns = op.b.type.shape[-1]
-            reason = Reason("slices.depth", m=rows, k=depth, n=columns, parts=group.parts, registers=needed)
+            reason = Reason("slices.depth", m=rows, k=depth, n=columns, parts=group.parts, registers=registers)
             engine.emit(Remark(reason, op.location))
         SlicedLoops(group).run()
 
@@ -126,7 +126,7 @@ class _Sizes:
             fragments = sum(_words(layout, v) for layout, v in ((plan.a, op.a), (plan.b, op.b)))
         limits = (self._loaded(op), LOADED_LIMIT), (self.apart(op), APART_LIMIT), (fragments, FRAGMENT_LIMIT)
         parts = 1
-        while depth // parts >= 2 * least and any(taken > limit * parts for taken, limit in limits):
+        while depth // parts >= 2 * least and any(registers > limit * parts for registers, limit in limits):
             parts *= 2
         return parts
 
@@ -147,10 +147,10 @@ class _Sizes:
         if plan.atom == UNIVERSAL_FMA and plan.c.registers * op.a.type.shape[-1] > UNROLLED:
             return 0
         sizes = [(_bytes(v), _words(layout, v)) for layout, v in ((plan.a, op.a), (plan.b, op.b))]
-        held = [words for size, words in sizes if size > SCRATCH_LIMIT]
-        if not held and sum(size for size, _ in sizes) > SCRATCH_LIMIT:
-            held = [max(words for _, words in sizes)]
-        return sum(held)
+        sizes_in_registers = [words for size, words in sizes if size > SCRATCH_LIMIT]
+        if not sizes_in_registers and sum(size for size, _ in sizes) > SCRATCH_LIMIT:
+            sizes_in_registers = [max(words for _, words in sizes)]
+        return sum(sizes_in_registers)
 
     def _atom_depth(self, op: aa.DotOp) -> int:
         """The depth of a step."""

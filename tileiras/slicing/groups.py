@@ -77,9 +77,9 @@ class Group:
         rematerialized: RematerializedValues,
         along_k: bool = False,
         consumer: Operation | None = None,
-        held: Container[Value] = (),
+        accumulators: Container[Value] = (),
     ) -> None:
-        begin = consumer if seed in rematerialized or seed in held else seed.defining_op
+        begin = consumer if seed in rematerialized or seed in accumulators else seed.defining_op
         assert begin is not None and begin.parent is not None
         self.block: Block = begin.parent
         self.seed = seed
@@ -87,7 +87,7 @@ class Group:
         self.rematerialized = rematerialized
         self.along_k = along_k
         self.extracted: dict[Value, set[int]] = {}
-        self._held = held
+        self._held = accumulators
         self.dims: dict[Value, int] = {}
         self.accesses: dict[Operation, int] = {}
         self.loops: dict[Any, None] = {}
@@ -100,7 +100,7 @@ class Group:
         self._aliases = aliases
         self._found: set[Operation] = set()
         self._pending: list[Value] = []
-        if seed in held:
+        if seed in accumulators:
             self._add(begin, seed, dim)
         elif seed in rematerialized:
             self._check_rematerialized(seed, dim)
@@ -156,8 +156,8 @@ class Group:
             block = loop.parent
 
     def _cut(self, value: Value, dim: int) -> None:
-        known = self.dims.get(value)
-        if known is None:
+        earlier = self.dims.get(value)
+        if earlier is None:
             if value.type.shape[dim] % self.parts:
                 raise Unsliceable
             self._enter(value.parent_block)
@@ -165,7 +165,7 @@ class Group:
                 raise Unsliceable
             self.dims[value] = dim
             self._pending.append(value)
-        elif known != dim:
+        elif earlier != dim:
             raise Unsliceable
 
     def _want(self, value: Value, dim: int | None) -> None:
@@ -343,8 +343,8 @@ class Group:
             unit = pending.pop()
             if unit not in units:
                 units.add(unit)
-                used = (v for inner in unit.walk() for v in inner.operands if v in self.dims)
-                pending += [self._unit(v.defining_op) for v in used if v.defining_op is not None]
+                operands = (v for inner in unit.walk() for v in inner.operands if v in self.dims)
+                pending += [self._unit(v.defining_op) for v in operands if v.defining_op is not None]
         return [op for op in self.ops if op in units]
 
     # -- order ---------------------------------------------------------------------------------------------------------
@@ -381,8 +381,8 @@ class Group:
         A seed that is rematerialized counts as if it were held: it takes as many instructions.
         """
         rematerialized = words(self.seed, threads) if self.seed not in self.dims else 0
-        held = sum(words(value, threads) for value in self.extracted)
-        return max(rematerialized, held, self._most(self.ops, threads))
+        of_extracted = sum(words(value, threads) for value in self.extracted)
+        return max(rematerialized, of_extracted, self._most(self.ops, threads))
 
     def _most(self, ops: list[Operation], threads: int) -> int:
         last: dict[Value, Operation] = {}

@@ -47,8 +47,8 @@ LEAST_STEP_BYTES = 64
 """The fewest bytes of a slice along K: the narrowest swizzle whose eight rows for `ldmatrix` lie in different banks."""
 
 
-def split_loop_steps(func: aa.FuncOp, dots: DotPlans, wanted: int, engine: DiagnosticEngine | None = None) -> None:
-    """Cuts the steps of loops of a function of nv_tileaa until shared memory holds `wanted` of them, in place; a
+def split_loop_steps(func: aa.FuncOp, dots: DotPlans, stages: int, engine: DiagnosticEngine | None = None) -> None:
+    """Cuts the steps of loops of a function of nv_tileaa until shared memory holds `stages` of them, in place; a
     remark says which."""
     if find_copy_atom(dots.target, "global", "shared", asynchronous=True) is None:
         return
@@ -56,18 +56,18 @@ def split_loop_steps(func: aa.FuncOp, dots: DotPlans, wanted: int, engine: Diagn
     ranges, rematerialized = RangeAnalysis(), RematerializedValues()
     for loop in [op for op in func.walk() if isinstance(op, scf.ForOp)]:
         result = _dots_of(loop, dots)
-        if not result or (stage := _stage_bytes(loop)) * wanted <= budget:
+        if not result or (stage := _stage_bytes(loop)) * stages <= budget:
             continue
         depth = result[0].a.type.shape[-1]
         parts = 1
-        while budget * parts < stage * wanted and _can_halve(result, parts, dots):
+        while budget * parts < stage * stages and _can_halve(result, parts, dots):
             parts *= 2
         group = _group(loop, result, parts, rematerialized) if parts > 1 else None
         if group is None:
             continue
         if engine is not None:
             reason = Reason(
-                "slices.steps", parts=parts, depth=depth // parts, whole=depth, held=budget // stage, wanted=wanted,
+                "slices.steps", parts=parts, depth=depth // parts, whole=depth, held=budget // stage, wanted=stages,
                 bytes=stage,
             )  # fmt: skip
             engine.emit(Remark(reason, loop.location))

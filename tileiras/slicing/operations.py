@@ -63,8 +63,8 @@ class SlicedOperations:
             self.inner.insert(op.clone(self.values))
             return
         else:
-            wanted = operand_dims(op, dims[op.results[0]], self.group.parts)
-            operands = [self._slice(v, dim) for v, dim in zip(op.operands, wanted)]
+            dims_of_operands = operand_dims(op, dims[op.results[0]], self.group.parts)
+            operands = [self._slice(v, dim) for v, dim in zip(op.operands, dims_of_operands)]
         types = [sliced(r.type, dims[r], self.group.parts) if r in dims else r.type for r in op.results]
         regions = []
         for region in op.regions:

@@ -104,7 +104,7 @@ def _groups(func: aa.FuncOp, parts: int) -> dict[Any, Group]:
     """Groups that hold every store of the function, by a store of each."""
     aliases, rematerialized = AliasAnalysis(), RematerializedValues()
     groups: dict[Any, Group] = {}
-    met: set[Operation] = set()
+    ops: set[Operation] = set()
     for op in func.walk():
         if op is func or op.has_trait(RecursiveMemoryEffects):
             continue
@@ -112,13 +112,13 @@ def _groups(func: aa.FuncOp, parts: int) -> dict[Any, Group]:
             continue
         if not isinstance(op, ACCESSES) or op.mem_semantic.value != "weak":
             raise Indivisible(op, "slices.executes-once", op=op.name)
-        if not isinstance(op, STORES) or op in met:
+        if not isinstance(op, STORES) or op in ops:
             continue
         group = groups[op] = _group(op, parts, aliases, rematerialized)
         inside = {inner for unit in group.ops for inner in unit.walk()}
-        if inside & met:
+        if inside & ops:
             raise Indivisible(op, "slices.cut-twice")
-        met |= inside
+        ops |= inside
     if not groups:
         raise Indivisible(func, "slices.no-store")
     return groups

@@ -55,8 +55,8 @@ def slice_tiles(
 
     `in_boxes`: accumulators in tensor memory that are stored once are read in slices that copies in boxes follow.
     """
-    held = HeldAccumulators(func, num_warps, dots)
-    slicing = _Slicing(32 * num_warps, func.kernel_spec.occupancy or 1, dots, held)
+    accumulators = HeldAccumulators(func, num_warps, dots)
+    slicing = _Slicing(32 * num_warps, func.kernel_spec.occupancy or 1, dots, accumulators)
     once = {func.body.blocks[0]} if in_boxes else set()
     """Blocks that are executed once, and the bodies of loops over slices in them."""
     pending = [block for op in func.walk() for region in op.regions for block in region.blocks]
@@ -64,15 +64,15 @@ def slice_tiles(
         block = pending.pop(0)
         if not func.is_ancestor_of(block.parent_op):
             continue  # of a loop that has been cut
-        met: set[Operation] = set()
+        ops: set[Operation] = set()
         for op in list(block.operations):
-            seed = slicing.seed(op) if op not in met else None
+            seed = slicing.seed(op) if op not in ops else None
             if seed is None:
                 continue
             group = slicing.choose(seed, op) or (slicing.box_slices(seed, op) if block in once else None)
             if group is None:
                 continue
-            met.update(group.ops)
+            ops.update(group.ops)
             if engine is not None:
                 shape = "x".join(map(str, seed.type.shape))
                 reason = Reason("slices.tile", shape=shape, parts=group.parts, registers=slicing.taken(group))
@@ -90,10 +90,10 @@ _Make = Callable[[Value, Operation, int, int], Group | None]
 class _Slicing:
     """The choice of cuts, for one number of threads."""
 
-    def __init__(self, threads: int, ctas: int, dots: DotPlans, held: HeldAccumulators) -> None:
+    def __init__(self, threads: int, ctas: int, dots: DotPlans, accumulators: HeldAccumulators) -> None:
         self.threads = threads
         self._dots = dots
-        self._held = held
+        self._held = accumulators
         self._available = max(1, registers_for_tiles(threads, ctas))
         self._alone = max(1, registers_for_tiles(threads))
         self._aliases, self._rematerialized = AliasAnalysis(), RematerializedValues()
@@ -119,7 +119,7 @@ class _Slicing:
         """
         for make in (self._held_group, self._group) if self._held.plans else (self._group,):
             first = [(dim, group) for dim in range(seed.type.rank) if (group := make(seed, consumer, dim, 2))]
-            if any(taken <= most for taken, most, _ in (self._registers(group) for _, group in first)):
+            if any(registers <= most for registers, most, _ in (self._registers(group) for _, group in first)):
                 return None
             result = [cut for dim, group in first if (cut := self._cut(seed, consumer, dim, group, make)) is not None]
             if result:
@@ -144,11 +144,11 @@ class _Slicing:
 
     def _cut(self, seed: Value, consumer: Operation, dim: int, group: Group, make: _Make) -> Group | None:
         """A group in two parts, or in as many as its registers require."""
-        taken, _, aim = self._registers(group)
+        registers, _, aim = self._registers(group)
         extent = seed.type.shape[dim]
         if dim == seed.type.rank - 1 and not group.dots and not group.extracted:
             extent //= MIN_RUN
-        parts = min(1 << (-(-taken // aim) - 1).bit_length(), extent)
+        parts = min(1 << (-(-registers // aim) - 1).bit_length(), extent)
         while parts > 2 and (finer := make(seed, consumer, dim, parts)) is None:
             parts //= 2
         if parts <= 1:
@@ -164,7 +164,9 @@ class _Slicing:
         nothing is read there, dots are cut beside it, or a loop of the group has the dot: it would run for each slice.
         """
         try:
-            group = Group(seed, dim, parts, self._aliases, self._rematerialized, consumer=consumer, held=self._held)
+            group = Group(
+                seed, dim, parts, self._aliases, self._rematerialized, consumer=consumer, accumulators=self._held
+            )
         except Unsliceable:
             return None
         readable = all(self._held.can_read(v, d, parts) for v, dims in group.extracted.items() for d in dims)
@@ -183,12 +185,12 @@ class _Slicing:
         Of dots only the accumulators count: loading operands twice costs more than a few registers that are spilled,
         and more than having an SM to itself.  Warpgroups whose accumulators are spilled multiply one after the other.
         """
-        left = self._available
+        available = self._available
         if group.dots:
-            left = self._alone
+            available = self._alone
             together = registers_of_warpgroups(group.dots, self._dots, self.threads)
-            return max(together, *map(self._accumulators, group.dots)), left, left
-        return group.registers(self.threads), min(WHOLE_LIMIT, left), min(SLICED_LIMIT, left)
+            return max(together, *map(self._accumulators, group.dots)), available, available
+        return group.registers(self.threads), min(WHOLE_LIMIT, available), min(SLICED_LIMIT, available)
 
     def _accumulators(self, dot: aa.DotOp) -> int:
         """Registers of a thread for a dot's accumulators; one that is scaled run by run has those of the run, and the
@@ -200,6 +202,6 @@ class _Slicing:
 def _loaded_again(group: Group) -> tuple[int, int]:
     """Dots that all slices multiply again, and elements of operands that all but the first load again."""
     repeated = sum(op not in group.dots for unit in group.ops for op in unit.walk() if isinstance(op, DOTS))
-    wanted = ((op, operand_dims(op, group.dims[op.result], group.parts)) for op in group.dots)
-    whole = {value for op, dims in wanted for value, dim in zip(op.operands, dims) if dim is None}
+    dims_of_dots = ((op, operand_dims(op, group.dims[op.result], group.parts)) for op in group.dots)
+    whole = {value for op, dims in dims_of_dots for value, dim in zip(op.operands, dims) if dim is None}
     return repeated, (group.parts - 1) * sum(value.type.num_elements for value in whole)

@@ -114,12 +114,12 @@ class StageContext:
         self.postpone: Callable[[Callable[[], None]], None] | None = None
         """Defers a check of the output until the next stage waits."""
 
-    def check(self, made: Callable[[], None]) -> None:
+    def check(self, verification: Callable[[], None]) -> None:
         """Run a check of the output, now or later."""
         if self.postpone is not None:
-            self.postpone(made)
+            self.postpone(verification)
         else:
-            made()
+            verification()
 
     @property
     def dependencies(self) -> list[str]:

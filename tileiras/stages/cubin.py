@@ -110,7 +110,7 @@ def _by_program(
             options=(*flags, *options.ptxas_options),
             controls=options.apply_controls,
             host=host,
-            kept=context.kept_ptx,
+            ptx_path=context.kept_ptx,
             ptxas=options.ptxas,
             waiting=context.program,
             timeout=options.child_timeout or None,

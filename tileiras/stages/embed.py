@@ -127,7 +127,7 @@ class Image(NamedTuple):
         return result
 
 
-def named(images: Sequence[Image], documents: Sequence[bytes]) -> list[Image]:
+def with_file_names(images: Sequence[Image], documents: Sequence[bytes]) -> list[Image]:
     """The images with parameters called as NAME.parameters.json of their sources has them: of a cuTile array `a`, say,
     `a`, `a_size0` and `a_stride0`."""
     names: dict[str, list[str]] = {}
@@ -144,7 +144,7 @@ def with_names(image: Image, names: Sequence[str]) -> Image:
     return image._replace(description={**image.description, "parameters": called})
 
 
-def identifier(name: str, taken: Sequence[str] = ()) -> str:
+def identifier(name: str, others: Sequence[str] = ()) -> str:
     """A C++ name for a symbol: itself where that can be, else changed, and numbered when it is taken."""
     result = re.sub(r"\W", "_", name, flags=re.ASCII).lstrip("_") or "kernel"
     if result[0].isdigit():
@@ -153,7 +153,7 @@ def identifier(name: str, taken: Sequence[str] = ()) -> str:
     if result in _KEYWORDS:
         result += "_"
     base, number = result, 2
-    while result in taken:
+    while result in others:
         result, number = f"{base}_{number}", number + 1
     return result
 
@@ -181,7 +181,7 @@ def _kernels(images: Sequence[Image]) -> list[_Kernel]:
             spelled = parameter["name"]
             if re.fullmatch(re.escape(name) + r"_param_\d+", spelled):
                 spelled = f"p{index}"
-            spelled = identifier(spelled, [known for _, known, _ in described])
+            spelled = identifier(spelled, [other for _, other, _ in described])
             described.append((cpp_type(parameter), spelled, parameter["offset"]))
         size = max((p["offset"] + p["size"] for p in parameters), default=0)
         function = identifier(name, [kernel.function for kernel in kernels])
@@ -351,20 +351,21 @@ def _term(word: str, parameters: Sequence[Mapping[str, Any]]) -> str:
     return f"{{tileiras::Word::value, {{{parameter['offset']}, {parameter['size']}, 0}}}}"
 
 
-def _tensor_map(offset: int, made: tensor_map.TensorMap, parameters: Sequence[Mapping[str, Any]]) -> str:
+def _tensor_map(offset: int, description: tensor_map.TensorMap, parameters: Sequence[Mapping[str, Any]]) -> str:
     """The initializer of a `tileiras::TensorMap`."""
 
-    def operand(given: tensor_map.Operand) -> str:
-        if not given.is_parameter:
-            return f"{{0, 0, {given.value}}}"
-        parameter = parameters[given.value]
+    def operand(operand: tensor_map.Operand) -> str:
+        if not operand.is_parameter:
+            return f"{{0, 0, {operand.value}}}"
+        parameter = parameters[operand.value]
         return f"{{{parameter['offset']}, {parameter['size']}, 0}}"
 
-    lists = [", ".join(map(operand, operands)) for operands in (made.dims, made.strides)]
+    lists = [", ".join(map(operand, operands)) for operands in (description.dims, description.strides)]
     return (
-        f"    {{{offset}, {made.data_type}, {made.element_size}, {len(made.dims)}, {operand(made.address)}, "
-        f"{{{lists[0]}}}, {{{lists[1]}}}, {_braced(made.box)}, {_braced(made.element_strides)}, "
-        f"{made.interleave}, {made.swizzle}, {made.l2}, {made.oob}}},"
+        f"    {{{offset}, {description.data_type}, {description.element_size}, {len(description.dims)}, "
+        f"{operand(description.address)}, "
+        f"{{{lists[0]}}}, {{{lists[1]}}}, {_braced(description.box)}, {_braced(description.element_strides)}, "
+        f"{description.interleave}, {description.swizzle}, {description.l2}, {description.oob}}},"
     )
 
 

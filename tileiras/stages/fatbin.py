@@ -103,14 +103,14 @@ def pack(compiled: Sequence[Compiled], bytecode: bytes | None, debug: bool = Fal
 
 def bytecode_of(module: bytes, name: str, version: str | None) -> bytes:
     """The bytecode of a module in text (NAME.cuda_tile.mlir)."""
-    wanted = tileiras.bytecode.CURRENT if version is None else tileiras.bytecode.Version.parse(version)
-    return tileiras.bytecode.write_module(tileiras.stages.read.read(module, name), wanted)
+    number = tileiras.bytecode.CURRENT if version is None else tileiras.bytecode.Version.parse(version)
+    return tileiras.bytecode.write_module(tileiras.stages.read.read(module, name), number)
 
 
 def _described(form: str, compiled: Compiled) -> dict[str, Any]:
     """NAME.json of all kernels in one, with the form of the image."""
-    read = [json.loads(document) for document in compiled.documents]
-    return {"form": form, **read[0], "kernels": [kernel for document in read for kernel in document["kernels"]]}
+    jsons = [json.loads(document) for document in compiled.documents]
+    return {"form": form, **jsons[0], "kernels": [kernel for document in jsons for kernel in document["kernels"]]}
 
 
 def _number(target: str) -> int:

@@ -109,8 +109,8 @@ def _values(
 def create(name: str, values: Mapping[str, Any]) -> Pass:
     """A pass with those of the values that are options of it."""
     result = lookup_pass(name)
-    known = result.options()
-    return result(**{option: value for option, value in values.items() if option in known})
+    defaults = result.options()
+    return result(**{option: value for option, value in values.items() if option in defaults})
 
 
 def run(source: Operation, options: StageOptions, context: StageContext) -> StageResult:

@@ -255,12 +255,12 @@ def settle(module: Operation, source_name: str) -> None:
     Later stages then give the same results for a module in memory and for one read from an artifact and its table.
     """
     encoder = LocationEncoder(source_name, flatten=True)
-    settled: dict[str, Location] = {}
+    cache: dict[str, Location] = {}
     for op in module.walk():
         row = encoder.encode(op.location)
-        result = settled.get(row)
+        result = cache.get(row)
         if result is None:
-            result = settled[row] = decode(row, encoder.files, source_name, None, encoder.scopes)
+            result = cache[row] = decode(row, encoder.files, source_name, None, encoder.scopes)
         op.location = result
 
 
@@ -300,15 +300,15 @@ def encode_diagnostics(diagnostics: Sequence[Diagnostic], source_name: str) -> d
 
 
 def decode_diagnostics(
-    stored: dict, source_name: str, parent: LocationTable | None = None
+    encoding: dict, source_name: str, parent: LocationTable | None = None
 ) -> list[Diagnostic]:
     """The inverse of `encode_diagnostics`; `parent` is the current table of the stage's input, for locations."""
 
     def lift(row: list) -> Diagnostic:
-        location = decode(row[1], stored["files"], source_name, parent)
+        location = decode(row[1], encoding["files"], source_name, parent)
         notes = [lift(note) for note in row[3]]
         if len(row) > 4:
             return Remark.restored(row[4], location, notes)
         return Diagnostic(Severity(row[0]), location, row[2], notes)
 
-    return [lift(row) for row in stored["diagnostics"]]
+    return [lift(row) for row in encoding["diagnostics"]]

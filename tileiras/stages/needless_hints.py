@@ -108,5 +108,5 @@ def plan_of(func: Any) -> Plan:
     least = tileas.number_of(func, tileas.MIN_CTAS)
     registers = resources.register_bounds.registers_alone(func)
     room = min(each.ctas for each in resources.launch_bounds.rooms(func, target, threads))
-    held = occupancy(target, threads, registers, shared).ctas
-    return Plan(max(min(room, held), min(room, least or 1)), registers, shared)
+    ctas = occupancy(target, threads, registers, shared).ctas
+    return Plan(max(min(room, ctas), min(room, least or 1)), registers, shared)

@@ -49,15 +49,15 @@ def run(source: bytes, options: StageOptions, context: StageContext) -> StageRes
     libraries, externals = blobs.closures(brought, externals, context.location, reflection)
     externals = _without_library(externals)
     explicit = options.libdevice == EXPLICIT
-    wanted = list(dict.fromkeys(name for name in externals if name.startswith(libdevice.PREFIX) and not explicit))
-    unknown = [name for name in externals if name not in wanted and code.find(name, context.location) is None]
+    functions = list(dict.fromkeys(name for name in externals if name.startswith(libdevice.PREFIX) and not explicit))
+    unknown = [name for name in externals if name not in functions and code.find(name, context.location) is None]
     if unknown:
         raise _unresolved(unknown[0], explicit, context)
-    if wanted:
+    if functions:
         result = libdevice.find(options.libdevice, context.store)
         if result is None:
-            raise libdevice.missing(wanted, context.location)
-        libraries.append(result.closure(wanted, context.location, reflection))
+            raise libdevice.missing(functions, context.location)
+        libraries.append(result.closure(functions, context.location, reflection))
     # Metadata stands at the end; only a module with debug information has this node.
     debug = ir.rfind("\n!llvm.dbg.cu = ")
     required = list(needs.ptx)
@@ -87,8 +87,8 @@ def run(source: bytes, options: StageOptions, context: StageContext) -> StageRes
     device_code.copy_ptx(module, code, _version(options.ptx_version))
     if debug >= 0:
         # A requested older version cannot express inlined locations.
-        known = options.ptx_version is None or module.version >= codegen.ptx.debug.INLINED_PTX
-        codegen.ptx.debug.finish(module, ir[debug:], inlining=known)
+        inlining = options.ptx_version is None or module.version >= codegen.ptx.debug.INLINED_PTX
+        codegen.ptx.debug.finish(module, ir[debug:], inlining=inlining)
     if options.tile_launch:
         tile_launch.mark(module, kernels)
     document = kernel_metadata.describe(module, kernels, context.location)
@@ -97,8 +97,8 @@ def run(source: bytes, options: StageOptions, context: StageContext) -> StageRes
 
 def _without_library(names: list[str]) -> list[str]:
     """The functions that a library linked here defines: all but those of the driver and of the device runtime."""
-    known = (RUNTIME_FUNCTIONS, codegen.device_runtime.FUNCTIONS) if any(n.startswith("cuda") for n in names) else ()
-    return [name for name in names if not any(name in each for each in known or (RUNTIME_FUNCTIONS,))]
+    sources = (RUNTIME_FUNCTIONS, codegen.device_runtime.FUNCTIONS) if any(n.startswith("cuda") for n in names) else ()
+    return [name for name in names if not any(name in each for each in sources or (RUNTIME_FUNCTIONS,))]
 
 
 def _unresolved(name: str, explicit: bool, context: StageContext) -> CompileError:

@@ -279,8 +279,8 @@ def explained(options: StageOptions) -> list[tuple[str, str]]:
 
 
 def _pass(row: Decision, values: Mapping[str, Any]) -> Pass:
-    known = row.pass_class.options()
-    item = row.pass_class(**row.options, **{name: value for name, value in values.items() if name in known})
+    defaults = row.pass_class.options()
+    item = row.pass_class(**row.options, **{name: value for name, value in values.items() if name in defaults})
     return item.after(row.after) if row.after else item
 
 

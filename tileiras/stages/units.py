@@ -186,12 +186,12 @@ def entry_modules(module: Operation, only: str | None = None) -> list[tuple[str,
     for entry in body:
         if entry.name != "cuda_tile.entry" or only not in (None, entry_name(entry)):
             continue
-        wanted = _reached(entry, symbols)
-        if len(wanted) + 1 == len(body):
+        references = _reached(entry, symbols)
+        if len(references) + 1 == len(body):
             return [(entry_name(entry), top)]
         block = tileiras.ir.Block()
         for op in body:
-            if op is entry or op in wanted:
+            if op is entry or op in references:
                 block.append(op.clone({}))
         unit = type(top).create(
             attributes=dict(top.attributes), regions=[tileiras.ir.Region([block])], location=top.location
@@ -202,17 +202,17 @@ def entry_modules(module: Operation, only: str | None = None) -> list[tuple[str,
 
 def _reached(entry: Operation, symbols: dict[str, Operation]) -> set[Operation]:
     """The operations of the module that `entry` references by symbol, directly or transitively, without itself."""
-    wanted: set[Operation] = set()
+    references: set[Operation] = set()
     stack = [entry]
     while stack:
         for op in stack.pop().walk():
             for attribute in op.attributes.values():
                 if isinstance(attribute, tileiras.ir.SymbolRefAttr):
                     target = symbols.get(attribute.root)
-                    if target is not None and target is not entry and target not in wanted:
-                        wanted.add(target)
+                    if target is not None and target is not entry and target not in references:
+                        references.add(target)
                         stack.append(target)
-    return wanted
+    return references
 
 
 def module_text(module: Operation) -> bytes:

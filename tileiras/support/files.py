@@ -96,9 +96,9 @@ def store_directory() -> str | None:
 
     It is `TILEIRAS_CACHE_DIR`, or `tileiras` in `XDG_CACHE_HOME` or `~/.cache`.
     """
-    named = os.environ.get("TILEIRAS_CACHE_DIR")
-    if named:
-        return None if named == "off" else named
+    directory = os.environ.get("TILEIRAS_CACHE_DIR")
+    if directory:
+        return None if directory == "off" else directory
     base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     return os.path.join(base, "tileiras")
 

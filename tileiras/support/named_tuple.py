@@ -44,9 +44,9 @@ else:
         _fields = ()
         _field_defaults = {}
 
-        def __new__(cls, *values: Any, **named: int | str | Sequence[str]) -> Any:
-            if named or len(values) != len(cls._fields):
-                values = _completed(cls, values, named)
+        def __new__(cls, *values: Any, **by_name: int | str | Sequence[str]) -> Any:
+            if by_name or len(values) != len(cls._fields):
+                values = _completed(cls, values, by_name)
             return tuple.__new__(cls, values)
 
         @classmethod
@@ -57,10 +57,10 @@ else:
                 raise TypeError(f"{cls.__name__} has {len(cls._fields)} fields, not {len(result)}")
             return result
 
-        def _replace(self, **named: bool | Sequence[int]) -> Any:
-            new = tuple.__new__(type(self), map(named.pop, self._fields, self))
-            if named:
-                raise TypeError(f"{type(self).__name__} has no field '{next(iter(named))}'")
+        def _replace(self, **by_name: bool | Sequence[int]) -> Any:
+            new = tuple.__new__(type(self), map(by_name.pop, self._fields, self))
+            if by_name:
+                raise TypeError(f"{type(self).__name__} has no field '{next(iter(by_name))}'")
             return new
 
         def _asdict(self) -> dict[str, Any]:
@@ -72,19 +72,19 @@ else:
         def __repr__(self) -> str:
             return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self._asdict().items())})"
 
-    def _completed(cls: type[NamedTuple], values: tuple[Any, ...], named: dict[str, Any]) -> list[Any]:
+    def _completed(cls: type[NamedTuple], values: tuple[Any, ...], by_name: dict[str, Any]) -> list[Any]:
         """The values of all fields from positional and keyword arguments and defaults; raises TypeError."""
         fields, defaults = cls._fields, cls._field_defaults
         complete = [*values]
         for field in fields[len(values) :]:
-            value = named.pop(field, _ABSENT)
+            value = by_name.pop(field, _ABSENT)
             if value is _ABSENT:
                 value = defaults.get(field, _ABSENT)
                 if value is _ABSENT:
                     raise TypeError(f"{cls.__name__}() has no value for '{field}'")
             complete.append(value)
-        if named:
-            name = next(iter(named))
+        if by_name:
+            name = next(iter(by_name))
             text = "has two values for" if name in fields else "has no field"
             raise TypeError(f"{cls.__name__}() {text} '{name}'")
         if len(complete) > len(fields):

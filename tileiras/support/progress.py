@@ -71,7 +71,7 @@ class Progress:
         self.close()
 
 
-def shown(what: str, items: Sequence[Item], name: Callable[[Item], str]) -> Iterator[Item]:
+def over(what: str, items: Sequence[Item], name: Callable[[Item], str]) -> Iterator[Item]:
     """Yield the items; a progress line names the current one."""
     with Progress(what, total=len(items)) as progress:
         for item in items:

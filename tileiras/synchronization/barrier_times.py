@@ -166,20 +166,20 @@ class BarrierTimes:
     def leave_loop(self) -> Loop:
         """End a loop; place the barriers that an iteration needs because of accesses at the end of the previous one."""
         loop = self.loops.pop()
-        settled: set[Block | None] = set()
+        blocks: set[Block | None] = set()
         for place, range, cluster in loop.pending:
             block = place.op.parent
             # A barrier before an earlier store of the same block, for this loop or an inner one, is sufficient.
-            if block in settled or place in self.places:
+            if block in blocks or place in self.places:
                 if not cluster or place in self.of_cluster:
-                    settled.add(block)
+                    blocks.add(block)
                     continue
             settling = max(self.last_barrier(cluster), loop.entered)
             if any(r.last_read > settling for r in self.ranges if r.overlaps(range)):
                 self.places[place] = loop.op
                 if cluster:
                     self.of_cluster.add(place)
-                settled.add(block)
+                blocks.add(block)
         return loop
 
     def reads(self) -> dict[Range, int]:

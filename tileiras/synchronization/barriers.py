@@ -54,18 +54,18 @@ def insert_barriers(func: aa.FuncOp) -> None:
     whole.block(func.body.blocks[0])
     _apply(whole, 0, None)
     result = present | ({0} if _needs_barrier(whole) else set())
-    used = set(result)
+    numbers = set(result)
     for switch, agents in groupby(whole.agents, lambda agent: agent[2]):
-        taken = set(result) if switch.parent is func.body.blocks[0] else result
+        numbers_here = set(result) if switch.parent is func.body.blocks[0] else result
         for agent, warps in _with_inner(agents):
             if _needs_barrier(agent):
-                number = next((n for n in range(1, NAMED_BARRIERS) if n not in taken), None)
+                number = next((n for n in range(1, NAMED_BARRIERS) if n not in numbers_here), None)
                 if number is None:
                     raise VerifyError(f"needs more than the {NAMED_BARRIERS} barriers of a CTA", switch.location)
                 _apply(agent, number, WARP_SIZE * warps)
-                taken.add(number)
-        used |= taken
-    func.attributes[tileas.NAMED_BARRIERS] = IntegerAttr(max(used, default=-1) + 1, i32)
+                numbers_here.add(number)
+        numbers |= numbers_here
+    func.attributes[tileas.NAMED_BARRIERS] = IntegerAttr(max(numbers, default=-1) + 1, i32)
 
 
 def _erase_idle_fences(func: aa.FuncOp) -> None:
@@ -87,27 +87,27 @@ def _with_inner(agents: Iterable[tuple[Synchronization, int, Operation]]) -> Ite
         yield from _with_inner(agent.agents)
 
 
-def _needs_barrier(found: Synchronization) -> bool:
-    return bool(found.places or found.exchanging or found.cluster_meets)
+def _needs_barrier(barriers: Synchronization) -> bool:
+    return bool(barriers.places or barriers.exchanging or barriers.cluster_meets)
 
 
-def _apply(found: Synchronization, number: int, threads: int | None) -> None:
+def _apply(barriers: Synchronization, number: int, threads: int | None) -> None:
     """Inserts the barriers of the CTA or of an agent, and notes at each scratch area which one it has."""
-    for place, cause in found.places.items():
+    for place, cause in barriers.places.items():
         if place.area is None:
             barrier = tileas.BarrierOp(
                 id=IntegerAttr(number, i32),
                 threads=None if threads is None else IntegerAttr(threads, i32),
-                cluster=UnitAttr() if place in found.of_cluster else None,
+                cluster=UnitAttr() if place in barriers.of_cluster else None,
             )
             barrier.location = cause.location
             place.op.parent.insert_before(barrier, place.op)
-    for place, cause in found.cluster_meets.items():
+    for place, cause in barriers.cluster_meets.items():
         barrier = tileas.BarrierOp(id=IntegerAttr(0, i32), cluster=UnitAttr(), relaxed=UnitAttr())
         barrier.location = cause.location
         place.op.parent.insert_before(barrier, place.op)
-    for op in found.exchanging:
+    for op in barriers.exchanging:
         areas = tileas.scratch_areas(op)
         op.attributes[tileas.SCRATCH] = ArrayAttr(
-            [area.with_barrier(number, threads, (op, n) in found.places) for n, area in enumerate(areas)]
+            [area.with_barrier(number, threads, (op, n) in barriers.places) for n, area in enumerate(areas)]
         )

@@ -193,8 +193,8 @@ class Synchronization(OperationBarriers):
             if is_of_pair(dot) and dot.buffer in self.buffers:  # type: ignore[attr-defined]
                 self.before_loads(Place(op), self.buffers[dot.buffer], True)  # type: ignore[attr-defined]
             # A dot of an earlier iteration may be in flight until a wait of this iteration, before the next stores.
-            stored = (user for value in buffers_read(dot) for user in value.users if _is_stored_by(user, op))
-            self.under_way.update((self.buffers[user.buffer], None) for user in stored if user.buffer in self.buffers)
+            stores = (user for value in buffers_read(dot) for user in value.users if _is_stored_by(user, op))
+            self.under_way.update((self.buffers[user.buffer], None) for user in stores if user.buffer in self.buffers)
         self.time += 1
         for inner in inside:
             if reaches_memory(inner):

@@ -107,7 +107,7 @@ def operations_before(token: Value) -> dict[Operation, bool]:
     return operations
 
 
-def _collect(token: Value, found: dict[Operation, bool], seen: set[tuple[Value, bool]], carried: bool) -> None:
+def _collect(token: Value, writers: dict[Operation, bool], seen: set[tuple[Value, bool]], carried: bool) -> None:
     if (token, carried) in seen or (token, True) in seen:
         return
     seen.add((token, carried))
@@ -115,15 +115,15 @@ def _collect(token: Value, found: dict[Operation, bool], seen: set[tuple[Value, 
     handed_on = incoming(token)
     if handed_on is not None:
         for value, around in handed_on:
-            _collect(value, found, seen, carried or around)
+            _collect(value, writers, seen, carried or around)
         return
     op: Any = token.defining_op
     if reaches_memory(op):
-        found[op] = found.get(op, False) or carried
+        writers[op] = writers.get(op, False) or carried
     # Order is transitive: behind an operation that needs no barrier, the earlier ones still have to be ordered.
     for operand in op.operands:
         if isinstance(operand.type, aa.MemTokenType):
-            _collect(operand, found, seen, carried)
+            _collect(operand, writers, seen, carried)
 
 
 def _in_loop(value: Value) -> bool:

@@ -37,12 +37,12 @@ def fence_columns(func: aa.FuncOp) -> None:
     ordered: list[tuple[Operation, Operation]] = []
     from_before: list[tuple[Operation, Operation]] = []
     for later in writes:
-        met = [move for move in moves if _meets(move, later) and not _in_own_lanes(later, func)]
-        earlier = [move for move in met if numbers[move] < numbers[later]]
+        conflicts = [move for move in moves if _meets(move, later) and not _in_own_lanes(later, func)]
+        earlier = [move for move in conflicts if numbers[move] < numbers[later]]
         beside = [move for move in earlier if move.parent is later.parent]
         last = {move.parent: move for move in earlier}
         ordered += [(move, later) for move in beside[-1:] or last.values()]
-        from_before += [(m, later) for m in met if numbers[m] > numbers[later] and loops[m] & loops[later]]
+        from_before += [(m, later) for m in conflicts if numbers[m] > numbers[later] and loops[m] & loops[later]]
     for move, later in from_before:
         # The issuing thread has passed the barrier before another dot of the iteration.
         between = (d for m, d in ordered if numbers[m] >= numbers[move] and d.parent is move.parent)
@@ -104,7 +104,7 @@ def _meets(move: Any, later: tileas.TensorDotOp | tileas.TensorStoreOp) -> bool:
     not count: a thread has the same elements of it in all of them."""
     if isinstance(later, tileas.TensorStoreOp) and move.buffer is later.buffer:
         return False
-    return any(_meet(move.buffer, each) for each in _used(later))
+    return any(_meet(move.buffer, each) for each in _buffers_of(later))
 
 
 def _in_own_lanes(later: tileas.TensorDotOp | tileas.TensorStoreOp, func: aa.FuncOp) -> bool:
@@ -113,7 +113,7 @@ def _in_own_lanes(later: tileas.TensorDotOp | tileas.TensorStoreOp, func: aa.Fun
     return isinstance(later, tileas.TensorStoreOp) and agent_warps(later, func) == WARPGROUP
 
 
-def _used(op: tileas.TensorDotOp | tileas.TensorStoreOp) -> list[Value]:
+def _buffers_of(op: tileas.TensorDotOp | tileas.TensorStoreOp) -> list[Value]:
     """The buffers that a dot reads or writes, or a store writes."""
     if isinstance(op, tileas.TensorDotOp) and isinstance(op.a.type, tileas.TensorBufferType):
         return [op.buffer, op.a]

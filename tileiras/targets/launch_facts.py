@@ -45,10 +45,10 @@ def fact_error(fact: str, parameters: int) -> str:
             return f"names parameter {parameter.group(1)} of {parameters}"
         if parameter is None and word not in OPERATIONS and word != GRID and _NUMBER.fullmatch(word) is None:
             return f"has the word '{word}', which says nothing"
-        taken = OPERATIONS.get(word, 0)
-        if taken > waiting:
+        arity = OPERATIONS.get(word, 0)
+        if arity > waiting:
             return f"has too few numbers before '{word}'"
-        waiting += 1 - taken
+        waiting += 1 - arity
         if waiting > MOST_NUMBERS:
             return f"has more than {MOST_NUMBERS} numbers waiting for their operations"
     return "" if waiting == 1 else f"leaves {waiting} numbers, and expects one"

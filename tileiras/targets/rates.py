@@ -104,8 +104,8 @@ def gpu(name: str, location: Locatable | None = None) -> Gpu:
     """
     row = _BY_KEY.get(_key(name))
     if row is None:
-        known = ", ".join(PRODUCTS)
-        raise CompileError.at(location, f"unknown GPU '{name}': known are {known}", ExitCode.CONFIGURATION)
+        products = ", ".join(PRODUCTS)
+        raise CompileError.at(location, f"unknown GPU '{name}': known are {products}", ExitCode.CONFIGURATION)
     return joined(row, MEASURED.get(row, {}))
 
 

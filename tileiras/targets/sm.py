@@ -137,8 +137,8 @@ def occupancy(on: Target, threads: int, registers: int, shared: int) -> Occupanc
         (on.ctas, Reason("kernel.limited-by-ctas", ctas=on.ctas)),
     ]
     if per_warp:
-        held = REGISTERS_PER_SM // per_warp // WARP_UNIT * WARP_UNIT
-        bounds.append((held // warps, Reason("kernel.limited-by-registers", registers=registers)))
+        warps_by_registers = REGISTERS_PER_SM // per_warp // WARP_UNIT * WARP_UNIT
+        bounds.append((warps_by_registers // warps, Reason("kernel.limited-by-registers", registers=registers)))
     bytes = -(-(shared + on.shared_reserved) // SHARED_UNIT) * SHARED_UNIT
     if bytes:
         bounds.append((on.shared_per_sm // bytes, Reason("kernel.limited-by-shared", bytes=shared)))

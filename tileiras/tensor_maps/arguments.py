@@ -108,6 +108,6 @@ def _swizzle(desc: TmaDescType) -> str:
 def _spelled(extent: Value | int, what: str, dim: int) -> str:
     result = host_value(extent)
     if result is None:
-        named = "the memref's base" if what == "base" else f"the {what} of dimension {dim}"
-        raise VerifyError(f"expects {named} to be an argument of the kernel, or a constant")
+        operand = "the memref's base" if what == "base" else f"the {what} of dimension {dim}"
+        raise VerifyError(f"expects {operand} to be an argument of the kernel, or a constant")
     return result

@@ -121,12 +121,12 @@ def _is_seen_by(first: Region, pipe: Operation, uses: PipeUses) -> bool:
 
     def hands_on(op: Operation) -> bool:
         if op.name == names.CONSUMER_RELEASE:
-            stored = analysis.pipes.pipe_of(op.operands[0])
-            if stored is None or not analysis.pipes.protocol_of(stored).is_stored:
+            source_pipe = analysis.pipes.pipe_of(op.operands[0])
+            if source_pipe is None or not analysis.pipes.protocol_of(source_pipe).is_stored:
                 return False
             return any(
                 user.name == names.PRODUCER_TAIL and analysis.pipes.agent_of(user) is first
-                for user in stored.producer.users
+                for user in source_pipe.producer.users
             )
         if op.name != names.PRODUCER_COMMIT:
             return False

@@ -127,10 +127,10 @@ def _room(store: Any, most: int, budget: int) -> tuple[int, Reason | None]:
             return 0, Reason("maps.no-store-agent")
         return room, None if size <= room else Reason("maps.pipe-too-small", bytes=size, room=room)
     own = conversion_bytes(data) if isinstance(data, tileas.ConvertLayoutOp) else 0
-    room, left = max(most, own), budget - ring_bytes(store)
+    room, available = max(most, own), budget - ring_bytes(store)
     if size > room:
         return 0, Reason("maps.more-than-kernel", bytes=size)
-    return min(room, left), None if size <= left else Reason("maps.no-shared-memory")
+    return min(room, available), None if size <= available else Reason("maps.no-shared-memory")
 
 
 def _rewrite(store: Any, most_stages: int, complete: bool) -> None:
@@ -139,7 +139,7 @@ def _rewrite(store: Any, most_stages: int, complete: bool) -> None:
     result = stored_in_boxes(store)
     assert result is not None, "a store without boxes is refused"
     desc, tile = result
-    written = needs_fence(store.token)
+    after_writes = needs_fence(store.token)
     loop, stages, unread = (None, 1, 0) if complete else _loop_of_slices(store, most_stages)
     outer, builder = Builder.before(loop or store), Builder.before(store)
     outer.location = builder.location = store.location
@@ -149,21 +149,21 @@ def _rewrite(store: Any, most_stages: int, complete: bool) -> None:
     if loop is not None:
         stage = binary(builder, arith.AndIOp, loop.induction_variable, integer(builder, stages - 1))
     builder.insert(tileas.StoreTensorOp(data, buffer, stage))
-    builder.insert(tileas.FenceProxyOp(global_memory=UnitAttr() if written else None))
+    builder.insert(tileas.FenceProxyOp(global_memory=UnitAttr() if after_writes else None))
     entry = builder.insert(MakeTmaDescOp(store.view, result=desc)).results[0]
     coords = box_coordinates(builder, store, lambda value: value, RangeAnalysis())
-    done = builder.insert(
+    store_op = builder.insert(
         TmaStoreOp(buffer=buffer, stage=stage, desc=entry, coords=coords, token=store.token,
                    rmw_mode=store.attributes.get("rmw_mode"),
                    unread=None if complete else IntegerAttr(unread, i32),
                    result_token=store.result_token.type)
     )  # fmt: skip
-    store.result_token.replace_all_uses_with(done.results[0])
+    store.result_token.replace_all_uses_with(store_op.results[0])
     store.erase()
     if convert is not None and not convert.result.has_uses:
         convert.erase()
-    behind = Builder.after(done if loop is None else loop)
-    behind.location = done.location
+    behind = Builder.after(store_op if loop is None else loop)
+    behind.location = store_op.location
     if stages > 1:
         behind.insert(TmaStoreTailOp(buffer))
     behind.insert(tileas.DeallocTensorOp(buffer))

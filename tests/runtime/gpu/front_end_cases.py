@@ -22,7 +22,7 @@ from bench.real_sizes import ENTRY, Launch  # noqa: E402
 from tileiras import api  # noqa: E402
 from tileiras.codegen import ptx  # noqa: E402
 from tileiras.diagnostics import CompileError  # noqa: E402
-from tileiras.support.progress import shown  # noqa: E402
+from tileiras.support.progress import over  # noqa: E402
 from tileiras.targets import TARGETS, rates  # noqa: E402
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def cases(images: Images, wanted: Iterable[Wanted], reference: str | None) -> li
     from package import beside
 
     result = []
-    for row in shown("packing", list(wanted), lambda row: row.name):
+    for row in over("packing", list(wanted), lambda row: row.name):
         target, launch = row.target, row.make()
         try:
             bytecode = real_sizes.bytecode(launch, target)

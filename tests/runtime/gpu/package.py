@@ -31,7 +31,7 @@ from bench.whole_process import vendor_tool  # noqa: E402
 from tileiras import api  # noqa: E402
 from tileiras.codegen import ptx, ptxas, toolkit  # noqa: E402
 from tileiras.diagnostics import CompileError  # noqa: E402
-from tileiras.support.progress import shown  # noqa: E402
+from tileiras.support.progress import over  # noqa: E402
 
 TARGETS = ("sm_80", "sm_90", "sm_100", "sm_120")
 TESTS = ("tests/examples", "tests/differential", "tests/conformance", "tests/lowering/tileas_to_llvm")
@@ -153,7 +153,7 @@ def beside(images: Images, compiler: str, bytecode: bytes, name: str, gpu: str, 
 def measured(images: Images, rows: Sequence[Measured], reference: str | None = None) -> list[dict[str, Any]]:
     """The kernels whose time is taken, for the targets that have their types; with the code of ``reference``."""
     cases = []
-    for row in shown("packing", rows, lambda row: row.source):
+    for row in over("packing", rows, lambda row: row.source):
         suffix = os.path.splitext(row.source)[1]
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, f"kernel{suffix}")

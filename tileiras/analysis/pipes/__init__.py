@@ -95,10 +95,10 @@ def is_last_pipe(op: Operation) -> bool:
     return True
 
 
-def is_held_by_dots(read: Operation) -> bool:
+def is_held_by_dots(copy: Operation) -> bool:
     """Whether no stage is released between a read and the last dot behind it in its block."""
     released = False
-    current = read.next
+    current = copy.next
     while current is not None:
         if released and isinstance(current, tileas.DOTS):
             return False
@@ -107,13 +107,13 @@ def is_held_by_dots(read: Operation) -> bool:
     return True
 
 
-def is_held_until(read: tileas.CopyOp, user: Operation) -> bool:
-    """Whether no stage of the pipe from which `read` reads is released before `user`, which follows in the same block.
+def is_held_until(copy: tileas.CopyOp, user: Operation) -> bool:
+    """Whether no stage of the pipe from which `copy` reads is released before `user`, which follows in the same block.
     """
-    current = read.next
+    current = copy.next
     while current is not None and current is not user:
         for op in current.walk():
-            if isinstance(op, ConsumerReleaseOp) and read.buffer in getattr(pipe_of(op.token), "buffers", ()):
+            if isinstance(op, ConsumerReleaseOp) and copy.buffer in getattr(pipe_of(op.token), "buffers", ()):
                 return False
         current = current.next
     return True

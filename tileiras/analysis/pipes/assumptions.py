@@ -143,7 +143,7 @@ def key_of(value: Value, depth: int = 8) -> Key:
     number = list(op.results).index(value)
     if depth == 0:
         return op.name, number
-    operands = [operand for operand in _taken(op) if not isinstance(operand.type, aa.MemTokenType)]
+    operands = [operand for operand in _token_operands(op) if not isinstance(operand.type, aa.MemTokenType)]
     return op.name, _described(op), number, tuple(key_of(operand, depth - 1) for operand in operands)
 
 
@@ -168,7 +168,7 @@ def _nesting(op: Operation) -> int:
     return count
 
 
-def _taken(op: Operation) -> list[Value]:
+def _token_operands(op: Operation) -> list[Value]:
     """The values defined outside an operation that it uses, including its regions."""
     inside = {result for inner in op.walk() for result in inner.results}
     inside |= {argument for inner in op.walk() for region in inner.regions for block in region.blocks

@@ -175,9 +175,9 @@ def _kind_errors(pipe: CreatePipelineOp, operations: list[Any], gpu: Target) -> 
         yield pipe, f"moves {pipe.stage_bytes} bytes a stage; an mbarrier counts at most {MOST_TRANSACTION_BYTES}"
     for op in operations:
         kind = _kind_of(op)
-        wanted = producer if isinstance(op.token.type, ProducerTokenType) else consumer
-        if kind is not None and kind != wanted:
-            yield op, _other_kind(kind, wanted)
+        required = producer if isinstance(op.token.type, ProducerTokenType) else consumer
+        if kind is not None and kind != required:
+            yield op, _other_kind(kind, required)
         if isinstance(op, ProducerAcquireOp) and protocol.counts_bytes:
             loads = [user.buffer.value if user.buffer is not None else 0 for user in op.result.users
                      if isinstance(user, (BulkLoadOp, TmaLoadOp))]  # fmt: skip
@@ -195,8 +195,8 @@ def _kind_of(op: Operation) -> str | None:
     return STAGE_ATOMS.get(type(op))
 
 
-def _other_kind(kind: str | None, wanted: str) -> str:
-    return f"is of kind '{kind}', on a pipe of '{wanted}'"
+def _other_kind(kind: str | None, required: str) -> str:
+    return f"is of kind '{kind}', on a pipe of '{required}'"
 
 
 def warpgroup_errors(pipe: CreatePipelineOp, agent: int, first: int, count: int) -> Iterator[Finding]:
@@ -261,8 +261,8 @@ def _iterator_error(op: OnToken, pipe: CreatePipelineOp) -> str:
         return ""
     if pipe_of(iterator) is not pipe:
         return "goes by the iterator of another pipe"
-    begun = [source for source in _beginnings(iterator) if source.token.type is not op.token.type]
-    return "goes by the iterator of the other end" if begun else ""
+    foreign = [source for source in _beginnings(iterator) if source.token.type is not op.token.type]
+    return "goes by the iterator of the other end" if foreign else ""
 
 
 def _beginnings(iterator: Value) -> list[CreateIteratorOp]:
@@ -299,7 +299,7 @@ def _tile_error(op: OnToken, pipe: CreatePipelineOp) -> str:
             wrong = stage_error(pipe.buffers[number], UNIT, "bulk copies begin")
             if wrong:
                 return wrong
-        pairs = [(_moved(op), pipe.buffers[number])]
+        pairs = [(_tile_type(op), pipe.buffers[number])]
     else:
         return ""
     for type, buffer in pairs:
@@ -311,7 +311,7 @@ def _tile_error(op: OnToken, pipe: CreatePipelineOp) -> str:
     return ""
 
 
-def _moved(op: OnBuffer) -> Type:
+def _tile_type(op: OnBuffer) -> Type:
     if isinstance(op, ProducerWriteOp):
         return op.tensor.type
     return op.result.type if isinstance(op, ConsumerReadOp) else op.view.type
@@ -343,9 +343,9 @@ def _outside_error(op: StageAccess, uses: PipeUses) -> str:
     """The error in an agent's access to the buffer of a pipe whose stages it does not acquire or wait for, or ""."""
     pipe = uses.buffers[op.buffer]
     writes = isinstance(op, _WRITES)
-    kind, wanted = _kind_of(op), pipe.kinds[0 if writes else 1]
-    if kind != wanted:
-        return _other_kind(kind, wanted)
+    kind, required = _kind_of(op), pipe.kinds[0 if writes else 1]
+    if kind != required:
+        return _other_kind(kind, required)
     return _agent_error(op, pipe, uses, writes)
 
 

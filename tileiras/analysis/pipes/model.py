@@ -193,14 +193,14 @@ class _Counts:
             result: dict[Any, list[int | Fraction]] = {}
             for event in run.events:
                 if event.what == "arrive":
-                    result.update(((event.where, cta), [0]) for cta in _told(event, run.cta, ctas))
+                    result.update(((event.where, cta), [0]) for cta in _receivers(event, run.cta, ctas))
             for event in run.events:
-                value = _told(event, run.cta, ctas) if event.what == "arrive" else ()
+                value = _receivers(event, run.cta, ctas) if event.what == "arrive" else ()
                 # A CTA that fills a stage alone arrives for all CTAs that could fill it together.
                 weight = event.weight * (len(ctas) if event.alone else 1)
                 for (where, cta), line in result.items():
                     line.append(line[-1] + (weight if where == event.where and cta in value else 0))
-                self._needed[event.where] = _needed(event, uses, ctas)
+                self._needed[event.where] = _arrival_count(event, uses, ctas)
             self._made.append(result)
 
     def phases(self, where: Where, cta: int, state: tuple[int, ...]) -> int:
@@ -209,7 +209,7 @@ class _Counts:
         return int(arrived // self._needed[where])
 
 
-def _told(event: Event, own: int, ctas: range) -> Iterable[int]:
+def _receivers(event: Event, own: int, ctas: range) -> Iterable[int]:
     """The CTAs at whose mbarriers an arrival counts: all of them if they fill each other's stages."""
     is_shared = isinstance(event.where[0], CreatePipelineOp) and _is_of_all(event.where) and not event.alone
     return ctas if is_shared else (own,)
@@ -221,7 +221,7 @@ def _is_of_all(where: Where) -> bool:
     return pipe.ctas is not None and side != "empty"
 
 
-def _needed(event: Event, uses: PipeUses, ctas: range) -> int:
+def _arrival_count(event: Event, uses: PipeUses, ctas: range) -> int:
     """Arrivals that complete a phase: of all agents that fill a stage, or that drain it, or of the threads of a named
     barrier."""
     if isinstance(event.where[0], CreatePipelineOp):
@@ -240,13 +240,13 @@ def _readers(pipe: CreatePipelineOp, uses: PipeUses) -> int:
 
 def _taken_twice(runs: list[Run]) -> Finding | None:
     """The error that two agents of a pipe whose agents take turns use the same stage in the same round, or None."""
-    taken: dict[Any, Run] = {}
+    owner: dict[Any, Run] = {}
     for run in runs:
         for event in run.events:
             pipe = event.where[0]
             if event.what == "arrive" or not isinstance(pipe, CreatePipelineOp) or pipe.by_turns is None:
                 continue
-            other = taken.setdefault((event.where, event.turn, run.cta), run)
+            other = owner.setdefault((event.where, event.turn, run.cta), run)
             if other is not run:
                 does = "drains" if event.where[2] == "full" else "fills"
                 return event.op, f"{does} stage {event.where[1]} in a round in which agent {other.number} does"
@@ -283,7 +283,7 @@ def _explore(runs: list[Run], uses: PipeUses) -> Finding | None:
         if len(seen) >= MOST_STATES:
             raise _TooMany
         state = pending.pop()
-        moved = False
+        progress = False
         for number, run in enumerate(runs):
             if state[number] == ends[number]:
                 continue
@@ -292,17 +292,17 @@ def _explore(runs: list[Run], uses: PipeUses) -> Finding | None:
             if wrong:
                 return event.op, wrong
             if passes:
-                moved = True
+                progress = True
                 following = _canonical((*state[:number], _behind(run, state[number]), *state[number + 1 :]), ctas)
                 if following not in seen:
                     seen.add(following)
                     pending.append(following)
-        if not moved and state != ends:
+        if not progress and state != ends:
             return _deadlock(runs, state, ends)
         if state == ends:
-            left = _left_over(counts, runs, state, uses)
-            if left:
-                return left
+            rest = _left_over(counts, runs, state, uses)
+            if rest:
+                return rest
     return None
 
 

@@ -211,11 +211,11 @@ class Run:
                 if inner is not op.before.block.last:
                     self._operation(inner)
             end: Any = op.before.block.last
-            passed = self._carried(end.args)
+            values = self._carried(end.args)
             if not further or not self._number(end.condition):
-                self._bind(op.results, passed)
+                self._bind(op.results, values)
                 return
-            self._bind(op.after.block.arguments, passed)
+            self._bind(op.after.block.arguments, values)
             carried = self._block(op.after.block)
 
     def _branch(self, op: scf.IfOp) -> None:
@@ -300,12 +300,12 @@ class Run:
         pipe: Any = pipe_of(op.token)
         produces = isinstance(op, (ProducerCommitOp, ProduceOneOp))
         group = self._group(op, pipe)
-        held = self._held.get((pipe, "empty" if produces else "full", group), [])
-        if stage is None or stage not in held:
+        stages = self._held.get((pipe, "empty" if produces else "full", group), [])
+        if stage is None or stage not in stages:
             text = ("releases a stage that it has not waited for", "commits a stage that it has not acquired")[produces]
             self.wrong = self.wrong or (op, text)
             return
-        held.remove(stage)
+        stages.remove(stage)
         where = pipe, stage, "full" if produces else "empty", (self._lives.get(pipe, 0), group)
         if not produces:
             self._turn(("give back", where))

@@ -47,7 +47,7 @@ def _embedded(env: Any, target: str, make: Make, images: list[Any], namespace: s
         result = contents[: len(contents) - len(names)]
         pairs = zip(result[::2], result[1::2], strict=True)
         images = [image for pair in pairs for image in embed.Image.all_of(*pair)]
-        write_atomically(str(target[0]), make(embed.named(images, names), env["TILE_NAMESPACE"]))
+        write_atomically(str(target[0]), make(embed.with_file_names(images, names), env["TILE_NAMESPACE"]))
 
     action = FileAction(ROW, write, lambda env: f"{make.__name__}:{env['TILE_NAMESPACE']}")
     return env.Command(target, images, action, TILE_NAMESPACE=namespace)

@@ -55,8 +55,8 @@ def read(cubin: bytes, entry: str, location: Locatable | None = None) -> Machine
     except ValueError as error:
         raise CompileError.at(location, f"not a cubin: {error}") from None
     if entry not in entries:
-        known = ", ".join(entries) or "none"
-        raise CompileError.at(location, f"no entry '{entry}' in the cubin; it has {known}")
+        names = ", ".join(entries) or "none"
+        raise CompileError.at(location, f"no entry '{entry}' in the cubin; it has {names}")
     text = _listing(cubin)
     target = _TARGET.search(text)
     ptx = image.embedded_ptx()
@@ -189,11 +189,11 @@ def _with_lines_of_products(instructions: list[Instruction], statements: list[tu
     if [instructions[n].modifiers[0] for n in products] != [shape for _, shape in statements]:
         return instructions
     sources = {each.ptx_line: each.source for each in reversed(instructions)}
-    moved = list(instructions)
+    result = list(instructions)
     for n, (line, _) in zip(products, statements):
         source = sources.get(line, instructions[n].source)
-        moved[n] = instructions[n]._replace(ptx_line=line, source=source)
-    return moved
+        result[n] = instructions[n]._replace(ptx_line=line, source=source)
+    return result
 
 
 def _operands(text: str) -> list[str]:

@@ -31,14 +31,14 @@ def apply(rows: Iterable[Peephole], function: llvm.LLVMFuncOp) -> None:
     loops = Loops(function.regions[0])
     if not loops:
         return
-    tried: dict[str, list[Peephole]] = {}
+    by_operation: dict[str, list[Peephole]] = {}
     for row in rows:
         for name in row.matches:
-            tried.setdefault(name, []).append(row)
+            by_operation.setdefault(name, []).append(row)
     registers = _registers(function)
     for block in function.regions[0].blocks:
         for op in block.operations:
-            for row in tried.get(op.name, ()):
+            for row in by_operation.get(op.name, ()):
                 if loops.registers(op, registers) > row.registers and REWRITES[row.name](op, loops):
                     break
 

@@ -31,8 +31,8 @@ def rewrite(op: Operation, loops: Loops) -> bool:
     invariant, varying = parts
     make = Builder.before(op)
     # The sum of base and one part may be outside of the object: neither address is inbounds.
-    moved = make.insert(llvm.GEPOp.at(base, (invariant,), op.elem_type, inbounds=False, res=op.res.type))
-    address = make.insert(llvm.GEPOp.at(moved.res, (varying,), op.elem_type, inbounds=False, res=op.res.type))
+    pointer = make.insert(llvm.GEPOp.at(base, (invariant,), op.elem_type, inbounds=False, res=op.res.type))
+    address = make.insert(llvm.GEPOp.at(pointer.res, (varying,), op.elem_type, inbounds=False, res=op.res.type))
     op.replace_all_uses_with(address.results)
     op.erase()
     return True
@@ -50,15 +50,15 @@ def _split(index: Value, at: Operation, loops: Loops) -> tuple[Value, Value] | N
         for part, rest in (maker.operands, reversed(maker.operands)):
             inner = _split(part, at, loops)
             if inner is not None:
-                return inner[0], _made(llvm.AddOp, (inner[1], rest), at)
+                return inner[0], _insert(llvm.AddOp, (inner[1], rest), at)
     elif isinstance(maker, llvm.ShlOp) and loops.is_invariant(maker.operands[1], at):
         inner = _split(maker.operands[0], at, loops)
         if inner is not None:
-            return _made(llvm.ShlOp, (inner[0], maker.operands[1]), at), _made(
+            return _insert(llvm.ShlOp, (inner[0], maker.operands[1]), at), _insert(
                 llvm.ShlOp, (inner[1], maker.operands[1]), at
             )
     return None
 
 
-def _made(cls: type[Operation], operands: tuple[Value, ...], at: Operation) -> Value:
+def _insert(cls: type[Operation], operands: tuple[Value, ...], at: Operation) -> Value:
     return Builder.before(at).insert(cls.create(operands, (operands[0].type,))).results[0]

@@ -55,7 +55,7 @@ class Loops:
         """Whether a value is the same in all iterations of the innermost loop around `op`."""
         assert op.parent is not None
         start = self._start[op.parent]
-        known = self._invariant.setdefault(start, {})
+        cache = self._invariant.setdefault(start, {})
 
         def sources(value: Value) -> Sequence[Value]:
             return value.defining_op.operands if value.defining_op is not None and not is_before(value) else ()
@@ -67,7 +67,7 @@ class Loops:
         def is_same(value: Value, sources: Sequence[Value]) -> bool:
             maker = value.defining_op
             return is_before(value) or (
-                maker is not None and maker.has_trait(Pure) and all(known[each] for each in sources)
+                maker is not None and maker.has_trait(Pure) and all(cache[each] for each in sources)
             )
 
-        return settle(value, known, False, sources, is_same)
+        return settle(value, cache, False, sources, is_same)

@@ -31,12 +31,12 @@ def rewrite(op: Operation, loops: Loops) -> bool:
     type_ = op.results[0].type
     if not isinstance(type_, VectorType) or type_.element_type is not i32 or _is_inner(op):
         return False
-    known: dict[Value, list[_Count] | None] = {}
+    cache: dict[Value, list[_Count] | None] = {}
     base = None
-    counts = _counts(op.results[0], known)
+    counts = _counts(op.results[0], cache)
     if counts is None:
         for value, rest in (op.operands, reversed(op.operands)):
-            counts = _counts(value, known)
+            counts = _counts(value, cache)
             if counts is not None:
                 base = rest
                 break
@@ -59,11 +59,11 @@ def _is_inner(op: Operation) -> bool:
     return False
 
 
-def _counts(value: Value, known: dict[Value, list[_Count] | None]) -> list[_Count] | None:
+def _counts(value: Value, cache: dict[Value, list[_Count] | None]) -> list[_Count] | None:
     """The elements of a vector that is a sum of conditions; None for another value."""
-    if value in known:
-        return known[value]
-    known[value] = None
+    if value in cache:
+        return cache[value]
+    cache[value] = None
     maker = value.defining_op
     counts: list[_Count] | None = None
     if isinstance(maker, llvm.ZExtOp):
@@ -71,16 +71,16 @@ def _counts(value: Value, known: dict[Value, list[_Count] | None]) -> list[_Coun
         if isinstance(source.type, VectorType) and source.type.element_type is i1:
             counts = [_Count(((source, number),)) for number in range(source.type.shape[0])]
     elif isinstance(maker, llvm.AddOp):
-        first, second = (_counts(operand, known) for operand in maker.operands)
+        first, second = (_counts(operand, cache) for operand in maker.operands)
         if first is not None and second is not None:
             counts = [_Count(a.conditions + b.conditions) for a, b in zip(first, second)]
             if any(len(count.conditions) > _MOST for count in counts):
                 counts = None
     elif isinstance(maker, llvm.ShuffleVectorOp):
-        source_counts = _counts(maker.operands[0], known)
+        source_counts = _counts(maker.operands[0], cache)
         if source_counts is not None and all(0 <= position < len(source_counts) for position in maker.mask):
             counts = [source_counts[position] for position in maker.mask]
-    known[value] = counts
+    cache[value] = counts
     return counts
 
 
@@ -97,16 +97,16 @@ class _Scalars:
         return self._make.insert(op).results[0]
 
     def constant(self, number: int) -> Value:
-        known = self._constants.get(number)
-        if known is None:
-            known = self._constants[number] = self.made(llvm.ConstantOp(IntegerAttr(number, i32)))
-        return known
+        constant = self._constants.get(number)
+        if constant is None:
+            constant = self._constants[number] = self.made(llvm.ConstantOp(IntegerAttr(number, i32)))
+        return constant
 
     def element(self, vector: Value, number: int) -> Value:
-        known = self._known.get((vector, number))
-        if known is None:
-            known = self._known[vector, number] = self._element(vector, number)
-        return known
+        scalar = self._known.get((vector, number))
+        if scalar is None:
+            scalar = self._known[vector, number] = self._element(vector, number)
+        return scalar
 
     def _element(self, vector: Value, number: int) -> Value:
         maker = vector.defining_op

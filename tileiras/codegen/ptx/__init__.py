@@ -85,8 +85,8 @@ class PtxEntry:
         head = f"{self.linkage} .entry {self.name}(" if self.linkage else f".entry {self.name}("
         parameters = ",\n".join("\t" + p.text for p in self.parameters)
         lines = [head + ("\n" + parameters + "\n)" if self.parameters else ")")]
-        known = [d for d in DIRECTIVES if d in self.directives]
-        for name in known + [d for d in self.directives if d not in DIRECTIVES]:
+        directives = [d for d in DIRECTIVES if d in self.directives]
+        for name in directives + [d for d in self.directives if d not in DIRECTIVES]:
             operands = self.directives[name]
             lines.append(f".{name} {operands}".rstrip())
         return "\n".join(lines) + "\n" + self.body
@@ -232,8 +232,8 @@ def _parse_parameters(text: str, entry: str, location: Locatable | None) -> tupl
         size = element * int(count) if count else element
         alignment = int(alignment_text) if alignment_text else element
         offset = -(-offset // alignment) * alignment
-        shown = f"ptr.{space}" if space else type_name
-        parameters.append(PtxParameter(name, shown, offset, size, alignment, declaration, bool(hidden)))
+        type_text = f"ptr.{space}" if space else type_name
+        parameters.append(PtxParameter(name, type_text, offset, size, alignment, declaration, bool(hidden)))
         offset += size
     return tuple(parameters)
 

@@ -105,7 +105,7 @@ def add_inlining(module: PtxModule, positions: dict[Position, Inlined]) -> None:
         row = positions.get(key)
         return f"{number(name)} {line} {row.column if row is not None else column}"
 
-    def written(key: Position) -> str:
+    def loc_of(key: Position) -> str:
         row = positions.get(key)
         if row is None or row.call is None:
             return place(key)
@@ -117,15 +117,15 @@ def add_inlining(module: PtxModule, positions: dict[Position, Inlined]) -> None:
             continue
         result: set[Position] = set()
 
-        def directive(match: re.Match[str], said: set[Position] = result) -> str:
+        def directive(match: re.Match[str], printed: set[Position] = result) -> str:
             key = (files[int(match[2])], int(match[3]), int(match[4]))
             # ptxas takes a place for inlined_at from an earlier .loc only: calls first, from the outside in.
             chain = [key]
             while (row := positions.get(chain[-1])) is not None and row.call is not None:
                 chain.append(row.call)
-            lines = [f"{match[1]}{written(call)}\n" for call in reversed(chain[1:]) if call not in said]
-            said.update(chain)
-            return "".join(lines) + match[1] + written(key)
+            lines = [f"{match[1]}{loc_of(call)}\n" for call in reversed(chain[1:]) if call not in printed]
+            printed.update(chain)
+            return "".join(lines) + match[1] + loc_of(key)
 
         piece.body = re.sub(_POSITION, directive, piece.body)
     tail = "".join(f'\t.file\t{n} "{escape(name)}"\n' for name, n in added.items())

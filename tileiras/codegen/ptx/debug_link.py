@@ -77,7 +77,7 @@ class DebugMerge:
         own = re.compile("|".join(rf"{re.escape(name)}(?![\w.])" for name in bodies) or "(?!)")
         before = dict(self._sizes)
 
-        def moved(match: re.Match[str]) -> str:
+        def shift(match: re.Match[str]) -> str:
             start = before.get(match[0], 0)
             # ptxas 13.5 omits offsets added to `.debug_info`; the sections of a cubin do not move later.
             return str(start) if start else match[0]
@@ -90,7 +90,7 @@ class DebugMerge:
                     entry.append(_LABEL.sub(self._label, line))
                     continue
                 self._sizes[name] = self._sizes.get(name, 0) + int(datum[1]) // 8
-                entry.append(own.sub(moved, _LABEL.sub(self._label, line)))
+                entry.append(own.sub(shift, _LABEL.sub(self._label, line)))
 
     def _with_files(self, info: list[str], abbreviations: list[str]) -> list[str]:
         """`.debug_info` with the one module's numbers of files."""

@@ -24,17 +24,17 @@ def link(texts: Sequence[str]) -> str:
     first = modules[0]
     target = max((module.target for module in modules), key=lambda name: FORMS.index(split(name)[1]))
     pieces: list[str | ptx.PtxEntry] = []
-    known: dict[str, str] = {}
+    statements_by_name: dict[str, str] = {}
     for module in modules:
         if (split(module.target)[0], module.address_size) != (split(target)[0], first.address_size):
             raise CompileError.at(None, f"PTX modules for {first.target} and {module.target} cannot be one")
-        renamed = _renamed(module, known)
+        renamed = _renamed(module, statements_by_name)
         for piece in module.pieces:
             if isinstance(piece, ptx.PtxEntry):
                 body = _with_names(piece.body, renamed)
                 pieces.append(ptx.PtxEntry(piece.linkage, piece.name, piece.parameters, piece.directives, body))
                 continue
-            result = [text for text in statements(_with_names(piece, renamed)) if _is_new(text, known)]
+            result = [text for text in statements(_with_names(piece, renamed)) if _is_new(text, statements_by_name)]
             if result:
                 pieces.append("\n".join(result) + "\n\n")
             elif pieces:
@@ -81,15 +81,15 @@ def statements(text: str) -> list[str]:
     return result
 
 
-def _renamed(module: ptx.PtxModule, known: dict[str, str]) -> dict[str, str]:
-    """New names for the local functions of a module that are something else in `known`."""
+def _renamed(module: ptx.PtxModule, statements_by_name: dict[str, str]) -> dict[str, str]:
+    """New names for the local functions of a module that are something else in `statements_by_name`."""
     renamed: dict[str, str] = {}
     for piece in module.pieces:
         for statement in [] if isinstance(piece, ptx.PtxEntry) else statements(piece):
             if statement.lstrip().startswith(".func") and "{" in statement:
-                name = _declared(statement)
+                name = _name_of(statement)
                 new, number = name, 0
-                while known.get(new, text := _with_names(statement, {name: new})) != text:
+                while statements_by_name.get(new, text := _with_names(statement, {name: new})) != text:
                     number += 1
                     new = f"{name}_{number}"
                 if new != name:
@@ -106,12 +106,12 @@ def _with_names(text: str, renamed: dict[str, str]) -> str:
     return re.sub(rf"(?<![\w$%.])(?:{names})(?![\w$])", lambda match: renamed[match.group()], text)
 
 
-def _is_new(statement: str, known: dict[str, str]) -> bool:
+def _is_new(statement: str, statements_by_name: dict[str, str]) -> bool:
     """Whether a statement has to be kept; raises for one that says something else about a known name."""
-    name = _declared(statement)
-    earlier = known.get(name)
+    name = _name_of(statement)
+    earlier = statements_by_name.get(name)
     if earlier is None:
-        known[name] = statement
+        statements_by_name[name] = statement
         return True
     if earlier != statement:
         name = name.rstrip(";")
@@ -119,7 +119,7 @@ def _is_new(statement: str, known: dict[str, str]) -> bool:
     return False
 
 
-def _declared(statement: str) -> str:
+def _name_of(statement: str) -> str:
     """The name that a statement declares; the statement itself when it declares none."""
     import re
 

@@ -67,8 +67,8 @@ class ConstantOp(Operation, name="arith.constant", traits=(Pure, ConstantLike)):
     result = result(doc="the constant's value")
 
     def __init__(self, value: Attribute, type: Type | None = None, location: Location | None = None) -> None:
-        named = {} if location is None else {"location": location}
-        super().__init__(value=value, result=value.type if type is None else type, **named)  # type: ignore[attr-defined]
+        keywords = {} if location is None else {"location": location}
+        super().__init__(value=value, result=value.type if type is None else type, **keywords)  # type: ignore[attr-defined]
 
     @classmethod
     def materialize(cls, value: Attribute, type: Type, location: Location) -> "ConstantOp | None":

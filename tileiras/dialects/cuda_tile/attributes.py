@@ -311,12 +311,12 @@ def hint_problem(context: str, key: str, value: IntegerAttr | StringAttr) -> str
         return f"unknown param {key} for {context}"
     if not isinstance(value, IntegerAttr):
         return f"integer value expected for {place}"
-    expected, allowed = HINT_RANGES[key]
+    kind, allowed = HINT_RANGES[key]
     if key == "num_cta_in_cga" and context in SINGLE_CTA_ARCHITECTURES and value.value != 1:
         return f"expected 1 for {place}"
     if value.value in allowed:
         return None
-    return f"{expected} expected for {place}" if expected.endswith(" is") else f"expected {expected} for {place}"
+    return f"{kind} expected for {place}" if kind.endswith(" is") else f"expected {kind} for {place}"
 
 
 class OptimizationHintsAttr(Attribute, name="cuda_tile.optimization_hints", since="13.1", parameters=("value",)):

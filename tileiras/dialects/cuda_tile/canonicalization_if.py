@@ -84,15 +84,15 @@ def _take(region: Region) -> Region:
     return Region().take_blocks(region)
 
 
-def _keep_results(op: Operation, kept: Sequence[int], rewriter: PatternRewriter) -> IfOp:
+def _keep_results(op: Operation, numbers: Sequence[int], rewriter: PatternRewriter) -> IfOp:
     """An `if` before `op` with its condition and regions and only the results of these numbers."""
     regions = [_take(region) for region in op.regions]
     for region in regions:
         for block in region.blocks:
             if not _leaves(block):
                 assert block.last is not None
-                rewriter.set_operands(block.last, [block.last.operands[number] for number in kept])
-    return rewriter.insert(_build(op.operands[0], [op.results[n].type for n in kept], regions, op), op)
+                rewriter.set_operands(block.last, [block.last.operands[number] for number in numbers])
+    return rewriter.insert(_build(op.operands[0], [op.results[n].type for n in numbers], regions, op), op)
 
 
 def _replace_with_body(op: Operation, block: Block, rewriter: PatternRewriter) -> None:
@@ -135,11 +135,11 @@ class RemoveUnusedResults(RewritePattern):
     op = IfOp
 
     def match_and_rewrite(self, op: IfOp, rewriter: PatternRewriter) -> bool:
-        used = [number for number, result in enumerate(op.results) if result.has_uses]
-        if len(used) == len(op.results) or _leaves(_then(op)) and _leaves(_else(op)):
+        live = [number for number, result in enumerate(op.results) if result.has_uses]
+        if len(live) == len(op.results) or _leaves(_then(op)) and _leaves(_else(op)):
             return False
-        new = _keep_results(op, used, rewriter)
-        for number, result in zip(used, new.results):
+        new = _keep_results(op, live, rewriter)
+        for number, result in zip(live, new.results):
             rewriter.replace_all_uses(op.results[number], result)
         rewriter.erase_op(op)
         return True
@@ -182,10 +182,10 @@ class KnownCondition(RewritePattern):
     op = IfOp
 
     def match_and_rewrite(self, op: IfOp, rewriter: PatternRewriter) -> bool:
-        known = constant_bool(op.condition)
-        if known is None:
+        condition = constant_bool(op.condition)
+        if condition is None:
             return False
-        block = _then(op) if known else _else(op)
+        block = _then(op) if condition else _else(op)
         if block is None:
             rewriter.erase_op(op)
         else:

@@ -159,9 +159,9 @@ class TileOp(Operation):
                 parser.error(at, "expected assume predicate attribute")
         if word is None:
             parser.error(at, "expected attribute name")
-        for known in (DivByAttr, SameElementsAttr, BoundedAttr):
-            if known.name == f"{NAMESPACE}.{word}":
-                return parser.parse_parameters(known)
+        for predicate in (DivByAttr, SameElementsAttr, BoundedAttr):
+            if predicate.name == f"{NAMESPACE}.{word}":
+                return parser.parse_parameters(predicate)
         parser.error(
             at,
             f"unknown assume predicate attribute: {word} (expected 'div_by', 'same_elements', or 'bounded')",
@@ -261,10 +261,10 @@ def parse_constant(parser: Parser) -> DenseElementsAttr:
     from tileiras.ir.text.dense_format import parse_dense_literal
 
     parser.parse_punctuation("<")
-    wanted = f"expect element type to be one of {DENSE_WORDS} values, but got"
-    prefix = parser.explain(lambda: parser.parse_dialect_type(NAMESPACE), f"{wanted} '<<NULL TYPE>>'")
+    message = f"expect element type to be one of {DENSE_WORDS} values, but got"
+    prefix = parser.explain(lambda: parser.parse_dialect_type(NAMESPACE), f"{message} '<<NULL TYPE>>'")
     if not is_number(prefix):
-        parser.error(parser.offset, f"{wanted} '{prefix}'")
+        parser.error(parser.offset, f"{message} '{prefix}'")
     parser.parse_punctuation(":")
     literal = parse_dense_literal(parser, element_type=prefix)
     parser.parse_punctuation(">")

@@ -64,11 +64,11 @@ class _Aggregate(TileOp):
                 f" {len(identities)} identities"
             )
         for number, (tile, identity) in enumerate(zip(tiles, identities)):
-            result, wanted = getattr(identity, "type", None), tile.element_type
-            if result is not wanted and {result, wanted} != {f16, bf16}:
+            result, element = getattr(identity, "type", None), tile.element_type
+            if result is not element and {result, element} != {f16, bf16}:
                 raise VerifyError(
                     f"expect same type for operand at index: {number} and identity at index: {number} but got:"
-                    f" '{wanted}' and '{result}'"
+                    f" '{element}' and '{result}'"
                 )
 
     def _verify_body(self, tiles: list[Any]) -> None:
@@ -143,10 +143,10 @@ class ReduceOp(_Aggregate, name="cuda_tile.reduce", since="13.1", opcode=0x58):
         return tile.with_shape(size for number, size in enumerate(tile.shape) if number != dim)
 
     def _verify_results(self, tiles: list[Any]) -> None:
-        wanted = [self._reduced(tile, self.dim.value) for tile in tiles]
+        types = [self._reduced(tile, self.dim.value) for tile in tiles]
         value = [result.type for result in self.results]
-        if value != wanted:
-            words = [", ".join(f"'{type}'" for type in types) for types in (wanted, value)]
+        if value != types:
+            words = [", ".join(f"'{type}'" for type in types) for types in (types, value)]
             raise VerifyError(
                 f"inferred type(s) {words[0]} are incompatible with return type(s) of operation {words[1]}",
                 also=("failed to infer returned types",),

@@ -176,8 +176,8 @@ class AtomicRedViewTkoOp(TileOp, name="cuda_tile.atomic_red_view_tko", since="13
         parser.parse_punctuation(",")
         value = parser.parse_operand()
         if mode not in AtomicRMWModeAttr.cases:
-            known = ", ".join(case for case in AtomicRMWModeAttr.cases if case != "xchg")
-            parser.error(at, f"unknown atomic RMW mode: '{mode}'; expected one of: {known}")
+            modes = ", ".join(case for case in AtomicRMWModeAttr.cases if case != "xchg")
+            parser.error(at, f"unknown atomic RMW mode: '{mode}'; expected one of: {modes}")
         attributes["mode"] = AtomicRMWModeAttr(mode)
         token = syntax.parse_token(parser)
         attributes |= syntax.parse_inbounds(parser)

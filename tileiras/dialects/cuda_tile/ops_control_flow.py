@@ -94,11 +94,11 @@ class BreakOp(_Exit, name="cuda_tile.break", since="13.1", opcode=0xA):
         loop = self._enclosing("cuda_tile.loop")
         if loop is None:
             return
-        wanted, result = [r.type for r in loop.results], [v.type for v in self.operands]
-        if wanted != result:
+        types, result = [r.type for r in loop.results], [v.type for v in self.operands]
+        if types != result:
             raise VerifyError(
                 f"operand types must correspond to the parent loop result types: ({_types_text(result)}) vs"
-                f" ({_types_text(wanted)})"
+                f" ({_types_text(types)})"
             )
 
 
@@ -117,13 +117,13 @@ class ContinueOp(_Exit, name="cuda_tile.continue", since="13.1", opcode=0x11):
         if loop is None:
             return
         result = [value.type for value in self.operands]
-        counted = loop.name == ForOp.name
-        wanted = [v.type for v in (loop.results if counted else loop.operands)]
-        if wanted != result:
-            word, what = ("for", "return types") if counted else ("loop", "iter_values")
+        is_for = loop.name == ForOp.name
+        types = [v.type for v in (loop.results if is_for else loop.operands)]
+        if types != result:
+            word, what = ("for", "return types") if is_for else ("loop", "iter_values")
             raise VerifyError(
                 f"`{word}` is missing a valid terminator. `continue` op should have operand types that match the parent"
-                f" loop {what}: ({_types_text(wanted)}), but found: ({_types_text(result)})",
+                f" loop {what}: ({_types_text(types)}), but found: ({_types_text(result)})",
                 prefix=False,
             )
 
@@ -152,11 +152,11 @@ class ReturnOp(_Exit, name="cuda_tile.return", since="13.1", opcode=0x5C):
             )
         if self.operands and parent.name == "cuda_tile.entry":
             raise VerifyError(f"has {len(self.operands)} operands, but entry function must return 0 operands")
-        for number, (value, wanted) in enumerate(zip(self.operands, results)):
-            if value.type is not wanted:
+        for number, (value, required) in enumerate(zip(self.operands, results)):
+            if value.type is not required:
                 raise VerifyError(
                     f"type of return operand {number} ('{value.type}') doesn't match function result type"
-                    f" ('{wanted}') in function @{name}",
+                    f" ('{required}') in function @{name}",
                     prefix=False,
                 )
 
@@ -190,35 +190,35 @@ class IfOp(TileOp, name="cuda_tile.if", since="13.1", opcode=0x32, group="Contro
         attributes: dict[str, Attribute] | None = None,
         regions: Sequence[Region] = (),
         *rest: Location,
-        **named: object,
+        **by_name: object,
     ) -> Any:
         """As Operation.create; a missing else region is one without blocks."""
         if len(regions) == 1:
             regions = (*regions, Region())
-        return super().create(operands, result_types, attributes, regions, *rest, **named)
+        return super().create(operands, result_types, attributes, regions, *rest, **by_name)
 
     def verify_op(self) -> None:
-        wanted = [result.type for result in self.results]
-        _refuse_views(wanted, lambda number: f"result type {number}")
-        self._verify_yield(self.thenRegion, "then", wanted)
+        types = [result.type for result in self.results]
+        _refuse_views(types, lambda number: f"result type {number}")
+        self._verify_yield(self.thenRegion, "then", types)
         if self.elseRegion.blocks:
-            self._verify_yield(self.elseRegion, "else", wanted)
-        elif wanted:
+            self._verify_yield(self.elseRegion, "else", types)
+        elif types:
             raise VerifyError("has non-empty return type, must define else branch")
 
-    def _verify_yield(self, body: Region, name: str, wanted: list[Any]) -> None:
+    def _verify_yield(self, body: Region, name: str, types: list[Any]) -> None:
         last = body.blocks[0].last
         if last is None or last.name != YieldOp.name:
             return
         result = [value.type for value in last.operands]
-        if wanted and not result:
-            raise VerifyError(f"has return type of {_types_text(wanted)} but {name} branch does not yield anything")
-        if result and not wanted:
+        if types and not result:
+            raise VerifyError(f"has return type of {_types_text(types)} but {name} branch does not yield anything")
+        if result and not types:
             raise VerifyError(f"does not return a value, but {name} branch yields {_types_text(result)}")
-        if result != wanted:
+        if result != types:
             raise VerifyError(
                 f"type does not match yield type, {name} branch yields {_types_text(result)} but op result type is"
-                f" {_types_text(wanted)}"
+                f" {_types_text(types)}"
             )
 
 

@@ -337,9 +337,9 @@ class SelectOp(TileOp, name="cuda_tile.select", since="13.1", opcode=0x5F):
         cond, first, second = self.operands
         if first is second:
             return (first,)
-        known = constant_bool(cond)
-        if known is not None:
-            return (first if known else second,)
+        condition = constant_bool(cond)
+        if condition is not None:
+            return (first if condition else second,)
         if self.result.type.element_type is i1 and constant_bool(first) is True and constant_bool(second) is False:
             return (cond,)
         compare = cond.defining_op

@@ -52,8 +52,8 @@ class AssumeOp(TileOp, name="cuda_tile.assume", since="13.1", opcode=0x6, group=
         names = getattr(producer, "asm_result_names", None)
         if names is None:
             return [(self.results[0], "assume")]
-        named = "".join(name for value, name in names() if value is self.value)
-        return [(self.results[0], f"assume_{named}")]
+        label = "".join(name for value, name in names() if value is self.value)
+        return [(self.results[0], f"assume_{label}")]
 
 
 class AssertOp(TileOp, name="cuda_tile.assert", since="13.1", opcode=0x5, group="Control Flow", traits=(MemoryWrite,)):
@@ -82,7 +82,7 @@ class PrintTkoOp(TileOp, name="cuda_tile.print_tko", since="13.1", opcode=0x55, 
     )
 
     def verify_op(self) -> None:
-        wanted = 0
+        count = 0
         format = self.attributes["str"].value  # type: ignore[attr-defined]
         at = format.find("%")
         while at >= 0:
@@ -92,7 +92,7 @@ class PrintTkoOp(TileOp, name="cuda_tile.print_tko", since="13.1", opcode=0x55, 
             if format[at : end + 1] == "%%":
                 at = format.find("%", end + 1)
                 continue
-            wanted += 1
+            count += 1
             at = format.find("%", at + 1)
-        if wanted != len(self.args):
-            raise VerifyError(f"incorrect number of operands: expected {wanted}, found {len(self.args)}")
+        if count != len(self.args):
+            raise VerifyError(f"incorrect number of operands: expected {count}, found {len(self.args)}")

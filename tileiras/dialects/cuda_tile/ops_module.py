@@ -54,14 +54,14 @@ class FunctionOp(TileOp):
     """Base of operations with parameters and a body: kernels, and the functions of test modules."""
 
     def verify_op(self) -> None:
-        value, wanted = [argument.type for argument in self.body.block.arguments], list(self.function_type.inputs)
-        if len(value) != len(wanted):
-            raise VerifyError(f"entry block must have {len(wanted)} arguments to match function signature")
-        for number, (argument, declared) in enumerate(zip(value, wanted)):
-            if argument is not declared:
+        value, parameters = [argument.type for argument in self.body.block.arguments], list(self.function_type.inputs)
+        if len(value) != len(parameters):
+            raise VerifyError(f"entry block must have {len(parameters)} arguments to match function signature")
+        for number, (argument, parameter) in enumerate(zip(value, parameters)):
+            if argument is not parameter:
                 raise VerifyError(
                     f"type of entry block argument #{number}('{argument}') must match the type of the corresponding"
-                    f" argument in function signature('{declared}')"
+                    f" argument in function signature('{parameter}')"
                 )
         self.verify_signature()
         verify_function_scope(self)

@@ -58,9 +58,9 @@ def _parse(parser: Parser, cls: Any, writes: bool) -> Any:
     types = parser.parse_comma_separated(lambda: parser.parse_dialect_type(NAMESPACE))
     parser.parse_punctuation("->")
     results = parser.parse_comma_separated(lambda: parser.parse_dialect_type(NAMESPACE))
-    wanted = 1 + writes + bool(indices) + (token is not None)
-    if len(types) != wanted:
-        parser.error(parser.location.offset, f"expected {wanted} operand types, got {len(types)}")
+    count = 1 + writes + bool(indices) + (token is not None)
+    if len(types) != count:
+        parser.error(parser.location.offset, f"expected {count} operand types, got {len(types)}")
     groups: list[tuple[Any, Any]] = [(view, types[0])]
     if writes:
         groups.append((tile, types[1]))
@@ -85,8 +85,8 @@ def _print(printer: Printer, op: Operation, tile: Value | None) -> None:
         syntax.write_inbounds(printer, op)
     else:
         printer.write(" ")  # the disassembler prints the space of an absent promise
-    shown = {name: value for name, value in op.attributes.items() if name != "reduction" or value is not _ADD}
-    printer.print_optional_attr_dict(shown, _HIDDEN, keyword=True)
+    attributes = {name: value for name, value in op.attributes.items() if name != "reduction" or value is not _ADD}
+    printer.print_optional_attr_dict(attributes, _HIDDEN, keyword=True)
     printer.write(" : ")
     operands = [op.view, *([tile] if tile is not None else ()), *op.index[:1], *([op.token] if op.token else ())]
     write_types(printer, *(value.type for value in operands))

@@ -57,9 +57,9 @@ class MakeTensorViewOp(TileOp, name="cuda_tile.make_tensor_view", since="13.1", 
             ("shape", self.dynamicShape, view.dynamic_sizes),
             ("stride", self.dynamicStrides, view.dynamic_strides),
         )
-        for what, values, wanted in groups:
-            if len(values) != wanted:
-                raise VerifyError(f"expected {wanted} dynamic {what} operands, got {len(values)}")
+        for what, values, count in groups:
+            if len(values) != count:
+                raise VerifyError(f"expected {count} dynamic {what} operands, got {len(values)}")
         first = None
         for what, values, _ in groups:
             for number, value in enumerate(values):
@@ -102,8 +102,8 @@ class MakeTensorViewOp(TileOp, name="cuda_tile.make_tensor_view", since="13.1", 
         index_type = before[-1] if before else None
         if not isinstance(view, TensorViewType):
             parser.error(parser.offset, f"expected 'tensor_view' type, but got '{view}'")
-        for what, (at, extents), declared in zip(("shape", "stride"), lists, (view.shape, view.strides)):
-            cls._compare(parser, what, at, extents, declared)
+        for what, (at, extents), extents_of_type in zip(("shape", "stride"), lists, (view.shape, view.strides)):
+            cls._compare(parser, what, at, extents, extents_of_type)
         values, attributes[OPERAND_SEGMENTS] = syntax.resolve(
             parser,
             [
@@ -131,17 +131,17 @@ class MakeTensorViewOp(TileOp, name="cuda_tile.make_tensor_view", since="13.1", 
         return use, at
 
     @staticmethod
-    def _compare(parser: Parser, what: str, at: int, extents: list, declared: tuple[int, ...]) -> None:
-        if len(extents) != len(declared):
+    def _compare(parser: Parser, what: str, at: int, extents: list, extents_of_type: tuple[int, ...]) -> None:
+        if len(extents) != len(extents_of_type):
             parser.error(
                 at,
-                f"expected {what} declaration to contain {len(declared)} elements due to tensor_view type, but"
+                f"expected {what} declaration to contain {len(extents_of_type)} elements due to tensor_view type, but"
                 f" {len(extents)} were provided",
             )
-        for number, ((value, place), wanted) in enumerate(zip(extents, declared)):
+        for number, ((value, place), required) in enumerate(zip(extents, extents_of_type)):
             result = value if isinstance(value, int) else DYNAMIC
-            if result != wanted:
-                words = ["dynamic" if n == DYNAMIC else n for n in (wanted, result)]
+            if result != required:
+                words = ["dynamic" if n == DYNAMIC else n for n in (required, result)]
                 parser.error(
                     place,
                     f"input {what} dimension {number} does not match tensor_view type (expected {words[0]},"
@@ -189,11 +189,11 @@ class _MakeView(TileOp):
     verifies_locally = True
 
     def verify_op(self) -> None:
-        result, wanted = self.tensor_view.type, self.results[0].type.tensor_view
-        if result is not wanted:
+        result, required = self.tensor_view.type, self.results[0].type.tensor_view
+        if result is not required:
             raise VerifyError(
                 f"expected the type of the provided tensor_view value ('{result}') to be the same as the view's"
-                f" tensor_view type ('{wanted}')"
+                f" tensor_view type ('{required}')"
             )
 
     def asm_result_names(self) -> list[tuple[Any, str]]:

@@ -143,7 +143,7 @@ class _GridView(TileView):
                 prefix=False,
             )
         self._verify_tile_sizes()
-        used: dict[int, int] = {}
+        source_of: dict[int, int] = {}
         for number, target in enumerate(dim_map):
             if target < 0:
                 raise VerifyError(f"target dimension must not be negative, got {target}", prefix=False)
@@ -153,7 +153,7 @@ class _GridView(TileView):
                     f"{self.tensor_view.rank}, got {target}",
                     prefix=False,
                 )
-            first = used.setdefault(target, number)
+            first = source_of.setdefault(target, number)
             if first != number:
                 raise VerifyError(
                     f"target dimension {target} mapped at least twice (for tile dimensions {first} and {number})",

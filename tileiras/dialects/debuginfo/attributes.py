@@ -255,11 +255,11 @@ class DIExpressionAttr(Attribute, name="debuginfo.di_expression", parameters=("o
 
     def verify(self) -> None:
         for number, (name, numbers) in enumerate(self.operations):
-            taken = EXPRESSION_OPERATIONS.get(name)
-            if taken is None:
+            operands = EXPRESSION_OPERATIONS.get(name)
+            if operands is None:
                 raise VerifyError(f"expressions have no operation '{name}'", prefix=False)
-            if len(numbers) != taken:
-                raise VerifyError(f"{name} takes {taken} numbers, got {len(numbers)}", prefix=False)
+            if len(numbers) != operands:
+                raise VerifyError(f"{name} takes {operands} numbers, got {len(numbers)}", prefix=False)
             for value in numbers:
                 _check_number(name, value, 63)
             last = number + 1 == len(self.operations)

@@ -20,11 +20,11 @@ class _FlagsAttr(Attribute):
 
     def __new__(cls, *flags: str | Iterable[str]) -> _FlagsAttr:
         flag = flags[0] if len(flags) == 1 and not isinstance(flags[0], str) else flags
-        wanted = set(flag)
-        unknown = sorted(wanted - set(cls.all_flags))
+        flag_set = set(flag)
+        unknown = sorted(flag_set - set(cls.all_flags))
         if unknown:
             raise VerifyError(f"expected one of [{', '.join(cls.all_flags)}], got {unknown[0]}", prefix=False)
-        return cls.intern((tuple(f for f in cls.all_flags if f in wanted),))  # type: ignore[return-value]
+        return cls.intern((tuple(f for f in cls.all_flags if f in flag_set),))  # type: ignore[return-value]
 
     def __contains__(self, flag: str) -> bool:
         return flag in self.flags

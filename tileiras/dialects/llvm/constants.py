@@ -39,8 +39,8 @@ class ConstantOp(LLVMOp, name="llvm.mlir.constant", traits=(Pure, ConstantLike))
     assembly_format = "`(` $value `)` attr-dict `:` type($res)"
 
     def __init__(self, value: Attribute, type: Type | None = None, location: Location | None = None) -> None:
-        named = {} if location is None else {"location": location}
-        super().__init__(value=value, res=value.type if type is None else type, **named)  # type: ignore[attr-defined]
+        keywords = {} if location is None else {"location": location}
+        super().__init__(value=value, res=value.type if type is None else type, **keywords)  # type: ignore[attr-defined]
 
     def verify_op(self) -> None:
         if not isinstance(self.value, (IntegerAttr, FloatAttr, DenseElementsAttr)):
@@ -119,9 +119,9 @@ class ShuffleVectorOp(LLVMOp, name="llvm.shufflevector", traits=(Pure,)):
         if first.type is not second.type:
             raise VerifyError("expected both vectors to have one type")
         positions = mask.elements
-        wanted = VectorType((len(positions),), first.type.element_type)
-        if self.results[0].type is not wanted:
-            raise VerifyError(f"expected result type '{wanted}'")
+        required = VectorType((len(positions),), first.type.element_type)
+        if self.results[0].type is not required:
+            raise VerifyError(f"expected result type '{required}'")
         limit = 2 * first.type.shape[0]
         if min(positions, default=0) < -1 or max(positions, default=0) >= limit:
             raise VerifyError(f"expected mask positions in -1..{limit - 1}")

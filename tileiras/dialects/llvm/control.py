@@ -39,12 +39,12 @@ class _BranchOp(LLVMOp):
     def verify_op(self) -> None:
         for number, block in enumerate(self.successors):
             result = [value.type for value in self.successor_operands(number)]
-            wanted = [argument.type for argument in block.arguments]
-            if len(result) != len(wanted):
+            types = [argument.type for argument in block.arguments]
+            if len(result) != len(types):
                 raise VerifyError(
-                    f"has {len(result)} operands for successor #{number}, but target block has {len(wanted)}"
+                    f"has {len(result)} operands for successor #{number}, but target block has {len(types)}"
                 )
-            for index, (a, b) in enumerate(zip(result, wanted)):
+            for index, (a, b) in enumerate(zip(result, types)):
                 if a is not b:
                     raise VerifyError(f"type mismatch for bb argument #{index} of successor #{number}")
 

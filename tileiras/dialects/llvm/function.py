@@ -88,21 +88,21 @@ _FLAGS = ("llvm.noalias", "llvm.readonly", GRID_CONSTANT)
 _STRINGS = (PARAMETER_NAME, PARAMETER_TYPE, HIDDEN_PARAMETER)
 
 
-def _check_argument(given: dict[str, Attribute]) -> None:
+def _check_argument(attributes: dict[str, Attribute]) -> None:
     """Raises VerifyError for an argument attribute that does not have its form."""
-    for name, value in given.items():
+    for name, value in attributes.items():
         if name == "llvm.align":
             number = value.value if isinstance(value, IntegerAttr) and value.type is not i1 else 0
             # LLVM's largest alignment.
-            right, wanted = 0 < number <= 1 << 32 and not number & number - 1, "a power of two of at most 4294967296"
+            right, expects = 0 < number <= 1 << 32 and not number & number - 1, "a power of two of at most 4294967296"
         elif name == "llvm.byval":
-            right, wanted = is_llvm_type(value), "an LLVM type"
+            right, expects = is_llvm_type(value), "an LLVM type"
         elif name in _FLAGS:
-            right, wanted = isinstance(value, UnitAttr), "a unit attribute"
+            right, expects = isinstance(value, UnitAttr), "a unit attribute"
         else:
-            right, wanted = name not in _STRINGS or isinstance(value, StringAttr), "a string"
+            right, expects = name not in _STRINGS or isinstance(value, StringAttr), "a string"
         if not right:
-            raise VerifyError(f"argument attribute '{name}' must be {wanted}, got {value}")
+            raise VerifyError(f"argument attribute '{name}' must be {expects}, got {value}")
 
 
 class LLVMFuncOp(LLVMOp, name="llvm.func", traits=(IsolatedFromAbove, Symbol)):
@@ -128,7 +128,7 @@ class LLVMFuncOp(LLVMOp, name="llvm.func", traits=(IsolatedFromAbove, Symbol)):
         *,
         arg_attrs: Sequence[dict[str, Attribute]] | None = None,
         attributes: dict[str, Attribute] | None = None,
-        **named: object,
+        **by_name: object,
     ) -> LLVMFuncOp:
         """A function with an empty entry block that has the arguments."""
         op = cls(
@@ -136,15 +136,15 @@ class LLVMFuncOp(LLVMOp, name="llvm.func", traits=(IsolatedFromAbove, Symbol)):
             function_type=LLVMFunctionType(result, inputs),
             arg_attrs=ArrayAttr([DictAttr(a) for a in arg_attrs]) if arg_attrs and any(arg_attrs) else None,
             body=Region([Block(inputs)]),
-            **named,
+            **by_name,
         )
         op.attributes.update(attributes or {})
         return op
 
     @classmethod
-    def declare(cls, sym_name: str, inputs: Sequence[Any], result: Type = void, **named: object) -> LLVMFuncOp:
+    def declare(cls, sym_name: str, inputs: Sequence[Any], result: Type = void, **by_name: object) -> LLVMFuncOp:
         """A function that is defined elsewhere, such as in libdevice."""
-        return cls(sym_name=StringAttr(sym_name), function_type=LLVMFunctionType(result, inputs), **named)
+        return cls(sym_name=StringAttr(sym_name), function_type=LLVMFunctionType(result, inputs), **by_name)
 
     @property
     def is_declaration(self) -> bool:
@@ -252,10 +252,10 @@ class ReturnOp(LLVMOp, name="llvm.return", traits=(ReturnLike, HasParent("llvm.f
         function = self.parent_op
         if not isinstance(function, LLVMFuncOp):
             return
-        wanted = function.function_type.result
+        required = function.function_type.result
         result = self.arg.type if self.arg is not None else void
-        if result is not wanted:
-            raise VerifyError(f"expected '{wanted}' to be returned, got '{result}'")
+        if result is not required:
+            raise VerifyError(f"expected '{required}' to be returned, got '{result}'")
 
 
 class GlobalOp(LLVMOp, name="llvm.mlir.global", traits=(Symbol,)):
@@ -273,10 +273,10 @@ class GlobalOp(LLVMOp, name="llvm.mlir.global", traits=(Symbol,)):
     addr_space = attribute(IntegerAttr, optional=True)
     alignment = attribute(IntegerAttr, "in bytes", optional=True)
 
-    def __init__(self, *, addr_space: int | None = None, alignment: int | None = None, **named: object) -> None:
+    def __init__(self, *, addr_space: int | None = None, alignment: int | None = None, **by_name: object) -> None:
         if isinstance(addr_space, int):
             addr_space = IntegerAttr(addr_space, i32)
-        super().__init__(addr_space=addr_space, alignment=alignment_attribute(alignment), **named)
+        super().__init__(addr_space=addr_space, alignment=alignment_attribute(alignment), **by_name)
 
     @property
     def address_space(self) -> int:

@@ -183,8 +183,8 @@ class LoadOp(_AtomicClause, name="llvm.load", traits=(MemoryRead,)):
         " `:` type($addr) `->` type($res)"
     )
 
-    def __init__(self, *operands: Value, alignment: int | None = None, **named: object) -> None:
-        super().__init__(*operands, alignment=alignment_attribute(alignment), **named)
+    def __init__(self, *operands: Value, alignment: int | None = None, **by_name: object) -> None:
+        super().__init__(*operands, alignment=alignment_attribute(alignment), **by_name)
 
     def verify_op(self) -> None:
         _check_atomic(self, ("release", "acq_rel"))
@@ -203,8 +203,8 @@ class StoreOp(_AtomicClause, name="llvm.store", traits=(MemoryWrite,)):
         " `:` type($value) `,` type($addr)"
     )
 
-    def __init__(self, *operands: Value, alignment: int | None = None, **named: object) -> None:
-        super().__init__(*operands, alignment=alignment_attribute(alignment), **named)
+    def __init__(self, *operands: Value, alignment: int | None = None, **by_name: object) -> None:
+        super().__init__(*operands, alignment=alignment_attribute(alignment), **by_name)
 
     def verify_op(self) -> None:
         _check_atomic(self, ("acquire", "acq_rel"))
@@ -219,8 +219,8 @@ class AllocaOp(LLVMOp, name="llvm.alloca", traits=(MemoryAllocate,)):
     res = result(pointer)
     assembly_format = "$arraySize `x` $elem_type attr-dict `:` functional-type(operands, results)"
 
-    def __init__(self, *operands: Value, alignment: int | None = None, **named: object) -> None:
-        super().__init__(*operands, alignment=alignment_attribute(alignment), **named)
+    def __init__(self, *operands: Value, alignment: int | None = None, **by_name: object) -> None:
+        super().__init__(*operands, alignment=alignment_attribute(alignment), **by_name)
 
     def verify_op(self) -> None:
         check_alignment(self.alignment)

@@ -89,7 +89,7 @@ class _Tiled(_Ordered):
         verify_in_bounds(self, rank)
 
     @staticmethod
-    def converts(stored: Type, element: Type) -> bool:
+    def converts(memory: Type, element: Type) -> bool:
         """Whether an access of this kind converts elements in memory to `element`."""
         return False
 
@@ -200,14 +200,14 @@ class _Pointed(_Ordered):
     def verify_op(self) -> None:
         super().verify_op()
         pointer, mask = self.pointer.type, self.mask  # type: ignore[attr-defined]
-        held: Any = element_type_of(pointer).pointee
+        pointee: Any = element_type_of(pointer).pointee
         one: Any = i1
         if isinstance(pointer, TensorType):
-            held, one = pointer.with_element_type(held), pointer.with_element_type(one)
+            pointee, one = pointer.with_element_type(pointee), pointer.with_element_type(one)
         for name in self.values:
             value = getattr(self, name)
-            if value is not None and value.type is not held:
-                raise VerifyError(f"expects {name} of type {held}, but got {value.type}")
+            if value is not None and value.type is not pointee:
+                raise VerifyError(f"expects {name} of type {pointee}, but got {value.type}")
         if mask is not None and mask.type is not one:
             raise VerifyError(f"expects a mask of type {one}, but got {mask.type}")
 

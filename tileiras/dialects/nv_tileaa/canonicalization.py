@@ -78,8 +78,8 @@ class SelectAddend(RewritePattern):
             return False
         constants = [_splat(number, op.result.type, rewriter, op.location) for number in numbers]
         addend = rewriter.insert(arith.SelectOp(op.condition, *constants, location=op.location)).result
-        named = {"rounding_mode": first.rounding_mode, "flush_to_zero": first.flush_to_zero}
-        rewriter.replace_op(op, AddFOp(x, addend, location=op.location, **named))
+        keywords = {"rounding_mode": first.rounding_mode, "flush_to_zero": first.flush_to_zero}
+        rewriter.replace_op(op, AddFOp(x, addend, location=op.location, **keywords))
         return True
 
 

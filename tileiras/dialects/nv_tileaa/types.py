@@ -201,9 +201,9 @@ class TiledViewType(Type, name="nv_tileaa.tiled_view"):
             "dim_map": numbers, "padding": parser.parse_attribute, "traversal_strides": numbers,
             "sparse_dim": parser.parse_integer,
         }  # fmt: skip
-        named = parser.parse_struct("!nv_tileaa.tiled_view", fields, open="")
+        parameters = parser.parse_struct("!nv_tileaa.tiled_view", fields, open="")
         parser.parse_punctuation(">")
-        return cls(shape, source, **named)
+        return cls(shape, source, **parameters)
 
 
 def _extent(value: int) -> str:

@@ -83,9 +83,9 @@ class AgentSwitchOp(Operation, name=f"{PIPELINE}agent_switch", traits=(MemoryRea
         warps = self.warps(0)
         first = 0
         for group in self.num_agents_per_group.elements:
-            named = {n for n in warps[first : first + group] if n != INHERITED}
-            if len(named) > 1:
-                raise VerifyError(f"expects the agents of a group to have one number of warps, but got {sorted(named)}")
+            sizes = {n for n in warps[first : first + group] if n != INHERITED}
+            if len(sizes) > 1:
+                raise VerifyError(f"expects the agents of a group to have one number of warps, but got {sorted(sizes)}")
             first += group
 
     def warps(self, inherited: int) -> list[int]:

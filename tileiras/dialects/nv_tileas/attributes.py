@@ -64,9 +64,9 @@ class LinearLayoutAttr(Attribute, name="nv_tileas.linear", parameters=IN_DIMENSI
                     raise VerifyError(f"{name} basis {list(basis)} is not one of rank {len(shape)}")
                 if not all(0 <= at < size for at, size in zip(basis, shape)):
                     raise VerifyError(f"{name} basis {list(basis)} lies outside the tensor")
-        held = gf2.rank(flattened(basis, shape) for part in self.values for basis in part)
-        if 1 << held != prod(shape):
-            raise VerifyError(f"the layout holds {1 << held} of {prod(shape)} elements")
+        rank = gf2.rank(flattened(basis, shape) for part in self.values for basis in part)
+        if 1 << rank != prod(shape):
+            raise VerifyError(f"the layout holds {1 << rank} of {prod(shape)} elements")
 
     def print_parameters(self, printer: Printer) -> None:
         parts = []

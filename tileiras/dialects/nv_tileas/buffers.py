@@ -70,14 +70,14 @@ class SharedLayoutAttr(Attribute, name="nv_tileas.shared", parameters=("offset",
         size = 1
         for n in shape:
             size *= n
-        used = [basis for basis in self.offset if any(basis)]
-        if 1 << len(used) != size:
-            raise VerifyError(f"{len(used)} offset bits do not hold a tile of {size} elements")
+        bases = [basis for basis in self.offset if any(basis)]
+        if 1 << len(bases) != size:
+            raise VerifyError(f"{len(bases)} offset bits do not hold a tile of {size} elements")
         for basis in self.offset:
             if len(basis) != len(shape) or not all(0 <= at < n for at, n in zip(basis, shape)):
                 raise VerifyError(f"offset basis {list(basis)} lies outside the tensor")
-        held = gf2.rank(flattened(basis, shape) for basis in self.offset)
-        if any(n & n - 1 for n in shape) or held < len(used):
+        rank = gf2.rank(flattened(basis, shape) for basis in self.offset)
+        if any(n & n - 1 for n in shape) or rank < len(bases):
             raise VerifyError(f"the layout does not hold every element of a tile of shape {list(shape)}")
 
     def print_parameters(self, printer: Printer) -> None:

@@ -76,8 +76,8 @@ class TiledLoadOp(aa.TiledLoadOp, name="nv_tileas.tiled_load"):
     layout = attribute(LinearLayoutAttr, optional=True)
 
     @staticmethod
-    def converts(stored: Type, element: Type) -> bool:
-        return (stored, element) == (f32, tf32)
+    def converts(memory: Type, element: Type) -> bool:
+        return (memory, element) == (f32, tf32)
 
     @property
     def rounds(self) -> bool:

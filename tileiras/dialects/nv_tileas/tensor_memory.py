@@ -86,16 +86,16 @@ class TensorLayoutAttr(Attribute, name="nv_tileas.tensor", parameters=("lane", "
         if len(self.lane) != LANE_BITS or len(self.column) > COLUMN_BITS:
             lanes, columns = 1 << len(self.lane), 1 << len(self.column)
             raise VerifyError(f"tensor memory has 128 lanes of 512 columns, not {lanes} of {columns}")
-        used = [basis for basis in (*self.element, *self.lane, *self.column) if any(basis)]
+        bases = [basis for basis in (*self.element, *self.lane, *self.column) if any(basis)]
         for basis in (*self.element, *self.lane, *self.column):
             if len(basis) != len(shape) or not all(0 <= at < n for at, n in zip(basis, shape)):
                 raise VerifyError(f"basis {list(basis)} lies outside the tensor")
         size = 1
         for n in shape:
             size *= n
-        held = gf2.rank(flattened(basis, shape) for basis in used)
-        distinct = held == len(used) and all(map(any, self.element))
-        if any(n & n - 1 for n in shape) or not distinct or 1 << held != size:
+        rank = gf2.rank(flattened(basis, shape) for basis in bases)
+        distinct = rank == len(bases) and all(map(any, self.element))
+        if any(n & n - 1 for n in shape) or not distinct or 1 << rank != size:
             raise VerifyError(f"the layout does not hold every element of a tile of shape {list(shape)} once")
 
     def print_parameters(self, printer: Printer) -> None:

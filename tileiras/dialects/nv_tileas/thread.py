@@ -48,12 +48,12 @@ THREAD_ROWS: Mapping[str, ThreadRow] = {
 """By the operation's name without `nv_tileas.thread.`."""
 
 
-def _made(key: str, thread: ThreadRow) -> type[Operation]:
+def _operation_class(key: str, thread: ThreadRow) -> type[Operation]:
     row = ROWS[thread.nvgpu]
     replaces = (*row.replaces, *thread.replaces)
     own = {name: result for name, result in row.own.items() if name not in thread.replaces}
     return generate(ThreadOp, f"nv_tileas.thread.{key}", row, replaces, {**own, **thread.own})
 
 
-THREAD = GeneratedOperations("nv_tileas.thread.", THREAD_ROWS, _made)
+THREAD = GeneratedOperations("nv_tileas.thread.", THREAD_ROWS, _operation_class)
 """The classes: `THREAD["mbarrier.init"]`."""

@@ -72,9 +72,9 @@ def generate(
     return type(class_name, (base,), members)
 
 
-def _made(key: str, row: Row) -> type[Operation]:
+def _operation_class(key: str, row: Row) -> type[Operation]:
     return generate(NVGPUOp, f"nvgpu.{key}", row, row.replaces, row.own)
 
 
-NVGPU = GeneratedOperations("nvgpu.", ROWS, _made)
+NVGPU = GeneratedOperations("nvgpu.", ROWS, _operation_class)
 """The classes by their names without the dialect: `NVGPU["mbarrier.init"]`."""

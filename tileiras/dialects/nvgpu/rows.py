@@ -60,41 +60,41 @@ class Row(NamedTuple):
 _ACCESS = (MemoryRead, MemoryWrite)
 
 
-def _kept(given: Attributes, *names: str) -> Attributes:
-    return {name: value for name, value in given.items() if name not in names}
+def _without(attributes: Attributes, *names: str) -> Attributes:
+    return {name: value for name, value in attributes.items() if name not in names}
 
 
 # ---- matrices --------------------------------------------------------------------------------------------------------
 
 
-def _shape(given: Attributes) -> Attributes:
-    return dict(zip("mnk", given["mmaShape"].elements))  # type: ignore[attr-defined]
+def _shape(attributes: Attributes) -> Attributes:
+    return dict(zip("mnk", attributes["mmaShape"].elements))  # type: ignore[attr-defined]
 
 
-def _mma_sync(given: Attributes) -> Attributes:
+def _mma_sync(attributes: Attributes) -> Attributes:
     types = {"multiplicandAPtxType": "aType", "multiplicandBPtxType": "bType", "accumulatorPtxType": "cType"}
-    mma_sync = _kept(given, "mmaShape", "saturate", *types.values()) | _shape(given)
-    mma_sync |= {name: nvvm.MMATypeAttr(given[own].value) for name, own in types.items()}  # type: ignore[attr-defined]
-    if "saturate" in given:
+    mma_sync = _without(attributes, "mmaShape", "saturate", *types.values()) | _shape(attributes)
+    mma_sync |= {name: nvvm.MMATypeAttr(attributes[own].value) for name, own in types.items()}  # type: ignore[attr-defined]
+    if "saturate" in attributes:
         mma_sync["intOverflowBehavior"] = nvvm.MMAIntOverflowAttr("satfinite")
     return mma_sync
 
 
-def _mma_block_scale(given: Attributes) -> Attributes:
+def _mma_block_scale(attributes: Attributes) -> Attributes:
     types = {"multiplicandAPtxType": "aType", "multiplicandBPtxType": "bType"}
-    result = _kept(given, "mmaShape", *types.values()) | _shape(given)
-    return result | {name: nvvm.MMATypeAttr(given[own].value) for name, own in types.items()}  # type: ignore[attr-defined]
+    result = _without(attributes, "mmaShape", *types.values()) | _shape(attributes)
+    return result | {name: nvvm.MMATypeAttr(attributes[own].value) for name, own in types.items()}  # type: ignore[attr-defined]
 
 
 def _check_shape(op: Any) -> None:
     sizes = op.mmaShape.elements
     if len(sizes) != 3 or not all(isinstance(size, IntegerAttr) and size.type is i32 for size in sizes):
         raise VerifyError("'mmaShape' must be three i32: M, N and K")
-    known = nvvm.MMATypeAttr.cases
+    cases = nvvm.MMATypeAttr.cases
     for name in ("aType", "bType", "cType"):
         entry = op.attributes.get(name)
-        if entry is not None and entry.value not in known:
-            raise VerifyError(f"'{name}' must be one of {', '.join(known)}, got '{entry.value}'")
+        if entry is not None and entry.value not in cases:
+            raise VerifyError(f"'{name}' must be one of {', '.join(cases)}, got '{entry.value}'")
 
 
 _SHAPE = {
@@ -104,10 +104,10 @@ _SHAPE = {
 }
 
 
-def _layout(given: Attributes) -> Attributes:
-    transposes = given["transpose"].value  # type: ignore[attr-defined]
+def _layout(attributes: Attributes) -> Attributes:
+    transposes = attributes["transpose"].value  # type: ignore[attr-defined]
     result = {"layout": nvvm.MMALayoutAttr("col" if transposes else "row")}
-    count = given.get("numTiles")
+    count = attributes.get("numTiles")
     return result if count is None else {"num": count, **result}
 
 
@@ -183,9 +183,9 @@ def _check_async_copy(op: Any) -> None:
         raise VerifyError("'bypassL1' requires a copy of 16 bytes")
 
 
-def _bulk_wait(given: Attributes) -> Attributes:
-    result = _kept(given, "numGroups")
-    return {"group": given["numGroups"], **result}
+def _bulk_wait(attributes: Attributes) -> Attributes:
+    result = _without(attributes, "numGroups")
+    return {"group": attributes["numGroups"], **result}
 
 
 _COPIES = {
@@ -204,7 +204,7 @@ _COPIES = {
     "device_async_create_group": Row(INTRINSIC, "CpAsyncCommitGroupOp", is_public=True),
     "device_async_wait": Row(
         INTRINSIC, "CpAsyncWaitGroupOp", ("n",), {"numGroups": lambda: attribute(IntegerAttr, "groups in flight")},
-        lambda given: {"n": given["numGroups"]}, is_public=True,
+        lambda attributes: {"n": attributes["numGroups"]}, is_public=True,
     ),
     "tma.async.load": Row(
         ASSEMBLY, "CpAsyncBulkTensorLoadOp", ("instruction", "syntax", "requires"),

@@ -180,8 +180,8 @@ def _async_copies() -> Iterator[Intrinsic]:
     yield Intrinsic("cp.async.wait.group", "void", ("i32",), "80", PTX70, "readwrite", (0,))
     yield Intrinsic("cp.async.wait.all", "void", (), "80", PTX70, "readwrite")
     yield Intrinsic("cp.async.bulk.commit.group", "void", (), "90", PTX80, "readwrite")
-    for read in ("", ".read"):
-        yield Intrinsic(f"cp.async.bulk.wait.group{read}", "void", ("i32",), "90", PTX80, "readwrite", (0,))
+    for suffix in ("", ".read"):
+        yield Intrinsic(f"cp.async.bulk.wait.group{suffix}", "void", ("i32",), "90", PTX80, "readwrite", (0,))
 
 
 def _mbarriers() -> Iterator[Intrinsic]:

@@ -47,24 +47,24 @@ class _MmaOp(NVVMOp):
         self,
         *operands: Value | Sequence[Value],
         shape: tuple[int, int, int] | None = None,
-        **named: object,
+        **by_name: object,
     ) -> None:
         if shape is not None:
-            named.update({name: IntegerAttr(size, i32) for name, size in zip("mnk", shape)})
-        super().__init__(*operands, **named)
+            by_name.update({name: IntegerAttr(size, i32) for name, size in zip("mnk", shape)})
+        super().__init__(*operands, **by_name)
 
 
 def _by_types(find: Callable[[Any], Intrinsic]) -> Callable[[Any], Intrinsic]:
     """Caches `target` for all operations of equal attributes and types: a dot has hundreds, and the verifier and the
     writers call it."""
-    known: dict[tuple, Intrinsic] = {}
+    cache: dict[tuple, Intrinsic] = {}
 
     @functools.wraps(find)
     def target(self: Any) -> Intrinsic:
         key = (*self.attributes.items(), *[value.type for value in (*self._operands, *self._results)])
-        row = known.get(key)
+        row = cache.get(key)
         if row is None:
-            row = known[key] = find(self)
+            row = cache[key] = find(self)
         return row
 
     return target

@@ -94,13 +94,13 @@ class ForOp(Operation, name="scf.for", traits=(SingleBlock, RecursiveMemoryEffec
         self.erase()
         return new
 
-    def without_carried(self, unused: Collection[int]) -> "ForOp":
+    def without_carried(self, dead: Collection[int]) -> "ForOp":
         """Replaces this loop by one without the values with these numbers, which nothing uses,
         neither inside nor after it."""
-        indexes = [index for index in range(len(self.init_args)) if index not in unused]
+        indexes = [index for index in range(len(self.init_args)) if index not in dead]
         end = self.yield_op
         end.operands = [end.operands[index] for index in indexes]
-        for index in sorted(unused, reverse=True):
+        for index in sorted(dead, reverse=True):
             self.body.block.erase_argument(1 + index)
         new = self._carrying(
             [self.init_args[index] for index in indexes], [self.results[index].type for index in indexes]
@@ -216,10 +216,10 @@ class IfOp(Operation, name="scf.if", traits=(SingleBlock, RecursiveMemoryEffects
     then_region = region()
     else_region = region("empty when there is no else")
 
-    def without_results(self, unused: Collection[int]) -> "IfOp":
+    def without_results(self, dead: Collection[int]) -> "IfOp":
         """Replaces this branch by one without the results with these numbers, which nothing
         uses."""
-        numbers = [number for number in range(len(self.results)) if number not in unused]
+        numbers = [number for number in range(len(self.results)) if number not in dead]
         for part in self.regions:
             end = part.block.last
             end.operands = [end.operands[number] for number in numbers]

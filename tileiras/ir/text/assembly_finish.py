@@ -113,7 +113,7 @@ def _single_operands(plans: Sequence[OperandPlan]) -> Callable[["Parser", Operat
     """Resolves the operands of an operation whose fields all hold one."""
 
     def resolve(parser: "Parser", state: OperationState) -> list[Value]:
-        known = parser._values
+        values_by_name = parser._values
         operand_types, result_types, uses = state.operand_types, state.result_types, state.operands
         values = []
         for at, _, kind, source in plans:
@@ -121,7 +121,7 @@ def _single_operands(plans: Sequence[OperandPlan]) -> Callable[["Parser", Operat
                 result_types[source] if kind == "result" else operand_types[source] if kind == "operand" else source
             )
             use = uses[at]
-            value = known.get(use) if use.__class__ is str else None
+            value = values_by_name.get(use) if use.__class__ is str else None
             if value is None or value.type is not type:
                 value = _value_of(parser, state, use, type)
             values.append(value)
@@ -195,7 +195,7 @@ def _result_types(
             types[position] = state.result_types[position]
         return types
 
-    def given(state: OperationState, values: list[Value]) -> list[Type]:
+    def all_types(state: OperationState, values: list[Value]) -> list[Type]:
         types: list[Type] = []
         for arity, kind, source in plans:
             type = _type_from(state, kind, source)
@@ -208,7 +208,7 @@ def _result_types(
             state.attributes[RESULT_SEGMENTS] = DenseArrayAttr(i32, sizes)
         return types
 
-    return inferred if any(kind == "" for _, kind, _ in plans) else given
+    return inferred if any(kind == "" for _, kind, _ in plans) else all_types
 
 
 def _type_from(state: OperationState, kind: str, source: Any) -> Any:

@@ -133,10 +133,10 @@ class _FormatReader:
             return None
         return match["punctuation"] or match["word"] or match[0].strip()
 
-    def take(self, expected: str | None = None) -> re.Match[str]:
+    def take(self, spelling: str | None = None) -> re.Match[str]:
         match = _TOKEN.match(self.text, self.at)
-        if match is None or expected is not None and (match["punctuation"] or match["word"]) != expected:
-            raise self.fail(f"expected {expected or 'an element'}")
+        if match is None or spelling is not None and (match["punctuation"] or match["word"]) != spelling:
+            raise self.fail(f"expected {spelling or 'an element'}")
         self.at = match.end()
         return match
 

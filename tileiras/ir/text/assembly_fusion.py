@@ -136,11 +136,11 @@ def fused_step(run: tuple, slow: list[Step]) -> Step:
         result = match(parser.text, parser.pos)
         if result is None:
             return one_by_one(parser, state)
-        known = parser._types_by_text
+        by_text = parser._types_by_text
         for group, dialect, of_operand, at in types:
             text = result[group]
             if text is not None:
-                type = known.get(dialect, no_types).get(text)
+                type = by_text.get(dialect, no_types).get(text)
                 if type is None:
                     return one_by_one(parser, state)
                 (state.operand_types if of_operand else state.result_types)[at] = type

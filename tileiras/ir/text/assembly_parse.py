@@ -234,11 +234,11 @@ def _unit_keyword(parser: "Parser") -> UnitAttr:
 
 
 def _attribute(field: Field, qualified: bool) -> Step:
-    read = attribute_reader(field, qualified)
+    reader = attribute_reader(field, qualified)
     name, default = field.name, field.default
 
     def attribute(parser: "Parser", state: OperationState) -> None:
-        value = read(parser)
+        value = reader(parser)
         if value is not default:
             state.attributes[name] = value
 
@@ -252,19 +252,19 @@ def _type_reader(dialect: str | None) -> Callable[["Parser"], Type]:
 
 
 def _types(element: TypeDirective) -> Step:
-    read = _type_reader(element.dialect)
+    reader = _type_reader(element.dialect)
     variable = element.variable
     if isinstance(variable, Group):
         slot = "all_operand_types" if variable.kind == "operand" else "all_result_types"
-        return lambda parser, state: setattr(state, slot, parser.parse_comma_separated(lambda: read(parser)))
+        return lambda parser, state: setattr(state, slot, parser.parse_comma_separated(lambda: reader(parser)))
     field, at = variable.field, variable.position
     of_operand = field.kind == "operand"
 
     def types(parser: "Parser", state: OperationState) -> None:
         if not field.variadic:
-            result: Any = read(parser)
+            result: Any = reader(parser)
         elif _starts_type(parser):
-            result = parser.parse_comma_separated(lambda: read(parser))
+            result = parser.parse_comma_separated(lambda: reader(parser))
         else:
             result = []
         (state.operand_types if of_operand else state.result_types)[at] = result
@@ -401,9 +401,9 @@ def _starts(cls: type[Operation], element: Literal | Variable) -> Callable[["Par
         return lambda parser: parser.text[parser.pos] == starts
     if isinstance(element, (TypeDirective, Group)):
         kind = element.kind if isinstance(element, Group) else ""
-        expected = {"operand": "%", "region": "{", "successor": "^"}.get(kind)
-        if expected is not None:
-            return lambda parser: parser.text[parser.pos] == expected
+        prefix = {"operand": "%", "region": "{", "successor": "^"}.get(kind)
+        if prefix is not None:
+            return lambda parser: parser.text[parser.pos] == prefix
         return _starts_type
     return None
 

@@ -145,13 +145,13 @@ class _Compiler:
         def attr_dict(op: Operation, printer: Printer) -> None:
             attributes = op.attributes
             if attributes:
-                shown = {
+                dictionary = {
                     name: value
                     for name, value in attributes.items()
                     if name not in mentioned and defaults.get(name) is not value
                 }
-                if shown:
-                    printer.print_optional_attr_dict(shown, keyword=element.keyword)
+                if dictionary:
+                    printer.print_optional_attr_dict(dictionary, keyword=element.keyword)
 
         return attr_dict
 
@@ -301,8 +301,8 @@ def _print_types(get: Callable[[Any], Any], elided: bool) -> Step:
             text = printer.elided_type_text if elided else printer.type_text
             printer.write(", ".join([text(item) for item in type]))
         elif type is not None:
-            known = printer._elided_types if elided else printer._types
-            result = known.get(type)
+            texts = printer._elided_types if elided else printer._types
+            result = texts.get(type)
             if result is None:
                 result = printer.elided_type_text(type) if elided else printer.type_text(type)
             printer.write(result)
@@ -331,8 +331,8 @@ def _print_regions(get: Callable[[Any], Any], implicit: bool) -> Step:
             if number:
                 printer.write(", ")
             last = region.blocks[0].last if implicit and region.blocks else None
-            shown = last is None or bool(last.attributes or last._operands or last._results)
-            printer.print_region(region, terminators=shown)
+            with_terminator = last is None or bool(last.attributes or last._operands or last._results)
+            printer.print_region(region, terminators=with_terminator)
 
     return regions
 

@@ -63,11 +63,11 @@ class AttributeParser(TypeParser):
             return self._parse_number(type)
         match = lexer.KEYWORD.match(text, start)
         if match is not None:
-            read = self._KEYWORD_ATTRIBUTES.get(match[1])
-            if read is not None and (match[1] not in ("dense", "array", "loc") or text[match.end()] in "<("):
+            reader = self._KEYWORD_ATTRIBUTES.get(match[1])
+            if reader is not None and (match[1] not in ("dense", "array", "loc") or text[match.end()] in "<("):
                 if match[1] != "loc":
                     self.pos = match.end()
-                return read(self)
+                return reader(self)
         return self.parse_optional_type()
 
     def _parse_true(self) -> IntegerAttr:

@@ -85,10 +85,10 @@ class OperandParser(AttributeParser):
         except ParseError as error:
             self._reported.append(error)
 
-    def explain(self, read: Callable[[], Any], message: str) -> Any:
-        """Calls `read`; if that fails, its error is followed by one that names the construct being read."""
+    def explain(self, parse: Callable[[], Any], message: str) -> Any:
+        """Calls `parse`; if that fails, its error is followed by one that names the construct being read."""
         try:
-            return read()
+            return parse()
         except ParseError as error:
             self._reported.append(error)
             self.error(self.pos, message)

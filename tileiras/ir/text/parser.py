@@ -66,9 +66,9 @@ class Parser(OperandParser):
             return None
         name, start = match[1], self.pos
         self.pos = match.end()
-        known = self._blocks.get(name)
-        if known is not None:
-            return known[0]
+        entry = self._blocks.get(name)
+        if entry is not None:
+            return entry[0]
         block = Block()
         self._blocks[name] = (block, None)
         self._block_uses[name] = start
@@ -108,10 +108,10 @@ class Parser(OperandParser):
         if name is not None:
             offset = match.start(2)  # type: ignore[union-attr]
             readers = self._readers.get(self.default_dialect)
-            read = readers.get(name) if readers is not None else None
-            if read is None:
-                read = self._find_reader(name, offset)
-            op = read(self, offset)
+            reader = readers.get(name) if readers is not None else None
+            if reader is None:
+                reader = self._find_reader(name, offset)
+            op = reader(self, offset)
             if text[self.pos] == "l":
                 location = self.parse_optional_location()
                 if location is not None:
@@ -130,9 +130,9 @@ class Parser(OperandParser):
     def _find_reader(self, name: str, offset: int) -> Callable[["Parser", int], Operation]:
         """How operations written as `name` under the current default dialect are read."""
         cls = self._find_class(name, offset)
-        read = _reader(cls)
-        self._readers.setdefault(self.default_dialect, {})[name] = read
-        return read
+        reader = _reader(cls)
+        self._readers.setdefault(self.default_dialect, {})[name] = reader
+        return reader
 
     def _find_class(self, name: str, offset: int) -> type[Operation]:
         if "." in name:
@@ -145,10 +145,10 @@ class Parser(OperandParser):
             cls = registry.lookup_operation(candidate)
             if cls is not None:
                 return cls
-        tried = f" (tried '{candidates[0]}' as well)" if candidates[0] != name else ""
+        second_try = f" (tried '{candidates[0]}' as well)" if candidates[0] != name else ""
         near = registry.similar_operation(candidates[0])
         hint = f"; did you mean '{near if name == candidates[0] else near.partition('.')[2]}'?" if near else ""
-        self.fail(offset, f"custom op '{name}' is unknown{tried}{hint}")
+        self.fail(offset, f"custom op '{name}' is unknown{second_try}{hint}")
 
     def _generic_class(self, name: str, offset: int) -> type[Operation]:
         cls = registry.lookup_operation(name)
@@ -280,14 +280,14 @@ class Parser(OperandParser):
             self.fail(start, "invalid block name")
         name = match[1]
         self.pos = match.end()
-        known = self._blocks.get(name)
-        if known is not None and known[1] is not None:
+        entry = self._blocks.get(name)
+        if entry is not None and entry[1] is not None:
             self.fail(
                 start,
                 f"redefinition of block '{name}'",
-                ((self.location_at(known[1]), "previously defined here"),),
+                ((self.location_at(entry[1]), "previously defined here"),),
             )
-        block = known[0] if known is not None else Block()
+        block = entry[0] if entry is not None else Block()
         self._blocks[name] = (block, start)
         if self.text[self.pos] == "(":
             self._add_arguments(block, self.parse_comma_separated(self.parse_argument, "(", ")"))
@@ -397,16 +397,16 @@ def parse_attribute(text: str) -> Any:
     return _guarded(parser, lambda: _whole(parser, parser.parse_attribute))
 
 
-def _whole(parser: Parser, read: Callable[[], Any]) -> Any:
-    whole = read()
+def _whole(parser: Parser, parse: Callable[[], Any]) -> Any:
+    whole = parse()
     if not parser.at_end():
         parser.error(parser.pos, "found trailing characters")
     return whole
 
 
-def _guarded(parser: Parser, read: Callable[[], Any]) -> Any:
+def _guarded(parser: Parser, parse: Callable[[], Any]) -> Any:
     try:
-        return read()
+        return parse()
     except ParseError as error:
         errors = [*parser._reported, *(() if error in parser._reported else (error,))]
         raise CompileError([e.diagnostic() for e in errors], ExitCode.INVALID_INPUT) from None

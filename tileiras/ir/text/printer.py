@@ -69,9 +69,9 @@ class Printer(AttributePrinter):
         Segment sizes are left out: they follow from the operands that are written.
         """
         elided = (*elided, OPERAND_SEGMENTS, RESULT_SEGMENTS)
-        shown = [(name, value) for name, value in sorted(attributes.items()) if name not in elided]
-        if shown:
-            self.write((" attributes " if keyword else " ") + self._dictionary_text(shown))
+        entries = [(name, value) for name, value in sorted(attributes.items()) if name not in elided]
+        if entries:
+            self.write((" attributes " if keyword else " ") + self._dictionary_text(entries))
 
     def print_argument(self, argument: BlockArgument, dialect: bool = False) -> None:
         """`%name: type[ loc(...)]`; with `dialect` the type's prefix is left out."""
@@ -108,11 +108,11 @@ class Printer(AttributePrinter):
             scope = scope.parent_op
         names = ValueNames(scope, suggest=not self.generic)
         self.names, self._blocks, self._groups = names.values, names.blocks, names.groups
-        shown = list(root.regions[0].block.operations) if body else [root]
-        aliases = self._aliases = self._find_aliases(shown)
+        operations = list(root.regions[0].block.operations) if body else [root]
+        aliases = self._aliases = self._find_aliases(operations)
         self._alias_names = aliases.names
         self._print_alias_definitions(aliases.before)
-        for op in shown:
+        for op in operations:
             self._print_operation(op)
             self.write("\n")
         self._print_alias_definitions(aliases.after)
@@ -268,12 +268,12 @@ def print_generic(op: Operation, printer: Printer) -> None:
             write(", " if number else "")
             printer.print_successor(block)
         write("]")
-    declared = {field.name for field in op.attribute_fields} | {OPERAND_SEGMENTS, RESULT_SEGMENTS}
+    fields = {field.name for field in op.attribute_fields} | {OPERAND_SEGMENTS, RESULT_SEGMENTS}
     attributes = dict(op.attributes)
     for field in op.attribute_fields:
         if field.default is not None and field.name not in attributes:
             attributes[field.name] = field.default_of(op)
-    properties = sorted((name, value) for name, value in attributes.items() if name in declared)
+    properties = sorted((name, value) for name, value in attributes.items() if name in fields)
     if properties:
         write(f" <{printer._dictionary_text(properties)}>")
     if op._regions:
@@ -282,7 +282,7 @@ def print_generic(op: Operation, printer: Printer) -> None:
             write(", " if number else "")
             printer.print_region(region, empty_block=True)
         write(")")
-    printer.print_optional_attr_dict({n: v for n, v in attributes.items() if n not in declared})
+    printer.print_optional_attr_dict({n: v for n, v in attributes.items() if n not in fields})
     inputs = ", ".join([printer.type_text(value.type) for value in op._operands])
     write(f" : ({inputs}) -> {printer.results_text([value.type for value in op._results])}")
 

@@ -68,16 +68,16 @@ class TypeParser(LocationParser):
     def parse_optional_dialect_type(self, dialect: str) -> Type | None:
         return self._cached_type(dialect, lambda: self._parse_elided_type(dialect))
 
-    def _cached_type(self, dialect: str, read: Callable[[], Type | None]) -> Type | None:
+    def _cached_type(self, dialect: str, parse: Callable[[], Type | None]) -> Type | None:
         cache = self._types_by_text.setdefault(dialect, {})
         match = lexer.TYPE.match(self.text, self.pos)
         if match is None:
-            return read()
+            return parse()
         entry = cache.get(match[1])
         if entry is not None:
             self.pos = match.end()
             return entry
-        parsed = read()
+        parsed = parse()
         if parsed is not None and self.pos == match.end():
             cache[match[1]] = parsed
         return parsed

@@ -75,10 +75,10 @@ class _Division:
     def __init__(self, op: Operation) -> None:
         self.make = _Expansion(op)
         self.dividend, self.divisor = op.operands
-        known = op.attributes.get(RANGES)
+        bounds = op.attributes.get(RANGES)
         limit = 1 << self.make.width - 1
         self.low, self.high, self._least, self._most = (
-            known.elements if isinstance(known, DenseArrayAttr) else (-limit, limit - 1) * 2
+            bounds.elements if isinstance(bounds, DenseArrayAttr) else (-limit, limit - 1) * 2
         )
 
     @property

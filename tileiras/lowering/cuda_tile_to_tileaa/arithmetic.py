@@ -77,8 +77,8 @@ def rounded(target: type[Operation]) -> Rule:
     """Carries the rounding mode and flushing over."""
 
     def rule(op: cuda_tile.TileOp, args: tuple, rewriter: ConversionRewriter) -> Any:
-        named = {"rounding_mode": op.rounding_mode.value, "flush_to_zero": flag(op, "flush_to_zero")}
-        return rewriter.insert(target(*args, **{key: value for key, value in named.items() if value is not None}))
+        attributes = {"rounding_mode": op.rounding_mode.value, "flush_to_zero": flag(op, "flush_to_zero")}
+        return rewriter.insert(target(*args, **{key: value for key, value in attributes.items() if value is not None}))
 
     return rule
 

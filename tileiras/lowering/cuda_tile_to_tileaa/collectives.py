@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 def _collective(target: type[Operation]) -> Rule:
     def rule(op: cuda_tile.ReduceOp | cuda_tile.ScanOp, args: tuple, rewriter: ConversionRewriter) -> Any:
         types = [rewriter.convert_type(result.type) for result in op.results]
-        named: dict[str, Any] = {}
+        attributes: dict[str, Any] = {}
         reverse = op.attributes.get("reverse")
         if reverse is not None and getattr(reverse, "value", 1):
-            named["reverse"] = UnitAttr()
+            attributes["reverse"] = UnitAttr()
         body = _by_running_value(rewriter.convert_region(op.regions[0]))
         return rewriter.insert(
             target(
@@ -29,7 +29,7 @@ def _collective(target: type[Operation]) -> Rule:
                 identities=ArrayAttr(op.identities),
                 results_=types,
                 body=body,
-                **named,
+                **attributes,
             )
         )
 

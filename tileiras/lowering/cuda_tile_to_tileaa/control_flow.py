@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 def _for(op: cuda_tile.ForOp, args: tuple, rewriter: ConversionRewriter) -> Any:
     lower, upper, step, *inits = args
     body = rewriter.convert_region(op.regions[0])
-    named = {} if flag(op, "unsignedCmp") is None else {"unsignedCmp": True}
+    attributes = {} if flag(op, "unsignedCmp") is None else {"unsignedCmp": True}
     types = [value.type for value in inits]
-    return rewriter.insert(scf.ForOp(lower, upper, step, inits, results_=types, body=body, **named))
+    return rewriter.insert(scf.ForOp(lower, upper, step, inits, results_=types, body=body, **attributes))
 
 
 def _if(op: cuda_tile.IfOp, args: tuple, rewriter: ConversionRewriter) -> Any:

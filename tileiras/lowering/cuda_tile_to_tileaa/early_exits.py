@@ -192,8 +192,8 @@ def _structure_loop(op: Operation) -> None:
         values = list(exit.operands)
         if not shared:
             # The list that this exit does not carry is never read.
-            unused = [_anything(type, at, exit) for type in (results if again else carried)]
-            values = unused + values if again else values + unused
+            undefined = [_anything(type, at, exit) for type in (results if again else carried)]
+            values = undefined + values if again else values + undefined
         return [_constant(i1, int(again), at, exit), *values]
 
     values = _payload(block, leaf)

@@ -68,15 +68,15 @@ def _per_axis(target: type[Operation]) -> Rule:
 
 
 def _global(op: cuda_tile.GlobalOp, args: tuple, rewriter: ConversionRewriter) -> None:
-    named: dict[str, Any] = {"constant": op.constant} if op.constant is not None else {}
+    attributes: dict[str, Any] = {"constant": op.constant} if op.constant is not None else {}
     if op.alignment.value > 0:
         # The language accepts any number; the vendor's compiler uses its highest bit.
         alignment = 1 << op.alignment.value.bit_length() - 1
         check_alignment(op, alignment)
-        named["alignment"] = IntegerAttr(alignment, op.alignment.type)
+        attributes["alignment"] = IntegerAttr(alignment, op.alignment.type)
     if op.symbol_visibility.value == "private":
-        named["sym_visibility"] = StringAttr("private")
-    rewriter.insert(nv_tileaa.GlobalOp(sym_name=op.sym_name, value=_as_tensor(op.value), **named))
+        attributes["sym_visibility"] = StringAttr("private")
+    rewriter.insert(nv_tileaa.GlobalOp(sym_name=op.sym_name, value=_as_tensor(op.value), **attributes))
 
 
 def _as_tensor(elements: DenseElementsAttr) -> DenseElementsAttr:

@@ -20,11 +20,11 @@ def _function(target: type[Operation]) -> Rule:
 
     def rule(op: cuda_tile.FloatUnary, args: tuple, rewriter: ConversionRewriter) -> Any:
         mode = getattr(op, "rounding_mode", None)
-        named = {
+        attributes = {
             "flush_to_zero": flag(op, "flush_to_zero"),
             "approx": UnitAttr() if mode is not None and mode.value == "approx" else None,
         }
-        return rewriter.insert(target(*args, **{key: value for key, value in named.items() if value is not None}))
+        return rewriter.insert(target(*args, **{key: value for key, value in attributes.items() if value is not None}))
 
     return rule
 

@@ -129,13 +129,13 @@ def _index_space_shape(op: cuda_tile.GetIndexSpaceShapeOp, args: tuple, rewriter
 def _load_view(op: cuda_tile.LoadViewTkoOp, args: tuple, rewriter: ConversionRewriter) -> Any:
     data, token = result_types(op, rewriter)
     view, indices, after = rewriter.value(op.view), converted(rewriter, op.index), converted(rewriter, op.token)
-    named = {"data": data, "result_token": token, **ordering(op)}
+    attributes = {"data": data, "result_token": token, **ordering(op)}
     _check_padding(view.type)
     if view.type.sparse_dim is not None:
         pointers, mask = pointers_and_mask(view, indices, rewriter)
-        new: Operation = nv_tileaa.LoadOp(pointers, mask, padding(view, rewriter), after, **named)
+        new: Operation = nv_tileaa.LoadOp(pointers, mask, padding(view, rewriter), after, **attributes)
     else:
-        new = nv_tileaa.TiledLoadOp(view, indices, after, **named)
+        new = nv_tileaa.TiledLoadOp(view, indices, after, **attributes)
     return with_hints(rewriter.insert(new), op, rewriter)
 
 
@@ -146,8 +146,8 @@ def _check_padding(view: nv_tileaa.TiledViewType) -> None:
         return
     word, has = view.padding.value, element.semantics
     # A format without a zero, f8E8M0FNU, is padded with its least number, whose bits are zero.
-    known = {"zero": True, "neg_zero": has.has_sign, "nan": has.has_nan or has.has_infinity}
-    if not known.get(word, has.has_infinity and (has.has_sign or word == "pos_inf")):
+    has_number = {"zero": True, "neg_zero": has.has_sign, "nan": has.has_nan or has.has_infinity}
+    if not has_number.get(word, has.has_infinity and (has.has_sign or word == "pos_inf")):
         raise VerifyError(f"type '{element}' has no padding value '{word}'")
 
 
@@ -156,17 +156,17 @@ def _view_update(target: type[Operation], value: str) -> Rule:
 
     def rule(op: cuda_tile.StoreViewTkoOp, args: tuple, rewriter: ConversionRewriter) -> Any:
         mode = getattr(op, "mode", None)
-        named = {"result_token": nv_tileaa.MemTokenType(), **ordering(op)}
+        attributes = {"result_token": nv_tileaa.MemTokenType(), **ordering(op)}
         if mode is not None:
-            named["rmw_mode"] = mode.value
+            attributes["rmw_mode"] = mode.value
         data, view = rewriter.value(getattr(op, value)), rewriter.value(op.view)
         indices, after = converted(rewriter, op.index), converted(rewriter, op.token)
         if view.type.sparse_dim is not None:
             # Only stores reach this: reductions do not take these views.
             pointers, mask = pointers_and_mask(view, indices, rewriter)
-            new: Operation = nv_tileaa.StoreOp(pointers, data, mask, after, **named)
+            new: Operation = nv_tileaa.StoreOp(pointers, data, mask, after, **attributes)
         else:
-            new = target(data, view, indices, after, **named)
+            new = target(data, view, indices, after, **attributes)
         return with_hints(rewriter.insert(new), op, rewriter)
 
     return rule
@@ -253,9 +253,9 @@ def check_alignment(op: Operation, alignment: int) -> None:
 
 def _alloca(op: cuda_tile.AllocaOp, args: tuple, rewriter: ConversionRewriter) -> Any:
     check_alignment(op, op.alignment.value)
-    named = {"global_": op.global_} if op.global_ is not None else {}
+    fields = {"global_": op.global_} if op.global_ is not None else {}
     result = rewriter.convert_type(op.results[0].type)
-    return rewriter.insert(nv_tileaa.AllocaOp(num_elem=op.num_elem, alignment=op.alignment, result=result, **named))
+    return rewriter.insert(nv_tileaa.AllocaOp(num_elem=op.num_elem, alignment=op.alignment, result=result, **fields))
 
 
 def end_lifetimes(module: Operation) -> None:

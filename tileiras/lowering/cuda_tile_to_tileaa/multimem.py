@@ -37,18 +37,18 @@ def _operands(op: Operation, rewriter: ConversionRewriter) -> tuple[Any, Any, An
 def _load(op: Operation, args: tuple, rewriter: ConversionRewriter) -> Any:
     _refuse_without_multicast(op, rewriter)
     data, token = result_types(op, rewriter)
-    named = {"data": data, "result_token": token, "reduction": _mode(op), **ordering(op)}
-    return with_hints(rewriter.insert(nv_tileaa.TiledLoadOp(*_operands(op, rewriter), **named)), op, rewriter)
+    attributes = {"data": data, "result_token": token, "reduction": _mode(op), **ordering(op)}
+    return with_hints(rewriter.insert(nv_tileaa.TiledLoadOp(*_operands(op, rewriter), **attributes)), op, rewriter)
 
 
 def _store(op: Operation, args: tuple, rewriter: ConversionRewriter) -> Any:
     _refuse_without_multicast(op, rewriter)
-    named: dict[str, Any] = {"result_token": nv_tileaa.MemTokenType(), "multicast": UnitAttr(), **ordering(op)}
+    attributes: dict[str, Any] = {"result_token": nv_tileaa.MemTokenType(), "multicast": UnitAttr(), **ordering(op)}
     cls: Any = nv_tileaa.TiledStoreOp
     if op.name == "cuda_tile.multimem_reduce_view_tko":
-        cls, named["rmw_mode"] = nv_tileaa.TiledAtomicRMWOp, _mode(op)
+        cls, attributes["rmw_mode"] = nv_tileaa.TiledAtomicRMWOp, _mode(op)
     data = rewriter.value(op.tile)
-    return with_hints(rewriter.insert(cls(data, *_operands(op, rewriter), **named)), op, rewriter)
+    return with_hints(rewriter.insert(cls(data, *_operands(op, rewriter), **attributes)), op, rewriter)
 
 
 def patterns() -> Table:

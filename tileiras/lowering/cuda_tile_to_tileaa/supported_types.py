@@ -18,8 +18,8 @@ def check_supported_types(module: Operation, target: Target) -> None:
     """
     supported: set[Type] = set()
     for op in module.walk():
-        used = {value.type: None for value in (*op.results, *op.operands)}
-        for type in () if supported.issuperset(used) else used:
+        types = {value.type: None for value in (*op.results, *op.operands)}
+        for type in () if supported.issuperset(types) else types:
             refused = target.unsupported(type)
             if refused is not None:
                 message = f"Incompatibility with architecture '{target.name}': unsupported type '{refused}'"

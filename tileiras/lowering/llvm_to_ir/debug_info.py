@@ -127,14 +127,14 @@ class DebugMetadata:
 
     def _printed_column(self, path: str, line: int, column: int, call: _Position | None) -> int:
         """The column for one way of getting to a position."""
-        known = self._columns.get((path, line, column, call))
-        if known is None:
+        printed_column = self._columns.get((path, line, column, call))
+        if printed_column is None:
             first = (path, line, column)
-            used = self._columns.setdefault(first, 0)
-            self._columns[first] = used + 1
+            calls = self._columns.setdefault(first, 0)
+            self._columns[first] = calls + 1
             # From the last column that LLVM has room for downwards.
-            known = self._columns[(*first, call)] = column if used == 0 else COLUMNS - used
-        return known
+            printed_column = self._columns[(*first, call)] = column if calls == 0 else COLUMNS - calls
+        return printed_column
 
     @staticmethod
     def _row(location: DILoc, path: str, column: int, printed: int, call: _Position | None) -> str:
@@ -252,10 +252,10 @@ class DebugMetadata:
 
 
 def _twice(variable: debuginfo.DILocalVariableAttr, other: debuginfo.DILocalVariableAttr) -> str:
-    name, known = variable.variable_name, other.variable_name
-    if name == known:
+    name, other_name = variable.variable_name, other.variable_name
+    if name == other_name:
         return f"two variables '{name}' with arg = {variable.arg}, which differ in scope, line or type"
-    return f"'{name}' has arg = {variable.arg}, which is '{known}' already"
+    return f"'{name}' has arg = {variable.arg}, which is '{other_name}' already"
 
 
 def _path(file: cuda_tile.DIFileAttr) -> str:

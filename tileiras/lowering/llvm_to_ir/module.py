@@ -89,18 +89,18 @@ class ModuleTranslation:
         if name in self._defined:
             return
         signature = (result, tuple(types))
-        known = self._signatures.setdefault(name, signature)
-        if known != signature:
-            raise VerifyError(f"calls '{name}' as {_spelled(signature)}, which is elsewhere {_spelled(known)}")
+        earlier = self._signatures.setdefault(name, signature)
+        if earlier != signature:
+            raise VerifyError(f"calls '{name}' as {_spelled(signature)}, which is elsewhere {_spelled(earlier)}")
         self._declarations.setdefault(name, f"declare {result} @{name}({', '.join(types)})")
 
     def require_function(self, name: str, result: str, types: Sequence[str]) -> None:
         """Check a call against the function's declaration in the module and declare it in the text."""
-        known = self._signatures.get(name)
-        if known is None:
+        earlier = self._signatures.get(name)
+        if earlier is None:
             raise VerifyError(f"'{name}' does not reference a valid function")
-        if known != (result, tuple(types)):
-            raise VerifyError(f"calls '{name}' as {_spelled((result, tuple(types)))}, which is {_spelled(known)}")
+        if earlier != (result, tuple(types)):
+            raise VerifyError(f"calls '{name}' as {_spelled((result, tuple(types)))}, which is {_spelled(earlier)}")
         self.declare(name, result, types)
 
     def require_symbol(self, name: str, location: Location) -> None:
@@ -161,39 +161,39 @@ class ModuleTranslation:
             parts.append("\n")
         parts += [text + "\n" for text in self._declarations.values()]
         flags = [self.metadata('i32 4, !"nvvm-reflect-ftz", i32 1')] if flush_to_zero else []
-        named = []
+        metadata = []
         if self.debug is not None and self.debug.unit is not None:
             flags.append(self.metadata(DEBUG_FLAG))
-            named.append(f"!llvm.dbg.cu = !{{{self.debug.unit}}}\n")
+            metadata.append(f"!llvm.dbg.cu = !{{{self.debug.unit}}}\n")
             if self.debug.inlined:
-                named.append(f"!{INLINED_METADATA} = !{{{', '.join(map(self.metadata, self.debug.inlined))}}}\n")
+                metadata.append(f"!{INLINED_METADATA} = !{{{', '.join(map(self.metadata, self.debug.inlined))}}}\n")
         if flags:
-            named.append(f"!llvm.module.flags = !{{{', '.join(flags)}}}\n")
+            metadata.append(f"!llvm.module.flags = !{{{', '.join(flags)}}}\n")
         if approximate:
             keys = (self.metadata(f'!"{key}", i32 0') for key in ("__CUDA_PREC_DIV", "__CUDA_PREC_SQRT"))
-            named.append(f"!{REFLECTION_METADATA} = !{{{', '.join(keys)}}}\n")
+            metadata.append(f"!{REFLECTION_METADATA} = !{{{', '.join(keys)}}}\n")
         if self._min_ptx > (0, 0):
             node = self.metadata('i32 {}, i32 {}, !"{}"'.format(*self._min_ptx, self._newest))
-            named.append(f"!{MIN_PTX_METADATA} = !{{{node}}}\n")
+            metadata.append(f"!{MIN_PTX_METADATA} = !{{{node}}}\n")
         if self.opt_level is not None:
-            named.append(f"!{OPT_LEVEL_METADATA} = !{{{self.metadata(f'i32 {self.opt_level}')}}}\n")
+            metadata.append(f"!{OPT_LEVEL_METADATA} = !{{{self.metadata(f'i32 {self.opt_level}')}}}\n")
         if self._requirements:
             node = self.metadata(", ".join(f'!"{requirement}"' for requirement in self._requirements))
-            named.append(f"!{REQUIREMENTS_METADATA} = !{{{node}}}\n")
+            metadata.append(f"!{REQUIREMENTS_METADATA} = !{{{node}}}\n")
         if blobs:
-            named.append(f"!{BLOBS_METADATA} = !{{{', '.join(map(self.metadata, blobs))}}}\n")
+            metadata.append(f"!{BLOBS_METADATA} = !{{{', '.join(map(self.metadata, blobs))}}}\n")
         kernels = [self.metadata(_kernel_metadata(f)) for f in functions if f.is_kernel and not f.is_declaration]
         if kernels:
-            named.append(f"!{KERNELS_METADATA} = !{{{', '.join(kernels)}}}\n")
+            metadata.append(f"!{KERNELS_METADATA} = !{{{', '.join(kernels)}}}\n")
         pairs = [self.metadata(_pairs_metadata(f)) for f in functions if llvm.PAIRS_OF in f.attributes]
         if pairs:
-            named.append(f"!{PAIRS_METADATA} = !{{{', '.join(pairs)}}}\n")
+            metadata.append(f"!{PAIRS_METADATA} = !{{{', '.join(pairs)}}}\n")
         orders = [self.metadata(_order_metadata(f)) for f in functions if llvm.ORDER in f.attributes]
         if orders:
-            named.append(f"!{ORDER_METADATA} = !{{{', '.join(orders)}}}\n")
+            metadata.append(f"!{ORDER_METADATA} = !{{{', '.join(orders)}}}\n")
         if self._metadata:
             parts.append("\n")
-            parts += named
+            parts += metadata
             parts += [f"!{number} = {text}\n" for text, number in self._metadata.items()]
         return "".join(parts)
 

@@ -52,9 +52,9 @@ def _call(
     if isinstance(target, Assembly):
         arguments = ", ".join(f"{llvm_text(t)} {n}" for n, t in zip(names, types))
         return assembly_text(target.text, target.constraints, target.side_effects, result_text, arguments)
-    declared = [_POINTERS.get(t, t) for t in target.operands]
-    fn.module.declare("llvm.nvvm." + target.name, result_text, declared)
-    arguments = ", ".join(f"{t} {n}" for n, t in zip(names, declared))
+    operand_types = [_POINTERS.get(t, t) for t in target.operands]
+    fn.module.declare("llvm.nvvm." + target.name, result_text, operand_types)
+    arguments = ", ".join(f"{t} {n}" for n, t in zip(names, operand_types))
     # LLVM takes mma for a pure function of a thread's operands and would move one into a branch that only some lanes
     # of the warp take (PTX ISA, mma: all of them must execute it).
     convergent = " convergent" if target.effects == "convergent" else ""

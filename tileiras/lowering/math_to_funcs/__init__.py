@@ -92,16 +92,16 @@ def convert(op: Operation, row: Function) -> llvm.LLVMFuncOp | None:
 
 def _to_instruction(op: Operation, row: Function, type: Type) -> None:
     flushes = "flush_to_zero" in op.attributes and row.has_flushing_form
-    named: dict[str, Any] = {"ftz": UnitAttr()} if flushes else {}
+    attributes: dict[str, Any] = {"ftz": UnitAttr()} if flushes else {}
     if row.scale is not None:
         factor = llvm.ConstantOp(_splat(row.scale, type), type)
         rounding = nvvm.FPRoundingModeAttr("rn")
-        scaled = nvvm.MulFOp.create((op.operands[0], factor.results[0]), (type,), {"rounding": rounding, **named})
+        scaled = nvvm.MulFOp.create((op.operands[0], factor.results[0]), (type,), {"rounding": rounding, **attributes})
         for new in (factor, scaled):
             new.location = op.location
             op.parent.insert_before(new, op)  # type: ignore[union-attr]
         op.operands = (scaled.results[0],)
-    op.attributes = named
+    op.attributes = attributes
     op.become(getattr(nvvm, row.instruction))
 
 

@@ -16,17 +16,17 @@ def convert_global(op: memref.GlobalOp) -> None:
     element, patterns = op.value.type.element_type, op.value.element_bits()
     if element.width == 4:
         padded = [*patterns, 0]
-        held, patterns = i8, [padded[n] & 15 | padded[n + 1] << 4 for n in range(0, len(patterns), 2)]
+        storage_type, patterns = i8, [padded[n] & 15 | padded[n + 1] << 4 for n in range(0, len(patterns), 2)]
     else:
-        held = memory_type(element)
-    size = held.width // 8
+        storage_type = memory_type(element)
+    size = storage_type.width // 8
     data = b"".join((held_bits(element, p) & 256**size - 1).to_bytes(size, "little") for p in patterns)
-    value = DenseElementsAttr(TensorType((len(patterns),), held), data)
+    value = DenseElementsAttr(TensorType((len(patterns),), storage_type), data)
     alignment = max(op.alignment.value, size) if op.alignment is not None else size
     # The host may write a public global between launches, even a constant: its contents are not known.
     lowered = llvm.GlobalOp(
         sym_name=op.sym_name,
-        global_type=llvm.LLVMArrayType(len(patterns), held),
+        global_type=llvm.LLVMArrayType(len(patterns), storage_type),
         linkage=llvm.LinkageAttr("internal" if op.is_private else "external"),
         constant=op.constant if op.is_private else None,
         value=value,

@@ -62,16 +62,16 @@ def _fixed(text: str, min_ptx: str) -> Callable[[Operation], None]:
 def _device_async_copy(op: Any) -> None:
     """An intrinsic, and assembly where a predicate guards the copy: a branch would cost more."""
     modifier, size = "ca" if op.bypassL1 is None else "cg", op.dstBytes
-    read, predicate = op.srcBytes, op.predicate
+    source_bytes, predicate = op.srcBytes, op.predicate
     if predicate is None:
         op.attributes = {"size": size, "modifier": nvvm.LoadCacheModifierAttr(modifier)}
         op.become(nvvm.CpAsyncOp)
         return
     text = f"cp.async.{modifier}.shared.global [$1], [$2], {size.value}"
     operands, letters = [predicate, op.dst, op.src], "b,r,l"
-    if read is not None:
+    if source_bytes is not None:
         text += ", $3"
-        operands.append(read)
+        operands.append(source_bytes)
         letters += ",r"
     op.operands = operands
     _assembly(op, f"@$0 {text};", f"{letters},~{{memory}}")

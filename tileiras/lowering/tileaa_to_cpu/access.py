@@ -62,7 +62,7 @@ def load_through(
         return _load_one(low, kind, pointers, mask, other, order)
     truth = mask.number(code) if mask is not None else ""
     if pointers.steps != EVEN:
-        return Lanes(kind, count, stored=gather(code, kind, count, pointers.number(code), truth, replaced))
+        return Lanes(kind, count, bits=gather(code, kind, count, pointers.number(code), truth, replaced))
     condition = neighbours(code, pointers, kind.size)
     if mask is not None:
         condition = code.value(f"and i1 {condition}, {_all_true(code, count, truth)}")
@@ -73,7 +73,7 @@ def load_through(
     with ways.way():
         ways.result(gather(code, kind, count, pointers.number(code), truth, replaced))
     code.start(ways.after)
-    return Lanes(kind, count, stored=code.phi(type, ways.incoming))
+    return Lanes(kind, count, bits=code.phi(type, ways.incoming))
 
 
 def _load_one(
@@ -94,14 +94,14 @@ def _load_one(
         return name
 
     if mask is None:
-        return Lanes(kind, 1, stored=loaded())
+        return Lanes(kind, 1, bits=loaded())
     ways = Ways(code, mask.number(code), ("then", "else"))
     with ways.way():
         ways.result(loaded())
     with ways.way():
         ways.result(replaced)
     code.start(ways.after)
-    return Lanes(kind, 1, stored=code.phi(kind.stored, ways.incoming))
+    return Lanes(kind, 1, bits=code.phi(kind.stored, ways.incoming))
 
 
 def _natural(kind: Kind) -> int:
@@ -124,25 +124,25 @@ def gather(code: Code, kind: Kind, count: int, addresses: str, mask: str, other:
     )  # fmt: skip
 
 
-def scatter(code: Code, kind: Kind, count: int, addresses: str, mask: str, stored: str) -> None:
+def scatter(code: Code, kind: Kind, count: int, addresses: str, mask: str, data: str) -> None:
     type, truth = vector(kind.stored, count), f"<{count} x i1>"
     mask = mask or "splat (i1 true)"
     code.call(
         f"llvm.masked.scatter.{suffix(kind.stored, count)}.v{count}p0", "void",
-        [(type, stored), (f"<{count} x ptr>", f"align 1 {_pointers(code, count, addresses)}"), (truth, mask)],
+        [(type, data), (f"<{count} x ptr>", f"align 1 {_pointers(code, count, addresses)}"), (truth, mask)],
     )  # fmt: skip
 
 
 def store_through(low: Lowering, pointers: Lanes, lanes: Lanes, mask: Lanes | None, order: str = "weak") -> None:
     """Write elements through the pointers whose mask is true."""
     code, kind, count = low.code, lanes.kind, lanes.count
-    stored, type = lanes.stored(code), lanes.stored_type
+    data, type = lanes.stored(code), lanes.stored_type
     truth = mask.number(code) if mask is not None else ""
     if count == 1:
-        _store_one(code, kind, pointers.number(code), stored, truth, order)
+        _store_one(code, kind, pointers.number(code), data, truth, order)
         return
     if pointers.steps != EVEN:
-        scatter(code, kind, count, pointers.number(code), truth, stored)
+        scatter(code, kind, count, pointers.number(code), truth, data)
         return
     condition = neighbours(code, pointers, kind.size)
     if mask is not None:
@@ -150,19 +150,19 @@ def store_through(low: Lowering, pointers: Lanes, lanes: Lanes, mask: Lanes | No
     ways = Ways(code, condition)
     with ways.way():
         first = code.pointer(code.element("i64", count, pointers.number(code), 0))
-        code.do(f"store {type} {stored}, ptr {first}, align {_natural(kind)}")
+        code.do(f"store {type} {data}, ptr {first}, align {_natural(kind)}")
     with ways.way():
-        scatter(code, kind, count, pointers.number(code), truth, stored)
+        scatter(code, kind, count, pointers.number(code), truth, data)
     code.start(ways.after)
 
 
-def _store_one(code: Code, kind: Kind, address: str, stored: str, mask: str, order: str) -> None:
+def _store_one(code: Code, kind: Kind, address: str, data: str, mask: str, order: str) -> None:
     with code.when(mask) if mask else contextlib.nullcontext():
         place = code.pointer(address)
         if order == "weak":
-            code.do(f"store {kind.stored} {stored}, ptr {place}, align {_natural(kind)}")
+            code.do(f"store {kind.stored} {data}, ptr {place}, align {_natural(kind)}")
             return
         bits = f"i{8 * kind.size}"
         if kind.stored in ("float", "double"):
-            stored = code.value(f"bitcast {kind.stored} {stored} to {bits}")
-        code.do(f"store atomic {bits} {stored}, ptr {place} {ATOMIC[order]}, align {kind.size}")
+            data = code.value(f"bitcast {kind.stored} {data} to {bits}")
+        code.do(f"store atomic {bits} {data}, ptr {place} {ATOMIC[order]}, align {kind.size}")

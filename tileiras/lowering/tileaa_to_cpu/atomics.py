@@ -26,16 +26,16 @@ def _order(op: Any) -> str:
 
 def _bits(low: Lowering, lanes: Lanes) -> str:
     """One element as an integer of its size in memory."""
-    stored = lanes.stored(low.code)
+    data = lanes.stored(low.code)
     if lanes.kind.stored in ("float", "double"):
-        return low.code.value(f"bitcast {lanes.kind.stored} {stored} to i{8 * lanes.kind.size}")
-    return stored
+        return low.code.value(f"bitcast {lanes.kind.stored} {data} to i{8 * lanes.kind.size}")
+    return data
 
 
 def _of_bits(low: Lowering, kind: Kind, bits: str) -> Lanes:
     if kind.stored in ("float", "double"):
         bits = low.code.value(f"bitcast i{8 * kind.size} {bits} to {kind.stored}")
-    return Lanes(kind, 1, stored=bits)
+    return Lanes(kind, 1, bits=bits)
 
 
 def update(low: Lowering, op: Any, mode: str, kind: Kind, address: str, operand: Lanes) -> Lanes:
@@ -59,7 +59,7 @@ def update(low: Lowering, op: Any, mode: str, kind: Kind, address: str, operand:
     else:
         combined = code.intrinsic(_FLOATS[mode], kind.number, 1, old.number(code), number)
     if kind.format:
-        new = Lanes(kind, 1, stored=encode(code, kind.format, 1, combined))
+        new = Lanes(kind, 1, bits=encode(code, kind.format, 1, combined))
     else:
         new = Lanes(kind, 1, combined)
     failure = {"acquire": "acquire", "acq_rel": "acquire"}.get(order, "monotonic")
@@ -67,9 +67,9 @@ def update(low: Lowering, op: Any, mode: str, kind: Kind, address: str, operand:
         f"cmpxchg weak ptr {place}, {type} {hole[0]}, {type} {_bits(low, new)} {order} {failure}, align {kind.size}"
     )
     value = code.value(f"extractvalue {{ {type}, i1 }} {pair}, 0")
-    done = code.value(f"extractvalue {{ {type}, i1 }} {pair}, 1")
+    succeeds = code.value(f"extractvalue {{ {type}, i1 }} {pair}, 1")
     code.fill(hole, f"phi {type} [ {first}, %{before} ], [ {value}, %{code.block} ]")
-    code.branch(done, after, loop)
+    code.branch(succeeds, after, loop)
     code.start(after)
     return _of_bits(low, kind, value)
 
@@ -87,7 +87,7 @@ def _masked(low: Lowering, op: Any, at: At, otherwise: Lanes | None, action: Any
     with ways.way():
         ways.result(replaced)
     code.start(ways.after)
-    return Lanes(kind, 1, stored=code.phi(kind.stored, ways.incoming))
+    return Lanes(kind, 1, bits=code.phi(kind.stored, ways.incoming))
 
 
 def atomic_rmw(low: Lowering, op: Any) -> None:
@@ -111,13 +111,13 @@ def atomic_cas(low: Lowering, op: Any) -> None:
     def one(at: At) -> Lanes:
         address = low.lanes(op.pointer, at).number(code)
         compare, value = low.lanes(op.compare, at), low.lanes(op.value, at)
-        expected, new = _bits(low, compare), _bits(low, value)
-        otherwise = Lanes(kind, 1, stored=compare.stored(code))
+        comparand, new = _bits(low, compare), _bits(low, value)
+        otherwise = Lanes(kind, 1, bits=compare.stored(code))
 
         def exchange() -> Lanes:
             place = code.pointer(address)
             pair = code.value(
-                f"cmpxchg ptr {place}, {type} {expected}, {type} {new} {order} {failure}, align {kind.size}"
+                f"cmpxchg ptr {place}, {type} {comparand}, {type} {new} {order} {failure}, align {kind.size}"
             )
             return _of_bits(low, kind, code.value(f"extractvalue {{ {type}, i1 }} {pair}, 0"))
 

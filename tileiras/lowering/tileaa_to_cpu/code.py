@@ -67,8 +67,8 @@ class Code:
     def call(self, function: str, result: str, arguments: Sequence[tuple[str, str]], attributes: str = "") -> str:
         """A call, and the declaration of the function; returns the result's name, nothing for void."""
         value = ", ".join(f"{type} {name}" for type, name in arguments)
-        taken = ", ".join(type for type, _ in arguments)
-        self.declarations[function] = f"declare {result} @{function}({taken})"
+        types = ", ".join(type for type, _ in arguments)
+        self.declarations[function] = f"declare {result} @{function}({types})"
         text = f"call {attributes}{result} @{function}({value})"
         if result == "void":
             self.do(text)

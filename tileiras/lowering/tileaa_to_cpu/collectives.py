@@ -74,10 +74,10 @@ def _identity(op: Any) -> str | None:
     if len(op.operands) != 1 or len(rest) != 1 or set(inner.operands) != set(block.arguments):
         return None
     kind = kind_of(op.operands[0].type.element_type)
-    known = _identities(kind)
-    if inner.name not in known or inner.attributes.get("rounding_mode") not in (None, *_nearest(inner)):
+    identities = _identities(kind)
+    if inner.name not in identities or inner.attributes.get("rounding_mode") not in (None, *_nearest(inner)):
         return None
-    value = known[inner.name]
+    value = identities[inner.name]
     if kind.number == "i1":
         return str(value & 1)
     return float_literal(value, kind.number) if kind.is_float else str(value)
@@ -184,8 +184,8 @@ def _row(low: Lowering, op: Any, axis: int, position: tuple[Index, ...]) -> list
 
     rows = low.rows.around(op)
     inner = op.regions[0].block.first
-    held = low.values.get(op.operands[0])
-    if inner.name not in _COMPARED or is_flushed(inner) or not isinstance(held, Tile | Sunk):
+    operand = low.values.get(op.operands[0])
+    if inner.name not in _COMPARED or is_flushed(inner) or not isinstance(operand, Tile | Sunk):
         return [careful(rows)]
     return [_extremum(low, op, axis, position, rows, careful)]
 
@@ -229,8 +229,8 @@ def _extremum(
         (old,), (new,) = running, elements
         names = f"{old.type} {new.number(code)}, {old.number(code)}"
         better = code.value(f"fcmp {predicate} {names}")
-        chosen = f"{old.type} {new.number(code)}, {old.type} {old.number(code)}"
-        return Lanes(kind, old.count, code.value(f"select {vector('i1', old.count)} {better}, {chosen}"))
+        operands = f"{old.type} {new.number(code)}, {old.type} {old.number(code)}"
+        return Lanes(kind, old.count, code.value(f"select {vector('i1', old.count)} {better}, {operands}"))
 
     vectors = _by_vectors(low, op, axis, position, float_literal(first, kind.number), prefer, rows)
     low.reduced(op)
@@ -292,14 +292,14 @@ def _from_end(low: Lowering, op: Any, index: Index, count: int) -> Index:
     return size - count - index if isinstance(index, int) else low.code.value(f"sub i64 {size - count}, {index}")
 
 
-def _after(low: Lowering, op: Any, index: Index, running: Sequence[str], found: list[Lanes]) -> list[Lanes]:
+def _after(low: Lowering, op: Any, index: Index, running: Sequence[str], elements: list[Lanes]) -> list[Lanes]:
     """Elements combined with the running values, unless they are the first."""
     if index == 0:
-        return found
-    before = [each.splat(low.code, found[0].count) for each in _of_numbers(op, 1, running)]
-    both = combine(low, op, before, found)
+        return elements
+    before = [each.splat(low.code, elements[0].count) for each in _of_numbers(op, 1, running)]
+    both = combine(low, op, before, elements)
     is_first = low.code.value(f"icmp eq i64 {index}, 0")
-    return [_choose(low, is_first, one, all_) for one, all_ in zip(found, both, strict=True)]
+    return [_choose(low, is_first, one, all_) for one, all_ in zip(elements, both, strict=True)]
 
 
 def _scan_row(

@@ -84,8 +84,8 @@ class _Carried:
     def _place(self, value: Value) -> Tile:
         """Memory for a tile: its own if nothing else needs it."""
         # A value that two arguments begin with has two holders at least.
-        held = self.low.values.get(value)
-        if isinstance(held, Tile) and not held.as_numbers and list(self.op.operands).count(value) == 1:
+        existing = self.low.values.get(value)
+        if isinstance(existing, Tile) and not existing.as_numbers and list(self.op.operands).count(value) == 1:
             tile = self.low.take(value, self.op)
             if tile is not None:
                 return tile
@@ -139,8 +139,8 @@ def pass_on(low: Lowering, op: Operation, values: Sequence[Value], places: dict[
             if _is_scalar(low, op, value):
                 numbers[position] = low.scalar(value)
             continue
-        held = low.values.get(value)
-        if not (isinstance(held, Tile) and held.root is places[position].root):
+        existing = low.values.get(value)
+        if not (isinstance(existing, Tile) and existing.root is places[position].root):
             pending[position] = value
     aside: dict[int, Tile] = {}
     for position, value in pending.items():
@@ -219,12 +219,12 @@ def while_(low: Lowering, op: Any) -> None:
     before, after = (region.block for region in op.regions)
     carried = _Carried(low, op, op.operands)
     end = list(before.operations)[-1]
-    passed = {
+    initial = {
         position: _shared(carried, after, value, position)
         for position, value in enumerate(end.operands[1:]) if is_tile(value)
     }  # fmt: skip
-    result = {position: low.allocate(*place) for position, place in passed.items() if not isinstance(place, Tile)}
-    places: dict[int, Tile] = {**{p: t for p, t in passed.items() if isinstance(t, Tile)}, **result}
+    result = {position: low.allocate(*place) for position, place in initial.items() if not isinstance(place, Tile)}
+    places: dict[int, Tile] = {**{p: t for p, t in initial.items() if isinstance(t, Tile)}, **result}
     for tile in places.values():
         tile.root.pins += 1
     head, body, leave = code.label("while"), code.label("do"), code.label("done")
@@ -267,9 +267,9 @@ def while_(low: Lowering, op: Any) -> None:
 def _shared(carried: _Carried, after: Any, value: Value, position: int) -> Any:
     """The memory of a tile that the second region hands back unchanged; the shape and type of another one."""
     last = list(after.operations)[-1]
-    for number, passed in enumerate(last.operands):
-        if passed is after.arguments[position] and number in carried.places:
-            if list(last.operands).count(passed) == 1:
+    for number, operand in enumerate(last.operands):
+        if operand is after.arguments[position] and number in carried.places:
+            if list(last.operands).count(operand) == 1:
                 return carried.places[number]
     return value.type.shape, value.type.element_type
 

@@ -18,11 +18,11 @@ MODES = {"zero": 0, "positive_inf": 2, "negative_inf": 3}
 _INSTRUCTIONS = {"addf": "fadd", "subf": "fsub", "mulf": "fmul", "divf": "fdiv", "sqrt": "sqrt", "fma": "fma"}
 
 
-def rounded_towards(code: Code, name: str, kind: Kind, count: int, given: Sequence[str], mode: str) -> Lanes:
+def rounded_towards(code: Code, name: str, kind: Kind, count: int, operands: Sequence[str], mode: str) -> Lanes:
     """The result of an operation on numbers of one kind, rounded in a directed mode."""
-    result = _call(code, _INSTRUCTIONS[name], kind.number, kind.number, count, given, mode)
+    result = _call(code, _INSTRUCTIONS[name], kind.number, kind.number, count, operands, mode)
     if kind.format:
-        return Lanes(kind, count, stored=encode(code, kind.format, count, result, mode))
+        return Lanes(kind, count, bits=encode(code, kind.format, count, result, mode))
     return Lanes(kind, count, result)
 
 
@@ -31,18 +31,18 @@ def narrowed(code: Code, count: int, wide: str, mode: str) -> str:
     return _call(code, "fptrunc", "double", "float", count, [wide], mode)
 
 
-def _call(code: Code, instruction: str, type: str, to: str, count: int, given: Sequence[str], mode: str) -> str:
+def _call(code: Code, instruction: str, type: str, to: str, count: int, operands: Sequence[str], mode: str) -> str:
     """A call of the function that executes one instruction in a mode."""
     operand, result = vector(type, count), vector(to, count)
     name = f"directed.{instruction}.{suffix(type, count)}.{mode}"
     if name not in code.functions:
         overload = f"{suffix(to, count)}.{suffix(type, count)}" if to != type else suffix(type, count)
         intrinsic = f"llvm.experimental.constrained.{instruction}.{overload}"
-        parameters = [f"{operand} %a{number}" for number in range(len(given))]
+        parameters = [f"{operand} %a{number}" for number in range(len(operands))]
         words = 'metadata !"round.dynamic", metadata !"fpexcept.strict"'
         code.declarations["llvm.set.rounding"] = "declare void @llvm.set.rounding(i32)"
         code.declarations[intrinsic] = (
-            f"declare {result} @{intrinsic}({', '.join([operand] * len(given))}, metadata, metadata)"
+            f"declare {result} @{intrinsic}({', '.join([operand] * len(operands))}, metadata, metadata)"
         )
         code.functions[name] = (
             f"define internal {result} @{name}({', '.join(parameters)}) #1 {{\n"
@@ -51,13 +51,13 @@ def _call(code: Code, instruction: str, type: str, to: str, count: int, given: S
             f"  call void @llvm.set.rounding(i32 1) #1\n"
             f"  ret {result} %r\n}}\n"
         )
-    return code.value(f"call {result} @{name}({', '.join(f'{operand} {each}' for each in given)})")
+    return code.value(f"call {result} @{name}({', '.join(f'{operand} {each}' for each in operands)})")
 
 
-def fused(code: Code, kind: Kind, count: int, given: Sequence[str]) -> Lanes:
+def fused(code: Code, kind: Kind, count: int, operands: Sequence[str]) -> Lanes:
     """A multiply-add of a format narrower than f32, rounded once: in f64, rounded to odd."""
     double, integer, truth = vector("double", count), vector("i64", count), vector("i1", count)
-    a, b, c = (code.value(f"fpext {vector('float', count)} {each} to {double}") for each in given)
+    a, b, c = (code.value(f"fpext {vector('float', count)} {each} to {double}") for each in operands)
     product = code.value(f"fmul {double} {a}, {b}")
     total = code.value(f"fadd {double} {product}, {c}")
     # The error of the sum (Knuth); the product is exact.
@@ -74,7 +74,7 @@ def fused(code: Code, kind: Kind, count: int, given: Sequence[str]) -> Lanes:
     last = code.value(f"trunc {integer} {bits} to {truth}")
     even = code.value(f"xor {truth} {last}, {constant('i1', count, 'true')}")
     moves = code.value(f"and {truth} {inexact}, {even}")
-    moved = code.value(f"add {integer} {bits}, {step}")
-    odd = code.value(f"select {truth} {moves}, {integer} {moved}, {integer} {bits}")
+    adjacent = code.value(f"add {integer} {bits}, {step}")
+    odd = code.value(f"select {truth} {moves}, {integer} {adjacent}, {integer} {bits}")
     single = narrow_to_odd(code, count, code.value(f"bitcast {integer} {odd} to {double}"))
-    return Lanes(kind, count, stored=encode(code, kind.format, count, single))
+    return Lanes(kind, count, bits=encode(code, kind.format, count, single))

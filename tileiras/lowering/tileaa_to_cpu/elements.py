@@ -46,8 +46,8 @@ def kind_of(element: Any) -> Kind:
 def _kind(element: Any) -> Kind:
     if isinstance(element, IntegerType):
         width = element.width
-        stored = max(8, width)
-        return Kind(f"i{width}", f"i{stored}", stored // 8, width=width)
+        memory_bits = max(8, width)
+        return Kind(f"i{width}", f"i{memory_bits}", memory_bits // 8, width=width)
     if not isinstance(element, FloatType):
         return Kind("i64", "i64", 8)
     keyword = element.keyword
@@ -76,12 +76,12 @@ class Lanes:
     __slots__ = ("kind", "count", "_number", "_stored", "steps")
 
     def __init__(
-        self, kind: Kind, count: int, number: str | None = None, stored: str | None = None, steps: int = 0
+        self, kind: Kind, count: int, number: str | None = None, bits: str | None = None, steps: int = 0
     ) -> None:
         self.kind = kind
         self.count = count
         self._number = number
-        self._stored = stored
+        self._stored = bits
         self.steps = steps
         """`EQUAL` or `EVEN` if that is known."""
 
@@ -106,16 +106,16 @@ class Lanes:
         return self._stored
 
     def _decoded(self, code: Code) -> str:
-        kind, stored = self.kind, self._stored
-        assert stored is not None
+        kind, bits = self.kind, self._stored
+        assert bits is not None
         if kind.number == kind.stored:
-            return stored
+            return bits
         if kind.format:
-            return decode(code, kind.format, self.count, stored)
+            return decode(code, kind.format, self.count, bits)
         if kind.number == "i1":
             zero = "0" if self.count == 1 else "zeroinitializer"
-            return code.value(f"icmp ne {self.stored_type} {stored}, {zero}")
-        return code.value(f"trunc {self.stored_type} {stored} to {self.type}")
+            return code.value(f"icmp ne {self.stored_type} {bits}, {zero}")
+        return code.value(f"trunc {self.stored_type} {bits} to {self.type}")
 
     def _encoded(self, code: Code) -> str:
         kind, number = self.kind, self._number
@@ -131,11 +131,11 @@ class Lanes:
         if count == self.count:
             return self
         if self._stored is not None and self._number is None:
-            return Lanes(self.kind, count, stored=code.splat(self.kind.stored, count, self._stored), steps=EQUAL)
+            return Lanes(self.kind, count, bits=code.splat(self.kind.stored, count, self._stored), steps=EQUAL)
         return Lanes(self.kind, count, code.splat(self.kind.number, count, self.number(code)), steps=EQUAL)
 
     def shuffle(self, code: Code, lanes: list[int]) -> Lanes:
         kind = self.kind
         if self._number is None:
-            return Lanes(kind, len(lanes), stored=code.shuffle(kind.stored, self.count, self.stored(code), lanes))
+            return Lanes(kind, len(lanes), bits=code.shuffle(kind.stored, self.count, self.stored(code), lanes))
         return Lanes(kind, len(lanes), code.shuffle(kind.number, self.count, self._number, lanes))

@@ -69,13 +69,13 @@ def constant_of_bits(element: Any, bits: int, count: int) -> Lanes:
     if kind.format == "tf32":
         # A constant has the upper 19 bits of the f32.
         return Lanes(kind, count, constant("float", count, float_literal(_unpack("f", "I", bits << 13))), steps=EQUAL)
-    stored = constant(kind.stored, count, literal(kind, bits))
+    data = constant(kind.stored, count, literal(kind, bits))
     if kind.format:
-        return Lanes(kind, count, stored=stored, steps=EQUAL)
+        return Lanes(kind, count, bits=data, steps=EQUAL)
     if kind.number != kind.stored:
         bits &= (1 << kind.width) - 1
         return Lanes(kind, count, constant(kind.number, count, bits), steps=EQUAL)
-    return Lanes(kind, count, stored, steps=EQUAL)
+    return Lanes(kind, count, data, steps=EQUAL)
 
 
 @rule("arith.constant")
@@ -230,7 +230,7 @@ def _select(low: Lowering, op: Any, operands: Sequence[Lanes]) -> Lanes:
     truth = f"{condition.type} {condition.number(code)}"
     if yes.kind.format:
         name = code.value(f"select {truth}, {yes.stored_type} {yes.stored(code)}, {no.stored_type} {no.stored(code)}")
-        return Lanes(yes.kind, yes.count, stored=name)
+        return Lanes(yes.kind, yes.count, bits=name)
     return Lanes(
         yes.kind, yes.count, code.value(f"select {truth}, {yes.type} {yes.number(code)}, {no.type} {no.number(code)}")
     )
@@ -271,13 +271,13 @@ def _same(low: Lowering, op: Any, operands: Sequence[Lanes]) -> Lanes:
 @rule("arith.bitcast")
 def _bitcast(low: Lowering, op: Any, operands: Sequence[Lanes]) -> Lanes:
     code, (value,), kind = low.code, operands, result_kind(op)
-    stored = value.stored(code)
+    data = value.stored(code)
     if kind.stored != value.kind.stored:
-        stored = code.value(f"bitcast {value.stored_type} {stored} to {vector(kind.stored, value.count)}")
+        data = code.value(f"bitcast {value.stored_type} {data} to {vector(kind.stored, value.count)}")
     if value.kind.width == 4 and value.kind.format and not kind.format or kind.number == "i1":
-        number = code.value(f"trunc {vector(kind.stored, value.count)} {stored} to {vector(kind.number, value.count)}")
+        number = code.value(f"trunc {vector(kind.stored, value.count)} {data} to {vector(kind.number, value.count)}")
         return Lanes(kind, value.count, number)
-    return Lanes(kind, value.count, stored=stored)
+    return Lanes(kind, value.count, bits=data)
 
 
 def _from_integer(instruction: str) -> Rule:
@@ -292,7 +292,7 @@ def _from_integer(instruction: str) -> Rule:
         else:
             wide = code.value(f"{instruction} {type} {number} to {vector('double', value.count)}")
         odd = narrow_to_odd(code, value.count, wide)
-        return Lanes(kind, value.count, stored=encode(code, kind.format, value.count, odd, saturate=kind.width <= 8))
+        return Lanes(kind, value.count, bits=encode(code, kind.format, value.count, odd, saturate=kind.width <= 8))
 
     return apply
 
@@ -351,8 +351,8 @@ def _fp_to_fp(low: Lowering, op: Any, operands: Sequence[Lanes]) -> Lanes:
         return Lanes(kind, count, code.value(f"fptrunc {value.type} {number} to {vector('float', count)}"))
     if value.kind.number == "double":
         number = narrow_to_odd(code, count, number)
-    stored = encode(code, kind.format, count, number, mode, saturate=kind.width <= 8)
-    return Lanes(kind, count, stored=stored)
+    bits = encode(code, kind.format, count, number, mode, saturate=kind.width <= 8)
+    return Lanes(kind, count, bits=bits)
 
 
 @rule("nv_tileaa.addptr")

@@ -44,7 +44,7 @@ def finished(low: Lowering, op: Any, kind: Any, count: int, number: str) -> Lane
     """The result of an operation from its f32 or f64 number."""
     number = flushed(low, op, kind.number, count, number)
     if kind.format:
-        return Lanes(kind, count, stored=encode(low.code, kind.format, count, number))
+        return Lanes(kind, count, bits=encode(low.code, kind.format, count, number))
     return Lanes(kind, count, number)
 
 
@@ -165,8 +165,8 @@ def _divf(low: Lowering, op: Any, operands: Sequence[Lanes]) -> Lanes:
     zero = code.intrinsic("copysign", "float", count, number(0.0), quotient.number(code))
     infinite = code.value(f"fcmp oeq {type} {sizes[0]}, {number(math.inf)}")
     vanished = code.value(f"select {truth} {infinite}, {type} {number(math.nan)}, {type} {zero}")
-    chosen = code.value(f"select {truth} {huge}, {type} {vanished}, {type} {quotient.number(code)}")
-    return Lanes(quotient.kind, count, chosen)
+    result = code.value(f"select {truth} {huge}, {type} {vanished}, {type} {quotient.number(code)}")
+    return Lanes(quotient.kind, count, result)
 
 
 for _name, _instruction in {"addf": "fadd", "subf": "fsub", "mulf": "fmul"}.items():

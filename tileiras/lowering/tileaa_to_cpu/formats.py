@@ -96,33 +96,33 @@ class _Words:
         return self.code.value(f"{'zext' if width < to else 'trunc'} {source} {value} to {target}")
 
 
-def decode(code: Code, keyword: str, count: int, stored: str) -> str:
+def decode(code: Code, keyword: str, count: int, data: str) -> str:
     """The f32 numbers of stored bits (i16 or i8, the float itself for tf32)."""
     if keyword == "tf32":
-        return stored
+        return data
     words, format = _Words(code, count), format_of(keyword)
-    bits = words.resized(stored, max(8, format.width), 32)
+    bits = words.resized(data, max(8, format.width), 32)
     if keyword == "bf16":
         return words.number(words.op("shl", bits, 16))
     if keyword == "f16":
-        return _decode_half(code, count, stored)
+        return _decode_half(code, count, data)
     if keyword == "f8E8M0FNU":
         power = words.choose(words.compare("eq", bits, 0), 0x00400000, words.op("shl", bits, 23))
         return words.number(words.choose(words.compare("eq", bits, 255), 0x7FC00000, power))
     magnitude = words.op("and", bits, (1 << (format.width - 1)) - 1)
     sign = words.op("shl", words.op("and", bits, 1 << (format.width - 1)), 32 - format.width)
-    placed = words.op("shl", magnitude, 23 - format.mantissa_bits)
-    result = words.bits(words.scaled(words.number(placed), 2.0 ** (127 - format.bias)))
+    fields = words.op("shl", magnitude, 23 - format.mantissa_bits)
+    result = words.bits(words.scaled(words.number(fields), 2.0 ** (127 - format.bias)))
     if format.has_infinity:
         special = words.compare("uge", magnitude, format.infinity)
-        result = words.choose(special, words.op("or", placed, 0x7F800000), result)
+        result = words.choose(special, words.op("or", fields, 0x7F800000), result)
     elif format.has_nan:
         result = words.choose(words.compare("eq", magnitude, format.nan), 0x7FC00000, result)
     return words.number(words.op("or", result, sign))
 
 
-def _decode_half(code: Code, count: int, stored: str) -> str:
-    half = code.value(f"bitcast {vector('i16', count)} {stored} to {vector('half', count)}")
+def _decode_half(code: Code, count: int, bits: str) -> str:
+    half = code.value(f"bitcast {vector('i16', count)} {bits} to {vector('half', count)}")
     return code.value(f"fpext {vector('half', count)} {half} to {vector('float', count)}")
 
 
@@ -264,5 +264,5 @@ def narrow_to_odd(code: Code, count: int, wide: str) -> str:
     less = code.value(f"zext {truth} {over} to {integer}")
     down = code.value(f"sub {integer} {bits}, {less}")
     odd = code.value(f"or {integer} {down}, {constant('i32', count, 1)}")
-    chosen = code.value(f"select {truth} {exact}, {integer} {bits}, {integer} {odd}")
-    return code.value(f"bitcast {integer} {chosen} to {single}")
+    result = code.value(f"select {truth} {exact}, {integer} {bits}, {integer} {odd}")
+    return code.value(f"bitcast {integer} {result} to {single}")

@@ -70,7 +70,7 @@ def block_function(low: Lowering, function: Operation) -> str:
     block = function.regions[0].blocks[0]
     kinds = [kind_of(argument.type) for argument in block.arguments]
     for number, (argument, kind) in enumerate(zip(block.arguments, kinds)):
-        low.values[argument] = Lanes(kind, 1, stored=f"%a{number}")
+        low.values[argument] = Lanes(kind, 1, bits=f"%a{number}")
         low.values[argument].number(low.code)
     low.run(block)
     low.finish()

@@ -24,22 +24,22 @@ LONG = ("tan", "sinh", "cosh", "tanh")
 """Functions of the C library that are off by more than a unit in f64: they are called in long double."""
 
 
-def call_function(code: Code, name: str, type: str, count: int, given: Sequence[str]) -> str:
+def call_function(code: Code, name: str, type: str, count: int, operands: Sequence[str]) -> str:
     """A function of f32 or f64 numbers."""
     if name == "rsqrt":
-        return _rsqrt(code, type, count, given[0])
+        return _rsqrt(code, type, count, operands[0])
     if type == "float" and name in _FAST:
-        return _FAST[name](code, count, given[0])
-    return _by_element(code, LIBRARY[name], type, count, given)
+        return _FAST[name](code, count, operands[0])
+    return _by_element(code, LIBRARY[name], type, count, operands)
 
 
-def _by_element(code: Code, function: str, type: str, count: int, given: Sequence[str]) -> str:
+def _by_element(code: Code, function: str, type: str, count: int, operands: Sequence[str]) -> str:
     """The C library's function for f64, once for each element."""
     whole, wide, name = "poison", "double", function
     if type == "double" and function in LONG and code.long_double:
         wide, name = code.long_double, function + "l"
     for lane in range(count):
-        numbers = [code.element(type, count, each, lane) for each in given]
+        numbers = [code.element(type, count, each, lane) for each in operands]
         if type != wide:
             numbers = [code.value(f"fpext {type} {each} to {wide}") for each in numbers]
         element = code.call(name, wide, [(wide, each) for each in numbers])
@@ -64,8 +64,8 @@ def _rsqrt(code: Code, type: str, count: int, number: str) -> str:
     rest = d.fma(code.value(f"fneg {d.type} {product}"), value, 1.0)
     rest = d.op("fsub", rest, d.op("fmul", low, value))
     better = d.fma(d.op("fmul", value, 0.5), rest, value)
-    known = code.value(f"fcmp ord {d.type} {better}, {d.c(0.0)}")
-    return code.value(f"select {d.truth} {known}, {d.type} {better}, {d.type} {value}")
+    is_ordered = code.value(f"fcmp ord {d.type} {better}, {d.c(0.0)}")
+    return code.value(f"select {d.truth} {is_ordered}, {d.type} {better}, {d.type} {value}")
 
 
 class _Numbers:
@@ -191,8 +191,8 @@ def _logarithm(scale: float) -> Function:
         wide = code.value(f"fpext {vector('float', count)} {x} to {d.type}")
         bits = d.bits(wide)
         # Exponents count from sqrt(1/2): the mantissa is in [sqrt(1/2), sqrt(2)).
-        moved = d.whole("sub", bits, 0x3FE6A09E667F3BCD)
-        exponent = d.whole("ashr", moved, 52)
+        offset_bits = d.whole("sub", bits, 0x3FE6A09E667F3BCD)
+        exponent = d.whole("ashr", offset_bits, 52)
         mantissa = d.of_bits(d.whole("sub", bits, d.whole("shl", exponent, 52)))
         f = d.op("fsub", mantissa, 1.0)
         s = d.op("fdiv", f, d.op("fadd", mantissa, 1.0))

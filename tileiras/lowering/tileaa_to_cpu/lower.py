@@ -90,9 +90,9 @@ class Lowering:
 
     def lanes(self, value: Value, at: At) -> Lanes:
         """Elements of a tile, or a scalar repeated."""
-        held = self.values.get(value)
-        if isinstance(held, Lanes):
-            return held.splat(self.code, at.count)
+        content = self.values.get(value)
+        if isinstance(content, Lanes):
+            return content.splat(self.code, at.count)
         if self._memo is None:
             return self._elements((value, at), ())
         return settle((value, at), self._memo, None, self._operands, self._elements)
@@ -107,12 +107,12 @@ class Lowering:
 
     def _elements(self, key: tuple[Value, At], operands: Sequence[tuple[Value, At]]) -> Lanes:
         value, at = key
-        held = self.values.get(value)
-        if isinstance(held, Tile):
-            return self.load(held, at)
-        if isinstance(held, Sunk):
-            result = held.elements(at)
-            self.store(held.tile, at, result)
+        content = self.values.get(value)
+        if isinstance(content, Tile):
+            return self.load(content, at)
+        if isinstance(content, Sunk):
+            result = content.elements(at)
+            self.store(content.tile, at, result)
             return result
         return self._computed(value, at)
 
@@ -145,7 +145,7 @@ class Lowering:
                 name = code.value(f"insertelement {whole} {name}, {tile.type} {element}, i64 {lane}")
         if tile.as_numbers:
             return Lanes(tile.kind, at.count, name)
-        return Lanes(tile.kind, at.count, stored=name)
+        return Lanes(tile.kind, at.count, bits=name)
 
     def store(self, tile: Tile, at: At, lanes: Lanes) -> None:
         code, (pointer, stride) = self.code, self._place(tile, at)
@@ -234,12 +234,12 @@ class Lowering:
 
     def materialize(self, value: Value, tile: Tile | None = None, as_numbers: bool = False) -> Tile:
         """A tile in memory with the elements of a value; a new one unless one is given."""
-        held = self.values.get(value)
+        content = self.values.get(value)
         if tile is None:
-            if isinstance(held, Tile) and held.as_numbers == as_numbers:
-                return held
+            if isinstance(content, Tile) and content.as_numbers == as_numbers:
+                return content
             tile = self.allocate(value.type.shape, value.type.element_type, as_numbers)
-        if isinstance(held, Tile) and held.root is tile.root:
+        if isinstance(content, Tile) and content.root is tile.root:
             return tile
         with self.each(tile.shape) as at:
             self.store(tile, at, self.lanes(value, at))
@@ -250,10 +250,10 @@ class Lowering:
 
         def operands(key: tuple[Value, bool]) -> list[tuple[Value, bool]] | None:
             value, anywhere = key
-            held, op = self.values.get(value), value.defining_op
-            if isinstance(held, Tile):
-                return None if anywhere and held.root is root else []
-            if held is not None or op is None:
+            content, op = self.values.get(value), value.defining_op
+            if isinstance(content, Tile):
+                return None if anywhere and content.root is root else []
+            if content is not None or op is None:
                 return []
             return [(operand, anywhere or op.name in EXPRESSIONS) for operand in op.operands]
 
@@ -324,14 +324,14 @@ class Lowering:
         self._owned.pop()
 
     def _end(self, position: int) -> None:
-        left = []
+        owned_later = []
         for end, tile in self._owned[-1]:
             if end <= position:
                 tile.holders -= 1
                 self.release(tile)
             else:
-                left.append((end, tile))
-        self._owned[-1] = left
+                owned_later.append((end, tile))
+        self._owned[-1] = owned_later
 
     def _run(self, op: Operation) -> None:
         for value in op.results:

@@ -32,12 +32,12 @@ def cat(low: Lowering, op: Any) -> None:
     start = 0
     for part in (op.lhs, op.rhs):
         with low.each(part.type.shape) as at:
-            low.store(tile, _moved(low, at, {op.dim.value: start}), low.lanes(part, at))
+            low.store(tile, _at_starts(low, at, {op.dim.value: start}), low.lanes(part, at))
         start += part.type.shape[op.dim.value]
     low.hold(op.result, tile)
 
 
-def _moved(low: Lowering, at: At, starts: dict[int, Any]) -> At:
+def _at_starts(low: Lowering, at: At, starts: dict[int, Any]) -> At:
     index = tuple(low.code.add(starts.get(dim, 0), number) for dim, number in enumerate(at.index))
     return At(index, at.dim, at.count)
 
@@ -51,7 +51,7 @@ def insert_slice(low: Lowering, op: Any) -> None:
         for dim, (coordinate, size) in enumerate(zip(op.coords, op.source.type.shape))
     }
     with low.each(op.source.type.shape) as at:
-        low.store(tile, _moved(low, at, starts), low.lanes(op.source, at))
+        low.store(tile, _at_starts(low, at, starts), low.lanes(op.source, at))
     low.hold(op.result, tile)
 
 

@@ -107,9 +107,9 @@ class Plan:
 
     def _is_elementwise(self, value: Value, reduction: Operation) -> bool:
         """Whether all uses of a value by the loops of a reduction are at the position that they compute."""
-        left, seen = [value], {value}
-        while left:
-            for user in left.pop().users:
+        worklist, seen = [value], {value}
+        while worklist:
+            for user in worklist.pop().users:
                 if user is reduction or self._sunk.get(user) is reduction:
                     continue
                 if user in self._expressions and reduction in self._users(user.results[0]):
@@ -117,7 +117,7 @@ class Plan:
                         return False
                     if user.results[0] not in seen:
                         seen.add(user.results[0])
-                        left.append(user.results[0])
+                        worklist.append(user.results[0])
         return True
 
     def _is_movable(self, load: Operation, reduction: Operation) -> bool:

@@ -90,10 +90,10 @@ class Rows:
         condition = place.inside
         size = place.shape[place.dim] * place.kind.size
         for store in stores:
-            written = self.stored(store)
-            if written.sparse >= 0:
+            store_row = self.stored(store)
+            if store_row.sparse >= 0:
                 return ""
-            first, end = written.extent()
+            first, end = store_row.extent()
             before = code.value(f"icmp ule i64 {end}, {place.first}")
             behind = code.value(f"icmp uge i64 {first}, {code.add(place.first, size)}")
             apart = code.value(f"or i1 {before}, {behind}")
@@ -105,11 +105,11 @@ class Rows:
     def around(self, reduction: Any) -> list[Row]:
         """The rows that the loop of a reduction prefetches: it reads none of them for the first time."""
         count = reduction.operands[0].type.shape[reduction.dim.value]
-        chosen = [row for row in self._read if row.op.parent is reduction.parent and row.count == count]
-        if not chosen or any(self._low.plan.sinks_into(row.op) is reduction for row in chosen):
+        rows = [row for row in self._read if row.op.parent is reduction.parent and row.count == count]
+        if not rows or any(self._low.plan.sinks_into(row.op) is reduction for row in rows):
             return []
-        self._read = [row for row in self._read if row not in chosen]
-        return [*chosen, *(row for row in self._stores(reduction) if row.count == count)]
+        self._read = [row for row in self._read if row not in rows]
+        return [*rows, *(row for row in self._stores(reduction) if row.count == count)]
 
     def _stores(self, op: Any) -> Iterator[Row]:
         """Rows of the stores behind an operation whose places are known."""

@@ -44,9 +44,9 @@ class Tiling(NamedTuple):
 def make_memref(low: Lowering, op: Any) -> None:
     type = op.result.type
     extents = []
-    for values, known in ((op.sizes, type.shape), (op.strides, type.strides)):
+    for values, static in ((op.sizes, type.shape), (op.strides, type.strides)):
         result = iter(values)
-        extents.append(tuple(low.index(next(result), is_unsigned=True) if size == DYNAMIC else size for size in known))
+        extents.append(tuple(low.index(next(result), is_unsigned=True) if size == DYNAMIC else size for size in static))
     low.values[op.result] = MemRef(low.scalar(op.base), *extents)
 
 
@@ -92,8 +92,8 @@ class Place:
 
     def _moved(self, address: str, offset: Index) -> str:
         """An address so many elements further on."""
-        moved = self.low.code.multiply(offset, self.kind.size)
-        return address if moved == 0 else self.low.code.value(f"add i64 {address}, {moved}")
+        distance = self.low.code.multiply(offset, self.kind.size)
+        return address if distance == 0 else self.low.code.value(f"add i64 {address}, {distance}")
 
     def _whole(self, start: Index, extent: int, size: Index) -> str:
         """Whether a stretch is inside of a dimension."""
@@ -134,8 +134,8 @@ class Place:
             # As unsigned numbers, negative ones are beyond every size.
             valid = code.value(f"icmp ult {here} {number}, {size}")
             stride = code.splat("i64", count, str(self.strides[dim]))
-            moved = code.value(f"mul {type} {number}, {stride}")
-            offsets = code.value(f"add {type} {offsets}, {moved}")
+            distance = code.value(f"mul {type} {number}, {stride}")
+            offsets = code.value(f"add {type} {offsets}, {distance}")
             inside = code.value(f"and {truth} {inside}, {valid}")
         return offsets, inside
 
@@ -211,18 +211,18 @@ def _load_nibble(low: Lowering, op: Any, place: Place, at: At) -> Lanes:
     with ways.way():
         ways.result(padding)
     code.start(ways.after)
-    return Lanes(place.kind, 1, stored=code.phi("i8", ways.incoming))
+    return Lanes(place.kind, 1, bits=code.phi("i8", ways.incoming))
 
 
 def _store_nibble(low: Lowering, place: Place, at: At, lanes: Lanes) -> None:
-    code, stored = low.code, lanes.stored(low.code)
+    code, data = low.code, lanes.stored(low.code)
     address, shift, inside = _nibble(low, place, at)
     with code.when(inside):
         pointer = code.pointer(address)
         byte = code.value(f"load i8, ptr {pointer}")
         mask = code.value(f"xor i8 {code.value(f'shl i8 15, {shift}')}, -1")
-        placed = code.value(f"shl i8 {code.value(f'and i8 {stored}, 15')}, {shift}")
-        merged = code.value(f"or i8 {code.value(f'and i8 {byte}, {mask}')}, {placed}")
+        nibble = code.value(f"shl i8 {code.value(f'and i8 {data}, 15')}, {shift}")
+        merged = code.value(f"or i8 {code.value(f'and i8 {byte}, {mask}')}, {nibble}")
         code.do(f"store i8 {merged}, ptr {pointer}")
 
 
@@ -240,19 +240,19 @@ def tiled_load(low: Lowering, op: Any) -> None:
         type = vector(kind.stored, count)
         if not place.is_direct(at):
             offsets, inside = place.positions(at)
-            stored = gather(code, kind, count, _addresses(code, place, count, offsets), inside,
+            data = gather(code, kind, count, _addresses(code, place, count, offsets), inside,
                             _padding(low, op, place, count))  # fmt: skip
-            return Lanes(kind, count, stored=stored)
+            return Lanes(kind, count, bits=data)
         address, condition = place.direct(at)
         if not condition:
-            return Lanes(kind, count, stored=code.value(f"load {type}, ptr {code.pointer(address)}, align 1"))
+            return Lanes(kind, count, bits=code.value(f"load {type}, ptr {code.pointer(address)}, align 1"))
         ways = Ways(code, condition)
         with ways.way():
             ways.result(code.value(f"load {type}, ptr {code.pointer(address)}, align 1"))
         with ways.way(), low.together():
             ways.result(_edge_load(low, op, place, at))
         code.start(ways.after)
-        return Lanes(kind, count, stored=code.phi(type, ways.incoming))
+        return Lanes(kind, count, bits=code.phi(type, ways.incoming))
 
     stays = "" if wants_numbers(op.data) else low.rows.read(op, place)
     if stays:
@@ -303,13 +303,13 @@ def tiled_store(low: Lowering, op: Any) -> None:
         return
     with low.each(place.shape, low.features.lanes * 4, place.dim) if is_tile(op.data) else over(low, op.data) as at:
         lanes = low.lanes(op.data, at)
-        stored = lanes.stored(code)
+        data = lanes.stored(code)
         if not place.is_direct(at):
             offsets, inside = place.positions(at)
-            scatter(code, kind, at.count, _addresses(code, place, at.count, offsets), inside, stored)
+            scatter(code, kind, at.count, _addresses(code, place, at.count, offsets), inside, data)
             return
         address, condition = place.direct(at)
-        write = f"store {lanes.stored_type} {stored}, ptr "
+        write = f"store {lanes.stored_type} {data}, ptr "
         if not condition:
             code.do(f"{write}{code.pointer(address)}, align 1")
             return
@@ -317,19 +317,19 @@ def tiled_store(low: Lowering, op: Any) -> None:
         with ways.way():
             code.do(f"{write}{code.pointer(address)}, align 1")
         with ways.way(), low.together():
-            _edge_store(low, place, at, stored)
+            _edge_store(low, place, at, data)
         code.start(ways.after)
 
 
-def _edge_store(low: Lowering, place: Place, at: At, stored: str) -> None:
+def _edge_store(low: Lowering, place: Place, at: At, data: str) -> None:
     code, kind, count = low.code, place.kind, at.count
     offsets, inside = place.positions(at)
     addresses = _addresses(code, place, count, offsets)
     if count > 1:
-        scatter(code, kind, count, addresses, inside, stored)
+        scatter(code, kind, count, addresses, inside, data)
         return
     with code.when(inside):
-        code.do(f"store {kind.stored} {stored}, ptr {code.pointer(addresses)}, align 1")
+        code.do(f"store {kind.stored} {data}, ptr {code.pointer(addresses)}, align 1")
 
 
 def tiled_atomic_rmw(low: Lowering, op: Any) -> None:

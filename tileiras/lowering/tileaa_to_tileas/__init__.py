@@ -46,6 +46,6 @@ def _is_converted(func: aa.FuncOp) -> bool:
     if not is_nv_tileas(func):
         return False
     if any(op.dialect == "nv_tileaa" and not isinstance(op, KEPT) for op in func.walk()):
-        done = next(op for op in func.walk() if op.dialect == "nv_tileas")
-        raise _not_legalized(done, DiagnosticEngine())
+        legal_op = next(op for op in func.walk() if op.dialect == "nv_tileas")
+        raise _not_legalized(legal_op, DiagnosticEngine())
     return True

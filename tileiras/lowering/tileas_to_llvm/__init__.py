@@ -142,7 +142,7 @@ def convert_tileas_to_llvm(
     """
     engine = engine if engine is not None else DiagnosticEngine()
     body = module.regions[0].blocks[0]
-    declared: dict[str, Operation] = {}
+    declarations: dict[str, Operation] = {}
     needs_shared: Location | None = None
     for op in list(body.operations):
         if isinstance(op, aa.FuncOp):
@@ -155,7 +155,7 @@ def convert_tileas_to_llvm(
                 postpone(lowering)
             body.insert_before(lowering.run(), op)
             for name, declaration in lowering.declared.items():
-                declared.setdefault(name, declaration)
+                declarations.setdefault(name, declaration)
             for text, name in lowering.strings.items():
                 body.insert_before(llvm.string_constant(name, text, op.location), op)
             for variable in lowering.module_memory:
@@ -172,7 +172,7 @@ def convert_tileas_to_llvm(
     first = body.first
     if needs_shared is not None:
         body.insert_before(_shared_arena(needs_shared), first)
-    for declaration in declared.values():
+    for declaration in declarations.values():
         body.append(declaration)
 
 

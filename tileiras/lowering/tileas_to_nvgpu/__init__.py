@@ -34,7 +34,7 @@ def _of_atom(name: str) -> dict[str, Attribute]:
     if atom is None:
         raise VerifyError(f"has an unknown atom '{name}'")
     result: dict[str, Attribute] = {"mmaShape": ArrayAttr([IntegerAttr(size, i32) for size in atom.shape])}
-    named = {"aType": atom.a_type, "bType": atom.b_type}
+    types = {"aType": atom.a_type, "bType": atom.b_type}
     if hasattr(atom, "scale_ptx"):
         result |= {
             "kind": nvvm.MMABlockScaleKindAttr(atom.kind),
@@ -42,10 +42,10 @@ def _of_atom(name: str) -> dict[str, Attribute]:
             "blockScaleFormat": nvvm.BlockScaleFormatAttr(atom.scale_ptx),
         }  # fmt: skip
     else:
-        named["cType"] = atom.c_type
+        types["cType"] = atom.c_type
         if atom.c_type == "i32":
             result["saturate"] = UnitAttr()
-    return result | {key: StringAttr(PTX_TYPES.get(element, element)) for key, element in named.items()}
+    return result | {key: StringAttr(PTX_TYPES.get(element, element)) for key, element in types.items()}
 
 
 def _by_atom(op: Operation, target: Target) -> str:

@@ -46,7 +46,7 @@ def convert(op: Operation) -> bool:
     return True
 
 
-def _attributes(given: dict[str, Attribute]) -> dict[str, Attribute]:
-    flags = given.get("overflowFlags")
-    named = _FLAGS.get(flags.value, ()) if flags is not None else ()  # type: ignore[attr-defined]
-    return {"overflowFlags": llvm.IntegerOverflowFlagsAttr(named)} if named else {}
+def _attributes(attributes: dict[str, Attribute]) -> dict[str, Attribute]:
+    flags = attributes.get("overflowFlags")
+    names = _FLAGS.get(flags.value, ()) if flags is not None else ()  # type: ignore[attr-defined]
+    return {"overflowFlags": llvm.IntegerOverflowFlagsAttr(names)} if names else {}

@@ -91,9 +91,9 @@ def alternate_tiles(
     try:
         plan = plan_alternate_tiles(switch, switch.agents[0], outside)
         shares = _shares(switch, func, plan)
-        taken = _bytes_taken(switch, func, target)
+        bytes_before_and_after = _bytes_taken(switch, func, target)
         if not result:
-            _check_gain(switch, func, target, plan, shares, taken)
+            _check_gain(switch, func, target, plan, shares, bytes_before_and_after)
     except CannotSpecialize as error:
         for loop in loops:
             loop.attributes.pop(tileas.PING_PONG, None)
@@ -118,18 +118,18 @@ def _is_by_warpgroups(switch: AgentSwitchOp) -> bool:
 
 def _check_gain(
     switch: AgentSwitchOp, func: aa.FuncOp, target: Target, plan: AlternatePlan, shares: RegisterShares,
-    taken: tuple[int, int],
+    bytes_before_and_after: tuple[int, int],
 ) -> None:  # fmt: skip
     """Raises CannotSpecialize where the rule of `auto` leaves all tiles to one agent: if there is one tile, or an SM
-    would hold fewer CTAs, and one already computes under the dots of another.  `taken`: bytes of shared memory now, and
-    with a second agent."""
+    would hold fewer CTAs, and one already computes under the dots of another.  `bytes_before_and_after`: of
+    shared memory, now and with a second agent."""
     tiles = plan.loop.trip_count
     if tiles is not None and tiles < GROUPS:
         raise CannotSpecialize(plan.loop, "turns.one-tile")
     if func.kernel_spec.num_warps != WARPGROUP:
         raise CannotSpecialize(plan.loop, "turns.many-warps", warps=func.kernel_spec.num_warps)
-    alone = room_of(func, target)._replace(bytes=taken[0])
-    check_ctas(switch, func, target, alone, Room(shares.warps, shares.entry, taken[1]))
+    alone = room_of(func, target)._replace(bytes=bytes_before_and_after[0])
+    check_ctas(switch, func, target, alone, Room(shares.warps, shares.entry, bytes_before_and_after[1]))
 
 
 def _shares(switch: AgentSwitchOp, func: aa.FuncOp, plan: AlternatePlan) -> RegisterShares:
@@ -140,8 +140,8 @@ def _shares(switch: AgentSwitchOp, func: aa.FuncOp, plan: AlternatePlan) -> Regi
         raise CannotSpecialize(switch, "turns.part-of-warpgroup", warps=compute)
     # ptxas computes an epilogue of a few registers at a time, whose tiles as a whole do not fit.
     live = LiveRegisters()
-    needed = LEAST_RESERVE + max(live.of_loop(run) for run in plan.runs)
-    return further_shares(switch, func, compute * (GROUPS - 1), needed=needed)
+    least_registers = LEAST_RESERVE + max(live.of_loop(run) for run in plan.runs)
+    return further_shares(switch, func, compute * (GROUPS - 1), least_registers=least_registers)
 
 
 def _bytes_taken(switch: AgentSwitchOp, func: aa.FuncOp, target: Target) -> tuple[int, int]:
@@ -233,10 +233,10 @@ class _Group:
                 at[plan.iterators[value]] = plan.loop.iter_args[number]
         other = Block()
         AgentProgram(_Passing(plan)).clone(work, Builder.at_end(other, plan.loop.location), at)
-        taken = self._take_turns(iterators)
-        left = [at[plan.iterators[value]] if isinstance(value.type, PipelineIteratorType) else plan.loop.iter_args[n]
+        turns = self._take_turns(iterators)
+        ends = [at[plan.iterators[value]] if isinstance(value.type, PipelineIteratorType) else plan.loop.iter_args[n]
                 for n, value in carried]  # fmt: skip
-        for block, values in ((work, [*(value for _, value in carried), *taken]), (other, [*left, *iterators])):
+        for block, values in ((work, [*(value for _, value in carried), *turns]), (other, [*ends, *iterators])):
             Builder.at_end(block, plan.loop.location).insert(scf.YieldOp.create(values))
         types = [*(value.type for _, value in carried), *(value.type for value in iterators)]
         return scf.IfOp.create((own,), types, {}, (Region([work]), Region([other])), location=plan.loop.location)

@@ -89,18 +89,18 @@ def resolve_boundary(
     for region, warps in zip(switch.agents[1:], counts[1:]):
         if warps < compute:
             narrow(region, warps)
-    tiles, expected = block_registers(switch.agents[0].block), expected_registers(func)
+    tiles, estimate = block_registers(switch.agents[0].block), expected_registers(func)
     others, service = sum(counts[1:]), service_registers(switch)
-    shares = register_shares(tiles, expected, compute, others, service, least_ctas_of(func))
+    shares = register_shares(tiles, estimate, compute, others, service, least_ctas_of(func))
     # ptxas 13.5 holds single instructions to the registers that threads start with, without those that `setmaxnreg`
     # adds (C7602).
-    needed = min(least_of_reads(func.walk()), REGISTERS_PER_THREAD)
-    while (ctas := least_ctas_of(func)) > 1 and entry_registers(WARP_SIZE * shares.warps, ctas) < needed:
+    least_registers = min(least_of_reads(func.walk()), REGISTERS_PER_THREAD)
+    while (ctas := least_ctas_of(func)) > 1 and entry_registers(WARP_SIZE * shares.warps, ctas) < least_registers:
         func.attributes["kernel_spec"] = func.kernel_spec.with_occupancy(ctas - 1)
         if engine is not None:
-            cause = Reason("kernel.registers-of-instruction", registers=needed)
+            cause = Reason("kernel.registers-of-instruction", registers=least_registers)
             engine.emit(Remark(Reason("kernel.fewer-ctas", ctas=ctas - 1, asked=ctas, cause=cause), func.location))
-        shares = register_shares(tiles, expected, compute, others, service, ctas - 1)
+        shares = register_shares(tiles, estimate, compute, others, service, ctas - 1)
     give_warps(switch, func, target, counts, shares)
     if engine is not None:
         pipes = sum(op.name == names.CREATE_PIPELINE for op in func.body.blocks[0].operations)
@@ -109,23 +109,23 @@ def resolve_boundary(
 
 
 def further_shares(
-    switch: AgentSwitchOp, func: aa.FuncOp, compute: int = 0, others: int = 0, needed: int | None = None,
+    switch: AgentSwitchOp, func: aa.FuncOp, compute: int = 0, others: int = 0, least_registers: int | None = None,
     beside: tuple[int, int] = (0, 0),
 ) -> RegisterShares:  # fmt: skip
     """The registers of a switch with further warps that `compute`, with `others`, and with those of an agent `beside`
     the first one, which needs so many registers.  Raises CannotSpecialize if the threads that compute get less than
-    `needed`, by default the registers of the first agent's tiles."""
+    `least_registers`, by default the registers of the first agent's tiles."""
     before, *service = switch.warps(func.kernel_spec.num_warps)
     warps = before + compute, sum(service) + others
     if WARP_SIZE * (sum(warps) + beside[0]) > MAX_THREADS_PER_CTA:
         raise CannotSpecialize(switch, "agents.too-many-warps", warps=sum(warps) + beside[0])
     tiles, ctas = block_registers(switch.agents[0].block), least_ctas_of(func)
     shares = register_shares(tiles, expected_registers(func), *warps, service_registers(switch), ctas, beside)
-    if needed is None:
+    if least_registers is None:
         # Values beyond the registers that a thread can have would spill without further warps as well.
-        needed = min(tiles + LEAST_RESERVE, registers_per_thread(WARP_SIZE * before, ctas))
-    if needed > shares.most:
-        raise CannotSpecialize(switch, "agents.too-few-registers", needed=needed, most=shares.most)
+        least_registers = min(tiles + LEAST_RESERVE, registers_per_thread(WARP_SIZE * before, ctas))
+    if least_registers > shares.most:
+        raise CannotSpecialize(switch, "agents.too-few-registers", needed=least_registers, most=shares.most)
     return shares
 
 
@@ -188,11 +188,11 @@ def resident_ctas(func: aa.FuncOp, plan: LoadPlan, target: Target, in_boxes: boo
     for loop, pipes in plan.loops:
         staged = [each for pipe in pipes for each in pipe.loads]
         stages = loop.attributes[tileas.LOOP_SCHEDULE].stages  # type: ignore[attr-defined]
-        gone = {leaf.convert for each in staged for leaf in each.leaves} | {each.load for each in staged}
+        replaced_ops = {leaf.convert for each in staged for leaf in each.leaves} | {each.load for each in staged}
         ring = stages * sum(each.stage_bytes for each in staged)
-        scratch = max(scratch_beside(loop, gone), scratch_before(loop, budget))
+        scratch = max(scratch_beside(loop, replaced_ops), scratch_before(loop, budget))
         rings = max(rings, ring + ring_bytes(loop) + scratch)
-    held = plan.beside + sum(pipe.bytes for each in plan.loops for pipe in each.pipes)
+    pipe_bytes = plan.beside + sum(pipe.bytes for each in plan.loops for pipe in each.pipes)
     together = threads + WARP_SIZE * loading_warps(func.kernel_spec.num_warps, in_boxes)
     with_agents = registers
     if plan.registers.compute:  # threads start with equal shares; the agent that computes changes its own later
@@ -200,7 +200,7 @@ def resident_ctas(func: aa.FuncOp, plan: LoadPlan, target: Target, in_boxes: boo
     few = round(registers * FEWER_REGISTERS)
     alone, beside = (
         occupancy(target, count, min(each, registers_per_thread(count, least)), shared)
-        for count, each, shared in ((threads, few, rings), (together, with_agents, held))
+        for count, each, shared in ((threads, few, rings), (together, with_agents, pipe_bytes))
     )
     return max(1, alone.ctas), max(1, beside.ctas)
 
@@ -246,6 +246,6 @@ def _narrowed(layout: LinearLayout, warps: int) -> LinearLayout:
     that only other warps would have are left out."""
     bits = (warps - 1).bit_length()
     bases = layout.bases("warp")
-    moved = tuple(basis for basis in bases[bits:] if basis)
-    registers = (*layout.bases("register"), *moved)
+    warp_bits = tuple(basis for basis in bases[bits:] if basis)
+    registers = (*layout.bases("register"), *warp_bits)
     return layout.with_bases("register", registers).with_bases("warp", bases[:bits])

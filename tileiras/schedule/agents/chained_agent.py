@@ -201,8 +201,8 @@ class _ChainedDots(Agent[ChainedPipe]):
             inner.location = op.location
             if op in by_dot:
                 dot, pipe = by_dot[op]
-                stored = pipes[1] if shares_columns and dot.is_ahead else None
-                tail = None if stored is None else (stored.producer, iterators[stored])
+                operand_pipe = pipes[1] if shares_columns and dot.is_ahead else None
+                tail = None if operand_pipe is None else (operand_pipe.producer, iterators[operand_pipe])
                 for group, emitted in _issue(dot, pipe, tail, groups, values, iterators, inner):
                     stages[emitted] = stage_of[op], group
             else:
@@ -229,10 +229,10 @@ class _ChainedDots(Agent[ChainedPipe]):
         for each in self._loops.values():
             _pass_by(each)
         # The agent that multiplies takes the stages of rings of outer loops.
-        held = self._plan.held
-        for op in (*held.releases, *held.waits):
+        stages = self._plan.held
+        for op in (*stages.releases, *stages.waits):
             op.erase()
-        for step in held.steps:
+        for step in stages.steps:
             step.results[0].replace_all_uses_with(step.iterator)
             step.erase()
         drop_unchanged(list(self._loops), work)
@@ -356,7 +356,7 @@ def _issue(
     """Emits a dot, by groups of warps, between the wait for its stage and the signal after it; yields the group of each
     operation.  Where it overwrites operands of others, it follows the wait for the `tail` of their pipe."""
     at = iterators[pipe]
-    known = None if tail is None else UnitAttr()
+    flag = None if tail is None else UnitAttr()
     values.update(zip(each.buffers, pipe.buffers))
     iterators[pipe] = builder.insert(tileas.IncIterOp(at)).results[0]
     yield 0, iterators[pipe].defining_op  # type: ignore[misc]
@@ -367,7 +367,7 @@ def _issue(
         begin: Operation
         end: Operation
         if each.is_ahead:
-            begin = builder.insert(tileas.ProducerAcquireOp(pipe.producer, at, known=known, group=group))
+            begin = builder.insert(tileas.ProducerAcquireOp(pipe.producer, at, known=flag, group=group))
             end = tileas.ProducerCommitOp(begin.results[0], group=group)
         else:
             begin = builder.insert(tileas.ConsumerWaitOp(pipe.consumer, at, group=group))
@@ -406,12 +406,12 @@ def _hand_on(each: ChainedDot, pipe: ChainedPipe, shares_columns: bool, at: dict
     """Inserts the threads' wait for the stage of a pipe in an iteration, and their signal after it.  Where the tile
     that they store alternates with scores, its signal also says that they have loaded the scores, and the scores of the
     next iteration show that the tile has been read."""
-    known = UnitAttr() if shares_columns else None
+    flag = UnitAttr() if shares_columns else None
     fills = not each.is_ahead
     before, behind = Builder.before(each.first), Builder.after(each.last)
     before.location, behind.location = each.first.location, each.last.location
-    token = pipe.begin(before, at, fills, **({"known": known} if fills else {}))
-    pipe.end(behind, token, at, fills, **({} if fills else {"known": known}))
+    token = pipe.begin(before, at, fills, **({"known": flag} if fills else {}))
+    pipe.end(behind, token, at, fills, **({} if fills else {"known": flag}))
     old = each.buffers[0]
     replace_stage(old, pipe.buffers[0], [user for user in old.users if user is not each.dot])
 

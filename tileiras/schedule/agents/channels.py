@@ -41,15 +41,15 @@ class Channel:
         instance.buffers, (instance.producer, instance.consumer) = list(pipe.buffers), pipe.results
         return instance
 
-    def begin(self, builder: Builder, at: Mapping[Any, Value], fills: bool, **named: Any) -> Value:
+    def begin(self, builder: Builder, at: Mapping[Any, Value], fills: bool, **attributes: Any) -> Value:
         """Waits for the next stage, an empty one for an agent that `fills` it and a full one for another; returns its
         token."""
         end, op = (self.producer, tileas.ProducerAcquireOp) if fills else (self.consumer, tileas.ConsumerWaitOp)
-        return builder.insert(op(end, at[self], **named)).results[0]
+        return builder.insert(op(end, at[self], **attributes)).results[0]
 
-    def end(self, builder: Builder, token: Value, at: dict[Any, Value], fills: bool, **named: Any) -> None:
+    def end(self, builder: Builder, token: Value, at: dict[Any, Value], fills: bool, **attributes: Any) -> None:
         """Signals that the stage is full, or empty, and moves the iterator to the next one."""
-        builder.insert((tileas.ProducerCommitOp if fills else tileas.ConsumerReleaseOp)(token, **named))
+        builder.insert((tileas.ProducerCommitOp if fills else tileas.ConsumerReleaseOp)(token, **attributes))
         self.advance(builder, at)
 
     def advance(self, builder: Builder, at: dict[Any, Value]) -> None:
@@ -112,8 +112,8 @@ def copy_box(
     the condition `together` holds."""
     buffer = IntegerAttr(number, i32) if number else None
     everywhere = UnitAttr() if multicast else None
-    named = {"token": token, "together": together, "buffer": buffer, "multicast": everywhere}
-    builder.insert(tileas.TmaLoadOp(desc=desc, coords=coords, **named))
+    operands = {"token": token, "together": together, "buffer": buffer, "multicast": everywhere}
+    builder.insert(tileas.TmaLoadOp(desc=desc, coords=coords, **operands))
 
 
 class Pipes:

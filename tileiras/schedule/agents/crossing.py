@@ -68,20 +68,20 @@ def tiles_that_cross(value: Value) -> list[Value]:
     return _cheapest(value, {})[1]
 
 
-def _cheapest(value: Value, known: dict[Value, tuple[float, list[Value]]]) -> tuple[float, list[Value]]:
+def _cheapest(value: Value, cache: dict[Value, tuple[float, list[Value]]]) -> tuple[float, list[Value]]:
     """The bits of such tiles, and the tiles.  A buffer has elements of whole bytes."""
     tile, op = value.type, value.defining_op
     if not isinstance(tile, TensorType):
         return 0, []
-    if value not in known:
+    if value not in cache:
         bits: float = getattr(tile.element_type, "width", 1)
-        known[value] = inf if bits % 8 else bits * tile.num_elements, [value]
+        cache[value] = inf if bits % 8 else bits * tile.num_elements, [value]
         if op is not None and op.has_trait(Pure) and not op.regions:
-            parts = [_cheapest(operand, known) for operand in op.operands]
+            parts = [_cheapest(operand, cache) for operand in op.operands]
             bits = sum(each for each, _ in parts)
-            if bits < known[value][0]:
-                known[value] = bits, list(dict.fromkeys(each for _, tiles in parts for each in tiles))
-    return known[value]
+            if bits < cache[value][0]:
+                cache[value] = bits, list(dict.fromkeys(each for _, tiles in parts for each in tiles))
+    return cache[value]
 
 
 def _hoist(op: Operation) -> None:
@@ -181,8 +181,8 @@ class AgentBeside(Agent[Any]):
                 pipe.signal(builder, at, False)
             else:
                 token = pipe.begin(builder, at, True)
-                for moved in self._fills[op]:
-                    builder.insert(moved.clone(program.values))
+                for op_to_clone in self._fills[op]:
+                    builder.insert(op_to_clone.clone(program.values))
                 pipe.end(builder, token, at, True)
 
     # -- the agent that had the operations -----------------------------------------------------------------------------
@@ -207,8 +207,8 @@ class AgentBeside(Agent[Any]):
 
     def end(self, work: Block) -> None:
         """Removes the operations that have moved; the others are preceded by their wait for the stage."""
-        for acquire, moved in self._fills.items():
-            for op in moved:
+        for acquire, ops in self._fills.items():
+            for op in ops:
                 op.erase()
             place: Any = acquire.next
             while not isinstance(place, (tileas.TensorStoreOp, tileas.ProducerCommitOp)) and not place.regions:

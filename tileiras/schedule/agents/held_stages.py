@@ -31,10 +31,10 @@ class HeldStages(NamedTuple):
 
 
 def held_stages(
-    inside: Iterable[Operation], loops: Iterable[scf.ForOp], copies: Iterable[tileas.CopyOp], moved: set[Operation]
+    inside: Iterable[Operation], loops: Iterable[scf.ForOp], copies: Iterable[tileas.CopyOp], agent_ops: set[Operation]
 ) -> HeldStages:
     """The operations among those `inside` a program that work on the rings which `copies` read for dots in `loops`.
-    Those in `moved` are left out: they leave the program with their loops.
+    Those in `agent_ops` are left out: they leave the program with their loops.
 
     Raises CannotSpecialize where threads do something else with a stage of these rings.
     """
@@ -45,7 +45,7 @@ def held_stages(
     around = set(loops)
     buffers = {buffer for pipe in pipes for buffer in pipe.buffers}
     for op in inside:
-        if op in moved:
+        if op in agent_ops:
             continue
         if isinstance(op, tileas.CopyOp) and op.buffer in buffers:
             if not all(dot.parent_op in around for dot in readers_of(op)):

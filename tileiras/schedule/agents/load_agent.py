@@ -123,8 +123,8 @@ class _Loads(Agent[Ring]):
     def __init__(self, func: aa.FuncOp, plan: LoadPlan, builder: Builder) -> None:
         self._uses = uses = Pipes(plan.loops, builder)
         super().__init__(plan.slice, uses.rings)
-        counted = {each.loop: most_trips(func, each, builder) for each in plan.loops}
-        self._most: Mapping[Operation, Value] = {loop: trips for loop, trips in counted.items() if trips is not None}
+        by_loop = {each.loop: most_trips(func, each, builder) for each in plan.loops}
+        self._most: Mapping[Operation, Value] = {loop: trips for loop, trips in by_loop.items() if trips is not None}
         """The largest trip count of a loop among the tile blocks of a cluster, where they differ."""
         self._tiles = ClusterTiles(func)
         self._atom = plan.atom
@@ -184,10 +184,10 @@ class _Loads(Agent[Ring]):
     def hand_over(self, loop: scf.ForOp, rest: Remainder[Ring], at: dict[Ring, Value], runs_once: bool) -> None:
         """Has a loop with loads read stages of their pipes."""
         rings, own = self.inside(loop), self._uses.of(loop)
-        held = [pipe for pipe in own if pipe.plan.held]
+        late_pipes = [pipe for pipe in own if pipe.plan.held]
         block = loop.body.block
         inner = {ring: block.add_argument(at[ring].type, loop.location) for ring in rings}
-        tokens = {pipe: block.add_argument(pipe.ring.consumer.type, loop.location) for pipe in held}
+        tokens = {pipe: block.add_argument(pipe.ring.consumer.type, loop.location) for pipe in late_pipes}
         rest.block(block, inner)
         waited = {pipe: _Stage(pipe, inner[pipe.ring], loop) for pipe in own}
         readers = {pipe: stage.read() for pipe, stage in waited.items()}
@@ -196,16 +196,16 @@ class _Loads(Agent[Ring]):
                 _release(last, waited[pipe].token)
         for pipe, last in readers.items():
             if pipe.plan.held:
-                _release_later(_begun(block, last), loop, tokens[pipe])
+                _release_later(_at_or_before(block, last), loop, tokens[pipe])
         most = self._most.get(loop)
         end: Any = block.last
         tail = Builder.before(end)
         tail.location = loop.location
         for pipe in own:
             inner[pipe.ring] = tail.insert(tileas.IncIterOp(inner[pipe.ring])).results[0]
-        end.operands = (*end.operands, *(inner[ring] for ring in rings), *(waited[pipe].token for pipe in held))
+        end.operands = (*end.operands, *(inner[ring] for ring in rings), *(waited[pipe].token for pipe in late_pipes))
         count = len(loop.results)
-        ends = [*(at[ring] for ring in rings), *(pipe.ring.consumer for pipe in held)]
+        ends = [*(at[ring] for ring in rings), *(pipe.ring.consumer for pipe in late_pipes)]
         new = loop.replace_with_additional_yields(ends)
         if is_published(new):
             self._overlapping.append(new)
@@ -215,7 +215,7 @@ class _Loads(Agent[Ring]):
         if not any(pipe.plan.held for pipe in own):
             new.attributes.pop(tileas.DOTS_IN_FLIGHT, None)
         # No stage is filled again after the last loop.  Where iterations overlap, the last wait is after it.
-        again = [token for pipe, token in zip(held, handed_on[len(rings) :])
+        again = [token for pipe, token in zip(late_pipes, handed_on[len(rings) :])
                  if not runs_once or pipe.ring.last is not loop or is_published(new) or most is not None]  # fmt: skip
         if most is not None:
             schedule.materialize.cluster_trips.give_back_rest(new, most, own, at)
@@ -354,7 +354,7 @@ def _release(last: Operation, token: Value) -> None:
     builder.insert(tileas.ConsumerReleaseOp(token))
 
 
-def _begun(block: Block, last: Operation) -> Operation:
+def _at_or_before(block: Block, last: Operation) -> Operation:
     """The operation of an iteration after which the dots of the previous one may be waited for: its first dot has been
     issued to the tensor cores by then, and where that one is waited for itself, all earlier dots complete without a
     further wait.  `last`: the default where there is no dot of warpgroups."""

@@ -76,11 +76,11 @@ class PipePlan:
 
     __slots__ = ("_stages", "consumer", "first", "held", "loads", "producer")
 
-    def __init__(self, loads: list[StagedLoad], producer: str, consumer: str, held: bool, stages: int) -> None:
+    def __init__(self, loads: list[StagedLoad], producer: str, consumer: str, is_late: bool, stages: int) -> None:
         self.loads = loads
         self.producer = producer
         self.consumer = consumer
-        self.held = held
+        self.held = is_late
         self.first = self
         self._stages = stages
 
@@ -151,11 +151,11 @@ def plan_loads(func: aa.FuncOp, target: Target, loops: list[scf.ForOp]) -> LoadP
     _deepen(plans, _budget(func, target) - beside)
     staged = [each for plan in plans for pipe in plan.pipes for each in pipe.loads]
     shares = _registers(func, staged)
-    needed = ProducerSlice(func, [each.load for each in staged])
+    address_slice = ProducerSlice(func, [each.load for each in staged])
     for each in staged:
-        if comes_in_boxes(each) and each.load.view.defining_op not in needed.outside:
+        if comes_in_boxes(each) and each.load.view.defining_op not in address_slice.outside:
             raise CannotSpecialize(each.load, "agents.map-in-agent")
-    return LoadPlan(plans, needed, atom, beside, shares)
+    return LoadPlan(plans, address_slice, atom, beside, shares)
 
 
 def leave_plain(loops: list[scf.ForOp], target: Target) -> None:
@@ -205,9 +205,9 @@ def _loop_plan(loop: scf.ForOp, atom: CopyAtom, target: Target) -> LoopPlan:
     for (producer, consumer, dots), group in groups.items():
         # Where iterations overlap, the dots that add to accumulators are waited for in the next round.
         late = any(dot.results[0] in loop.yield_op.operands for dot in dots) if overlaps else bool(dots & flying)
-        held = consumer == WARPGROUPS and late
+        is_late = consumer == WARPGROUPS and late
         own = [each.load.attributes[tileas.STAGES].value for each in group if tileas.STAGES in each.load.attributes]
-        pipes.append(PipePlan(group, producer, consumer, held, max(own, default=stages)))
+        pipes.append(PipePlan(group, producer, consumer, is_late, max(own, default=stages)))
     return LoopPlan(loop, pipes)
 
 
@@ -277,9 +277,9 @@ def _check_pairs(func: aa.FuncOp, plans: list[LoopPlan]) -> None:
         if not any(True for _ in scf.loops_around(loop)) or not _only_multiplies(loop, staged):
             raise CannotSpecialize(loop, "agents.pair-accumulator-loaded")
     scales = sum(_columns_of_scales(dot, boxes) for dot in dots)
-    taken, most = sum(columns.values()) + scales, COLUMNS // (func.kernel_spec.occupancy or 1)
-    if taken > most:
-        raise CannotSpecialize(dots[0], "agents.pair-columns", taken=taken, most=most)
+    columns_in_use, most = sum(columns.values()) + scales, COLUMNS // (func.kernel_spec.occupancy or 1)
+    if columns_in_use > most:
+        raise CannotSpecialize(dots[0], "agents.pair-columns", taken=columns_in_use, most=most)
 
 
 def _columns_of_scales(dot: Any, pipes: list[PipePlan]) -> int:
@@ -330,25 +330,25 @@ def _registers(func: aa.FuncOp, staged: list[StagedLoad]) -> RegisterShares:
     """The registers that agents are expected to need.  Raises CannotSpecialize where the warps that load leave too few
     to those that compute."""
     compute = func.kernel_spec.num_warps
-    gone = {each.load for each in staged} | {leaf.convert for each in staged for leaf in each.leaves}
-    gone |= {view for each in staged for view in _views(each.load.data) if _lead_to(view, gone)}
-    tiles = block_registers(func.body.blocks[0], gone)
+    other_agents_ops = {each.load for each in staged} | {leaf.convert for each in staged for leaf in each.leaves}
+    other_agents_ops |= {view for each in staged for view in _views(each.load.data) if _lead_to(view, other_agents_ops)}
+    tiles = block_registers(func.body.blocks[0], other_agents_ops)
     pointers = any(isinstance(each.load, tileas.LoadOp) for each in staged)
     others = loading_warps(compute, all(map(comes_in_boxes, staged)))
     others += FURTHER_WARPS if pairs_need_dot_agent(func) else 0
-    expected, ctas = expected_registers(func), least_ctas_of(func)
+    estimate, ctas = expected_registers(func), least_ctas_of(func)
     shares = register_shares(
-        tiles, expected, compute, others, POINTER_COPIES if pointers else TILED_COPIES, ctas
+        tiles, estimate, compute, others, POINTER_COPIES if pointers else TILED_COPIES, ctas
     )
     atoms = [mma_atom(op.atom.atom) for op in func.walk() if is_of_warpgroups(op)]
     least = max((BESIDE_ACCUMULATORS + atom.shape[1] // 2 for atom in atoms), default=0)
     # Values beyond the registers that a thread can have would spill with one agent as well.
-    needed = max(tiles + LEAST_RESERVE, round(expected * (MORE_REGISTERS if pointers else FEWER_REGISTERS)))
-    needed = min(needed, registers_per_thread(WARP_SIZE * compute, ctas))
-    if needed > shares.most or least > shares.entry:
-        most = shares.most if needed > shares.most else shares.entry
-        wanted = max(needed, least)
-        raise CannotSpecialize(func, "agents.too-few-registers", needed=wanted, most=most)
+    least_registers = max(tiles + LEAST_RESERVE, round(estimate * (MORE_REGISTERS if pointers else FEWER_REGISTERS)))
+    least_registers = min(least_registers, registers_per_thread(WARP_SIZE * compute, ctas))
+    if least_registers > shares.most or least > shares.entry:
+        most = shares.most if least_registers > shares.most else shares.entry
+        least_beside = max(least_registers, least)
+        raise CannotSpecialize(func, "agents.too-few-registers", needed=least_beside, most=most)
     return shares
 
 
@@ -360,10 +360,11 @@ def _views(value: Value) -> Iterator[Operation]:
             yield from _views(user.results[0])
 
 
-def _lead_to(view: Operation, gone: set[Operation]) -> bool:
+def _lead_to(view: Operation, replaced_ops: set[Operation]) -> bool:
     """Whether only these operations use the result of a view-like operation, perhaps through further ones."""
     return all(
-        user in gone or isinstance(user, tileas.VIEW_LIKE) and _lead_to(user, gone) for user in view.results[0].users
+        user in replaced_ops or isinstance(user, tileas.VIEW_LIKE) and _lead_to(user, replaced_ops)
+        for user in view.results[0].users
     )
 
 
@@ -400,7 +401,7 @@ def _budget(func: aa.FuncOp, target: Target) -> int:
 def _deepen(plans: list[LoopPlan], room: int) -> None:
     """Gives pipes of loops with single stages another stage while there is room, beginning with the tiles that are read
     last: their stages are freed at the end of an iteration, the others while threads compute."""
-    left = room - sum(pipe.bytes for plan in plans for pipe in plan.pipes)
+    available = room - sum(pipe.bytes for plan in plans for pipe in plan.pipes)
     for loop, pipes in plans:
         if loop.attributes[tileas.LOOP_SCHEDULE].kind != tileas.SINGLE_BUFFER:
             continue
@@ -410,8 +411,8 @@ def _deepen(plans: list[LoopPlan], room: int) -> None:
             for pipe in pipes
         }
         for pipe in sorted(pipes, key=lambda pipe: -readers[pipe]):
-            if pipe.first is pipe and pipe.stages < LEAST_STAGES and pipe.bytes <= left:
-                left -= pipe.bytes
+            if pipe.first is pipe and pipe.stages < LEAST_STAGES and pipe.bytes <= available:
+                available -= pipe.bytes
                 pipe.stages += 1
 
 
@@ -420,12 +421,12 @@ def _beside(func: aa.FuncOp, plans: list[LoopPlan], budget: int, in_rounds: bool
     lifetimes, with the scratch memory of one operation at a time; `in_rounds`: with exchanges outside of the loops of
     the pipes in rounds of little memory."""
     loads = [staged for plan in plans for pipe in plan.pipes for staged in pipe.loads]
-    gone: set[Any] = {leaf.convert for staged in loads for leaf in staged.leaves}
+    other_agents_ops: set[Any] = {leaf.convert for staged in loads for leaf in staged.leaves}
     places = {op: place for place, op in enumerate(func.walk())}
     changes = [0] * (len(places) + 1)
     scratch = [0] * len(places)
     for op, place in places.items():
-        if op in gone:
+        if op in other_agents_ops:
             continue
         if isinstance(op, tileas.AllocTensorOp):
             size = aligned_to(op.result.type.bytes, ARENA_ALIGNMENT)

@@ -48,9 +48,9 @@ def place_agents(
             continue
         computing = _computing(func, plan, target)._replace(only_alone=strategy.is_by_rule)
         overlap = LoopOverlap(func, loop, target, plan.atom, strategy, engine, computing)
-        placed = overlap.placed()
-        if placed is not None:
-            plan = _Placing(func, plan, target, overlap, computing).place(each, *placed, strategy.stages is not None)
+        choice = overlap.placed()
+        if choice is not None:
+            plan = _Placing(func, plan, target, overlap, computing).place(each, *choice, strategy.stages is not None)
     return plan
 
 
@@ -91,11 +91,11 @@ class _Placing:
         while a load is in flight plus those that are held, and the number of the plain schedule."""
         if forced:
             return [each.stages]
-        held = 1 + any(pipe.held for pipe in each.pipes)
-        wanted = held + self._overlap.iterations_ahead(choice.cycles)
-        known = trip_count(each.loop)
-        wanted = wanted if known is None else min(wanted, known)
-        return list(range(max(wanted, each.stages), each.stages - 1, -1))
+        stages_in_use = 1 + any(pipe.held for pipe in each.pipes)
+        count = stages_in_use + self._overlap.iterations_ahead(choice.cycles)
+        trips = trip_count(each.loop)
+        count = count if trips is None else min(count, trips)
+        return list(range(max(count, each.stages), each.stages - 1, -1))
 
     def _with_as_many_ctas(self) -> LoadPlan | None:
         try:

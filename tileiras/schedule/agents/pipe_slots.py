@@ -36,8 +36,8 @@ def overlap_around_pipes(loop: scf.ForOp) -> None:
             copies.setdefault(pipe, []).append(op)
     for op in list(block.operations):
         if isinstance(op, tileas.ConsumerWaitOp):
-            read = copies[op.token.defining_op]  # type: ignore[index]
-            waits = min(map(_slot, read))
+            copies_of_token = copies[op.token.defining_op]  # type: ignore[index]
+            waits = min(map(_slot, copies_of_token))
             for each in (op, *_of_iterator(op.iterator)):
                 _give(each, waits)
         elif isinstance(op, tileas.ConsumerReleaseOp):

@@ -63,10 +63,10 @@ class AgentSlice:
         self._own: set[Operation] = set()
         self._pending: list[Value] = []
 
-    def take(self, op: Operation, needed: Iterable[Value]) -> None:
+    def take(self, op: Operation, operands: Iterable[Value]) -> None:
         """Adds an operation to the agent, with the values that it uses."""
         self._own.add(op)
-        self._pending += needed
+        self._pending += operands
         self._enter(op)
 
     def close(self) -> None:
@@ -77,9 +77,9 @@ class AgentSlice:
                 self._seen.add(value)
                 self._need(value)
 
-    def _enter(self, taken: Operation) -> None:
+    def _enter(self, inner: Operation) -> None:
         """Adds the loops and branches around an operation."""
-        op = taken.parent_op
+        op = inner.parent_op
         while op is not None and op is not self._program:
             if isinstance(op, scf.ForOp):
                 self._pending += [op.lower_bound, op.upper_bound, op.step]
@@ -162,8 +162,8 @@ class AgentSlice:
             return True
         if not op.has_trait(MemoryWrite):
             return False
-        known = hasattr(op, "view") or hasattr(op, "pointer")
-        return not known or self._aliases.may_alias(address_of(op), address_of(load))
+        is_access = hasattr(op, "view") or hasattr(op, "pointer")
+        return not is_access or self._aliases.may_alias(address_of(op), address_of(load))
 
 
 class ProducerSlice(AgentSlice):

@@ -186,8 +186,8 @@ class AgentProgram(Generic[Pipe]):
 
     def _loop(self, loop: scf.ForOp, builder: Builder, at: dict[Pipe, Value]) -> None:
         self._agent.before(loop, self, builder)
-        pipes, needed = self._agent.inside(loop), sorted(self._slice.handed_on[loop])
-        inits = [*(self.value(loop.init_args[n]) for n in needed), *(at[pipe] for pipe in pipes)]
+        pipes, numbers = self._agent.inside(loop), sorted(self._slice.handed_on[loop])
+        inits = [*(self.value(loop.init_args[n]) for n in numbers), *(at[pipe] for pipe in pipes)]
         bounds = [self.value(value) for value in (loop.lower_bound, loop.upper_bound, loop.step)]
         begin, trips = bounds[0], self._agent.trips(loop)
         body = Block([begin.type, *(value.type for value in inits)])
@@ -197,61 +197,61 @@ class AgentProgram(Generic[Pipe]):
             counter = binary(Builder.at_end(body, loop.location), arith.AddIOp, begin, counter)
         self.values[loop.induction_variable] = counter
         carried = body.arguments[1:]
-        self.values.update(zip((loop.iter_args[n] for n in needed), carried))
-        self._end(loop.body.block, body, needed, pipes, dict(zip(pipes, carried[len(needed) :])))
+        self.values.update(zip((loop.iter_args[n] for n in numbers), carried))
+        self._end(loop.body.block, body, numbers, pipes, dict(zip(pipes, carried[len(numbers) :])))
         new = serial_loop(loop, bounds, inits, body, counts_as=trips is None)
-        self._passed_on(loop, builder.insert(new), needed, pipes, at)
+        self._passed_on(loop, builder.insert(new), numbers, pipes, at)
 
     def _while(self, loop: scf.WhileOp, builder: Builder, at: dict[Pipe, Value]) -> None:
         """A loop without a counter: the agent repeats the condition and its operands."""
         pipes = self._agent.inside(loop)
-        begun, passed = sorted(self._slice.begun_with[loop]), sorted(self._slice.handed_on[loop])
-        inits = [*(self.value(loop.inits[n]) for n in begun), *(at[pipe] for pipe in pipes)]
+        init_numbers, results = sorted(self._slice.begun_with[loop]), sorted(self._slice.handed_on[loop])
+        inits = [*(self.value(loop.inits[n]) for n in init_numbers), *(at[pipe] for pipe in pipes)]
         before = Block([value.type for value in inits])
         old: Any = loop.before.block
-        self.values.update(zip((old.arguments[n] for n in begun), before.arguments))
-        inner = dict(zip(pipes, before.arguments[len(begun) :]))
+        self.values.update(zip((old.arguments[n] for n in init_numbers), before.arguments))
+        inner = dict(zip(pipes, before.arguments[len(init_numbers) :]))
         first = Builder.at_end(before)
         self._block(old, first, inner)
         first.location = old.last.location
-        values = [*(self.value(old.last.args[n]) for n in passed), *(inner[pipe] for pipe in pipes)]
+        values = [*(self.value(old.last.args[n]) for n in results), *(inner[pipe] for pipe in pipes)]
         first.insert(scf.ConditionOp(self.value(old.last.condition), values))
         after = Block([value.type for value in values])
-        self.values.update(zip((loop.after.block.arguments[n] for n in passed), after.arguments))
-        self._end(loop.after.block, after, begun, pipes, dict(zip(pipes, after.arguments[len(passed) :])))
+        self.values.update(zip((loop.after.block.arguments[n] for n in results), after.arguments))
+        self._end(loop.after.block, after, init_numbers, pipes, dict(zip(pipes, after.arguments[len(results) :])))
         types, regions = [value.type for value in values], (Region([before]), Region([after]))
         new = scf.WhileOp.create(inits, types, {}, regions, location=loop.location)
-        self._passed_on(loop, builder.insert(new), passed, pipes, at)
+        self._passed_on(loop, builder.insert(new), results, pipes, at)
 
     def _branch(self, branch: scf.IfOp, builder: Builder, at: dict[Pipe, Value]) -> None:
-        pipes, needed = self._agent.inside(branch), sorted(self._slice.handed_on[branch])
+        pipes, numbers = self._agent.inside(branch), sorted(self._slice.handed_on[branch])
         regions = []
         for region in branch.regions:
             body = Block()
-            self._end(region.blocks[0] if region.blocks else None, body, needed, pipes, dict(at))
+            self._end(region.blocks[0] if region.blocks else None, body, numbers, pipes, dict(at))
             regions.append(Region([body]))
-        types = [*(branch.results[n].type for n in needed), *(at[pipe].type for pipe in pipes)]
+        types = [*(branch.results[n].type for n in numbers), *(at[pipe].type for pipe in pipes)]
         new = scf.IfOp.create((self.value(branch.condition),), types, {}, regions, location=branch.location)
-        self._passed_on(branch, builder.insert(new), needed, pipes, at)
+        self._passed_on(branch, builder.insert(new), numbers, pipes, at)
 
     def _end(
-        self, old: Block | None, new: Block, needed: Sequence[int], pipes: Sequence[Pipe], at: dict[Pipe, Value]
+        self, old: Block | None, new: Block, numbers: Sequence[int], pipes: Sequence[Pipe], at: dict[Pipe, Value]
     ) -> None:
-        """Fills a block of a loop or branch; it yields the `needed` values of the old one, and the iterators."""
+        """Fills a block of a loop or branch; it yields the `numbers` values of the old one, and the iterators."""
         inner = Builder.at_end(new)
         values: list[Value] = []
         if old is not None and old.last is not None:
             self._block(old, inner, at)
             inner.location = old.last.location
-            values = [self.value(old.last.operands[n]) for n in needed]
+            values = [self.value(old.last.operands[n]) for n in numbers]
         inner.insert(scf.YieldOp.create([*values, *(at[pipe] for pipe in pipes)]))
 
     def _passed_on(
-        self, old: Any, new: Operation, needed: Sequence[int], pipes: Sequence[Pipe], at: dict[Pipe, Value]
+        self, old: Any, new: Operation, numbers: Sequence[int], pipes: Sequence[Pipe], at: dict[Pipe, Value]
     ) -> None:
         results = list(new.results)
-        self.values.update(zip((old.results[n] for n in needed), results))
-        at.update(zip(pipes, results[len(needed) :]))
+        self.values.update(zip((old.results[n] for n in numbers), results))
+        at.update(zip(pipes, results[len(numbers) :]))
 
 
 _CONTROL_FLOW: dict[type[Operation], Callable[..., None]] = {

@@ -223,17 +223,17 @@ class _Rewriting:
 def _insert_dot(builder: Builder, dot: tileas.DotOp, a: Value, accumulator: Value) -> Value:
     """Inserts the asynchronous form of a dot, with operands in flight; its result."""
     overwrites = UnitAttr() if is_zero(dot.c) else None
-    named = kept_attributes(dot)
-    started = tileas.AsyncDotOp(a, dot.b, accumulator, overwrites=overwrites, result=accumulator.type, **named)
-    return builder.insert(started).results[0]
+    attributes = kept_attributes(dot)
+    async_dot = tileas.AsyncDotOp(a, dot.b, accumulator, overwrites=overwrites, result=accumulator.type, **attributes)
+    return builder.insert(async_dot).results[0]
 
 
-def _to_async(builder: Builder, tiles: list[Value], unused: UnitAttr | None = None) -> list[Value]:
+def _to_async(builder: Builder, tiles: list[Value], unread: UnitAttr | None = None) -> list[Value]:
     """Puts tiles in flight, with one fence for all."""
     if not tiles:
         return []
     types = [v.type if isinstance(v.type, tileas.InFlightType) else tileas.InFlightType(v.type) for v in tiles]
-    attributes = {} if unused is None else {"unused": unused}
+    attributes = {} if unread is None else {"unused": unread}
     return list(builder.insert(tileas.ToAsyncOp.create(tiles, types, attributes)).results)
 
 
@@ -267,9 +267,9 @@ def _carry(loop: scf.ForOp, numbers: list[int]) -> None:
     builder.location = loop.location
     operands = list(loop.operands)
     first = len(operands) - len(loop.init_args)
-    taken = [n for n in numbers if any(is_of_warpgroups(user) for user in loop.iter_args[n].users)]
-    for group, unused in ((taken, None), ([n for n in numbers if n not in taken], UnitAttr())):
-        for number, future in zip(group, _to_async(builder, [loop.init_args[n] for n in group], unused)):
+    of_warpgroups = [n for n in numbers if any(is_of_warpgroups(user) for user in loop.iter_args[n].users)]
+    for group, flag in ((of_warpgroups, None), ([n for n in numbers if n not in of_warpgroups], UnitAttr())):
+        for number, future in zip(group, _to_async(builder, [loop.init_args[n] for n in group], flag)):
             operands[first + number] = future
             loop.iter_args[number].type = loop.results[number].type = future.type
     loop.operands = operands

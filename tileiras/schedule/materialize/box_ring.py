@@ -42,12 +42,12 @@ class BoxRing:
     """The pipe of the loads of one loop whose stages are read in one way, and for as long."""
 
     def __init__(
-        self, builder: Builder, staged: Sequence[StagedLoad], buffers: Sequence[Value], stages: int, held: int
+        self, builder: Builder, staged: Sequence[StagedLoad], buffers: Sequence[Value], stages: int, stages_in_use: int
     ) -> None:
-        """`builder` inserts before the loop; `held`: iterations whose stages are not free."""
+        """`builder` inserts before the loop; `stages_in_use`: iterations whose stages are not free."""
         self._staged = staged
         self.stages = stages
-        self.held = held
+        self.held = stages_in_use
         self._ranges = RangeAnalysis()
         kind = consumer_kind(staged[0])
         assert kind is not None, "the schedule has checked the readers of the stages"
@@ -69,8 +69,8 @@ class BoxRing:
     def start(self, builder: Builder, iterator: Value, again: Again, fresh: bool) -> None:
         """The boxes of an iteration that exists, into the stage that an iterator of the producer's end is at; `fresh`:
         for the first time."""
-        unused = UnitAttr() if fresh else None
-        acquired = builder.insert(tileas.ProducerAcquireOp(self.producer, iterator, fresh=unused)).results[0]
+        flag = UnitAttr() if fresh else None
+        acquired = builder.insert(tileas.ProducerAcquireOp(self.producer, iterator, fresh=flag)).results[0]
         of_loop = builder.location
         for number, (staged, desc) in enumerate(zip(self._staged, self._descriptors)):
             builder.location = staged.load.location  # profiles attribute the copies to it
@@ -95,16 +95,16 @@ class BoxRing:
         """Destroys the pipe after a loop that an outer loop may enter again."""
         builder.insert(tileas.DestroyPipelineOp(self.producer))
 
-    def release(self, builder: Builder, held: Value) -> None:
+    def release(self, builder: Builder, token: Value) -> None:
         """Gives back the stage of a token."""
-        builder.insert(tileas.ConsumerReleaseOp(held))
+        builder.insert(tileas.ConsumerReleaseOp(token))
 
-    def release_if(self, builder: Builder, held: Value, condition: Value) -> None:
+    def release_if(self, builder: Builder, token: Value, condition: Value) -> None:
         """Releases the stage of a token under a condition."""
         body = Block()
         inner = Builder.at_end(body)
         inner.location = builder.location
-        inner.insert(tileas.ConsumerReleaseOp(held))
+        inner.insert(tileas.ConsumerReleaseOp(token))
         inner.insert(scf.YieldOp.create(()))
         builder.insert(scf.IfOp.create((condition,), (), {}, (Region([body]), Region())))
 
@@ -114,10 +114,10 @@ def rings_of(builder: Builder, staged: Sequence[tuple[StagedLoad, Value, int]], 
     are read."""
     rings = []
     fence_before_boxes(builder, staged[0][1], [each for each, _, _ in staged])
-    for kind, held in dict.fromkeys((consumer_kind(each), held) for each, _, held in staged):
-        chosen = [pair for pair in staged if (consumer_kind(pair[0]), pair[2]) == (kind, held)]
-        loads, buffers = [each for each, _, _ in chosen], [buffer for _, buffer, _ in chosen]
-        rings.append(BoxRing(builder, loads, buffers, ahead + held, held))
+    for kind, count in dict.fromkeys((consumer_kind(each), count) for each, _, count in staged):
+        members = [pair for pair in staged if (consumer_kind(pair[0]), pair[2]) == (kind, count)]
+        loads, buffers = [each for each, _, _ in members], [buffer for _, buffer, _ in members]
+        rings.append(BoxRing(builder, loads, buffers, ahead + count, count))
     return rings
 
 

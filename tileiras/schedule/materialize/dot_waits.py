@@ -81,18 +81,18 @@ def waits_of(
             needs.setdefault(min(uses), []).append((future, True))
     waits: list[tuple[int, int, list[Future]]] = []
     for place in sorted(needs):
-        for future, used in needs[place]:
-            done = [
+        for future, is_use in needs[place]:
+            waits_here = [
                 w
                 for w in waits
                 if future.start <= w[0]
                 and (w[1] == behind(future, w[0]) if future.exactly else w[1] <= behind(future, w[0]))
             ]
-            if not done:
-                done = [(place, min(most, behind(future, place)), [])]
-                waits += done
-            if used:
-                done[0][2].append(future)
+            if not waits_here:
+                waits_here = [(place, min(most, behind(future, place)), [])]
+                waits += waits_here
+            if is_use:
+                waits_here[0][2].append(future)
     return [Wait(operations[place], pending, futures) for place, pending, futures in waits]
 
 
@@ -162,12 +162,12 @@ def released_behind(dot: tileas.DotOp, loop: scf.ForOp, places: dict[Operation, 
     iteration ends by waiting for the previous dot, as one whose operands are in a ring does.
     """
     numbers = StageNumbers()
-    read = [numbers.advanced(numbers.known(stage), loop) for stage in _stages_read(dot)]
+    stages_of_reads = [numbers.advanced(numbers.known(stage), loop) for stage in _stages_read(dot)]
 
     def is_earlier(release: Operation) -> bool:
         number, pipe = numbers.of(release.operands[0]), analysis.pipes.pipe_of(release.operands[0])
         stages = pipe.num_stages.value  # type: ignore[union-attr]
-        return number is not None and all(number.is_apart(stage, stages) for stage in read)
+        return number is not None and all(number.is_apart(stage, stages) for stage in stages_of_reads)
 
     result = []
     for place, releases in _releases_of(dot, places):

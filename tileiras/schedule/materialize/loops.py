@@ -74,17 +74,17 @@ def materialize_loops(func: aa.FuncOp, target: Target, engine: DiagnosticEngine 
         assert isinstance(schedule, tileas.LoopScheduleAttr)
         loads = [op for op in loads_of(loop) if op.attributes.pop(tileas.RUNS_AHEAD, None) is not None]
         if loads:
-            done = _rewrite(loop, loads, schedule, atom)
+            is_complete = _rewrite(loop, loads, schedule, atom)
             reason = Reason("loops.schedule-not-met")
-            if not done and schedule.kind == tileas.UNSPECIALIZE:
+            if not is_complete and schedule.kind == tileas.UNSPECIALIZE:
                 schedule = _plain(loop, schedule)
-                done = _rewrite(loop, loads, schedule, atom)
-                if done and engine is not None:
+                is_complete = _rewrite(loop, loads, schedule, atom)
+                if is_complete and engine is not None:
                     engine.emit(Remark(Reason("loops.not-in-stages", cause=reason), loop.location))
         else:
-            done = schedule.kind == tileas.SERIAL or _is_rewritten(loop, schedule.kind)
+            is_complete = schedule.kind == tileas.SERIAL or _is_rewritten(loop, schedule.kind)
             reason = Reason("loops.schedule-without-loads", schedule=schedule.kind)
-        if not done:
+        if not is_complete:
             loop.attributes[tileas.LOOP_SCHEDULE] = tileas.LoopScheduleAttr(tileas.SERIAL, 1)
             if engine is not None:
                 engine.emit(Remark(Reason("loops.not-pipelined", cause=reason), loop.location))

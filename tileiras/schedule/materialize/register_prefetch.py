@@ -47,11 +47,11 @@ def prefetched_loads(loop: scf.ForOp, func: aa.FuncOp) -> list[Prefetched]:
         tokens = tokens_from_outside(load.token, loop)
         if tokens is not None and feeds_dot(load, leaves_of(load.data, loop.body.block)):
             items.append(Prefetched(load, tokens))
-    left = -exceeds(loop, func)
+    available = -exceeds(loop, func)
     fitting = []
     for each in sorted(items, key=lambda each: words(each.load.data)):
-        left -= words(each.load.data)
-        if left >= 0:
+        available -= words(each.load.data)
+        if available >= 0:
             fitting.append(each)
     return [each for each in items if each in fitting]
 
@@ -144,13 +144,13 @@ def _again(load: tileas.TiledLoadOp, token: Value, values: dict[Value, Value], b
         return rematerialized(value, values, block, builder)
 
     data, order = load.data.type, load.result_token.type
-    named: dict[str, Any] = {"token": token, "data": data, "result_token": order, "atom": load.atom}
+    operands: dict[str, Any] = {"token": token, "data": data, "result_token": order, "atom": load.atom}
     new: Operation
     if isinstance(load, tileas.TiledLoadOp):
-        new = tileas.TiledLoadOp(view=again(load.view), coords=[again(v) for v in load.coords], **named)
+        new = tileas.TiledLoadOp(view=again(load.view), coords=[again(v) for v in load.coords], **operands)
     else:
         mask, other = (None if v is None else again(v) for v in (load.mask, load.other))
-        new = tileas.LoadOp(pointer=again(load.pointer), mask=mask, other=other, **named)
+        new = tileas.LoadOp(pointer=again(load.pointer), mask=mask, other=other, **operands)
     for name, value in load.attributes.items():
         new.attributes.setdefault(name, value)
     return builder.insert(new)

@@ -115,9 +115,9 @@ class _Rotation:
 
     def _carried_arguments(self) -> list[int]:
         """Numbers of the carried values that the second part, or the terminator, uses directly."""
-        used = {value for op in self._parts.second for inner in op.walk() for value in inner.operands}
-        used.update(self._loop.yield_op.operands)
-        return [number for number, value in enumerate(self._loop.iter_args) if value in used]
+        uses = {value for op in self._parts.second for inner in op.walk() for value in inner.operands}
+        uses.update(self._loop.yield_op.operands)
+        return [number for number, value in enumerate(self._loop.iter_args) if value in uses]
 
     def _round(self, body: Sequence[Operation], waits: Sequence[Wait]) -> list[Operation]:
         """The operations in the order in which a round of the new loop has them: by their places, after all that they
@@ -128,19 +128,19 @@ class _Rotation:
             if rounds == 0 and wait.source != wait.target:
                 behind[wait.target].add(wait.source)
         places = [(self._old_slots[op][1], op not in self._is_second) for op in body]
-        wanted = sorted(range(len(body)), key=lambda n: (places[n], n))
-        done: set[int] = set()
+        by_place = sorted(range(len(body)), key=lambda n: (places[n], n))
+        emitted: set[int] = set()
         order: list[Operation] = []
 
         def place(each: int) -> None:
-            if each in done:
+            if each in emitted:
                 return
-            done.add(each)
+            emitted.add(each)
             for other in sorted(behind[each]):
                 place(other)
             order.append(body[each])
 
-        for each in wanted:
+        for each in by_place:
             place(each)
         return order
 
@@ -149,8 +149,8 @@ class _Rotation:
     def run(self) -> None:
         loop = self._loop
         outer = Builder.before(loop, loop.location)
-        known = trip_count(loop)
-        if known:
+        trips = trip_count(loop)
+        if trips:
             results = self._whole(outer)
         else:
             then, other = Block(), Block()
@@ -189,12 +189,12 @@ class _Rotation:
             return False
         if test.predicate.value == "ne":
             return test.rhs is self._loop.lower_bound and self._iterations(test.lhs) == 0
-        passed, last = test.lhs.defining_op, test.rhs.defining_op
-        if test.predicate.value != "ugt" or not isinstance(passed, arith.SubIOp) or not isinstance(last, arith.MulIOp):
+        offset, last = test.lhs.defining_op, test.rhs.defining_op
+        if test.predicate.value != "ugt" or not isinstance(offset, arith.SubIOp) or not isinstance(last, arith.MulIOp):
             return False
-        most, done = constant_integer(last.rhs), self._iterations(passed.lhs)
-        from_lower = passed.rhs is self._loop.lower_bound and last.lhs is self._loop.step
-        return from_lower and most is not None and done is not None and done <= most
+        most, most_iterations = constant_integer(last.rhs), self._iterations(offset.lhs)
+        from_lower = offset.rhs is self._loop.lower_bound and last.lhs is self._loop.step
+        return from_lower and most is not None and most_iterations is not None and most_iterations <= most
 
     def _iterations(self, counter: Value) -> int | None:
         """The iteration whose counter a value is, if that is known."""
@@ -205,8 +205,8 @@ class _Rotation:
 
     def _program_order(self, part: Sequence[Operation]) -> list[Operation]:
         """A part of an iteration that runs alone: in the order of the schedule."""
-        chosen = set(part)
-        return [op for op in self._order if op in chosen]
+        ops = set(part)
+        return [op for op in self._order if op in ops]
 
     def _handed_on(self) -> list[Value]:
         """The values of an iteration that the new loop carries to its second part."""
@@ -218,11 +218,11 @@ class _Rotation:
         type, step = loop.induction_variable.type, constant_integer(loop.step)
         one = integer(builder, 1, type)
         # The unsigned difference is exact for bounds of either sign.
-        left = binary(builder, arith.SubIOp, loop.upper_bound, one)
+        upper = binary(builder, arith.SubIOp, loop.upper_bound, one)
         if step == 1:
-            return left
-        passed = binary(builder, arith.SubIOp, left, loop.lower_bound)
-        steps = binary(builder, arith.DivUIOp, passed, loop.step)
+            return upper
+        distance = binary(builder, arith.SubIOp, upper, loop.lower_bound)
+        steps = binary(builder, arith.DivUIOp, distance, loop.step)
         return binary(builder, arith.AddIOp, loop.lower_bound, binary(builder, arith.MulIOp, steps, loop.step))
 
     def _kernel(self, builder: Builder, inits: Sequence[Value], last: Value) -> scf.ForOp:

@@ -53,8 +53,8 @@ def _put(convert: tileas.ConvertLayoutOp) -> None:
     if stages is not None:
         outside = Builder.before(loop)
         outside.location = convert.location
-        passed = binary(builder, arith.SubIOp, loop.induction_variable, loop.lower_bound)
-        stage = binary(builder, arith.AndIOp, passed, integer(builder, stages - 1, passed.type))
+        distance = binary(builder, arith.SubIOp, loop.induction_variable, loop.lower_bound)
+        stage = binary(builder, arith.AndIOp, distance, integer(builder, stages - 1, distance.type))
         if stage.type != i32:
             cls = arith.TruncIOp if stage.type.width > 32 else arith.ExtUIOp  # type: ignore[attr-defined]
             stage = builder.insert(cls(stage, result=i32)).results[0]
@@ -87,13 +87,13 @@ def _last_user(convert: tileas.ConvertLayoutOp) -> Operation:
 def _is_repeated(fence: Operation) -> bool:
     """Whether the first dot reads a tile stored after this fence: another fence then precedes the dot, with a barrier
     between both fences."""
-    stored: set[Value] = set()
+    stored_buffers: set[Value] = set()
     op = fence.next
     while op is not None and not any(isinstance(inner, tileas.DOTS) for inner in op.walk()):
         if isinstance(op, tileas.StoreTensorOp):
-            stored.add(op.buffer)
+            stored_buffers.add(op.buffer)
         op = op.next
     if not isinstance(op, tileas.DOTS):
         return False
     reads = (value.defining_op for value in op.operands)
-    return any(isinstance(read, tileas.CopyOp) and read.buffer in stored for read in reads)
+    return any(isinstance(copy, tileas.CopyOp) and copy.buffer in stored_buffers for copy in reads)

@@ -47,20 +47,20 @@ def pipeline(loop: scf.ForOp, loads: Sequence[tileas.Load], stages: int, atom: C
     staged = [result for each in loads if (result := staged_load(each, loop, atom)) is not None]
     if len(staged) < len(loads):
         return False
-    held = 2 if tileas.DOTS_IN_FLIGHT in loop.attributes else 1
-    run_ahead(loop, staged, stages - held, [held] * len(staged), atom)
+    stages_in_use = 2 if tileas.DOTS_IN_FLIGHT in loop.attributes else 1
+    run_ahead(loop, staged, stages - stages_in_use, [stages_in_use] * len(staged), atom)
     return True
 
 
 def run_ahead(
-    loop: scf.ForOp, staged: Sequence[StagedLoad], ahead: int, held: Sequence[int], atom: CopyAtom
+    loop: scf.ForOp, staged: Sequence[StagedLoad], ahead: int, stages_in_use: Sequence[int], atom: CopyAtom
 ) -> scf.ForOp:
     """Has loads of a loop run `ahead` iterations ahead, in place; returns the new loop.
 
-    `held`: of each load, how many iterations' stages are not free when copies start: that of the iteration that begins,
-    and those that operations in flight still read.
+    `stages_in_use`: of each load, how many iterations' stages are not free when copies start: that of the iteration
+    that begins, and those that operations in flight still read.
     """
-    rewriting = _Pipeline(loop, staged, ahead, held, atom)
+    rewriting = _Pipeline(loop, staged, ahead, stages_in_use, atom)
     rewriting.run()
     return rewriting.loop
 
@@ -83,12 +83,12 @@ class _Pipeline:
     """The rewriting of one loop."""
 
     def __init__(
-        self, loop: scf.ForOp, staged: Sequence[StagedLoad], ahead: int, held: Sequence[int], atom: CopyAtom
+        self, loop: scf.ForOp, staged: Sequence[StagedLoad], ahead: int, stages_in_use: Sequence[int], atom: CopyAtom
     ) -> None:
         self.loop = loop
         self.staged = staged
         self.atom = atom
-        self.held = dict(zip((each.load for each in staged), held))
+        self.held = dict(zip((each.load for each in staged), stages_in_use))
         self.ahead = ahead
         self.outer = Builder.before(loop)
         self.outer.location = loop.location
@@ -99,9 +99,9 @@ class _Pipeline:
         loop, outer = self.loop, self.outer
         types = [s.buffer_type(self._stages(s)) for s in self.staged]
         self.buffers = [outer.insert(tileas.AllocTensorOp(result=type)).results[0] for type in types]
-        placed = list(zip(self.staged, self.buffers))
-        in_boxes = [(s, buffer, self.held[s.load]) for s, buffer in placed if comes_in_boxes(s)]
-        self.copied = [(s, buffer, joined(outer, s.tokens)) for s, buffer in placed if not comes_in_boxes(s)]
+        pairs = list(zip(self.staged, self.buffers))
+        in_boxes = [(s, buffer, self.held[s.load]) for s, buffer in pairs if comes_in_boxes(s)]
+        self.copied = [(s, buffer, joined(outer, s.tokens)) for s, buffer in pairs if not comes_in_boxes(s)]
         self.rings = rings_of(outer, in_boxes, self.ahead) if in_boxes else []
         numbers = [integer(outer, s) for s in range(max(map(self._stages, self.staged)))]
         filled = self._prologue(numbers)
@@ -200,8 +200,8 @@ class _Pipeline:
         if step in (1, last):
             end, start = (last, 0) if step == 1 else (0, last)
             wraps = compare(builder, "eq", stage, integer(builder, end))
-            moved = binary(builder, arith.AddIOp, stage, integer(builder, 1 if step == 1 else -1))
-            return builder.insert(arith.SelectOp(wraps, integer(builder, start), moved)).results[0]
+            neighbour = binary(builder, arith.AddIOp, stage, integer(builder, 1 if step == 1 else -1))
+            return builder.insert(arith.SelectOp(wraps, integer(builder, start), neighbour)).results[0]
         stays = compare(builder, "slt", stage, integer(builder, stages - step))
         up, down = (binary(builder, arith.AddIOp, stage, integer(builder, by)) for by in (step, step - stages))
         return builder.insert(arith.SelectOp(stays, up, down)).results[0]
@@ -217,16 +217,16 @@ class _Pipeline:
         tail = Builder.before(end)
         tail.location = old.location
         depths = dict.fromkeys(self._stages(each) for each in self.staged)
-        read: dict[int, Value] = {}
+        stage_of_read: dict[int, Value] = {}
         if not self.rings:
-            read = {stages: block.add_argument(i32, old.location) for stages in depths}
-            end.operands = (*end.operands, *(self._neighbour(tail, each, 1, n) for n, each in read.items()))
-            self.loop = new = old.replace_with_additional_yields((first,) * len(read))
-            return new, _Places(read, [], [], None)
+            stage_of_read = {stages: block.add_argument(i32, old.location) for stages in depths}
+            end.operands = (*end.operands, *(self._neighbour(tail, each, 1, n) for n, each in stage_of_read.items()))
+            self.loop = new = old.replace_with_additional_yields((first,) * len(stage_of_read))
+            return new, _Places(stage_of_read, [], [], None)
         head = Builder.at_start(block)
         head.location = old.location
-        later = {held: self.counter.is_later(head, old.induction_variable, held)
-                 for held in dict.fromkeys(ring.held for ring in self.rings if not ring.frees_by_commit)}  # fmt: skip
+        later = {behind: self.counter.is_later(head, old.induction_variable, behind)
+                 for behind in dict.fromkeys(ring.held for ring in self.rings if not ring.frees_by_commit)}  # fmt: skip
         initial: list[Value] = []
         yielded: list[Value] = []
         fills, drains = [], []
@@ -242,9 +242,9 @@ class _Pipeline:
             yielded += [following(tail, fills[-1]), following(tail, drains[-1])]
             if not ring.frees_by_commit:
                 # The oldest stage first, which is released before the wait: after it threads may have diverged.
-                held = [carried(ring.consumer) for _ in range(ring.held)]
-                ring.release_if(head, held[0], later[ring.held])
-                yielded += [*held[1:], ring.consumer]
+                tokens = [carried(ring.consumer) for _ in range(ring.held)]
+                ring.release_if(head, tokens[0], later[ring.held])
+                yielded += [*tokens[1:], ring.consumer]
                 held_at[ring] = len(yielded) - 1
         for ring, drain in zip(self.rings, drains):
             waited = ring.wait(head, drain)
@@ -253,20 +253,20 @@ class _Pipeline:
             else:
                 ring.release(tail, waited)
         for ring, drain in zip(self.rings, drains):
-            if ring.stages not in read:
-                read[ring.stages] = head.insert(tileas.GetStageOp(drain, result=i32)).results[0]
-        last = list(read.values())[-1].defining_op
+            if ring.stages not in stage_of_read:
+                stage_of_read[ring.stages] = head.insert(tileas.GetStageOp(drain, result=i32)).results[0]
+        last = list(stage_of_read.values())[-1].defining_op
         for stages in depths:
-            if stages not in read:
-                read[stages] = carried(first)
-                yielded.append(self._neighbour(tail, read[stages], 1, stages))
+            if stages not in stage_of_read:
+                stage_of_read[stages] = carried(first)
+                yielded.append(self._neighbour(tail, stage_of_read[stages], 1, stages))
         end.operands = (*end.operands, *yielded)
         self.loop = new = old.replace_with_additional_yields(tuple(initial))
-        return new, _Places(read, fills, [new.iter_args.index(drain) for drain in drains], last.next)
+        return new, _Places(stage_of_read, fills, [new.iter_args.index(drain) for drain in drains], last.next)
 
     def _read_stages(self, all_read: dict[int, Value], wait: tileas.AsyncWaitOp | None) -> None:
         for staged, buffer in zip(self.staged, self.buffers):
-            load, read = staged.load, all_read[self._stages(staged)]
+            load, stage_of_read = staged.load, all_read[self._stages(staged)]
             copies: dict[tuple[LinearLayout, Attribute | None], Value] = {}
 
             def reading(layout: LinearLayout, reader: Operation) -> Value:
@@ -275,7 +275,7 @@ class _Pipeline:
                 key = layout, slot.get(tileas.AWS_STAGE)
                 if key not in copies:
                     type = with_layout(load.data.type, layout)
-                    copy = tileas.CopyOp(buffer, read, result=type, location=load.location)
+                    copy = tileas.CopyOp(buffer, stage_of_read, result=type, location=load.location)
                     copy.attributes.update(slot)
                     load.parent.insert_before(copy, load)
                     copies[key] = copy.results[0]

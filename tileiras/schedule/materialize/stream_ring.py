@@ -79,16 +79,16 @@ class _StreamRing:
         first = [integer(before, 0), *at.counters, at.stage]
         carried = [[block.add_argument(value.type, location) for value in first] for block in self.blocks]
         block = self.blocks[0]
-        read, *counters, stage = carried[0]
+        stage_of_read, *counters, stage = carried[0]
         head = Builder.at_start(block)
         head.location = location
         pending = IntegerAttr(self.stages - 2, i32)
         wait = head.insert(tileas.AsyncWaitOp(pending=pending, own=UnitAttr(), result_token=aa.MemTokenType()))
         at = self._started(head, _Next(tuple(counters), stage))
-        self._read(read, wait)
+        self._read(stage_of_read, wait)
         tail = Builder.before(block.last)
         tail.location = location
-        self._carry([self._following(tail, read), *at.counters, at.stage], [*carried[1:], first])
+        self._carry([self._following(tail, stage_of_read), *at.counters, at.stage], [*carried[1:], first])
 
     def _carry(self, values: list[Value], initial: list[list[Value]]) -> None:
         """Has the loops carry the values that the innermost iteration passes to the next one; `initial`: the initial
@@ -146,10 +146,10 @@ class _StreamRing:
         for number, (counter, value) in enumerate(zip(self.counters, counters)):
             more, step = counter.later(builder, value, 1)
             outermost = number == len(self.counters) - 1
-            moved = self._chosen(
+            next_counter = self._chosen(
                 builder, more, binary(builder, arith.AddIOp, value, step), counter.upper if outermost else counter.lower
             )
-            result.append(moved if goes_on is None else self._chosen(builder, goes_on, value, moved))
+            result.append(next_counter if goes_on is None else self._chosen(builder, goes_on, value, next_counter))
             goes_on = more
         return tuple(result)
 
@@ -170,8 +170,8 @@ class _StreamRing:
     def _following(self, builder: Builder, stage: Value) -> Value:
         """The stage after one, going around."""
         wraps = compare(builder, "eq", stage, integer(builder, self.stages - 1))
-        moved = binary(builder, arith.AddIOp, stage, integer(builder, 1))
-        return self._chosen(builder, wraps, integer(builder, 0), moved)
+        next_stage = binary(builder, arith.AddIOp, stage, integer(builder, 1))
+        return self._chosen(builder, wraps, integer(builder, 0), next_stage)
 
     def _chosen(self, builder: Builder, condition: Value, one: Value, other: Value) -> Value:
         return builder.insert(arith.SelectOp(condition, one, other)).results[0]

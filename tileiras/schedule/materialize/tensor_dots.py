@@ -120,11 +120,11 @@ class _Rewriting:
         first = Builder.before(self._program.find_ancestor_op(dots[0]))
         first.location = dots[0].location
         self._base = first.insert(tileas.TensorOpenOp(self._memory)).results[0]
-        taken, most = columns_taken(dots), COLUMNS // (func.kernel_spec.occupancy or 1)
-        self._has_columns = taken <= most
+        columns_in_use, most = columns_taken(dots), COLUMNS // (func.kernel_spec.occupancy or 1)
+        self._has_columns = columns_in_use <= most
         """Whether tensor memory has columns for each accumulator and each A."""
         turns = {dot: result for dot in dots if (result := scale_turns(dot)) is not None}
-        if taken + sum(item.columns for item in turns.values()) <= most:
+        if columns_in_use + sum(item.columns for item in turns.values()) <= most:
             self._turns = turns
         self._none = integer(start, 0)
         """The number of groups before the first one; other numbers are set once all groups exist."""
@@ -178,11 +178,11 @@ class _Rewriting:
         a = self._operand(dot, builder) if reads_a_in_tensor_memory(dot) else dot.a
         builder = Builder.before(dot)
         builder.location = dot.location
-        named = kept_attributes(dot)
+        attributes = kept_attributes(dot)
         scales = self._scale_operands(dot, builder) if isinstance(dot, tileas.BlockScaledMmaOp) else []
-        started = builder.insert(tileas.TensorDotOp(a, dot.b, buffer, adds, scales, **named))
+        tensor_dot = builder.insert(tileas.TensorDotOp(a, dot.b, buffer, adds, scales, **attributes))
         if dot in self._homes:
-            self._overwrites.setdefault(dot, started)
+            self._overwrites.setdefault(dot, tensor_dot)
         if dot.parent_op not in self._one_group:
             builder.insert(tileas.TensorCommitOp(self._memory, self._none))
 
@@ -211,8 +211,8 @@ class _Rewriting:
             if scaling is not None:
                 multiplication, factor = scaling
                 self._multiplied.append(multiplication)
-                named = {"flush_to_zero": multiplication.flush_to_zero, "location": multiplication.location}
-                scale = tileas.TensorScaleOp(factor, home, **named)
+                attributes = {"flush_to_zero": multiplication.flush_to_zero, "location": multiplication.location}
+                scale = tileas.TensorScaleOp(factor, home, **attributes)
                 self._overwrites[dot] = self._scales[dot] = builder.insert(scale)
             elif not is_zero(dot.c):
                 self._overwrites[dot] = builder.insert(tileas.TensorStoreOp(dot.c, home))
@@ -283,8 +283,8 @@ class _Rewriting:
             if turns is not None:
                 turn = turns.stage
             else:
-                passed = binary(builder, arith.SubIOp, loop.induction_variable, loop.lower_bound)
-                turn = binary(builder, arith.AndIOp, passed, integer(builder, 1, passed.type))
+                distance = binary(builder, arith.SubIOp, loop.induction_variable, loop.lower_bound)
+                turn = binary(builder, arith.AndIOp, distance, integer(builder, 1, distance.type))
             coords = [integer(builder, 0, turn.type), turn]
             slices = [tileas.TensorSliceOp(b, coords, result=words(size)) for b, size in zip(buffers, columns)]
             buffers = [builder.insert(slice).results[0] for slice in slices]
@@ -354,10 +354,10 @@ class _Rewriting:
         loop: Any = block.parent_op
         for dots in self._carried(loop) if loop not in self._one_group else ():
             tail = committed[-1] - committed[places[dots[-1]]]
-            written = [self._stored[dot] for dot in dots if dot in self._stored]
-            written += [self._overwrites[dot] for dot in dots if dot in self._overwrites]
+            writers = [self._stored[dot] for dot in dots if dot in self._stored]
+            writers += [self._overwrites[dot] for dot in dots if dot in self._overwrites]
             refilled = [place for dot in dots for place in refilled_of(dot, block, places)]
-            ends = (*(places[op] for op in written), *refilled, last)
+            ends = (*(places[op] for op in writers), *refilled, last)
             if not all(self._may_fly(dot, loop) for dot in dots):
                 for dot in dots:
                     yield Future(None, None, places[dot], 0, (*ends_of(dot, block, places), last))
@@ -414,8 +414,8 @@ class _Rewriting:
                 Builder.before(buffer.parent_block.last).insert(tileas.TensorDeallocOp(buffer))
         block = self._program
         places = {op: number for number, op in enumerate(block.operations)}
-        used = (op for op in self._func.walk() if op.name.startswith(names.TENSOR_MEMORY) and op is not self._reserve)
-        last = max((block.find_ancestor_op(op) for op in used), key=lambda op: places[op])
+        users = (op for op in self._func.walk() if op.name.startswith(names.TENSOR_MEMORY) and op is not self._reserve)
+        last = max((block.find_ancestor_op(op) for op in users), key=lambda op: places[op])
         behind = Builder.before(last.next)
         behind.location = last.location
         behind.insert(tileas.TensorReleaseOp(self._memory))

@@ -36,11 +36,11 @@ def pipeline_in_stages(
         return False
     analysis = analysis_of(loop)
     staged = [result for each in loads if (result := staged_load(each, loop, atom)) is not None]
-    held = [held_iterations(each, analysis) for each in staged]
-    ahead = stages - max(held, default=0)
+    stages_in_use = [held_iterations(each, analysis) for each in staged]
+    ahead = stages - max(stages_in_use, default=0)
     if len(staged) < len(loads) or ahead < 1:
         return False
-    loop = run_ahead(loop, staged, ahead, held, atom)
+    loop = run_ahead(loop, staged, ahead, stages_in_use, atom)
     around = loop.parent
     overlap_iterations(loop)
     if any(map(comes_in_boxes, staged)):

@@ -22,6 +22,6 @@ def decode(module: Module, entry: str, farther: bool = False) -> Program:
     ``farther``: approximate instructions return the farther neighbour of the exact result."""
     function = module.functions.get(entry)
     if function is None or not function.is_entry or function.body is None:
-        known = ", ".join(module.entries) or "none"
-        raise EmulationError(f"no entry '{entry}' in the PTX; entries: {known}")
+        names = ", ".join(module.entries) or "none"
+        raise EmulationError(f"no entry '{entry}' in the PTX; entries: {names}")
     return Decoder(module, function, farther).decode()

@@ -87,7 +87,7 @@ RULES = {
 
 def waived(names: Iterable[str]) -> frozenset[str]:
     """Check names of rules. Raises ValueError for an unknown one."""
-    chosen = frozenset(names)
-    if unknown := sorted(chosen - RULES.keys()):
+    result = frozenset(names)
+    if unknown := sorted(result - RULES.keys()):
         raise ValueError(f"no rule '{unknown[0]}'; rules: {', '.join(sorted(RULES))}")
-    return chosen
+    return result

@@ -110,8 +110,8 @@ def decode(raw: bytes) -> TensorMap:
     number = flags >> 7 & 15
     if flags & 15 not in (0, _VALID) or flags & ~_KNOWN or rank > 5 or number not in _NAMES:
         raise ValueError(f"flags {flags:#x}")
-    unused = (raw[52:55], raw[60:USED], strides[rank - 1 :], dims[rank:], box[rank:])
-    if beyond or any(any(each) for each in unused):
+    reserved = (raw[52:55], raw[60:USED], strides[rank - 1 :], dims[rank:], box[rank:])
+    if beyond or any(any(each) for each in reserved):
         raise ValueError("bits of unknown meaning")
     text = TensorMap(
         _NAMES[number], address, tuple(size + 1 for size in dims[:rank]), tuple(s << 4 for s in strides[: rank - 1]),
@@ -142,8 +142,8 @@ def places(tensor_map: TensorMap, at: Sequence[int]) -> tuple[np.ndarray, np.nda
         along = np.arange(first, first + count, dtype=np.int64)
         inside = (inside[:, None] & ((along >= 0) & (along < size))).reshape(-1)
         addresses = (addresses[:, None] + along * stride).reshape(-1)
-    chosen = np.flatnonzero(inside)
-    return chosen, addresses[chosen] + tensor_map.address
+    positions = np.flatnonzero(inside)
+    return positions, addresses[positions] + tensor_map.address
 
 
 def shared_units(tensor_map: TensorMap, base: int) -> np.ndarray:

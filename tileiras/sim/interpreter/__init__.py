@@ -96,11 +96,11 @@ def _entry(module: Operation, name: str | None) -> Operation:
     entries = {op.attributes["sym_name"].value: op for op in _items(module, "cuda_tile.entry")}
     if name is None and len(entries) == 1:
         return next(iter(entries.values()))
-    known = ", ".join(entries) or "none"
+    names = ", ".join(entries) or "none"
     if name is None and entries:
-        raise ArgumentMismatch(f"one of the module's entries has to be named: {known}")
+        raise ArgumentMismatch(f"one of the module's entries has to be named: {names}")
     if name not in entries:
-        raise ArgumentMismatch(f"no entry{f' {name!r}' if name is not None else ''}; the module has {known}")
+        raise ArgumentMismatch(f"no entry{f' {name!r}' if name is not None else ''}; the module has {names}")
     return entries[name]
 
 

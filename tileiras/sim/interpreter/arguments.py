@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 def _is_memory_for(array: np.ndarray, element: FloatType | IntegerType) -> bool:
     """Whether an array can hold ``element``: its dtype is the element's, or an integer of the same size for its
     bits."""
-    known = not isinstance(element, FloatType) or element.keyword in FLOAT_DTYPES
-    wanted = dtype_of(element) if known else np.dtype(np.uint8)
-    if array.dtype == wanted:
+    has_dtype = not isinstance(element, FloatType) or element.keyword in FLOAT_DTYPES
+    dtype_of_element = dtype_of(element) if has_dtype else np.dtype(np.uint8)
+    if array.dtype == dtype_of_element:
         return True
     size = max(1, width_of(element) // 8)
     if array.dtype.itemsize != size:
         return False
-    if width_of(element) == 4 or wanted == np.bool_:
+    if width_of(element) == 4 or dtype_of_element == np.bool_:
         return array.dtype.kind in "iub"
-    return array.dtype.kind in "iu" and (isinstance(element, IntegerType) or wanted.itemsize <= 2)
+    return array.dtype.kind in "iu" and (isinstance(element, IntegerType) or dtype_of_element.itemsize <= 2)
 
 
 def _scalar(value: int, element: IntegerType, name: str):

@@ -76,12 +76,12 @@ def _extremum(machine: Machine, op: cuda_tile.MaxFOp | cuda_tile.MinFOp, sign: i
         lhs, rhs = flush(lhs), flush(rhs)
     x, y = (np.asarray(v).astype(np.float64) * sign for v in (lhs, rhs))
     first = (x > y) | ((x == y) & ~np.signbit(x))
-    chosen = np.where(first, lhs, rhs)
+    result = np.where(first, lhs, rhs)
     if "propagate_nan" in op.attributes:
-        chosen = np.where(np.isnan(x) | np.isnan(y), np.asarray(np.nan, chosen.dtype), chosen)
+        result = np.where(np.isnan(x) | np.isnan(y), np.asarray(np.nan, result.dtype), result)
     else:
-        chosen = np.where(np.isnan(x), rhs, np.where(np.isnan(y), lhs, chosen))
-    return as_tile(chosen, FLOAT_DTYPES[_element(op).keyword])
+        result = np.where(np.isnan(x), rhs, np.where(np.isnan(y), lhs, result))
+    return as_tile(result, FLOAT_DTYPES[_element(op).keyword])
 
 
 @meaning("maxf", elementwise=True)
@@ -123,9 +123,9 @@ def _is_signed(op: cuda_tile.TileOp) -> bool:
 
 def _read(machine: Machine, op: cuda_tile.CmpIOp | cuda_tile.DivIOp | cuda_tile.RemIOp) -> list[np.ndarray]:
     """The operands in the signedness of the operation."""
-    read = signed if _is_signed(op) else unsigned
+    convert = signed if _is_signed(op) else unsigned
     width = _element(op).width
-    return [read(value, width) for value in machine.operands(op)]
+    return [convert(value, width) for value in machine.operands(op)]
 
 
 @meaning("cmpi", elementwise=True)
@@ -141,10 +141,10 @@ def _wide(
     function: Callable[..., np.ndarray],
     operands: Sequence[np.ndarray],
     width: int,
-    read: Callable[[np.ndarray, int], np.ndarray],
+    convert: Callable[[np.ndarray, int], np.ndarray],
 ):
     """An operation in Python integers, for the overflow rule of 64-bit operands."""
-    wide = [read(v, width).astype(object if width == 64 else np.int64) for v in operands]
+    wide = [convert(v, width).astype(object if width == 64 else np.int64) for v in operands]
     return np.asarray(function(*wide))
 
 
@@ -290,5 +290,5 @@ def shri(machine: Machine, op: cuda_tile.ShRIOp):
 
 @meaning("select", elementwise=True)
 def select(machine: Machine, op: cuda_tile.SelectOp):
-    condition, chosen, other = machine.operands(op)
-    return as_tile(np.where(condition, chosen, other), dtype_of(op.operands[1].type.element_type))
+    condition, value, other = machine.operands(op)
+    return as_tile(np.where(condition, value, other), dtype_of(op.operands[1].type.element_type))

@@ -56,9 +56,9 @@ def _update(
     """Apply ``function(old, *arguments)`` to every place where ``mask`` is true; returns the old elements."""
     dtype = dtype_of(element)
     machine.decide("an address", addresses, mask)
-    chosen = np.ones(addresses.shape, bool) if mask is None else mask
-    places = addresses.reshape(-1)[chosen.reshape(-1)]
-    picked = [np.ascontiguousarray(a).reshape(-1)[chosen.reshape(-1)] for a in arguments]
+    selection = np.ones(addresses.shape, bool) if mask is None else mask
+    places = addresses.reshape(-1)[selection.reshape(-1)]
+    picked = [np.ascontiguousarray(a).reshape(-1)[selection.reshape(-1)] for a in arguments]
     if np.unique(places).size == places.size:
         old = machine.memory.load(places, dtype)
         machine.memory.store(places, np.asarray(function(old, *picked)).astype(dtype, copy=False))
@@ -69,8 +69,8 @@ def _update(
             old[position : position + 1] = before = machine.memory.load(place, dtype)
             after = function(before, *(p[position : position + 1] for p in picked))
             machine.memory.store(place, np.asarray(after).astype(dtype, copy=False))
-    result = np.empty(addresses.shape, dtype) if chosen.all() else undefined(addresses.shape, element)
-    result.reshape(-1)[chosen.reshape(-1)] = old
+    result = np.empty(addresses.shape, dtype) if selection.all() else undefined(addresses.shape, element)
+    result.reshape(-1)[selection.reshape(-1)] = old
     return result
 
 
@@ -86,12 +86,12 @@ def atomic_cas_tko(machine: Machine, op: cuda_tile.AtomicCASTkoOp):
     element = pointee(op.pointers)
     bits = f"int{dtype_of(element).itemsize * 8}"
 
-    def exchange(old: np.ndarray, expected: np.ndarray, new: np.ndarray):
-        return np.where(old.view(bits) == expected.view(bits), new, old)
+    def exchange(old: np.ndarray, comparands: np.ndarray, new: np.ndarray):
+        return np.where(old.view(bits) == comparands.view(bits), new, old)
 
-    expected, mask = machine[op.cmp], machine.get(op.mask)
-    old = _update(machine, machine[op.pointers], mask, element, exchange, expected, machine[op.val])
-    return (old if mask is None else np.where(mask, old, expected).astype(old.dtype)), TOKEN
+    comparand, mask = machine[op.cmp], machine.get(op.mask)
+    old = _update(machine, machine[op.pointers], mask, element, exchange, comparand, machine[op.val])
+    return (old if mask is None else np.where(mask, old, comparand).astype(old.dtype)), TOKEN
 
 
 @meaning("multimem_reduce_view_tko")

@@ -24,9 +24,9 @@ def terminator(machine: Machine, op: Operation):
 @meaning("if")
 def if_(machine: Machine, op: cuda_tile.IfOp):
     machine.decide("a condition", machine[op.operands[0]])
-    taken = bool(machine[op.operands[0]])
+    condition = bool(machine[op.operands[0]])
     regions = op.regions
-    region = regions[0] if taken else regions[1] if len(regions) > 1 else None
+    region = regions[0] if condition else regions[1] if len(regions) > 1 else None
     if region is None or not region.blocks:
         return ()
     signal = machine.run_block(region.block)
@@ -39,16 +39,16 @@ def if_(machine: Machine, op: cuda_tile.IfOp):
 def for_(machine: Machine, op: cuda_tile.ForOp):
     lower, upper, step = (machine[value] for value in op.operands[:3])
     machine.decide("a bound", lower, upper, step)
-    read = unsigned if "unsignedCmp" in op.attributes or "unsigned_cmp" in op.attributes else signed
+    convert = unsigned if "unsignedCmp" in op.attributes or "unsigned_cmp" in op.attributes else signed
     width = op.operands[0].type.element_type.width
-    first, last, by = int(read(lower, width)), int(read(upper, width)), int(read(step, width))
+    first, last, by = int(convert(lower, width)), int(convert(upper, width)), int(convert(step, width))
     if by <= 0:
         raise Undefined(f"has step {by}; it must be positive")
     carried = [machine[value] for value in op.operands[3:]]
     block = op.regions[0].block
     kind = lower.dtype.type
     for number in range(first, last, by):
-        if read is unsigned and width > 1:
+        if convert is unsigned and width > 1:
             number -= (number >> (width - 1)) << width
         machine.bind(block.arguments, [np.array(number, kind), *carried])
         signal = machine.run_block(block)

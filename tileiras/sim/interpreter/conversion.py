@@ -25,19 +25,19 @@ def _types(op: cuda_tile.TileOp):
 def to_float64_odd(values: np.ndarray) -> np.ndarray:
     """64-bit integers as f64 rounded to odd, which round correctly to every narrower format."""
     values = np.asarray(values)
-    dropped = 11
-    mask = values.dtype.type((1 << dropped) - 1)
-    result = (values >> values.dtype.type(dropped)) | ((values & mask) != 0).astype(values.dtype)
+    extra_bits = 11
+    mask = values.dtype.type((1 << extra_bits) - 1)
+    result = (values >> values.dtype.type(extra_bits)) | ((values & mask) != 0).astype(values.dtype)
     small = np.abs(values.astype(np.float64)) < 2.0**52
-    return np.where(small, values.astype(np.float64), np.ldexp(result.astype(np.float64), dropped))
+    return np.where(small, values.astype(np.float64), np.ldexp(result.astype(np.float64), extra_bits))
 
 
 @meaning("itof", elementwise=True)
 def itof(machine: Machine, op: cuda_tile.IToFOp):
     source, target = _types(op)
     values = machine[op.operands[0]]
-    read = signed if attribute(op, "signedness", "signed") == "signed" else unsigned
-    values = read(values, source.width)
+    convert = signed if attribute(op, "signedness", "signed") == "signed" else unsigned
+    values = convert(values, source.width)
     mode = attribute(op, "rounding_mode", "nearest_even")
     if target.keyword == "f64":
         return values.astype(np.float64)
@@ -65,8 +65,8 @@ def ftoi(machine: Machine, op: cuda_tile.FToIOp):
         exact = np.where(inside, whole, np.where(values < low, int(low), 0).astype(object))
         exact = np.where(values >= high, np.asarray(int(high) - 1, object), exact)
         return wrap(np.vectorize(lambda x: int(x) % (1 << 64), otypes=[np.uint64])(exact), width)
-    chosen = np.where(inside, values, 0.0)
-    integers = chosen.astype(np.int64 if is_signed else np.uint64)
+    values_inside = np.where(inside, values, 0.0)
+    integers = values_inside.astype(np.int64 if is_signed else np.uint64)
     return undefine(wrap(integers, width), ~inside, target)
 
 
@@ -83,8 +83,8 @@ def ftof(machine: Machine, op: cuda_tile.FToFOp):
 @meaning("exti", elementwise=True)
 def exti(machine: Machine, op: cuda_tile.ExtIOp):
     source, target = _types(op)
-    read = signed if attribute(op, "signedness", "signed") == "signed" else unsigned
-    values = read(machine[op.operands[0]], source.width)
+    convert = signed if attribute(op, "signedness", "signed") == "signed" else unsigned
+    values = convert(machine[op.operands[0]], source.width)
     return wrap(values.astype(np.int64), target.width)
 
 

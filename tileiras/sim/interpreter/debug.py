@@ -103,8 +103,8 @@ def assert_(machine: Machine, op: cuda_tile.AssertOp):
     machine.decide("a condition", condition)
     if not condition.all():
         failed = [list(map(int, index)) for index in np.argwhere(~condition)]
-        shown = ", ".join(map(str, failed[:4])) + (f" and {len(failed) - 4} more" if len(failed) > 4 else "")
-        raise Undefined(f"assertion failed at {shown}: {op.attributes['message'].value}")
+        places = ", ".join(map(str, failed[:4])) + (f" and {len(failed) - 4} more" if len(failed) > 4 else "")
+        raise Undefined(f"assertion failed at {places}: {op.attributes['message'].value}")
 
 
 _CONVERSION = re.compile(r"%(%|[-+ #0]*\d*(?:\.\d+)?(?:hh|h|ll|l|z|j|t|L)?([diouxXeEfFgGcsp]))")

@@ -150,8 +150,8 @@ def power(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     unit = np.spacing(np.abs(value.high))
     tie = np.abs(np.abs(value.low) - unit / 2) < unit * 2.0**-34
     odd = (value.high.view(np.int64) & 1).astype(bool)
-    moved = np.nextafter(value.high, np.where(value.low > 0, np.inf, -np.inf))
-    value = DoubleDouble(np.where(tie & odd, moved, value.high), np.where(tie, 0.0, value.low))
+    neighbour = np.nextafter(value.high, np.where(value.low > 0, np.inf, -np.inf))
+    value = DoubleDouble(np.where(tie & odd, neighbour, value.high), np.where(tie, 0.0, value.low))
     return np.copysign(value.times_power(scale), np.power(x, y))
 
 

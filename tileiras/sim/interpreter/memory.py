@@ -59,11 +59,11 @@ def write_elements(
         nibbles = np.ascontiguousarray(values).view(np.uint8).reshape(np.shape(values)) & 0xF
         # Neighbours share a byte: one half after the other, each merged into the present byte.
         for half in (0, 1):
-            chosen = mask & ((offsets & 1) == half)
+            half_mask = mask & ((offsets & 1) == half)
             places = address + (offsets >> 1)
-            old = memory.load(places, np.uint8, mask=chosen, fill=0)
+            old = memory.load(places, np.uint8, mask=half_mask, fill=0)
             result = old & (0x0F if half else 0xF0)
-            memory.store(places, (result | (nibbles << (4 * half))).astype(np.uint8), mask=chosen)
+            memory.store(places, (result | (nibbles << (4 * half))).astype(np.uint8), mask=half_mask)
         return
     dtype = dtype_of(element)
     if dtype == np.bool_:

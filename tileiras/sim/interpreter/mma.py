@@ -68,8 +68,8 @@ def mmai(machine: Machine, op: cuda_tile.MmaIOp):
     lhs, rhs, acc = op.operands
     sides = []
     for value, name in ((lhs, "signedness_lhs"), (rhs, "signedness_rhs")):
-        read = signed if attribute(op, name, "signed") == "signed" else unsigned
-        sides.append(read(machine[value], value.type.element_type.width).astype(np.int64))
+        convert = signed if attribute(op, name, "signed") == "signed" else unsigned
+        sides.append(convert(machine[value], value.type.element_type.width).astype(np.int64))
     first = machine[acc].astype(np.int64)
     total, absolute = np.matmul(*sides), np.matmul(*map(np.abs, sides))
     limits = np.iinfo(np.int32)

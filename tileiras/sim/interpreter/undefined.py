@@ -26,11 +26,11 @@ class Run:
 
     __slots__ = ("expected", "generator", "keeps", "position", "seen", "stand_in", "used")
 
-    def __init__(self, number: int, expected: list[int] | None = None) -> None:
+    def __init__(self, number: int, numbers: list[int] | None = None) -> None:
         self.stand_in = STAND_INS[number] if number < len(STAND_INS) else None
         self.keeps = number < len(STAND_INS) and self.stand_in is None
         self.generator = np.random.default_rng(number)
-        self.expected = expected
+        self.expected = numbers
         self.seen: list[int] = []
         self.position = 0
         self.used = False

@@ -173,31 +173,31 @@ def _imported(place: Place) -> Iterator[dict[str, Any]]:
 
 def _declared_inputs(namespace: dict[str, Any], place: Place) -> list[Input] | None:
     """The inputs that the file declares in TILEIRAS_INPUTS; None without it."""
-    declared = namespace.get(INPUTS_NAME)
-    if declared is None:
+    names = namespace.get(INPUTS_NAME)
+    if names is None:
         return None
     at = _assigned_at(place.text, INPUTS_NAME)
-    if not isinstance(declared, (list, tuple)) or not all(isinstance(name, str) and name for name in declared):
+    if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) and name for name in names):
         raise place.error(*at, f"{INPUTS_NAME} is a list of files, folders that end with / and $VARIABLES")
     declared_inputs = []
-    for name in declared:
+    for name in names:
         kind = VARIABLE if name.startswith("$") else FOLDER if name.endswith("/") else FILE
-        named = name[1:] if kind == VARIABLE else places.name_of(os.path.join(place.directory, name), place.directory)
+        path = name[1:] if kind == VARIABLE else places.name_of(os.path.join(place.directory, name), place.directory)
         try:
-            with_title(f"{kind} {named}")
+            with_title(f"{kind} {path}")
         except ValueError:
             raise place.error(*at, f"{INPUTS_NAME}: '{name}' names no file, folder or variable") from None
-        declared_inputs.append(kinds.observe(kind, named, place.directory))
+        declared_inputs.append(kinds.observe(kind, path, place.directory))
     return declared_inputs
 
 
-def _declare(place: Place, reads: Recording, declared: list[Input] | None) -> None:
+def _declare(place: Place, reads: Recording, inputs: list[Input] | None) -> None:
     """Add the declared inputs; without a declaration, warn once of each use that no later run can compare.
 
     A declaration replaces the uses that cannot be observed.
     """
-    if declared is not None:
-        rows = [*(row for row in place.context.inputs if row.kind != UNSEEN), *declared]
+    if inputs is not None:
+        rows = [*(row for row in place.context.inputs if row.kind != UNSEEN), *inputs]
         place.context.inputs = list({row.title: row for row in rows}.values())
     else:
         for use in reads.unseen.values():
@@ -242,10 +242,10 @@ def checked_signature(name: str, kernel: Any, parameters: tuple, place: Place, a
         signature = stages.export.signatures.kernel_signature(name, parameters)
     except stages.export.signatures.SignatureError as error:
         raise place.error(*at, f"'{name}': {error}") from None
-    wanted = _parameter_names(kernel)
-    if wanted is not None and len(signature.parameters) != len(wanted):
-        names, got = ", ".join(wanted), len(signature.parameters)
-        raise place.error(*at, f"'{name}': the kernel has {len(wanted)} parameters ({names}), got {got}")
+    parameter_names = _parameter_names(kernel)
+    if parameter_names is not None and len(signature.parameters) != len(parameter_names):
+        names, got = ", ".join(parameter_names), len(signature.parameters)
+        raise place.error(*at, f"'{name}': the kernel has {len(parameter_names)} parameters ({names}), got {got}")
     return signature
 
 
@@ -255,8 +255,8 @@ def _parameter_names(kernel: Any) -> list[str] | None:
 
     function = getattr(kernel, "_pyfunc", None)
     parameters = inspect.signature(function).parameters.values() if function is not None else ()
-    named = all(parameter.kind is parameter.POSITIONAL_OR_KEYWORD for parameter in parameters)
-    return [parameter.name for parameter in parameters] if function is not None and named else None
+    is_positional = all(parameter.kind is parameter.POSITIONAL_OR_KEYWORD for parameter in parameters)
+    return [parameter.name for parameter in parameters] if function is not None and is_positional else None
 
 
 def _assigned_at(text: str, name: str) -> tuple[int, int]:
@@ -330,9 +330,9 @@ def _newest_version() -> str | None:
         return None
     # Newer front ends have versions for development only besides those of releases.
     released = getattr(front_end, "_all_bytecode_versions", lambda: BytecodeVersion)
-    known = {member.as_string() for member in released()}
+    versions = {member.as_string() for member in released()}
     newest_first = reversed(tileiras.bytecode.versions.SUPPORTED)
-    return next((str(version) for version in newest_first if str(version) in known), None)
+    return next((str(version) for version in newest_first if str(version) in versions), None)
 
 
 @contextlib.contextmanager

@@ -66,12 +66,12 @@ def _bytecode(
     place: Place,
     at: tuple[int, int],
 ) -> bytes:
-    named = signature if isinstance(signature, Mapping) else {kernel._pyfunc.__name__: signature}
-    if not named:
+    by_name = signature if isinstance(signature, Mapping) else {kernel._pyfunc.__name__: signature}
+    if not by_name:
         raise place.error(*at, "a dictionary of signatures has at least one")
     with PROCESS:
-        signatures = [checked_signature(key, kernel, _parameters(value), place, at) for key, value in named.items()]
-        first = next(iter(named))
+        signatures = [checked_signature(key, kernel, _parameters(value), place, at) for key, value in by_name.items()]
+        first = next(iter(by_name))
         return export_requests([(kernel, signatures, first)], options, place, {first: at})
 
 

@@ -86,8 +86,8 @@ def _value(
 ) -> Constant:
     """A value as one of the type that the constant has in the file."""
     if name not in own:
-        known = ", ".join(own) or "none"
-        raise _wrong(place, at, f"'{entry}' has no constant '{name}'; its constants are: {known}")
+        names = ", ".join(own) or "none"
+        raise _wrong(place, at, f"'{entry}' has no constant '{name}'; its constants are: {names}")
     kind = type(own[name])
     if kind is float and type(value) is int:
         return float(value)

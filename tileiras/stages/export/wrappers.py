@@ -166,9 +166,9 @@ _wrapped = _Wrapped()
 
 
 def _wrapper(original: Callable[..., Any], tell: _Tell) -> Callable[..., Any]:
-    known = _wrappers.get((original, tell))
-    if known is not None:
-        return known
+    existing = _wrappers.get((original, tell))
+    if existing is not None:
+        return existing
 
     @functools.wraps(original)
     def wrapper(*args: Any, **keywords: Any) -> Any:

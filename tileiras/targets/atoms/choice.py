@@ -50,8 +50,8 @@ def find_scaled_mma_atom(
 ) -> ScaledMmaAtom | None:
     """The target's atom for operands and scales of these types, in runs of `block`; None if the target lacks it."""
     for atom in SCALED_MMA_ATOMS.values():
-        wanted = (atom.a_type, atom.b_type, atom.scale_type, atom.block)
-        if wanted == (a_type, b_type, scale_type, block) and atom.shape[2] <= k and on.meets(atom.requires):
+        key = (atom.a_type, atom.b_type, atom.scale_type, atom.block)
+        if key == (a_type, b_type, scale_type, block) and atom.shape[2] <= k and on.meets(atom.requires):
             return atom
     return None
 
@@ -163,17 +163,17 @@ NEAREST = {"f32": "tf32"}
 
 def why_no_better_atom(on: Target, a_type: str, b_type: str, c_type: str, m: int, n: int, k: int) -> Reason | None:
     """The reason why `find_mma_atoms` puts no larger atom first; None if it puts the largest."""
-    chosen = next(iter(find_mma_atoms(on, a_type, b_type, c_type, m, n, k)), None)
-    known = _atoms_of(a_type, b_type, c_type)
-    if not known:
+    choice = next(iter(find_mma_atoms(on, a_type, b_type, c_type, m, n, k)), None)
+    atoms = _atoms_of(a_type, b_type, c_type)
+    if not atoms:
         nearest = (NEAREST.get(a_type, a_type), NEAREST.get(b_type, b_type), c_type)
         if nearest == (a_type, b_type, c_type) or not find_mma_atoms(on, *nearest, m, n, k):
             return Reason("dots.no-instruction", a=a_type, b=b_type, c=c_type)
         return Reason("dots.no-instruction-but-near", a=a_type, b=b_type, c=c_type, near=nearest[0])
-    largest = max(known, key=lambda atom: atom.shape[0] * atom.shape[1] * atom.shape[2])
-    if largest is not chosen:
-        if not any(on.meets(atom.requires) for atom in known):
-            least = spelled(min(atom.requires for atom in known))
+    largest = max(atoms, key=lambda atom: atom.shape[0] * atom.shape[1] * atom.shape[2])
+    if largest is not choice:
+        if not any(on.meets(atom.requires) for atom in atoms):
+            least = spelled(min(atom.requires for atom in atoms))
             return Reason("dots.target-lacks", target=on.name, a=a_type, b=b_type, c=c_type, needs=least)
         shape = "m{}n{}k{}".format(*largest.shape)
         if not on.meets(largest.requires):

@@ -61,10 +61,10 @@ def find_copy_atom(
     combines: bool = False,
 ) -> CopyAtom | None:
     """The target's atom for a movement of this kind; None if the target lacks it."""
-    wanted = (origin, destination, asynchronous, matrices, combines)
+    key = (origin, destination, asynchronous, matrices, combines)
     for atom in COPY_ATOMS.values():
         kind = (atom.origin, atom.destination, atom.asynchronous, atom.matrices, atom.combines)
-        if kind == wanted and on.meets(atom.requires):
+        if kind == key and on.meets(atom.requires):
             return atom
     return None
 

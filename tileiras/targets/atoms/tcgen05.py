@@ -114,9 +114,9 @@ def _row(kind: _Kind, types: tuple[str, str], c_type: str, shape: _Shape, n: int
     a_type, b_type = types
     majors = ("k",) if in_tensor else kind.majors
     if shape.ctas == 2:
-        chosen = not in_tensor
+        is_offered = not in_tensor
     else:
-        chosen = not in_tensor or kind.bits == 16
+        is_offered = not in_tensor or kind.bits == 16
     return MmaAtom(
         name=f"tcgen05_m{shape.m}n{n}k{kind.k}_{c_type}_{a_type}_{b_type}_{_suffix(shape, in_tensor)}",
         shape=(shape.m, n, kind.k),
@@ -135,8 +135,8 @@ def _row(kind: _Kind, types: tuple[str, str], c_type: str, shape: _Shape, n: int
         before=_BEFORE,
         after=_AFTER,
         syntax=f"[{{d}}], {'[{a}]' if in_tensor else '{a}'}, {{b}}, {{descriptor}}, {{scale_d}}",
-        op="nvgpu.tcgen05.mma" if chosen else "",
-        chosen=chosen,
+        op="nvgpu.tcgen05.mma" if is_offered else "",
+        chosen=is_offered,
     )
 
 
@@ -206,7 +206,7 @@ def _scaled_row(
     # A word holds the scales of a row: 32 rows in the lanes of a warp, 32 more in each further column.
     scale_b_columns = -(-n // 32)
     name = _scaled_name(a_type, b_type, kind.scale_type, kind.block, shape.m, n, kind.k, _suffix(shape, in_tensor))
-    chosen = not in_tensor and (shape.ctas == 1 or n >= LANES)
+    is_offered = not in_tensor and (shape.ctas == 1 or n >= LANES)
     return ScaledMmaAtom(
         name=name,
         shape=(shape.m, n, kind.k),
@@ -232,8 +232,8 @@ def _scaled_row(
         before=_BEFORE,
         after=_AFTER,
         syntax="[{d}], {a}, {b}, {descriptor}, [{scale_a}], [{scale_b}], {scale_d}",
-        op="nvgpu.tcgen05.mma.block_scale" if chosen else "",
-        chosen=chosen,
+        op="nvgpu.tcgen05.mma.block_scale" if is_offered else "",
+        chosen=is_offered,
     )
 
 

@@ -130,14 +130,14 @@ def _shuffle(value: Value, plan: WarpShuffle, lowering: FunctionLowering) -> Val
     else:
         base = emit.linear(plan.lane_map, plan.warp_map)
     groups, parts = [], []
-    done: dict[tuple[tuple[int, ...], int], Value] = {}
+    cache: dict[tuple[tuple[int, ...], int], Value] = {}
     for start in range(len(plan.registers)):
         if start & inside:
             continue
         group = [start | sum(1 << bits[i] for i in range(len(bits)) if n >> i & 1) for n in range(1 << len(bits))]
         sources = tuple(plan.registers[r] for r in group)
         xor = plan.lane_xor[start]
-        result = done.get((sources, xor))
+        result = cache.get((sources, xor))
         if result is None:
             result = emit.shuffle(handed, sources)
             if plan.moves(start):
@@ -146,7 +146,7 @@ def _shuffle(value: Value, plan: WarpShuffle, lowering: FunctionLowering) -> Val
                 else:
                     lane = emit.value(emit.xor(base, xor))
                     result = shuffle_word(result, "idx", lane, lowering)
-            done[sources, xor] = result
+            cache[sources, xor] = result
         groups.append(group)
         parts.append(result)
     got = emit.assemble(groups, parts, len(plan.registers))
@@ -180,7 +180,7 @@ def shared_addresses(
     """
     emit = lowering.emit
     shared_bits = access.thread_bits() | place.moved_bits
-    moved: dict[int, Value] = {}
+    cache: dict[int, Value] = {}
     result = []
 
     def thread_pointer(mixed: int) -> Value:
@@ -196,14 +196,14 @@ def shared_addresses(
 
     for offset in access.offsets:
         mixed, plain = offset & shared_bits, offset & ~shared_bits
-        if mixed not in moved:
+        if mixed not in cache:
             if not mixed or mixed * size >= place.alignment:
-                moved[mixed] = thread_pointer(mixed)
+                cache[mixed] = thread_pointer(mixed)
             else:
-                if 0 not in moved:
-                    moved[0] = thread_pointer(0)
-                moved[mixed] = emit.xor_address(moved[0], mixed * size)
-        result.append((moved[mixed], plain * size))
+                if 0 not in cache:
+                    cache[0] = thread_pointer(0)
+                cache[mixed] = emit.xor_address(cache[0], mixed * size)
+        result.append((cache[mixed], plain * size))
     return result
 
 
@@ -258,16 +258,16 @@ class StagedFragment:
     def take(self, registers: Sequence[int]) -> Value:
         """The elements of these registers as one value."""
         emit = self._lowering.emit
-        wanted = [self._where[register] for register in registers]
-        first = wanted[0][0]
-        if any(number != first for number, _ in wanted):
+        places = [self._where[register] for register in registers]
+        first = places[0][0]
+        if any(number != first for number, _ in places):
             return emit.build([self.take([register]) for register in registers])
         parts = self._parts(first)
         size = count_of(parts[0].type)
-        of_part, *others = {position // size for _, position in wanted}
+        of_part, *others = {position // size for _, position in places}
         if others:
-            return emit.shuffle(emit.concat(parts), [position for _, position in wanted])
-        return emit.shuffle(parts[of_part], [position % size for _, position in wanted])
+            return emit.shuffle(emit.concat(parts), [position for _, position in places])
+        return emit.shuffle(parts[of_part], [position % size for _, position in places])
 
     def _parts(self, number: int) -> list[Value]:
         parts = self._read.get(number)

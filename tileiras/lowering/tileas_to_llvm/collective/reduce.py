@@ -48,8 +48,8 @@ def reduce(op: tileas.ReduceOp, args: Sequence[Value], lowering: FunctionLowerin
         current = _across_warps(op, current, plan.shared, lowering)
     results = []
     for value, result in zip(current, op.results):
-        wanted = lowering.layout(result)
-        results.append(convert(value, plan.result, wanted, lowering) if wanted.shape == plan.result.shape else value)
+        target = lowering.layout(result)
+        results.append(convert(value, plan.result, target, lowering) if target.shape == plan.result.shape else value)
     return results
 
 

@@ -153,12 +153,12 @@ def _from_lane(value: Value, distance: int, reverse: bool, lowering: FunctionLow
 
     def one(scalar: Value) -> Value:
         words = emit.pack(scalar, i32)
-        moved = [
+        lane_values = [
             emit.insert(
                 nvvm.ShflOp(emit.integer(FULL_WARP), emit.extract(words, i), emit.integer(distance), clamp, kind=kind)
             )
             for i in range(count_of(words.type))
         ]
-        return emit.unpack(emit.build(moved), scalar.type)
+        return emit.unpack(emit.build(lane_values), scalar.type)
 
     return emit.build([one(emit.extract(value, i)) for i in range(count_of(value.type))])

@@ -80,18 +80,18 @@ class _Image:
         def inside(d: int, register: int) -> Value | bool:
             """Whether a register with coordinate `register` along dimension `d` is in the box, in this thread."""
             shift = self._shape[d].bit_length() - 1
-            known = conditions.get((d, register >> shift))
-            if known is None:
+            is_same = conditions.get((d, register >> shift))
+            if is_same is None:
                 boxes = emit.linear([v[d] >> shift for v in lanes], [v[d] >> shift for v in warps])
                 mine = emit.xor(boxes, register >> shift)
-                wanted = box[d] if isinstance(box[d], int) else emit.sext(box[d], i32)
-                numbers = emit.number(mine), emit.number(wanted)
+                origin = box[d] if isinstance(box[d], int) else emit.sext(box[d], i32)
+                numbers = emit.number(mine), emit.number(origin)
                 if None in numbers:
-                    known = emit.icmp("eq", emit.value(mine), emit.value(wanted))
+                    is_same = emit.icmp("eq", emit.value(mine), emit.value(origin))
                 else:
-                    known = numbers[0] == numbers[1]
-                conditions[d, register >> shift] = known
-            return known
+                    is_same = numbers[0] == numbers[1]
+                conditions[d, register >> shift] = is_same
+            return is_same
 
         for group in self._vectors(layout):
             coordinates = layout.coordinates(layout.apply(register=group[0]))
@@ -180,7 +180,7 @@ def insert_slice(op: tileas.InsertSliceOp, args: Sequence[Value], lowering: Func
 
 def cat(op: tileas.CatOp, args: Sequence[Value], lowering: FunctionLowering) -> Value:
     """The layouts are such that the registers of one follow those of the other."""
-    expected = lowering.layout(op.lhs).doubled(op.dim.value)
-    if lowering.layout(op.rhs) != lowering.layout(op.lhs) or lowering.layout(op.result) != expected:
+    result_layout = lowering.layout(op.lhs).doubled(op.dim.value)
+    if lowering.layout(op.rhs) != lowering.layout(op.lhs) or lowering.layout(op.result) != result_layout:
         raise VerifyError("expects equal layouts, and for the result theirs with one more register")
     return lowering.emit.concat(args)

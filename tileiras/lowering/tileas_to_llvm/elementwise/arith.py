@@ -39,20 +39,20 @@ def constant(op: arith.ConstantOp, args: Sequence[Any], lowering: FunctionLoweri
     emit = lowering.emit
     value = op.value
     element = element_type_of(value.type)
-    held = scalar_type(element)
+    element_type = scalar_type(element)
     if isinstance(value, (IntegerAttr, FloatAttr)):
         pattern = value.unsigned if isinstance(value, IntegerAttr) else held_bits(element, value.bits)
-        return emit.bits([pattern], held)
+        return emit.bits([pattern], element_type)
     assert isinstance(value, DenseElementsAttr)
     layout = lowering.layout(op.result)
     patterns = [held_bits(element, pattern) for pattern in value.stored_bits()]
     if value.is_splat:
-        return emit.bits(patterns * layout.registers, held)
-    return _spread(patterns, layout, held, lowering)
+        return emit.bits(patterns * layout.registers, element_type)
+    return _spread(patterns, layout, element_type, lowering)
 
 
 def _spread(
-    patterns: list[int], layout: LinearLayout, held: FloatType | IntegerType, lowering: FunctionLowering
+    patterns: list[int], layout: LinearLayout, scalar: FloatType | IntegerType, lowering: FunctionLowering
 ) -> Value:
     """A constant whose elements differ: a tree of selects over the thread's bits that matter."""
     emit = lowering.emit
@@ -61,7 +61,7 @@ def _spread(
 
     def choose(remaining: list[tuple[str, int]], position: int) -> Value:
         if not remaining:
-            return emit.bits([patterns[position ^ layout.apply(register=r)] for r in range(layout.registers)], held)
+            return emit.bits([patterns[position ^ layout.apply(register=r)] for r in range(layout.registers)], scalar)
         dim, bit = remaining[-1]
         low = choose(remaining[:-1], position)
         high = choose(remaining[:-1], position ^ layout.bases(dim)[bit])
@@ -153,8 +153,8 @@ def _dividend_and_divisor(op: Operation, args: Sequence[Value], lowering: Functi
     """
     emit = lowering.emit
     a, b = lowering.matched(args)
-    known = lowering.ranges.range(op.rhs)
-    if known.low > 0 or known.high < 0:
+    divisor_range = lowering.ranges.range(op.rhs)
+    if divisor_range.low > 0 or divisor_range.high < 0:
         return a, b
     return a, emit.select(emit.icmp("eq", b, emit.integer(0, b.type)), emit.integer(1, b.type), b)
 
@@ -181,8 +181,8 @@ def _divided(cls: type[Operation]) -> Any:
 
     def lower(op: Operation, args: Sequence[Value], lowering: FunctionLowering) -> Value:
         a, b = _dividend_and_divisor(op, args, lowering)
-        known = (*lowering.ranges.range(op.lhs), *lowering.ranges.range(op.rhs))
-        return lowering.emit.insert(cls.create((a, b), (a.type,), {RANGES: DenseArrayAttr(i64, known)}))
+        bounds = (*lowering.ranges.range(op.lhs), *lowering.ranges.range(op.rhs))
+        return lowering.emit.insert(cls.create((a, b), (a.type,), {RANGES: DenseArrayAttr(i64, bounds)}))
 
     return lower
 

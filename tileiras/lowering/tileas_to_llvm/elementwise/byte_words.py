@@ -33,10 +33,10 @@ def fills_words(type: Type) -> bool:
 
 def shifted(cls: type[Operation], value: Value, amounts: Value, lowering: FunctionLowering) -> Value | None:
     """Bytes shifted by constants, those of a word by one; None for others."""
-    known = lowering.emit.patterns(amounts)
-    if known is None or not in_words(value):
+    patterns = lowering.emit.patterns(amounts)
+    if patterns is None or not in_words(value):
         return None
-    by_word = [set(known[first : first + BYTES]) for first in range(0, len(known), BYTES)]
+    by_word = [set(patterns[first : first + BYTES]) for first in range(0, len(patterns), BYTES)]
     if any(len(each) > 1 or max(each) >= 8 for each in by_word):
         return None
     counts = [each.pop() for each in by_word]
@@ -46,10 +46,10 @@ def shifted(cls: type[Operation], value: Value, amounts: Value, lowering: Functi
     def constants(numbers: Sequence[int]) -> Value:
         return emit.dense([_EACH * number for number in numbers], i32)
 
-    left = cls is arith.ShLIOp
-    moved = (llvm.ShlOp if left else llvm.LShrOp)(words, emit.dense(counts, i32))
-    entry = [0xFF << n & 0xFF if left else 0xFF >> n for n in counts]
-    result = emit.insert(llvm.AndOp(emit.insert(moved), constants(entry)))
+    is_left_shift = cls is arith.ShLIOp
+    word_shift = (llvm.ShlOp if is_left_shift else llvm.LShrOp)(words, emit.dense(counts, i32))
+    entry = [0xFF << n & 0xFF if is_left_shift else 0xFF >> n for n in counts]
+    result = emit.insert(llvm.AndOp(emit.insert(word_shift), constants(entry)))
     if cls is arith.ShRSIOp:
         result = _signed(result, constants([0x80 >> n for n in counts]), lowering)
     return emit.bitcast(result, value.type)

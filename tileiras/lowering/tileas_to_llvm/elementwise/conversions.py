@@ -126,13 +126,13 @@ def _decode(type: FloatType, value: Value, lowering: FunctionLowering) -> Value:
     # Read as an f32 with the fields in place, a value is its true value times 2^(bias - 127); the product is exact.  It
     # is
     # the instruction rather than LLVM's operation, which would flush those subnormal f32 in a kernel that flushes.
-    moved = emit.insert(llvm.ShlOp(magnitude, const(23 - s.mantissa_bits)))
+    fields = emit.insert(llvm.ShlOp(magnitude, const(23 - s.mantissa_bits)))
     scale = emit.floating(2.0 ** (127 - s.bias), wide)
     nearest = nvvm.FPRoundingModeAttr("rn")
-    result = emit.bitcast(emit.insert(nvvm.MulFOp(emit.bitcast(moved, wide), scale, rounding=nearest)), ints)
+    result = emit.bitcast(emit.insert(nvvm.MulFOp(emit.bitcast(fields, wide), scale, rounding=nearest)), ints)
     if s.has_infinity:
         special = emit.icmp("uge", magnitude, const(((1 << s.exponent_bits) - 1) << s.mantissa_bits))
-        result = emit.select(special, emit.insert(llvm.OrOp(moved, const(0x7F800000))), result)
+        result = emit.select(special, emit.insert(llvm.OrOp(fields, const(0x7F800000))), result)
     elif s.has_nan:
         special = emit.icmp("eq", magnitude, const((1 << s.width - 1) - 1))
         result = emit.select(special, const(0x7FFFFFFF), result)
@@ -175,11 +175,11 @@ def _pack(width: int, value: Value, kind: str, rounding: str, lowering: Function
     emit = lowering.emit
     count = count_of(value.type)
     source = emit.build([value, value]) if count == 1 else value
-    named = {"kind": StringAttr(kind), "rounding": nvvm.FPRoundingModeAttr(rounding)}
+    attributes = {"kind": StringAttr(kind), "rounding": nvvm.FPRoundingModeAttr(rounding)}
     pack = nvvm.CvtPackF8Op if width == 8 else nvvm.CvtPackF4Op
     size = count_of(source.type)
     pairs = ((emit.extract(source, i + 1), emit.extract(source, i)) for i in range(0, size, 2))
-    words = emit.build([emit.insert(pack(high, low, **named)) for high, low in pairs])
+    words = emit.build([emit.insert(pack(high, low, **attributes)) for high, low in pairs])
     if width == 8:
         packed = emit.bitcast(words, VectorType((size,), i8))
     else:
@@ -205,17 +205,17 @@ def _encode(type: FloatType, value: Value, lowering: FunctionLowering) -> Value:
 
     bits = emit.bitcast(value, ints)
     magnitude = emit.insert(llvm.AndOp(bits, const(0x7FFFFFFF)))
-    dropped = 23 - s.mantissa_bits
+    dropped_bits = 23 - s.mantissa_bits
     top = ((1 << s.exponent_bits) - 1) << s.mantissa_bits
     # The codes from `top` on: none is finite, all are, or all but the last one.
     largest = top - 1 if s.has_infinity else top + (1 << s.mantissa_bits) - 1 - s.has_nan
     bias = 127 - s.bias << 23
-    limited = emit.intrinsic("umin", magnitude, const((largest << dropped) + bias))
+    limited = emit.intrinsic("umin", magnitude, const((largest << dropped_bits) + bias))
     # Normal numbers: add just under half of the last place kept, and one more where the kept part is odd.
     shifted = emit.insert(llvm.SubOp(limited, const(bias)))
-    odd = emit.insert(llvm.AndOp(emit.insert(llvm.LShrOp(shifted, const(dropped))), const(1)))
-    rounded = emit.insert(llvm.AddOp(emit.insert(llvm.AddOp(shifted, odd)), const((1 << dropped - 1) - 1)))
-    normal = emit.insert(llvm.LShrOp(rounded, const(dropped)))
+    odd = emit.insert(llvm.AndOp(emit.insert(llvm.LShrOp(shifted, const(dropped_bits))), const(1)))
+    rounded = emit.insert(llvm.AddOp(emit.insert(llvm.AddOp(shifted, odd)), const((1 << dropped_bits - 1) - 1)))
+    normal = emit.insert(llvm.LShrOp(rounded, const(dropped_bits)))
     # Subnormal ones: a sum with the power of two whose last place is theirs rounds them into its low bits.
     anchor = 1 - s.bias - s.mantissa_bits + 23
     sum_ = emit.insert(llvm.FAddOp(emit.bitcast(limited, wide), emit.floating(2.0**anchor, wide)))
@@ -272,15 +272,15 @@ def round_to_tf32(value: Value, lowering: FunctionLowering, mode: str = "nearest
         return emit.bitcast(emit.map_scalars(rounded, value), type)
     bits = emit.bitcast(value, ints)
     odd = emit.insert(llvm.AndOp(emit.insert(llvm.LShrOp(bits, emit.integer(13, ints))), emit.integer(1, ints)))
-    moved = emit.insert(llvm.AddOp(emit.insert(llvm.AddOp(bits, odd)), emit.integer(0xFFF, ints)))
-    return _cut_to_tf32(bits, moved, type, lowering)
+    sums = emit.insert(llvm.AddOp(emit.insert(llvm.AddOp(bits, odd)), emit.integer(0xFFF, ints)))
+    return _cut_to_tf32(bits, sums, type, lowering)
 
 
-def _cut_to_tf32(bits: Value, moved: Value, type: FloatType | VectorType, lowering: FunctionLowering) -> Value:
-    """The upper 19 bits of `moved`; `bits` where they are an infinity or a NaN."""
+def _cut_to_tf32(bits: Value, sums: Value, type: FloatType | VectorType, lowering: FunctionLowering) -> Value:
+    """The upper 19 bits of `sums`; `bits` where they are an infinity or a NaN."""
     emit = lowering.emit
     ints = bits.type
-    rounded = emit.insert(llvm.AndOp(moved, emit.integer(~0x1FFF, ints)))
+    rounded = emit.insert(llvm.AndOp(sums, emit.integer(~0x1FFF, ints)))
     exponent = emit.insert(llvm.AndOp(bits, emit.integer(0x7F800000, ints)))
     special = emit.icmp("eq", exponent, emit.integer(0x7F800000, ints))
     return emit.bitcast(emit.select(special, bits, rounded), type)

@@ -87,8 +87,8 @@ class FloatRelations:
         """Combines two truth values, with few comparisons if both are about the same floats."""
         if self._emit.truth(one) is not None:
             one, other = other, one
-        if (known := self._emit.truth(other)) is not None and op is not llvm.XOrOp:
-            return one if known == (op is llvm.AndOp) else other
+        if (constant := self._emit.truth(other)) is not None and op is not llvm.XOrOp:
+            return one if constant == (op is llvm.AndOp) else other
         mine, its = self._known.get(one), self._known.get(other)
         pair = _pair(mine, its) if mine is not None and its is not None else None
         if pair is not None:
@@ -105,15 +105,15 @@ class FloatRelations:
         nothing."""
         if one not in self._known:
             one, other = other, one
-        known, conjunction = self._known.get(one), self._conjunctions.get(other)
-        pair = None if known is None or conjunction is None else _pair(known, self._known[conjunction[1]])
+        relation, conjunction = self._known.get(one), self._conjunctions.get(other)
+        pair = None if relation is None or conjunction is None else _pair(relation, self._known[conjunction[1]])
         if pair is None:
             return None
         condition, part = conjunction
-        holds, wanted = _of_pair(known, pair), _of_pair(self._known[part], pair)
-        choices = sorted({wanted | (holds & more) for more in range(_ALL + 1)} - {_ALL})
+        holds, required = _of_pair(relation, pair), _of_pair(self._known[part], pair)
+        choices = sorted({required | (holds & more) for more in range(_ALL + 1)} - {_ALL})
         cases = min(choices, key=lambda each: _steps()[each].cost)
-        if _steps()[cases].cost >= _steps()[wanted].cost:
+        if _steps()[cases].cost >= _steps()[required].cost:
             return None
         emit = self._emit
         rest = emit.logical(llvm.AndOp, condition, self._made(cases, *pair, one))

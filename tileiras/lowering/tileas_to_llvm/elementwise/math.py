@@ -26,12 +26,12 @@ def _function(cls: type[Operation]) -> Any:
         if kind.keyword == "f64":
             return _of_elements(cls, args, lowering)
         wide = [to_f32(kind, a, lowering) for a in args]
-        named = {name: value for name, value in op.attributes.items() if name in ("approx", "flush_to_zero")}
-        if not is_instruction(cls.name, named):
+        attributes = {name: value for name, value in op.attributes.items() if name in ("approx", "flush_to_zero")}
+        if not is_instruction(cls.name, attributes):
             return from_f32(kind, _of_elements(cls, wide, lowering), lowering)
         if lowering.flush_to_zero:
-            named["flush_to_zero"] = UnitAttr()
-        return from_f32(kind, _insert(cls, wide, lowering, named), lowering)
+            attributes["flush_to_zero"] = UnitAttr()
+        return from_f32(kind, _insert(cls, wide, lowering, attributes), lowering)
 
     return lower
 
@@ -42,9 +42,9 @@ def _of_elements(cls: type[Operation], args: Sequence[Value], lowering: Function
 
 
 def _insert(
-    cls: type[Operation], args: Sequence[Value], lowering: FunctionLowering, named: dict[str, Attribute] | None = None
+    cls: type[Operation], args: Sequence[Value], lowering: FunctionLowering, flags: dict[str, Attribute] | None = None
 ) -> Value:
-    return lowering.emit.insert(cls.create(args, (args[0].type,), named))
+    return lowering.emit.insert(cls.create(args, (args[0].type,), flags))
 
 
 def _rounding(cls: type[Operation]) -> Any:

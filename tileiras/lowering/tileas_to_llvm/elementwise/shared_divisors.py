@@ -122,8 +122,8 @@ def _exact(dividends: Value, once: _Divisors, places: Sequence[int], lowering: F
 
     scaled = _product(lowering, dividends, spread(once.scale))
     halved = _product(lowering, scaled, spread(once.lost))
-    lost = _fma(lowering, halved, _negated(lowering, spread(once.restored)), scaled)
-    return emit.icmp("eq", _any_bits(lost, lowering), emit.integer(0))
+    remainder = _fma(lowering, halved, _negated(lowering, spread(once.restored)), scaled)
+    return emit.icmp("eq", _any_bits(remainder, lowering), emit.integer(0))
 
 
 def _quotients(
@@ -172,16 +172,16 @@ def _any_bits(values: Value, lowering: FunctionLowering) -> Value:
 
 
 def _product(lowering: FunctionLowering, a: Value, b: Value) -> Value:
-    return _made(lowering, llvm.FMulOp, a, b)
+    return _emit(lowering, llvm.FMulOp, a, b)
 
 
 def _negated(lowering: FunctionLowering, a: Value) -> Value:
-    return _made(lowering, llvm.FNegOp, a)
+    return _emit(lowering, llvm.FNegOp, a)
 
 
 def _fma(lowering: FunctionLowering, a: Value, b: Value, c: Value) -> Value:
-    return _made(lowering, math.FmaOp, a, b, c)
+    return _emit(lowering, math.FmaOp, a, b, c)
 
 
-def _made(lowering: FunctionLowering, kind: type[Operation], *operands: Value) -> Value:
+def _emit(lowering: FunctionLowering, kind: type[Operation], *operands: Value) -> Value:
     return lowering.emit.insert(kind.create(operands, (operands[0].type,)))

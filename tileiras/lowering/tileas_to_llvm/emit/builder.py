@@ -103,10 +103,10 @@ class FragmentBuilder:
 
     def _once(self, key: Any, make: Callable[[], Value]) -> Value:
         """The value that `make()` computes without effects, unless one is known under `key` in this block."""
-        known = self._known.setdefault(self.block, {})
-        result = known.get(key)
+        cache = self._known.setdefault(self.block, {})
+        result = cache.get(key)
         if result is None:
-            result = known[key] = make()
+            result = cache[key] = make()
         return result
 
     @contextmanager
@@ -195,8 +195,8 @@ class FragmentBuilder:
     def truth(self, value: Value) -> bool | None:
         """The value of a truth value, or of all elements of a vector of them, if known at compile time and equal."""
         number = self._numbers.get(value)
-        known = set(self._patterns.get(value, ()) if number is None else (number,))
-        return bool(known.pop()) if len(known) == 1 else None
+        patterns = set(self._patterns.get(value, ()) if number is None else (number,))
+        return bool(patterns.pop()) if len(patterns) == 1 else None
 
     def value(self, value: Number, type: IntegerType = i32) -> Value:
         return self.integer(value, type) if isinstance(value, int) else value
@@ -241,19 +241,19 @@ class FragmentBuilder:
             return vector if len(positions) == 1 else self.splat(vector, len(positions))
         if tuple(positions) == tuple(range(vector.type.shape[0])):
             return vector
-        known = self._patterns.get(vector)
-        if known is not None:
-            return self.bits([known[position] for position in positions], vector.type.element_type)
+        patterns = self._patterns.get(vector)
+        if patterns is not None:
+            return self.bits([patterns[position] for position in positions], vector.type.element_type)
         source = self._reinterpreted.get(vector)
         if source in self._elements and count_of(source.type) == vector.type.shape[0]:
             return self.bitcast(self.shuffle(source, positions), vector_of(vector.type.element_type, len(positions)))
-        wanted = self._origins(vector, positions)
-        source = wanted[0][0]
-        if source is not vector and all(value is source for value, _ in wanted):
-            return self.shuffle(source, [position for _, position in wanted])
+        origins = self._origins(vector, positions)
+        source = origins[0][0]
+        if source is not vector and all(value is source for value, _ in origins):
+            return self.shuffle(source, [position for _, position in origins])
         if len(positions) > 1:
             result = self._shuffled(vector, self.poison(vector.type), positions)
-            self._elements[result] = wanted
+            self._elements[result] = origins
             return result
         operands, type = (vector, self.integer(positions[0])), vector.type.element_type
         return self._once(
@@ -282,9 +282,9 @@ class FragmentBuilder:
         if count == 1:
             return scalar
         type = VectorType((count,), scalar.type)
-        known = self.number(scalar)
-        if known is not None:
-            return self.integer(known, type)
+        number = self.number(scalar)
+        if number is not None:
+            return self.integer(number, type)
         nothing = self.poison(type)
         first = self._join(InsertOp, (nothing, scalar, self.integer(0)), type)
         vector = self._shuffled(first, nothing, (0,) * count)
@@ -334,9 +334,9 @@ class FragmentBuilder:
         value = self._reinterpreted.get(value, value)
         if value.type is type:
             return value
-        known = self._patterns.get(value)
-        if known is not None and count_of(type) == len(known) and element_of(type).width % 8 == 0:
-            return self.bits(known, element_of(type))
+        patterns = self._patterns.get(value)
+        if patterns is not None and count_of(type) == len(patterns) and element_of(type).width % 8 == 0:
+            return self.bits(patterns, element_of(type))
         result = self._join(llvm.BitcastOp, (value,), type)
         self._reinterpreted[result] = value
         return result

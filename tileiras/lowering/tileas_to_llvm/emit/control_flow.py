@@ -47,11 +47,11 @@ def _values(old: Sequence[Value], lowering: FunctionLowering) -> list[Value]:
 
 def _bind(old: Sequence[Value], new: Sequence[Value], lowering: FunctionLowering) -> None:
     """Gives the values among `old` that have one their LLVM values, in order, from the block arguments."""
-    left = iter(new)
+    parts_left = iter(new)
     for value in old:
         if not has_no_value(value.type):
             parts = _parts(fragment_type(value.type), lowering)
-            lowering.values[value] = lowering.emit.build([next(left) for _ in parts])
+            lowering.values[value] = lowering.emit.build([next(parts_left) for _ in parts])
 
 
 def _branch(target: Block, values: Sequence[Value], lowering: FunctionLowering) -> None:
@@ -106,12 +106,12 @@ def _loop(op: scf.ForOp, bounds: Sequence[Any], initial: list[Value], lowering: 
     emit = lowering.emit
     lower, upper, step = bounds
     header = lowering.new_block([lower.type, *(v.type for v in initial)])
-    body, done = lowering.new_block(), lowering.new_block()
+    body, exit_block = lowering.new_block(), lowering.new_block()
     _branch(header, [lower, *initial], lowering)
     emit.block = header
     counter, *carried = header.arguments
     _bind(op.iter_args, carried, lowering)
-    _conditional(emit.icmp("ult" if op.unsignedCmp is not None else "slt", counter, upper), body, done, lowering)
+    _conditional(emit.icmp("ult" if op.unsignedCmp is not None else "slt", counter, upper), body, exit_block, lowering)
     emit.block = body
     lowering.values[op.induction_variable] = counter
     lowering.counters.append(counter)
@@ -122,7 +122,7 @@ def _loop(op: scf.ForOp, bounds: Sequence[Any], initial: list[Value], lowering: 
     annotation = llvm.LoopAnnotationAttr(True) if tileas.NO_UNROLL in op.attributes else None
     back = llvm.BrOp([following, *_values(end.operands, lowering)], dest=header, loop_annotation=annotation)
     emit.insert(back)
-    emit.block = done
+    emit.block = exit_block
     if tileas.REMATERIALIZE_BEHIND in op.attributes and not lowering.is_one_thread:
         lowering.rematerialize_behind(counter)
     return carried
@@ -156,21 +156,21 @@ def while_(op: scf.WhileOp, args: Sequence[Any], lowering: FunctionLowering) -> 
     emit = lowering.emit
     initial = handed_on([a for a in args if a is not None], lowering)
     header = lowering.new_block([v.type for v in initial])
-    body, done = lowering.new_block(), lowering.new_block()
+    body, exit_block = lowering.new_block(), lowering.new_block()
     _branch(header, initial, lowering)
     emit.block = header
     _bind(op.before.block.arguments, header.arguments, lowering)
     end = _body(op.before.block, lowering)
-    passed = [lowering.values.get(v) for v in end.args]
+    values = [lowering.values.get(v) for v in end.args]
     emit.location = op.location
-    _conditional(lowering.value(end.condition), body, done, lowering)
+    _conditional(lowering.value(end.condition), body, exit_block, lowering)
     emit.block = body
-    lowering.values.update((v, p) for v, p in zip(op.after.block.arguments, passed) if p is not None)
+    lowering.values.update((v, p) for v, p in zip(op.after.block.arguments, values) if p is not None)
     end = _body(op.after.block, lowering)
     emit.location = op.location
     _branch(header, _values(end.operands, lowering), lowering)
-    emit.block = done
-    return passed
+    emit.block = exit_block
+    return values
 
 
 def return_(op: aa.ReturnOp, args: Sequence[Any], lowering: FunctionLowering) -> None:

@@ -124,9 +124,9 @@ class Emitter(FragmentBuilder):
         """A signed integer at least as wide as `type`'s width."""
         if isinstance(value, int) or value.type is type:
             return value
-        known = self.number(value)
-        if known is not None:
-            return known
+        number = self.number(value)
+        if number is not None:
+            return number
         if value.type.width > type.width:
             return self._pure(llvm.TruncOp, (value,), type)
         return self._pure(llvm.SExtOp, (value,), type)
@@ -135,9 +135,9 @@ class Emitter(FragmentBuilder):
         """An unsigned integer at another width, with `nneg` one whose highest bit is clear."""
         if isinstance(value, int) or value.type is type:
             return value
-        known = self.number(value)
-        if known is not None:
-            return self.integer(known & (1 << value.type.width) - 1, type)
+        number = self.number(value)
+        if number is not None:
+            return self.integer(number & (1 << value.type.width) - 1, type)
         if value.type.width > type.width:
             return self._pure(llvm.TruncOp, (value,), type)
         if nneg:
@@ -161,12 +161,12 @@ class Emitter(FragmentBuilder):
 
     def _compared(self, predicate: str, a: Value, b: Value) -> list[int] | None:
         """For each element whether a comparison holds, if that is known for all of them; else None."""
-        known = self.common_spans(a, b)
-        if known is None or predicate[1:] not in _HOLDS:
+        spans = self.common_spans(a, b)
+        if spans is None or predicate[1:] not in _HOLDS:
             return None
         holds = _HOLDS[predicate[1:]]
         result = []
-        for mine, its in zip(*known[1:]):
+        for mine, its in zip(*spans[1:]):
             # The two extreme differences decide about all between.
             ends = {holds(mine[0] - its[1]), holds(mine[1] - its[0])}
             if len(ends) > 1:
@@ -178,9 +178,9 @@ class Emitter(FragmentBuilder):
         if a is b:
             return a
         result = self._make(llvm.SelectOp, (condition, a, b), a.type)
-        known = self.common_spans(a, b)
-        if known is not None:
-            first, mine, its = known
+        spans = self.common_spans(a, b)
+        if spans is not None:
+            first, mine, its = spans
             self.has_spans(result, first, [(min(x[0], y[0]), max(x[1], y[1])) for x, y in zip(mine, its)])
         return result
 
@@ -231,11 +231,11 @@ class Emitter(FragmentBuilder):
         """`base` moved by bytes."""
         if self.number(offset) == 0:
             return base
-        known = self.number(offset)
-        if known is not None and -(1 << 31) < known < 1 << 31:
-            offset = known
-        elif known is not None:
-            offset = self.integer(known, i64)
+        number = self.number(offset)
+        if number is not None and -(1 << 31) < number < 1 << 31:
+            offset = number
+        elif number is not None:
+            offset = self.integer(number, i64)
         else:
             offset = self.index(offset)
         return self._once(

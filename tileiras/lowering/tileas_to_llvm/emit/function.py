@@ -291,17 +291,17 @@ class FunctionLowering:
         element = scalar_type(type.element_type if isinstance(type, TensorType) else type)
         return vector_of(element, count_of(value.type))
 
-    def external_call(self, name: str, args: Sequence[Value], result: Any, **named: Any) -> Any:
+    def external_call(self, name: str, args: Sequence[Value], result: Any, **attributes: Any) -> Any:
         """A call of a function of the driver or of a library; its result, if it has one."""
         self._declare(name, args, result)
-        return self.emit.insert(llvm.CallOp(list(args), callee=SymbolRefAttr(name), res=result, **named))
+        return self.emit.insert(llvm.CallOp(list(args), callee=SymbolRefAttr(name), res=result, **attributes))
 
     def _declare(self, name: str, args: Sequence[Value], result: Type | None) -> None:
         if name not in self.declared:
             types = [a.type for a in args]
-            declared = llvm.LLVMFuncOp.declare(name, types, llvm.void if result is None else result)
-            declared.location = self.emit.location
-            self.declared[name] = declared
+            declaration = llvm.LLVMFuncOp.declare(name, types, llvm.void if result is None else result)
+            declaration.location = self.emit.location
+            self.declared[name] = declaration
 
     def string(self, text: str) -> SymbolRefAttr:
         """The symbol of a zero-terminated string of this function."""

@@ -92,11 +92,11 @@ class _Update:
     """One atomic update, made for each element: its kind, order and scope, and whether the old value is used, as it
     is by all updates that acquire: they have to read it."""
 
-    def __init__(self, op: Atomic, kind: str, order: str, wanted: bool, lowering: FunctionLowering) -> None:
+    def __init__(self, op: Atomic, kind: str, order: str, uses_result: bool, lowering: FunctionLowering) -> None:
         self.kind = kind
         result, self.scope = _order(op)
         self.order = order
-        self.wanted = wanted or result in _ACQUIRES
+        self.wanted = uses_result or result in _ACQUIRES
         self.lowering = lowering
 
     def at(self, pointer: Value, values: Sequence[Value], predicate: Value | None) -> Value | None:
@@ -139,10 +139,10 @@ class _Update:
         """
         lowering, emit = self.lowering, self.lowering.emit
         bits = IntegerType(value.type.width)
-        again, done = lowering.new_block([bits]), lowering.new_block([bits])
+        again, exit_block = lowering.new_block([bits]), lowering.new_block([bits])
         if predicate is not None:
             first = lowering.new_block()
-            emit.insert(llvm.CondBrOp(predicate, [], [emit.zeros(bits)], trueDest=first, falseDest=done))
+            emit.insert(llvm.CondBrOp(predicate, [], [emit.zeros(bits)], trueDest=first, falseDest=exit_block))
             emit.block = first
         before = load_vector(lowering, pointer, 0, bits, ordering=f".relaxed.{self.scope}")
         emit.insert(llvm.BrOp([before], dest=again))
@@ -159,9 +159,9 @@ class _Update:
         )
         result = emit.insert(exchange)
         succeeded = emit.icmp("eq", result, assumed)
-        emit.insert(llvm.CondBrOp(succeeded, [result], [result], trueDest=done, falseDest=again))
-        emit.block = done
-        return emit.bitcast(done.arguments[0], value.type)
+        emit.insert(llvm.CondBrOp(succeeded, [result], [result], trueDest=exit_block, falseDest=again))
+        emit.block = exit_block
+        return emit.bitcast(exit_block.arguments[0], value.type)
 
 
 def _distinct(layout: LinearLayout) -> int:
@@ -179,10 +179,10 @@ def _through_pointers(
     mask = lowering.value(op.mask) if op.mask is not None else None
     free = layout.free_variable_masks()
     acting = representative(layout, lowering)
-    wanted = bool(list(op.data.users))
+    uses_result = bool(list(op.data.users))
     results: list[Any] = []
     with _ordered(op, _distinct(layout), lowering) as order:
-        update = _Update(op, kind, order, wanted, lowering)
+        update = _Update(op, kind, order, uses_result, lowering)
         for register in range(layout.registers):
             first = register & ~free["register"]
             if first != register:
@@ -191,7 +191,7 @@ def _through_pointers(
             active = emit.extract(mask, register) if mask is not None else None
             operands = [emit.extract(v, register) for v in values]
             results.append(update.at(emit.extract(pointers, register), operands, emit.both(acting, active)))
-    if not wanted:
+    if not uses_result:
         return [None, None]
     return [from_elected(emit.build(results), layout, lowering), None]
 
@@ -206,12 +206,12 @@ def atomic_cas(op: tileas.AtomicCASOp, args: Sequence[Any], lowering: FunctionLo
     """Floats are compared by their bits, as PTX does."""
     emit = lowering.emit
     values = [lowering.value(op.compare), lowering.value(op.value)]
-    held = element_of(values[0].type)
-    if isinstance(held, FloatType):
-        bits = IntegerType(held.width)
+    element_type = element_of(values[0].type)
+    if isinstance(element_type, FloatType):
+        bits = IntegerType(element_type.width)
         values = [emit.bitcast(v, vector_of(bits, count_of(v.type))) for v in values]
     old, token = _through_pointers(op, "cas", values, lowering)
-    return [None if old is None else emit.bitcast(old, vector_of(held, count_of(old.type))), token]
+    return [None if old is None else emit.bitcast(old, vector_of(element_type, count_of(old.type))), token]
 
 
 class _Sum(NamedTuple):

@@ -29,18 +29,18 @@ def extern_call(op: tileas.ExternCallOp, args: Sequence[Any], lowering: Function
     return [None] if type is None else [None, value]
 
 
-def _called(name: str, scalars: Sequence[Value], type: Any, lowering: FunctionLowering, **named: Any) -> Any:
+def _called(name: str, scalars: Sequence[Value], type: Any, lowering: FunctionLowering, **attributes: Any) -> Any:
     """A call, whose result has the elements of `type`; None without a result."""
     emit = lowering.emit
-    passed = [
+    arguments = [
         emit.insert(llvm.AddrSpaceCastOp(each, res=GENERIC))
         if isinstance(each.type, llvm.LLVMPointerType) and each.type is not GENERIC else each
         for each in scalars
     ]  # fmt: skip
     if type is None:
-        lowering.external_call(name, passed, None, **named)
+        lowering.external_call(name, arguments, None, **attributes)
         return None
     result = scalar_type(getattr(type, "element_type", type))
     if not isinstance(result, llvm.LLVMPointerType) or result is GENERIC:
-        return lowering.external_call(name, passed, result, **named)
-    return emit.insert(llvm.AddrSpaceCastOp(lowering.external_call(name, passed, GENERIC, **named), res=result))
+        return lowering.external_call(name, arguments, result, **attributes)
+    return emit.insert(llvm.AddrSpaceCastOp(lowering.external_call(name, arguments, GENERIC, **attributes), res=result))

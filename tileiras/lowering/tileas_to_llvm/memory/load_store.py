@@ -62,7 +62,7 @@ def tiled_load(op: tileas.TiledLoadOp, args: Sequence[Any], lowering: FunctionLo
     layout = lowering.layout(op.data)
     addresses = _addresses(op, layout, lowering)
     element = _element_type(addresses.view)
-    held = scalar_type(addresses.view.element_type)
+    element_type = scalar_type(addresses.view.element_type)
     size = op.atom.vector_size
     axis = addresses.fastest() if addresses.rank else 0
     ordering = ordering_of(op)
@@ -91,7 +91,7 @@ def tiled_load(op: tileas.TiledLoadOp, args: Sequence[Any], lowering: FunctionLo
     value = by_bounds(addresses, axis, size, load, lowering)
     if ordering:
         value = from_elected(value, layout, lowering)
-    value = from_memory(value, held, lowering)
+    value = from_memory(value, element_type, lowering)
     return [round_to_tf32(value, lowering) if op.rounds else value, None]
 
 
@@ -137,7 +137,7 @@ def load(op: tileas.LoadOp, args: Sequence[Any], lowering: FunctionLowering) -> 
     emit = lowering.emit
     layout = lowering.layout(op.data)
     type = element_type_of(op.data.type)
-    element, held = i8 if type.width == 4 else memory_type(type), scalar_type(type)
+    element, element_type = i8 if type.width == 4 else memory_type(type), scalar_type(type)
     access: Any = load_vector
     if type.width == 4:
         access = tileiras.lowering.tileas_to_llvm.memory.sub_byte.load_vector
@@ -150,16 +150,16 @@ def load(op: tileas.LoadOp, args: Sequence[Any], lowering: FunctionLowering) -> 
         travelling = as_integer(element)
         other = None if other is None else emit.bitcast(other, vector_of(travelling, layout.registers))
     mask = MaskedVectors(op, layout, lowering)
-    unused = _unused_registers(op, lowering)
+    replaced_registers = _unused_registers(op, lowering)
 
-    def move(group: Sequence[int], number: int, type: Type, wanted: Value | None, padding: Value | None) -> Value:
+    def move(group: Sequence[int], number: int, type: Type, condition: Value | None, padding: Value | None) -> Value:
         pointer, offset = mask.address(pointers, group, number)
-        return access(lowering, pointer, offset, type, emit.both(acting, wanted), padding, ordering)
+        return access(lowering, pointer, offset, type, emit.both(acting, condition), padding, ordering)
 
     def loaded(vectors: bool) -> Value:
         parts = []
         for group in mask.groups:
-            if unused.issuperset(group):
+            if replaced_registers.issuperset(group):
                 parts.append(emit.poison(vector_of(travelling, len(group))))
                 continue
             value = None if other is None else emit.shuffle(other, group)
@@ -168,26 +168,26 @@ def load(op: tileas.LoadOp, args: Sequence[Any], lowering: FunctionLowering) -> 
                 value = move(group, 0, vector_of(travelling, len(group)), whole, value)
             if not vectors:
                 before = [None if value is None else emit.extract(value, i) for i in range(len(group))]
-                wanted = [mask.alone(register, whole) for register in group]
-                value = emit.build([move(group, i, travelling, *both) for i, both in enumerate(zip(wanted, before))])
+                condition = [mask.alone(register, whole) for register in group]
+                value = emit.build([move(group, i, travelling, *both) for i, both in enumerate(zip(condition, before))])
             parts.append(value)
         return emit.assemble(mask.groups, parts, layout.registers)
 
     value = emit.bitcast(mask.branched(loaded), vector_of(element, layout.registers))
     if ordering:
         value = from_elected(value, layout, lowering)
-    return [from_memory(value, held, lowering), None]
+    return [from_memory(value, element_type, lowering), None]
 
 
 def _unused_registers(op: tileas.LoadOp, lowering: FunctionLowering) -> frozenset[int]:
     """The registers whose elements all users of a load take from another load."""
     if op.mem_semantic.value != "weak" or not all(isinstance(user, tileas.ShiftedOp) for user in op.data.users):
         return frozenset()
-    known = [
+    registers = [
         {n for n, other in enumerate(held_elsewhere(user, lowering)) if other is not None and user.known is not op.data}
         for user in op.data.users
     ]
-    return frozenset(set.intersection(*known)) if known else frozenset()
+    return frozenset(set.intersection(*registers)) if registers else frozenset()
 
 
 def store(op: tileas.StoreOp, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]:
@@ -207,9 +207,9 @@ def store(op: tileas.StoreOp, args: Sequence[Any], lowering: FunctionLowering) -
         value = emit.bitcast(value, vector_of(as_integer(element_of(value.type)), layout.registers))
     mask = MaskedVectors(op, layout, lowering)
 
-    def move(group: Sequence[int], number: int, data: Value, wanted: Value | None) -> None:
+    def move(group: Sequence[int], number: int, data: Value, condition: Value | None) -> None:
         pointer, offset = mask.address(pointers, group, number)
-        access(lowering, pointer, offset, data, emit.both(acting, wanted), ordering)
+        access(lowering, pointer, offset, data, emit.both(acting, condition), ordering)
 
     def write(vectors: bool) -> None:
         for group in mask.groups:

@@ -34,10 +34,10 @@ def vector_bits(layout: LinearLayout, axis: int, vector_size: int) -> tuple[int,
     """
     registers = layout.bases("register")
     shift = layout.dim_shift(axis)
-    wanted = [1 << shift + i for i in range(vector_size.bit_length() - 1)]
-    if not set(wanted) <= set(registers):
+    bits = [1 << shift + i for i in range(vector_size.bit_length() - 1)]
+    if not set(bits) <= set(registers):
         raise VerifyError(f"moves {vector_size} elements at once, which are not together in the layout")
-    return tuple(map(registers.index, wanted))
+    return tuple(map(registers.index, bits))
 
 
 def vector_axis(
@@ -113,12 +113,12 @@ class MaskedVectors:
             return None
         return self._emit.both(self.at(group[0]), self.at(group[-1]))
 
-    def alone(self, register: int, moved: Value | None) -> Value | None:
-        """Whether to move an element that has not been moved with its vector, where `moved` holds."""
-        wanted = self.at(register)
-        if moved is None:
-            return wanted
-        return self._emit.both(wanted, self._emit.xor(moved, self._emit.integer(1, i1), i1))
+    def alone(self, register: int, with_vector: Value | None) -> Value | None:
+        """Whether to move an element that has not been moved with its vector, where `with_vector` holds."""
+        condition = self.at(register)
+        if with_vector is None:
+            return condition
+        return self._emit.both(condition, self._emit.xor(with_vector, self._emit.integer(1, i1), i1))
 
     def address(self, pointers: Value, group: Sequence[int], number: int = 0) -> tuple[Value, int]:
         """(pointer, bytes to add) of an element of a vector."""

@@ -143,9 +143,9 @@ def store_vector(
         word, shift = _half_place(pointer, offset, lowering)
         keep = emit.insert(llvm.ShlOp(emit.integer(0xFFFF), shift))
         keep = emit.insert(llvm.XOrOp(keep, emit.integer(-1)))
-        placed = emit.insert(llvm.ShlOp(emit.pack(value, i32), shift))
+        shifted_word = emit.insert(llvm.ShlOp(emit.pack(value, i32), shift))
         order = ordering or ".relaxed.sys"
-        for operation, operand in (("and", keep), ("or", placed)):
+        for operation, operand in (("and", keep), ("or", shifted_word)):
             name = f"red{order}.global.{operation}"
             _access(lowering, name, 1, "b32", word, 0, 0, [operand], "r", predicate, (), None)
         return

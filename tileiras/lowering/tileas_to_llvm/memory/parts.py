@@ -22,9 +22,9 @@ class _Part:
     """Values of some registers; the operations that only the access uses are emitted for these registers."""
 
     def __init__(
-        self, made: Mapping[Operation, tuple[int, ...] | None], thread: Value | None, lowering: FunctionLowering
+        self, address_ops: Mapping[Operation, tuple[int, ...] | None], thread: Value | None, lowering: FunctionLowering
     ) -> None:
-        self._made = made
+        self._made = address_ops
         self._lowering = lowering
         self._thread = thread
         self._found: dict[tuple[Value, tuple[int, ...]], Any] = {}
@@ -43,9 +43,9 @@ class _Part:
             return whole if whole is None or count_of(whole.type) == 1 else lowering.emit.shuffle(whole, registers)
         sources = self._made[op]
         if sources is not None:
-            wanted = [sources[register] for register in registers]
-            needed = tuple(sorted(set(wanted)))
-            return lowering.emit.shuffle(self.at(op.operands[0], needed), [needed.index(n) for n in wanted])
+            numbers = [sources[register] for register in registers]
+            distinct = tuple(sorted(set(numbers)))
+            return lowering.emit.shuffle(self.at(op.operands[0], distinct), [distinct.index(n) for n in numbers])
         if isinstance(op, tileas.MakeRangeOp):
             return self._numbers(op, registers)
         args = [self.at(operand, registers) for operand in op.operands]

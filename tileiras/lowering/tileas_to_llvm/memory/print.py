@@ -121,7 +121,7 @@ def _print_large(spec: str, old: Value, lowering: FunctionLowering) -> None:
     layout = lowering.layout(old)
     shape, total = layout.shape, layout.size
     value = lowering.value(old)
-    held = element_of(value.type)
+    scalar = element_of(value.type)
     data = as_data(value, lowering)
     size = element_of(data.type).width // 8
     area = lowering.area()
@@ -139,12 +139,12 @@ def _print_large(spec: str, old: Value, lowering: FunctionLowering) -> None:
             if register & free["register"]:
                 continue
             position = emit.value(emit.xor(thread, layout.apply(register=register)))
-            chosen = holder
+            predicate = holder
             if staged < total:
                 part = emit.lshr(position, staged.bit_length() - 1)
-                chosen = emit.both(holder, emit.icmp("eq", part, number))
+                predicate = emit.both(holder, emit.icmp("eq", part, number))
                 position = emit.and_(position, staged - 1)
-            store_vector(lowering, emit.gep(base, emit.mul(position, size)), 0, emit.extract(data, register), chosen)
+            store_vector(lowering, emit.gep(base, emit.mul(position, size)), 0, emit.extract(data, register), predicate)
         lowering.before_loads(area)
         after = only_where(emit.icmp("eq", emit.thread, emit.integer(0)), lowering)
         _repeat(staged // called, lambda row: call(number, row), lowering)
@@ -154,7 +154,7 @@ def _print_large(spec: str, old: Value, lowering: FunctionLowering) -> None:
         values = []
         start = emit.gep(base, emit.mul(row, called * size))
         for position in range(called):
-            loaded = from_data(load_vector(lowering, start, position * size, element_of(data.type)), held, lowering)
+            loaded = from_data(load_vector(lowering, start, position * size, element_of(data.type)), scalar, lowering)
             values.append(_promoted(old.type.element_type, loaded, lowering))
         format = "".join((_between(shape, n) if n else "") + spec for n in range(called))
         _call(text_address(format, lowering), values, lowering)

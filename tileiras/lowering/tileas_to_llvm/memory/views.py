@@ -210,12 +210,12 @@ class TileAddresses:
         emit = self._emit
 
         def make() -> Value:
-            left = emit.value(emit.sub(emit.value(self._sizes[dim], i64), self._index(dim, mixed), i64), i64)
+            remaining = emit.value(emit.sub(emit.value(self._sizes[dim], i64), self._index(dim, mixed), i64), i64)
             if self._starts_inside(dim):
-                return left
+                return remaining
             # Tiles before the first one lie outside as a whole: their start is a negative number of whole tiles.
             zero = emit.integer(0, i64)
-            return emit.select(emit.icmp("slt", emit.value(self.starts[dim], i64), zero), zero, left)
+            return emit.select(emit.icmp("slt", emit.value(self.starts[dim], i64), zero), zero, remaining)
 
         return self._once(("left", dim, mixed), make)
 
@@ -229,9 +229,9 @@ class TileAddresses:
         emit = self._emit
 
         def make() -> Value:
-            left = emit.intrinsic("smin", self._left(dim, mixed), emit.integer(self.view.shape[dim], i64))
-            left = emit.intrinsic("smax", left, emit.integer(0, i64))
-            return emit.insert(llvm.TruncOp(left, res=i32))
+            remaining = emit.intrinsic("smin", self._left(dim, mixed), emit.integer(self.view.shape[dim], i64))
+            remaining = emit.intrinsic("smax", remaining, emit.integer(0, i64))
+            return emit.insert(llvm.TruncOp(remaining, res=i32))
 
         return self._once(("limit", dim, mixed), make)
 
@@ -259,21 +259,21 @@ class TileAddresses:
             yield self._run_inside(mixed, plain, result, apart, axis, run)
 
     def _run_inside(
-        self, mixed: Sequence[int], plain: Sequence[int], asked: list[int], apart: list[int], axis: int, run: int
+        self, mixed: Sequence[int], plain: Sequence[int], dims: list[int], apart: list[int], axis: int, run: int
     ) -> Value | None:
-        """The same for one of registers that are apart in the dimensions `apart`, of those that are `asked` for."""
+        """The same for one of registers that are apart in the dimensions `apart`, of those that are `dims` for."""
         emit = self._emit
         inside = None
         if apart:
-            same = {d: (mixed[d], plain[d]) for d in asked if d not in apart}
+            same = {d: (mixed[d], plain[d]) for d in dims if d not in apart}
             limit = self._limit_inside(apart[0], mixed[apart[0]], same)
             inside = emit.icmp("sgt", limit, emit.integer(plain[apart[0]]))
-        for d in apart[1:] if apart else asked:
+        for d in apart[1:] if apart else dims:
             inside = emit.both(inside, self._dim_mask(d, mixed[d], plain[d]))
         count = emit.integer(run)
         if self.rank and not self.run_is_uniform(axis, run):
-            left = emit.value(emit.sub(self._limit(axis, mixed[axis]), plain[axis]))
-            count = emit.intrinsic("smax", emit.intrinsic("smin", left, count), emit.integer(0))
+            remaining = emit.value(emit.sub(self._limit(axis, mixed[axis]), plain[axis]))
+            count = emit.intrinsic("smax", emit.intrinsic("smin", remaining, count), emit.integer(0))
         elif inside is None:
             return None
         return count if inside is None else emit.select(inside, count, emit.integer(0))

@@ -34,13 +34,13 @@ class Segment(NamedTuple):
 
 def segments(switch: AgentSwitchOp, compute: int, warps: int) -> list[Segment]:
     """Every warp of a CTA of `warps`, in order; agents have `compute` warps where the switch gives no number."""
-    taken = sorted(
+    segments_of_agents = sorted(
         Segment(first, first + count, region.block)
         for first, count, region in zip(switch.first_warps(compute), switch.warps(compute), switch.agents)
     )
     result: list[Segment] = []
     at = 0
-    for each in (*taken, Segment(warps, warps, None)):
+    for each in (*segments_of_agents, Segment(warps, warps, None)):
         while at < each.first:
             end = min(each.first, (at // WARPGROUP + 1) * WARPGROUP)
             result.append(Segment(at, end, None))
@@ -63,7 +63,7 @@ def agent_switch(op: AgentSwitchOp, args: Sequence[Any], lowering: FunctionLower
     warp = emit.insert(nvvm.ShflOp(emit.integer(FULL_WARP), own, lane, whole, kind=nvvm.ShflKindAttr("idx")))
     blocks = [lowering.new_block() for _ in parts]
     _dispatch(warp, parts, blocks, lowering)
-    done = lowering.new_block()
+    exit_block = lowering.new_block()
     for part, block in zip(parts, blocks):
         emit.block = block
         emit.location = op.location
@@ -73,8 +73,8 @@ def agent_switch(op: AgentSwitchOp, args: Sequence[Any], lowering: FunctionLower
             with lowering.agent(part.first, part.end - part.first):
                 _program(part.program, lowering)
         emit.location = op.location
-        emit.insert(llvm.BrOp([], dest=done))
-    emit.block = done
+        emit.insert(llvm.BrOp([], dest=exit_block))
+    emit.block = exit_block
 
 
 def _dispatch(warp: Value, parts: list[Segment], blocks: list[Block], lowering: FunctionLowering) -> None:

@@ -60,8 +60,8 @@ def _together(layout: LinearLayout, strides: list[int]) -> int:
     count = 0
     for bit in range(len(layout.bases("register"))):
         place = layout.coordinates(layout.apply(register=1 << bit))
-        moved = sum(at * stride for at, stride in zip(place, strides) if at)
-        if any(at and stride == DYNAMIC for at, stride in zip(place, strides)) or moved != 1 << bit:
+        distance = sum(at * stride for at, stride in zip(place, strides) if at)
+        if any(at and stride == DYNAMIC for at, stride in zip(place, strides)) or distance != 1 << bit:
             break
         count += 1
     return count

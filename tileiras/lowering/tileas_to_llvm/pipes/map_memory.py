@@ -88,7 +88,7 @@ def reserve(op: MapReserveOp, args: Sequence[Any], lowering: FunctionLowering) -
         if slots > 1:
             spread = emit.value(emit.mul(emit.register("smid"), _GOLDEN))
             start = emit.lshr(spread, 32 - (slots.bit_length() - 1))
-        again, taken = lowering.new_block([i32]), lowering.new_block()
+        again, exit_block = lowering.new_block([i32]), lowering.new_block()
         emit.insert(llvm.BrOp([start], dest=again))
         emit.block = again
         slot = again.arguments[0]
@@ -100,8 +100,8 @@ def reserve(op: MapReserveOp, args: Sequence[Any], lowering: FunctionLowering) -
         )  # fmt: skip
         following = emit.and_(emit.value(emit.add(slot, 1)), slots - 1)
         free = emit.icmp("eq", before, emit.integer(0))
-        emit.insert(llvm.CondBrOp(free, [], [following], trueDest=taken, falseDest=again))
-        emit.block = taken
+        emit.insert(llvm.CondBrOp(free, [], [following], trueDest=exit_block, falseDest=again))
+        emit.block = exit_block
         emit.insert(llvm.StoreOp(slot, place, alignment=_WORD))
     return place
 

@@ -17,8 +17,8 @@ def neighbor_counter(op: NeighborCounterOp, args: Sequence[Value], lowering: Fun
     """As far from where the loop of the neighbour begins as from where the own one does.  No difference leaves 32 bits:
     loops begin with numbers of tile blocks, and this one has not ended."""
     emit = lowering.emit
-    begin, past, left = _round(op.counter, op.neighbor.value, lowering)
-    return emit.value(emit.add(begin, emit.intrinsic("smin", past, emit.value(emit.sub(left, 1)))))
+    begin, past, remaining = _round(op.counter, op.neighbor.value, lowering)
+    return emit.value(emit.add(begin, emit.intrinsic("smin", past, emit.value(emit.sub(remaining, 1)))))
 
 
 def is_same_tile(op: IsSameTileOp, args: Sequence[Any], lowering: FunctionLowering) -> Value:
@@ -31,8 +31,8 @@ def is_same_tile(op: IsSameTileOp, args: Sequence[Any], lowering: FunctionLoweri
         return same
     # The last one begins with the largest number, and has no round more than the others.
     blocks = tileas.number_of(lowering.func, tileas.CLUSTER_BLOCKS) or 1
-    _, past, left = _round(op.counter, blocks - 1, lowering)
-    return emit.value(emit.and_(same, emit.icmp("slt", past, left), i1))
+    _, past, remaining = _round(op.counter, blocks - 1, lowering)
+    return emit.value(emit.and_(same, emit.icmp("slt", past, remaining), i1))
 
 
 def _round(counter: Value, rank: int, lowering: FunctionLowering) -> tuple[Value, Value, Value]:

@@ -160,9 +160,9 @@ def _further(iterator: Value, count: Value, stages: int, lowering: FunctionLower
     rest = emit.sub(count, emit.mul(rounds, stages, type), type)
     if type is not i32:
         rounds, rest = (emit.insert(llvm.TruncOp(each, result=i32)) for each in (rounds, rest))
-    passed = emit.value(emit.add(stage, rest))
-    wraps = emit.icmp("uge", passed, emit.integer(stages))
-    within = emit.select(wraps, emit.value(emit.sub(passed, stages)), passed)
+    stage_and_rest = emit.value(emit.add(stage, rest))
+    wraps = emit.icmp("uge", stage_and_rest, emit.integer(stages))
+    within = emit.select(wraps, emit.value(emit.sub(stage_and_rest, stages)), stage_and_rest)
     turns = emit.and_(emit.value(emit.xor(rounds, emit.zext(wraps, i32))), 1)
     return emit.build([within, emit.value(emit.xor(parity, turns))])
 

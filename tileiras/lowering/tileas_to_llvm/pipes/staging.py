@@ -125,9 +125,9 @@ def load(op: tileas.AsyncLoadOp, args: Sequence[Any], lowering: FunctionLowering
         holder, targets = _targets(op, layout, lowering)
         for group, target, target_offset in targets:
             if vectors:
-                wanted = mask.at(group[0], True)
+                condition = mask.at(group[0], True)
                 whole = emit.integer(len(group))
-                count = None if wanted is None else emit.select(wanted, whole, emit.integer(0))
+                count = None if condition is None else emit.select(condition, whole, emit.integer(0))
                 pointer, _ = mask.address(pointers, group)
                 _copy_vector(op, emit.gep(target, target_offset), pointer, count, holder, lowering)
                 continue
@@ -253,8 +253,8 @@ def copy(
         access = load_access(in_whole(layout, tile.shape), offsets_of(tile), element.width)
         if op.slice is not None:
             columns = slice_columns(layout, tile.shape, offsets_of(tile))
-            moved = lowering.emit.image(columns, lowering.value(op.slice))
-            place = place._replace(moved=moved, moved_bits=gf2.support(columns))
+            slice_offset = lowering.emit.image(columns, lowering.value(op.slice))
+            place = place._replace(moved=slice_offset, moved_bits=gf2.support(columns))
     except ValueError as error:
         raise VerifyError(str(error)) from None
     with lowering.rematerialized():

@@ -121,8 +121,8 @@ def tma_store(op: TmaStoreOp, args: Sequence[Any], lowering: FunctionLowering) -
         _store_boxes(op, op.buffer.type.tile, place, corners, _combination(op), lowering)
         emit.insert(THREAD["tma.create_group"]())
         if not op.leaves_all:
-            read = None if op.unread is None else UnitAttr()
-            emit.insert(THREAD["tma.wait_group"](numGroups=op.unread or IntegerAttr(0, i32), read=read))
+            flag = None if op.unread is None else UnitAttr()
+            emit.insert(THREAD["tma.wait_group"](numGroups=op.unread or IntegerAttr(0, i32), read=flag))
     return [None]
 
 

@@ -101,8 +101,8 @@ def _asynchronous(lowering: FunctionLowering) -> CopyAtom:
 def load_matrices(pointer: Value, count: int, transposed: bool, lowering: FunctionLowering) -> list[Value]:
     """`count` matrices of 8 rows of 16 bytes from shared memory, a word of each in every thread."""
     result = i32 if count == 1 else llvm.LLVMStructType([i32] * count)
-    named = {"numTiles": IntegerAttr(count, i32), "transpose": IntegerAttr(int(transposed), i1)}
-    loaded = lowering.emit.insert(THREAD["ldmatrix"](pointer, res=result, **named))
+    attributes = {"numTiles": IntegerAttr(count, i32), "transpose": IntegerAttr(int(transposed), i1)}
+    loaded = lowering.emit.insert(THREAD["ldmatrix"](pointer, res=result, **attributes))
     return [loaded] if count == 1 else [lowering.emit.member(loaded, i) for i in range(count)]
 
 
@@ -117,15 +117,15 @@ def copy_async(
     target: Value,
     source: Value,
     size: int,
-    kept: Value | None = None,
+    count: Value | None = None,
     predicate: Value | None = None,
 ) -> None:
-    """Starts a copy of `size` bytes from global to shared memory where `predicate` holds; only the first `kept` bytes
+    """Starts a copy of `size` bytes from global to shared memory where `predicate` holds; only the first `count` bytes
     are read, the rest becomes zero."""
     # Tiles are read once by a CTA: the first-level cache has no use for them where it can be left out.
     bypass = UnitAttr() if size == 16 else None
     copy = THREAD["device_async_copy"](
-        dst=target, src=source, srcBytes=kept, predicate=predicate, dstBytes=IntegerAttr(size, i32), bypassL1=bypass
+        dst=target, src=source, srcBytes=count, predicate=predicate, dstBytes=IntegerAttr(size, i32), bypassL1=bypass
     )
     lowering.emit.insert(copy)
 

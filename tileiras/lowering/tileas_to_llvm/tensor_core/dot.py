@@ -44,7 +44,7 @@ class _Steps(Protocol):
     def take(self, registers: Sequence[int]) -> Value: ...
 
 
-def _taken(value: Value | _Steps, registers: Sequence[int], lowering: FunctionLowering) -> Value:
+def _registers_of(value: Value | _Steps, registers: Sequence[int], lowering: FunctionLowering) -> Value:
     """The elements of an operand, or of its scales, in these registers."""
     return lowering.emit.shuffle(value, registers) if isinstance(value, Value) else value.take(registers)
 
@@ -70,10 +70,10 @@ def _multiply_add(op: tileas.DotOp, args: Sequence[Value], lowering: FunctionLow
 
     def spread(value: Value | _Steps, old: Value, signedness: aa.SignednessAttr | None, registers: list[int]) -> Value:
         """An operand's elements in these registers, in the accumulator's type."""
-        wanted = list(dict.fromkeys(registers))
-        part = _taken(value, wanted, lowering)
+        distinct = list(dict.fromkeys(registers))
+        part = _registers_of(value, distinct, lowering)
         part = _as_accumulator(part, old, signedness, op.c, lowering)
-        return emit.shuffle(part, [wanted.index(register) for register in registers])
+        return emit.shuffle(part, [distinct.index(register) for register in registers])
 
     def multiplied(k: int, acc: Value) -> Value:
         rows = spread(a, op.a, signed_a, [where_a[(*cell[:-1], k)] for cell in cells])
@@ -105,11 +105,11 @@ def _as_accumulator(
     source, target = element_type_of(old.type), element_type_of(c.type)
     count = count_of(value.type)
     if isinstance(source, IntegerType):
-        held = scalar_type(target)
-        if element_of(value.type) is held:
+        element_type = scalar_type(target)
+        if element_of(value.type) is element_type:
             return value
         signed = signedness is None or signedness.value == "signed"
-        return emit.insert((llvm.SExtOp if signed else llvm.ZExtOp)(value, res=vector_of(held, count)))
+        return emit.insert((llvm.SExtOp if signed else llvm.ZExtOp)(value, res=vector_of(element_type, count)))
     if source is target and source.keyword in NATIVE_FLOATS:
         return value
     if target.keyword == "f64":
@@ -145,7 +145,7 @@ class _Operand:
         """The operands of the instruction for the fragment that begins at `corner`."""
         result = self._made.get(corner)
         if result is None:
-            registers = [self._where[_moved(corner, basis, self._shape)] for basis in self._elements]
+            registers = [self._where[_element_at(corner, basis, self._shape)] for basis in self._elements]
             words = _operands(self._value, registers, self._fragment, self._lowering)
             result = self._made[corner] = self._prepare(words)
         return result
@@ -197,7 +197,7 @@ def _run_by_run(op: tileas.BlockScaledMmaOp, args: Sequence[Value], atom: MmaAto
         for depth in range(k, k + scales.run, atom.shape[2]):
             partial = plain(piece, depth, partial)
         return [
-            _scaled_sum(value, *scales.pair(_moved(piece, basis, shape), k), old, lowering)
+            _scaled_sum(value, *scales.pair(_element_at(piece, basis, shape), k), old, lowering)
             for value, old, basis in zip(partial, acc, elements)
         ]
 
@@ -238,7 +238,7 @@ class _Scales:
         register = where[place]
         result = self._made.get((side, register))
         if result is None:
-            scale = _taken(value, [register], self._lowering)
+            scale = _registers_of(value, [register], self._lowering)
             result = self._halves(scale) if self._are_exponents else (to_f32(self._kind, scale, self._lowering),)
             self._made[side, register] = result
         return result
@@ -289,7 +289,7 @@ def _accumulate(
     elements = _elements(atom.c)
     accumulators = {}
     for piece in in_order(_pieces(layout, atom.c), atom):
-        registers = [where[_moved(piece, basis, layout.shape)] for basis in elements]
+        registers = [where[_element_at(piece, basis, layout.shape)] for basis in elements]
         accumulators[piece] = _operands(c, registers, atom.c, lowering)
     for k in range(0, op.a.type.shape[-1], step or atom.shape[2]):
         for piece, acc in accumulators.items():
@@ -302,12 +302,12 @@ def _elements(fragment: Fragment) -> list[tuple[int, int]]:
     bases = fragment.bases["register"]
     elements = []
     for number in range(1 << len(bases)):
-        chosen = [bases[i] for i in range(len(bases)) if number >> i & 1]
-        elements.append((sum(b[0] for b in chosen), sum(b[1] for b in chosen)))
+        selection = [bases[i] for i in range(len(bases)) if number >> i & 1]
+        elements.append((sum(b[0] for b in selection), sum(b[1] for b in selection)))
     return elements
 
 
-def _moved(corner: tuple[int, ...], basis: tuple[int, int], shape: tuple[int, ...]) -> tuple[int, ...]:
+def _element_at(corner: tuple[int, ...], basis: tuple[int, int], shape: tuple[int, ...]) -> tuple[int, ...]:
     """`corner` plus `basis`; a tile smaller than the atom wraps."""
     return (*corner[:-2], (corner[-2] + basis[0]) % shape[-2], (corner[-1] + basis[1]) % shape[-1])
 
@@ -333,7 +333,7 @@ def _operands(
     """A fragment's elements as the instruction's operands."""
     operands = []
     for start in range(0, len(registers), fragment.packing):
-        part = _taken(value, registers[start : start + fragment.packing], lowering)
+        part = _registers_of(value, registers[start : start + fragment.packing], lowering)
         operands.append(_word(part, fragment.packing, lowering) if fragment.operand_type == "i32" else part)
     return operands
 
@@ -371,5 +371,5 @@ def _gather(
         for i, basis in enumerate(elements):
             operand = operands[i // fragment.packing]
             scalar = emit.extract(operand, i % fragment.packing) if fragment.packing > 1 else operand
-            scalars[where[_moved(piece, basis, layout.shape)]] = scalar
+            scalars[where[_element_at(piece, basis, layout.shape)]] = scalar
     return emit.build([s for s in scalars if s is not None])

@@ -152,7 +152,7 @@ def dot(op: tileas.TensorDotOp, args: Sequence[Any], lowering: FunctionLowering)
             for column in range(0, n, columns):
                 place = (column, row) if exchanged else (row, column)
                 d = emit.value(emit.add(args[2], column_of(layout, place)))
-                named = {
+                fields = {
                     "atom": StringAttr(atom.name),
                     "a_steps": DenseArrayAttr(i32, [a.step(row, k) for k in steps]),
                     "a_high": IntegerAttr(a.high, i32),
@@ -160,11 +160,11 @@ def dot(op: tileas.TensorDotOp, args: Sequence[Any], lowering: FunctionLowering)
                     "b_high": IntegerAttr(b.high, i32),
                 }
                 if scales is not None:
-                    named |= scales.steps(atom, a, b, (row, column), steps)
-                    emit.insert(THREAD["tcgen05.mma.block_scale"](d, a.low, b.low, *scales.columns, args[3], **named))
+                    fields |= scales.steps(atom, a, b, (row, column), steps)
+                    emit.insert(THREAD["tcgen05.mma.block_scale"](d, a.low, b.low, *scales.columns, args[3], **fields))
                 else:
-                    named["descriptor"] = IntegerAttr(word, i32)
-                    emit.insert(THREAD["tcgen05.mma"](d, a.low, b.low, args[3], **named))
+                    fields["descriptor"] = IntegerAttr(word, i32)
+                    emit.insert(THREAD["tcgen05.mma"](d, a.low, b.low, args[3], **fields))
 
 
 class _Scales:
@@ -199,9 +199,9 @@ class _Scales:
         """The instruction descriptors and the columns of a series along K for the part of the result at a place."""
         first = [step // atom.block for step in steps]
         words = [_scaled_descriptor(atom, a, b, run % SCALES_IN_WORD) for run in first]
-        named = {"descriptors": DenseArrayAttr(i32, words)}
+        attributes = {"descriptors": DenseArrayAttr(i32, words)}
         for name, at, count in zip(("scale_a_steps", "scale_b_steps"), place, self._counts):
             of_word = word_columns(count)
             columns = [at // 32 + run // SCALES_IN_WORD * of_word for run in first]
-            named[name] = DenseArrayAttr(i32, columns)
-        return named
+            attributes[name] = DenseArrayAttr(i32, columns)
+        return attributes

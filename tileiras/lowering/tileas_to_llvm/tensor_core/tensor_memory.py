@@ -125,8 +125,8 @@ def dealloc(op: tileas.TensorDeallocOp, args: Sequence[Value], lowering: Functio
 def _part(buffer: tileas.TensorBufferType, fragment: TensorType, address: Value, lowering: FunctionLowering) -> Value:
     """The address of the warp's part of a tile, whose fragments have to be those that a warp reaches."""
     layout, warps = layout_of(buffer.tile), lowering.num_warps
-    held = layout_of(fragment)
-    if held.warps != warps or access_of(layout, held, fragment.element_type.width) is None:
+    layout_of_fragment = layout_of(fragment)
+    if layout_of_fragment.warps != warps or access_of(layout, layout_of_fragment, fragment.element_type.width) is None:
         raise VerifyError(f"moves a tile whose elements its threads do not reach in tensor memory: {fragment}")
     emit = lowering.emit
     return emit.value(emit.add(address, emit.image(warp_offsets(layout, warps), uniform_warp(lowering))))
@@ -154,8 +154,8 @@ def _reduced(
     """A thread's fragment of f32, and the result of its reduction."""
     emit, registers = lowering.emit, layout_of(type).registers
     struct = llvm.LLVMStructType([i32] * (registers + 1))
-    named = {**_form(layout, type), "reduction": StringAttr(reduction), "res": struct}
-    result = emit.insert(THREAD["tcgen05.ld"](address, **named))
+    attributes = {**_form(layout, type), "reduction": StringAttr(reduction), "res": struct}
+    result = emit.insert(THREAD["tcgen05.ld"](address, **attributes))
     words = emit.build([emit.member(result, i) for i in range(registers)])
     return [emit.unpack(words, vector_of(f32, registers)), emit.bitcast(emit.member(result, registers), f32)]
 

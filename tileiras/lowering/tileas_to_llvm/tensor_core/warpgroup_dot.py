@@ -93,10 +93,10 @@ def future_wait(op: tileas.FutureWaitOp, args: Sequence[Value], lowering: Functi
         return [_tile(part, value.type, lowering) for part, value in zip(parts, op.futures)]
     words = [word for part in parts for word in part]
     wait = THREAD["warpgroup.wait"](words, group=op.pending, res=_struct([word.type for word in words]))
-    done = _threaded(wait, words, lowering) if words else []
+    results = _threaded(wait, words, lowering) if words else []
     if not words:
         emit.insert(wait)
-    tiles = _split(done, list(map(len, parts)))
+    tiles = _split(results, list(map(len, parts)))
     return [_tile(tile, value.type, lowering) for tile, value in zip(tiles, op.futures)]
 
 
@@ -153,9 +153,9 @@ class _Shared:
         """The lower word of the descriptor of the first part of the thread's warpgroup."""
         emit = lowering.emit
         address = emit.add(emit.insert(llvm.PtrToIntOp(place.base, res=i32)), place.start)
-        moved = self._of_warps(accumulator)
-        if any(moved):
-            address = emit.add(address, emit.image(moved, uniform_warp(lowering)))
+        warp_offsets = self._of_warps(accumulator)
+        if any(warp_offsets):
+            address = emit.add(address, emit.image(warp_offsets, uniform_warp(lowering)))
         if lowering.may_be_in_cluster:
             # In a cluster an address of the CTA's own memory may have its rank above these bits.
             address = emit.and_(emit.value(address), ADDRESS_MASK)
@@ -210,19 +210,19 @@ def dot(op: tileas.AsyncDotOp, args: Sequence[Any], lowering: FunctionLowering) 
         first, second = _operand(a, row, along), _operand(b, column, along)
         return (second, first) if exchanged else (first, second)
 
-    done: list[Value] = []
+    results: list[Value] = []
     for number, (row, column) in enumerate(_pieces(accumulator, atom.c.elements)):
         part = words[number * each : (number + 1) * each]
         if op.promoted is None:
-            done += _series(atom, part, *operands(row, column, steps), op.overwrites, lowering)
+            results += _series(atom, part, *operands(row, column, steps), op.overwrites, lowering)
             continue
         for start in range(0, depth, op.promoted.value):
             stop = min(depth, start + op.promoted.value)
             sums = _complete(atom, operands(row, column, range(start, stop, step)), part, lowering)
             added = op.overwrites is None or start
             part = [emit.insert(llvm.FAddOp(*pair)) for pair in zip(part, sums)] if added else sums
-        done += part
-    return emit.build(done)
+        results += part
+    return emit.build(results)
 
 
 def _complete(

@@ -72,8 +72,8 @@ def plan_alternate_tiles(switch: AgentSwitchOp, agent: Region, outside: set[Oper
         before.add(op)
     tile = loop.body.block
     _check_round(loop, tile)
-    needed = AgentSlice(switch, outside | before)
-    needed.what = "the tiles of an agent"
+    address_slice = AgentSlice(switch, outside | before)
+    address_slice.what = "the tiles of an agent"
     runs: dict[Operation, dict[CreatePipelineOp, int]] = {}
     for op in (inner for outer in tile.operations for inner in outer.walk()):
         if isinstance(op, tileas.IncIterOp) and op.parent_op not in runs:
@@ -82,13 +82,13 @@ def plan_alternate_tiles(switch: AgentSwitchOp, agent: Region, outside: set[Oper
             around = op.parent_op
             if around is not loop and isinstance(around, scf.ForOp):
                 runs[around] = _stages_of(around)
-                needed.take(around, (around.lower_bound, around.upper_bound, around.step))
+                address_slice.take(around, (around.lower_bound, around.upper_bound, around.step))
             else:
-                needed.take(op, ())
+                address_slice.take(op, ())
     end: Any = tile.last
-    needed.take(end, [value for value in end.operands if not is_of_round(value)])
-    needed.close()
-    for op, handed_on in needed.handed_on.items():
+    address_slice.take(end, [value for value in end.operands if not is_of_round(value)])
+    address_slice.close()
+    for op, handed_on in address_slice.handed_on.items():
         if op is not loop and handed_on:
             raise CannotSpecialize(op, "turns.next-tile-unknown")
     waits = [op for op in tile.operations if any(isinstance(inner, tileas.ConsumerWaitOp) for inner in op.walk())]
@@ -98,7 +98,7 @@ def plan_alternate_tiles(switch: AgentSwitchOp, agent: Region, outside: set[Oper
     fills = {op for op in tile.operations if any(isinstance(inner, ends) for inner in op.walk())}
     ordered = [op for op in tile.operations if op in fills or op in by_tokens]
     return AlternatePlan(
-        loop, tile, needed, runs, (waits[0], waits[-1]), (ordered[0], ordered[-1]) if ordered else None, stores,
+        loop, tile, address_slice, runs, (waits[0], waits[-1]), (ordered[0], ordered[-1]) if ordered else None, stores,
         _pipes_of(agent), _iterators(tile),
     )  # fmt: skip
 
@@ -179,9 +179,9 @@ def _iterators(tile: Block) -> dict[Value, CreatePipelineOp]:
     """The pipe of each iterator that a round moves on or carries.  Raises CannotSpecialize where one may be of
     several."""
     end: Any = tile.last
-    moved = (op.iterator for outer in tile.operations for op in outer.walk() if isinstance(op, tileas.IncIterOp))
+    advanced = (op.iterator for outer in tile.operations for op in outer.walk() if isinstance(op, tileas.IncIterOp))
     iterators: dict[Value, CreatePipelineOp] = {}
-    for value in (*moved, *(value for value in end.operands if isinstance(value.type, PipelineIteratorType))):
+    for value in (*advanced, *(value for value in end.operands if isinstance(value.type, PipelineIteratorType))):
         pipe = pipe_of(value)
         if pipe is None:
             raise CannotSpecialize(end, "turns.iterators-exchanged")

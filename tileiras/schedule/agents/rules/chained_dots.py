@@ -105,23 +105,23 @@ def plan_chained_dots(func: aa.FuncOp, switch: AgentSwitchOp, dots: list[Any]) -
     _check_waits(inside, result)
     fixed = _fixed_operands(result)
     copies = [op for each in result for op in (*each.fixed, *each.moved) if isinstance(op, tileas.CopyOp)]
-    held = held_stages(inside, loops, copies, {op for each in result for op in each.moved})
+    stages = held_stages(inside, loops, copies, {op for each in result for op in each.moved})
     groups = _groups(switch.warps(func.kernel_spec.num_warps)[0], result)
     shares_columns = _shares_columns(func, groups, result)
-    needed = AgentSlice(switch, set(func.body.blocks[0].operations))
+    agent_slice = AgentSlice(switch, set(func.body.blocks[0].operations))
     for each in result:
-        needed.take(each.loop, _taken(each))
+        agent_slice.take(each.loop, _operands_of(each))
     for operand in fixed:
         for copy in operand.copies:
-            needed.take(copy, [copy.stage])  # type: ignore[attr-defined]
-    for wait in held.waits:
-        needed.take(wait, [wait.iterator])
-    for copy in held.copies:
-        needed.take(copy, [copy.stage])
-    for release in held.releases:
-        needed.take(release, [])
-    needed.close()
-    return ChainedPlan(result, fixed, held, needed, shares_columns, groups)
+            agent_slice.take(copy, [copy.stage])  # type: ignore[attr-defined]
+    for wait in stages.waits:
+        agent_slice.take(wait, [wait.iterator])
+    for copy in stages.copies:
+        agent_slice.take(copy, [copy.stage])
+    for release in stages.releases:
+        agent_slice.take(release, [])
+    agent_slice.close()
+    return ChainedPlan(result, fixed, stages, agent_slice, shares_columns, groups)
 
 
 def _groups(warps: int, loops: list[ChainedLoop]) -> int:
@@ -147,17 +147,18 @@ def _shares_columns(func: aa.FuncOp, groups: int, loops: list[ChainedLoop]) -> b
     Raises CannotSpecialize where there are too few columns either way.
     """
     own: dict[Any, int] = {}
-    stored: dict[Any, int] = {}
+    operand_columns: dict[Any, int] = {}
     for each in loops:
         for number, dot in enumerate(each.dots):
             columns: int = dot.buffers[0].type.columns  # type: ignore[attr-defined]
-            (own if dot.is_ahead else stored)[each.kind, number] = columns
+            (own if dot.is_ahead else operand_columns)[each.kind, number] = columns
             own.update((buffer, buffer.type.columns) for buffer in dot.buffers[1:])  # type: ignore[attr-defined]
-    taken, most = sum(own.values()) + sum(stored.values()), COLUMNS // (func.kernel_spec.occupancy or 1)
-    if taken <= most:
+    columns_in_use = sum(own.values()) + sum(operand_columns.values())
+    most = COLUMNS // (func.kernel_spec.occupancy or 1)
+    if columns_in_use <= most:
         return False
     if sum(own.values()) > most or groups == 1 or not all(map(_overwrites_scores, loops)):
-        raise CannotSpecialize(loops[0].loop, "chained.columns", taken=taken, most=most)
+        raise CannotSpecialize(loops[0].loop, "chained.columns", taken=columns_in_use, most=most)
     return True
 
 
@@ -166,11 +167,11 @@ def _overwrites_scores(each: ChainedLoop) -> bool:
     second, in no more columns."""
     if [dot.is_ahead for dot in each.dots] != [True, False]:
         return False
-    scores, stored = (dot.buffers[0] for dot in each.dots)
+    scores, operand_buffer = (dot.buffers[0] for dot in each.dots)
     block = each.loop.body.block
-    stores = [block.find_ancestor_op(user) for user in stored.users if isinstance(user, tileas.TensorStoreOp)]
+    stores = [block.find_ancestor_op(user) for user in operand_buffer.users if isinstance(user, tileas.TensorStoreOp)]
     loaded = all(op is not None and each.dots[0].last.is_before_in_block(op) for op in stores)
-    return loaded and stored.type.columns <= scores.type.columns  # type: ignore[attr-defined]
+    return loaded and operand_buffer.type.columns <= scores.type.columns  # type: ignore[attr-defined]
 
 
 def _check_waits(inside: Iterable[Operation], loops: list[ChainedLoop]) -> None:
@@ -227,8 +228,8 @@ class _Loop:
             if end.defining_op not in self._moved and is_inside(end, self._loop):
                 raise CannotSpecialize(self._loop, "chained.carried-by-threads")
         self._check_stages(dots)
-        moved = sorted(self._moved, key=lambda op: self._places[op])
-        return ChainedLoop(self._loop, dots, moved, sorted(self._carried), list(self._fixed))
+        ops = sorted(self._moved, key=lambda op: self._places[op])
+        return ChainedLoop(self._loop, dots, ops, sorted(self._carried), list(self._fixed))
 
     def _check_stages(self, dots: list[ChainedDot]) -> None:
         """Raises CannotSpecialize where the next iteration's dots that come first would wait for a stage which this
@@ -355,7 +356,7 @@ def _fills(buffer: Value) -> list[Operation]:
     return [user for user in buffer.users if isinstance(user, _FILLS)]
 
 
-def _taken(each: ChainedLoop) -> Iterator[Value]:
+def _operands_of(each: ChainedLoop) -> Iterator[Value]:
     """The values from outside that the dots of a loop use, tiles in memory apart."""
     loop = each.loop
     yield from (loop.lower_bound, loop.upper_bound, loop.step)

@@ -92,10 +92,10 @@ def _agent(switch: AgentSwitchOp, func: aa.FuncOp, scales: list[Any]) -> Any:
             commit = next(user for user in op.result.users if isinstance(user, tileas.ProducerCommitOp))
             own = [each for each in scales if pipes[each.buffer] is pipe and each.parent is op.parent is commit.parent]
             fills[op] = [each for each in own if op.is_before_in_block(each) and each.is_before_in_block(commit)]
-    moved = {scale for own in fills.values() for scale in own}
+    of_agent = {scale for own in fills.values() for scale in own}
     accesses: dict[Operation, Any] = {}
     for op in inside:
-        if isinstance(op, (tileas.TensorLoadOp, tileas.TensorScaleOp, tileas.TensorStoreOp)) and op not in moved:
+        if isinstance(op, (tileas.TensorLoadOp, tileas.TensorScaleOp, tileas.TensorStoreOp)) and op not in of_agent:
             buffer: Any = allocation_of(op.buffer)
             if buffer in pipes and (op in scales or any(op.parent is fill.parent for fill in fills)):
                 raise CannotSpecialize(op, "chained.scaled-beside-others")
@@ -106,13 +106,13 @@ def _agent(switch: AgentSwitchOp, func: aa.FuncOp, scales: list[Any]) -> Any:
     tiles = list(dict.fromkeys(tile for scale in scales for tile in tiles_that_cross(scale.factor)))
     if any(tile.defining_op is None for tile in tiles):
         raise CannotSpecialize(scales[0], "chained.scaled-by-carried")
-    needed = AgentSlice(switch, set(func.body.blocks[0].operations))
+    agent_slice = AgentSlice(switch, set(func.body.blocks[0].operations))
     for acquire, own in fills.items():
-        needed.take(acquire, [scale.factor for scale in own])
+        agent_slice.take(acquire, [scale.factor for scale in own])
     for op in (*crossing, *(tile.defining_op for tile in tiles)):
-        needed.take(op, [])  # type: ignore[arg-type]
-    needed.close()
-    return lambda: AgentBeside(Builder.before(switch), needed, fills, crossing, tiles)
+        agent_slice.take(op, [])  # type: ignore[arg-type]
+    agent_slice.close()
+    return lambda: AgentBeside(Builder.before(switch), agent_slice, fills, crossing, tiles)
 
 
 def _check_room(place: Operation, func: aa.FuncOp, target: Target, scales: list[Any]) -> None:

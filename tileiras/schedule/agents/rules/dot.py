@@ -74,8 +74,8 @@ def dots_to_issue(program: Block) -> list[Operation]:
     """The dots of a program that the rule chooses: all of those into tensor memory, if one is in a loop over tiles or
     reads a tile that threads have stored there."""
     dots = [op for outer in program.operations for op in outer.walk() if isinstance(op, tileas.TensorDotOp)]
-    stored = any(isinstance(dot.a.type, tileas.TensorBufferType) for dot in dots)
-    return list(dots) if stored or any(_is_in_loop(loop) for dot in dots for loop in scf.loops_around(dot)) else []
+    is_chained = any(isinstance(dot.a.type, tileas.TensorBufferType) for dot in dots)
+    return list(dots) if is_chained or any(_is_in_loop(loop) for dot in dots for loop in scf.loops_around(dot)) else []
 
 
 def dot_agent(
@@ -101,18 +101,18 @@ def plan_dots(func: aa.FuncOp, switch: AgentSwitchOp, dots: list[tileas.TensorDo
     result = [_dot_loop(loop) for loop in loops]
     columns = sum(buffer.type.columns for each in result for buffer in each.buffers)  # type: ignore[attr-defined]
     beside = sum(buffer.type.columns for each in result for buffer in each.scales)  # type: ignore[attr-defined]
-    taken, most = ACCUMULATORS * columns + beside, COLUMNS // (func.kernel_spec.occupancy or 1)
-    if taken > most and all(each.is_of_pair for each in result):
+    columns_in_use, most = ACCUMULATORS * columns + beside, COLUMNS // (func.kernel_spec.occupancy or 1)
+    if columns_in_use > most and all(each.is_of_pair for each in result):
         # In one CTA the warps that compute know when they have loaded an accumulator; between two only a pipe signals
         # it.
         result = [each._replace(stages=1) for each in result]
-    elif taken > most:
-        raise CannotSpecialize(result[0].loop, "agents.dot-columns", taken=taken, scales=beside, most=most)
-    needed = AgentSlice(switch, set(func.body.blocks[0].operations))
+    elif columns_in_use > most:
+        raise CannotSpecialize(result[0].loop, "agents.dot-columns", taken=columns_in_use, scales=beside, most=most)
+    agent_slice = AgentSlice(switch, set(func.body.blocks[0].operations))
     for each in result:
-        needed.take(each.loop, _taken(each))
-    needed.close()
-    return DotPlan(result, needed)
+        agent_slice.take(each.loop, _operands_of(each))
+    agent_slice.close()
+    return DotPlan(result, agent_slice)
 
 
 def _outermost(dot: Operation) -> scf.ForOp | None:
@@ -164,7 +164,7 @@ def _users(buffer: Value) -> Iterator[Operation]:
             yield user
 
 
-def _taken(each: DotLoop) -> Iterator[Value]:
+def _operands_of(each: DotLoop) -> Iterator[Value]:
     """The values from outside that a loop of dots uses, tokens and accumulators apart."""
     for op in each.loop.walk():
         for value in op.operands:

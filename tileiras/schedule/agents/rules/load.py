@@ -90,10 +90,10 @@ def specialize_loops(
         if strategy.variant is Variant.HEAVY:
             from tileiras.schedule.agents.load_stages import place_agents
 
-            placed = place_agents(func, plan, target, strategy, engine)
-            if placed is plan and engine is not None and engine.remarks:
+            with_stages = place_agents(func, plan, target, strategy, engine)
+            if with_stages is plan and engine is not None and engine.remarks:
                 engine.emit(Remark(Reason("agents.heavy-as-light"), func.location))
-            plan = placed
+            plan = with_stages
     except CannotSpecialize as error:
         leave_plain(loops, target)
         if engine is not None:
@@ -180,7 +180,7 @@ def _issued(plan: LoopPlan, table: Resources, warps: int) -> tuple[float, float]
     """Cycles of an iteration in which threads issue copies of tiles, together with the operations that only their
     addresses need, and cycles in which they issue all others."""
     loads = {staged.load for pipe in plan.pipes for staged in pipe.loads}
-    gone = {leaf.convert for pipe in plan.pipes for staged in pipe.loads for leaf in staged.leaves}
+    other_agents_ops = {leaf.convert for pipe in plan.pipes for staged in pipe.loads for leaf in staged.leaves}
     for_copies: set[Operation] = set(loads)
     copies = others = 0.0
     for op in reversed(list(plan.loop.body.block.operations)):
@@ -194,7 +194,7 @@ def _issued(plan: LoopPlan, table: Resources, warps: int) -> tuple[float, float]
         cycles = operation_cost(op, warps, table).busy.get(Unit.ISSUE, 0.0)
         if op in for_copies:
             copies += cycles
-        elif op not in gone:
+        elif op not in other_agents_ops:
             others += cycles
     return copies, others
 

@@ -81,11 +81,11 @@ def _check_room(func: aa.FuncOp, plan: StorePlan, shares: RegisterShares, target
     """Raises CannotSpecialize where shared memory does not hold the tiles beside all else, or where with them, and with
     a further warp, an SM would hold fewer CTAs than without."""
     converts = {convert for store in plan.stores if (convert := as_it_comes(store.data)[1]) is not None}
-    gone = {convert for convert in converts if all(user in plan.stores for user in convert.results[0].users)}
+    sources = {convert for convert in converts if all(user in plan.stores for user in convert.results[0].users)}
     budget, body = shared_budget(func, target), func.body.blocks[0]
     stages = sum(STAGES * aligned_to(tile_bytes(store), ARENA_ALIGNMENT) for store in plan.stores)
     before = bytes_in_use(body, budget) + MBARRIER_BYTES
-    after = bytes_in_use(body, budget, gone) + MBARRIER_BYTES + stages
+    after = bytes_in_use(body, budget, sources) + MBARRIER_BYTES + stages
     if after > budget:
         raise CannotSpecialize(plan.stores[0], "agents.store-shared-memory", bytes=after, budget=budget)
     registers = shares.entry if shares.compute else min(expected_registers(func), shares.entry)
@@ -98,16 +98,16 @@ def plan_stores(switch: AgentSwitchOp, stores: list[Any], outside: set[Operation
 
     Raises CannotSpecialize, with the reason.
     """
-    needed = AgentSlice(switch, outside)
+    agent_slice = AgentSlice(switch, outside)
     together = set(stores)
     for store in stores:
         if store.view.defining_op not in outside:
             raise CannotSpecialize(store, "agents.map-in-agent")
         _check_before(store, together)
         _check_behind(store, together)
-        needed.take(store, store.coords)
-    needed.close()
-    return StorePlan(stores, needed)
+        agent_slice.take(store, store.coords)
+    agent_slice.close()
+    return StorePlan(stores, agent_slice)
 
 
 def _is_in_loop_over_tiles(op: Operation) -> bool:

@@ -246,13 +246,13 @@ def _unpack(decoder: Decoder, parts: list, a: Register, type_: PtxType) -> None:
             decoder.put(part, piece, lambda R, number=number: _columns(R[x], len(parts), piece)[number], raw=True)
         return
     # The parts are read before any is written: a destination may be the source.
-    held = decoder.temporary(type_)
-    decoder.emit(lambda group: group.R.__setitem__(held, group.R[x]))
+    slot = decoder.temporary(type_)
+    decoder.emit(lambda group: group.R.__setitem__(slot, group.R[x]))
     for number, part in enumerate(parts):
         shift = type_.storage.type(number * piece.bits)
 
         def compute(R: Sequence[np.ndarray], shift: int = shift):
-            return (R[held] >> shift).astype(piece.storage)
+            return (R[slot] >> shift).astype(piece.storage)
 
         decoder.put(part, piece, compute, raw=True)
 

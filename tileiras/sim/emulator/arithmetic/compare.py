@@ -91,8 +91,8 @@ def decode_setp(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> No
         _write_set(decoder, operands[0], types[0], x, y, c, test, join)
         return
     if isinstance(operands[0], Group):
-        held, p, q = decoder.temporary(PRED), *operands[0].items
-        decoder.emit(lambda group: group.R.__setitem__(held, test(group.R[x], group.R[y])))
+        slot, p, q = decoder.temporary(PRED), *operands[0].items
+        decoder.emit(lambda group: group.R.__setitem__(slot, test(group.R[x], group.R[y])))
         fixed = decoder.temporary(PRED) if c is not None else None
         if c is not None:
             decoder.emit(lambda group: group.R.__setitem__(fixed, group.R[c]))
@@ -101,7 +101,7 @@ def decode_setp(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> No
                 continue
 
             def both(R: Sequence[np.ndarray], negate: bool = negate):
-                value = ~R[held] if negate else R[held]
+                value = ~R[slot] if negate else R[slot]
                 return value if join is None else join(value, R[fixed])
 
             decoder.put(part, PRED, both, raw=True)
@@ -130,8 +130,8 @@ def _write_set(decoder: Decoder, d: Register, result: PtxType, x: int, y: int, c
     false = np.zeros(1, result.storage)
 
     def compute(R: Sequence[np.ndarray]):
-        chosen = test(R[x], R[y])
-        return np.where(chosen if join is None else join(chosen, R[c]), true, false)
+        holds = test(R[x], R[y])
+        return np.where(holds if join is None else join(holds, R[c]), true, false)
 
     decoder.put(d, result, compute, raw=True)
 
@@ -144,8 +144,8 @@ def _packed_compare(
 
     def halves(R: Sequence[np.ndarray]):
         a, b = (np.ascontiguousarray(R[slot]).view(half).reshape(-1, 2) for slot in (x, y))
-        chosen = test(a, b)
-        return chosen if join is None else join(chosen, R[c].reshape(-1, 1))
+        holds = test(a, b)
+        return holds if join is None else join(holds, R[c].reshape(-1, 1))
 
     if item.opcode == "set":
         result = types[0]
@@ -157,15 +157,15 @@ def _packed_compare(
 
         decoder.put(d, result, compute, raw=True)
         return
-    held = (decoder.temporary(PRED), decoder.temporary(PRED))
+    slots = (decoder.temporary(PRED), decoder.temporary(PRED))
 
     def step(group: WarpGroup) -> None:
-        chosen = halves(group.R)
-        group.R[held[0]], group.R[held[1]] = np.ascontiguousarray(chosen.T)
+        predicates = halves(group.R)
+        group.R[slots[0]], group.R[slots[1]] = np.ascontiguousarray(predicates.T)
 
     decoder.emit(step)
     for number, part in enumerate(d.items if isinstance(d, Group) else [d]):
-        decoder.put(part, PRED, lambda R, number=number: R[held[number]], raw=True)
+        decoder.put(part, PRED, lambda R, number=number: R[slots[number]], raw=True)
 
 
 @instruction("slct")
@@ -177,4 +177,4 @@ def decode_slct(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> No
     emit(decoder, (type_, type_, type_, selector), lambda a, b, c: np.where(test(c, zero), a, b))
 
 
-verbs(Verb("selp.T", "T T T pred", lambda a, b, chosen: np.where(chosen, a, b)))
+verbs(Verb("selp.T", "T T T pred", lambda a, b, condition: np.where(condition, a, b)))

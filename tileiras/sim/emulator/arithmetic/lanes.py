@@ -83,12 +83,12 @@ def decode_shfl(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> No
         if values.size > 1 or group.mask is not None:
             rows = np.broadcast_to(values, (group.n,)).reshape(-1, 32)
             if source.ndim == 1 or source.shape[0] == 1:
-                moved = rows[:, source.reshape(-1)]
+                exchange = rows[:, source.reshape(-1)]
             else:
-                moved = np.take_along_axis(rows, np.broadcast_to(source, rows.shape), 1)
+                exchange = np.take_along_axis(rows, np.broadcast_to(source, rows.shape), 1)
             if group.mask is not None:
                 _check_source(group, item, source, rows.shape)
-            values = np.ascontiguousarray(moved).reshape(-1)
+            values = np.ascontiguousarray(exchange).reshape(-1)
         if slot is not None:
             group.write(slot, values)
         if flag is not None:
@@ -100,16 +100,16 @@ def decode_shfl(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> No
 def _check_source(group: WarpGroup, item: Instruction, source: np.ndarray, shape: Sequence[int]) -> None:
     """A value read from an inactive lane is undefined."""
     active = group.active_lanes()
-    read = np.take_along_axis(active, np.broadcast_to(source, shape), 1)
-    bad = active & ~read
+    sources = np.take_along_axis(active, np.broadcast_to(source, shape), 1)
+    bad = active & ~sources
     if bad.any() and group.launch.check_uninitialised:
         group.fault("shfl reads from a lane that does not take part", item, int(bad.reshape(-1).argmax()))
 
 
 def _ballots(group: WarpGroup, predicate: np.ndarray) -> np.ndarray:
     """(warps,) uint32: a bit per active lane with a true predicate."""
-    chosen = np.broadcast_to(predicate, (group.n,)).reshape(-1, 32) & group.active_lanes()
-    return np.packbits(chosen, axis=1, bitorder="little").view(np.uint32).reshape(-1)
+    voters = np.broadcast_to(predicate, (group.n,)).reshape(-1, 32) & group.active_lanes()
+    return np.packbits(voters, axis=1, bitorder="little").view(np.uint32).reshape(-1)
 
 
 def _per_member_set(group: WarpGroup, members: int, compute, dtype) -> np.ndarray:
@@ -124,9 +124,9 @@ def _per_member_set(group: WarpGroup, members: int, compute, dtype) -> np.ndarra
     masks = np.broadcast_to(masks, (group.n,)).reshape(-1, 32)
     result = np.zeros(masks.shape, dtype)
     for mask in np.unique(masks):
-        chosen = active & (masks == mask)
-        values = compute(chosen)
-        result = np.where(chosen, values[:, None], result)
+        lanes_of_mask = active & (masks == mask)
+        values = compute(lanes_of_mask)
+        result = np.where(lanes_of_mask, values[:, None], result)
     return result.reshape(-1).astype(dtype)
 
 
@@ -146,10 +146,10 @@ def decode_vote(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> No
         predicate = np.broadcast_to(group.R[x], (group.n,)).reshape(-1, 32)
 
         def compute(lanes: np.ndarray):
-            chosen = predicate & lanes
+            voters = predicate & lanes
             if mode == "ballot":
-                return np.packbits(chosen, axis=1, bitorder="little").view(np.uint32).reshape(-1)
-            every, some = (chosen == lanes).all(1), chosen.any(1)
+                return np.packbits(voters, axis=1, bitorder="little").view(np.uint32).reshape(-1)
+            every, some = (voters == lanes).all(1), voters.any(1)
             return {"all": every, "any": some, "uni": every | ~some}[mode]
 
         group.write(slot, _per_member_set(group, members, compute, np.uint32 if mode == "ballot" else bool))

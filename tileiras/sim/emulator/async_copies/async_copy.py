@@ -39,7 +39,7 @@ class AsyncCopy:
         threads: np.ndarray,
         numbers: np.ndarray,
         size: int,
-        kept: np.ndarray,
+        byte_counts: np.ndarray,
     ) -> None:
         self.item = item
         self.destination = destination
@@ -47,7 +47,7 @@ class AsyncCopy:
         self.threads = threads
         self.numbers = numbers
         self.size = size
-        self.kept = kept  # bytes that are copied per thread; the rest of the destination becomes zero
+        self.kept = byte_counts  # bytes that are copied per thread; the rest of the destination becomes zero
 
     def values(self, group: WarpGroup) -> np.ndarray:
         """Values that the copies would write now, one element for each of their threads."""
@@ -66,30 +66,30 @@ class AsyncCopy:
         complete."""
         if not self.threads.size:
             return True
-        chosen = np.ones(self.threads.size, bool) if mask is None else mask[self.threads]
+        selection = np.ones(self.threads.size, bool) if mask is None else mask[self.threads]
         if before is not None:
-            chosen = chosen & (self.numbers < np.broadcast_to(before, (group.n,))[self.threads])
-        if not chosen.any():
+            selection = selection & (self.numbers < np.broadcast_to(before, (group.n,))[self.threads])
+        if not selection.any():
             return False
         dtype = _BY_SIZE[self.size]
         for access in self.sources:
             if group.launch.races is not None and access.allocation is not None:
-                landing = access if chosen.all() else access.part(np.isin(access.threads, self.threads[chosen]))
+                landing = access if selection.all() else access.part(np.isin(access.threads, self.threads[selection]))
                 if landing.index.size:
                     group.launch.races.read(group, self.item, landing)
         values = self.values(group)
-        every = bool(chosen.all())
-        landing = self.destination if every else self.destination.part(chosen)
+        every = bool(selection.all())
+        landing = self.destination if every else self.destination.part(selection)
         spread = np.zeros(group.n, dtype)
         spread[self.threads] = values
         landing.store(group, self.item, spread)
-        written = group.batch.shared_written
-        if written is not None:
-            written.reshape(-1, self.size)[landing.index] = True
+        init_bits = group.batch.shared_written
+        if init_bits is not None:
+            init_bits.reshape(-1, self.size)[landing.index] = True
         if every:
             self.threads = self.threads[:0]
             return True
-        rest = ~chosen
+        rest = ~selection
         self.threads, self.numbers, self.kept = self.threads[rest], self.numbers[rest], self.kept[rest]
         self.destination = Access(self.destination.data, self.destination.index[rest], self.threads, shared=True)
         return not rest.any()
@@ -149,14 +149,14 @@ def decode_wait_all(decoder: Decoder, item: Instruction, modifiers: Modifiers) -
 
 @instruction("cp.async.wait_group")
 def decode_wait_group(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
-    left = decoder.group_count()
-    decoder.emit(lambda group: _wait(group, item, group.async_groups - left, left))
+    pending = decoder.group_count()
+    decoder.emit(lambda group: _wait(group, item, group.async_groups - pending, pending))
 
 
 @instruction("cp.async.mbarrier.arrive")
 def decode_arrival(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
     """PTX ISA, "cp.async.mbarrier.arrive": without `.noinc` the phase waits for one more arrival."""
-    counted = not modifiers.take("noinc")
+    adds_arrival = not modifiers.take("noinc")
     modifiers.take("b64")
     space = "shared" if modifiers.take("shared", "shared::cta") else "generic"
     note_granule(decoder, "shared", 8)
@@ -167,10 +167,10 @@ def decode_arrival(decoder: Decoder, item: Instruction, modifiers: Modifiers) ->
         for thread in group.active().tolist():
             cell = barrier_cell(group, item, space, int(group.full(address)[thread]), thread)
             together.setdefault((thread // 32, cell), []).append(thread)
-            if counted:
+            if adds_arrival:
                 change_counts(group, item, thread, cell, pending=1)
             if group.launch.recorder is not None:
-                if counted:  # the phase waits for one more arrival
+                if adds_arrival:  # the phase waits for one more arrival
                     more = Arrive(place(group, cell), -1, 0)
                     group.launch.recorder.operation(group, item, thread, more)
                 committed = Commit("cp.async", (place(group, cell),))
@@ -181,9 +181,9 @@ def decode_arrival(decoder: Decoder, item: Instruction, modifiers: Modifiers) ->
     decoder.emit(step)
 
 
-def _wait(group: WarpGroup, item: Instruction, before: np.ndarray | None, left: int) -> None:
+def _wait(group: WarpGroup, item: Instruction, before: np.ndarray | None, pending: int) -> None:
     if group.launch.recorder is not None:
-        each_warp(group, item, WaitGroup("cp.async", left, uncommitted=before is None))
+        each_warp(group, item, WaitGroup("cp.async", pending, uncommitted=before is None))
     land(group, before)
 
 
@@ -242,17 +242,17 @@ def decode_copy(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> No
         sources = _sources(group, item, group.full(source)[threads], threads, sizes, size)
         numbers = np.broadcast_to(group.async_groups, (group.n,))[threads]
         copy = AsyncCopy(item, destination, sources, threads, numbers, size, sizes)
-        written = group.batch.shared_written
-        if group.launch.races is not None or written is not None:
+        init_bits = group.batch.shared_written
+        if group.launch.races is not None or init_bits is not None:
             # Threads may all copy equal data to one place: a write of the present value changes nothing.
             changes = differ(destination.data[destination.index], copy.values(group))
-            if written is not None:
-                changes |= ~written.reshape(-1, size)[destination.index].all(1)
+            if init_bits is not None:
+                changes |= ~init_bits.reshape(-1, size)[destination.index].all(1)
             changed = destination.part(changes)
             if group.launch.races is not None:
                 group.launch.races.begin_copy(group, item, changed)
-            if written is not None:
-                written.reshape(-1, size)[changed.index] = False
+            if init_bits is not None:
+                init_bits.reshape(-1, size)[changed.index] = False
         group.async_copies.append(copy)
 
     decoder.emit(step)
@@ -260,36 +260,36 @@ def decode_copy(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> No
 
 def _tell(
     group: WarpGroup, item: Instruction, threads: np.ndarray, sources: np.ndarray, targets: np.ndarray,
-    kept: np.ndarray, size: int,
+    byte_counts: np.ndarray, size: int,
 ) -> None:  # fmt: skip
     recorder = group.launch.recorder
     recorder.access(group, item, "shared", targets, size, threads, True)
-    places, whole = sources.astype(np.int64), bool((kept > 0).all())
+    addresses, is_whole = sources.astype(np.int64), bool((byte_counts > 0).all())
     for warp, lanes in warp_parts(threads):
-        own = kept[lanes]
-        read = places[lanes] if whole else places[lanes][own > 0]
+        own = byte_counts[lanes]
+        source_addresses = addresses[lanes] if is_whole else addresses[lanes][own > 0]
         cta = int(group.cta[warp * 32])
-        result = Copy("cp.async", "load", int(own.sum()), own.size, (cta,), (), read, size)
+        result = Copy("cp.async", "load", int(own.sum()), own.size, (cta,), (), source_addresses, size)
         recorder.operation(group, item, warp * 32, result)
 
 
 def _sources(
-    group: WarpGroup, item: Instruction, addresses: np.ndarray, threads: np.ndarray, kept: np.ndarray, size: int
+    group: WarpGroup, item: Instruction, addresses: np.ndarray, threads: np.ndarray, byte_counts: np.ndarray, size: int
 ) -> list[Access]:
-    whole = kept == size
+    whole = byte_counts == size
     dtype = _BY_SIZE[size]
     if whole.all():
         return resolve(group, item, "global", addresses, dtype, False, threads, size)
     accesses: list[Access] = []
     if whole.any():
         accesses += resolve(group, item, "global", addresses[whole], dtype, False, threads[whole], size)
-    for count in np.unique(kept[(kept > 0) & ~whole]).tolist():
-        part = kept == count
+    for count in np.unique(byte_counts[(byte_counts > 0) & ~whole]).tolist():
+        part = byte_counts == count
         # Only the bytes that are kept need to be inside an allocation.
-        held = np.zeros((int(part.sum()), size), np.uint8)
+        buffer = np.zeros((int(part.sum()), size), np.uint8)
         for byte in range(count):
             at = addresses[part] + np.uint64(byte)
             for access in resolve(group, item, "global", at, np.dtype(np.uint8), False, threads[part], 1):
-                held[np.searchsorted(threads[part], access.threads), byte] = access.data[access.index]
-        accesses.append(Access(held.view(dtype)[:, 0], np.arange(len(held)), threads[part]))
+                buffer[np.searchsorted(threads[part], access.threads), byte] = access.data[access.index]
+        accesses.append(Access(buffer.view(dtype)[:, 0], np.arange(len(buffer)), threads[part]))
     return accesses

@@ -60,12 +60,12 @@ def change_counts(
     put_state(group, item, cells, cell, thread, state)
 
 
-def complete(group: WarpGroup, thread: int, cell: int, known: Vector | None = None) -> None:
-    """Release the copy of ``thread``, and its ``known`` clocks, to threads that observe the completion of the phase."""
+def complete(group: WarpGroup, thread: int, cell: int, knowledge: Vector | None = None) -> None:
+    """Release the copy of ``thread``, and the clocks of ``knowledge``, to threads that observe the completion."""
     races, batch = group.launch.races, group.batch
     if races is not None:
         block = races.clocks.first // races.clocks.per_block + cell * 8 // batch.shared_stride
-        races.clocks.complete(int(group.numbers[thread]), block, -1 - cell * 8 // races.granule, known)
+        races.clocks.complete(int(group.numbers[thread]), block, -1 - cell * 8 // races.granule, knowledge)
 
 
 def barrier_cell(
@@ -155,7 +155,7 @@ def show_initialised(group: WarpGroup) -> None:
     hidden = group.batch.unfenced_barriers
     if hidden:
         own = set(group.numbers[group.active()].tolist())
-        for element in [element for element, known in hidden.items() if known.thread in own]:
+        for element in [element for element, entry in hidden.items() if entry.thread in own]:
             del hidden[element]
 
 
@@ -167,10 +167,10 @@ def release_initialised(group: WarpGroup) -> None:
     if group.launch.races is not None:
         threads = group.active().tolist()
         by_number = dict(zip(group.numbers[threads].tolist(), threads))
-        for element, known in batch.initialised.items():
-            if known.released is None and known.thread in by_number:
-                phase = batch.cluster_barriers.next_arrival(group, by_number[known.thread])
-                batch.initialised[element] = known._replace(released=phase)
+        for element, entry in batch.initialised.items():
+            if entry.released is None and entry.thread in by_number:
+                phase = batch.cluster_barriers.next_arrival(group, by_number[entry.thread])
+                batch.initialised[element] = entry._replace(released=phase)
     show_initialised(group)
 
 
@@ -187,17 +187,17 @@ def check_initialised(group: WarpGroup, item: Instruction, elements: list[int], 
             batch.known_initialised.add(key)
             result.setdefault(element, []).append(thread)
     for element, those in result.items():
-        known = batch.initialised.get(element)
-        if known is None:
+        entry = batch.initialised.get(element)
+        if entry is None:
             continue
-        late = np.array(those)[group.numbers[those] != known.thread]
-        if group.cluster_waited is not None and known.released is not None:
-            late = late[group.cluster_waited[late] < known.released]
-        init = (np.full(late.size, each) for each in (known.thread, known.clock))
+        late = np.array(those)[group.numbers[those] != entry.thread]
+        if group.cluster_waited is not None and entry.released is not None:
+            late = late[group.cluster_waited[late] < entry.released]
+        init = (np.full(late.size, each) for each in (entry.thread, entry.clock))
         bad = races.clocks.unordered(group.numbers[late], *init)
         if bad.any():
             group.fault(
-                f"this barrier was initialised at line {known.item.line} ({known.item.text}) by another thread, and no "
+                f"this barrier was initialised at line {entry.item.line} ({entry.item.text}) by another thread, and no "
                 "barrier between", item, int(late[bad.argmax()]),
             )  # fmt: skip
 

@@ -49,8 +49,8 @@ def decode_commit(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> 
 @instruction("cp.async.bulk.wait_group")
 def decode_wait(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
     decoder.program.bulk_copies = True
-    only_read, left = bool(modifiers.take("read")), decoder.group_count()
-    decoder.emit(lambda group: _wait_group(group, item, left, only_read))
+    only_read, pending = bool(modifiers.take("read")), decoder.group_count()
+    decoder.emit(lambda group: _wait_group(group, item, pending, only_read))
 
 
 @instruction("cp.async.bulk.prefetch")
@@ -127,9 +127,9 @@ def _begin(group: WarpGroup, item: Instruction, form: _Form, thread: int) -> Non
     if not count:
         return
     base, start = int(group.full(form.target)[thread]), int(group.full(form.source)[thread])
-    chosen = _chosen(group, item, form, count, thread)
-    result = count if chosen is None else chosen.size
-    loaded = _span(group, item, form.spaces[1], start, count, thread, False, chosen)
+    selection = _byte_selection(group, item, form, count, thread)
+    result = count if selection is None else selection.size
+    loaded = _span(group, item, form.spaces[1], start, count, thread, False, selection)
     begin_reading(group, item, loaded)
     dtype = _BYTE if form.type is None else form.type.storage
     convert = None if form.type is None else lambda raw: raw.view(dtype)
@@ -137,14 +137,14 @@ def _begin(group: WarpGroup, item: Instruction, form: _Form, thread: int) -> Non
     targets: list[int] = []
     for rank in ranks_of(None if form.mask is None else int(group.full(form.mask)[thread])):
         writes = form.spaces[0] == "global" or form.combine is None
-        stored = _span(group, item, form.spaces[0], in_block(base, rank), count, thread, writes, chosen, dtype)
+        places = _span(group, item, form.spaces[0], in_block(base, rank), count, thread, writes, selection, dtype)
         cell = None
         if form.barrier is not None:
             signalled = in_block(int(group.full(form.barrier)[thread]), rank)
             cell = barrier_cell(group, item, "shared", signalled, thread, asynchronous=True)
-            check_places(group, item, stored, cell, thread, other=form.strict)
-        begin_landing(group, item, stored, reads=form.combine is not None)
-        copy = BulkCopy(group, item, thread, loaded, stored, cell, convert, form.combine)
+            check_places(group, item, places, cell, thread, other=form.strict)
+        begin_landing(group, item, places, reads=form.combine is not None)
+        copy = BulkCopy(group, item, thread, loaded, places, cell, convert, form.combine)
         copy.missing = count - result if form.ignored else 0
         group.batch.bulk_copies.append(copy)
         if cell is not None:
@@ -158,7 +158,7 @@ def _begin(group: WarpGroup, item: Instruction, form: _Form, thread: int) -> Non
         group.launch.recorder.operation(group, item, thread, value)
 
 
-def _chosen(group: WarpGroup, item: Instruction, form: _Form, count: int, thread: int) -> np.ndarray | None:
+def _byte_selection(group: WarpGroup, item: Instruction, form: _Form, count: int, thread: int) -> np.ndarray | None:
     """Numbers of the bytes that are copied, None for all of them."""
     if form.ignored:
         left, right = (int(group.full(slot)[thread]) for slot in form.ignored)
@@ -173,11 +173,11 @@ def _chosen(group: WarpGroup, item: Instruction, form: _Form, count: int, thread
 
 def _span(
     group: WarpGroup, item: Instruction, space: str, address: int, count: int, thread: int, write: bool,
-    chosen: np.ndarray | None = None, dtype: np.dtype = _BYTE,
+    selection: np.ndarray | None = None, dtype: np.dtype = _BYTE,
 ) -> list[Access]:  # fmt: skip
     if address % _CHUNK:
         group.fault(f"address {address:#x} of a bulk copy is not aligned to 16 bytes", item, thread, address)
-    offsets = np.arange(0, count, dtype.itemsize, dtype=np.int64) if chosen is None else chosen
+    offsets = np.arange(0, count, dtype.itemsize, dtype=np.int64) if selection is None else selection
     addresses = (address + offsets).view(np.uint64)
     return resolve(group, item, space, addresses, dtype, write, np.full(addresses.size, thread), 1)
 
@@ -189,15 +189,15 @@ def _commit(group: WarpGroup, item: Instruction) -> None:
             group.launch.recorder.operation(group, item, thread, Commit("bulk"))
 
 
-def _wait_group(group: WarpGroup, item: Instruction, left: int, only_read: bool) -> None:
+def _wait_group(group: WarpGroup, item: Instruction, pending: int, only_read: bool) -> None:
     active = set(group.active().tolist())
     if group.launch.recorder is not None:
         for thread in sorted({thread & ~31 for thread in active}):
-            group.launch.recorder.operation(group, item, thread, WaitGroup("bulk", left, only_read))
+            group.launch.recorder.operation(group, item, thread, WaitGroup("bulk", pending, only_read))
     rest, due = [], []
     for copy in group.batch.bulk_copies:
         waited = copy.cell is None and copy.group is group and copy.thread in active
-        waited = waited and copy.number < group.bulk_groups[copy.thread] - left
+        waited = waited and copy.number < group.bulk_groups[copy.thread] - pending
         if waited:
             due.append(copy)
         if not waited or only_read:
@@ -254,11 +254,11 @@ def decode_st_async(decoder: Decoder, item: Instruction, modifiers: Modifiers) -
             if base % (size * count):
                 group.fault(f"address {base:#x} is not aligned to {size * count} bytes", item, thread, base)
             addresses = np.arange(base, base + size * count, size, dtype=np.int64).view(np.uint64)
-            stored = resolve(group, item, space, addresses, type_.storage, combine is None, np.full(count, thread), 1)
+            places = resolve(group, item, space, addresses, type_.storage, combine is None, np.full(count, thread), 1)
             cell = barrier_cell(group, item, space, int(group.full(place)[thread]), thread)
-            check_places(group, item, stored, cell, thread)
-            begin_landing(group, item, stored, reads=combine is not None, generic=True)
-            copy = BulkCopy(group, item, thread, [], stored, cell, combine=combine, generic=True)
+            check_places(group, item, places, cell, thread)
+            begin_landing(group, item, places, reads=combine is not None, generic=True)
+            copy = BulkCopy(group, item, thread, [], places, cell, combine=combine, generic=True)
             copy.data = np.array([each[thread] for each in words], type_.storage)
             note_arrivals(group, item, [cell], [thread])
             group.batch.bulk_copies.append(copy)

@@ -115,14 +115,14 @@ def read_together(copies: list[BulkCopy]) -> None:
 
 
 def begin_landing(
-    group: WarpGroup, item: Instruction, stored: list[Access], reads: bool = False, generic: bool = False
+    group: WarpGroup, item: Instruction, places: list[Access], reads: bool = False, generic: bool = False
 ) -> None:
-    """Mark ``stored`` as written by an asynchronous copy in flight, with ``reads`` by a read-modify-write;
+    """Mark ``places`` as written by an asynchronous copy in flight, with ``reads`` by a read-modify-write;
     ``generic``: not through the asynchronous proxy."""
-    written = group.batch.shared_written
-    for access in stored:
-        if access.shared and written is not None and not reads:
-            written.reshape(-1, access.data.itemsize)[access.index] = False
+    init_bits = group.batch.shared_written
+    for access in places:
+        if access.shared and init_bits is not None and not reads:
+            init_bits.reshape(-1, access.data.itemsize)[access.index] = False
         if group.launch.races is not None:
             # Each update is relaxed at the scope of the GPU (PTX ISA, "cp.reduce.async.bulk").
             group.launch.races.begin_copy(group, item, access, RELAXED if reads else WEAK)
@@ -130,13 +130,13 @@ def begin_landing(
                 proxies.check_overwrite(group.launch.races, group, item, access)
 
 
-def check_places(group: WarpGroup, item: Instruction, stored: list[Access], cell: int, thread: int, other: bool = False,
+def check_places(group: WarpGroup, item: Instruction, places: list[Access], cell: int, thread: int, other: bool = False,
                  pair: bool = False) -> None:  # fmt: skip
     """Check that a barrier is in the written shared memory, or with ``pair`` in that of either block of the pair;
     ``other``: the memory has to be another block's (PTX ISA, cp.async.bulk)."""
     stride = group.batch.shared_stride
     own, block = int(group.cta[thread]), cell * 8 // stride
-    for access in stored:
+    for access in places:
         if not access.shared or not access.index.size:
             continue
         target = int(access.index[0]) * access.data.itemsize // stride
@@ -166,16 +166,16 @@ def ranks_of(mask: int | None) -> list[int | None]:
 
 def check_end(batch: Batch, ended: np.ndarray) -> None:
     """Blocks have ended, and with them their shared memory: no copy from or to it may be in flight."""
-    gone = set(ended.tolist())
+    ended_blocks = set(ended.tolist())
     # A copy that only has to arrive at the barrier of its own block ends with the block.
-    batch.bulk_copies = [copy for copy in batch.bulk_copies if not gone & getattr(copy, "settled_in", set())]
+    batch.bulk_copies = [copy for copy in batch.bulk_copies if not ended_blocks & getattr(copy, "settled_in", set())]
     if "ended-block" in batch.launch.waived:
         return
     for copy in batch.bulk_copies:
         blocks = copy.uses(batch.shared_stride) if isinstance(copy, BulkCopy) else set()
         if copy.cell is not None:
             blocks.add(copy.cell * 8 // batch.shared_stride)
-        for block in sorted(blocks & gone):
+        for block in sorted(blocks & ended_blocks):
             where = f"shared memory of block {block_id(batch, block)}, which has ended"
             copy.group.fault(f"this was not waited for, and is in flight from or to {where}", copy.item, copy.thread)
 

@@ -77,10 +77,10 @@ class MapProxy:
         if races is None:
             return
         access = _bytes(group, item, address, tensor_map.BYTES, thread)
-        written = races.last_writes(access)
-        if written is None:
+        last_write = races.last_writes(access)
+        if last_write is None:
             return
-        writer, clock, earlier = written
+        writer, clock, earlier = last_write
         races.read(group, item, access)
         number, _ = _now(group, thread)
         where = f"the tensor map at {address:#x} was written at line {earlier.line} ({earlier.text})"
@@ -177,8 +177,8 @@ def decode_map_fence(decoder: Decoder, item: Instruction, modifiers: Modifiers) 
 @instruction("tensormap.cp_fenceproxy")
 def decode_copy(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
     """`tensormap.cp_fenceproxy`: a map from shared to global memory, and its release to the tensormap proxy."""
-    known = ("global", "shared::cta", "tensormap::generic", "release", "sync", "aligned")
-    if not all(modifiers.take(name) for name in known):
+    modifier_names = ("global", "shared::cta", "tensormap::generic", "release", "sync", "aligned")
+    if not all(modifiers.take(name) for name in modifier_names):
         raise decoder.unsupported()
     scope = SCOPES[modifiers.take(*SCOPES) or "sys"]
     decoder.begin_collective(None)
@@ -207,18 +207,18 @@ def decode_copy(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> No
             lanes = np.arange(thread, thread + 32)
             loaded = resolve(group, item, "shared", spans[1], _WORD, None, lanes, 4)
             # The last 64 bytes have no known content, and public code leaves them uninitialised.
-            used = tensor_map.USED // 4
-            resolve(group, item, "shared", spans[1][:used], _WORD, False, lanes[:used], 4)
+            word_count = tensor_map.USED // 4
+            resolve(group, item, "shared", spans[1][:word_count], _WORD, False, lanes[:word_count], 4)
             read(group, item, loaded)
             # In global memory each lane has copied all of it (PTX ISA, "tensormap.cp_fenceproxy"); two lanes represent
             # them.
             writers = np.repeat(lanes[:2], lanes.size)
-            (stored,) = resolve(group, item, "global", np.tile(spans[0], 2), _WORD, True, writers, 4)
+            (target,) = resolve(group, item, "global", np.tile(spans[0], 2), _WORD, True, writers, 4)
             values = np.tile(np.concatenate([each.data[each.index] for each in loaded]), 2)
             if group.launch.races is not None:
-                group.launch.races.write(group, item, stored, values)
+                group.launch.races.write(group, item, target, values)
             else:
-                stored.data[stored.index] = values
+                target.data[target.index] = values
         if group.launch.races is not None:
             group.launch.races.clocks.fence(group, scope)
 

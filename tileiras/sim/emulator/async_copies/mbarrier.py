@@ -211,11 +211,11 @@ def decode_wait(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> No
             group.goto(following.index)
             return
         outer = group.mask
-        chosen = np.ones(group.n, bool) if outer is None else outer
+        threads = np.ones(group.n, bool) if outer is None else outer
         if group.pcs is None:
             group.goto(following.index)
         else:
-            group.pcs[chosen & ~again] = following.index
+            group.pcs[threads & ~again] = following.index
         group.mask = again
         suspend(group, following.index, item, look.poll, look.reason)
         group.mask = outer
@@ -245,10 +245,10 @@ class _Look:
         waits = self.item.modifiers[0] == "try_wait"
         if group.launch.recorder is not None:
             self._tell(group, elements, threads, waits)
-        done = self._complete(group, cells, elements, threads)
+        complete = self._complete(group, cells, elements, threads)
         again = None
-        if not done.all():
-            failed = [(element, thread) for element, thread in zip(elements, threads) if not done[thread]]
+        if not complete.all():
+            failed = [(element, thread) for element, thread in zip(elements, threads) if not complete[thread]]
             for element, thread in failed:
                 sought = (element, int(cells[element]) & 1)
                 if group.sought.get(thread) == sought or group.launch.recorder is not None and waits:
@@ -256,8 +256,8 @@ class _Look:
                     again[thread] = True
                 group.sought[thread] = sought
         if self.slot is not None:
-            group.write(self.slot, done)
-        if done.any() or waits:
+            group.write(self.slot, complete)
+        if complete.any() or waits:
             group.launch.fruitless_waits = 0
         else:
             group.penalty += 200  # yield to the others
@@ -282,24 +282,24 @@ class _Look:
             # PTX ISA, "mbarrier.test_wait": "the valid values of phaseParity operand are 0 and 1".
             thread = threads[int(bad.argmax())]
             group.fault(f"the parity of a phase is 0 or 1, and not {int(phases[thread])}", self.item, thread)
-        wanted = {element: int(phases[thread]) & 1 for element, thread in zip(elements, threads)}
-        _deliver(group.batch, cells, wanted)
+        phase_parities = {element: int(phases[thread]) & 1 for element, thread in zip(elements, threads)}
+        _deliver(group.batch, cells, phase_parities)
         check_initialised(group, self.item, elements, threads)
-        parities = {element: state_at(group, self.item, cells, element, threads[0]).parity for element in wanted}
-        done = np.zeros(group.n, bool)
-        done[threads] = [parities[element] != int(phases[thread]) & 1 for element, thread in zip(elements, threads)]
-        passed = [(element, thread) for element, thread in zip(elements, threads) if done[thread]]
-        if passed:
-            synchronise(group, *(list(each) for each in zip(*passed)), self.order, False, True)
-        return done
+        parities = {each: state_at(group, self.item, cells, each, threads[0]).parity for each in phase_parities}
+        complete = np.zeros(group.n, bool)
+        complete[threads] = [parities[element] != int(phases[thread]) & 1 for element, thread in zip(elements, threads)]
+        completions = [(element, thread) for element, thread in zip(elements, threads) if complete[thread]]
+        if completions:
+            synchronise(group, *(list(each) for each in zip(*completions)), self.order, False, True)
+        return complete
 
     def poll(self, group: WarpGroup, lanes: np.ndarray) -> np.ndarray:
         outer, group.mask = group.mask, lanes
-        done = self._complete(group, *barriers_at(group, self.item, self.address, self.space))
-        if self.slot is not None and done.any():
-            group.R[self.slot] = np.where(done, True, group.R[self.slot])
+        complete = self._complete(group, *barriers_at(group, self.item, self.address, self.space))
+        if self.slot is not None and complete.any():
+            group.R[self.slot] = np.where(complete, True, group.R[self.slot])
         group.mask = outer
-        return done
+        return complete
 
     def reason(self, group: WarpGroup, thread: int) -> list[str]:
         outer, group.mask = group.mask, np.arange(group.n) == thread

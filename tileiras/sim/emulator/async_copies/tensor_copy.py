@@ -112,30 +112,30 @@ def decode_tensor(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> 
             yield thread, base, *_box(group, item, result, at, rows is not None, thread)
 
     def load(group: WarpGroup) -> None:
-        for thread, base, result, chosen, elements in boxes(group):
+        for thread, base, result, inside, elements in boxes(group):
             loaded = _elements(group, item, result, elements, thread, False)
             begin_reading(group, item, loaded)
             cells = []
             for number in ranks_of(None if mask is None else int(group.full(mask)[thread])):
-                stored = _units(group, item, result, in_block(base, number), thread, True)
+                places = _units(group, item, result, in_block(base, number), thread, True)
                 signalled = int(group.full(barrier)[thread])
                 if pair and number is not None:  # in the pair of each block, the block that the address names
                     number = number & ~1 | signalled >> RANK_BIT & 1
                 cell = barrier_cell(group, item, "shared", in_block(signalled, number), thread, asynchronous=True)
-                check_places(group, item, stored, cell, thread, pair=pair)
-                begin_landing(group, item, stored)
-                copy = BulkCopy(group, item, thread, loaded, stored, cell, _loaded(result, chosen))
+                check_places(group, item, places, cell, thread, pair=pair)
+                begin_landing(group, item, places)
+                copy = BulkCopy(group, item, thread, loaded, places, cell, _loaded(result, inside))
                 group.batch.bulk_copies.append(copy)
-                cells.append((stored, place(group, cell)))
+                cells.append((places, place(group, cell)))
             _tell(group, item, thread, result, elements, "load", cells)
 
     def store(group: WarpGroup) -> None:
         copies = []
-        for thread, base, result, chosen, elements in boxes(group):
+        for thread, base, result, inside, elements in boxes(group):
             loaded = _units(group, item, result, base, thread, False)
-            stored = _elements(group, item, result, elements, thread, True)
+            places = _elements(group, item, result, elements, thread, True)
             combine = None if reduction is None else _combination(decoder, group, item, result, reduction, thread)
-            copies.append(BulkCopy(group, item, thread, loaded, stored, None, _stored(result, chosen), combine))
+            copies.append(BulkCopy(group, item, thread, loaded, places, None, _box_reader(result, inside), combine))
             _tell(group, item, thread, result, elements, "store", [])
         # All lanes of a warp may store boxes.
         begin_reading(group, item, merged([access for copy in copies for access in copy.source]))
@@ -147,56 +147,56 @@ def decode_tensor(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> 
 
 
 def _tell(
-    group: WarpGroup, item: Instruction, thread: int, made: TensorMap, elements: np.ndarray, direction: str, cells: list
+    group: WarpGroup, item: Instruction, thread: int, tile: TensorMap, elements: np.ndarray, direction: str, cells: list
 ) -> None:
     recorder = group.launch.recorder
     if recorder is None:
         return
     stride = group.batch.shared_stride
     targets = tuple(
-        int(stored[0].index[0]) * stored[0].data.itemsize // stride if stored and stored[0].index.size else cell.cta
-        for stored, cell in cells
+        int(places[0].index[0]) * places[0].data.itemsize // stride if places and places[0].index.size else cell.cta
+        for places, cell in cells
     )
     barriers: tuple[Place, ...] = tuple(cell for _, cell in cells)
-    count = math.prod(made.box)
-    copy = Copy("tensor", direction, count * made.element_bytes, count // made.box[0], targets, barriers, elements,
-                made.element_bytes)  # fmt: skip
+    count = math.prod(tile.box)
+    copy = Copy("tensor", direction, count * tile.element_bytes, count // tile.box[0], targets, barriers, elements,
+                tile.element_bytes)  # fmt: skip
     recorder.operation(group, item, thread, copy)
 
 
-def _box(group: WarpGroup, item: Instruction, made: TensorMap, at: list[int], gathers: bool, thread: int):
+def _box(group: WarpGroup, item: Instruction, descriptor: TensorMap, at: list[int], gathers: bool, thread: int):
     """(map with the whole box, numbers of the box's elements inside the tensor, their addresses)."""
     if not gathers:
-        return made, *tensor_map.places(made, at)
-    if made.box[1] != 1:
-        group.fault(f"a box of {made.box[1]} rows, where four are named one by one", item, thread)
-    result = [tensor_map.places(made, (at[0], row)) for row in at[1:]]
-    chosen = np.concatenate([each[0] + number * made.box[0] for number, each in enumerate(result)])
-    return made._replace(box=(made.box[0], _ROWS)), chosen, np.concatenate([each[1] for each in result])
+        return descriptor, *tensor_map.places(descriptor, at)
+    if descriptor.box[1] != 1:
+        group.fault(f"a box of {descriptor.box[1]} rows, where four are named one by one", item, thread)
+    result = [tensor_map.places(descriptor, (at[0], row)) for row in at[1:]]
+    inside = np.concatenate([each[0] + number * descriptor.box[0] for number, each in enumerate(result)])
+    return descriptor._replace(box=(descriptor.box[0], _ROWS)), inside, np.concatenate([each[1] for each in result])
 
 
-def _combination(decoder: Decoder, group: WarpGroup, item: Instruction, made: TensorMap, name: str, thread: int):
+def _combination(decoder: Decoder, group: WarpGroup, item: Instruction, descriptor: TensorMap, name: str, thread: int):
     """Function that combines elements of the tensor and of the box in a reduction."""
-    element = {"u8": None, "u16": None}.get(made.element, made.element)
+    element = {"u8": None, "u16": None}.get(descriptor.element, descriptor.element)
     if element is None:
-        group.fault(f"a reduction of elements of type {made.element}", item, thread)
+        group.fault(f"a reduction of elements of type {descriptor.element}", item, thread)
     if name in ("and", "or", "xor"):
-        element = f"b{8 * made.element_bytes}"
+        element = f"b{8 * descriptor.element_bytes}"
     compute = operation_of(decoder, name, TYPES[element])
     return lambda old, new: compute(old, new, None)
 
 
-def _units(group: WarpGroup, item: Instruction, made: TensorMap, base: int, thread: int, write: bool) -> list:
-    addresses = tensor_map.shared_units(made, base).astype(np.uint64)
+def _units(group: WarpGroup, item: Instruction, descriptor: TensorMap, base: int, thread: int, write: bool) -> list:
+    addresses = tensor_map.shared_units(descriptor, base).astype(np.uint64)
     return resolve(group, item, "shared", addresses, _UNIT, write, np.full(addresses.size, thread), 16)
 
 
 def _elements(
-    group: WarpGroup, item: Instruction, made: TensorMap, addresses: np.ndarray, thread: int, write: bool
+    group: WarpGroup, item: Instruction, descriptor: TensorMap, addresses: np.ndarray, thread: int, write: bool
 ) -> list:
     if not addresses.size:
         return []
-    dtype = np.dtype(f"u{made.element_bytes}")
+    dtype = np.dtype(f"u{descriptor.element_bytes}")
     threads = np.full(addresses.size, thread)
     elements = resolve(group, item, "global", addresses.view(np.uint64), dtype, write, threads, 1)
     if len(elements) != 1:
@@ -204,26 +204,26 @@ def _elements(
     return elements
 
 
-def _loaded(made: tensor_map.TensorMap, chosen: np.ndarray):
+def _loaded(descriptor: tensor_map.TensorMap, inside: np.ndarray):
     """Function from the elements inside the tensor to the units of the whole box."""
-    dtype = np.dtype(f"u{made.element_bytes}")
+    dtype = np.dtype(f"u{descriptor.element_bytes}")
     fill = 0
-    if made.fill_nan:
-        fill = (1 << 8 * made.element_bytes - 1) - 1
+    if descriptor.fill_nan:
+        fill = (1 << 8 * descriptor.element_bytes - 1) - 1
 
     def convert(elements: np.ndarray) -> np.ndarray:
-        box = np.full(math.prod(made.box), fill, dtype)
-        if made.to_tf32:
+        box = np.full(math.prod(descriptor.box), fill, dtype)
+        if descriptor.to_tf32:
             # To nearest, ties to even, infinities and NaN unchanged: observed on a GPU of sm_120
             # (triton-lang/triton#11751).
             values = decode(elements.view(np.uint32), "f32")
             elements = encode(values, "tf32")
-        box[chosen] = elements
+        box[inside] = elements
         return box.view(_UNIT)
 
     return convert
 
 
-def _stored(made: tensor_map.TensorMap, chosen: np.ndarray):
-    dtype = np.dtype(f"u{made.element_bytes}")
-    return lambda units: np.ascontiguousarray(units).view(dtype)[chosen]
+def _box_reader(descriptor: tensor_map.TensorMap, inside: np.ndarray):
+    dtype = np.dtype(f"u{descriptor.element_bytes}")
+    return lambda units: np.ascontiguousarray(units).view(dtype)[inside]

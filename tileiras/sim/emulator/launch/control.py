@@ -61,14 +61,14 @@ def decode_brx(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> Non
     numbers = None
 
     def terminate(group: WarpGroup) -> None:
-        chosen = group.R[index]
-        active = np.broadcast_to(chosen, (group.n,))[group.active()]
+        indices = group.R[index]
+        active = np.broadcast_to(indices, (group.n,))[group.active()]
         if (active >= len(targets)).any():
             group.fault(f"branch index {int(active.max())} is outside a table of {len(targets)}", item)
         nonlocal numbers
         if numbers is None:  # block numbers are final only after decoding
             numbers = np.array([target.index for target in targets], np.int32)
-        group.branch_many(numbers[np.minimum(chosen, len(targets) - 1)])
+        group.branch_many(numbers[np.minimum(indices, len(targets) - 1)])
 
     decoder.block.successors = tuple(targets)
     decoder.end_block(terminate)

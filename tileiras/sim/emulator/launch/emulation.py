@@ -133,8 +133,9 @@ def emulate(
     parameters = _parameters(program, kernel, memory, args, hidden)
     launch = Launch(
         program, memory, *shapes, _dynamic_shared_memory(program, kernel, shared_memory), parameters, seed, step_limit,
-        check_uninitialised, check_races, count_bank_conflicts, rules.waived(waive), recorder, _chosen(blocks, shapes),
-        multiply, leader, compared, ahead if seed is not None else 0, apart or seed is not None,
+        check_uninitialised, check_races, count_bank_conflicts, rules.waived(waive), recorder,
+        _block_numbers(blocks, shapes), multiply, leader, compared, ahead if seed is not None else 0,
+        apart or seed is not None,
     )  # fmt: skip
     launch.bind_addresses(_allocate_variables(_parse(ptx), memory))
     launch.run()
@@ -189,11 +190,11 @@ def launched_kernel(
     return pairs["name"], {**kernel, **pairs, "pairs": None}
 
 
-def _dynamic_shared_memory(program: Program, kernel: Mapping[str, Any], given: int | None) -> int:
+def _dynamic_shared_memory(program: Program, kernel: Mapping[str, Any], size_argument: int | None) -> int:
     """Bytes of dynamic shared memory: as given, else from the metadata, else all the rest."""
     if not program.dynamic_align:
         return 0
-    size = given if given is not None else kernel.get("shared_memory")
+    size = size_argument if size_argument is not None else kernel.get("shared_memory")
     return size if size is not None else _MOST_SHARED - program.shared_bytes
 
 
@@ -207,7 +208,7 @@ def _check_shapes(grid: tuple[int, ...], block: tuple[int, ...], cluster: tuple[
         raise ArgumentMismatch(f"a block of {int(np.prod(block))} threads; the limit is 1024")
 
 
-def _chosen(blocks: Sequence[int] | None, shapes: tuple[tuple[int, int, int], ...]) -> Sequence[int] | None:
+def _block_numbers(blocks: Sequence[int] | None, shapes: tuple[tuple[int, int, int], ...]) -> Sequence[int] | None:
     if blocks is None:
         return None
     grid, _, cluster = (int(np.prod(shape)) for shape in shapes)
@@ -219,12 +220,12 @@ def _chosen(blocks: Sequence[int] | None, shapes: tuple[tuple[int, int, int], ..
     return blocks
 
 
-def _shape(given: int | Sequence[int], what: str, entry: str) -> tuple[int, int, int]:
-    if given is None:
+def _shape(extents: int | Sequence[int], what: str, entry: str) -> tuple[int, int, int]:
+    if extents is None:
         raise ArgumentMismatch(f"the {what} shape of '{entry}' is not in the PTX: give {what}= or metadata")
-    sizes = sizes_of(given)
+    sizes = sizes_of(extents)
     if not 1 <= len(sizes) <= 3 or any(size < 1 for size in sizes):
-        raise ArgumentMismatch(f"a {what} shape has one to three positive extents, got {given!r}")
+        raise ArgumentMismatch(f"a {what} shape has one to three positive extents, got {extents!r}")
     return (*sizes, *(1,) * (3 - len(sizes)))
 
 

@@ -72,11 +72,11 @@ def decode_request(decoder: Decoder, item: Instruction, modifiers: Modifiers) ->
             answer: list = []
             for rank in range(group.launch.members) if multicast else [None]:
                 addresses = np.array([in_block(base, rank)], np.uint64)
-                stored = resolve(group, item, space, addresses, _RESPONSE, True, np.array([thread]), _BYTES)
+                places = resolve(group, item, space, addresses, _RESPONSE, True, np.array([thread]), _BYTES)
                 cell = barrier_cell(group, item, space, in_block(bar, rank), thread, asynchronous=True)
-                check_places(group, item, stored, cell, thread)
-                begin_landing(group, item, stored)
-                group.batch.bulk_copies.append(Request(group, item, thread, stored, cell, answer))
+                check_places(group, item, places, cell, thread)
+                begin_landing(group, item, places)
+                group.batch.bulk_copies.append(Request(group, item, thread, places, cell, answer))
 
     decoder.emit(step)
 
@@ -109,9 +109,9 @@ def decode_query(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> N
     if not modifiers.take("b32") or axis is None and not (every and modifiers.take("v4") and isinstance(result, Group)):
         raise decoder.unsupported()
     if axis is not None:
-        wanted = [("xyz".index(axis[-1]), decoder.dst(result, B32))]
+        fields = [("xyz".index(axis[-1]), decoder.dst(result, B32))]
     else:
-        wanted = list(enumerate(decoder.dst(each, B32) for each in result.items[:3]))
+        fields = list(enumerate(decoder.dst(each, B32) for each in result.items[:3]))
 
     def step(group: WarpGroup) -> None:
         rows = words(group)
@@ -119,7 +119,7 @@ def decode_query(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> N
         if refused.any():
             thread = int(group.active()[refused.argmax()])
             group.fault("the block of a launch that was not cancelled", item, thread)
-        for column, slot in wanted:
+        for column, slot in fields:
             if slot is not None:
                 group.write(slot, np.ascontiguousarray(rows[:, column]))
 

@@ -43,10 +43,10 @@ def _holds(words: list[str], grid: int, parameters: Sequence[Mapping[str, Any]],
         if result[0] > result[1] or result[0] < -(2**31) or result[1] >= 2**31:
             return False
         stack.append(range(result[0], result[1] + 1))
-    (left,) = stack
+    (top,) = stack
     if words[-1] == "even":
-        return len(left) == 1 and left[0] % 2 == 0
-    return words[-1] == "positive" and left[0] > 0
+        return len(top) == 1 and top[0] % 2 == 0
+    return words[-1] == "positive" and top[0] > 0
 
 
 def _ends(word: str, one: range, other: range) -> list[int]:

@@ -244,18 +244,18 @@ class WarpGroup:
         else:
             self.pcs[self.mask] = target
 
-    def branch(self, chosen: np.ndarray, taken: int, following: int) -> None:
-        """Send the active threads to ``taken`` where ``chosen``, else to ``following``."""
-        if chosen.size == 1:
-            self.goto(taken if chosen[0] else following)
+    def branch(self, condition: np.ndarray, target: int, following: int) -> None:
+        """Send the active threads to ``target`` where ``condition``, else to ``following``."""
+        if condition.size == 1:
+            self.goto(target if condition[0] else following)
             return
         if self.mask is not None:
-            chosen = chosen & self.mask
-        count = np.count_nonzero(chosen)
+            condition = condition & self.mask
+        count = np.count_nonzero(condition)
         if count == 0:
             self.goto(following)
         elif count == (self.n if self.mask is None else np.count_nonzero(self.mask)):
-            self.goto(taken)
+            self.goto(target)
         else:
             if self.pcs is None:
                 self._part()
@@ -264,7 +264,7 @@ class WarpGroup:
                 pcs[:] = following
             else:
                 pcs[self.mask] = following
-            pcs[chosen] = taken
+            pcs[condition] = target
 
     def branch_many(self, targets: np.ndarray) -> None:
         """Send every active thread to its own block number."""
@@ -333,14 +333,14 @@ class WarpGroup:
             mask = self._choose(np.unique(pcs[pcs < PARKED]).tolist(), pcs)
             if mask is None:
                 return -1
-        chosen = int(pcs[int(mask.argmax())])
+        pc = int(pcs[int(mask.argmax())])
         self.mask = mask
         members = np.count_nonzero(mask)
         if members == (self.n if self.live is None else np.count_nonzero(self.live)):
             self.pcs = None
-            self.pc = chosen
+            self.pc = pc
             self.mask = self.live
-        return chosen
+        return pc
 
     def _behind(self, pcs: np.ndarray, meeting: Meeting) -> np.ndarray:
         """Places of threads, including parked ones at the reconvergence point of waiting threads of their warp: the
@@ -351,8 +351,8 @@ class WarpGroup:
         ranks = meeting.ranks
         first = np.where(waiting, ranks[self.resume], len(ranks)).reshape(-1, 32).min(1)
         running = pcs < PARKED
-        held = running & (ranks[np.where(running, pcs, 0)] > np.repeat(first, 32))
-        return np.where(held, PARKED, pcs)
+        is_ahead = running & (ranks[np.where(running, pcs, 0)] > np.repeat(first, 32))
+        return np.where(is_ahead, PARKED, pcs)
 
     def _choose(self, candidates: list[int], pcs: np.ndarray) -> np.ndarray | None:
         for candidate in candidates:
@@ -373,8 +373,8 @@ class WarpGroup:
             return (here & (here == live).all(1, keepdims=True)).reshape(-1)
         here_bits = np.packbits(here, axis=1, bitorder="little").view(np.uint32)
         live_bits = np.packbits(live, axis=1, bitorder="little").view(np.uint32)
-        wanted = self.full(collective.members).reshape(-1, 32) & live_bits
-        return mask & ((wanted & ~here_bits) == 0).reshape(-1)
+        members = self.full(collective.members).reshape(-1, 32) & live_bits
+        return mask & ((members & ~here_bits) == 0).reshape(-1)
 
     def run(self, budget: int) -> None:
         """Advance until no thread can continue, or ``budget`` instructions have been issued."""

@@ -56,10 +56,10 @@ class Access:
         self.address = address
         self.ordered = 0
 
-    def part(self, chosen: np.ndarray) -> Access:
-        """The ``chosen`` elements of an access by given threads."""
+    def part(self, selection: np.ndarray) -> Access:
+        """The ``selection`` elements of an access by given threads."""
         return Access(
-            self.data, self.index[chosen], self.threads[chosen], self.shared, self.allocation, self.address
+            self.data, self.index[selection], self.threads[selection], self.shared, self.allocation, self.address
         )
 
     def store(self, group: WarpGroup, item: Instruction, values: np.ndarray, order: Order = WEAK) -> None:
@@ -149,10 +149,10 @@ def _resolve_generic(
     shared = low & (addresses >= SHARED_WINDOW) & (addresses < LOCAL_WINDOW)
     local = low & (addresses >= LOCAL_WINDOW)
     parts = (("global", ~(shared | local), 0), ("shared", shared, SHARED_WINDOW), ("local", local, LOCAL_WINDOW))
-    for space, chosen, base in parts:
-        if chosen.any():
-            where = numbers[chosen] if addresses.size > 1 or threads is not None else numbers
-            part = addresses[chosen] - np.uint64(base)
+    for space, of_space, base in parts:
+        if of_space.any():
+            where = numbers[of_space] if addresses.size > 1 or threads is not None else numbers
+            part = addresses[of_space] - np.uint64(base)
             if part.size == 1 and where.size > 1:
                 part = np.broadcast_to(part, where.shape)
             accesses += resolve(group, item, space, part, dtype, write, where, 1)
@@ -179,8 +179,8 @@ def resolve_shared(
         blocks = blocks + rank
         if (ended := batch.live_threads[blocks] == 0).any() and "ended-block" not in group.launch.waived:
             position, thread = _first(np.broadcast_to(ended, base.shape), threads)
-            gone = tuple(int(v) for v in batch.ctaid[:, np.broadcast_to(blocks, base.shape)[position]])
-            group.fault(f"shared memory of block {gone}, which has ended", item, thread)
+            position_of_block = tuple(int(v) for v in batch.ctaid[:, np.broadcast_to(blocks, base.shape)[position]])
+            group.fault(f"shared memory of block {position_of_block}, which has ended", item, thread)
         base = blocks * batch.shared_stride
     bad = (offsets > limit - size) | (offsets < 1024)
     if bad.any():
@@ -193,10 +193,10 @@ def resolve_shared(
             address,
         )
     index = (base + offsets.astype(np.int64)) // size
-    written = batch.shared_written
-    if written is not None and write is not None:
+    init_bits = batch.shared_written
+    if init_bits is not None and write is not None:
         if write:
-            written.reshape(-1, size)[index] = True
+            init_bits.reshape(-1, size)[index] = True
     access = Access(batch.shared.view(dtype), index, threads, shared=True)
     if write is False:
         check_written(group, item, access)
@@ -205,13 +205,13 @@ def resolve_shared(
 
 def check_written(group: WarpGroup, item: Instruction, access: Access) -> None:
     """Check that the read shared memory has been written, and that no copy to it is in flight."""
-    written, size = group.batch.shared_written, access.data.itemsize
-    if written is None:
+    init_bits, size = group.batch.shared_written, access.data.itemsize
+    if init_bits is None:
         return
-    known = written.reshape(-1, size)[access.index]
-    if known.all():
+    is_ready = init_bits.reshape(-1, size)[access.index]
+    if is_ready.all():
         return
-    position, thread = _first(~known.all(1), access.threads)
+    position, thread = _first(~is_ready.all(1), access.threads)
     offset = int(access.index[position]) * size % group.batch.shared_stride
     group.fault(f"shared address {offset:#x} is read before it is written", item, thread, offset)
 
@@ -233,12 +233,12 @@ def _resolve_global(
     accesses = []
     try:
         for view, offsets, where in memory.accesses(signed, dtype, None, 1, write=write):
-            chosen = (np.arange(group.n) if threads is None else threads)[where]
+            owners = (np.arange(group.n) if threads is None else threads)[where]
             first = int(signed.reshape(-1)[where][0])
             place = (memory.find(first, size), first - int(offsets[0]) * size)
             if addresses.size == 1:
                 return [Access(view, offsets, threads, False, *place)]
-            accesses.append(Access(view, offsets, chosen, False, *place))
+            accesses.append(Access(view, offsets, owners, False, *place))
     except MemoryAccessError as error:
         thread = error.index if threads is None else int(threads[error.index])
         if addresses.size == 1 and threads is None:

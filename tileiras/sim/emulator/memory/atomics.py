@@ -73,11 +73,11 @@ def perform(access: Access, turns: list[np.ndarray], compute, b: np.ndarray, c: 
     """Apply ``compute`` at every address of ``access`` in turn; returns the previous values, in the access's order."""
     index, data = access.index, access.data
     array = np.empty(index.size, data.dtype)
-    for chosen in turns:
-        at = index[chosen]
+    for turn in turns:
+        at = index[turn]
         old = data[at]
-        array[chosen] = old
-        data[at] = compute(old, b[chosen], None if c is None else c[chosen])
+        array[turn] = old
+        data[at] = compute(old, b[turn], None if c is None else c[turn])
     return array
 
 
@@ -143,9 +143,9 @@ def decode_atom(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> No
         for number, (b_slot, slot) in enumerate(zip(b_slots, slots)):
             alignment = size * count if not number else size
             b = group.full(b_slot)
-            moved = addresses + np.uint64(number * size)
+            shifted_addresses = addresses + np.uint64(number * size)
             result = np.zeros(group.n, type_.storage)
-            for access in resolve(group, item, space, moved, type_.storage, True, threads, alignment):
+            for access in resolve(group, item, space, shifted_addresses, type_.storage, True, threads, alignment):
                 where = access.threads
                 turns = [] if prefix else _turns(access.index, group.launch.random)
                 if group.launch.races is not None:

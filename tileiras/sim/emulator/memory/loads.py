@@ -60,9 +60,9 @@ def address_slot(decoder: Decoder, operand: Address, space: str) -> int:
         variable = symbol.target
         window = {"shared": SHARED_WINDOW, "local": LOCAL_WINDOW}.get(variable.space)
         if space == "generic" and window is not None:
-            moved, offset = decoder.temporary(U64), np.uint64(window)
-            decoder.emit(lambda group: group.R.__setitem__(moved, group.R[slot] + offset))
-            return moved
+            windowed, offset = decoder.temporary(U64), np.uint64(window)
+            decoder.emit(lambda group: group.R.__setitem__(windowed, group.R[slot] + offset))
+            return windowed
         return slot
     register = operand.base
     if not isinstance(register, Register):

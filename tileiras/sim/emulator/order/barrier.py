@@ -58,9 +58,9 @@ class Barriers:
             group.fault(f"barrier {int(number.max())} does not exist, a block has {BARRIERS}", item)
         where = (group.warp_cta[warps], number)
         if self.batch.launch.recorder is not None:
-            wanted = np.zeros(group.n, np.int64) if count is None else np.broadcast_to(count, (group.n,))
+            counts = np.zeros(group.n, np.int64) if count is None else np.broadcast_to(count, (group.n,))
             for barrier, thread in zip(number.tolist(), lanes.tolist()):
-                block_barrier = BlockBarrier(barrier, int(wanted[thread]), waits_there)
+                block_barrier = BlockBarrier(barrier, int(counts[thread]), waits_there)
                 self.batch.launch.recorder.operation(group, item, thread, block_barrier)
         for cta, barrier, thread in zip(where[0].tolist(), number.tolist(), group.thread[lanes].tolist()):
             self.batch.arrivals.note((cta, barrier), item, [(cta, thread // 32)])
@@ -81,13 +81,13 @@ class Barriers:
                 )  # fmt: skip
             self.line[where] = item.line
         if count is not None:
-            wanted = np.broadcast_to(count, (group.n,))[lanes].astype(np.int64)
-            if (bad := (wanted % 32 != 0) | (wanted == 0)).any():
-                group.fault(f"a barrier for {int(wanted[bad][0])} threads, not a multiple of the warp size", item)
+            counts = np.broadcast_to(count, (group.n,))[lanes].astype(np.int64)
+            if (bad := (counts % 32 != 0) | (counts == 0)).any():
+                group.fault(f"a barrier for {int(counts[bad][0])} threads, not a multiple of the warp size", item)
             earlier = self.expected[where]
-            if ((earlier != 0) & (earlier != wanted)).any():
+            if ((earlier != 0) & (earlier != counts)).any():
                 group.fault("warps arrive at one barrier with different thread counts", item)
-            self.expected[where] = wanted
+            self.expected[where] = counts
         if predicate is not None:
             votes = (np.broadcast_to(predicate, (group.n,)).reshape(-1, 32) & active)[warps].sum(1)
             np.add.at(self.population, where, votes)
@@ -95,15 +95,15 @@ class Barriers:
     def missing(self, cta: int, number: int) -> list[str]:
         """Missing arrivals of a barrier, for the report of a deadlock."""
         batch = self.batch
-        arrived, expected = int(self.threads[cta, number]), int(self.expected[cta, number])
-        wanted = expected or int(batch.live_threads[cta])
+        arrived, count = int(self.threads[cta, number]), int(self.expected[cta, number])
+        required = count or int(batch.live_threads[cta])
         here = set()
         for group in batch.groups:
             if group.barrier is not None:
                 lanes = (group.barrier == number) & (group.cta == cta)
                 here |= {(cta, int(warp)) for warp in np.unique(group.thread[lanes] // 32)}
-        lines = [f"{arrived} of {wanted} threads have arrived"]
-        if expected:
+        lines = [f"{arrived} of {required} threads have arrived"]
+        if count:
             return lines + batch.arrivals.describe(batch, (cta, number), here)
         absent: dict[str, list[int]] = {}
         for warp in range(-(-batch.launch.threads // 32)):
@@ -254,9 +254,9 @@ def _fence_proxy(group: WarpGroup, shared: bool, everywhere: bool) -> None:
 def decode_proxy_fence(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
     """Fences between proxies make writes of the generic proxy visible to the asynchronous one."""
     decoder.operands(0)
-    named = modifiers.take("alias", "async")
+    names = modifiers.take("alias", "async")
     space = modifiers.take("global", "shared::cta", "shared::cluster")
-    if named == "async":
+    if names == "async":
         decoder.emit(lambda group: _fence_proxy(group, space != "global", space in (None, "global")))
 
 

@@ -72,9 +72,9 @@ class ClusterBarriers:
             for thread in np.flatnonzero(lanes)[::32].tolist():
                 member, warp = int(group.cta[thread]), int(group.thread[thread]) // 32
                 absent.setdefault((member, waits.state_of(batch, member, warp)), []).append(warp)
-        wanted = int(batch.live_threads.reshape(-1, self.members)[cluster].sum())
+        required = int(batch.live_threads.reshape(-1, self.members)[cluster].sum())
         return [
-            f"{int(self.arrived[cluster])} of {wanted} threads of the cluster have arrived",
+            f"{int(self.arrived[cluster])} of {required} threads of the cluster have arrived",
             *(
                 f"block {waits.block_id(batch, member)} {waits.names(warps)} {state}"
                 for (member, state), warps in sorted(absent.items())

@@ -90,9 +90,9 @@ class Clocks(Knowledge):
 
     # -- threads ---------------------------------------------------------------------------------------------------
 
-    def rows(self, group: WarpGroup, chosen: np.ndarray | None = None) -> np.ndarray:
-        """Rows of the warps with active threads, or with ``chosen`` threads."""
-        lanes = group.active_lanes() if chosen is None else chosen.reshape(-1, 32)
+    def rows(self, group: WarpGroup, threads: np.ndarray | None = None) -> np.ndarray:
+        """Rows of the warps with active threads, or with ``threads`` threads."""
+        lanes = group.active_lanes() if threads is None else threads.reshape(-1, 32)
         warps = np.flatnonzero(lanes.any(1))
         return group.warp_cta[warps] * self.per_block + group.thread[warps * 32] // 32
 
@@ -157,8 +157,8 @@ class Clocks(Knowledge):
     def reset(self, full: np.ndarray, everyone: np.ndarray) -> None:
         """``full`` (blocks, 16): barriers that are reset; ``everyone``: those of them at which all threads waited."""
         if self.members == 1:
-            settled = np.where(full & everyone, self.first_arrival, 0).max(1)
-            self.settled = np.maximum(self.settled, settled)
+            horizons = np.where(full & everyone, self.first_arrival, 0).max(1)
+            self.settled = np.maximum(self.settled, horizons)
         self.first_arrival[full] = 0
         self.joined[full] = 0
         for block, number in np.argwhere(full).tolist():
@@ -224,9 +224,9 @@ class Clocks(Knowledge):
 
     def _row_vector(self, row: int) -> Vector:
         """Knowledge of a warp; of itself only up to its last convergence."""
-        warp, known = self.first + row, self.known[row]
+        warp, clocks = self.first + row, self.known[row]
         base = warp - row % self.width
-        vector = Vector({base + column: int(known[column]) for column in np.flatnonzero(known).tolist()})
+        vector = Vector({base + column: int(clocks[column]) for column in np.flatnonzero(clocks).tolist()})
         vector.clocks[warp] = int(self.met[row]) - 1
         if warp in self.seen:
             self.join(vector, self.seen[warp])
@@ -384,11 +384,11 @@ class Clocks(Knowledge):
             self.join(vector, Vector(chains={each.chain: each.length for each in published}))
             vector.shorten()
 
-    def complete(self, thread: int, block: int, key: int, known: Vector | None = None) -> None:
-        """An asynchronous copy of ``thread`` completes on the mbarrier of ``block`` at ``key``; ``known`` is its
+    def complete(self, thread: int, block: int, key: int, knowledge: Vector | None = None) -> None:
+        """An asynchronous copy of ``thread`` completes on the mbarrier of ``block`` at ``key``; ``knowledge`` is its
         thread's knowledge at issue, which is released with it."""
         row = (thread >> 5) - self.first
-        vector = known.copy() if known is not None else Vector()
+        vector = knowledge.copy() if knowledge is not None else Vector()
         vector.clocks[~thread] = int(self.own[row])
         self._publish(key, CLUSTER, block, vector)
         self.advance(np.array([row]))

@@ -192,36 +192,36 @@ class Knowledge:
         limits = self._limits(threads[starts], others[starts], np.maximum.reduceat(clocks, starts))
         return clocks > spread(limits, starts, threads.size)
 
-    def _limits_by_warp(self, threads: np.ndarray, earlier: np.ndarray, asked: np.ndarray) -> np.ndarray:
+    def _limits_by_warp(self, threads: np.ndarray, earlier: np.ndarray, clocks: np.ndarray) -> np.ndarray:
         """Clock up to which each of ``threads`` has seen all lanes of each warp of ``earlier``; only the knowledge
-        of its whole warp if that suffices for ``asked``."""
+        of its whole warp if that suffices for ``clocks``."""
         warps = warp_of(threads)
         rows = warps - self.first
         near = warps // self.width == earlier // self.width
         limits = np.where(near, self.known[rows, earlier % self.width], 0)
         limits = np.where(warps == earlier, self.met[rows] - 1, limits)
         if self.seen or self.lanes:
-            (at,) = (asked > limits).nonzero()
+            (at,) = (clocks > limits).nonzero()
             if at.size:
                 of_warps = self._limits(threads[at], -2 - earlier[at], np.zeros(at.size, np.int64))
                 limits[at] = np.maximum(limits[at], of_warps)
         return limits
 
-    def _limits(self, threads: np.ndarray, others: np.ndarray, asked: np.ndarray) -> np.ndarray:
+    def _limits(self, threads: np.ndarray, others: np.ndarray, clocks: np.ndarray) -> np.ndarray:
         """Clock up to which each of ``threads`` has seen each of ``others``, beyond the knowledge of its whole warp;
-        results of ``asked`` or more are lower bounds."""
+        results of ``clocks`` or more are lower bounds."""
         if threads.size > _FEW:
             pairs = threads.astype(np.int64) << 32 | others.astype(np.int64) & 0xFFFFFFFF
             distinct, inverse = np.unique(pairs, return_inverse=True)
             latest = np.zeros(distinct.size, np.int64)
-            np.maximum.at(latest, inverse, asked)
+            np.maximum.at(latest, inverse, clocks)
             return self._limits_of(distinct >> 32, distinct.astype(np.int32), latest)[inverse]
-        return self._limits_of(threads, others, asked)
+        return self._limits_of(threads, others, clocks)
 
-    def _limits_of(self, threads: np.ndarray, others: np.ndarray, asked: np.ndarray) -> np.ndarray:
+    def _limits_of(self, threads: np.ndarray, others: np.ndarray, clocks: np.ndarray) -> np.ndarray:
         result: dict[tuple[int, int], int] = {}
         limits = []
-        for thread, other, clock in zip(threads.tolist(), others.tolist(), asked.tolist()):
+        for thread, other, clock in zip(threads.tolist(), others.tolist(), clocks.tolist()):
             if result.get((thread, other), -1) < clock:
                 result[thread, other] = self._known_of(thread, other, clock)
             limits.append(result[thread, other])
@@ -246,36 +246,36 @@ class Knowledge:
         reaches = {id(item): item for item in (each.reach or self._reach(each) for each in vectors)}
         return any(value.has_seen(keys, clock) for value in reaches.values())
 
-    def _known_of(self, thread: int, other: int, asked: int) -> int:
-        """Clock up to which ``thread`` has seen ``other``; a result of ``asked`` or more is a lower bound."""
+    def _known_of(self, thread: int, other: int, clock: int) -> int:
+        """Clock up to which ``thread`` has seen ``other``; a result of ``clock`` or more is a lower bound."""
         if thread < 0 and (lanes := self.lanes.get(-2 - thread)):
             # If the whole warp reads, every lane must have seen the other; many lanes have equal knowledge.
             differ: dict[tuple, int] = {}
             for lane in self.lanes_of(-2 - thread):
                 vector = lanes.get(lane)
-                known = () if vector is None else (vector.reach or self._reach(vector), *vector.clocks.items())
-                differ.setdefault(known, lane)
-            return min(self._known_of(lane, other, asked) for lane in differ.values())
+                signature = () if vector is None else (vector.reach or self._reach(vector), *vector.clocks.items())
+                differ.setdefault(signature, lane)
+            return min(self._known_of(lane, other, clock) for lane in differ.values())
         vectors = self._vectors(thread)
         if len(vectors) != 1 or vectors[0].clocks or self._same_warp(thread, other):
-            return self._known(thread, other, asked)
+            return self._known(thread, other, clock)
         # Knowledge through chains alone is equal for all threads that acquired the same chains.
         limits = (vectors[0].reach or self._reach(vectors[0])).limits
-        if limits.get(other, -1) < asked:
-            limits[other] = self._known(thread, other, asked)
+        if limits.get(other, -1) < clock:
+            limits[other] = self._known(thread, other, clock)
         return limits[other]
 
-    def _known(self, thread: int, other: int, asked: int) -> int:
-        known = self._known_by(thread, other)
-        if other < 0 and known < asked:
+    def _known(self, thread: int, other: int, clock: int) -> int:
+        limit = self._known_by(thread, other)
+        if other < 0 and limit < clock:
             # The lanes of a warp may have released one by one.
-            least = asked
+            least = clock
             for lane in self.lanes_of(-2 - other):
-                if (of_lane := self._known_by(thread, lane)) < asked:
-                    return known  # one unseen lane decides
+                if (of_lane := self._known_by(thread, lane)) < clock:
+                    return limit  # one unseen lane decides
                 least = min(least, of_lane)
-            known = least
-        return known
+            limit = least
+        return limit
 
     @staticmethod
     def _same_warp(thread: int, other: int) -> bool:
@@ -296,12 +296,12 @@ class Knowledge:
 
     def _known_by(self, thread: int, other: int) -> int:
         keys = [other >> 5, ~other] if other >= 0 else [-2 - other]
-        known = 0
+        limit = 0
         for vector in self._vectors(thread):
             reach = vector.reach or self._reach(vector)
             for key in keys:
-                known = max(known, vector.clocks.get(key, 0), reach.clock(key))
-        return known
+                limit = max(limit, vector.clocks.get(key, 0), reach.clock(key))
+        return limit
 
     def _reach(self, vector: Vector) -> Reach:
         """Threads that acquired the same chains share the result."""

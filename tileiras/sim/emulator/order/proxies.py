@@ -128,13 +128,13 @@ class Fencing:
         for at in np.flatnonzero(np.isin(others, self.own)).tolist():
             if not any(event.warp == -1 for event in self.fences.sets[numbers[at]]):
                 added[at].append(Event(-1, -1, clock_of[int(warp_of(others[at : at + 1])[0])]))
-        known = {number: self.fences.sets[number] for number in np.unique(numbers).tolist()}
+        events_by_number = {number: self.fences.sets[number] for number in np.unique(numbers).tolist()}
         for leader, cta, clock, together in zip(
             self.leaders.tolist(), self.group.warp_cta[self.warps].tolist(), self.times.tolist(), self.together.tolist()
         ):
             event = Event(leader >> 5, -1 if together else leader, clock)
             at = np.flatnonzero((blocks == cta) | (blocks < 0))
-            behind = [n for n, events in known.items() if self._is_behind(events, leader)]
+            behind = [n for n, events in events_by_number.items() if self._is_behind(events, leader)]
             if behind:
                 open_sets = np.ones(len(self.fences.sets), bool)
                 open_sets[behind] = False

@@ -85,30 +85,30 @@ class SharedCells(Cells):
         generic: bool,
     ) -> None:  # fmt: skip
         """Record reads of ``cells``, ``count`` of them by each of ``threads``."""
-        stamp, met = clocks.stamp(), clocks.met[warp_of(threads) - clocks.first]
+        stamp, convergence = clocks.stamp(), clocks.met[warp_of(threads) - clocks.first]
         self.read[cells] = stamp
-        self.pending.append((stamp, cells, count, threads, times, met, code, generic))
+        self.pending.append((stamp, cells, count, threads, times, convergence, code, generic))
         self.pending_reads += cells.size
         if generic and self.unfenced_reads is not None or self.pending_reads > _LOG_READS:
             self._bring_up_to_date(clocks)
 
     def _bring_up_to_date(self, clocks: Clocks) -> None:
         """Move the pending reads that may still matter to the arrays."""
-        settled = 0 if self.unfenced_reads is not None else int(clocks.settled.min())
+        horizon = 0 if self.unfenced_reads is not None else int(clocks.settled.min())
         for stamp, cells, count, *columns, code, generic in self.pending:
-            if stamp > settled:
+            if stamp > horizon:
                 self._put_read(cells, *(repeated(column, count) for column in columns), code, generic)
         self.pending, self.pending_reads = [], 0
 
     def _put_read(
-        self, cells: np.ndarray, threads: np.ndarray, times: np.ndarray, met: np.ndarray, code: int, generic: bool
+        self, cells: np.ndarray, threads: np.ndarray, times: np.ndarray, limits: np.ndarray, code: int, generic: bool
     ) -> None:
-        """``met``: the clocks of the threads' warps at their last convergence."""
+        """``limits``: the clocks of the threads' warps at their last convergence."""
         warps = warp_of(threads)
         lanes = np.where(threads >= 0, threads & 31, _SEVERAL).astype(np.int8)
         at = cells * self.width + warps % self.width
         of_lane, of_clock = self.read_lane.reshape(-1), self.read_clock.reshape(-1)
-        since = of_clock[at] >= met
+        since = of_clock[at] >= limits
         lanes[since & (of_lane[at] != lanes)] = _SEVERAL
         of_lane[at] = lanes
         mixed = of_lane[at] != lanes  # lanes of one warp read one place together
@@ -127,8 +127,8 @@ class SharedCells(Cells):
             nothing = np.zeros(0, np.int64)
             return nothing, nothing, nothing
         self._bring_up_to_date(clocks)
-        chosen = np.flatnonzero(recent)
-        cells, threads = cells[chosen], threads[chosen]
+        recent_positions = np.flatnonzero(recent)
+        cells, threads = cells[recent_positions], threads[recent_positions]
         rows = warp_of(threads) - clocks.first
         times = self.read_clock[cells]
         suspects = times > clocks.known[rows]
@@ -144,7 +144,7 @@ class SharedCells(Cells):
         others = np.where(lanes == _SEVERAL, -2 - warps, warps * 32 + lanes)
         times = times[positions, columns]
         bad = clocks.unordered(threads[positions], others, times)
-        return chosen[positions[bad]], others[bad], self.read_code[cells[positions[bad]], columns[bad]]
+        return recent_positions[positions[bad]], others[bad], self.read_code[cells[positions[bad]], columns[bad]]
 
 
 class PagedCells(Cells):
@@ -215,9 +215,9 @@ class GlobalCells:
         if self.writes is None:
             self.writes = PagedCells(self.size, self.copies)
         writes = self.writes
-        for read, count, threads, times, code in self.pending:
-            read, threads, times = expand(read, count, threads, times)
-            at = writes.add(read)
+        for read_cells, count, threads, times, code in self.pending:
+            read_cells, threads, times = expand(read_cells, count, threads, times)
+            at = writes.add(read_cells)
             mixed = (writes.last[at] != -1) & (writes.last[at] != threads)
             writes.last[at] = threads
             mixed |= writes.last[at] != threads
@@ -231,11 +231,11 @@ class GlobalCells:
         writes.add(cells)
         return writes
 
-    def _compact(self, wanted: np.ndarray) -> None:
-        """Keep the log only for ``wanted`` places: for others the last read suffices."""
+    def _compact(self, places: np.ndarray) -> None:
+        """Keep the log only for ``places`` places: for others the last read suffices."""
         columns = [np.concatenate(column) for column in zip(*self.log)]
-        chosen = wanted[columns[0]]
-        self.log = [tuple(column[chosen][-_LOG_READS:] for column in columns)]
+        keep = places[columns[0]]
+        self.log = [tuple(column[keep][-_LOG_READS:] for column in columns)]
 
     def unordered_reads(self, clocks: Clocks, cells: np.ndarray, threads: np.ndarray):
         """As `SharedCells.unordered_reads`; also discards the reads of ``cells``."""
@@ -258,8 +258,8 @@ class GlobalCells:
         ordered = places[order]
         logged, others, times, codes = self.log[0]
         at = np.maximum(np.searchsorted(ordered, logged, side="right") - 1, 0)
-        written, at = ordered[at] == logged, order[at]
-        rival = written & (others != threads[at])
+        is_write, at = ordered[at] == logged, order[at]
+        rival = is_write & (others != threads[at])
         at, others, times, codes = at[rival], others[rival], times[rival], codes[rival]
         bad = clocks.unordered(threads[at], others, times)
         return positions[at[bad]], others[bad], codes[bad]

@@ -81,13 +81,13 @@ class RaceChecker:
         allocation = access.allocation
         if allocation is None or not allocation.writable:
             return None, None, 0
-        known = self.allocations.get(id(allocation))
-        if known is None:
+        entry = self.allocations.get(id(allocation))
+        if entry is None:
             size_in_granules = -(-allocation.size // self.global_granule) + 1
             cells = GlobalCells(size_in_granules, self.launch.program.bulk_copies)
-            known = self.allocations[id(allocation)] = (allocation, cells)
+            entry = self.allocations[id(allocation)] = (allocation, cells)
         first = (access.address - allocation.address + access.index * size) // self.global_granule
-        return known[1], first, max(1, size // self.global_granule)
+        return entry[1], first, max(1, size // self.global_granule)
 
     def _keys(self, access: Access, first: np.ndarray) -> np.ndarray:
         """Locations for the clocks: granules of global memory, the batch's shared memory below zero."""
@@ -160,10 +160,10 @@ class RaceChecker:
             self.clocks.overwrite(self._keys(access, first))
         if not changes.any():
             return
-        lost = differ(data[index], values)
+        overwrites = differ(data[index], values)
         if not changes.all():
-            first, threads, lost = first[changes], threads[changes], lost[changes]
-        cells, threads, lost = expand(first, count, threads, lost)
+            first, threads, overwrites = first[changes], threads[changes], overwrites[changes]
+        cells, threads, overwrites = expand(first, count, threads, overwrites)
         missing = "" if generic else "no wait in between for its write"
         writes = self.begin_write(group, item, access, cells, threads, order, missing)
         times = self.clocks.own[(threads >> 5) - self.clocks.first]
@@ -172,11 +172,11 @@ class RaceChecker:
         together = writes.writer[places] != threads
         if together.any():
             writes.writer[places[together]] = -2 - (threads[together] >> 5)
-        if lost.any():
+        if overwrites.any():
             # Two threads of this instruction wrote different values to one place.
-            at = np.flatnonzero(lost)
+            at = np.flatnonzero(overwrites)
             if at.size and not order.strong:
-                same = (cells == cells[at[0]]) & ~lost
+                same = (cells == cells[at[0]]) & ~overwrites
                 other = int(threads[same.argmax()])
                 self.report(group, item, access, int(cells[at[0]]), int(threads[at[0]]), other, code, "written")
 
@@ -298,8 +298,8 @@ class RaceChecker:
         scope = np.minimum((codes & 7) - 1, order.scope)
         blocks, rivals = (self.clocks.block_of(warp_of(each)) for each in (threads, others))
         clusters, far = blocks // self.clocks.members, rivals // self.clocks.members
-        needed = np.where(blocks == rivals, CTA, np.where(clusters == far, CLUSTER, GPU))
-        return scope >= needed
+        required = np.where(blocks == rivals, CTA, np.where(clusters == far, CLUSTER, GPU))
+        return scope >= required
 
     # -- reports ---------------------------------------------------------------------------------------------------
 

@@ -318,18 +318,18 @@ class Decoder:
             raise self.unsupported(f"modifier .{modifiers.names[0]}")
 
     def _guarded(self, item: Instruction, decode, modifiers: Modifiers) -> None:
-        slot, wanted = self.frame.base + item.guard[0].index, not item.guard[1]
+        slot, polarity = self.frame.base + item.guard[0].index, not item.guard[1]
         outer, before = self.block, len(self.block.steps)
         blocks = len(self.program.blocks)
         decode(self, item, modifiers)
         if self.block is outer and len(self.program.blocks) == blocks:
             steps = outer.steps[before:]
             del outer.steps[before:]
-            self.emit(guard(slot, wanted, steps))
+            self.emit(guard(slot, polarity, steps))
             return
-        self._guard_blocks(item, slot, wanted, outer, before, blocks)
+        self._guard_blocks(item, slot, polarity, outer, before, blocks)
 
-    def _guard_blocks(self, item: Instruction, slot: int, wanted: bool, outer: Block, before: int, blocks: int) -> None:
+    def _guard_blocks(self, item: Instruction, slot: int, value: bool, outer: Block, before: int, blocks: int) -> None:
         """A guarded instruction that ends blocks (a barrier, a call): branch around it."""
         body = Block(len(self.program.blocks))
         body.steps = outer.steps[before:]
@@ -347,7 +347,7 @@ class Decoder:
         for each in (body, *rest):
             each.index = len(self.program.blocks)
             self.program.blocks.append(each)
-        outer.terminator, outer.successors = branch(slot, wanted, body, following), (body, following)
+        outer.terminator, outer.successors = branch(slot, value, body, following), (body, following)
         if following.index < 0:
             self.place(following)
 

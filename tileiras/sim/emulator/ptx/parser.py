@@ -129,9 +129,9 @@ class Parser(TokenReader):
                     self.at += 1
                 continue
             function.directives[directive[1:]] = tuple(values)
-        known = self.module.functions.get(function.name)
+        earlier = self.module.functions.get(function.name)
         if self.accept(";"):
-            if known is None:
+            if earlier is None:
                 self.module.functions[function.name] = function
             return
         self.module.functions[function.name] = function

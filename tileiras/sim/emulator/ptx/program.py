@@ -109,25 +109,25 @@ def extended(compute, have: PtxType, want: PtxType):
     return widened
 
 
-def guard(slot: int, wanted: bool, steps: list[Step]) -> Step:
-    """The steps, for the threads whose predicate is ``wanted``."""
+def guard(slot: int, polarity: bool, steps: list[Step]) -> Step:
+    """The steps, for the threads whose predicate is ``polarity``."""
     single = steps[0] if len(steps) == 1 else None
 
     def guarded(group: WarpGroup) -> None:
-        chosen = group.R[slot]
-        if not wanted:
-            chosen = ~chosen
+        predicate = group.R[slot]
+        if not polarity:
+            predicate = ~predicate
         outer = group.mask
-        if chosen.size == 1:
-            if not chosen[0]:
+        if predicate.size == 1:
+            if not predicate[0]:
                 return
-            chosen = outer
+            predicate = outer
         else:
             if outer is not None:
-                chosen = chosen & outer
-            if not chosen.any():
+                predicate = predicate & outer
+            if not predicate.any():
                 return
-        group.mask = chosen
+        group.mask = predicate
         if single is not None:
             single(group)
         else:
@@ -138,11 +138,11 @@ def guard(slot: int, wanted: bool, steps: list[Step]) -> Step:
     return guarded
 
 
-def branch(slot: int, wanted: bool, taken: Block, following: Block):
-    """A terminator: to ``taken`` where the predicate is ``wanted``, else to ``following``."""
+def branch(slot: int, polarity: bool, target: Block, following: Block):
+    """A terminator: to ``target`` where the predicate is ``polarity``, else to ``following``."""
 
     def terminate(group: WarpGroup) -> None:
-        chosen = group.R[slot]
-        group.branch(chosen if wanted else ~chosen, taken.index, following.index)
+        predicate = group.R[slot]
+        group.branch(predicate if polarity else ~predicate, target.index, following.index)
 
     return terminate

@@ -51,8 +51,8 @@ def _decode(row: Verb, parts: list[str], decoder: Decoder, item: Instruction, mo
         raise decoder.unsupported()
     compute = row.make(*types, *choices.values()) if row.make is not None else row.compute
     names = row.operands.split()
-    chosen = [types["TU".index(name.upper())] if len(name) == 1 else TYPES[name] for name in names]
-    emit(decoder, chosen, compute, [name.islower() and len(name) == 1 for name in names])
+    row_types = [types["TU".index(name.upper())] if len(name) == 1 else TYPES[name] for name in names]
+    emit(decoder, row_types, compute, [name.islower() and len(name) == 1 for name in names])
 
 
 def one_type(decoder: Decoder, modifiers: Modifiers, names: Collection[str] = TYPES) -> PtxType:

@@ -73,10 +73,10 @@ class Accumulators:
             self.group.fault(self.message, self.item, int(active[flying.argmax()]))
         return self.values()[number]
 
-    def write(self, number: int, chosen: np.ndarray, value: np.ndarray) -> None:
+    def write(self, number: int, lanes: np.ndarray, value: np.ndarray) -> None:
         """Threads of warps that are not in flight write a register."""
         values = list(self.values())
-        values[number] = np.where(chosen, value, self.settled(number))
+        values[number] = np.where(lanes, value, self.settled(number))
         self._values, self.tiles = values, _tiles(values, self.type)
 
 
@@ -103,7 +103,7 @@ class InFlight:
         if function is np.where and len(arguments) == 3 and arguments[2] is self:
             self.accumulators.write(self.number, *arguments[:2])
             return self
-        return function(*map(_settled, arguments), **options)
+        return function(*map(_current, arguments), **options)
 
     def __getitem__(self, index):
         return self.settled()[index]
@@ -115,9 +115,9 @@ class InFlight:
         return -self.settled()
 
 
-def _settled(argument):
+def _current(argument):
     if isinstance(argument, list | tuple):
-        return type(argument)(map(_settled, argument))
+        return type(argument)(map(_current, argument))
     return argument.settled() if isinstance(argument, InFlight) else argument
 
 

@@ -170,9 +170,9 @@ def decode_mma(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> Non
     d_slots = [decoder.dst(each, register) for each in fragments[0]]
     a, b, c = ([decoder.src(each, register) for each in part] for part in fragments[1:])
     width = 64 if a_name == "f64" else 32
-    expected = (m * k * _ELEMENT_BITS[a_name] // 32 // width, k * n * _ELEMENT_BITS[b_name] // 32 // width)
-    if (len(a), len(b)) != expected or len(c) != len(d_slots) or len(c) * width != m * n * TYPES[d_name].bits // 32:
-        raise decoder.error(f"{shape} with these types has {expected[0]} A and {expected[1]} B registers")
+    counts = (m * k * _ELEMENT_BITS[a_name] // 32 // width, k * n * _ELEMENT_BITS[b_name] // 32 // width)
+    if (len(a), len(b)) != counts or len(c) != len(d_slots) or len(c) * width != m * n * TYPES[d_name].bits // 32:
+        raise decoder.error(f"{shape} with these types has {counts[0]} A and {counts[1]} B registers")
     narrow = decoder.module.target.startswith("sm_89") and is_narrow(a_name, b_name, d_name)
     accumulate = _accumulator(d_name, saturating, m, n, (a_name, b_name) if narrow else None)
     result = Multiply("mma", m, n, k, a_name, d_name, 0, 0, 1)
@@ -218,14 +218,14 @@ def _scale_readers(
     of row g + 8 of the thread after it; the scales of column g of B are with thread i of the quad.
     """
     kind, count, format = scaled
-    run, wanted, factors = _SCALED.get((kind, count), (0, "", ()))
-    if wanted != format or not run or k != run * count or not set(types) <= set(factors):
+    run, scale_format, factors = _SCALED.get((kind, count), (0, "", ()))
+    if scale_format != format or not run or k != run * count or not set(types) <= set(factors):
         raise decoder.unsupported()
     slots, selectors = [], []
-    for word, chosen in (operands[:2], operands[2:]):
+    for word, pair in (operands[:2], operands[2:]):
         # One register, in braces or without them.
         slots.append(decoder.src(word.items[0] if isinstance(word, Group) and len(word.items) == 1 else word, B32))
-        items = chosen.items if isinstance(chosen, Group) else ()
+        items = pair.items if isinstance(pair, Group) else ()
         if len(items) != 2:
             raise decoder.error("expected a byte and a thread selector")
         selectors.append([decoder.src(each, U16) for each in items])

@@ -105,11 +105,11 @@ def decode_alloc(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> N
 
     def begin(group: WarpGroup, thread: int) -> None:
         unit, (block, _) = unit_of(group), _key(group, thread)
-        wanted = int(of_warp(group, item, columns, "numbers of columns")[thread])
-        unit.memory.check_count(group, item, wanted, thread)
+        count = int(of_warp(group, item, columns, "numbers of columns")[thread])
+        unit.memory.check_count(group, item, count, thread)
         for each in unit.memory.pair(group, item, block, cta_group, thread):
-            unit.memory.check_permit(group, item, each, wanted, thread)
-        unit.memory.request(group, item, thread, "alloc", 0, wanted)
+            unit.memory.check_permit(group, item, each, count, thread)
+        unit.memory.request(group, item, thread, "alloc", 0, count)
 
     def end(group: WarpGroup, thread: int) -> None:
         first = unit_of(group).memory.finish(_key(group, thread))
@@ -132,12 +132,12 @@ def decode_dealloc(decoder: Decoder, item: Instruction, modifiers: Modifiers) ->
     def begin(group: WarpGroup, thread: int) -> None:
         unit, (block, _) = unit_of(group), _key(group, thread)
         first = int(of_warp(group, item, where, "addresses")[thread])
-        wanted = int(of_warp(group, item, columns, "numbers of columns")[thread])
-        unit.memory.check_count(group, item, wanted, thread)
-        if unit.memory.cells(block).allocations.get(first) != wanted:
-            group.fault(f"{wanted} columns from {first:#x} on are no allocation of tensor memory", item, thread)
-        unit.order.check_free(group, item, Region(block, ALL_LANES, first, first + wanted), thread)
-        unit.memory.request(group, item, thread, "dealloc", first, wanted)
+        count = int(of_warp(group, item, columns, "numbers of columns")[thread])
+        unit.memory.check_count(group, item, count, thread)
+        if unit.memory.cells(block).allocations.get(first) != count:
+            group.fault(f"{count} columns from {first:#x} on are no allocation of tensor memory", item, thread)
+        unit.order.check_free(group, item, Region(block, ALL_LANES, first, first + count), thread)
+        unit.memory.request(group, item, thread, "dealloc", first, count)
 
     def end(group: WarpGroup, thread: int) -> None:
         unit_of(group).memory.finish(_key(group, thread))
@@ -150,13 +150,13 @@ def _waiting(decoder: Decoder, item: Instruction, cta_group: int, begin, end) ->
 
     def poll(group: WarpGroup, lanes: np.ndarray) -> np.ndarray:
         memory = unit_of(group).memory
-        done = np.zeros(group.n, bool)
+        ready = np.zeros(group.n, bool)
         for warp in np.flatnonzero(lanes.reshape(-1, 32).any(1)).tolist():
             key = _key(group, warp * 32)
             if key in memory.requests and memory.poll(key, cta_group):
                 end(group, warp * 32)
-                done[warp * 32 : warp * 32 + 32] = lanes[warp * 32 : warp * 32 + 32]
-        return done
+                ready[warp * 32 : warp * 32 + 32] = lanes[warp * 32 : warp * 32 + 32]
+        return ready
 
     def reason(group: WarpGroup, thread: int) -> list[str]:
         return [unit_of(group).memory.waits_for(_key(group, thread))]

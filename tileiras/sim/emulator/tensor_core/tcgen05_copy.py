@@ -84,11 +84,11 @@ def decode_copy(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> No
                     raw = each.read()
                     if packed is not None:
                         raw = narrow_codes(raw, packed[0], 16) << packed[1]
-                    known = each.known().reshape(len(raw), 4 * units, 4) if packed is None else True
+                    init_bits = each.known().reshape(len(raw), 4 * units, 4) if packed is None else True
                     cells = unit.memory.cells(each.block)
                     for copy in places.T:
                         cells.words[copy, column : column + 4 * units] = np.ascontiguousarray(raw).view(np.uint32)
-                        cells.written[copy, column : column + 4 * units] = known
+                        cells.written[copy, column : column + 4 * units] = init_bits
 
             unit.order.issue(Operation(group, item, thread, "cp", [], regions, run))
             if group.launch.recorder is not None:

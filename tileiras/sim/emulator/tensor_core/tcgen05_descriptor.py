@@ -108,14 +108,14 @@ def column_mask(word: int, shape: Shape) -> tuple[int, np.ndarray]:
     shift = word >> 56 & 63
     if shift > min(16 if shape.m == 32 else 32, shape.most_shift):
         raise ValueError(f"a shift by {shift} columns, of at most {shape.most_shift}")
-    used = np.ones(shape.n, bool)
+    mask = np.ones(shape.n, bool)
     if word >> 39 & 1:
         parts = 128 // shape.m
         columns = shape.n // parts
-        taken, zero = (word >> 48 & 255) + 1, (word >> 40 & 255) + 1
+        ones, zero = (word >> 48 & 255) + 1, (word >> 40 & 255) + 1
         for part in range(parts):
             starts_zero = word >> 32 + part & 1
-            start = min(word >> 8 * part & 255, (zero if starts_zero else taken) - 1)
-            place = (np.arange(columns) + start) % (taken + zero)
-            used[part * columns : (part + 1) * columns] = place >= zero if starts_zero else place < taken
-    return shift, used
+            start = min(word >> 8 * part & 255, (zero if starts_zero else ones) - 1)
+            place = (np.arange(columns) + start) % (ones + zero)
+            mask[part * columns : (part + 1) * columns] = place >= zero if starts_zero else place < ones
+    return shift, mask

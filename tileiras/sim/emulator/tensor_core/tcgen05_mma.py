@@ -315,9 +315,9 @@ class Product:
         """Check that a matrix used from a collector buffer has been put there."""
         buffer, use = self.form.collector
         key = (self.blocks[0], buffer)
-        held = self.unit.collectors.get(key)
-        if use in ("use", "lastuse") and held != matrix:
-            why = "nothing has been filled in" if held is None else "another matrix has been filled in"
+        contents = self.unit.collectors.get(key)
+        if use in ("use", "lastuse") and contents != matrix:
+            why = "nothing has been filled in" if contents is None else "another matrix has been filled in"
             self._fault(f"collector::{buffer}::{use}, but {why}")
         if use in ("fill", "use"):
             self.unit.collectors[key] = matrix
@@ -337,22 +337,22 @@ class Product:
         b = b * shape.signs[1]
         if self.columns is not None:
             b[~self.columns] = 0.0
-        left, known = self._left(), self._known_rows()
+        factor, valid = self._left(), self._known_rows()
         if self.scales:
-            left, b = self._scaled(left, b)
-            known &= np.concatenate([self._known_scales(number) for number in range(len(self.blocks))])
-        if not known.all():
-            left = [np.where(known[:, None], each, 0.0) for each in left]
-        if len(left) == 1:
-            result = left[0] @ b.T
+            factor, b = self._scaled(factor, b)
+            valid &= np.concatenate([self._known_scales(number) for number in range(len(self.blocks))])
+        if not valid.all():
+            factor = [np.where(valid[:, None], each, 0.0) for each in factor]
+        if len(factor) == 1:
+            result = factor[0] @ b.T
         else:  # the groups of lanes have different rows of A
-            columns = shape.n // len(left)
+            columns = shape.n // len(factor)
             result = np.concatenate(
-                [each @ b[number * columns :][:columns].T for number, each in enumerate(left)], axis=1
+                [each @ b[number * columns :][:columns].T for number, each in enumerate(factor)], axis=1
             )
         for number in range(len(self.blocks)):
             rows = slice(number * self.rows, (number + 1) * self.rows)
-            self._accumulate(number, result[rows], known[rows])
+            self._accumulate(number, result[rows], valid[rows])
         if self.form.shifted:
             for block in self.blocks:
                 shift_down(self.unit.memory.cells(block), self.a_address[1], _A_COLUMNS)
@@ -389,8 +389,8 @@ class Product:
     def _known_scales(self, number: int) -> np.ndarray:
         """(rows of a block,): rows of A whose scales are initialised."""
         region = self._scale_region(number, 0)
-        written = self.unit.memory.cells(region.block).written[:, region.first : region.last]
-        return self._of_rows(written, 0, slice(None), self.rows).all((0, 2))
+        init_bits = self.unit.memory.cells(region.block).written[:, region.first : region.last]
+        return self._of_rows(init_bits, 0, slice(None), self.rows).all((0, 2))
 
     def _of_rows(self, cells: np.ndarray, which: int, halves: slice, count: int) -> np.ndarray:
         """(quarters, count, vector) of (lanes, columns, bytes) of scales."""
@@ -398,7 +398,7 @@ class Product:
         bytes = cells.reshape(4, QUARTER, -1, 4)[halves, ..., first : first + self.form.vector]
         return bytes.swapaxes(1, 2).reshape(len(bytes), -1, self.form.vector)[:, :count]
 
-    def _scaled(self, left: list[np.ndarray], b: np.ndarray) -> tuple[list[np.ndarray], np.ndarray]:
+    def _scaled(self, matrices: list[np.ndarray], b: np.ndarray) -> tuple[list[np.ndarray], np.ndarray]:
         run = self.shape.k // self.form.vector
         rows = np.concatenate([self._read_scales(number, 0, 0, self.rows) for number in range(len(self.blocks))])
         columns = self.shape.n // len(self.groups)
@@ -410,7 +410,7 @@ class Product:
                     self._fault("the blocks of a pair have different scales of B")
             parts.append(first)
         factors = np.repeat(np.concatenate(parts), run, axis=1)
-        return [each * np.repeat(rows, run, axis=1) for each in left], b * factors
+        return [each * np.repeat(rows, run, axis=1) for each in matrices], b * factors
 
     def _read_scales(self, number: int, which: int, group: int, count: int) -> np.ndarray:
         """(count, vector) binary64: those of A's rows in a block, or of B's columns in a group of lanes."""
@@ -418,12 +418,12 @@ class Product:
         cells = self.unit.memory.cells(region.block)
         words = np.ascontiguousarray(cells.words[:, region.first : region.last]).view(np.uint8)
         halves = slice(2 * group, 2 * group + 2) if which and len(self.groups) == 2 else slice(None)
-        known = self._of_rows(cells.written[:, region.first : region.last], which, halves, count)
-        if which and self.unit.memory.launch.check_uninitialised and not known.all():
-            quarter, row, _ = np.argwhere(~known)[0].tolist()
+        init_bits = self._of_rows(cells.written[:, region.first : region.last], which, halves, count)
+        if which and self.unit.memory.launch.check_uninitialised and not init_bits.all():
+            quarter, row, _ = np.argwhere(~init_bits)[0].tolist()
             self._fault(unwritten(QUARTER * quarter + row % QUARTER, region.first + row // QUARTER))
         raw = self._of_rows(words, which, halves, count)
-        if ((raw != raw[:1]) & known.all(0)).any():
+        if ((raw != raw[:1]) & init_bits.all(0)).any():
             self._fault(f"the quarters of tensor memory have different scales of {'B' if which else 'A'}")
         codes = np.ascontiguousarray(raw[0])
         if self.shape.scale == "ue4m3":
@@ -435,7 +435,7 @@ class Product:
         cells = self.unit.memory.cells(region.block)
         cells.written[np.concatenate(self.groups) + self.d[0], region.first : region.last] = True
 
-    def _accumulate(self, number: int, result: np.ndarray, known: np.ndarray) -> None:
+    def _accumulate(self, number: int, result: np.ndarray, valid: np.ndarray) -> None:
         """Add a block's rows of the dot to D, or store them; rows with unknown results become uninitialised."""
         shape, memory = self.shape, self.unit.memory
         region = self._d_region(number)
@@ -443,11 +443,11 @@ class Product:
         columns = shape.n // len(self.groups)
         off = set(lanes_of(self.disabled_lanes(number)).tolist())
         for group, lanes in enumerate(self.groups):
-            lanes, valued = lanes + self.d[0], known
+            lanes, valued = lanes + self.d[0], valid
             part = result[:, group * columns : (group + 1) * columns]
             if off:
                 array = np.array([lane not in off for lane in lanes.tolist()])
-                lanes, part, valued = lanes[array], part[array], known[array]
+                lanes, part, valued = lanes[array], part[array], valid[array]
             where = slice(lanes[0], lanes[-1] + 1) if len(lanes) and lanes[-1] - lanes[0] == len(lanes) - 1 else lanes
             before = cells.words[where, region.first : region.last] if self.enabled else None
             cells.words[where, region.first : region.last] = self._encode(part, before)

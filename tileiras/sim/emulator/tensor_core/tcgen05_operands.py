@@ -188,19 +188,19 @@ class Source:
 
     def known_rows(self, name: str) -> np.ndarray:
         """(rows,), or if transposed (columns,), of elements of a format: whether they are written."""
-        known = self.known()
+        init_bits = self.known()
         if not self.matrix.transposed:
-            return known.all(1)
+            return init_bits.all(1)
         bits, group = FORMATS[name]
-        of_units = known.reshape(len(known), -1, group, 16 // group) if bits >= 8 else known.reshape(
-            len(known), -1, 1, 16).repeat(group, 2)  # fmt: skip
+        of_units = init_bits.reshape(len(init_bits), -1, group, 16 // group) if bits >= 8 else init_bits.reshape(
+            len(init_bits), -1, 1, 16).repeat(group, 2)  # fmt: skip
         return of_units.all((0, 3)).reshape(-1)
 
     def _known(self) -> np.ndarray:
-        access, written = self._access(), self.group.batch.shared_written
-        if written is None:
+        access, init_bits = self._access(), self.group.batch.shared_written
+        if init_bits is None:
             return np.ones((self.matrix.rows, self.matrix.units * _UNIT.itemsize), bool)
-        return written.reshape(-1, _UNIT.itemsize)[access.index].reshape(self.matrix.rows, -1)
+        return init_bits.reshape(-1, _UNIT.itemsize)[access.index].reshape(self.matrix.rows, -1)
 
     def begin(self) -> None:
         """Check that the matrix, which may be read from now on, is written and visible to the asynchronous proxy."""

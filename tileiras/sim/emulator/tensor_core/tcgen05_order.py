@@ -298,16 +298,16 @@ class Order:
             return
         block = int(group.cta[threads[0]])
         key = (block, int(group.thread[threads[0]]) // 32)
-        known: dict[tuple[int, int | None], bool] = {}
+        cache: dict[tuple[int, int | None], bool] = {}
         for where in {block, self.memory.peer(block)} - {None}:
             for use in self.uses.get(where, ()):
                 operation = use.operation
                 if key in operation.seen or operation.clock is None:
                     continue
                 about = (int(operation.group.numbers[operation.thread]), operation.clock)
-                if about not in known:
-                    known[about] = self._knows(group, threads, operation, operation.clock)
-                if known[about]:
+                if about not in cache:
+                    cache[about] = self._knows(group, threads, operation, operation.clock)
+                if cache[about]:
                     operation.seen.add(key)
 
     # -- the end of an allocation ----------------------------------------------------------------------------------

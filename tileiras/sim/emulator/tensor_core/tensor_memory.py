@@ -171,27 +171,27 @@ class TensorMemory:
         block, _ = key
         if key in self.granted:
             return True
-        wanted = self.requests[key]
+        own_request = self.requests[key]
         blocks = [block]
         keys = [key]
         if cta_group == 2:
             other = self.peer(block)
             match = [each for each, request in self.requests.items()
-                     if each[0] == other and request == wanted and each not in self.granted]  # fmt: skip
+                     if each[0] == other and request == own_request and each not in self.granted]  # fmt: skip
             if not match:
                 return False
             blocks.append(other)
             keys.append(match[0])
-        if wanted.kind == "alloc":
-            places = [self.cells(each).free_columns(wanted.count) for each in blocks]
+        if own_request.kind == "alloc":
+            places = [self.cells(each).free_columns(own_request.count) for each in blocks]
             common = [first for first in places[0] if all(first in each for each in places)]
             if not common:
                 return False
             first = common[0]
             for each in blocks:
-                self.cells(each).allocate(first, wanted.count)
+                self.cells(each).allocate(first, own_request.count)
         else:
-            first = wanted.first
+            first = own_request.first
             for each in blocks:
                 self.cells(each).free(first)
         for each in keys:
@@ -202,9 +202,9 @@ class TensorMemory:
         """Condition that a request waits for."""
         request = self.requests[key]
         other = self.peer(key[0])
-        taken = ", ".join(f"{count} from {first}" for first, count in sorted(self.cells(key[0]).allocations.items()))
-        if request.kind == "alloc" and taken:
-            return f"{request.count} free columns of tensor memory; allocated are {taken}"
+        columns = ", ".join(f"{count} from {first}" for first, count in sorted(self.cells(key[0]).allocations.items()))
+        if request.kind == "alloc" and columns:
+            return f"{request.count} free columns of tensor memory; allocated are {columns}"
         return f"block {block_id(self.batch, other)}, to {request.kind} the same columns of tensor memory"
 
     def finish(self, key: tuple[int, int]) -> int:
@@ -215,8 +215,8 @@ class TensorMemory:
     def check_end(self, blocks: np.ndarray) -> None:
         """Check that ended blocks have freed all columns. Raises EmulationError."""
         for block in blocks.tolist():
-            if block in self._cells and (left := self._cells[block].allocations):
-                first, count = next(iter(left.items()))
+            if block in self._cells and (allocations := self._cells[block].allocations):
+                first, count = next(iter(allocations.items()))
                 what = f"{count} columns of tensor memory allocated, from column {first} on"
                 raise EmulationError(f"block {block_id(self.batch, block)} ends with {what}")
 
@@ -226,9 +226,9 @@ class TensorMemory:
         if not self.launch.check_uninitialised:
             return
         lanes = lanes_of(region.lanes)
-        known = self.cells(region.block).written[lanes, region.first : region.last]
-        if not known.all():
-            lane, column, _ = np.argwhere(~known)[0].tolist()
+        init_bits = self.cells(region.block).written[lanes, region.first : region.last]
+        if not init_bits.all():
+            lane, column, _ = np.argwhere(~init_bits)[0].tolist()
             group.fault(unwritten(lanes[lane], region.first + column), item, thread)
 
 

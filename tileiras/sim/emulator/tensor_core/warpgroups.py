@@ -48,19 +48,19 @@ class Lockstep:
             group.fault(f"{self.what} in a warpgroup of fewer than four warps", item, row * 32)
         number = int(self.counts[cta, warp])
         self.counts[cta, warp] += 1
-        known = self.done.setdefault((cta, warp // WARPS), {})
-        if number not in known:
-            known[number] = (what, item)
+        by_number = self.done.setdefault((cta, warp // WARPS), {})
+        if number not in by_number:
+            by_number[number] = (what, item)
             self._check_ended(group, item, row, cta, warp // WARPS, number)
             return number
-        before, earlier = known[number]
+        before, earlier = by_number[number]
         if what != before:
             other = f"line {earlier.line} ({earlier.text})" if earlier is not item else "the same line"
             group.fault(f"{differ or f'warps of a warpgroup run different {self.what}'}: another warp ran {other}",
                         item, row * 32)  # fmt: skip
         of_group = self.counts[cta, warp // WARPS * WARPS :][:WARPS]
         if of_group.min() > number:
-            del known[number]
+            del by_number[number]
         return number
 
     def _check_ended(
@@ -73,9 +73,9 @@ class Lockstep:
     def end(self, group: WarpGroup, cta: int, warp: int) -> None:
         """A warp has ended."""
         number = int(self.counts[cta, warp])
-        missed = self.done.get((cta, warp // WARPS), {}).get(number)
-        if missed is not None:
-            _, item = missed
+        last = self.done.get((cta, warp // WARPS), {}).get(number)
+        if last is not None:
+            _, item = last
             group.fault(f"warp {warp} of this warpgroup has ended without running this {self.what}", item)
 
 
@@ -107,39 +107,40 @@ class Registers:
         self.pool = np.zeros(batch.count, np.int64)
         self.lockstep = Lockstep(batch, "setmaxnreg")
 
-    def change(self, group: WarpGroup, item: Instruction, increases: bool, wanted: int) -> None:
+    def change(self, group: WarpGroup, item: Instruction, increases: bool, registers: int) -> None:
         for row in np.flatnonzero(group.active_lanes().any(1)).tolist():
             cta, warp = int(group.warp_cta[row]), int(group.thread[row * 32]) // 32
-            self.lockstep.run(group, item, row, wanted, "warps of a warpgroup set different numbers of registers")
-            held = int(self.held[cta, warp])
-            if (wanted < held) if increases else (wanted > held):
+            self.lockstep.run(group, item, row, registers, "warps of a warpgroup set different numbers of registers")
+            count = int(self.held[cta, warp])
+            if (registers < count) if increases else (registers > count):
                 kind = "fewer" if increases else "more"
-                group.fault(f"setmaxnreg to {wanted} registers, {kind} than the {held} of the warp", item, row * 32)
+                group.fault(f"setmaxnreg to {registers} registers, {kind} than the {count} of the warp", item, row * 32)
             if not increases:
-                self.pool[cta] += (held - wanted) * 32
-                self.held[cta, warp] = wanted
+                self.pool[cta] += (count - registers) * 32
+                self.held[cta, warp] = registers
 
-    def grant(self, group: WarpGroup, lanes: np.ndarray, wanted: int) -> np.ndarray:
+    def grant(self, group: WarpGroup, lanes: np.ndarray, count: int) -> np.ndarray:
         """Grant registers from the pools of their blocks to waiting warps."""
         granted = np.zeros(group.n, bool)
         for row in np.flatnonzero(lanes.reshape(-1, 32).any(1)).tolist():
             cta, warp = int(group.warp_cta[row]), int(group.thread[row * 32]) // 32
-            missing = (wanted - int(self.held[cta, warp])) * 32
+            missing = (count - int(self.held[cta, warp])) * 32
             if missing <= self.pool[cta]:
                 self.pool[cta] -= missing
-                self.held[cta, warp] = wanted
+                self.held[cta, warp] = count
                 granted[row * 32 : row * 32 + 32] = True
         return granted
 
-    def missing(self, group: WarpGroup, thread: int, wanted: int) -> list[str]:
+    def missing(self, group: WarpGroup, thread: int, registers: int) -> list[str]:
         cta, warp = int(group.cta[thread]), int(group.thread[thread]) // 32
-        held = self.held[cta]
+        counts = self.held[cta]
+        missing = registers - int(counts[warp])
         lines = [
-            f"{wanted - int(held[warp])} more registers per thread, {(wanted - int(held[warp])) * 32} in all; "
+            f"{missing} more registers per thread, {missing * 32} in all; "
             f"the block's pool has {int(self.pool[cta])}"
         ]
-        for count in sorted(set(held.tolist()), reverse=True):
-            warps = np.flatnonzero(held == count).tolist()
+        for count in sorted(set(counts.tolist()), reverse=True):
+            warps = np.flatnonzero(counts == count).tolist()
             states = sorted({state_of(self.batch, cta, other) for other in warps})
             lines.append(f"{names(warps)} of the block hold {count} registers per thread: {'; '.join(states)}")
         return lines

@@ -120,12 +120,12 @@ class Product:
         """The accumulators, which are now in flight."""
         group, form = self.group, self.form
         value = group.R[form.d[0]]
-        known = value.accumulators if isinstance(value, InFlight) else None
+        accumulators = value.accumulators if isinstance(value, InFlight) else None
         # Registers that were moved to others while in flight are the same registers under other names.
-        if known is None or not known.count.any() or not known.are_in(form.d):
-            known = Accumulators(group, form.item, form.d, form.types[0], _EARLY)
-        known.issue(form.item, self.warps)
-        return known
+        if accumulators is None or not accumulators.count.any() or not accumulators.are_in(form.d):
+            accumulators = Accumulators(group, form.item, form.d, form.types[0], _EARLY)
+        accumulators.issue(form.item, self.warps)
+        return accumulators
 
     def begin_reads(self) -> None:
         """Check the operands in shared memory, which may be read from now on."""
@@ -140,10 +140,10 @@ class Product:
 
     def land(self, warps: np.ndarray) -> bool:
         """Complete the dot for some of its warps; True if it is complete for all."""
-        chosen = np.isin(self.warps, warps)
-        if chosen.any():
-            self._land(np.flatnonzero(chosen))
-            rest = ~chosen
+        selection = np.isin(self.warps, warps)
+        if selection.any():
+            self._land(np.flatnonzero(selection))
+            rest = ~selection
             self.warps, self.order, self.numbers = self.warps[rest], self.order[rest], self.numbers[rest]
             self.descriptors, self.added = self.descriptors[rest], self.added[rest]
             self.found = [self.found[at] for at in np.flatnonzero(rest).tolist()] if self.found else []
@@ -196,18 +196,18 @@ class Product:
         warp = int(self.warps[at])
         number = int(group.thread[warp * 32]) // 32
         key = (int(group.warp_cta[warp]), number // _WARPS, int(self.order[at]))
-        left, a, b = group.batch.warpgroup_operands.pop(key, (_WARPS, None, None))
+        uses, a, b = group.batch.warpgroup_operands.pop(key, (_WARPS, None, None))
         if a is None and b is None:
-            *read, b = (
+            *matrices, b = (
                 operand.read(group, form.item, access, units)
                 for operand, (access, units) in zip(form.operands, self.found[at])
             )
             b = b.T if form.signs[1] == 1 else -b.T
-            a = self._signed(read[0]) if read else None
+            a = self._signed(matrices[0]) if matrices else None
             if a is not None and not form.is_narrow:
                 a, b = a @ b, None
-        if left > 1:
-            group.batch.warpgroup_operands[key] = (left - 1, a, b)
+        if uses > 1:
+            group.batch.warpgroup_operands[key] = (uses - 1, a, b)
         if from_registers is not None:
             return self._signed(from_registers), b
         return a[16 * (number % _WARPS) :][:16], b
@@ -236,14 +236,14 @@ class Product:
         return rounding.encode(products + (before if added.all() else np.where(added, before, 0.0)), d_type)
 
 
-def _check_alike(group: WarpGroup, item: Instruction, warps: np.ndarray, done: Sequence[Hashable]) -> None:
+def _check_alike(group: WarpGroup, item: Instruction, warps: np.ndarray, operands: Sequence[Hashable]) -> None:
     """Check that all warps of a warpgroup run the same `wgmma` instructions, with the same descriptors and scale of
     D."""
     units = group.batch.units
     lockstep = units.get("wgmma")
     if lockstep is None:
         lockstep = units["wgmma"] = Lockstep(group.batch, "wgmma instruction")
-    for row, what in zip(warps.tolist(), done):
+    for row, what in zip(warps.tolist(), operands):
         lockstep.run(group, item, row, what)
 
 
@@ -265,10 +265,10 @@ def _begin_aligned(decoder: Decoder, modifiers: Modifiers) -> None:
 
 @instruction("wgmma.fence", "wgmma.commit_group", "wgmma.wait_group")
 def decode_order(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
-    operation, left = item.modifiers[0], 0
+    operation, pending = item.modifiers[0], 0
     _begin_aligned(decoder, modifiers)
     if operation == "wait_group":
-        left = decoder.group_count()
+        pending = decoder.group_count()
     else:
         decoder.operands(0)
 
@@ -277,7 +277,7 @@ def decode_order(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> N
         state, warps = _of(group), _active_warps(group)
         _check_alike(group, item, warps, [id(item)] * warps.size)
         if group.launch.recorder is not None and operation != "fence":
-            each_warp(group, item, Commit("wgmma") if operation == "commit_group" else WaitGroup("wgmma", left))
+            each_warp(group, item, Commit("wgmma") if operation == "commit_group" else WaitGroup("wgmma", pending))
         if operation == "fence":
             state.fenced[warps] = True
             state.registers = list(group.R)
@@ -286,7 +286,7 @@ def decode_order(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> N
         else:
             rest = []
             for product in state.products:
-                due = product.numbers < state.committed[product.warps] - left
+                due = product.numbers < state.committed[product.warps] - pending
                 if not product.land(np.intersect1d(product.warps[due], warps)):
                     rest.append(product)
             state.products = rest

@@ -242,10 +242,10 @@ def decode_mma(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> Non
     names = [name for name in modifiers.names if name in TYPES or name in _BITS]
     modifiers.names = [name for name in modifiers.names if name not in (*names, "row", "col")]
     d_name, a_name, b_name, c_name = names if len(names) == 4 else (*names[:1], "f16", "f16", *names[1:])
-    known = _ACCUMULATORS.get(a_name, ())
+    types = _ACCUMULATORS.get(a_name, ())
     if len(layouts) != 2 or (m, n, k) not in _SHAPES.get(a_name, ()) or a_name != b_name:
         raise decoder.unsupported()
-    if d_name not in known or c_name not in known:
+    if d_name not in types or c_name not in types:
         raise decoder.unsupported()
     matrices = [
         _Matrix(m, n, d_name, True, False), _Matrix(m, k, a_name, True, True), _Matrix(k, n, b_name, True, True),

@@ -60,10 +60,10 @@ def execute(
     token = RUN.set(Run(0))
     try:
         with np.errstate(all="ignore"):
-            shown = machine_type(memory, sizes, globals_, None)
+            machine = machine_type(memory, sizes, globals_, None)
             ctas = (spec.num_ctas or 1) if _is_shared(function) else 1
-            for shown.block_id in shown.tile_blocks():
-                _run_block(shown, function, bound, ctas)
+            for machine.block_id in machine.tile_blocks():
+                _run_block(machine, function, bound, ctas)
     finally:
         RUN.reset(token)
 

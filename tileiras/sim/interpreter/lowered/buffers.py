@@ -30,10 +30,10 @@ class Buffer:
     def read(self, stage: int) -> np.ndarray:
         """The contents of a stage.  Raises Undefined if the buffer has no such stage."""
         self.check(stage)
-        held = self.stages[stage]
-        if held is None:
-            held = self.stages[stage] = undefined(self.type.tile.shape, self.type.tile.element_type)
-        return held
+        contents = self.stages[stage]
+        if contents is None:
+            contents = self.stages[stage] = undefined(self.type.tile.shape, self.type.tile.element_type)
+        return contents
 
     def check(self, stage: int) -> None:
         if not 0 <= stage < self.type.stages:

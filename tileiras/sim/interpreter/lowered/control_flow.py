@@ -37,8 +37,8 @@ def for_(machine: LoweredMachine, op: Any) -> tuple:
     bounds = [machine[value] for value in op.operands[:3]]
     machine.decide("a bound", *bounds)
     width = op.operands[0].type.width
-    read = unsigned if "unsignedCmp" in op.attributes else signed
-    first, last, by = (int(read(value, width)) for value in bounds)
+    convert = unsigned if "unsignedCmp" in op.attributes else signed
+    first, last, by = (int(convert(value, width)) for value in bounds)
     if by <= 0:
         raise Undefined(f"has step {by}; it must be positive")
     carried = [machine[value] for value in op.operands[3:]]
@@ -66,8 +66,8 @@ def while_(machine: LoweredMachine, op: Any) -> tuple:
 
 @as_only("async.pipeline.agent_switch")
 def agent_switch(machine: LoweredMachine, op: Any) -> None:
-    begun = [machine.crew.begin(lambda block=agent.block: machine.run_block(block)) for agent in op.regions]
-    machine.crew.wait(lambda: all(task.is_done for task in begun))
+    tasks = [machine.crew.begin(lambda block=agent.block: machine.run_block(block)) for agent in op.regions]
+    machine.crew.wait(lambda: all(task.is_done for task in tasks))
 
 
 @rule("get_program_id")
@@ -97,11 +97,11 @@ def is_same_tile(machine: LoweredMachine, op: Any) -> np.ndarray:
     return np.array(all(int(machine[first]) == int(machine[second]) for first, second in pairs))
 
 
-def meet(machine: LoweredMachine, key: Any, given: Any = None) -> list[Any]:
+def meet(machine: LoweredMachine, key: Any, value: Any = None) -> list[Any]:
     """The values that the CTAs of the tile block pass to the same execution of an operation; waits for all."""
     count = machine.shared.get((key, "count"), 0)
     machine.shared[key, "count"] = count + 1
-    machine.shared[key, count] = (given,)
+    machine.shared[key, count] = (value,)
     machine.crew.wait(lambda: all((key, count) in peer.shared for peer in machine.peers))
     return [peer.shared[key, count][0] for peer in machine.peers]
 

@@ -56,9 +56,9 @@ def rules() -> frozenset[str]:
 class LoweredMachine(Machine):
     """One CTA of a tile block, number `rank` of `peers`, all its CTAs."""
 
-    def __init__(self, *given: Any) -> None:
-        super().__init__(*given)
-        self._given = given
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._given = arguments
         self.steps = 0
         self.crew = Crew()
         self.rank = 0

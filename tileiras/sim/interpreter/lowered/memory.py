@@ -123,12 +123,12 @@ def read_tile(
 ) -> np.ndarray:
     """A tile of a view as elements of a type; with `zeros` those outside are zero where no padding is given."""
     offsets, inside = located(machine, view, coords, promised)
-    held = view.tensor.element
-    values = read_elements(machine, view.tensor.address, offsets, held, inside)
+    storage = view.tensor.element
+    values = read_elements(machine, view.tensor.address, offsets, storage, inside)
     if not inside.all():
         padded = view._replace(padding="zero") if zeros and view.padding is None else view
-        values = np.where(inside, values, padding_tile(padded, held)).astype(dtype_of(held), copy=False)
-    return values if element is held else round_to(values.astype(np.float64), element.keyword)
+        values = np.where(inside, values, padding_tile(padded, storage)).astype(dtype_of(storage), copy=False)
+    return values if element is storage else round_to(values.astype(np.float64), element.keyword)
 
 
 def write_tile(machine: LoweredMachine, view: TileView, coords: Any, values: np.ndarray, promised: Any = ()) -> None:
@@ -207,9 +207,9 @@ def atomic_cas(machine: LoweredMachine, op: Any) -> tuple:
     element = pointee(op)
     bits = f"int{dtype_of(element).itemsize * 8}"
 
-    def exchange(old: np.ndarray, expected: np.ndarray, new: np.ndarray) -> np.ndarray:
-        return np.where(old.view(bits) == expected.view(bits), new, old)
+    def exchange(old: np.ndarray, comparands: np.ndarray, new: np.ndarray) -> np.ndarray:
+        return np.where(old.view(bits) == comparands.view(bits), new, old)
 
-    expected, mask, new = np.asarray(machine[op.compare]), machine.get(op.mask), np.asarray(machine[op.value])
-    old = _update(machine, np.asarray(machine[op.pointer]), mask, element, exchange, expected, new)
-    return (old if mask is None else np.where(mask, old, expected).astype(old.dtype)), TOKEN
+    comparand, mask, new = np.asarray(machine[op.compare]), machine.get(op.mask), np.asarray(machine[op.value])
+    old = _update(machine, np.asarray(machine[op.pointer]), mask, element, exchange, comparand, new)
+    return (old if mask is None else np.where(mask, old, comparand).astype(old.dtype)), TOKEN
