@@ -46,10 +46,14 @@ class Loaded:
         self._process = subprocess.Popen(words, env=environment, pass_fds=[theirs.fileno()])
         theirs.close()
         self._lock = threading.Lock()
+        self._owner = os.getpid()
         atexit.register(self.close)
 
     def close(self) -> None:
-        self._socket.close()
+        if os.getpid() != self._owner:
+            return
+        # Processes forked from this one, such as LLVM's, have the socket open too: closing it here would be no end.
+        self._socket.shutdown(socket.SHUT_RDWR)
         self._process.wait()
 
     def suits(self, environment: dict[str, str]) -> bool:
