@@ -61,3 +61,35 @@ def test_large_launches_have_a_further_opinion(monkeypatch, mistaken):
 
 def test_the_further_opinion_is_the_same(monkeypatch):
     assert judged(monkeypatch, 1) == "right"
+
+
+RACE = """cuda_tile.module @m {
+  entry @k(%p: tile<ptr<i32>>, %own: tile<ptr<i32>>) {
+    %x, %y, %z = get_tile_block_id : tile<i32>
+    %place = offset %own, %x : tile<ptr<i32>>, tile<i32> -> tile<ptr<i32>>
+    %t0 = store_ptr_tko weak %p, %x : tile<ptr<i32>>, tile<i32> -> token
+    %t1 = store_ptr_tko weak %place, %x : tile<ptr<i32>>, tile<i32> -> token
+    return
+  }
+}
+"""
+
+
+@pytest.mark.parametrize(("place", "status"), [(0, "fault-of-program"), (1, "wrong")])
+def test_a_race_of_tile_blocks_is_the_programs(monkeypatch, place, status):
+    """Two tile blocks store to one element: each order of them is right; elements of one block have one value."""
+    honest = checker.on_cpu
+
+    def otherwise(*given):
+        def run(grid, arguments):
+            count = grid[0]
+            arguments[0][0], arguments[1][:count] = count - 1, range(count)
+            arguments[place][0] = 0 if place == 0 else 1
+            return ""
+
+        return dataclasses.replace(honest(*given), run=run)
+
+    monkeypatch.setattr(checker, "on_cpu", otherwise)
+    monkeypatch.setattr("tileiras.check.launches.MOST", 0)
+    launch = ((2,), [np.full(1, -1, np.int32), np.full(2, -1, np.int32)])
+    assert tileiras.check(RACE, gpu_name="cpu", given=[launch], budget=5).status == status

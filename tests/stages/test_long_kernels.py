@@ -259,3 +259,40 @@ def test_each_value_of_a_chain_is_visited_once(first, dims, monkeypatch):
     elementwise = shapes.is_elementwise
     monkeypatch.setattr(shapes, "is_elementwise", counted)
     assert shapes.varies(last) == dims
+
+
+def _chain(step):
+    """A loaded tile after many steps, each of the tile that the one before gave."""
+    lines = [_load("%x0")]
+    for number in range(400):
+        lines.append(step.format(old=f"%x{number}", new=f"%x{number + 1}", name=f"%y{number}"))
+    lines.append(f"%y = addf %x400, %sum : {TILE}")
+    return _loop("\n".join(lines), "%y")
+
+
+PERMUTE = f"{{new}} = permute {{old}} [1, 0] : {TILE} -> {TILE}"
+RESHAPE = f"""{{name}} = reshape {{old}} : {TILE} -> tile<1x16x16xf32>
+{{new}} = reshape {{name}} : tile<1x16x16xf32> -> {TILE}"""
+REJOIN = f"""{{name}} = reshape {{old}} : {TILE} -> tile<256xf32>
+{{new}} = reshape {{name}} : tile<256xf32> -> {TILE}"""
+FIRST_ROW = f"""{{name}} = extract {{old}}[%zero, %zero] : {TILE} -> tile<1x16xf32>
+{{new}} = broadcast {{name}} : tile<1x16xf32> -> {TILE}"""
+
+
+@pytest.mark.parametrize("gpu_name", ["sm_90", "cpu"])
+@pytest.mark.parametrize("step", [PERMUTE, RESHAPE, REJOIN, FIRST_ROW], ids=["permute", "reshape", "rejoin", "row"])
+def test_renamings_longer_than_the_stack(step, gpu_name):
+    assert "fadd" in tileiras.compile(_chain(step), gpu_name=gpu_name, emit="llvm").text
+
+
+def _row_beside_a_dot(steps):
+    """A loaded row, broadcast, goes through many steps on its way to the sum with a product."""
+    row = "tile<1x16xf32>"
+    lines = [_load("%a"), f"%b = extract %a[%zero, %zero] : {TILE} -> {row}", f"%x0 = broadcast %b : {row} -> {TILE}"]
+    lines += [f"%x{step + 1} = exp %x{step} : {TILE}" for step in range(steps)]
+    lines += [f"%dot = mmaf %a, %a, %sum : {TILE}, {TILE}, {TILE}", f"%y = addf %dot, %x{steps} : {TILE}"]
+    return _loop("\n".join(lines), "%y")
+
+
+def test_a_row_beside_a_dot_longer_than_the_stack():
+    assert "fadd" in tileiras.compile(_row_beside_a_dot(600), gpu_name="sm_90", emit="llvm").text

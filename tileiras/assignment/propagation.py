@@ -9,11 +9,12 @@ of their own and are computed in any layout that a user requires, which is cheap
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Callable
 
 import tileiras
 from tileiras.analysis.alias import data_of
+from tileiras.analysis.derivations import settle
 from tileiras.analysis.divisibility import DivisibilityAnalysis
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
@@ -37,6 +38,10 @@ _WITH_RULES = (*MEMORY_OPS, aa.BroadcastOp, *_MAKERS)
 _Beside = Callable[[Operation], LinearLayout | None]
 
 
+_MOVED = (tileas.ViewOp, tileas.PermuteOp, tileas.ReduceOp, tileas.ScanOp)
+"""Operations whose results have layouts computed from that of the first operand."""
+
+
 class LayoutAssignment:
     """`layout(value)` of tensors without an encoding; None for rematerializable ones.  Decided on demand and kept."""
 
@@ -45,7 +50,7 @@ class LayoutAssignment:
         self._known: dict[Value, LinearLayout | None] = {}
         self._asking: set[Value] = set()
         self._open: set[Value] = set()
-        """Values that have no layout as far as the values being asked for are not decided."""
+        """Values that have no layout as far as the current values are not decided."""
         self._met_itself = False
         self._rules: dict[type[Operation], Callable[[Any, Any], LinearLayout | None]] = {
             tileas.DotOp: lambda op, result: operand_layouts(op)[2],
@@ -101,7 +106,7 @@ class LayoutAssignment:
 
     def layout(self, value: Value) -> LinearLayout | None:
         """The layout of a value; None if it is rematerializable, or not known on the way round a loop."""
-        # Chains of element-wise operations are as long as the kernel: a stack of their own, not Python's.
+        # Chains of operations are as long as the kernel: a stack of their own, not Python's.
         stack: list[tuple[Value, bool, Iterator[Value]]] = []
         current = value
         while True:
@@ -112,7 +117,7 @@ class LayoutAssignment:
             elif result is None and current not in self._known:
                 outer, self._met_itself = self._met_itself, False
                 self._asking.add(current)
-                tiles = self._tiles_of_element_wise(current)
+                tiles = self._deciding(current)
                 if tiles is not None:
                     stack.append((current, outer, tiles))
                 else:
@@ -124,7 +129,7 @@ class LayoutAssignment:
                     current = following
                     break
                 stack.pop()
-                result = self._decided(above, outer, result or self._of_function(above))
+                result = self._decided(above, outer, self._following(above, result))
             else:
                 return result
 
@@ -143,9 +148,32 @@ class LayoutAssignment:
         self._met_itself = (self._met_itself or outer) and bool(self._asking)
         return result
 
-    def _tiles_of_element_wise(self, value: Value) -> Iterator[Value] | None:
-        """The tile operands of an element-wise operation; None for the results of other operations."""
-        op = value.defining_op
+    def _deciding(self, value: Any) -> Iterator[Value] | None:
+        """The tiles whose layouts are known before that of a value, in this order, up to the first with a layout; None
+        for the result of an operation that does not read layouts."""
+        if isinstance(value, BlockArgument):
+            return iter(self._sources(value))
+        op: Any = value.defining_op
+        if type(op) in _MOVED:
+            return iter((op.operands[0],))
+        if isinstance(op, tileas.CatOp):
+            return iter((op.lhs, op.rhs))
+        if isinstance(op, tileas.InsertSliceOp):
+            return iter((op.dest,))
+        if isinstance(op, scf.ForOp):
+            return iter((op.yield_op.operands[value.index], op.init_args[value.index]))
+        if isinstance(op, scf.IfOp):
+            return (region.block.last.operands[value.index] for region in op.regions)
+        return self._tiles_of_element_wise(op)
+
+    def _following(self, value: Value, first: LinearLayout | None) -> LinearLayout | None:
+        """The layout of a value from those of its tiles: of an element-wise result, the first."""
+        if self._tiles_of_element_wise(value.defining_op) is None:
+            return self._decide(value)
+        return first or self._of_function(value)
+
+    def _tiles_of_element_wise(self, op: Operation | None) -> Iterator[Value] | None:
+        """The tile operands of an element-wise operation; None for other operations."""
         if op is None or isinstance(op, _WITH_RULES) or type(op) in self._rules:
             return None
         return (operand for operand in op.operands if isinstance(operand.type, TensorType))
@@ -188,7 +216,7 @@ class LayoutAssignment:
         op = value.defining_op
         if not isinstance(op, LONG_FUNCTIONS):
             return None
-        return spread_for(op, set(self._broadcast_layouts(op.results[0], self._beside_tiles)))
+        return spread_for(op, self._broadcast_layouts(op.results[0], self._beside_tiles))
 
     def _spread(self, op: aa.BroadcastOp) -> LinearLayout | None:
         """The layout of words that are broadcast to the elements packed in them: further registers.  None for other
@@ -205,18 +233,21 @@ class LayoutAssignment:
         return spread
 
     def _argument(self, argument: BlockArgument) -> LinearLayout | None:
+        sources, shape = self._sources(argument), argument.type.shape
+        return self._first(sources, shape) if sources else self.memory.default(shape)
+
+    @staticmethod
+    def _sources(argument: BlockArgument) -> list[Value]:
+        """The values that a loop's argument takes; an empty list for other arguments."""
         op = argument.block.parent_op
-        shape = argument.type.shape
         if isinstance(op, scf.ForOp):
             number = argument.index - 1
-            return self._carried(op.yield_op.operands[number], op.init_args[number])
+            return [op.yield_op.operands[number], op.init_args[number]]
         if isinstance(op, scf.WhileOp):
             if argument.block is op.before.block:
-                sources = [op.after.block.last.operands[argument.index], op.inits[argument.index]]
-            else:
-                sources = [op.before.block.last.args[argument.index]]
-            return self._first(sources, shape)
-        return self.memory.default(shape)
+                return [op.after.block.last.operands[argument.index], op.inits[argument.index]]
+            return [op.before.block.last.args[argument.index]]
+        return []
 
     def _carried(self, yielded: Value, initial: Value) -> LinearLayout | None:
         return self._first([yielded, initial], initial.type.shape)
@@ -239,8 +270,8 @@ class LayoutAssignment:
         addresses = [each for each in op.operands if isinstance(each.type, TensorType)]
         if not isinstance(op, (aa.TiledLoadOp, aa.LoadOp)) or any(self.layout(each) is not None for each in addresses):
             return anchor
-        layouts = set(self._broadcast_layouts(op.data, functools.partial(self._beside_dots, cache={})))
-        direct = layouts.pop() if len(layouts) == 1 else None
+        layouts = self._broadcast_layouts(op.data, functools.partial(self._beside_dots, cache={}))
+        direct = next(iter(layouts)) if len(layouts) == 1 else None
         if direct is None:
             return anchor
         bits = self.memory.accesses[op].element_bits
@@ -251,19 +282,26 @@ class LayoutAssignment:
         more = (of_direct - of_anchor) * (1 + tileiras.layout.shared.INSTRUCTION_COST)
         return direct if more < plan.cost(bits) else anchor
 
-    def _broadcast_layouts(self, value: Value, beside: _Beside) -> Iterator[LinearLayout | None]:
+    def _broadcast_layouts(self, value: Value, beside: _Beside) -> frozenset[LinearLayout | None]:
         """The layouts in which a tile is broadcast to those `beside` which it is used; None for another use of it."""
-        for user in value.users:
-            if isinstance(user, aa.ViewOp):
-                inner = self._broadcast_layouts(user.result, beside)
-                yield from (_then(layout, lambda x: x.reshape(value.type.shape)) for layout in inner)
-            elif isinstance(user, aa.BroadcastOp) and not self._is_packed(user):
-                inner = (beside(each) for each in user.result.users)
-                yield from (_then(layout, lambda x: x.shrink(value.type.shape)) for layout in inner)
-            elif is_element_wise(user) and sum(isinstance(each.type, TensorType) for each in user.operands) == 1:
-                yield from self._broadcast_layouts(user.results[0], beside)
-            else:
-                yield None
+        facts: dict[Value, frozenset[LinearLayout | None]] = {}
+
+        def of_users(tile: Value, renamed: Sequence[Value]) -> frozenset[LinearLayout | None]:
+            layouts: set[LinearLayout | None] = set()
+            for user in tile.users:
+                if isinstance(user, aa.ViewOp):
+                    layouts |= {_then(layout, lambda x: x.reshape(tile.type.shape)) for layout in facts[user.result]}
+                elif isinstance(user, aa.BroadcastOp) and not self._is_packed(user):
+                    inner = (beside(each) for each in user.result.users)
+                    layouts |= {_then(layout, lambda x: x.shrink(tile.type.shape)) for layout in inner}
+                else:
+                    layouts |= facts[user.results[0]] if _is_renamed_by(user) else {None}
+            return frozenset(layouts)
+
+        def renamed(tile: Value) -> list[Value]:
+            return [user.results[0] for user in tile.users if _is_renamed_by(user)]
+
+        return settle(value, facts, frozenset(), renamed, of_users)
 
     def _beside_dots(self, user: Operation, cache: dict[Operation, LinearLayout | None]) -> LinearLayout | None:
         """The layout in which an operation reads a tile without a layout of its own beside one that is computed from
@@ -271,14 +309,19 @@ class LayoutAssignment:
         has several users, which share users again."""
         if not is_element_wise(user):
             return None
-        if user not in cache:
-            result = user.results[0]
+
+        def following(op: Operation) -> list[Operation]:
+            result = op.results[0]
+            return [] if comes_from_dot(result) else [each for each in result.users if is_element_wise(each)]
+
+        def of(op: Operation, users: Sequence[Operation]) -> LinearLayout | None:
+            result = op.results[0]
             if comes_from_dot(result):
-                cache[user] = self.layout(result)
-            else:
-                layouts = {self._beside_dots(each, cache) for each in result.users}
-                cache[user] = layouts.pop() if len(layouts) == 1 else None
-        return cache[user]
+                return self.layout(result)
+            layouts = {cache[each] if is_element_wise(each) else None for each in result.users}
+            return layouts.pop() if len(layouts) == 1 else None
+
+        return settle(user, cache, None, following, of)
 
     def _beside_tiles(self, user: Operation) -> LinearLayout | None:
         """The layout in which an element-wise operation reads a rematerialized tile: that of its result."""
@@ -339,6 +382,13 @@ def access_layout(op: tileas.Access) -> LinearLayout | None:
 def _is_carried(value: Value) -> bool:
     """Whether control flow passes the value on, so that it has to have one layout."""
     return isinstance(value, BlockArgument) or isinstance(value.defining_op, (scf.ForOp, scf.IfOp, scf.WhileOp))
+
+
+def _is_renamed_by(user: Operation) -> bool:
+    """Whether an operation gives a tile another shape, or computes its result from that tile alone, by element."""
+    if isinstance(user, aa.ViewOp):
+        return True
+    return is_element_wise(user) and sum(isinstance(each.type, TensorType) for each in user.operands) == 1
 
 
 def _then(layout: LinearLayout | None, change: Callable[[LinearLayout], LinearLayout]) -> LinearLayout | None:

@@ -7,6 +7,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import tileiras
 from tileiras.dialects import math
 from tileiras.dialects import nv_tileaa as aa
@@ -20,10 +22,10 @@ _INSTRUCTIONS = 20
 """Of such a function for an element, at least: a reduction of the range with a branch, and a polynomial."""
 
 
-def spread_for(op: Operation, layouts: set[LinearLayout | None]) -> LinearLayout | None:
-    """The layout in which a function is computed whose result is broadcast to the wanted layouts; None where this costs
-    no less than to compute it in theirs."""
-    layout = layouts.pop() if len(layouts) == 1 else None
+def spread_for(op: Operation, layouts: Collection[LinearLayout | None]) -> LinearLayout | None:
+    """The layout in which a function is computed whose result is broadcast to these layouts; None where this costs no
+    less than to compute it in theirs."""
+    layout = next(iter(layouts)) if len(layouts) == 1 else None
     if layout is None or not isinstance(op, LONG_FUNCTIONS):
         return None
     result = _spread(layout)

@@ -331,6 +331,17 @@ def _compare(
                 return False
         if not wrong.any():
             continue
+        allocation = reference.allocations[position]
+        if allocation is not None:
+            determined = ~reference.memory.undetermined(allocation, wanted.dtype.itemsize)[: wrong.size]
+            if not (wrong.reshape(-1) & determined).any():
+                first = int(np.flatnonzero(wrong)[0])
+                message = f"race on element {first} of {reference.names[position]}: the program orders no two accesses"
+                operation = _writer(reference, position, first)
+                judged.findings.append(Finding("program", message, place(operation) if operation else "", number))
+                judged.status = FAULT
+                return False
+            wrong &= determined.reshape(wrong.shape)
         if reference.machine.unsteady is not None:
             judged.status = INCONCLUSIVE
             return False

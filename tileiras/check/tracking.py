@@ -170,6 +170,24 @@ class TrackedMemory(Memory):
             for one in at for other in at
         )
 
+    def undetermined(self, allocation: Allocation, itemsize: int) -> np.ndarray:
+        """Which elements of an allocation the program leaves undetermined, as `conflicts_at` says of an address."""
+        count = -(-allocation.size // itemsize)
+        written, repeated = np.zeros(count, bool), np.zeros(count, bool)
+        first, last = np.full(count, len(self.record)), np.full(count, -1)
+        blocks: dict[tuple[int, int, int], int] = {}
+        for each in self.record:
+            if each.owner != allocation.address:
+                continue
+            places, times = np.unique(each.places, return_counts=True)
+            if each.wrote:
+                repeated[places[times > 1] // itemsize] = True
+            if not each.is_ordered:
+                at, number = places // itemsize, blocks.setdefault(each.block, len(blocks))
+                first[at], last[at] = np.minimum(first[at], number), np.maximum(last[at], number)
+                written[at] |= each.wrote
+        return repeated | written & (first < last)
+
     def writer_of(self, allocation: Allocation, byte: int) -> Operation | None:
         """The operation that last stored to a byte of an allocation."""
         for operation, owner, places, itemsize in reversed(self.writers):

@@ -16,7 +16,7 @@ from .elements import Lanes, is_known, kind_of
 from .elementwise import ELEMENTWISE, constant_lanes
 from .plan import Plan, is_single, is_tile
 from .rows import Rows
-from .shape import EXPRESSIONS
+from .shape import EXPRESSIONS, RENAMED, make_range
 from .tiles import At, Sunk, Tile, vector_dim
 
 Family = Callable[["Lowering", Any], None]
@@ -94,36 +94,45 @@ class Lowering:
         if isinstance(content, Lanes):
             return content.splat(self.code, at.count)
         if self._memo is None:
-            return self._elements((value, at), ())
+            with self.together():
+                return self.lanes(value, at)
         return settle((value, at), self._memo, None, self._operands, self._elements)
 
     def _operands(self, key: tuple[Value, At]) -> list[tuple[Value, At]]:
-        """The elements from which those of an elementwise operation are computed."""
+        """The elements from which those of a value without a place in memory are computed."""
         value, at = key
         op = value.defining_op
-        if value in self.values or op is None or op.name not in ELEMENTWISE or op.name in EXPRESSIONS:
-            return []
-        return [(operand, at) for operand in op.operands if not isinstance(self.values.get(operand), Lanes)]
+        return [] if value in self.values or op is None else self._sources(op, at)
 
-    def _elements(self, key: tuple[Value, At], operands: Sequence[tuple[Value, At]]) -> Lanes:
+    def _sources(self, op: Operation, at: At) -> list[tuple[Value, At]]:
+        """The elements that an operation renames, or those at the same position of the operands."""
+        if op.name in RENAMED:
+            return [RENAMED[op.name](self, op, at)]
+        return [(operand, at) for operand in op.operands] if op.name in ELEMENTWISE else []
+
+    def _elements(self, key: tuple[Value, At], sources: Sequence[tuple[Value, At]]) -> Lanes:
         value, at = key
         content = self.values.get(value)
+        if isinstance(content, Lanes):
+            return content.splat(self.code, at.count)
         if isinstance(content, Tile):
             return self.load(content, at)
         if isinstance(content, Sunk):
             result = content.elements(at)
             self.store(content.tile, at, result)
             return result
-        return self._computed(value, at)
+        return self._computed(value, at, sources)
 
-    def _computed(self, value: Value, at: At) -> Lanes:
+    def _computed(self, value: Value, at: At, sources: Sequence[tuple[Value, At]]) -> Lanes:
         op = value.defining_op
         assert op is not None
         if op.name == "arith.constant":
             return constant_lanes(op.attributes["value"], element_type_of(value.type), at.count)
-        if op.name in EXPRESSIONS:
-            return EXPRESSIONS[op.name](self, op, at)
-        operands = [self.lanes(operand, at) for operand in op.operands]
+        if op.name == "nv_tileaa.make_range":
+            return make_range(self, op, at)
+        operands = [self.lanes(*each) for each in sources]
+        if op.name in RENAMED:
+            return operands[0].splat(self.code, at.count)
         return ELEMENTWISE[op.name](self, op, operands)
 
     def _place(self, tile: Tile, at: At) -> tuple[str, int]:
@@ -349,7 +358,7 @@ class Lowering:
             operands = [self.lanes(operand, At(())) for operand in op.operands]
             self.keep(result, ELEMENTWISE[op.name](self, op, operands))
             return
-        self.fill(result, lambda at: self._computed(result, at))
+        self.fill(result, lambda at: self._computed(result, at, self._sources(op, at)))
 
 
 def _align(tile: Tile) -> int:

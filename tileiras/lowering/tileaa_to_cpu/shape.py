@@ -1,6 +1,6 @@
 """Expressions that rename elements: splats, ranges, broadcasts, permutations, reshaped tiles, slices.
 
-A rule returns the elements of the result at a position, from those of the operand.
+A rule returns the position of the elements of the operand that are those of the result at a position.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from tileiras.ir import Operation, element_type_of
+from tileiras.ir import Operation, Value, element_type_of
 
 from .code import Index, constant
 from .elements import EVEN, Lanes, kind_of
@@ -17,14 +17,15 @@ from .tiles import At
 if TYPE_CHECKING:
     from .lower import Lowering
 
-Expression = Callable[["Lowering", Any, At], Lanes]
+Renaming = Callable[["Lowering", Any, At], tuple[Value, At]]
 
-EXPRESSIONS: dict[str, Expression] = {}
+RENAMED: dict[str, Renaming] = {}
+"""The elements of an operand that an expression renames: one, repeated, or as many as those of the result."""
 
 
-def expression(name: str) -> Callable[[Expression], Expression]:
-    def register(function: Expression) -> Expression:
-        EXPRESSIONS[name] = function
+def renaming(name: str) -> Callable[[Renaming], Renaming]:
+    def register(function: Renaming) -> Renaming:
+        RENAMED[name] = function
         return function
 
     return register
@@ -44,13 +45,12 @@ def kept_dims(op: Operation) -> list[tuple[int, int]] | None:
     return list(zip(*sides))
 
 
-@expression("nv_tileaa.splat")
-def _splat(low: Lowering, op: Any, at: At) -> Lanes:
-    return low.lanes(op.operand, At(())).splat(low.code, at.count)
+@renaming("nv_tileaa.splat")
+def _splat(low: Lowering, op: Any, at: At) -> tuple[Value, At]:
+    return op.operand, At(())
 
 
-@expression("nv_tileaa.make_range")
-def _make_range(low: Lowering, op: Any, at: At) -> Lanes:
+def make_range(low: Lowering, op: Any, at: At) -> Lanes:
     code, kind = low.code, kind_of(element_type_of(op.result.type))
     first: Index = at.index[0]
     if isinstance(first, int):
@@ -66,39 +66,41 @@ def _make_range(low: Lowering, op: Any, at: At) -> Lanes:
     return Lanes(kind, at.count, name, steps=EVEN)
 
 
-@expression("nv_tileaa.broadcast")
-def _broadcast(low: Lowering, op: Any, at: At) -> Lanes:
-    source = op.operand.type.shape
-    index = tuple(0 if size == 1 else number for size, number in zip(source, at.index))
-    if at.dim >= 0 and source[at.dim] == 1:
-        return low.lanes(op.operand, At(index)).splat(low.code, at.count)
-    return low.lanes(op.operand, At(index, at.dim, at.count))
+@renaming("nv_tileaa.broadcast")
+def _broadcast(low: Lowering, op: Any, at: At) -> tuple[Value, At]:
+    shape = op.operand.type.shape
+    index = tuple(0 if size == 1 else number for size, number in zip(shape, at.index))
+    if at.dim >= 0 and shape[at.dim] == 1:
+        return op.operand, At(index)
+    return op.operand, At(index, at.dim, at.count)
 
 
-@expression("nv_tileaa.permute")
-def _permute(low: Lowering, op: Any, at: At) -> Lanes:
+@renaming("nv_tileaa.permute")
+def _permute(low: Lowering, op: Any, at: At) -> tuple[Value, At]:
     order = op.permutation.elements
     index: list[Index] = [0] * len(order)
     for result_dim, dim in enumerate(order):
         index[dim] = at.index[result_dim]
-    return low.lanes(op.operand, At(tuple(index), order[at.dim] if at.dim >= 0 else -1, at.count))
+    return op.operand, At(tuple(index), order[at.dim] if at.dim >= 0 else -1, at.count)
 
 
-@expression("nv_tileaa.view")
-def _view(low: Lowering, op: Any, at: At) -> Lanes:
+@renaming("nv_tileaa.view")
+def _view(low: Lowering, op: Any, at: At) -> tuple[Value, At]:
     index: list[Index] = [0] * len(op.operand.type.shape)
     dim = -1
-    for source, target in kept_dims(op) or ():
-        index[source] = at.index[target]
-        dim = source if target == at.dim else dim
-    count = at.count if dim >= 0 else 1
-    return low.lanes(op.operand, At(tuple(index), dim, count)).splat(low.code, at.count)
+    for position, target in kept_dims(op) or ():
+        index[position] = at.index[target]
+        dim = position if target == at.dim else dim
+    return op.operand, At(tuple(index), dim, at.count if dim >= 0 else 1)
 
 
-@expression("nv_tileaa.extract_slice")
-def _extract_slice(low: Lowering, op: Any, at: At) -> Lanes:
+@renaming("nv_tileaa.extract_slice")
+def _extract_slice(low: Lowering, op: Any, at: At) -> tuple[Value, At]:
     index = []
     for number, coordinate, size in zip(at.index, op.coords, op.result.type.shape):
         start = low.code.multiply(low.index(coordinate), size)
         index.append(low.code.add(start, number))
-    return low.lanes(op.source, At(tuple(index), at.dim, at.count))
+    return op.source, At(tuple(index), at.dim, at.count)
+
+
+EXPRESSIONS: frozenset[str] = frozenset((*RENAMED, "nv_tileaa.make_range"))
