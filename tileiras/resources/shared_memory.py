@@ -66,7 +66,7 @@ def buffer_bytes(op: Operation) -> int:
 
 def bytes_in_use(block: Block, budget: int, without: Collection[Operation] = ()) -> int:
     """Most bytes that the buffers of a block, and of the blocks in it, take at a time together with exchanges, of a
-    kernel that has `budget` in all; without the exchanges of operations that are `without`."""
+    kernel that has `budget` in all; without the exchanges of the operations `without`."""
     live = most = 0
     for op in block.operations:
         live += buffer_bytes(op)
@@ -107,7 +107,7 @@ def _precedes(first: Operation, op: Operation) -> bool:
 
 
 def scratch_beside(loop: scf.ForOp, without: Collection[Operation]) -> int:
-    """Bytes left to operations of a loop that need shared memory for themselves, without those that are `without`."""
+    """Bytes left to operations of a loop that need shared memory for themselves, without the operations `without`."""
     warps = _warps_around(loop)
     users = (op for op in loop.walk() if type(op) in EXCHANGING and op not in without and not _is_put_there(op))
     needs = [need for op in users if (need := _scratch_need(op, warps)).bytes]
