@@ -45,8 +45,8 @@ def is_kept(op: aa.DotOp, columns: int, num_warps: int, ctas: int) -> bool:
     dots = [each for each in loop.walk() if isinstance(each, aa.DotOp)]
     values = dict.fromkeys(value for dot in dots for value in _in_registers(dot, loop))
     words = sum(value.type.num_elements * value.type.element_type.width for value in values) // (32 * threads)
-    held = ctas if ctas > 1 else -(-WARPS // num_warps)
-    return words <= min(MOST, registers_per_thread(threads, held) - BESIDE)
+    resident = ctas if ctas > 1 else -(-WARPS // num_warps)
+    return words <= min(MOST, registers_per_thread(threads, resident) - BESIDE)
 
 
 def _in_registers(dot: aa.DotOp, loop: Operation) -> Iterator[Value]:

@@ -29,7 +29,7 @@ def _suite(verdict: Verdict) -> ElementTree.Element:
         _case(suite, verdict, f"launch {launch.number}: {_described(launch)}", launch)
     for finding in verdict.findings:
         if finding.kind == "excluded":
-            case = _named(suite, verdict, f"not run: {finding.message}")
+            case = _test_case(suite, verdict, f"not run: {finding.message}")
             ElementTree.SubElement(case, "skipped", message=_plain(_message(verdict, finding)))
     if not verdict.launches or verdict.status == INCONCLUSIVE:
         _case(suite, verdict, "verdict", None)
@@ -45,7 +45,7 @@ def _described(launch: LaunchReport) -> str:
     return f"grid {'x'.join(map(str, launch.grid))}, {launch.values} values, {', '.join(launch.arguments)}"
 
 
-def _named(suite: ElementTree.Element, verdict: Verdict, name: str) -> ElementTree.Element:
+def _test_case(suite: ElementTree.Element, verdict: Verdict, name: str) -> ElementTree.Element:
     """A case at the entry's place."""
     case = ElementTree.SubElement(
         suite, "testcase", classname=_plain(f"{verdict.gpu_name}.{verdict.entry}"), name=_plain(name)
@@ -58,7 +58,7 @@ def _named(suite: ElementTree.Element, verdict: Verdict, name: str) -> ElementTr
 
 
 def _case(suite: ElementTree.Element, verdict: Verdict, name: str, launch: LaunchReport | None) -> None:
-    case = _named(suite, verdict, name)
+    case = _test_case(suite, verdict, name)
     tag = _outcome(verdict, launch)
     if tag is None:
         return

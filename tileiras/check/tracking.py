@@ -173,7 +173,7 @@ class TrackedMemory(Memory):
     def undetermined(self, allocation: Allocation, itemsize: int) -> np.ndarray:
         """Which elements of an allocation the program leaves undetermined, as `conflicts_at` says of an address."""
         count = -(-allocation.size // itemsize)
-        written, repeated = np.zeros(count, bool), np.zeros(count, bool)
+        writes, repeated = np.zeros(count, bool), np.zeros(count, bool)
         first, last = np.full(count, len(self.record)), np.full(count, -1)
         blocks: dict[tuple[int, int, int], int] = {}
         for each in self.record:
@@ -185,8 +185,8 @@ class TrackedMemory(Memory):
             if not each.is_ordered:
                 at, number = places // itemsize, blocks.setdefault(each.block, len(blocks))
                 first[at], last[at] = np.minimum(first[at], number), np.maximum(last[at], number)
-                written[at] |= each.wrote
-        return repeated | written & (first < last)
+                writes[at] |= each.wrote
+        return repeated | writes & (first < last)
 
     def writer_of(self, allocation: Allocation, byte: int) -> Operation | None:
         """The operation that last stored to a byte of an allocation."""

@@ -28,10 +28,10 @@ def doubts(joined: float, teraflops: Mapping[str, float], gpu: Gpu) -> list[Doub
     may take no time or any other; ``teraflops``: throughput by the type of operands."""
     result = []
     if joined > DOUBTFUL:
-        known = max(_LEAST_KNOWN, 1.0 - joined)
+        share = max(_LEAST_KNOWN, 1.0 - joined)
         reason = (f"the path through the machine code joins {joined:.0%} of the warps' steps with other executions of "
                   "its instructions")  # fmt: skip
-        result.append(Doubt(reason, known, 1.0 / known))
+        result.append(Doubt(reason, share, 1.0 / share))
     for element, rate in teraflops.items():
         best = best_published.best(gpu.name, element)
         if best is not None and rate > best.value * _ABOVE_BEST:

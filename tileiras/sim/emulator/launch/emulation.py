@@ -133,9 +133,8 @@ def emulate(
     parameters = _parameters(program, kernel, memory, args, hidden)
     launch = Launch(
         program, memory, *shapes, _dynamic_shared_memory(program, kernel, shared_memory), parameters, seed, step_limit,
-        check_uninitialised, check_races, count_bank_conflicts, rules.waived(waive), recorder,
-        _block_numbers(blocks, shapes), multiply, leader, compared, ahead if seed is not None else 0,
-        apart or seed is not None,
+        check_uninitialised, check_races, count_bank_conflicts, rules.waived(waive), recorder, _numbers(blocks, shapes),
+        multiply, leader, compared, ahead if seed is not None else 0, apart or seed is not None,
     )  # fmt: skip
     launch.bind_addresses(_allocate_variables(_parse(ptx), memory))
     launch.run()
@@ -208,7 +207,7 @@ def _check_shapes(grid: tuple[int, ...], block: tuple[int, ...], cluster: tuple[
         raise ArgumentMismatch(f"a block of {int(np.prod(block))} threads; the limit is 1024")
 
 
-def _block_numbers(blocks: Sequence[int] | None, shapes: tuple[tuple[int, int, int], ...]) -> Sequence[int] | None:
+def _numbers(blocks: Sequence[int] | None, shapes: tuple[tuple[int, int, int], ...]) -> Sequence[int] | None:
     if blocks is None:
         return None
     grid, _, cluster = (int(np.prod(shape)) for shape in shapes)

@@ -114,9 +114,9 @@ class Reach:
 
     def has_seen(self, keys: list[int], clock: int) -> bool:
         """Whether the owner of one of ``keys`` has been seen at ``clock``."""
-        known = self.known
+        clocks = self.known
         for key in keys:
-            seen = known.get(key)
+            seen = clocks.get(key)
             if (self.clock(key) if seen is None else seen) >= clock:
                 return True
         return False
