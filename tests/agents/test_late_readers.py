@@ -65,7 +65,7 @@ def within(m: int, n: int, k: int) -> Kernel:
     return Kernel(entry([a, b, c], body), (left, right), (np.zeros(c.shape, np.float32),), (wanted,))
 
 
-@pytest.mark.parametrize("gpu, tile", [("sm_90", (64, 64, 16)), ("sm_100", (128, 64, 16)), ("sm_120", (64, 64, 16))])
+@pytest.mark.parametrize("gpu, tile", [("sm_90", (64, 128, 16)), ("sm_100", (128, 64, 16)), ("sm_120", (64, 64, 16))])
 def test_a_stage_is_released_after_a_loop_with_its_dots(gpu, tile):
     kernel = within(*tile)
     artifact = kernel.compiled(gpu, **PLANS["agents-boxes"])

@@ -228,7 +228,7 @@ def test_the_model_has_ctas_that_wait_for_each_other(monkeypatch):
     """Two CTAs: one that gets no signal when a stage of the other one is empty waits for ever."""
     text = placed()
     verify(text)
-    monkeypatch.setattr(pipe_model, "_told", lambda where, own, ctas: (own,))
+    monkeypatch.setattr(pipe_model, "_receivers", lambda where, own, ctas: (own,))
     with pytest.raises(tileiras.CompileError, match="agent 0 of CTA 0 waits .* of CTA 1 waits"):
         verify(text)
     module = parse_module(text)
