@@ -30,7 +30,7 @@ def ask(capsys, *arguments: str, expect: int = 0):
 
 
 def test_stats_count_the_rows_of_each_stage(project, capsys):
-    shutil.rmtree(project.store)
+    shutil.rmtree(project.store, ignore_errors=True)
     assert ask(capsys, "stats")["entries"] == 0 and not os.path.exists(project.store)
     project.scons()
     result = ask(capsys, "stats")
