@@ -88,7 +88,7 @@ class Span(NamedTuple):
         """Whether they overlap and neither is a part of the other."""
         if self.last < other.first or other.last < self.first:
             return False
-        inside = self.first < other.first and other.last < self.last
+        inside = self.first <= other.first and other.last <= self.last
         return not inside and not (other.first < self.first and self.last < other.last)
 
 
