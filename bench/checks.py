@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import random
-import resource
 import statistics
 import tempfile
 import time
@@ -21,6 +20,7 @@ from typing import Any, NamedTuple
 
 import tileiras
 from bench.kernels import Kernel, collect
+from bench.processor_time import spent
 from tileiras.check import checker, judging
 from tileiras.diagnostics import CompileError
 from tileiras.stages import units
@@ -50,11 +50,6 @@ class Row(NamedTuple):
         return self.seconds / (self.compile + self.smallest)
 
 
-def _processor_seconds() -> float:
-    """Of this process and of the children that have ended."""
-    return time.process_time() + sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2])
-
-
 class _Clock:
     """The emulator with the time of each launch in lock step."""
 
@@ -74,13 +69,13 @@ class _Clock:
 def measure(kernel: Kernel, entry: str, target: str, budget: float, clock: _Clock) -> Row:
     """Raises CompileError for a kernel that is not for the target."""
     tileiras.compile(kernel.path, gpu_name=target, entry=entry)  # loads the modules that its compilation uses
-    started = _processor_seconds()
+    started = spent()
     tileiras.compile(kernel.path, gpu_name=target, entry=entry)
-    compiled = _processor_seconds() - started
+    compiled = spent() - started
     clock.times.clear()
-    started = _processor_seconds()
+    started = spent()
     verdict = checker.check(kernel.path, gpu_name=target, entry=entry, budget=budget)
-    seconds = _processor_seconds() - started
+    seconds = spent() - started
     return Row(f"{kernel.name}:{entry}", target, verdict.status, seconds, compiled, min(clock.times, default=0.0),
                verdict.coverage.get("operations", (0, 0)), len(verdict.launches), verdict.is_cut_short)  # fmt: skip
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import sys
-import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from bench import estimates
 from bench.code import job_of_example, name_of
 from bench.estimates import GPUS
+from bench.processor_time import spent
 from tileiras.diagnostics import CompileError
 from tileiras.targets import rates
 
@@ -44,14 +44,6 @@ def cost(task: tuple[int, str]) -> Cost:
     before = spent()
     result = estimates.timed(image, job, gpu)
     return Cost(name_of(row), gpu.name, spent() - before, result.microseconds, result.refusal)
-
-
-def spent() -> float:
-    """Processor time of this process and of those it has waited for."""
-    import resource
-
-    children = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return time.process_time() + children.ru_utime + children.ru_stime
 
 
 def selected(gpus: str, only: str) -> list[tuple[int, str]]:

@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import os
 import re
-import resource
 import statistics
 import subprocess
 import sys
@@ -21,6 +20,8 @@ import tempfile
 import time
 from collections.abc import Sequence
 from typing import NamedTuple
+
+from bench.processor_time import of_children
 
 KERNELS = 1000
 REPEAT = 5
@@ -90,7 +91,7 @@ class Run(NamedTuple):
 
 def scons(folder: str, *arguments: str, service: bool = False) -> Run:
     """One run; ends the program when it fails."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    before = of_children()
     start = time.perf_counter()
     done = subprocess.run(
         [sys.executable, "-m", "SCons", *arguments],
@@ -101,10 +102,10 @@ def scons(folder: str, *arguments: str, service: bool = False) -> Run:
         check=False,
     )
     wall = time.perf_counter() - start
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    processors = of_children() - before
     if done.returncode:
         sys.exit(done.stdout[-2000:] + done.stderr)
-    return Run(wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, done.stdout)
+    return Run(wall, processors, done.stdout)
 
 
 def numbers(name: str, arguments: Sequence[str], **defaults: int) -> list[int]:

@@ -73,9 +73,10 @@ class Ranked(NamedTuple):
     def ratios(self, plan: str) -> tuple[float, float] | None:
         """(least, largest) ratio over the parameters that are not known, the same for both."""
         mine = self.ours.get(plan)
-        if self.ratio(plan) is None or mine is None or self.theirs is None or not mine.needs or not self.theirs.needs:
+        if mine is None or self.theirs is None or not mine.needs or not self.theirs.needs:
             return None
-        return uncertainty.ratios(Needs(*mine.needs), Needs(*self.theirs.needs), rates.gpu(self.gpu))
+        ratio = compared(mine, self.theirs, self.gpu)
+        return None if ratio is None else ratio[1:]
 
     def claim(self, plan: str) -> str:
         """`faster` or `slower` where ours is for all values of the parameters, else empty."""
@@ -235,8 +236,8 @@ def worsened(rows: Sequence[Ranked]) -> list[str]:
                              f" estimate: {new.refusal}")  # fmt: skip
                 continue
             ratio = compared(new, old, row.gpu)
-            if ratio is not None and (least := ratio[1]) > MARGIN:
-                most = ratio[2]
+            if ratio is not None and ratio[1] > MARGIN:
+                _, least, most = ratio
                 lines.append(f"worse: {row.name} on {row.gpu}, {plan}: {old.microseconds:.1f} us before, now"
                              f" {new.microseconds:.1f}, {least:.2f} to {most:.2f} times as long")  # fmt: skip
     return lines

@@ -27,7 +27,6 @@ import ctypes
 import json
 import os
 import random
-import resource
 import statistics
 import subprocess
 import sys
@@ -39,6 +38,7 @@ from typing import NamedTuple
 
 from bench import calibration
 from bench.kernels import Kernel, collect
+from bench.processor_time import of_children
 from bench.whole_process import vendor_tool
 
 REPEAT = 5
@@ -104,7 +104,7 @@ class Bench:
 
     def _timed(self, words: Sequence[str], changes: Mapping[str, str]) -> tuple[Usage, int]:
         """The result of `run`, and the number that the process had."""
-        before = _processor_seconds()
+        before = of_children()
         start = time.perf_counter()
         process = subprocess.Popen(
             words, env={**self.environment, **changes}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -117,7 +117,7 @@ class Bench:
         with contextlib.suppress(ChildProcessError):
             while True:
                 os.wait()
-        return Usage(wall, _processor_seconds() - before), process.pid
+        return Usage(wall, of_children() - before), process.pid
 
     def served(self, words: Sequence[str], **changes: str) -> Usage:
         """One process, with the service's usage for it; raises RuntimeError where it was not asked."""
@@ -130,12 +130,6 @@ class Bench:
                 if row["client"] == number:
                     return Usage(result.wall, result.processor + row["processor_seconds"] + row["service_seconds"])
         raise RuntimeError(f"the service has not answered {' '.join(words)}")
-
-
-def _processor_seconds() -> float:
-    """Of all processes that this one has waited for."""
-    taken = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return taken.ru_utime + taken.ru_stime
 
 
 STORES: Mapping[str, Mapping[str, str]] = {
@@ -226,13 +220,13 @@ def throughput(bench: Bench, vendor: str, path: str, options: argparse.Namespace
     common = [path, "--gpu-name", options.target, "-o"]
 
     def taken(words: Sequence[str], **changes: str) -> Usage:
-        start, before = time.perf_counter(), _processor_seconds()
+        start, before = time.perf_counter(), of_children()
         environment = {**bench.environment, **changes}
         with ThreadPoolExecutor(THREADS) as pool:
             runs = [pool.submit(subprocess.run, words, env=environment, check=True) for _ in range(options.throughput)]
             for done in runs:
                 done.result()
-        return Usage(time.perf_counter() - start, _processor_seconds() - before)
+        return Usage(time.perf_counter() - start, of_children() - before)
 
     other = taken([vendor, *common, os.path.join(bench.environment["XDG_RUNTIME_DIR"], "out")])
     before = bench.control("status")["processor_seconds"]

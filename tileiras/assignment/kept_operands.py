@@ -3,8 +3,7 @@
 From shared memory an instruction reads 64 rows of A and its columns of B.  With 64 columns or fewer the port is busy
 for as long as the tensor cores, so that copies of the next tiles are in their way; with A in registers it reads B only.
 Attention over 2,048 positions of 32 heads by tiles of 64x64 takes 83.7 us on H200 by our estimate instead of 97.4 with
-d 64, and 134.4 instead of 204.7 with d 128 and two CTAs on an SM.
-An SM with one CTA of four warps gains nothing.
+d 64, and 134.4 instead of 204.7 with d 128 and two CTAs on an SM.  An SM with one CTA of four warps gains nothing.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ def _in_registers(dot: aa.DotOp, loop: Operation) -> Iterator[Value]:
 
 
 def _is_loaded_before(value: Value, loop: Operation) -> bool:
-    """Whether a tile is as loaded before a loop."""
+    """Whether a tile is loaded before a loop, and only reshaped or permuted since."""
     op = value.defining_op
     while isinstance(op, (aa.ViewOp, aa.PermuteOp)):
         op = op.operands[0].defining_op

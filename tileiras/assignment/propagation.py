@@ -67,11 +67,7 @@ class LayoutAssignment:
                 slice_of_accumulator(op) or self.memory.default(result.type.shape)
             ),
             tileas.InsertSliceOp: lambda op, result: self.concrete(op.dest),
-            scf.ForOp: lambda op, result: self._carried(op.yield_op.operands[result.index], op.init_args[result.index]),
-            scf.IfOp: lambda op, result: self._first(
-                [region.block.last.operands[result.index] for region in op.regions], result.type.shape
-            ),
-            scf.WhileOp: lambda op, result: self._first([op.before.block.last.args[result.index]], result.type.shape),
+            **dict.fromkeys((scf.ForOp, scf.IfOp, scf.WhileOp), lambda op, result: self._of_sources(result)),
         }
 
     @classmethod
@@ -151,20 +147,8 @@ class LayoutAssignment:
     def _deciding(self, value: Any) -> Iterator[Value] | None:
         """The tiles whose layouts are known before that of a value, in this order, up to the first with a layout; None
         for the result of an operation that does not read layouts."""
-        if isinstance(value, BlockArgument):
-            return iter(self._sources(value))
-        op: Any = value.defining_op
-        if type(op) in _MOVED:
-            return iter((op.operands[0],))
-        if isinstance(op, tileas.CatOp):
-            return iter((op.lhs, op.rhs))
-        if isinstance(op, tileas.InsertSliceOp):
-            return iter((op.dest,))
-        if isinstance(op, scf.ForOp):
-            return iter((op.yield_op.operands[value.index], op.init_args[value.index]))
-        if isinstance(op, scf.IfOp):
-            return (region.block.last.operands[value.index] for region in op.regions)
-        return self._tiles_of_element_wise(op)
+        sources = _sources(value)
+        return iter(sources) if sources else self._tiles_of_element_wise(value.defining_op)
 
     def _following(self, value: Value, first: LinearLayout | None) -> LinearLayout | None:
         """The layout of a value from those of its tiles: of an element-wise result, the first."""
@@ -194,12 +178,12 @@ class LayoutAssignment:
 
     def cat_layout(self, op: tileas.CatOp) -> LinearLayout:
         """The layout in which a concatenation reads both of its operands."""
-        return self._first([op.lhs, op.rhs], op.lhs.type.shape) or self.memory.default(op.lhs.type.shape)
+        return self._first(_sources(op.result), op.lhs.type.shape) or self.memory.default(op.lhs.type.shape)
 
     def _decide(self, value: Value) -> LinearLayout | None:
         """The layout of a value that is not the result of an element-wise operation."""
         if isinstance(value, BlockArgument):
-            return self._argument(value)
+            return self._of_sources(value)
         op = value.defining_op
         assert op is not None
         if isinstance(op, MEMORY_OPS):
@@ -232,25 +216,10 @@ class LayoutAssignment:
                 spread = spread.doubled(axis)
         return spread
 
-    def _argument(self, argument: BlockArgument) -> LinearLayout | None:
-        sources, shape = self._sources(argument), argument.type.shape
+    def _of_sources(self, value: Value) -> LinearLayout | None:
+        """The layout of an argument, or of a result of control flow."""
+        sources, shape = _sources(value), value.type.shape
         return self._first(sources, shape) if sources else self.memory.default(shape)
-
-    @staticmethod
-    def _sources(argument: BlockArgument) -> list[Value]:
-        """The values that a loop's argument takes; an empty list for other arguments."""
-        op = argument.block.parent_op
-        if isinstance(op, scf.ForOp):
-            number = argument.index - 1
-            return [op.yield_op.operands[number], op.init_args[number]]
-        if isinstance(op, scf.WhileOp):
-            if argument.block is op.before.block:
-                return [op.after.block.last.operands[argument.index], op.inits[argument.index]]
-            return [op.before.block.last.args[argument.index]]
-        return []
-
-    def _carried(self, yielded: Value, initial: Value) -> LinearLayout | None:
-        return self._first([yielded, initial], initial.type.shape)
 
     def _first(self, values: list[Value], shape: tuple[int, ...]) -> LinearLayout | None:
         """The first layout that one of the values has, the default one if all are rematerializable; None while that is
@@ -382,6 +351,37 @@ def access_layout(op: tileas.Access) -> LinearLayout | None:
 def _is_carried(value: Value) -> bool:
     """Whether control flow passes the value on, so that it has to have one layout."""
     return isinstance(value, BlockArgument) or isinstance(value.defining_op, (scf.ForOp, scf.IfOp, scf.WhileOp))
+
+
+def _sources(value: Any) -> list[Value]:
+    """The values that an argument of a loop or a result of control flow takes, and those from whose layouts the layout
+    of a moved, concatenated or changed tile is computed; an empty list for other values."""
+    op: Any = value.defining_op
+    if isinstance(value, BlockArgument):
+        op, number = value.block.parent_op, value.index
+        if isinstance(op, scf.ForOp):
+            return [op.yield_op.operands[number - 1], op.init_args[number - 1]]
+        if isinstance(op, scf.WhileOp):
+            is_before = value.block is op.before.block
+            return [op.after.block.last.operands[number], op.inits[number]] if is_before else [_left_with(op, number)]
+    elif isinstance(op, scf.ForOp):
+        return [op.yield_op.operands[value.index], op.init_args[value.index]]
+    elif isinstance(op, scf.WhileOp):
+        return [_left_with(op, value.index)]
+    elif isinstance(op, scf.IfOp):
+        return [region.block.last.operands[value.index] for region in op.regions]
+    elif isinstance(op, tileas.CatOp):
+        return [op.lhs, op.rhs]
+    elif isinstance(op, tileas.InsertSliceOp):
+        return [op.dest]
+    elif type(op) in _MOVED:
+        return [op.operands[0]]
+    return []
+
+
+def _left_with(loop: scf.WhileOp, number: int) -> Value:
+    """A value that the first region of a loop passes to the second one, and out of the loop."""
+    return loop.before.block.last.args[number]
 
 
 def _is_renamed_by(user: Operation) -> bool:

@@ -28,8 +28,8 @@ class Progress:
     Draws on standard error if that is a terminal with escape sequences; the line is erased at the end.
     """
 
-    def __init__(self, what: str, total: int | None = None, stream: TextIO | None = None) -> None:
-        self._what = what
+    def __init__(self, label: str, total: int | None = None, stream: TextIO | None = None) -> None:
+        self._label = label
         self._total = total
         self._done = 0
         self._stream = sys.stderr if stream is None else stream
@@ -38,19 +38,19 @@ class Progress:
         """Time of the last update; None before the first, not 0: the monotonic clock may have started just now."""
         self._started = time.monotonic()
 
-    def step(self, what: str = "") -> None:
-        """Start the next step; `what` describes it."""
+    def step(self, description: str = "") -> None:
+        """Start the next step."""
         self._done += 1
-        self.say(what)
+        self.say(description)
 
-    def say(self, what: str) -> None:
+    def say(self, description: str) -> None:
         """Update the description of the current step."""
         now = time.monotonic()
         if not self._shown or self._drawn is not None and now < self._drawn + EVERY:
             return
         self._drawn = now
         count = f"[{self._done}/{self._total}] " if self._total else ""
-        text = f"{count}{self._what}{': ' if what else ''}{what}  {now - self._started:.0f} s"
+        text = f"{count}{self._label}{': ' if description else ''}{description}  {now - self._started:.0f} s"
         width = _width() - 1
         self._stream.write(_ERASE + text.replace("\n", " ")[:width])
         self._stream.flush()
@@ -71,9 +71,9 @@ class Progress:
         self.close()
 
 
-def over(what: str, items: Sequence[Item], name: Callable[[Item], str]) -> Iterator[Item]:
+def over(label: str, items: Sequence[Item], name: Callable[[Item], str]) -> Iterator[Item]:
     """Yield the items; a progress line names the current one."""
-    with Progress(what, total=len(items)) as progress:
+    with Progress(label, total=len(items)) as progress:
         for item in items:
             progress.step(name(item))
             yield item

@@ -285,8 +285,10 @@ def of_events(trace) -> list:
     ]  # fmt: skip
 
 
-def fields(what) -> tuple:
-    return what if isinstance(what, tuple) else (what.space, what.addresses, what.lanes, what.size, what.write)
+def fields(event) -> tuple:
+    if isinstance(event, tuple):
+        return event
+    return event.space, event.addresses, event.lanes, event.size, event.write
 
 
 @needs_tools

@@ -54,24 +54,17 @@ def _members(op: Any) -> tuple[Any, ...]:
     return op.res.type.elements if isinstance(op.res.type, LLVMStructType) else (op.res.type,)
 
 
-class _ThreadedOp(NVVMOp):
-    """An instruction without operands, through which registers are threaded."""
-
-    __slots__ = ()
-
-    def _instruction(self) -> str:
-        raise NotImplementedError
-
-    def target(self) -> Assembly:
-        members = _members(self)
-        inputs = tuple(v.type for v in self.registers)
-        if inputs not in ((), members):
-            raise VerifyError("expects the types of its registers for its results")
-        letters = [f"={_letter(type)}" for type in members] + [str(i) for i in range(len(inputs))]
-        return Assembly(self._instruction(), ",".join([*letters, "~{memory}"]), REQUIRES, PTX80, side_effects=True)
+def _threaded(op: Any, instruction: str) -> Assembly:
+    """An instruction without operands, through which the registers of an operation are threaded."""
+    members = _members(op)
+    inputs = tuple(v.type for v in op.registers)
+    if inputs not in ((), members):
+        raise VerifyError("expects the types of its registers for its results")
+    letters = [f"={_letter(type)}" for type in members] + [str(i) for i in range(len(inputs))]
+    return Assembly(instruction, ",".join([*letters, "~{memory}"]), REQUIRES, PTX80, side_effects=True)
 
 
-class WgmmaFenceOp(_ThreadedOp, name="nvvm.wgmma.fence.aligned", traits=_EFFECTS):
+class WgmmaFenceOp(NVVMOp, name="nvvm.wgmma.fence.aligned", traits=_EFFECTS):
     """`wgmma.fence`: earlier writes to these registers are visible to later instructions.  With results and without
     operands, the registers are undefined."""
 
@@ -79,8 +72,8 @@ class WgmmaFenceOp(_ThreadedOp, name="nvvm.wgmma.fence.aligned", traits=_EFFECTS
     res = optional_result(llvm_type)
     assembly_format = "$registers attr-dict `:` functional-type($registers, $res)"
 
-    def _instruction(self) -> str:
-        return "wgmma.fence.sync.aligned;"
+    def target(self) -> Assembly:
+        return _threaded(self, "wgmma.fence.sync.aligned;")
 
 
 class WgmmaCommitGroupOp(NVVMOp, name="nvvm.wgmma.commit.group.sync.aligned", traits=_EFFECTS):
@@ -92,7 +85,7 @@ class WgmmaCommitGroupOp(NVVMOp, name="nvvm.wgmma.commit.group.sync.aligned", tr
         return Assembly("wgmma.commit_group.sync.aligned;", "~{memory}", REQUIRES, PTX80, side_effects=True)
 
 
-class WgmmaWaitGroupOp(_ThreadedOp, name="nvvm.wgmma.wait.group.sync.aligned"):
+class WgmmaWaitGroupOp(NVVMOp, name="nvvm.wgmma.wait.group.sync.aligned"):
     """`wgmma.wait_group`: waits until at most `group` of the warp's groups are in flight."""
 
     traits = _EFFECTS
@@ -101,10 +94,10 @@ class WgmmaWaitGroupOp(_ThreadedOp, name="nvvm.wgmma.wait.group.sync.aligned"):
     res = optional_result(llvm_type)
     assembly_format = "$registers attr-dict `:` functional-type($registers, $res)"
 
-    def _instruction(self) -> str:
+    def target(self) -> Assembly:
         if not 0 <= self.group.value <= 7:
             raise VerifyError(f"expects a number of groups from 0 to 7, got {self.group.value}")
-        return f"wgmma.wait_group.sync.aligned {self.group.value};"
+        return _threaded(self, f"wgmma.wait_group.sync.aligned {self.group.value};")
 
 
 class WgmmaMmaAsyncOp(NVVMOp, name="nvvm.wgmma.mma_async", traits=(*_EFFECTS, AttrSizedOperandSegments)):

@@ -62,8 +62,8 @@ class TraceRecorder:
             trace, at = traces[warp], places[part]
             if space == "generic":
                 for chosen, where, base in _spaces(at):
-                    what = Access(where, at[chosen] - base, lanes[part][chosen], size, write, atomic)
-                    self._add(trace, item, what)
+                    offsets = at[chosen] - base
+                    self._add(trace, item, Access(where, offsets, lanes[part][chosen], size, write, atomic))
             else:
                 self._add(trace, item, Access(space, at, lanes[part], size, write, atomic))
 

@@ -102,6 +102,7 @@ class Recording:
         if text is None:
             return
         if loads and text.endswith(tuple(importlib.machinery.BYTECODE_SUFFIXES)):
+            # Neither a name outside of a cache, nor a Python that caches no bytecode, has a source to note instead.
             with contextlib.suppress(ValueError, NotImplementedError):
                 path = text = importlib.util.source_from_cache(text)
         if loads and frames.origin_of(text) is not frames.USER:

@@ -57,7 +57,7 @@ def kernel_signature(name: str, parameters: tuple) -> Any:
     convention = conventions.cutile_python_v2() if newer else conventions.cutile_python_v1()
     try:
         return compilation.KernelSignature(constraints, convention, name)
-    except (TypeError, ValueError, NotImplementedError) as error:
+    except (TypeError, ValueError, NotImplementedError) as error:  # the front end's refusals of a constraint
         raise SignatureError(f"invalid signature for '{name}': {error}") from None
 
 

@@ -219,12 +219,12 @@ def _numbers(blocks: Sequence[int] | None, shapes: tuple[tuple[int, int, int], .
     return blocks
 
 
-def _shape(extents: int | Sequence[int], what: str, entry: str) -> tuple[int, int, int]:
+def _shape(extents: int | Sequence[int], level: str, entry: str) -> tuple[int, int, int]:
     if extents is None:
-        raise ArgumentMismatch(f"the {what} shape of '{entry}' is not in the PTX: give {what}= or metadata")
+        raise ArgumentMismatch(f"the {level} shape of '{entry}' is not in the PTX: give {level}= or metadata")
     sizes = sizes_of(extents)
     if not 1 <= len(sizes) <= 3 or any(size < 1 for size in sizes):
-        raise ArgumentMismatch(f"a {what} shape has one to three positive extents, got {extents!r}")
+        raise ArgumentMismatch(f"a {level} shape has one to three positive extents, got {extents!r}")
     return (*sizes, *(1,) * (3 - len(sizes)))
 
 
