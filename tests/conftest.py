@@ -16,6 +16,7 @@ import itertools
 import os
 import re
 import shlex
+import signal
 import sys
 from pathlib import Path
 from typing import Any, Iterator
@@ -29,6 +30,9 @@ os.environ["TILEIRAS_CACHE_DIR"] = "off"
 # Without it, commands that tests run start no service by default.
 os.environ.pop("XDG_RUNTIME_DIR", None)
 os.environ.pop("TILEIRAS_REMOTE_CACHE", None)
+# Under nohup a hangup is ignored, also by children, to which tests send one.
+if hasattr(signal, "SIGHUP"):
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 TESTS = Path(__file__).parent
 SUFFIXES = (".mlir", ".test")
