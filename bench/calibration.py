@@ -52,7 +52,7 @@ def llvm_module() -> str:
 
 
 def llvm_run() -> None:
-    """Parses and optimises the fixed module."""
+    """Parse and optimize the fixed module."""
     import llvmlite.binding as llvm
 
     from tileiras.codegen.target_machine import TRIPLE, initialize

@@ -67,7 +67,7 @@ class _Clock:
 
 
 def measure(kernel: Kernel, entry: str, target: str, budget: float, clock: _Clock) -> Row:
-    """Raises CompileError for a kernel that is not for the target."""
+    """Raise CompileError for a kernel that is not for the target."""
     tileiras.compile(kernel.path, gpu_name=target, entry=entry)  # loads the modules that its compilation uses
     started = spent()
     tileiras.compile(kernel.path, gpu_name=target, entry=entry)

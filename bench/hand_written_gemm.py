@@ -160,13 +160,13 @@ def _barrier_places(step: Step) -> tuple[int, int, int, int]:
 
 
 def _barrier(step: Step, kind: int, index: str) -> str:
-    """Sets %bar to the mbarrier of a kind that a register counts."""
+    """Set %bar to the mbarrier of a kind that a register counts."""
     first = _barriers(step) + 8 * _barrier_places(step)[kind]
     return f"shl.b32 %bar, {index}, 3; add.u32 %bar, %bar, %base; add.u32 %bar, %bar, {first};"
 
 
 def _wait(label: str, parity: str) -> str:
-    """Waits at %bar."""
+    """Wait at %bar."""
     return f"{label}: mbarrier.try_wait.parity.shared::cta.b64 %waited, [%bar], {parity};\n@!%waited bra {label};"
 
 

@@ -97,7 +97,7 @@ class Tree:
         write(folder, "SConstruct", SCONSTRUCT)
 
     def start(self, arguments: Sequence[str], log: str = os.devnull) -> int:
-        """Forks a process that runs scons; its number.  SCons and the compiler are loaded already."""
+        """Fork a process that runs scons; its number.  SCons and the compiler are loaded already."""
         child = os.fork()
         if child:
             return child
@@ -177,7 +177,7 @@ class Rounds:
         return Outcome(killed, damaged, problems)
 
     def _damage(self, sources: Sources) -> int:
-        """Writes to, cuts or removes some artifacts; how many.
+        """Write to, cut or remove some artifacts; how many.
 
         Only artifacts that a build still makes: an edited one is left alone when its kernel is removed.
         """
@@ -197,7 +197,7 @@ class Rounds:
         return len(chosen)
 
     def _interleave(self, sources: Sources) -> int:
-        """Runs two or three builds at once and kills half of them; returns the number killed."""
+        """Run two or three builds at once and kill half of them; return the number killed."""
         chance = self._chance
         running = []
         for _ in range(chance.choice((2, 2, 3))):
@@ -233,7 +233,7 @@ class Rounds:
 
 
 def run(count: int, seed: int) -> int:
-    """Runs rounds and prints a line of JSON for each; how many went wrong."""
+    """Run rounds and print a line of JSON for each; how many went wrong."""
     os.environ["PYTHONPATH"] = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     import SCons.Script.Main  # noqa: F401
 

@@ -70,7 +70,7 @@ def _tensor_module(count: int = 2000) -> str:
 
 
 def conversion(module: Any) -> None:
-    """Replaces every arithmetic operation and every type of the module by one of another dialect."""
+    """Replace every arithmetic operation and every type of the module by one of another dialect."""
     from tileiras.dialects import llvm, nv_tileaa
     from tileiras.ir import ConversionTarget, TensorType, TypeConverter, VectorType, apply_conversion
 

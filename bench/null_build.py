@@ -78,7 +78,7 @@ def served(folder: str) -> dict[str, str]:
 
 
 def stop(folder: str) -> None:
-    """Ends the service that builds of a folder have started."""
+    """End the service that builds of a folder have started."""
     subprocess.run([sys.executable, "-m", "tileiras.processes.service.command", "stop"], env=served(folder), check=True)
 
 
@@ -119,7 +119,7 @@ def numbers(name: str, arguments: Sequence[str], **defaults: int) -> list[int]:
 def measure(
     rows: dict[str, list[tuple[Run, Run]]], empty: str, tree: str, leaf: tuple[str, int], turn: int, service: bool
 ) -> None:  # fmt: skip
-    """Appends to each row a run of `empty` and the run that is compared with it; `leaf`: path and number of one."""
+    """Append to each row a run of `empty` and the run that is compared with it; `leaf`: path and number of one."""
 
     def add(name: str, unit: Run, run: Run) -> None:
         rows.setdefault(name + (", service" if service else ""), []).append((unit, run))
@@ -141,7 +141,7 @@ def measure(
 
 
 def compare(empty: str, tree: str, leaf: tuple[str, int], whole: bool = True) -> None:
-    """Measures builds of a tree that is up to date, with and without the service in turns, and prints a row for each
+    """Measure builds of a tree that is up to date, with and without the service in turns, and print a row for each
     kind; `whole` with those of the whole graph."""
     # The first build after the stages ran looks again at files that are as young as the manifest.
     scons(tree)

@@ -126,7 +126,7 @@ class Row(NamedTuple):
 
 
 def compared(name: str, checkouts: tuple[Checkout, Checkout], request: dict[str, object], repeat: int) -> Row:
-    """Raises Refused."""
+    """Raise Refused."""
     result: tuple[list[list[int]], list[list[int]]] = ([], [])
     if request["calls"]:
         for _ in range(WARM):  # caches between compilations are filled from the second on

@@ -67,7 +67,7 @@ def slots(values: Sequence[Any]) -> list[Any]:
 
 
 def prepare(checkout: Path) -> None:
-    """Makes the kernels of a checkout of cuTile Python importable, without torch."""
+    """Make the kernels of a checkout of cuTile Python importable, without torch."""
     sys.path.insert(0, str(CONFORMANCE))
     import sample_kernels
 

@@ -89,7 +89,7 @@ class Connection:
     def ask(
         self, keys: Sequence[Key], sizes: Sequence[int], at: float, beside: int
     ) -> Generator[float, None, tuple[float, set[Key]]]:
-        """Looks keys up; returns those found.  `beside` look-ups go on at once where there are no waves."""
+        """Look keys up; return those found.  `beside` look-ups go on at once where there are no waves."""
         day, policy = self.day, self.day.policy
         now = at
         if self.off or not keys:
@@ -160,7 +160,7 @@ class Day:
     # ---- people ------------------------------------------------------------------------------------------------------
 
     def _developer(self, machine: Machine) -> Process:
-        """Pulls in the morning and at noon, edits and builds every few minutes, pushes three times, merges the last."""
+        """Pull in the morning and at noon, edit and build every few minutes, push three times, merge the last."""
         own = [self.random.randrange(KERNELS) for _ in range(6)]
         machine.versions = dict.fromkeys(range(KERNELS), Version())
         for kernel in range(KERNELS):  # yesterday's build
@@ -212,7 +212,7 @@ class Day:
     # ---- a build -----------------------------------------------------------------------------------------------------
 
     def _build(self, machine: Machine, kernels: Iterable[int], waits: list[float]) -> Process:
-        """Builds kernels and adds the time to `waits`.  One process serves rows and hands out the stages that run."""
+        """Build kernels and add the time to `waits`.  One process serves rows and hands out the stages that run."""
         start = now = self.calendar.now
         ci = waits is self.sum.ci
         connection = Connection(self, machine)

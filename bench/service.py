@@ -94,7 +94,7 @@ class Bench:
         return json.loads(done.stdout) if word == "status" else {}
 
     def start(self) -> None:
-        """Starts the service; processes that are orphaned from here on are this one's, which so has their times."""
+        """Start the service; processes that are orphaned from here on are this one's, which so has their times."""
         self.control("start")
         ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
@@ -140,7 +140,7 @@ STORES: Mapping[str, Mapping[str, str]] = {
 
 
 def client_cost(bench: Bench, source: str, target: str, repeat: int) -> float:
-    """Prints the cost of a client above a start of Python; the ratio of a hit to `import socket`."""
+    """Print the cost of a client above a start of Python; the ratio of a hit to `import socket`."""
     hit = [bench.command, source, "--gpu-name", target, "-o", os.devnull]
     bench.served(hit)
     rows: dict[str, list[float]] = {"python -c pass": [], "python -c 'import socket'": [], "hit": [], "hit, off": []}

@@ -88,7 +88,7 @@ class Kills:
         self._check_end()
 
     def _kill_one(self) -> None:
-        """Kills a process of the service or a command; processes of a child (ptxas) are not killed."""
+        """Kill a process of the service or a command; processes of a child (ptxas) are not killed."""
         clients = {process.pid for process in self._running}
         result = processes(self.runtime)
         # A service has its own session; a process that a request started when its service was killed is in it, too.
@@ -191,7 +191,7 @@ cuda_tile.module @m {
 
 
 def reported(kills: Mapping[str, int], done: str, problems: Sequence[str]) -> int:
-    """Prints the outcome of random kills; returns the exit code."""
+    """Print the outcome of random kills; return the exit code."""
     print(f"{sum(kills.values())} kills ({dict(kills)}), {done}, {len(problems)} problems")
     for problem in problems:
         print(f"  {problem}")

@@ -146,7 +146,7 @@ def ptxas() -> str:
 
 
 def run_command(command: str, substitutions: dict[str, str]) -> None:
-    """Runs one RUN line, a pipeline of our tools.  Raises CommandFailed."""
+    """Run one RUN line, a pipeline of our tools.  Raises CommandFailed."""
     for name in sorted(substitutions, key=len, reverse=True):
         command = command.replace(name, substitutions[name])
     lexer = shlex.shlex(command, posix=True, punctuation_chars="|")

@@ -104,7 +104,7 @@ class Checker:
         self.variables.update({name: value for name, value in match.groupdict().items() if value is not None})
 
     def run(self) -> None:
-        """Raises CheckError at the first directive that does not hold."""
+        """Raise CheckError at the first directive that does not hold."""
         blocks = self._blocks()
         for directives, start, end in blocks:
             self._block(directives, start, end)
@@ -193,7 +193,7 @@ def check(
     check_text: str, input_text: str, prefixes: list[str] | None = None, *, strict: bool = False,
     full_lines: bool = False, implicit_not: list[str] | None = None, allow_empty: bool = False,
 ) -> None:  # fmt: skip
-    """Raises CheckError unless `input_text` fulfils the directives of `check_text`."""
+    """Raise CheckError unless `input_text` fulfils the directives of `check_text`."""
     prefixes = prefixes or ["CHECK"]
     directives = read_directives(check_text, prefixes, strict)
     if not directives:

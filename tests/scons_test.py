@@ -9,7 +9,7 @@ NO_TESTS = 5
 
 
 def main(words: list[str]) -> int:
-    """Runs pytest with these words; returns its exit code."""
+    """Run pytest with these words; return its exit code."""
     if importlib.util.find_spec("pytest") is None:
         print("pytest is not installed: the extra 'test' brings it (pip install -e '.[test]')", file=sys.stderr)
         return 1

@@ -206,7 +206,7 @@ class CompileOptions(Mapping[str, Any]):
     __slots__ = ("_values",)
 
     def __init__(self, values_by_name: Mapping[str, Any] | None = None) -> None:
-        """Raises CompileError (code 2) for an unknown name or a value that is not accepted."""
+        """Raise CompileError (code 2) for an unknown name or a value that is not accepted."""
         by_name = {lookup(name).name: value for name, value in (values_by_name or {}).items()}
         # In the table's order: the reported one of several mistakes does not depend on the order of arguments.
         values = {

@@ -30,7 +30,7 @@ Judge = Callable[[str, int | None], None]
 
 
 def verify(text: str, gpu: str = "sm_90") -> None:
-    """Raises CompileError if the verifier rejects the agents of a text."""
+    """Raise CompileError if the verifier rejects the agents of a text."""
     PassManager([AgentVerifier(compute_capability=gpu)], verify_each=False).run(parse_module(text), PassContext(None))
 
 

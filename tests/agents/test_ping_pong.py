@@ -143,7 +143,7 @@ def test_the_verifier_knows_turns(pattern, by, why):
 
 
 def _with_epilogue(text: str, operations: int) -> str:
-    """Adds the stored elements to themselves and subtracts them again, in turn: whole numbers keep their values."""
+    """Add the stored elements to themselves and subtract them again, in turn: whole numbers keep their values."""
     lines, tile = [], re.search(r"%none = constant <f32: 0.0> : (\S+)", text)[1]
     for number in range(operations):
         before = f"%e{number - 1}" if number else "%sum"

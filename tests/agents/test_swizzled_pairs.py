@@ -217,7 +217,7 @@ def test_errors(name):
 
 
 def run_verifier(text: str) -> None:
-    """Raises CompileError if a verifier rejects the text."""
+    """Raise CompileError if a verifier rejects the text."""
     passes = [VerifyOpsAnalysis(compute_capability=GPU), AgentVerifier(compute_capability=GPU)]
     PassManager(passes, verify_each=False).run(parse_module(text), PassContext(None))
 

@@ -32,7 +32,7 @@ def die() -> None:
 
 
 def plant(kind: str, number: int) -> None:
-    """Kills this process at its `number`th write of a kind."""
+    """Kill this process at its `number`th write of a kind."""
     left = [number]
 
     def due() -> bool:
@@ -79,7 +79,7 @@ def plant(kind: str, number: int) -> None:
 
 
 def build(arguments: list[str], kind: str | None = None, number: int = 0) -> int:
-    """Forks a process that builds; returns its number."""
+    """Fork a process that builds; return its number."""
     child = os.fork()
     if child:
         return child

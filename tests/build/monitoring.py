@@ -14,7 +14,7 @@ def facts(kind: bytes = endpoint.STATUS) -> dict[str, Any]:
 
 
 def stop() -> None:
-    """Ends the monitor, and waits for it."""
+    """End the monitor, and wait for it."""
     pid = facts(endpoint.STOP).get("pid")
     until = time.monotonic() + 20
     while pid is not None and os.path.exists(f"/proc/{pid}") and time.monotonic() < until:

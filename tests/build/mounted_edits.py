@@ -45,7 +45,7 @@ class Mounted(Vouched):
         self.covered = False
 
     def write(self, name: str, text: str) -> None:
-        """Writes through one of the two folders, chosen at random."""
+        """Write through one of the two folders, chosen at random."""
         self.texts[name] = text
         self.full.write(f"kernels/{name}.mlir", text)
         place = self.random.choice((self.elsewhere, self.gated.path("kernels")))

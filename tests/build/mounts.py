@@ -12,7 +12,7 @@ from project import Project
 
 
 def mounted(tree: Project, mount: str, *arguments: str) -> tuple[int, str]:
-    """Runs scons after `mount` (a shell command) has remounted the file system of the store; exit code and errors."""
+    """Run scons after `mount` (a shell command) has remounted the file system of the store; exit code and errors."""
     scons = " ".join(["exec", f'"{sys.executable}"', "-m", "SCons", *arguments])
     done = subprocess.run(
         ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", f"{mount} && {scons}"],

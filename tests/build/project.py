@@ -91,7 +91,7 @@ class Project:
         shutil.rmtree(self.path("build"))
 
     def scons(self, *arguments: str, expect: int | None = 0, **environment: str) -> Build:
-        """Runs scons; checks its exit code unless `expect` is None."""
+        """Run scons; check its exit code unless `expect` is None."""
         store = environment.setdefault("TILEIRAS_CACHE_DIR", self.store)
         if store != self.store:
             begin_with_imports(store)
@@ -102,7 +102,7 @@ class Project:
         return build
 
     def copy_compiler(self) -> str:
-        """Gives this project its own compiler, which may be edited; returns the folder that holds the package."""
+        """Give this project its own compiler, which may be edited; return the folder that holds the package."""
         self.compiler = self.path("compiler")
         # With its bytecode, which is valid for copies as well: they have the times of the originals.
         shutil.copytree(os.path.join(CHECKOUT, "tileiras"), os.path.join(self.compiler, "tileiras"))

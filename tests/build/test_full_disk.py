@@ -24,7 +24,7 @@ def project(tmp_path):
 
 
 def check(errors: str, folder: str) -> None:
-    """Checks that the errors are about a file in `folder` only."""
+    """Check that the errors are about a file in `folder` only."""
     lines = [line for line in errors.splitlines() if "error: " in line]
     assert lines and all(line.startswith(f"error: unable to write '{folder}") for line in lines), errors
     assert all(line.endswith(": No space left on device") for line in lines), errors

@@ -161,7 +161,7 @@ def build(store: str, monkeypatch, said: list[str], **environment: str) -> dict[
 
 
 def check(tree: Project, server: HostileServer, monkeypatch, expected: dict[str, bytes], **more: str) -> list[str]:
-    """Builds with the server, then without it from the store that it filled; gives the warnings of the first."""
+    """Build with the server, then without it from the store that it filled; return the warnings of the first."""
     result: list[str] = []
     address = {"TILEIRAS_REMOTE_CACHE": server.url, "TILEIRAS_REMOTE_SECONDS": SECONDS, **more}
     assert within(lambda: build(tree.store, monkeypatch, result, **address)) == expected

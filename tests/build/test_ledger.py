@@ -51,7 +51,7 @@ def written(path: Path) -> Rows:
 
 
 def changed(rows: Rows, path: Path, edits: Rows, chained: bool = True) -> Rows:
-    """Replaces rows as a build does that has just read the file; returns all rows."""
+    """Replace rows as a build does that has just read the file; return all rows."""
     before = path.read_bytes()
     Log(str(path)).append(edits, chained=chained)
     assert path.read_bytes().startswith(before)

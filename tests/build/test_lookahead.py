@@ -39,7 +39,7 @@ def writing(server: DelayingServer) -> dict[str, str]:
 
 
 def fill(server: DelayingServer, folder, kernels: int = KERNELS) -> Project:
-    """Builds all kernels on a machine that uploads them to the server, and then resets the counts of requests."""
+    """Build all kernels on a machine that uploads them to the server, and then reset the counts of requests."""
     latency, server.latency = server.latency, 0.0
     result = tree(folder, kernels)
     result.scons("-j2", **writing(server))

@@ -28,7 +28,7 @@ def records(project: Project) -> list[Path]:
 
 
 def of_older_version(path: Path) -> None:
-    """Replaces the version in the mark of each record of a file."""
+    """Replace the version in the mark of each record of a file."""
     data = path.read_bytes()
     present = b"#%d:" % log.VERSION
     assert data.startswith(present)

@@ -122,7 +122,7 @@ def served(example, tmp_path_factory) -> Iterator[Folder]:
 
 
 def follow_edits(example: Folder) -> None:
-    """Builds the example, and again after edits: a build runs the affected steps, the next one none."""
+    """Build the example, and again after edits: a build runs the affected steps, the next one none."""
     cold = ["kernels relu_add_2d", "kernels saxpy", "link app", "object main", "object relu_add_2d_images",
             "object saxpy_images"]  # fmt: skip
     assert example.build() == cold

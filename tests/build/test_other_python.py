@@ -34,7 +34,7 @@ def other_python() -> tuple[str, str] | None:
 
 @pytest.fixture(scope="module")
 def other(tmp_path_factory):
-    """Runs scons of another Python in a project."""
+    """Run scons of another Python in a project."""
     result = other_python()
     if result is None:
         pytest.skip("there is no other Python here")

@@ -44,7 +44,7 @@ FMA = {
 
 
 def edit(project, suffix):
-    """Writes an override in which x and y are exchanged."""
+    """Write an override in which x and y are exchanged."""
     text = project.read(NAME + suffix).decode()
     changed, count = re.subn(FMA[suffix], r"\1\4\3\2", text)
     assert count

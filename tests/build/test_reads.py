@@ -43,7 +43,7 @@ def exports(monkeypatch):
 
 
 def enter(monkeypatch, world):
-    """Changes this process to the environment of one that was started in the world."""
+    """Change this process to the environment of one that was started in the world."""
     for name, value in world.env.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(sys, "path", [world.env["PYTHONPATH"], *(each for each in sys.path if "/lib" != each[-4:])])

@@ -94,7 +94,7 @@ class Server:
 
 @pytest.fixture
 def serve(tmp_path):
-    """Starts servers that end with the test; its parameters are those of `Server` after the folder."""
+    """Start servers that end with the test; its parameters are those of `Server` after the folder."""
     if SERVER is None:
         if os.environ.get("CI"):
             pytest.fail("nginx is to be installed where CI runs")
@@ -251,7 +251,7 @@ def test_altered_bytes_are_refused_and_missing_bytes_are_a_miss(server, monkeypa
 
 
 def damage(server: Server, kind: str, how: str) -> int:
-    """Damages every file of a kind on the server; how many there are."""
+    """Damage every file of a kind on the server; how many there are."""
     files = list((server.folder / "root" / "team" / kind).glob("*"))
     for path in files:
         data = path.read_bytes()

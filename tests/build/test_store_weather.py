@@ -142,7 +142,7 @@ def test_a_read_only_store_is_read_or_skipped(tmp_path, clean):
 
 
 def together(trees: list[Project], *arguments: str, **environment: str) -> list[tuple[int, str]]:
-    """Builds several trees at once; exit codes and errors."""
+    """Build several trees at once; exit codes and errors."""
     started = [
         subprocess.Popen(
             [sys.executable, "-m", "SCons", *arguments],

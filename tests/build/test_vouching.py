@@ -17,7 +17,7 @@ from tileiras.build.watch.monitor import endpoint
 
 
 def wait(*states: str) -> None:
-    """Waits until the monitor has these states of its checkouts."""
+    """Wait until the monitor has these states of its checkouts."""
     until = time.monotonic() + 20
     while [checkout["state"] for checkout in facts()["checkouts"]] != list(states):
         assert time.monotonic() < until, facts()
@@ -43,7 +43,7 @@ def project(tmp_path, runtime):
 
 
 def begin(project: Project) -> None:
-    """Builds until the monitor vouches for all files."""
+    """Build until the monitor vouches for all files."""
     until = time.monotonic() + 30
     while files := scons(project)[1]:
         assert time.monotonic() < until, (files, facts())

@@ -170,7 +170,7 @@ def test_integers_that_number_tiles_stay_inside():
 
 
 def with_second_view(size: str, parameters: str) -> str:
-    """Adds the tiles of an array `w`, of `size` elements, to those of the first."""
+    """Add the tiles of an array `w`, of `size` elements, to those of the first."""
     return rows(f"""
     %in2 = make_tensor_view %w, shape = [{size}], strides = [1] : tile<i32> -> tensor_view<?xf32, strides=[1]>
     %tiles2 = make_partition_view %in2

@@ -8,5 +8,5 @@ F32 = KERNEL.replace("TYPE", "f32")
 
 
 def compile(kernel: str, *options: str, emit: str = "ptx") -> int:
-    """Compiles a file for sm_90 to `out` with `tileiras` or with its stand-in (`conftest.way`)."""
+    """Compile a file for sm_90 to `out` with `tileiras` or with its stand-in (`conftest.way`)."""
     return tileiras.main([kernel, "--gpu-name=sm_90", f"--emit={emit}", "-o", "out", *options])

@@ -167,7 +167,7 @@ class Small:
         return module.VALUE
 
     def fill(self) -> Path:
-        """Saves all modules; the archive's file."""
+        """Save all modules; the archive's file."""
         archive = self.archive()
         assert [self.value(archive, name) for name in ("a", "b")] == [1, 2]
         archive.save()

@@ -62,7 +62,7 @@ def nvcc(tmp_path_factory) -> Path:
 
 
 def run(nvcc: Path, folder: Path, line: str) -> list[list[str]]:
-    """Runs nvcc on `twice.cu`; returns the command lines of our command."""
+    """Run nvcc on `twice.cu`; return the command lines of our command."""
     calls = nvcc.parents[1] / "calls"
     calls.unlink(missing_ok=True)
     (folder / "twice.cu").write_text(KERNEL)

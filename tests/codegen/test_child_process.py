@@ -27,7 +27,7 @@ WORKS = 'printf "\\177ELF" > kernel.cubin'
 
 @pytest.fixture
 def program(tmp_path):
-    """Makes an executable script at a place."""
+    """Make an executable script at a place."""
 
     def make(body, path="ptxas"):
         file = tmp_path / path

@@ -175,7 +175,7 @@ def test_missing_library_names_the_package(monkeypatch, tmp_path):
 
 @pytest.fixture
 def small_library(tmp_path, monkeypatch):
-    """Makes libraries of one file, for processes without a store; their prepared form is in a folder of the test."""
+    """Make libraries of one file, for processes without a store; their prepared form is in a folder of the test."""
     import llvmlite.binding as llvm
 
     path = tmp_path / "library.bc"

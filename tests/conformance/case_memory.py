@@ -432,7 +432,7 @@ PRINTED = [(), (1,), (32,), (2, 8), (4, 2, 4, 2), (64,), (2, 64), (256, 8)]
 
 
 def prints(elements: Sequence[str]) -> Iterator[Kernel]:
-    """Prints; the texts are compared."""
+    """Print; the texts are compared."""
     for element, shape in itertools.product(elements, PRINTED):
         if int(np.prod(shape)) > 256 and element not in ("i8", "f64"):
             continue

@@ -190,7 +190,7 @@ class Case:
         return artifact.text, json.loads(artifact.kernels[0].artifacts[".json"])
 
     def check(self, ptx: str, metadata: Any) -> None:
-        """Raises AssertionError if the code's result differs from the interpreter's."""
+        """Raise AssertionError if the code's result differs from the interpreter's."""
         launch = LAUNCHES[self.name]
         actual = _copied(self.arguments)
         result = emulate(ptx, self.name, launch.grid, actual, metadata=metadata)

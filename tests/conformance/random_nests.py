@@ -307,7 +307,7 @@ class RandomNest:
         return [*items, self.rounds, 1]
 
     def run(self, source: bytes, launch: Callable[[list[Any]], None]) -> None:
-        """Raises AssertionError unless the results of ``launch(arguments)`` are the interpreter's."""
+        """Raise AssertionError unless the results of ``launch(arguments)`` are the interpreter's."""
         expected, result = self.arguments(), self.arguments()
         interpret(source, "nest", self.grid, expected)
         launch(result)

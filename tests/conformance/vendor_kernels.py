@@ -52,7 +52,7 @@ class Kernel(Protocol):
     def bytecode(self) -> bytes: ...
 
     def run(self, launch: Callable[[list[Any]], None]) -> None:
-        """Raises AssertionError unless the results of ``launch(arguments)`` are NumPy's."""
+        """Raise AssertionError unless the results of ``launch(arguments)`` are NumPy's."""
 
 
 class Row(NamedTuple):

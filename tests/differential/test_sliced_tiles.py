@@ -221,7 +221,7 @@ VIEW = f"partition_view<tile=({N}), tensor_view<{N}xf32, strides=[1]>>"
 
 
 def ordered(distance):
-    """Adds one to N elements, and writes them `distance` elements further, after all have been read."""
+    """Add one to N elements, and write them `distance` elements further, after all have been read."""
     to = "%q" if distance else "%p"
     return f"""cuda_tile.module @m {{
   entry @k(%p: tile<ptr<f32>>) {{

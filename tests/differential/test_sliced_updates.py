@@ -42,7 +42,7 @@ def stored_range(count: int) -> str:
 
 
 def updated(count: int, tail: str = "") -> str:
-    """Adds i to p[i mod 64], for i < count, and stores the old values to q[i]; then `tail`."""
+    """Add i to p[i mod 64], for i < count, and store the old values to q[i]; then `tail`."""
     t, p = f"tile<{count}xi32>", f"tile<{count}xptr<i32>>"
     return kernel(
         f"""%i = iota : {t}

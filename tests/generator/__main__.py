@@ -165,7 +165,7 @@ class Run:
                 file.write(json.dumps(verdict._asdict()) + "\n")
 
     def _shrink(self, failed: Sequence[Verdict]) -> None:
-        """Prints the smallest module and command for the first failure of each way."""
+        """Print the smallest module and command for the first failure of each way."""
         first = {each.way: each for each in reversed(failed)}
         for verdict in sorted(first.values())[:MOST_SHRUNK]:
             smallest = shrunk(verdict.seed, self.forms, self.targets, self.weights)

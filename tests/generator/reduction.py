@@ -68,7 +68,7 @@ class _Search:
         return time.monotonic() > self.deadline
 
     def attempt(self, edit: Edit, dropped: int | None = None) -> bool:
-        """Keeps a copy with the edit if it fails in the same way; `dropped` is a parameter that it has no more."""
+        """Keep a copy with the edit if it fails in the same way; `dropped` is a parameter that it has no more."""
         if self.is_late:
             return False
         copy = self.module.clone({})

@@ -56,7 +56,7 @@ def store(value: str, row: str, warps: int, view: str = "%vb", token: str = "") 
 
 
 def filled(kind: str, row: str, warps: int, depth: int) -> str:
-    """Fills the acquired stage of %q, at iterator %i, with a row of %a."""
+    """Fill the acquired stage of %q, at iterator %i, with a row of %a."""
     if kind == "cp_async":
         attributes = f"atom = {CP}, layout = {encoding(layout(warps))}, {INSIDE}"
         return f"""

@@ -43,7 +43,7 @@ def pointers(argument: str, element: str, tile: int, distance: int = 0) -> str:
 
 
 def with_tile(number: int, tile: int = 256) -> str:
-    """Adds the tile of a constant number to each tile of a row."""
+    """Add the tile of a constant number to each tile of a row."""
     view = "tensor_view<?xf32, strides=[1]>"
     return rows(f"""
     %far = constant <i32: {number}> : tile<i32>

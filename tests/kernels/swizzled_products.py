@@ -72,7 +72,7 @@ class Products(kernels.Arrays):
     def run(
         self, code: str, metadata: dict[str, Any], seed: int | None = 0, blocks: int | None = None, **limits: Any
     ) -> None:
-        """Compares the kernel's results, C's padding included."""
+        """Compare the kernel's results, C's padding included."""
         m, n, k = self.sizes
         c = np.full((m, n + 4 + -n % 4), -7, np.float32)
         count = -(-k // kernels.TILES[2])

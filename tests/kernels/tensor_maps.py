@@ -81,7 +81,7 @@ class Arrays:
         self, code: str, metadata: dict[str, Any], seed: int | None = 0, steps: int | None = None, times: int = 1,
         **limits: int,
     ) -> None:
-        """Runs the kernel and compares its results, C's padding included; `times`: number of additions of A B."""
+        """Run the kernel and compare its results, C's padding included; `times`: number of additions of A B."""
         m, n, k = self.sizes
         c = np.full((m, n + 4 + -n % 4), -7, np.float32)
         a, b = self.a.copy(), self.b.copy()

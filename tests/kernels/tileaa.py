@@ -87,7 +87,7 @@ def kernel(inputs: Sequence[Sequence[int]], output: Sequence[int], body: str, el
 
 
 def elementwise(source: str, target: str, body: str, count: int = 256) -> str:
-    """Applies `body`, from %x to %y, to a dense array; SOURCE and TARGET stand for the tiles' types."""
+    """Apply `body`, from %x to %y, to a dense array; SOURCE and TARGET stand for the tiles' types."""
     types = [f"tensor<{count}x{element}>" for element in (source, target)]
     (va, at, index), (vb, _, _) = (tiled((count,), element) for element in (source, target))
     ma, mb = (memref((count,), element) for element in (source, target))

@@ -129,7 +129,7 @@ def check(body: str, inputs: list[Tile], result: tuple[Sequence[int], str], ulps
 
 
 def run(text: str, grid: int, arguments: Sequence, gpu_name: str = "sm_80", **options) -> list:
-    """Runs @k on copies of the arguments both ways; every array must be the same.  Returns the interpreted copies."""
+    """Run @k on copies of the arguments both ways; every array must be the same.  Returns the interpreted copies."""
     expected, actual = ([a.copy() if isinstance(a, np.ndarray) else a for a in arguments] for _ in range(2))
     undefined = interpret(text, "k", grid, expected)
     execute(text, actual, gpu_name, grid=grid, **options)

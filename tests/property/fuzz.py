@@ -117,7 +117,7 @@ class Outcome(NamedTuple):
 
 
 def run_command(words: tuple[str, ...], data: bytes) -> Outcome:
-    """Runs `main` of one command on an input."""
+    """Run `main` of one command on an input."""
     import importlib
 
     module, *arguments = words
@@ -222,7 +222,7 @@ def compile_oddly(kind: str, seed: int, number: int) -> Outcome:
 
 
 def compile_mutant(kind: str, seed: int, number: int) -> Outcome:
-    """Compiles a mutant that verifies to PTX; code -2 for one that does not verify or has no kernel."""
+    """Compile a mutant that verifies to PTX; code -2 for one that does not verify or has no kernel."""
     data = mutations.mutant(kind, seed, number)
     signal.setitimer(signal.ITIMER_REAL, SECONDS)
     try:
@@ -258,7 +258,7 @@ def _virtual_memory() -> int:
 
 
 def _worker(work: Callable[..., Outcome], kind: str, seed: int, numbers: range, pipe: int) -> None:
-    """Reports every number before its mutant runs, and the outcome after."""
+    """Report every number before its mutant runs, and the outcome after."""
     os.environ["TILEIRAS_TRACEBACK"] = "1"  # the origin of an internal error distinguishes its kind
     for number in (signal.SIGPROF, signal.SIGALRM):
         signal.signal(number, _hang)
@@ -294,7 +294,7 @@ class Report:
 def run_many(
     work: Callable[..., Outcome], kind: str, seed: int, numbers: range, *, enough: int = sys.maxsize, until: float = 0.0
 ) -> Report:
-    """Runs the mutants of these numbers; ends early after `enough` compiled ones or at the time `until`."""
+    """Run the mutants of these numbers; end early after `enough` compiled ones or at the time `until`."""
     report = Report()
     at = numbers.start
     # Once, before the workers are forked.
@@ -307,7 +307,7 @@ def run_many(
 
 
 def _run_batch(work, kind: str, seed: int, batch: range, patience: float, report: Report) -> int:
-    """Returns the number to go on with."""
+    """Return the number to go on with."""
     reading, writing = os.pipe()
     sys.stdout.flush()
     child = os.fork()

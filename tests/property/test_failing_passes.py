@@ -82,7 +82,7 @@ class Interruption:
 
 
 def run(item: ir.Pass, module: Operation) -> bool:
-    """Runs a pass alone; returns whether it failed."""
+    """Run a pass alone; return whether it failed."""
     try:
         PassManager([item]).run(module)
     except (CompileError, Interrupted):

@@ -85,7 +85,7 @@ class Browser:
         return result["result"].get("value")
 
     def click(self, selector: str) -> None:
-        """Clicks in the middle of the first element that a selector matches, scrolled into view."""
+        """Click in the middle of the first element that a selector matches, scrolled into view."""
         place = self.evaluate(
             f"(() => {{ const e = document.querySelector({json.dumps(selector)});"
             " e.scrollIntoView({block: 'center'}); const b = e.getBoundingClientRect();"

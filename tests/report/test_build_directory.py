@@ -21,7 +21,7 @@ from tileiras.stages.units import Source
 
 
 def build(folder: Path, source: Path, emit: str, **given) -> None:
-    """Builds a kernel as `scons` does."""
+    """Build a kernel as `scons` does."""
     values = options(**given)
     store = ArtifactStore(str(folder / "store"), warn_on_stderr, mode=OFF)
     session = Session(store, history=History(str(folder / "build")))

@@ -140,7 +140,7 @@ def column(way: str, number: int, tall: int, wide: int) -> int:
 @pytest.mark.parametrize("group", [2, 6])
 @pytest.mark.parametrize("way", ["groups", "columns"])
 def test_neighbours_have_the_same_columns_where_facts_hold(way, group, monkeypatch):
-    """Checks all launches, some with more tile blocks than tiles; all hold of those with even rows of tiles."""
+    """Check all launches, some with more tile blocks than tiles; all hold of those with even rows of tiles."""
     monkeypatch.setattr(kernels, "TILES", (128, 32, 32))
     monkeypatch.setattr(swizzled_products, "GROUP", group)
     options = {"gpu_name": "sm_100", "tensor_maps": "host"}

@@ -73,7 +73,7 @@ class Service:
         assert done.returncode == 0, done.stderr
 
     def stop(self) -> None:
-        """Ends the service, and waits until all its processes and files are gone."""
+        """End the service, and wait until all its processes and files are gone."""
         self.control("stop")
         until(lambda: not processes(self.runtime), "a process of the service goes on")
         assert self.files() == []

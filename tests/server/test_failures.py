@@ -20,7 +20,7 @@ PTX = ("k.mlir", "--gpu-name=sm_90", "--emit=ptx", "-o", "k.ptx")
 
 
 def works(service: Service, folder: Path) -> None:
-    """Runs one command, which prints no messages."""
+    """Run one command, which prints no messages."""
     answer = service.run(PTX, folder)
     assert (answer.code, answer.output, answer.error) == (0, b"", b"")
     assert b".entry k" in answer.files["k.ptx"][1]
@@ -208,7 +208,7 @@ exec {ptxas} "$@"
 
 @pytest.fixture
 def slow(own_service, folder, ptxas):
-    """Starts a command that waits in ptxas until the file `go` is there; gives its process once it does."""
+    """Start a command that waits in ptxas until the file `go` is there; give its process once it does."""
     program = folder / "ptxas"
     program.write_text(FAKE.format(started=folder / "started", go=folder / "go", ptxas=ptxas))
     program.chmod(0o755)

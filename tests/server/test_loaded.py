@@ -72,7 +72,7 @@ def test_other_files_of_the_folders_do_not(package):
 
 
 def test_modules_of_other_commands_are_not_loaded():
-    """Runs in a new process: this one may have loaded NumPy, which starts threads."""
+    """Run in a new process: this one may have loaded NumPy, which starts threads."""
     code = (
         "import sys\nfrom tileiras.processes.service import loaded\nloaded.preload()\n"
         "print(*sorted(n for n in sys.modules if n == 'numpy' or n.startswith('tileiras.cli.tileiras')))"

@@ -147,7 +147,7 @@ def test_standard_input_is_a_pipe_or_a_file(service, folder):
 
 @pytest.fixture
 def many_descriptors():
-    """Lets this process and its children have descriptors of four digits."""
+    """Let this process and its children have descriptors of four digits."""
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     if limits[1] != resource.RLIM_INFINITY and limits[1] < 4096:
         pytest.skip("the system allows too few")

@@ -30,7 +30,7 @@ def script(service: Service, code: str, *words: str, calls: str = "", **how) -> 
 
 
 def works(service: Service, folder: Path) -> None:
-    """Runs one command, which prints no messages."""
+    """Run one command, which prints no messages."""
     answer = service.run(PTX, folder)
     assert (answer.code, answer.output, answer.error) == (0, b"", b"")
     assert b".entry k" in answer.files["k.ptx"][1]

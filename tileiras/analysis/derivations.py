@@ -58,7 +58,7 @@ def settle(
 
 
 def erase_unused(value: Value) -> None:
-    """Erases the operations derived from `value` whose results have no use."""
+    """Erase the operations derived from `value` whose results have no use."""
     reached: dict[Operation, None] = {}
     worklist = value.users
     while worklist:

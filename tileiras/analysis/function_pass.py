@@ -51,7 +51,7 @@ class FunctionPass(Pass):
                 self.run_on_function(func, gpu, context)
 
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
-        """Changes `func` in place."""
+        """Change `func` in place."""
         raise TypeError(f"pass '{self.name}' does not implement 'run_on_function'")
 
 

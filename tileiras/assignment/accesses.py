@@ -58,7 +58,7 @@ class AssignLoadStoreLayouts(FunctionPass):
 def assign_load_store_layouts(
     func: aa.FuncOp, target: Target, context: PassContext, tensor_maps: str = "none"
 ) -> None:
-    """Gives accesses of a function of nv_tileas their `atom`, and those of tiles a `layout`.
+    """Give accesses of a function of nv_tileas their `atom`, and those of tiles a `layout`.
 
     With `tensor_maps` other than `none`, loads that a tensor map can serve are marked.
     """
@@ -86,7 +86,7 @@ def assign_load_store_layouts(
 def _choose_tensor_maps(
     func: aa.FuncOp, accesses: list[Operation], engine: DiagnosticEngine, by_host: bool, target: Target
 ) -> None:
-    """Marks the loads, stores and updates that a tensor map can serve; remarks give the reason for the others."""
+    """Mark the loads, stores and updates that a tensor map can serve; remarks give the reason for the others."""
     facts = DivisibilityAnalysis(func)
     shared = _shared_by_cluster(func, target)
     for op in accesses:
@@ -128,7 +128,7 @@ def _remark(
     function: str,
     engine: DiagnosticEngine,
 ) -> None:
-    """Emits a remark: how an operation reaches memory, and the bound on the width of its accesses."""
+    """Emit a remark: how an operation reaches memory, and the bound on the width of its accesses."""
     type = data_of(op).type
     instruction = UPDATE if atom is None else atom.instruction
     if atom is None:

@@ -23,7 +23,7 @@ _LOADS = (aa.LoadOp, aa.TiledLoadOp)
 
 
 def leave_what_does_not_fit(dots: Sequence[aa.Dot], plans: DotPlans, func: aa.FuncOp) -> None:
-    """Leaves dots of a function to warps until shared memory holds the operands, and tensor memory the accumulators, of
+    """Leave dots of a function to warps until shared memory holds the operands, and tensor memory the accumulators, of
     all asynchronous ones that are live at a time; their plans record the reason."""
     target = plans.target
     if target.has("wgmma") or target.has("tcgen05"):
@@ -33,7 +33,7 @@ def leave_what_does_not_fit(dots: Sequence[aa.Dot], plans: DotPlans, func: aa.Fu
 
 
 def _keep_within_shared_memory(dots: Sequence[aa.Dot], plans: DotPlans, func: aa.FuncOp) -> None:
-    """Leaves dots to warps where shared memory does not hold the operands of all that would be in it at a time: those
+    """Leave dots to warps where shared memory does not hold the operands of all that would be in it at a time: those
     of one operation of the function's block; successive loops in it use the memory in turn."""
     target = plans.target
     groups: dict[Operation, list[aa.Dot]] = {}

@@ -110,8 +110,8 @@ def pair_dots(
     tensor_maps: str = "none",
     agents: bool = False,
 ) -> bool:
-    """Makes the dots into tensor memory of a function of nv_tileas, which have their atoms, dots of pairs of CTAs, in
-    place, and returns whether they are; a remark reports it, or the reason.  `tensor_maps`: the component that makes
+    """Make the dots into tensor memory of a function of nv_tileas, which have their atoms, dots of pairs of CTAs, in
+    place, and return whether they are; a remark reports it, or the reason.  `tensor_maps`: the component that makes
     tensor maps, "host", "device", or "none"; `agents`: whether warps may run programs of their own."""
     ranks: list[Any] = [op for op in func.walk() if isinstance(op, tileas.GetCtaRankOp)]
     dots: list[Any] = [op for op in func.walk() if is_of_tensor_memory(op)]
@@ -144,7 +144,7 @@ def pair_dots(
 
 
 def say_alone(func: aa.FuncOp, reason: Reason, engine: DiagnosticEngine) -> None:
-    """Emits a remark with the reason why tile blocks of a function do not multiply in pairs, if its dots, which have
+    """Emit a remark with the reason why tile blocks of a function do not multiply in pairs, if its dots, which have
     their atoms, are into tensor memory."""
     dot = next(filter(is_of_tensor_memory, func.walk()), None)
     if dot is not None:
@@ -185,7 +185,7 @@ def _atom_of(dot: Any, target: Target) -> MmaAtom | ScaledMmaAtom | None:
 
 
 def _check_boxes(dot: Any, facts: DivisibilityAnalysis, tensor_maps: str, agents: bool) -> None:
-    """Raises _Refusal unless the operands of a dot come in boxes of tensor maps."""
+    """Raise _Refusal unless the operands of a dot come in boxes of tensor maps."""
     loop = dot.parent_op
     if not isinstance(loop, scf.ForOp):
         raise _Refusal("pairs.no-loop")
@@ -222,7 +222,7 @@ def _scales_refusal(value: Value, layout: LinearLayout, facts: DivisibilityAnaly
 
 
 def _check_loop_over_tiles(dot: Any, loop: scf.ForOp, agents: bool) -> None:
-    """Raises _Refusal unless an agent could multiply in a loop nested in another one: only its pipes signal one CTA
+    """Raise _Refusal unless an agent could multiply in a loop nested in another one: only its pipes signal one CTA
     that the other's threads have loaded the previous accumulator."""
     if not agents:
         raise _Refusal("pairs.nested-loop")
@@ -236,7 +236,7 @@ def _check_loop_over_tiles(dot: Any, loop: scf.ForOp, agents: bool) -> None:
 
 
 def _check_ranks(dot: Any, uniformity: ClusterUniformity) -> None:
-    """Raises _Refusal unless both CTAs execute a dot with the same B."""
+    """Raise _Refusal unless both CTAs execute a dot with the same B."""
     if not uniformity.is_reached_together(dot):
         raise _Refusal("pairs.reached-alone")
     if not uniformity.is_common(dot.b):
@@ -352,14 +352,14 @@ def _halved(type: TensorType, dim: int) -> TensorType:
 
 
 def _wide(value: Value, builder: Builder) -> Value:
-    """Extends to 64 bits, since there are more halves of tiles than tiles."""
+    """Extend to 64 bits, since there are more halves of tiles than tiles."""
     if isinstance(value.type, IntegerType) and value.type.width < 64:
         return builder.insert(arith.ExtSIOp(value, result=i64)).results[0]
     return value
 
 
 def _erase_unused(value: Value) -> None:
-    """Erases the operations that defined a tile without uses."""
+    """Erase the operations that defined a tile without uses."""
     op = value.defining_op
     if op is not None and not any(result.has_uses for result in op.results):
         operands = op.operands[:1]

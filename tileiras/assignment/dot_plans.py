@@ -97,7 +97,7 @@ class DotPlans:
         self._asynchronous = None if func is None else _asynchronous_dots(target, num_warps, func)
 
     def refuse_asynchronous(self, op: aa.Dot, reason: Reason) -> None:
-        """Excludes the asynchronous form of a dot."""
+        """Exclude the asynchronous form of a dot."""
         self._plans[op] = self._make_plain(op)._replace(reason=reason)
 
     def keep_a_in_shared(self, op: aa.Dot) -> None:

@@ -48,7 +48,7 @@ def assign_dot_layouts(
     engine: DiagnosticEngine | None = None,
     asynchronous: bool = True,
 ) -> None:
-    """Gives dots of nv_tileas their `atom` and `operand_layouts`: of A, B, the accumulator, and scales.
+    """Give dots of nv_tileas their `atom` and `operand_layouts`: of A, B, the accumulator, and scales.
 
     `asynchronous`: whether they may be asynchronous ones (wgmma, tcgen05.mma).
     """
@@ -66,7 +66,7 @@ def assign_dot_layouts(
 
 
 def _remark(op: tileas.DotOp, plan: DotPlan, target: Target, function: str, engine: DiagnosticEngine) -> None:
-    """Says which instruction multiplies, and why none that does more at once."""
+    """Say which instruction multiplies, and why none that does more at once."""
     a, c, name = op.a.type, op.c.type, plan.atom
     atom = SCALED_MMA_ATOMS.get(name) or known_mma_atom(name)
     arguments = {

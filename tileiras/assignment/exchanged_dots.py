@@ -167,7 +167,7 @@ def _add(values: Any, tiles: set[Value], todo: list[Value]) -> None:
 
 
 def _ends(user: Operation, value: Value, group: _Group) -> bool:
-    """Adds a use that is not element by element to those of a group; false for one that a group does not have."""
+    """Add a use that is not element by element to those of a group; false for one that a group does not have."""
     if isinstance(user, aa.ReduceOp) and len(user.inputs) == 1:
         group.reduced.append(user.dim.value)
         return True

@@ -138,7 +138,7 @@ class Layouts:
     def _rematerialize(
         self, op: Operation, layout: LinearLayout, tiles: Iterator[tuple[Value, LinearLayout]]
     ) -> Value:
-        """Rematerializes an operation of `tiles` with its result in `layout`."""
+        """Rematerialize an operation of `tiles` with its result in `layout`."""
         rewriter = self.rewriter
         type = with_layout(op.results[0].type, layout)
         operands = [

@@ -184,7 +184,7 @@ def _warps(elements: int, per_thread: int, least: int = 1) -> int:
 def assign_num_warps(
     func: aa.FuncOp, num_warps: int, target: Target, engine: DiagnosticEngine | None = None, in_turn: bool = False
 ) -> None:
-    """Writes the number of warps into `kernel_spec`: `num_warps` unless that is 0, the kernel's own, or the one chosen;
+    """Write the number of warps into `kernel_spec`: `num_warps` unless that is 0, the kernel's own, or the one chosen;
     `in_turn` as `choose_num_warps` has it."""
     spec = func.kernel_spec
     warps = num_warps or spec.num_warps or choose_num_warps(func, target, in_turn)

@@ -39,7 +39,7 @@ PACKED = 2
 
 
 def pack_operands(func: aa.FuncOp) -> None:
-    """Gives dots of a function of nv_tileas that tensor memory takes, and that have their atoms, operands of four bits
+    """Give dots of a function of nv_tileas that tensor memory takes, and that have their atoms, operands of four bits
     that are unpacked from bytes, in place."""
     dots = [op for op in func.walk() if isinstance(op, tileas.BlockScaledMmaOp) and is_of_tensor_memory(op)]
     dots = [op for op in dots if op.a.type.element_type.width == 4]
@@ -228,7 +228,7 @@ def _joined(value: Value, dim: int, builder: Builder) -> Value:
 
 
 def _erase_unused(value: Value) -> None:
-    """Erases an unused load, or the unused operations on its result."""
+    """Erase an unused load, or the unused operations on its result."""
     op = value.defining_op
     if op is None or value.has_uses:
         return

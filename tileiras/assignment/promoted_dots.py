@@ -63,7 +63,7 @@ def sums_narrowly(atom: MmaAtom, target: Target) -> bool:
 
 
 def _promote(op: Any, atom: MmaAtom, target: Target) -> None:
-    """Marks a dot, with a narrower instruction where a warpgroup has no registers for the sums of a wide one."""
+    """Mark a dot, with a narrower instruction where a warpgroup has no registers for the sums of a wide one."""
     assert op.c.type.element_type is f32, "the atom's accumulator"
     op.attributes["promoted"] = IntegerAttr(DEPTH, i32)
     if atom.executor != "warpgroup":

@@ -83,7 +83,7 @@ class LayoutAssignment:
         return context.analysis(cls, func, make)
 
     def _settle(self, block: Block) -> None:
-        """Decides in the order of the program: where values depend on each other around a loop, the first one that is
+        """Decide in the order of the program: where values depend on each other around a loop, the first one that is
         asked for decides for the others."""
         for op in block.operations:
             regions = [region.block for region in op.regions if region.blocks]

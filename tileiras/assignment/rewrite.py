@@ -39,7 +39,7 @@ class RemoveLayoutConversions(FunctionPass):
 
 
 def put_into_layouts(func: aa.FuncOp, context: PassContext) -> None:
-    """Puts every tile into the layout that follows from those of dots and accesses, in place.
+    """Put every tile into the layout that follows from those of dots and accesses, in place.
 
     Raises CompileError (code 5), located, for operations without a layout rule, for functions in which some tiles have
     encodings already, for tiles as parameters, whose layout only a caller knows, and for tiles of which a thread has
@@ -65,7 +65,7 @@ def put_into_layouts(func: aa.FuncOp, context: PassContext) -> None:
 
 
 def _check_shares(func: aa.FuncOp) -> None:
-    """Raises CompileError for a tile that has not been sliced, and whose share is too large for a thread."""
+    """Raise CompileError for a tile that has not been sliced, and whose share is too large for a thread."""
     for op in func.walk():
         for value in op.results:
             if register_tile(value) is None:
@@ -94,7 +94,7 @@ def _lacks_encodings(func: aa.FuncOp) -> bool:
 
 
 def convert_dot(op: tileas.Dot, args: tuple, rewriter: ConversionRewriter) -> Operation:
-    """Converts operands to the layouts that the atom requires."""
+    """Convert operands to the layouts that the atom requires."""
     layouts: Layouts = rewriter.data
     targets = operand_layouts(op)
     operands = [layouts.as_operand(value, layout) for value, layout in zip(op.operands, targets)]

@@ -40,7 +40,7 @@ class _Held(NamedTuple):
 
 
 def keep_within_tensor_memory(dots: Sequence[aa.Dot], plans: DotPlans, func: aa.FuncOp) -> None:
-    """Leaves dots to warps, the largest first, until tensor memory holds the accumulators of all others."""
+    """Leave dots to warps, the largest first, until tensor memory holds the accumulators of all others."""
     _leave_what_exceeds(COLUMNS // (func.kernel_spec.occupancy or 1), dots, plans, func)
 
 
@@ -60,7 +60,7 @@ class FitTensorMemory(FunctionPass):
 
 
 def fit_tensor_memory(func: aa.FuncOp, target: Target, engine: DiagnosticEngine | None = None) -> None:
-    """Lowers the number of CTAs on an SM that a kernel requests, in place, if tensor memory holds the accumulators of
+    """Lower the number of CTAs on an SM that a kernel requests, in place, if tensor memory holds the accumulators of
     fewer; a remark reports it.  Dots of warps, which use no tensor memory, cost more than CTAs side by side gain."""
     occupancy = func.kernel_spec.occupancy or 1
     dots = [op for op in func.walk() if isinstance(op, _DOTS)]
@@ -82,7 +82,7 @@ def fit_tensor_memory(func: aa.FuncOp, target: Target, engine: DiagnosticEngine 
 def _leave_what_exceeds(
     limit: int, dots: Sequence[aa.Dot], plans: DotPlans, func: aa.FuncOp, only_a: bool = False
 ) -> int:
-    """Takes columns from dots until those that are in use at a time are no more than `limit`; returns their number.
+    """Take columns from dots until those that are in use at a time are no more than `limit`; return their number.
     First dots read A in shared memory where threads would store it in tensor memory, then, unless `only_a`, dots are
     left to warps."""
     block = func.body.blocks[0]

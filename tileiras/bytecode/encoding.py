@@ -111,7 +111,7 @@ class Cursor:
         return self.data[pos:end]
 
     def align(self, alignment: int, what: str) -> None:
-        """Skips padding up to a multiple of `alignment` from the start of this run."""
+        """Skip padding up to a multiple of `alignment` from the start of this run."""
         padding = -self.pos % alignment
         if padding > self.remaining:
             self.fail(f"failed to skip padding before {what}: unexpected end of data")

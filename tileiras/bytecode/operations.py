@@ -157,7 +157,7 @@ class FunctionReader:
         self.depth = 0
 
     def read_body(self, block: Block) -> None:
-        """Fills the entry block; the body ends where its bytes end."""
+        """Fill the entry block; the body ends where its bytes end."""
         self.values.extend(block.arguments)
         size = len(self.cursor.data)
         while self.cursor.pos < size:

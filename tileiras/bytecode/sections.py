@@ -27,7 +27,7 @@ ALIGNMENT_FLAG = 0x80
 
 
 def read_header(data: bytes, filename: str) -> tuple[Cursor, Version, bool]:
-    """Checks magic and version; the cursor is then at the first section.  Also returns whether the file has
+    """Check magic and version; the cursor is then at the first section.  Also returns whether the file has
     previews."""
     cursor = Cursor(data, 0, "", filename)
     for position, byte in enumerate(MAGIC):

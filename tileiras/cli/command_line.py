@@ -232,7 +232,7 @@ def _listed(spec: Spec) -> str:
 
 
 def _read(spec: Spec, text: str) -> Any:
-    """Raises ValueError with LLVM's words."""
+    """Raise ValueError with LLVM's words."""
     kind = spec.kind
     if kind == FLAG:
         if text not in _TRUE + _FALSE:

@@ -35,7 +35,7 @@ def build_parser() -> Any:
 
 
 def main(words: Sequence[str]) -> int:
-    """Serves until the editor ends the session; returns the exit code."""
+    """Serve until the editor ends the session; return the exit code."""
     result = build_parser().parse_args(list(words))
     options = CompileOptions({} if result.gpu_name is None else {"gpu-name": result.gpu_name, "emit-remarks": True})
     try:

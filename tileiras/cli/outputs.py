@@ -212,7 +212,7 @@ class Outputs:
             raise UsageError(f"{what} and {output.what} are one file: {place}")
 
     def publish(self, contents: Iterable[tuple[Output, Content]]) -> None:
-        """Writes outputs, all of them or none: regular files take their places when everything is written.
+        """Write outputs, all of them or none: regular files take their places when everything is written.
 
         Raises CompileError with code 2 for a file that cannot be written, 1 for a disk that is full.
         """

@@ -35,7 +35,7 @@ class CommandLineError(UsageError):
 
 
 def tell(program: str, error: UsageError, json: bool = False) -> None:
-    """Prints mistakes to standard error, each behind the program's name or as an object of JSON."""
+    """Print mistakes to standard error, each behind the program's name or as an object of JSON."""
     if json:
         print(to_json(_diagnostic(program, message) for message in error.messages), end="", file=sys.stderr)
     elif isinstance(error, CommandLineError):

@@ -36,7 +36,7 @@ def device_code(paths: Sequence[str]) -> list[str]:
 
 
 def check(paths: Sequence[str], preview: Sequence[str]) -> None:
-    """Raises CompileError (code 5) for the first library that cannot be used."""
+    """Raise CompileError (code 5) for the first library that cannot be used."""
     if "simt" not in preview:
         raise CompileError.at(None, "libraries require the 'simt' preview feature")
     others = [path for path in paths if path not in device_code(paths)]

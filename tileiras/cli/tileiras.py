@@ -98,7 +98,7 @@ def _wants_json(line: CommandLine, words: Sequence[str]) -> bool:
 
 
 def _run(inputs: Sequence[str], values: Mapping[str, Any], files: Sequence[str]) -> int:
-    """Checks in the order of the vendor's tool: outputs that are inputs or each other, file, magic and version, GPU,
+    """Check in the order of the vendor's tool: outputs that are inputs or each other, file, magic and version, GPU,
     level, debug, controls, then the rest of the input, remarks, libraries, the compilation, the output.
 
     `files` are those that the command line was read from.
@@ -204,7 +204,7 @@ def _products(outputs: Outputs, values: Mapping[str, Any], default: str) -> tupl
 
 
 def _check_controls(options: CompileOptions) -> None:
-    """Raises CompileError for a file of controls that ptxas could not read."""
+    """Raise CompileError for a file of controls that ptxas could not read."""
     if options["apply-controls"] is not None:
         tileiras.codegen.ptxas.read_controls(options["apply-controls"])
 
@@ -339,7 +339,7 @@ class Intermediates:
 
 
 def _check_previews(source: Source, values: Mapping[str, Any]) -> None:
-    """Raises BytecodeError for bytecode with preview features when none is enabled."""
+    """Raise BytecodeError for bytecode with preview features when none is enabled."""
     if source.kind != units.BYTECODE or "preview" in values or not has_previews(source.data):
         return
     if units.bytecode_version(source.data) == str(PREVIEWS):

@@ -137,7 +137,7 @@ def text_of(verdict: Verdict, folder: str) -> str:
 
 
 def run(argv: Sequence[str]) -> int:
-    """Checks; returns the exit status.  Raises UsageError, CompileError, OSError."""
+    """Check; return the exit status.  Raises UsageError, CompileError, OSError."""
     result = build_parser().parse_args(argv)
     options = compile_options.values_of(result, _OWN)
     _check_arguments(result)
@@ -168,7 +168,7 @@ def run(argv: Sequence[str]) -> int:
 
 
 def _check_arguments(args: argparse.Namespace) -> None:
-    """Raises UsageError for words that do not go together."""
+    """Raise UsageError for words that do not go together."""
     if (args.source is None) == (args.stored is None):
         raise UsageError("a source is checked, or verdicts are read --from files: one of the two is expected")
     if args.stored is not None and (args.image or args.launch or args.ptxas_versions or args.same_order):

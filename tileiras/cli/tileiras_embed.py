@@ -172,7 +172,7 @@ def _texts(images: Sequence[embed.Image], namespace: str) -> dict[str, bytes]:
 def _publish(
     outputs: Outputs, outputs_by_name: Mapping[str, Output], texts: Mapping[str, bytes], dependencies: Sequence[str]
 ) -> None:
-    """Writes all files or none; those for the compiler of C++ only where their content is another."""
+    """Write all files or none; those for the compiler of C++ only where their content is another."""
     contents = [(outputs_by_name[name], text) for name, text in texts.items() if not outputs_by_name[name].holds(text)]
     if "depfile" in outputs_by_name:
         products = [outputs_by_name[name].path for name in ("stamp", "header", "source") if name in outputs_by_name]

@@ -31,7 +31,7 @@ def build_parser() -> Any:
 
 
 def main(words: Sequence[str]) -> int:
-    """Returns the exit code."""
+    """Return the exit code."""
     options = build_parser().parse_args(list(words))
     outputs = Outputs()
     outputs.reads(options.declaration, "the declaration")

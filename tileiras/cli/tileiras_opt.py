@@ -95,7 +95,7 @@ class Options:
 
 
 def parse_arguments(argv: list[str]) -> Options:
-    """Raises UsageError, or CompileError (code 2) for a pass or pass option that does not exist."""
+    """Raise UsageError, or CompileError (code 2) for a pass or pass option that does not exist."""
     options = Options()
 
     def tileir(braces: str) -> list[Any]:
@@ -179,7 +179,7 @@ def _module(part: str | bytes, filename: str, flags: set[str]) -> Any:
 def _process(
     part: str | bytes, filename: str, options: Options, records: instrumentation.Records, emit: Callable[[str], None]
 ) -> list[Diagnostic]:
-    """Handles one part; returns its warnings and remarks.  Raises CompileError."""
+    """Handle one part; return its warnings and remarks.  Raises CompileError."""
     flags = options.flags
     module = _module(part, filename, flags)
     checked = "no-verify" not in flags

@@ -40,7 +40,7 @@ def build_parser() -> Any:
 
 
 def main(words: Sequence[str]) -> int:
-    """Returns the exit code."""
+    """Return the exit code."""
     result = build_parser().parse_intermixed_args(list(words))
     outputs = Outputs()
     for path in result.sources:

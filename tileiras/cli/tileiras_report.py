@@ -62,7 +62,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def run(argv: Sequence[str]) -> int:
-    """Writes the report; returns the exit status.  Raises UsageError and CompileError."""
+    """Write the report; return the exit status.  Raises UsageError and CompileError."""
     result = build_parser().parse_intermixed_args(argv)
     outputs = Outputs()
     for path in (result.input, result.against):
@@ -173,7 +173,7 @@ def _rendered(report: Report, other: Report | None, format: str) -> str:
 
 
 def _told_failures(report: Report) -> int:
-    """Says which kernels do not compile; the exit status."""
+    """Say which kernels do not compile; the exit status."""
     failed = [
         f"error: {kernel.name}: {text}" for kernel in report.kernels for text in kernel.missing
         if text.startswith("stage ") and " failed: " in text

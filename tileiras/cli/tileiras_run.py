@@ -166,7 +166,7 @@ def compile_for(kernel: KernelRun, gpu_name: str) -> Compiled:
 
 
 def _check_arguments(kernel: KernelRun) -> None:
-    """Raises ArgumentMismatch: PTX knows sizes of parameters, the module their types."""
+    """Raise ArgumentMismatch: PTX knows sizes of parameters, the module their types."""
     if kernel.module is not None:
         from tileiras.sim.interpreter import check_arguments
 
@@ -346,7 +346,7 @@ def _saved(outputs: Outputs, text: str) -> tuple[int, Output]:
 
 
 def _save(array: np.ndarray) -> Callable[[IO[bytes]], None]:
-    """Writes an array in NumPy's format; not by the descriptor, as NumPy does to files, since pipes cannot seek."""
+    """Write an array in NumPy's format; not by the descriptor, as NumPy does to files, since pipes cannot seek."""
     import types
 
     import numpy as np
@@ -383,7 +383,7 @@ def _entries_of(path: str) -> list[str]:
 
 
 def _check_backend(options: Any) -> None:
-    """Raises UsageError for an input or an option that the back end does not take."""
+    """Raise UsageError for an input or an option that the back end does not take."""
     if options.input.endswith(PTX) and options.backend in ("interpret", "cpu"):
         raise UsageError("PTX is run with --backend emulate, estimate or cuda")
     if options.input.endswith(CUBIN) and options.backend != "estimate":

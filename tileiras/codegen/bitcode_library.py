@@ -165,7 +165,7 @@ class BitcodeLibrary:
         return path
 
     def keep_in_memory(self) -> None:
-        """Takes the library apart for all compilations of this process and of those that are forked from it."""
+        """Take the library apart for all compilations of this process and of those that are forked from it."""
         _in_memory[self._key] = self._load()
 
     def defines(self, function: str) -> bool:

@@ -23,7 +23,7 @@ class Finding(NamedTuple):
 
 
 def check(ir: str, sm: int, location: Locatable | None = None) -> None:
-    """Raises CompileError (code 5) with all errors of a module for `sm_<sm>`.
+    """Raise CompileError (code 5) with all errors of a module for `sm_<sm>`.
 
     `location` is the kernel's; in a file of LLVM IR, each error has its own line.
     """

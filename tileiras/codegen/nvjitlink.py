@@ -53,7 +53,7 @@ def find(location: Locatable | None = None) -> str:
 
 
 def check(options: object, location: Locatable | None = None) -> None:
-    """Raises CompileError (code 2) for an option of the cubin stage that nvJitLink cannot follow."""
+    """Raise CompileError (code 2) for an option of the cubin stage that nvJitLink cannot follow."""
     for attribute, name in _ONLY_PTXAS:
         if getattr(options, attribute):
             message = f"--assembler=nvjitlink takes no {name}: --assembler=ptxas does"

@@ -101,7 +101,7 @@ UNKNOWN = "unknown"
 
 
 def _ask_version(path: str, seconds: float) -> str:
-    """Raises TimeoutError."""
+    """Raise TimeoutError."""
     import subprocess
 
     try:

@@ -71,7 +71,7 @@ class TensorMap(NamedTuple):
 
 
 def parse(fill: str) -> TensorMap:
-    """Raises ValueError, with the error, for a text that does not describe a tensor map."""
+    """Raise ValueError, with the error, for a text that does not describe a tensor map."""
     kind, *words = fill.split()
     fields = dict(word.partition("=")[::2] for word in words)
     names = {"element", "address", "dims", "strides", "box", "element_strides", *_CHOICES}

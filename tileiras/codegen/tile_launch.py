@@ -52,7 +52,7 @@ def prepare(ir: str, shared_memory: int, code: int) -> str:
 
 
 def mark(module: PtxModule, kernels: Mapping[str, KernelInfo]) -> None:
-    """Marks every entry of a module, and the parameters that `kernels` says are hidden; takes away those that are
+    """Mark every entry of a module, and the parameters that `kernels` says are hidden; take away those that are
     launched in the place of others, which the driver does not know."""
     module.pieces = [
         piece

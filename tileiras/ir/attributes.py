@@ -98,7 +98,7 @@ class Attribute:
         return tuple(bound.get(key) for key in cls.parameters)
 
     def verify(self) -> None:
-        """Raises VerifyError when the parameters do not go together."""
+        """Raise VerifyError when the parameters do not go together."""
 
     @property
     def values(self) -> tuple:

@@ -78,7 +78,7 @@ class Block:
         return op
 
     def insert_before(self, op: Operation, ref: Operation | None) -> Operation:
-        """Inserts before `ref`, at the end when `ref` is None."""
+        """Insert before `ref`, at the end when `ref` is None."""
         if ref is None:
             return self.append(op)
         before = ref.prev
@@ -104,7 +104,7 @@ class Block:
         return argument
 
     def erase_argument(self, index: int) -> None:
-        """Raises ValueError for an argument that is still used."""
+        """Raise ValueError for an argument that is still used."""
         if self.arguments[index].has_uses:
             raise ValueError(f"erasing block argument #{index}, which is still used")
         self.arguments = self.arguments[:index] + self.arguments[index + 1 :]
@@ -112,7 +112,7 @@ class Block:
             argument.index = number
 
     def split_before(self, op: Operation) -> Block:
-        """Moves `op` and all after it to a new block placed right after this one in the region."""
+        """Move `op` and all after it to a new block placed right after this one in the region."""
         rest = Block()
         at: Operation | None = op
         while at is not None:
@@ -165,7 +165,7 @@ class Region:
         return block
 
     def take_blocks(self, other: Region) -> Region:
-        """Moves all blocks of `other` to the end of this region."""
+        """Move all blocks of `other` to the end of this region."""
         for block in other.blocks:
             block.parent = self
         self.blocks += other.blocks

@@ -86,7 +86,7 @@ class ConversionRewriter:
         """State shared by the lowering's patterns (target, options, analyses)."""
 
     def insert(self, op: OperationT) -> OperationT:
-        """Inserts at the current place; an operation without a location inherits that of the operation being
+        """Insert at the current place; an operation without a location inherits that of the operation being
         converted."""
         if isinstance(op.location, UnknownLoc) and self.op is not None:
             op.location = self.op.location
@@ -112,7 +112,7 @@ class ConversionRewriter:
         return self.types.convert(type)
 
     def convert_region(self, region: Region, argument_types: Sequence[Any] | None = None) -> Region:
-        """Converts a region's block arguments and operations; returns them as a new, detached region.
+        """Convert a region's block arguments and operations; return them as a new, detached region.
 
         The operations still see their old parent while being converted.  `argument_types` are the new types of the
         entry block's arguments (default: the converted ones).
@@ -162,7 +162,7 @@ def apply_conversion(
     failure: str,
     engine: DiagnosticEngine | None = None,
 ) -> None:
-    """Converts everything inside `root` (which stays).
+    """Convert everything inside `root` (which stays).
 
     Patterns access `data`, or the result of `make_data` for the rewriter, as `rewriter.data`.
     Raises CompileError (code 5) with a located "failed to legalize operation" and then `failure` if an operation is not

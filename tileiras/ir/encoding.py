@@ -10,7 +10,7 @@ from .location import FileLineColLoc
 
 
 def encoded(text: str, name: str) -> bytes:
-    """Encodes a text that a program passes instead of a file's bytes; ``name`` is its name in messages.
+    """Encode a text that a program passes instead of a file's bytes; ``name`` is its name in messages.
 
     Raises CompileError (code 3) at half of a surrogate pair, which is no character.
     """
@@ -24,7 +24,7 @@ def encoded(text: str, name: str) -> bytes:
 
 
 def check_encoding(data: bytes, path: str) -> None:
-    """Raises CompileError (code 3) at the first byte that is not UTF-8, in a file that is named as text."""
+    """Raise CompileError (code 3) at the first byte that is not UTF-8, in a file that is named as text."""
     try:
         data.decode()
     except UnicodeDecodeError as error:

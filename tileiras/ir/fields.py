@@ -152,7 +152,7 @@ class Field:
         """Types that are known to fulfil the constraint."""
 
     def __get__(self, op: Any, owner: Any) -> Any:
-        """Reads the part of an operation; on first use the field is replaced by a property in its class."""
+        """Read the part of an operation; on first use the field is replaced by a property in its class."""
         return self if op is None else owner.make_accessor(self).__get__(op, owner)
 
     def __set__(self, op: Operation, value: object) -> None:

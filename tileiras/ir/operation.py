@@ -81,7 +81,7 @@ class Operation:
 
     @classmethod
     def _declare_fields(cls, own: dict[str, Field]) -> None:
-        """Adds fields to those of the bases, whose places stay as they are: new fields come last."""
+        """Add fields to those of the bases, whose places stay as they are: new fields come last."""
         by_field_name = {field.name: field for field in cls.fields}
         for name, field in own.items():
             field.accessor = name
@@ -97,7 +97,7 @@ class Operation:
 
     @classmethod
     def make_accessor(cls, field: Field) -> property:
-        """Puts the property that reads a field into its place in the class that declares it; most are never read."""
+        """Put the property that reads a field into its place in the class that declares it; most are never read."""
         declaring = [base for base in cls.__mro__ if field in getattr(base, "fields", ())][-1]
         of_kind = getattr(declaring, f"{field.kind}_fields")
         accessor = accessor_of(field, of_kind.index(field), of_kind)
@@ -111,7 +111,7 @@ class Operation:
     def __init__(
         self, *operands: Value | Sequence[Value] | None, location: Location = UNKNOWN_LOC, **by_name: object
     ) -> None:
-        """Builds from fields: operands in declaration order or by name, all others by name.  Raises TypeError for
+        """Build from fields: operands in declaration order or by name, all others by name.  Raises TypeError for
         unknown or missing fields, VerifyError for types and attributes that the declaration does not allow.
 
         Results are given as types; they may be omitted if a trait or `infer_result_types` determines them.  A variadic
@@ -217,7 +217,7 @@ class Operation:
         self._order = 0
 
     def _verify_types(self) -> None:
-        """Raises VerifyError, without using a value, if an operand or result has a type that the declaration
+        """Raise VerifyError, without using a value, if an operand or result has a type that the declaration
         forbids."""
         from .verifier import verify_types
 
@@ -317,7 +317,7 @@ class Operation:
     # ---- changes -----------------------------------------------------------------------------------------------------
 
     def detach(self) -> Operation:
-        """Takes the operation out of its block, keeping it alive."""
+        """Take the operation out of its block, keeping it alive."""
         block = self.parent
         if block is not None:
             before, after = self.prev, self.next
@@ -333,7 +333,7 @@ class Operation:
         return self
 
     def erase(self) -> None:
-        """Removes the operation and its regions.  Its results must be unused."""
+        """Remove the operation and its regions.  Its results must be unused."""
         for result in self._results:
             if result._uses:
                 raise ValueError(f"erasing '{self.name}', whose result #{result.index} is still used")
@@ -341,7 +341,7 @@ class Operation:
         self.detach()
 
     def drop_all_references(self) -> None:
-        """Stops using any value or block, here and in every region."""
+        """Stop using any value or block, here and in every region."""
         if self._operands:
             self.operands = ()
         self._successors = ()
@@ -351,7 +351,7 @@ class Operation:
                     op.drop_all_references()
 
     def become(self, cls: type[Operation]) -> None:
-        """Makes the operation, with all that it has, one of a class that has the same fields.  Verifies nothing."""
+        """Make the operation, with all that it has, one of a class that has the same fields.  Verifies nothing."""
         self.__class__ = cls
 
     def replace_all_uses_with(self, values: Sequence[Value]) -> None:

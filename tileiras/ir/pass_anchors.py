@@ -23,7 +23,7 @@ def restore(op: Operation, before: Operation) -> None:
 
 
 def collect_names(op: Operation, names: set[str]) -> None:
-    """Adds the names of an operation and all inside it, and of their attributes."""
+    """Add the names of an operation and all inside it, and of their attributes."""
     names.add(op.name)
     names.update(op.attributes)
     inside = [block for region in op._regions for block in region.blocks]

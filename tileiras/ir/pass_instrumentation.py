@@ -47,7 +47,7 @@ class Step:
 def instrumented(
     name: str, op: Operation, watchers: Sequence[PassInstrumentation], spelled: str = ""
 ) -> Iterator[Step]:
-    """Runs its block as the pass `name`."""
+    """Run its block as the pass `name`."""
     step = Step(op)
     for watcher in watchers:
         watcher.spelled = spelled or f"builtin.module({name})"
@@ -156,7 +156,7 @@ class CrashReproducer(PassInstrumentation):
         self._text = print_op(op, locations=True)
 
     def _generate(self) -> str:
-        """Writes the file; returns the text of the note."""
+        """Write the file; return the text of the note."""
         if self._written:
             return f"no reproducer generated: `{self._path}` has that of an earlier failure"
         head = f"// tileiras-opt {self._path} --pass-pipeline='{self.spelled}'"
@@ -229,7 +229,7 @@ class PassTrace(PassInstrumentation):
         self._seen = 0
 
     def follow(self, remarks: Callable[[], Sequence[Any]]) -> None:
-        """Sets the source of remarks: `remarks` returns the diagnostics so far."""
+        """Set the source of remarks: `remarks` returns the diagnostics so far."""
         self._remarks = remarks
         self._seen = len(remarks())
 

@@ -119,13 +119,13 @@ class Pass:
         return text
 
     def verify_input(self, op: Operation, context: "PassContext") -> None:
-        """Checks the part of `needs` that the verifier does not check; errors go to `context.engine`.
+        """Check the part of `needs` that the verifier does not check; errors go to `context.engine`.
 
         Called by the manager if it verifies between passes: hand-written text may violate any precondition.
         """
 
     def run(self, op: Operation, context: "PassContext") -> None:
-        """Changes `op` in place; errors go to `context.engine` or are raised as CompileError."""
+        """Change `op` in place; errors go to `context.engine` or are raised as CompileError."""
         raise TypeError(f"pass '{self.name}' does not implement 'run'")
 
     def after(self, name: str) -> "Pass":
@@ -142,7 +142,7 @@ class Pass:
         self.object[self.STATUS_OFFSET : self.STATUS_OFFSET + 4] = bytes(4)
 
     def signal_soft_failure(self, context: "PassContext", reason: Diagnostic) -> None:
-        """Emits the diagnostic with the reason, unless the pass has emitted it before, then sets the bit."""
+        """Emit the diagnostic with the reason, unless the pass has emitted it before, then set the bit."""
         if not context.engine.has_emitted(reason):
             context.engine.emit(reason)
         self.object[self.STATUS_OFFSET] |= self.SOFT_FAILURE
@@ -230,7 +230,7 @@ class PassManager:
             self.passes = [item for item in created if item is not None]
 
     def run(self, op: Operation, context: PassContext | None = None) -> None:
-        """Raises CompileError (code 5) when a pass fails or leaves invalid IR behind."""
+        """Raise CompileError (code 5) when a pass fails or leaves invalid IR behind."""
         context = context if context is not None else PassContext()
         context.soft_failures.clear()
         context.forget_analyses()
@@ -348,7 +348,7 @@ class _PipelineParser:
 
     @contextlib.contextmanager
     def _placed(self, at: int) -> Iterator[None]:
-        """Adds the place in the text to errors of passes and pipelines, which do not know it."""
+        """Add the place in the text to errors of passes and pipelines, which do not know it."""
         try:
             yield
         except CompileError as error:

@@ -36,7 +36,7 @@ class RewritePattern:
     benefit: ClassVar[int] = 1
 
     def match_and_rewrite(self, op: Operation, rewriter: "PatternRewriter") -> bool:
-        """Changes the IR and returns True, or leaves it alone and returns False."""
+        """Change the IR and return True, or leave it alone and return False."""
         raise TypeError(f"{type(self).__name__} does not say how it rewrites")
 
 
@@ -54,7 +54,7 @@ class PatternRewriter:
         self.failures: list[tuple[Operation, str]] = []
 
     def insert(self, op: OperationT, before: Operation | None = None) -> OperationT:
-        """Inserts before `before`, by default the matched operation; an operation without a location inherits its
+        """Insert before `before`, by default the matched operation; an operation without a location inherits its
         one."""
         place = before if before is not None else self.op
         assert place is not None and place.parent is not None
@@ -65,13 +65,13 @@ class PatternRewriter:
         return op
 
     def inline_block_before(self, block: Block, place: Operation) -> None:
-        """Moves all operations of `block`, which takes no arguments, before `place`."""
+        """Move all operations of `block`, which takes no arguments, before `place`."""
         for op in block.operations:
             op.move_before(place)
             self._touch(op)
 
     def replace_op(self, op: Operation, new: Operation | Value | Sequence[Value]) -> None:
-        """Replaces all results of `op`; an operation that is not in a block yet is inserted before `op`."""
+        """Replace all results of `op`; an operation that is not in a block yet is inserted before `op`."""
         if isinstance(new, Operation):
             if new.parent is None:
                 self.insert(new, op)
@@ -96,7 +96,7 @@ class PatternRewriter:
         op.erase()
 
     def erase_from(self, op: Operation) -> None:
-        """Erases `op` and all after it in its block."""
+        """Erase `op` and all after it in its block."""
         assert op.parent is not None
         last = op.parent.last
         while last is not op:
@@ -107,7 +107,7 @@ class PatternRewriter:
         self.erase_op(op)
 
     def set_operands(self, op: Operation, values: Sequence[Value]) -> None:
-        """Replaces the operands of `op`; the old ones may be dead now."""
+        """Replace the operands of `op`; the old ones may be dead now."""
         for operand in op.operands:
             if operand.defining_op is not None:
                 self._touch(operand.defining_op)
@@ -115,11 +115,11 @@ class PatternRewriter:
         self._touch(op)
 
     def modified(self, op: Operation) -> None:
-        """Notifies the driver that `op` was changed in place."""
+        """Notify the driver that `op` was changed in place."""
         self._touch(op)
 
     def notify_match_failure(self, op: Operation, reason: str) -> bool:
-        """Records why a pattern declined; returns False, as the pattern's result."""
+        """Record why a pattern declined; return False, as the pattern's result."""
         self.failures.append((op, reason))
         return False
 
@@ -146,7 +146,7 @@ class _Constants:
             del self.known[key]
 
     def place(self, op: Operation, rewriter: PatternRewriter) -> bool:
-        """Merges a constant with an equal one, or moves it to where all can use it; True if that changed anything."""
+        """Merge a constant with an equal one, or move it to where all can use it; True if that changed anything."""
         if op in self.owned:
             return False
         region = op.parent.parent if op.parent is not None else None
@@ -179,7 +179,7 @@ def apply_patterns_greedily(
     *,
     unique_constants: bool = False,
 ) -> bool:
-    """Folds, removes dead operations and applies patterns inside `root` until nothing changes; True if anything did.
+    """Fold, remove dead operations and apply patterns inside `root` until nothing changes; True if anything did.
 
     Operations are visited in textual order first; changed operations are visited again.  With `unique_constants`, equal
     constants become one at the start of the function, so that patterns see constants from inner regions outside.

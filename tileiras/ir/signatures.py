@@ -130,7 +130,7 @@ def gather(
 
 
 def as_attribute(field: Field, value: object) -> Attribute | None:
-    """Converts a constructor's argument to an attribute.  Raises TypeError."""
+    """Convert a constructor's argument to an attribute.  Raises TypeError."""
     if value is None or isinstance(value, Attribute):
         return value
     if value is False:

@@ -22,7 +22,7 @@ class Trait:
     """Whether `verify` looks at nothing but the types of operands and results, and attributes."""
 
     def verify(self, op: "Operation") -> None:
-        """Raises VerifyError when `op` breaks the rule."""
+        """Raise VerifyError when `op` breaks the rule."""
 
 
 # ---- effects ---------------------------------------------------------------------------------------------------------

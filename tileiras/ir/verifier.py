@@ -27,7 +27,7 @@ MAX_ACCEPTED = 1 << 14
 
 
 def verify(op: Operation, engine: DiagnosticEngine | None = None, code: int = ExitCode.INVALID_INPUT) -> None:
-    """Checks `op` and everything inside it.
+    """Check `op` and everything inside it.
 
     Raises CompileError with `code` and every diagnostic found; with an engine, emits there and does not raise.
     """
@@ -179,8 +179,8 @@ class _Verification:
 
 
 def verify_types(op: Operation) -> None:
-    """Checks an operation on its own when it is built: the types of operands and results, and the traits about them;
-    raises VerifyError."""
+    """Check an operation on its own when it is built: the types of operands and results, and the traits about them;
+    raise VerifyError."""
     _verify_types("operand", op.operand_fields, op.operand_spans(), op._operands)
     _verify_types("result", op.result_fields, op.result_spans(), op._results)
     for trait in op.trait_instances:

@@ -44,7 +44,7 @@ def mixes_axes(layout: LinearLayout, axis: int) -> bool:
 
 @functools.lru_cache(maxsize=1024)
 def plan_reduction(layout: LinearLayout, axis: int) -> ReductionPlan:
-    """Raises ValueError when a basis mixes `axis` with another dimension or the axis crosses CTAs."""
+    """Raise ValueError when a basis mixes `axis` with another dimension or the axis crosses CTAs."""
     if mixes_axes(layout, axis):
         raise ValueError("a basis of the layout mixes the reduced dimension with another")
     mask = layout.dim_mask(axis)

@@ -330,7 +330,7 @@ def step_of_dot(
 
 
 def erase_unused(value: Value) -> None:
-    """Erases the operations that defined an operand and have no other use."""
+    """Erase the operations that defined an operand and have no other use."""
     op = value.defining_op
     if value.has_uses or not isinstance(op, (*OPERAND_MAKERS, tileas.CopyOp)):
         return

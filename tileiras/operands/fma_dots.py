@@ -42,7 +42,7 @@ class LegalizeFmaDot(FunctionPass):
 
 
 def loop_fma_dots(func: aa.FuncOp, target: Target, engine: DiagnosticEngine | None = None) -> None:
-    """Makes loops of the large dots by multiply-adds of a function of nv_tileas, in place; a remark says which found no
+    """Make loops of the large dots by multiply-adds of a function of nv_tileas, in place; a remark says which found no
     shared memory."""
     dots = [result for op in func.walk() if (result := dot_of(op, target)) is not None and is_multiply_add(op)]
     if not dots:
@@ -201,7 +201,7 @@ def _users(value: Value) -> set[Operation]:
 
 
 def _store(operations: list[Operation], span: Span, buffers: dict[Value, Value]) -> None:
-    """Allocates the buffers of a span, and stores tiles to them before their first use: together, as far as they are
+    """Allocate the buffers of a span, and store tiles to them before their first use: together, as far as they are
     there, so that one barrier serves them all."""
     before, after = Builder.before(operations[span.first]), Builder.after(operations[span.last])
     for tile in span.stored:

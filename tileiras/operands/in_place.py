@@ -66,7 +66,7 @@ class MaterializeAsync(FunctionPass):
 
 
 def copy_in_place(func: aa.FuncOp, target: Target) -> None:
-    """Replaces loads of tiles that only dots read in shared memory by copies to shared memory, in place."""
+    """Replace loads of tiles that only dots read in shared memory by copies to shared memory, in place."""
     atom = find_copy_atom(target, "global", "shared", asynchronous=True)
     if atom is None:
         return
@@ -162,7 +162,7 @@ def _wait_before(place: Operation, pending: int) -> tileas.AsyncWaitOp | None:
 
 
 def _wait(waiting: list[tuple[_Copied, Value]]) -> None:
-    """Emits one wait for copies in flight, and the reads of their tiles."""
+    """Emit one wait for copies in flight, and the reads of their tiles."""
     before = _first_reader(waiting[0][0])
     for copied, _ in waiting:
         reader = _first_reader(copied)

@@ -31,7 +31,7 @@ class RollMmaDot(FunctionPass):
 
 
 def loop_mma_dots(func: aa.FuncOp, target: Target) -> None:
-    """Rewrites the dots of a function of nv_tileas, in place."""
+    """Rewrite the dots of a function of nv_tileas, in place."""
     for dot in [result for op in func.walk() if (result := dot_of(op, target)) is not None]:
         if not is_multiply_add(dot.op):
             make_loop(dot, {})

@@ -31,7 +31,7 @@ class LegalizeScaledDot(FunctionPass):
 
 
 def legalize_scaled_dots(func: aa.FuncOp, target: Target) -> None:
-    """Gives the block-scaled dots of a function of nv_tileaa that no atom executes, in place, types that are
+    """Give the block-scaled dots of a function of nv_tileaa that no atom executes, in place, types that are
     multiplied run by run."""
     dots = DotPlans(target, 1)  # the instructions do not depend on the number of warps
     for op in [op for op in func.walk() if isinstance(op, aa.BlockScaledMmaOp)]:

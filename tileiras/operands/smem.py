@@ -94,7 +94,7 @@ def _may_have_operands(func: aa.FuncOp, where: str) -> bool:
 
 
 def keep_loop_invariant(func: aa.FuncOp, target: Target, engine: DiagnosticEngine | None = None) -> None:
-    """Keeps loop-invariant dot operands in shared memory, in place, where a loop takes too many registers.
+    """Keep loop-invariant dot operands in shared memory, in place, where a loop takes too many registers.
 
     At most half of the shared memory goes to them.
     """
@@ -137,7 +137,7 @@ def _loops_around(op: Operation, load: Operation) -> set[Operation]:
 
 
 def copy_refused(func: aa.FuncOp, target: Target, engine: DiagnosticEngine | None = None) -> None:
-    """Copies dot operands whose loads found no room to run ahead straight to shared memory where they are used, in
+    """Copy dot operands whose loads found no room to run ahead straight to shared memory where they are used, in
     place, if it holds them once."""
     atom = find_copy_atom(target, "global", "shared", asynchronous=True)
     for loop in [op for op in func.walk() if isinstance(op, scf.ForOp)]:
@@ -152,7 +152,7 @@ def copy_refused(func: aa.FuncOp, target: Target, engine: DiagnosticEngine | Non
 
 
 def copy_where_used(loads: list[Any], available: int, atom: CopyAtom) -> int:
-    """Copies dot operands straight to shared memory, in place, within `available` bytes; returns how many.
+    """Copy dot operands straight to shared memory, in place, within `available` bytes; return how many.
 
     Tiles that are loaded before the dots of earlier ones are there together with them.
     """
@@ -179,7 +179,7 @@ def copy_where_used(loads: list[Any], available: int, atom: CopyAtom) -> int:
 
 
 def copy_large(func: aa.FuncOp, target: Target, engine: DiagnosticEngine | None = None) -> None:
-    """Stores operands of dots outside of loops to shared memory at once, in place, if the whole operand would be in
+    """Store operands of dots outside of loops to shared memory at once, in place, if the whole operand would be in
     registers before its dot begins, and a thread lacks the registers for that."""
     atom = find_copy_atom(target, "global", "shared", asynchronous=True)
     if atom is None:
@@ -285,7 +285,7 @@ def _keep(residents: list[Resident], atom: CopyAtom) -> None:
 
 
 def _read_before(dot: tileas.DotOp, leaf: Leaf, load: tileas.TiledLoadOp, buffer: Value, stage: Value) -> None:
-    """Replaces a dot's operand by a read of the buffer."""
+    """Replace a dot's operand by a read of the buffer."""
     old = leaf.convert.results[0]
 
     def read(layout: LinearLayout) -> Value:

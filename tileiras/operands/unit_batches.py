@@ -38,7 +38,7 @@ class FoldUnitBatches(FunctionPass):
 
 
 def fold_unit_batches(func: aa.FuncOp) -> None:
-    """Makes dots of batches of one dots of matrices, and the accumulators that loops carry from one to the next
+    """Make dots of batches of one dots of matrices, and the accumulators that loops carry from one to the next
     matrices, in place."""
     loops = []
     for op in list(func.walk()):

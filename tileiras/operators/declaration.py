@@ -95,7 +95,7 @@ class Declaration(NamedTuple):
 
 
 def read(text: str) -> Declaration:
-    """Raises CompileError (code 2), which names the key, for a declaration that is not well formed."""
+    """Raise CompileError (code 2), which names the key, for a declaration that is not well formed."""
     try:
         whole = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

@@ -50,7 +50,7 @@ def refuse(message: str) -> CompileError:
 
 
 def parse(text: object, where: str, names: Names) -> Expression:
-    """Raises CompileError, which names `where`, for anything else than integer arithmetic over the names."""
+    """Raise CompileError, which names `where`, for anything else than integer arithmetic over the names."""
     if isinstance(text, bool) or not isinstance(text, (str, int)):
         raise refuse(f"{where}: an expression is expected, not {text!r}")
     try:

@@ -123,7 +123,7 @@ class Flow:
     # -- control flow --------------------------------------------------------------------------------------------------
 
     def _solve(self) -> None:
-        """Visits all values until no fact changes that an earlier operation has read: of a value that a loop carries,
+        """Visit all values until no fact changes that an earlier operation has read: of a value that a loop carries,
         or of memory that a load reads."""
         self._changed = True
         while self._changed:

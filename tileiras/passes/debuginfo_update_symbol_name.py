@@ -62,7 +62,7 @@ class UpdateSymbolName(Pass):
 
 
 def update_symbol_name(symbol: Operation, new_name: str, scope: Operation, *, update_uses: bool = False) -> None:
-    """Renames `symbol`, and inside `scope` the linkage name of the subprogram that it belongs to."""
+    """Rename `symbol`, and inside `scope` the linkage name of the subprogram that it belongs to."""
     old_name = symbol.attributes["sym_name"].value  # type: ignore[attr-defined]
     table = symbol.parent_op
     if update_uses and table is not None:

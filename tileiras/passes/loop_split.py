@@ -263,7 +263,7 @@ def _copy(loop: ForOp, split: Split, lower: Value, upper: Value, inits: Sequence
 
 
 def _copy_branch(op: IfOp, block: Block, mapping: dict[Value, Value], holds: bool) -> bool:
-    """Copies the branch that is taken; True when it ends the iteration."""
+    """Copy the branch that is taken; True when it ends the iteration."""
     region = op.thenRegion if holds else op.elseRegion
     for source_block in region.blocks:
         for inner in source_block.operations:

@@ -62,7 +62,7 @@ class FlushExponentials(FunctionPass):
 
 
 def flush_exponentials(func: aa.FuncOp) -> None:
-    """Marks exponentials of a function of nv_tileaa, in place."""
+    """Mark exponentials of a function of nv_tileaa, in place."""
     for op in func.walk():
         if op.name == _EXPONENTIAL and _is_tile(op.results[0]) and not op.attributes:
             difference = _difference(op.operands[0])

@@ -59,7 +59,7 @@ class HoistLoads(FunctionPass):
 
 
 def hoist_loads(func: aa.FuncOp, engine: DiagnosticEngine | None = None) -> None:
-    """Moves loads of tiles in each block before the first long computation that they do not depend on, in place.  No
+    """Move loads of tiles in each block before the first long computation that they do not depend on, in place.  No
     load moves past an operation that may write, or past a loop or a branch; blocks with dots have schedules."""
     blocks = [region.block for op in func.walk() for region in op.regions if region.blocks]
     result = [block for block in blocks if not any(isinstance(op, tileas.DOTS) for op in block.operations)]

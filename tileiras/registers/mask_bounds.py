@@ -99,7 +99,7 @@ class JoinMaskBounds(FunctionPass):
 
 
 def join_mask_bounds(func: aa.FuncOp) -> bool:
-    """Replaces conjunctions of comparisons in a function of nv_tileaa, in place; returns whether there was one.  The
+    """Replace conjunctions of comparisons in a function of nv_tileaa, in place; return whether there was one.  The
     old comparisons are left in place."""
     ranges = RangeAnalysis()
     operations = [op for op in func.walk() if isinstance(op, arith.AndIOp) and isinstance(op.result.type, TensorType)]

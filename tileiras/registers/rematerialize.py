@@ -42,7 +42,7 @@ class Rematerialize(FunctionPass):
 
 
 def rematerialize(func: aa.FuncOp) -> None:
-    """Marks the operations of a function of nv_tileas whose scratch areas have their places, and takes the marks from
+    """Mark the operations of a function of nv_tileas whose scratch areas have their places, and take the marks from
     its loops."""
     for loop in [op for op in func.walk() if isinstance(op, scf.ForOp)]:
         if tileas.SHORT_OF_REGISTERS not in loop.attributes:

@@ -66,7 +66,7 @@ class ReuseLoads(FunctionPass):
 
 
 def reuse_loads(func: aa.FuncOp, engine: DiagnosticEngine | None = None) -> None:
-    """Reuses the tiles of earlier equal loads, and elements of overlapping loads through pointers where that saves half
+    """Reuse the tiles of earlier equal loads, and elements of overlapping loads through pointers where that saves half
     of the accesses; in place, in a function of nv_tileas with layouts."""
     facts = analysis.shifted_values.ShiftedValues()
     for block in [region.block for op in func.walk() for region in op.regions if region.blocks]:
@@ -184,6 +184,6 @@ def _accesses(load: tileas.LoadOp, layout: LinearLayout, dim: int) -> Sequence[S
 def _remark(
     load: tileas.Load, accesses_left: int, accesses: int, cause: Reason, func: aa.FuncOp, engine: DiagnosticEngine
 ) -> None:
-    """Emits a remark with the accesses that remain of a load."""
+    """Emit a remark with the accesses that remain of a load."""
     reason = Reason("access.reused", left=accesses_left, accesses=accesses, cause=cause)
     engine.emit(Remark(reason, load.location, function=func.sym_name.value))

@@ -27,7 +27,7 @@ class MaterializeConvertLayout(FunctionPass):
 
 
 def sink_conversions(func: Operation) -> None:
-    """Moves conversions of layout down to their first user.
+    """Move conversions of layout down to their first user.
 
     Conversions for the operands of one operation then stand together and share a barrier, and loads from global memory
     that stand between them are in flight before it.

@@ -51,7 +51,7 @@ class SinkLoads(FunctionPass):
 
 
 def sink_loads(func: aa.FuncOp, engine: DiagnosticEngine | None = None) -> None:
-    """Moves loads of a kernel's own block, in place, each with the operations that only extract or rename parts of it,
+    """Move loads of a kernel's own block, in place, each with the operations that only extract or rename parts of it,
     to the first use, if the kernel lacks registers.  No load moves past an operation that may write."""
     if not resources.registers.lacks_registers(func):
         return
@@ -69,7 +69,7 @@ def sink_loads(func: aa.FuncOp, engine: DiagnosticEngine | None = None) -> None:
 
 
 def sink_into_slices(func: aa.FuncOp, engine: DiagnosticEngine | None = None) -> None:
-    """Moves loads from before a loop over a few slices into it, after its dots, in place, where a thread lacks
+    """Move loads from before a loop over a few slices into it, after its dots, in place, where a thread lacks
     registers for accumulators and loaded tiles together: tiles that only the epilogue of a slice reads are then loaded
     once for each slice.  Operations that extract or rename parts of a tile move with its load.
 
@@ -81,7 +81,7 @@ def sink_into_slices(func: aa.FuncOp, engine: DiagnosticEngine | None = None) ->
 
 
 def _sink_into(loop: scf.ForOp) -> int:
-    """Moves loads into a loop over slices; returns how many."""
+    """Move loads into a loop over slices; return how many."""
     body = loop.body.block
     places = {op: place for place, op in enumerate(body.operations)}
     products = max(place for op, place in places.items() if _multiplies(op))

@@ -57,7 +57,7 @@ class SpillLoopCarried(FunctionPass):
 
 
 def spill_loop_carried(func: aa.FuncOp, target: Target, engine: DiagnosticEngine | None = None) -> None:
-    """Rewrites the loops of a function of nv_tileas, in place, whose tiles leave too few registers (`exceeds`)."""
+    """Rewrite the loops of a function of nv_tileas, in place, whose tiles leave too few registers (`exceeds`)."""
     for loop in [op for op in func.walk() if isinstance(op, scf.ForOp) and tileas.SHORT_OF_REGISTERS in op.attributes]:
         excess = exceeds(loop, func)
         if excess <= 0:

@@ -41,7 +41,7 @@ class SplitAddresses(FunctionPass):
 
 
 def split_addresses(func: aa.FuncOp, engine: DiagnosticEngine | None = None) -> None:
-    """Marks the accesses of a function of nv_tileas that are made in parts, in place; a remark says in how many."""
+    """Mark the accesses of a function of nv_tileas that are made in parts, in place; a remark says in how many."""
     for access in func.walk():
         if not can_be_in_parts(access):
             continue

@@ -43,7 +43,7 @@ class AssignLaunchBounds(FunctionPass):
 
 
 def assign_launch_shape(func: Any, target: Target, engine: DiagnosticEngine) -> None:
-    """Writes the shape of a launch to the function: warps of a CTA, CTAs of a cluster, CTAs on an SM at least."""
+    """Write the shape of a launch to the function: warps of a CTA, CTAs of a cluster, CTAs on an SM at least."""
     func.attributes[tileas.BLOCK_WARPS] = IntegerAttr(tileas.block_warps(func), i32)
     ctas = func.kernel_spec.num_ctas or 1
     if ctas > 1 and not target.has("cluster"):

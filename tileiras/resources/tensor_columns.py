@@ -23,7 +23,7 @@ class _Life(NamedTuple):
 
 
 def place_columns(func: aa.FuncOp, engine: DiagnosticEngine) -> None:
-    """Gives every buffer of tensor memory of a function of nv_tileas its `column`, and the function's reservation its
+    """Give every buffer of tensor memory of a function of nv_tileas its `column`, and the function's reservation its
     `columns`, the power of two that holds them.
 
     Sizes are powers of two; the largest buffers come first, each at the first multiple of its size that is free.  One

@@ -125,7 +125,7 @@ class _Rows:
 
 
 def _settle(graph: Graph, interval: int, starts: dict[int, int], free: list[int]) -> None:
-    """Gives the `free` nodes the earliest starts that their edges allow, in place; nodes without placed predecessors
+    """Give the `free` nodes the earliest starts that their edges allow, in place; nodes without placed predecessors
     start as late as an iteration's length before all others."""
     node_starts = [start for node, start in starts.items() if start != _NONE]
     span = sum(max(0, edge.latency) + interval * edge.distance for edge in graph.edges)

@@ -29,7 +29,7 @@ def trip_count(loop: scf.ForOp) -> int | None:
 
 
 def end_no_earlier(builder: Builder, loop: scf.ForOp) -> None:
-    """Clamps the upper bound of a loop, in place, to max(lower, upper).
+    """Clamp the upper bound of a loop, in place, to max(lower, upper).
 
     LLVM computes that bound for the loop anyway, and would otherwise keep it in a register beside the bound that copies
     are compared with.

@@ -269,7 +269,7 @@ class _Search:
         return heights
 
     def _place(self, node: int) -> list[int]:
-        """Places a node, and returns those that have to be placed again because of it."""
+        """Place a node, and return those that have to be placed again because of it."""
         busy = self._graph.nodes[node].busy
         earliest = 0
         for edge in self._into[node]:

@@ -82,7 +82,7 @@ class Choice(NamedTuple):
 
 
 def overlap_loops(func: aa.FuncOp, target: Target, strategy: Strategy, engine: DiagnosticEngine | None = None) -> None:
-    """Gives loops of a function of nv_tileas that have the plain schedule one whose operations overlap, in place.
+    """Give loops of a function of nv_tileas that have the plain schedule one whose operations overlap, in place.
 
     Where a rule decides (`Overlap.BY_RULE`), loops whose operations are in one stage keep their schedule, without a
     remark.
@@ -151,7 +151,7 @@ class LoopOverlap:
         return graph, choice
 
     def announce(self, graph: LoopGraph, choice: Choice) -> None:
-        """Emits a remark where iterations overlap."""
+        """Emit a remark where iterations overlap."""
         stages = 1 + max(stage for stage, _ in choice.slots)
         if stages > 1:
             serial = self._serial(graph).cycles

@@ -81,12 +81,12 @@ def generate_schedule(
     strategy: Strategy = Strategy(),
     engine: DiagnosticEngine | None = None,
 ) -> Outcome:
-    """Chooses a schedule for every loop of a function of nv_tileas, with loads that run ahead where possible."""
+    """Choose a schedule for every loop of a function of nv_tileas, with loads that run ahead where possible."""
     return _Scheduler(func, target, strategy, engine).run()
 
 
 def leave_serial(func: Any) -> None:
-    """Gives every loop of a function of nv_tileas the serial schedule."""
+    """Give every loop of a function of nv_tileas the serial schedule."""
     for op in func.walk():
         if isinstance(op, scf.ForOp):
             op.attributes[tileas.LOOP_SCHEDULE] = tileas.LoopScheduleAttr(tileas.SERIAL, 1)
@@ -95,7 +95,7 @@ def leave_serial(func: Any) -> None:
 def stages_leave_room(
     func: aa.FuncOp, target: Target, engine: DiagnosticEngine | None = None, by_threads: bool = True
 ) -> None:
-    """Lowers the occupancy that a kernel asks for, in place, as long as it leaves no shared memory for two stages of
+    """Lower the occupancy that a kernel asks for, in place, as long as it leaves no shared memory for two stages of
     each load that could run ahead: a load executed where it is used would have to be held in registers as well.
 
     Loops of dots into tensor memory accept one stage, and so do loops of other dots, where threads may issue the copies
@@ -256,7 +256,7 @@ class _Scheduler:
         return self._fit(loop, stage, count, atom)
 
     def _streams(self, loop: scf.ForOp, atom: CopyAtom) -> bool:
-        """Gives a loop the schedule in which each thread copies its own elements ahead, where the static model predicts
+        """Give a loop the schedule in which each thread copies its own elements ahead, where the static model predicts
         a gain; and with it the loops that load the same arrays again."""
         if loop in self._streamed:
             return True
@@ -276,7 +276,7 @@ class _Scheduler:
         return bool(with_stages)
 
     def _choose_boxes(self, loop: scf.ForOp, staged_loads: list[StagedLoad], atom: CopyAtom) -> list[StagedLoad]:
-        """Keeps the mark of loads that a tensor map can serve where their stages can be filled with boxes; returns the
+        """Keep the mark of loads that a tensor map can serve where their stages can be filled with boxes; return the
         loads as they can be staged then."""
         result = []
         for staged in staged_loads:
@@ -294,7 +294,7 @@ class _Scheduler:
         return result
 
     def _goes_through_one_stage(self, loop: scf.ForOp, staged_loads: list[StagedLoad], budget: int) -> bool:
-        """Gives a loop the schedule of single stages where it can have it, and no ring fits, or, beside other CTAs of
+        """Give a loop the schedule of single stages where it can have it, and no ring fits, or, beside other CTAs of
         its SM, no ring that allows dots in flight between iterations."""
         bytes = sum(each.stage_bytes for each in staged_loads)
         available = budget - scratch_beside(loop, _replaced(staged_loads))
@@ -324,7 +324,7 @@ class _Scheduler:
         return True
 
     def _fit(self, loop: scf.ForOp, staged_loads: list[StagedLoad], most_stages: int, atom: CopyAtom) -> bool:
-        """Assigns a loop as many of its loads and stages, up to `most_stages`, as shared memory has room for."""
+        """Assign a loop as many of its loads and stages, up to `most_stages`, as shared memory has room for."""
         around = sum(size for outer, size in self._rings.items() if outer.is_ancestor_of(loop))
         budget = shared_budget(self._func, self._target) - ring_bytes(loop) - around
         staged_loads = self._choose_boxes(loop, staged_loads, atom)

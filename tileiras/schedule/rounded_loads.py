@@ -49,7 +49,7 @@ class RoundInBoxes(FunctionPass):
 
 
 def round_in_boxes(func: aa.FuncOp, by_host: bool) -> None:
-    """Makes loads of a function of nv_tileas round to tf32, in place, where boxes will bring them ahead of their loop
+    """Make loads of a function of nv_tileas round to tf32, in place, where boxes will bring them ahead of their loop
     and only such conversions use them; `by_host`: the host encodes the tensor maps, not the kernel."""
     loops = [op for op in func.walk() if isinstance(op, scf.ForOp)]
     candidates = [(load, loop) for loop in loops for load in loads_of(loop) if _is_rounded_for_dots(load)]
@@ -61,7 +61,7 @@ def round_in_boxes(func: aa.FuncOp, by_host: bool) -> None:
 
 
 def round_by_threads(load: Any) -> Any:
-    """Makes threads round the elements of a load, in place; returns the load of f32."""
+    """Make threads round the elements of a load, in place; return the load of f32."""
     type = load.data.type
     narrow = _again(load, TensorType(type.shape, f32, type.encoding))
     builder = Builder.before(load)
@@ -127,7 +127,7 @@ def _again(load: Any, type: TensorType) -> Any:
 
 
 def _retype(value: Value, rounded: Value) -> None:
-    """Replaces the uses of a tile of f32 by a rounded one, and removes the roundings."""
+    """Replace the uses of a tile of f32 by a rounded one, and remove the roundings."""
     for user in list(value.users):
         if isinstance(user, tileas.VIEW_LIKE):
             type = user.results[0].type

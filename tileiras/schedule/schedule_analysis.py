@@ -58,7 +58,7 @@ def slots_of(graph: LoopGraph, placement: Placement, shift: int = 0) -> tuple[tu
 
 
 def publish(graph: LoopGraph, slots: tuple[tuple[int, int], ...]) -> None:
-    """Writes the schedule of a loop's operations into their attributes."""
+    """Write the schedule of a loop's operations into their attributes."""
     for op, (stage, place) in zip(graph.operations, slots):
         op.attributes[tileas.AWS_STAGE] = IntegerAttr(stage, i32)
         op.attributes[tileas.AWS_ORDER] = IntegerAttr(place, i32)
@@ -75,7 +75,7 @@ def slot_attributes(op: Operation | None) -> dict[str, Attribute]:
 
 
 def withdraw(loop: scf.ForOp) -> None:
-    """Removes the attributes."""
+    """Remove the attributes."""
     for op in loop.body.block.operations:
         for name in tileas.AWS_SLOT:
             op.attributes.pop(name, None)

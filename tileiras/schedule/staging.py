@@ -277,7 +277,7 @@ def read_in(
     before: Operation | None = None,
     slot: Mapping[str, Attribute] | None = None,
 ) -> Value:
-    """Rematerializes `value`, which is computed from the data of `load` by operations through which conversions can be
+    """Rematerialize `value`, which is computed from the data of `load` by operations through which conversions can be
     moved, in `layout`: at its place, or before another operation.
 
     `read(layout)` gives the load's tile in a layout; the recomputed operations are in the same `slot` of a schedule,

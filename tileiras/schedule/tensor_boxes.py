@@ -68,8 +68,8 @@ def ctas_of(staged: Iterable[StagedLoad]) -> int:
 
 
 def keep_apart(staged: StagedLoad, loop: scf.ForOp, by_agent: bool = False, single: bool = False) -> Reason | None:
-    """Makes each CTA of the cluster copy the whole tile of a load, which is the same for all, where they cannot share
-    its copy; returns the reason, or None.  Each of two CTAs that multiply together fills stages of its own.
+    """Make each CTA of the cluster copy the whole tile of a load, which is the same for all, where they cannot share
+    its copy; return the reason, or None.  Each of two CTAs that multiply together fills stages of its own.
 
     `single`: into one stage, which threads refill once they have read it.
     """
@@ -97,7 +97,7 @@ def _of_blocks(loop: scf.ForOp) -> bool:
 
 
 def keep_apart_beside_threads(staged_loads: Iterable[StagedLoad], loop: scf.ForOp, func: aa.FuncOp) -> None:
-    """Makes each tile block of a cluster copy for itself where their loops end at different iterations and threads copy
+    """Make each tile block of a cluster copy for itself where their loops end at different iterations and threads copy
     as well: boxes of iterations that only the other tile block executes may lie outside arrays, copies by threads may
     not."""
     staged_loads = list(staged_loads)

@@ -33,7 +33,7 @@ from .loops import SlicedLoops
 
 
 def slice_batches(func: aa.FuncOp, target: Target, engine: DiagnosticEngine | None = None) -> None:
-    """Makes loops over the matrices of dots of batches of a function of nv_tileaa, in place, if an asynchronous
+    """Make loops over the matrices of dots of batches of a function of nv_tileaa, in place, if an asynchronous
     instruction multiplies these and the result is stored or reduced; a remark names them."""
     whole: set[aa.Dot] = set()
     while dot := next((op for op in _batches(func) if op not in whole and multiplies_matrices(op, target)), None):

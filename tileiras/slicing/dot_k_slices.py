@@ -54,7 +54,7 @@ LEAST_BYTES = 32
 
 
 def slice_dots(func: aa.FuncOp, num_warps: int, dots: DotPlans, engine: DiagnosticEngine | None = None) -> None:
-    """Cuts the dots of a function of nv_tileaa that take too many registers, in place; a remark says which."""
+    """Cut the dots of a function of nv_tileaa that take too many registers, in place; a remark says which."""
     sizes = _Sizes(32 * num_warps, dots)
     shared = _shared_bytes(func, dots.target)
     available = registers_for_tiles(32 * num_warps, func.kernel_spec.occupancy or 1)

@@ -147,7 +147,7 @@ class Group:
         return unit
 
     def _enter(self, block: Block | None) -> None:
-        """Adds the loops between the group's block and `block`, which holds an operation of the group."""
+        """Add the loops between the group's block and `block`, which holds an operation of the group."""
         while block is not self.block:
             loop = None if block is None else block.parent_op
             if not isinstance(loop, scf.ForOp):
@@ -169,7 +169,7 @@ class Group:
             raise Unsliceable
 
     def _want(self, value: Value, dim: int | None) -> None:
-        """Records that a slice of a tensor is needed, or, without a dimension, all of it."""
+        """Record that a slice of a tensor is needed, or, without a dimension, all of it."""
         if value in self._held:
             if dim is not None:
                 self.extracted.setdefault(value, set()).add(dim)
@@ -182,7 +182,7 @@ class Group:
             self._cut(value, dim)
 
     def _follow(self, value: Value) -> None:
-        """Adds the defining operation and the users of a tensor that is cut."""
+        """Add the defining operation and the users of a tensor that is cut."""
         dim = self.dims[value]
         if isinstance(value, BlockArgument):
             self._carry(value.block.parent_op, value.index - 1, dim)
@@ -204,7 +204,7 @@ class Group:
                 self._carry(loop, number, self.dims[value])
 
     def _carry(self, loop: scf.ForOp, number: int, dim: int) -> None:
-        """Makes a loop-carried tensor one that is carried in slices: initial value, iteration argument and result."""
+        """Make a loop-carried tensor one that is carried in slices: initial value, iteration argument and result."""
         self._enter(loop.body.block)
         for value in (loop.init_args[number], loop.iter_args[number], loop.yield_op.operands[number]):
             self._want(value, dim)
@@ -219,7 +219,7 @@ class Group:
                     self._cut(result, alike[result.type.shape])
 
     def _add(self, op: Operation, value: Value, along: int) -> None:
-        """Adds an operation that defines or uses `value`, which is cut `along` a dimension, and cuts its other
+        """Add an operation that defines or uses `value`, which is cut `along` a dimension, and cut its other
         tensors."""
         if op in self._found:
             return
@@ -262,7 +262,7 @@ class Group:
                 self._want(operand, cut)
 
     def _go_on(self, scan: aa.ScanOp) -> None:
-        """Adds a scan along the dimension that is cut: the loop over slices carries its last elements."""
+        """Add a scan along the dimension that is cut: the loop over slices carries its last elements."""
         _check_combiner(scan)
         if scan.parent is not self.block:
             raise Unsliceable
@@ -274,7 +274,7 @@ class Group:
         return any(scan.reverse is not None for scan in self.scans)
 
     def _check_rematerialized(self, value: Value, dim: int) -> None:
-        """Raises Unsliceable unless every operation on the way can be rematerialized for a slice."""
+        """Raise Unsliceable unless every operation on the way can be rematerialized for a slice."""
         if (value, dim) in self._checked:
             return
         self._checked.add((value, dim))
@@ -287,7 +287,7 @@ class Group:
                     self._check_rematerialized(operand, cut)
 
     def _check_loop(self, loop: scf.ForOp) -> None:
-        """Raises Unsliceable unless a loop can be executed for each slice."""
+        """Raise Unsliceable unless a loop can be executed for each slice."""
         for op in loop.body.block.operations:
             if op in self._found or op in self.loops:
                 continue
@@ -446,7 +446,7 @@ def tile_alike(first: aa.TiledLoadOp, second: aa.TiledStoreOp) -> bool:
 
 
 def _check_access(op: Access) -> None:
-    """Raises Unsliceable for accesses with an order, and for those whose addresses are not known by their place."""
+    """Raise Unsliceable for accesses with an order, and for those whose addresses are not known by their place."""
     # The updates of a tile are not ordered among each other, so slices may be made one after the other.
     order = "relaxed" if isinstance(op, UPDATES) else "weak"
     if op.mem_semantic.value != order or getattr(op, "reduction", None) or getattr(op, "multicast", None):
@@ -459,7 +459,7 @@ def _check_access(op: Access) -> None:
 
 
 def _check_combiner(op: aa.ReduceOp | aa.ScanOp) -> None:
-    """Raises Unsliceable for a reduction or scan that cannot combine whole slices, element by element."""
+    """Raise Unsliceable for a reduction or scan that cannot combine whole slices, element by element."""
     for inner in op.body.block.operations:
         if inner.regions or not inner.has_trait(Pure):
             raise Unsliceable

@@ -48,7 +48,7 @@ LEAST_STEP_BYTES = 64
 
 
 def split_loop_steps(func: aa.FuncOp, dots: DotPlans, stages: int, engine: DiagnosticEngine | None = None) -> None:
-    """Cuts the steps of loops of a function of nv_tileaa until shared memory holds `stages` of them, in place; a
+    """Cut the steps of loops of a function of nv_tileaa until shared memory holds `stages` of them, in place; a
     remark says which."""
     if find_copy_atom(dots.target, "global", "shared", asynchronous=True) is None:
         return
@@ -160,7 +160,7 @@ class _SplitLoop(SlicedOperations):
         self.type: IntegerType = i32 if small else i64
 
     def replace(self) -> None:
-        """Replaces the old loop."""
+        """Replace the old loop."""
         loop, parts = self.loop, self.group.parts
         self.outer = Builder.before(loop)
         self.outer.location = loop.location

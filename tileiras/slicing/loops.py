@@ -35,7 +35,7 @@ class SlicedLoops:
         """Access -> the token of the last loop that executes it."""
 
     def run(self) -> list[Block]:
-        """Replaces the group; returns the bodies of the loops."""
+        """Replace the group; return the bodies of the loops."""
         group = self.group
         end: Operation | None = None
         bodies = []
@@ -58,7 +58,7 @@ class SlicedLoops:
         return bodies
 
     def _delay(self, operations: list[Operation]) -> Operation:
-        """Moves operations that precede a loop but use its results after it; returns the last operation moved.
+        """Move operations that precede a loop but use its results after it; return the last operation moved.
 
         Operations that do not depend on the loop keep their place: tokens are the only order.
         """
@@ -98,7 +98,7 @@ class _Loop(SlicedOperations):
         total for the next slice."""
 
     def insert(self, place: Operation) -> list[Operation]:
-        """Inserts the loop before `place`; returns it with the operations that complete the reductions."""
+        """Insert the loop before `place`; return it with the operations that complete the reductions."""
         self.outer = Builder.before(place)
         self.outer.location = place.location
         parts = self.group.parts

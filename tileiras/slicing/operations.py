@@ -50,7 +50,7 @@ class SlicedOperations:
         return self.values.get(token, token)
 
     def again(self, op: Operation) -> None:
-        """Emits an operation of the group, or of one of its loops, for a slice."""
+        """Emit an operation of the group, or of one of its loops, for a slice."""
         self.inner.location = op.location
         dims = self.group.dims
         cut = any(v in dims for v in (*op.results, *op.operands))
@@ -75,7 +75,7 @@ class SlicedOperations:
         self.values.update(zip(op.results, new.results))
 
     def _loop_again(self, loop: scf.ForOp) -> None:
-        """Emits a loop that carries slices."""
+        """Emit a loop that carries slices."""
         dims = [self.group.dims.get(result) for result in loop.results]
         bounds = [self._slice(v, None) for v in (loop.lower_bound, loop.upper_bound, loop.step)]
         inits = [self._carried(v, dim) for v, dim in zip(loop.init_args, dims)]

@@ -47,7 +47,7 @@ class Indivisible(Exception):
 
 
 def plan_cta(func: aa.FuncOp, engine: DiagnosticEngine | None = None) -> None:
-    """Gives each CTA a share of the work of a function of nv_tileaa, in place; a remark reports it.
+    """Give each CTA a share of the work of a function of nv_tileaa, in place; a remark reports it.
 
     If that is impossible, the function is left unchanged, to be executed by one CTA, and a remark gives the reason.
     """
@@ -146,7 +146,7 @@ def _group(
 
 
 def _check_order(func: aa.FuncOp, groups: Iterable[Group]) -> None:
-    """Raises Indivisible when a CTA would have to wait for another."""
+    """Raise Indivisible when a CTA would have to wait for another."""
     aliases = AliasAnalysis()
     cuts: dict[Operation, int] = {}
     for group in groups:

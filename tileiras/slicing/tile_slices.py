@@ -51,7 +51,7 @@ BOX_ROW_BYTES = 128
 def slice_tiles(
     func: aa.FuncOp, num_warps: int, dots: DotPlans, engine: DiagnosticEngine | None = None, in_boxes: bool = False
 ) -> None:
-    """Cuts the tiles of a function of nv_tileaa that take too many registers, in place; a remark says which.
+    """Cut the tiles of a function of nv_tileaa that take too many registers, in place; a remark says which.
 
     `in_boxes`: accumulators in tensor memory that are stored once are read in slices that copies in boxes follow.
     """

@@ -100,7 +100,7 @@ class LocationTable:
     def from_bytes(
         cls, data: bytes, parent: LocationTable | None = None, source_name: str = "<input>"
     ) -> LocationTable:
-        """Raises ValueError for data that is not of this format."""
+        """Raise ValueError for data that is not of this format."""
         lines = data.decode("utf-8", "surrogateescape").split("\n")
         head = lines[0].split(" ")
         if len(head) != 3 or head[:2] != [_MAGIC, str(FORMAT)]:

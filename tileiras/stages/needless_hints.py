@@ -42,7 +42,7 @@ class Trial(NamedTuple):
 def drop_needless_hints(
     source: Operation, lower: Callable[[Operation, PassContext], None], engine: DiagnosticEngine
 ) -> Trial:
-    """Removes the occupancy from kernels of nv_tileaa, in place, whose plans meet it without.  `lower` makes a module's
+    """Remove the occupancy from kernels of nv_tileaa, in place, whose plans meet it without.  `lower` makes a module's
     plans.  Where remarks are requested, the plans returned include those of kernels with several CTAs for each tile
     block, whose hint stays."""
     kernels = {op.sym_name.value: op for op in source.walk() if isinstance(op, aa.FuncOp)}

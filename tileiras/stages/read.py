@@ -11,7 +11,7 @@ from tileiras.stages import StageContext, StageOptions, StageResult
 
 
 def run(source: bytes, options: StageOptions, context: StageContext) -> StageResult:
-    """Raises CompileError (code 3) with a place in the text, or a section and byte offset in the bytecode."""
+    """Raise CompileError (code 3) with a place in the text, or a section and byte offset in the bytecode."""
     module = read(source, context.source_name)
     engine = DiagnosticEngine()
     tileiras.ir.verify(module, engine)

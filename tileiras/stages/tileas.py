@@ -227,7 +227,7 @@ def _is_within(limit: int | None, number: int) -> bool:
 
 
 def _tell_bisection(module: Operation, rows: Sequence[tuple[str, bool]]) -> None:
-    """Says which optional passes run, on standard error and in the words of LLVM's option."""
+    """Say which optional passes run, on standard error and in the words of LLVM's option."""
     kernels = (op for op in module.walk() if op.name in ("nv_tileaa.func", "cuda_tile.entry"))
     entry = next((op.attributes["sym_name"].value for op in kernels), "module")
     for number, (name, runs) in enumerate(rows, 1):
@@ -305,7 +305,7 @@ def run(source: Operation, options: StageOptions, context: StageContext) -> Stag
 def _lower(
     options: StageOptions, source: Operation, context: PassContext, instrumentation: Sequence[PassInstrumentation] = ()
 ) -> None:
-    """Runs the passes on a module, in place."""
+    """Run the passes on a module, in place."""
     traced = trace(source)
     PassManager(_items(options), verify_each=False, instrumentation=instrumentation).run(source, context)
     attach(source, traced)

@@ -89,7 +89,7 @@ class Source(NamedTuple):
 
     @classmethod
     def read(cls, path: str | os.PathLike, name: str | None = None) -> Source:
-        """Raises CompileError if the file cannot be read (code 1) or is not Tile IR (code 3)."""
+        """Raise CompileError if the file cannot be read (code 1) or is not Tile IR (code 3)."""
         path = os.fspath(path)
         try:
             with open(path, "rb") as file:

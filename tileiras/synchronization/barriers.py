@@ -40,7 +40,7 @@ class InsertBarriers(FunctionPass):
 
 
 def insert_barriers(func: aa.FuncOp) -> None:
-    """Inserts barriers into a function of nv_tileas whose scratch areas are placed, and records the barrier of each
+    """Insert barriers into a function of nv_tileas whose scratch areas are placed, and record the barrier of each
     area. The function gets the number of barriers that it uses.
 
     All threads of the CTA have barrier 0, an agent the first one that is free where it needs one.  Agents in the
@@ -69,7 +69,7 @@ def insert_barriers(func: aa.FuncOp) -> None:
 
 
 def _erase_idle_fences(func: aa.FuncOp) -> None:
-    """Erases fences between accesses to shared memory by threads and by the asynchronous proxy if no such access of
+    """Erase fences between accesses to shared memory by threads and by the asynchronous proxy if no such access of
     threads precedes them: conversions have moved after them since boxes were put ahead of a loop."""
     for op in list(func.body.blocks[0].operations):
         if isinstance(op, tileas.FenceProxyOp):
@@ -92,7 +92,7 @@ def _needs_barrier(barriers: Synchronization) -> bool:
 
 
 def _apply(barriers: Synchronization, number: int, threads: int | None) -> None:
-    """Inserts the barriers of the CTA or of an agent, and notes at each scratch area which one it has."""
+    """Insert the barriers of the CTA or of an agent, and note at each scratch area which one it has."""
     for place, cause in barriers.places.items():
         if place.area is None:
             barrier = tileas.BarrierOp(

@@ -48,7 +48,7 @@ class AttachTmaDescArgs(FunctionPass):
 
 
 def attach_arguments(func: aa.FuncOp) -> None:
-    """Makes arguments of the descriptors of a function of nv_tileas, in place; one for all that are equal.
+    """Make arguments of the descriptors of a function of nv_tileas, in place; one for all that are equal.
 
     Raises VerifyError, located, for one that the host cannot fill.
     """

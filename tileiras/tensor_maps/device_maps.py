@@ -31,7 +31,7 @@ MOST_SMS = 256
 
 
 def build_maps(func: aa.FuncOp, target: Target) -> None:
-    """Makes the kernel build the descriptors of a function of nv_tileas, in place; one for all equal ones of a program.
+    """Make the kernel build the descriptors of a function of nv_tileas, in place; one for all equal ones of a program.
 
     Raises VerifyError, located, for a view whose memref is not known.
     """

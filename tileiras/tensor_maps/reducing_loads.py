@@ -32,7 +32,7 @@ LEAST_WORDS = 2
 
 
 def reduce_in_loads(func: aa.FuncOp, target: Target) -> None:
-    """Folds reductions of loaded tiles into the loads of tensor memory of a function of nv_tileas, in place, if the
+    """Fold reductions of loaded tiles into the loads of tensor memory of a function of nv_tileas, in place, if the
     target has such loads."""
     if not target.has(FEATURE):
         return

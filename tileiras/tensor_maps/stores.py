@@ -80,7 +80,7 @@ class LowerTmaLoadStoreToAsync(FunctionPass):
 
 
 def store_in_boxes(func: aa.FuncOp, target: Target, engine: DiagnosticEngine, keeps_maps: bool = False) -> None:
-    """Rewrites the marked stores of a function of nv_tileas, in place; a remark says why one stays as it is.
+    """Rewrite the marked stores of a function of nv_tileas, in place; a remark says why one stays as it is.
 
     `keeps_maps`: the maps outlive the kernel, so that no copy need be complete when it ends.
     """
@@ -134,7 +134,7 @@ def _room(store: Any, most: int, budget: int) -> tuple[int, Reason | None]:
 
 
 def _rewrite(store: Any, most_stages: int, complete: bool) -> None:
-    """Rewrites a store to use a buffer of one stage, or of up to `most_stages` where a loop stores slices of a tile;
+    """Rewrite a store to use a buffer of one stage, or of up to `most_stages` where a loop stores slices of a tile;
     `complete`: it is, before anything else is done."""
     result = stored_in_boxes(store)
     assert result is not None, "a store without boxes is refused"

@@ -53,7 +53,7 @@ class ClusterTileBlocks(FunctionPass):
 
 
 def cluster_tile_blocks(func: aa.FuncOp, engine: DiagnosticEngine) -> None:
-    """Marks a function of nv_tileaa, in place, with the number of its tile blocks that may form a cluster, if loads of
+    """Mark a function of nv_tileaa, in place, with the number of its tile blocks that may form a cluster, if loads of
     loops of dots bring the same tiles to neighbours along x.
 
     Tile blocks that may wait for each other by other means stay apart: one of a cluster that waits for a lock would

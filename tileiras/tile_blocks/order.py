@@ -81,7 +81,7 @@ def _depends_on_block(value: Value) -> bool:
 
 
 def start_longest_first(func: aa.FuncOp, engine: DiagnosticEngine) -> None:
-    """Gives tile blocks of a function of nv_tileaa other numbers, in place, along an axis of the grid along which its
+    """Give tile blocks of a function of nv_tileaa other numbers, in place, along an axis of the grid along which its
     loops run longer; a remark says which."""
     ids = [op for op in func.walk() if isinstance(op, aa.GetProgramIdOp)]
     if any(op.result.type is not i32 for op in ids) or any(map(may_hand_on, func.walk())):
@@ -145,7 +145,7 @@ class _Numbers:
         return self._number(self._of(arith.SubIOp, self._of(arith.SubIOp, size, self._one), number))
 
     def _number(self, value: Value) -> Value:
-        """Annotates a number of the tile block with the range that analyses assume for a program id."""
+        """Annotate a number of the tile block with the range that analyses assume for a program id."""
         predicate = aa.BoundedAttr(0, MOST_TILE_BLOCKS - 1)
         return self._builder.insert(aa.AssumeOp(value, predicate=predicate, result=i32)).results[0]
 

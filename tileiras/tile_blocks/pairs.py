@@ -71,7 +71,7 @@ class PairTileBlocks(FunctionPass):
 
 
 def pair_tile_blocks(func: aa.FuncOp) -> Reason | None:
-    """Adds the second kernel after a function of nv_tileaa, if all of its dots are of loads in loops, with a B that is
+    """Add the second kernel after a function of nv_tileaa, if all of its dots are of loads in loops, with a B that is
     the same for tile blocks that are neighbours along x.  `tileas-pair-dots` makes its dots those of pairs, or removes
     it again.  Returns the reason if there is no second kernel, or None.
 

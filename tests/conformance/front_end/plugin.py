@@ -67,7 +67,7 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
-    """Runs before the suite's conftest, which queries the device, is imported."""
+    """Run before the suite's conftest, which queries the device, is imported."""
     result = early_config.known_args_namespace
     targets = [name for name in result.device_targets.split(",") if name]
     device = Device(

@@ -25,7 +25,7 @@ def equal(found: np.ndarray, expected: np.ndarray) -> None:
 
 
 def shifted(target: int, edge: int = 0) -> str:
-    """Reads a row and a factor, reduces the row, and writes its quotients `target` elements further on."""
+    """Read a row and a factor, reduce the row, and write its quotients `target` elements further on."""
     whole = f"tensor_view<{LENGTH - edge}xf32, strides=[1]>"
     view = f"partition_view<tile=({LENGTH}), padding_value = zero, {whole}>"
     return f"""cuda_tile.module @m {{ entry @k(%p: tile<ptr<f32>>) {{

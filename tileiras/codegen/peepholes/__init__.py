@@ -27,7 +27,7 @@ REWRITES: Mapping[str, Rewrite] = {
 
 
 def apply(rows: Iterable[Peephole], function: llvm.LLVMFuncOp) -> None:
-    """Applies the rows to a function with loops; another one has no main loop to save instructions in."""
+    """Apply the rows to a function with loops; another one has no main loop to save instructions in."""
     loops = Loops(function.regions[0])
     if not loops:
         return

@@ -84,7 +84,7 @@ def inlined_positions(ir: str) -> dict[Position, Inlined]:
 
 
 def add_inlining(module: PtxModule, positions: dict[Position, Inlined]) -> None:
-    """Says of inlined code which function it is from and where that was inlined (PTX ISA, ".loc")."""
+    """Say of inlined code which function it is from and where that was inlined (PTX ISA, ".loc")."""
     numbers = {
         unescape(match[2]): int(match[1])
         for piece in module.pieces

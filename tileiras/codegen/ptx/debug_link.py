@@ -70,7 +70,7 @@ class DebugMerge:
         return f"{match[0]}_{self._module}" if self._module else match[0]
 
     def _add(self, sections: list[tuple[str, str]]) -> None:
-        """Appends the module's own sections."""
+        """Append the module's own sections."""
         bodies = {name: [line for line in body.split("\n") if line.strip()] for name, body in sections}
         if ".debug_info" in bodies:
             bodies[".debug_info"] = self._with_files(bodies[".debug_info"], bodies[".debug_abbrev"])

@@ -132,7 +132,7 @@ class AssumePredicate(Attribute):
     description = "AssumePredicateAttrInterface instance"
 
     def verify_assume(self, op: Operation) -> None:
-        """Raises VerifyError if the predicate does not apply to the operand of the operation `op`."""
+        """Raise VerifyError if the predicate does not apply to the operand of the operation `op`."""
         raise VerifyError(f"'{self.name}' is not an assumption")
 
 

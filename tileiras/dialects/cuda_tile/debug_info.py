@@ -334,7 +334,7 @@ def verify_operation_scopes(function: EntryOp | TestFuncOp) -> None:
 
 
 def verify_module_scopes(module: ModuleOp) -> None:
-    """Verifies that only functions of a module have a scope."""
+    """Verify that only functions of a module have a scope."""
     for region in module.regions:
         for block in region.blocks:
             for op in block.operations:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def check_hints(module: ModuleOp, engine: DiagnosticEngine, *, as_errors: bool = False) -> None:
-    """Warns of every senseless hint in a verified module; `as_errors` makes an operation that has one an error, too."""
+    """Warn of every senseless hint in a verified module; `as_errors` makes an operation that has one an error, too."""
     for op in module.walk():
         hints = op.attributes.get("optimization_hints")
         problems = hints.problems(op.name) if hints is not None else ()

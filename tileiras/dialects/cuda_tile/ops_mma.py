@@ -59,7 +59,7 @@ def _match(names: tuple[str, str], shapes: tuple, dims: tuple[int, int], lead: s
 
 
 def verify_shapes(op: MmaFOp | MmaFScaledOp | MmaIOp) -> int:
-    """Raises VerifyError unless the shapes are those of a product; returns the number of batch dimensions."""
+    """Raise VerifyError unless the shapes are those of a product; return the number of batch dimensions."""
     lhs, rhs, acc = (value.type.shape for value in (op.lhs, op.rhs, op.acc))
     if len(lhs) not in (2, 3):
         raise VerifyError("operands must be 2D or 3D tiles")

@@ -68,7 +68,7 @@ class FunctionOp(TileOp):
         verify_operation_scopes(self)
 
     def verify_signature(self) -> None:
-        """Raises VerifyError for parameters or results that this kind of function cannot have."""
+        """Raise VerifyError for parameters or results that this kind of function cannot have."""
 
     @classmethod
     def parse_custom(cls, parser: Parser) -> Any:

@@ -119,7 +119,7 @@ def verify_multicast_element(element: FloatType | IntegerType) -> None:
 
 
 def verify_multicast_reduction(kind: str, element: FloatType | IntegerType, loads: bool) -> None:
-    """Verifies that the copies' elements can be combined in this way: when loaded (`loads`), or with a stored value."""
+    """Verify that the copies' elements can be combined in this way: when loaded (`loads`), or with a stored value."""
     verify_multicast_element(element)
     if not isinstance(element, FloatType) or kind == "add":
         return

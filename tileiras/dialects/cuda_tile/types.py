@@ -42,7 +42,7 @@ def is_number(type: Type) -> bool:
 
 
 def write_type(printer: Printer, type: Type | AssumePredicate) -> None:
-    """Writes a nested type: without prefix when it is one of this dialect's."""
+    """Write a nested type: without prefix when it is one of this dialect's."""
     if type.name.startswith("cuda_tile."):
         printer.write(type.name[len("cuda_tile.") :])
         if type.print_parameters is not None:
@@ -165,7 +165,7 @@ class TileType(ShapedType, name="cuda_tile.tile", since="13.1", parameters=("sha
 
 
 def verify_tile(shape: Sequence[int], element_type: Type) -> None:
-    """Raises VerifyError unless a tile may have this shape: powers of two, at most MAX_TILE_ELEMENTS elements."""
+    """Raise VerifyError unless a tile may have this shape: powers of two, at most MAX_TILE_ELEMENTS elements."""
     if element_type is f4E2M1FN:
         # Two 4-bit floats share a byte.
         if all(size % 2 for size in shape):

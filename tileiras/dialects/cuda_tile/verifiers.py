@@ -111,7 +111,7 @@ def bit_width(element: FloatType | IntegerType) -> int:
 
 
 def verify_view_access(op: TileOp, tile: TileType) -> None:
-    """Verifies that the indices name a tile of the view and that its tiles have the type `tile`."""
+    """Verify that the indices name a tile of the view and that its tiles have the type `tile`."""
     view = op.view.type
     types = [value.type for value in op.index]
     if len(types) != view.index_rank:

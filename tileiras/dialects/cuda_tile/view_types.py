@@ -33,7 +33,7 @@ class TileView(Type):
         return TileType(self.tile_shape, self.tensor_view.element_type)
 
     def verify_indices(self, types: Sequence[Any]) -> None:
-        """Raises VerifyError unless tiles can be named by indices of these types: scalars of one type."""
+        """Raise VerifyError unless tiles can be named by indices of these types: scalars of one type."""
         for type in types:
             if not isinstance(type, TileType):
                 raise VerifyError(f"expected index type to be a tile type, got '{type}'")

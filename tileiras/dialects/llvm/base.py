@@ -89,7 +89,7 @@ class LLVMOp(Operation):
 
 
 def check_alignment(value: IntegerAttr | None) -> None:
-    """Raises VerifyError unless the alignment, in bytes, is a power of two."""
+    """Raise VerifyError unless the alignment, in bytes, is a power of two."""
     if value is not None and (value.value <= 0 or value.value & (value.value - 1)):
         raise VerifyError("expected the alignment to be a power of two")
 

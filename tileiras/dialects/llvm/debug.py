@@ -49,7 +49,7 @@ class DbgValueOp(DebugRecordOp, name="llvm.intr.dbg.value", traits=(MemoryWrite,
     deref = attribute(UnitAttr, optional=True)
 
     def verify_op(self) -> None:
-        """Rejects invalid fragments, for which LLVM drops the debug information of the module."""
+        """Reject invalid fragments, for which LLVM drops the debug information of the module."""
         super().verify_op()
         if self.fragment is None:
             return

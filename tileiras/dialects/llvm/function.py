@@ -89,7 +89,7 @@ _STRINGS = (PARAMETER_NAME, PARAMETER_TYPE, HIDDEN_PARAMETER)
 
 
 def _check_argument(attributes: dict[str, Attribute]) -> None:
-    """Raises VerifyError for an argument attribute that does not have its form."""
+    """Raise VerifyError for an argument attribute that does not have its form."""
     for name, value in attributes.items():
         if name == "llvm.align":
             number = value.value if isinstance(value, IntegerAttr) and value.type is not i1 else 0

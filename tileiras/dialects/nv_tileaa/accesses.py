@@ -95,7 +95,7 @@ class _Tiled(_Ordered):
 
 
 def verify_in_bounds(op: Operation, rank: int) -> None:
-    """Raises VerifyError unless an access through a view of `rank` dimensions has as many promises, or no attribute."""
+    """Raise VerifyError unless an access through a view of `rank` dimensions has as many promises, or no attribute."""
     promised = op.attributes.get(IN_BOUNDS)
     if promised is None:
         return
@@ -178,7 +178,7 @@ _HALF_MODES = ("addf", "max", "min")
 
 
 def verify_mode(element: FloatType | IntegerType, mode: str) -> None:
-    """Raises VerifyError unless elements of the type support updates of that kind."""
+    """Raise VerifyError unless elements of the type support updates of that kind."""
     if isinstance(element, FloatType):
         fits = mode in (*_HALF_MODES, "xchg")
     else:

@@ -109,7 +109,7 @@ class PtrBitcastOp(Operation, name="nv_tileaa.bitcast", traits=(Pure, Elementwis
 
 
 def verify_alignment(alignment: IntegerAttr) -> None:
-    """Raises VerifyError unless memory can be aligned like that."""
+    """Raise VerifyError unless memory can be aligned like that."""
     if alignment.value < 1 or alignment.value & alignment.value - 1:
         raise VerifyError(f"expects an alignment that is a power of two, but got {alignment.value}")
 

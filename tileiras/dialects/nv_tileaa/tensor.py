@@ -54,7 +54,7 @@ class SplatOp(Operation, name="nv_tileaa.splat", traits=(Pure,)):
 
 
 def _expect_elements(tensor: TensorType, *types: Type) -> None:
-    """Raises VerifyError unless `types` are, or have, elements of the tensor's type."""
+    """Raise VerifyError unless `types` are, or have, elements of the tensor's type."""
     for type in types:
         if element_type_of(type) is not tensor.element_type:
             raise VerifyError(f"expects elements of type {tensor.element_type}, but got {element_type_of(type)}")
@@ -155,7 +155,7 @@ class CatOp(Operation, name="nv_tileaa.cat", traits=(Pure,)):
 
 
 def _verify_slice(part: TensorType, whole: TensorType, coords: Sequence[Value]) -> None:
-    """Raises VerifyError unless `whole` is divided into parts, one of them at `coords`."""
+    """Raise VerifyError unless `whole` is divided into parts, one of them at `coords`."""
     _expect_elements(whole, part)
     if part.rank != whole.rank or any(n % size for n, size in zip(whole.shape, part.shape)):
         raise VerifyError(f"cannot cut {whole} into {part}")
@@ -296,7 +296,7 @@ class ScanOp(_Collective, name="nv_tileaa.scan", traits=(Pure, SingleBlock)):
 
 
 def verify_product(a: TensorType, b: TensorType, c: TensorType, d: TensorType) -> None:
-    """Raises VerifyError unless `d = a @ b + c` has shapes that fit."""
+    """Raise VerifyError unless `d = a @ b + c` has shapes that fit."""
     if c is not d:
         raise VerifyError(f"expects the accumulator's type for the result, but got {c} and {d}")
     if d.rank not in (2, 3):
@@ -319,7 +319,7 @@ class DotOp(Operation, name="nv_tileaa.dot", traits=(Pure,)):
     assembly_format = "$a `,` $b `,` $c attr-dict `:` type($a) `,` type($b) `->` type($result)"
 
     def verify_shapes(self) -> None:
-        """Raises VerifyError unless the operands fit."""
+        """Raise VerifyError unless the operands fit."""
         verify_product(*(value.type for value in (self.a, self.b, self.c, self.result)))
 
     def verify_op(self) -> None:

@@ -54,7 +54,7 @@ class LinearLayoutAttr(Attribute, name="nv_tileas.linear", parameters=IN_DIMENSI
         return cls.intern(tuple(parts))  # type: ignore[return-value]
 
     def verify_encoding(self, shape: tuple[int, ...]) -> None:
-        """Raises VerifyError unless tensors of this shape can have the layout."""
+        """Raise VerifyError unless tensors of this shape can have the layout."""
         for size in shape:
             if size < 1 or size & (size - 1):
                 raise VerifyError(f"a tensor with a layout has sizes that are powers of two, got {size}")

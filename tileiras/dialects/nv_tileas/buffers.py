@@ -66,7 +66,7 @@ class SharedLayoutAttr(Attribute, name="nv_tileas.shared", parameters=("offset",
         return cls.intern((tuple(tuple(basis) for basis in offset),))  # type: ignore[return-value]
 
     def verify_encoding(self, shape: tuple[int, ...]) -> None:
-        """Raises VerifyError unless tiles of this shape can have the layout."""
+        """Raise VerifyError unless tiles of this shape can have the layout."""
         size = 1
         for n in shape:
             size *= n
@@ -195,7 +195,7 @@ class DeallocTensorOp(Operation, name="nv_tileas.dealloc_tensor"):
 
 
 def check_stage(op: Operation) -> None:
-    """Raises VerifyError unless the stage operand of `op` is an i32."""
+    """Raise VerifyError unless the stage operand of `op` is an i32."""
     if op.stage.type is not i32:
         raise VerifyError(f"expects the number of a stage as i32, got {op.stage.type}")
 

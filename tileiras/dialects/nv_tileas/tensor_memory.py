@@ -82,7 +82,7 @@ class TensorLayoutAttr(Attribute, name="nv_tileas.tensor", parameters=("lane", "
         return cls.intern(bases)  # type: ignore[return-value]
 
     def verify_encoding(self, shape: tuple[int, ...]) -> None:
-        """Raises VerifyError unless tiles of this shape can have the layout."""
+        """Raise VerifyError unless tiles of this shape can have the layout."""
         if len(self.lane) != LANE_BITS or len(self.column) > COLUMN_BITS:
             lanes, columns = 1 << len(self.lane), 1 << len(self.column)
             raise VerifyError(f"tensor memory has 128 lanes of 512 columns, not {lanes} of {columns}")

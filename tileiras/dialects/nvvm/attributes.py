@@ -49,7 +49,7 @@ class NVVMTargetAttr(Attribute, name="nvvm.target", parameters=("O", "triple", "
         return max(((int(digits[:-1]), int(digits[-1])) for digits in versions), default=(0, 0))
 
     def verify(self) -> None:
-        """Verifies the form; the triple, chip and features are checked by their readers."""
+        """Verify the form; the triple, chip and features are checked by their readers."""
         if not 0 <= self.O <= 3:
             raise VerifyError("optimization level must be a number between 0 and 3", prefix=False)
         if not self.triple:

@@ -35,7 +35,7 @@ UNIT = 16
 
 
 def check_spaces(op: NVVMOp, **spaces: int) -> None:
-    """Raises VerifyError unless the operands of these names are pointers into these address spaces."""
+    """Raise VerifyError unless the operands of these names are pointers into these address spaces."""
     for name, space in spaces.items():
         type = getattr(op, name).type
         if type is not LLVMPointerType(space):

@@ -55,7 +55,7 @@ class _MmaOp(NVVMOp):
 
 
 def _by_types(find: Callable[[Any], Intrinsic]) -> Callable[[Any], Intrinsic]:
-    """Caches `target` for all operations of equal attributes and types: a dot has hundreds, and the verifier and the
+    """Cache `target` for all operations of equal attributes and types: a dot has hundreds, and the verifier and the
     writers call it."""
     cache: dict[tuple, Intrinsic] = {}
 

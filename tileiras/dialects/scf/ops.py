@@ -47,7 +47,7 @@ class ConditionOp(Operation, name="scf.condition", traits=(Pure, Terminator, Has
 
 
 def _expect_blocks(*regions: Region) -> None:
-    """Raises VerifyError where a region has no code."""
+    """Raise VerifyError where a region has no code."""
     if any(not item.blocks for item in regions):
         raise VerifyError("expects a non-empty block")
 
@@ -86,7 +86,7 @@ class ForOp(Operation, name="scf.for", traits=(SingleBlock, RecursiveMemoryEffec
         return max(0, -(-(upper - lower) // step))
 
     def replace_with_additional_yields(self, init_args: Sequence[Value]) -> "ForOp":
-        """Replaces this loop by one that carries further values, which the body already has arguments for
+        """Replace this loop by one that carries further values, which the body already has arguments for
         and yields; these are the values before the first iteration."""
         types = [*(r.type for r in self.results), *(v.type for v in init_args)]
         new = self._carrying((*self.init_args, *init_args), types)
@@ -95,7 +95,7 @@ class ForOp(Operation, name="scf.for", traits=(SingleBlock, RecursiveMemoryEffec
         return new
 
     def without_carried(self, dead: Collection[int]) -> "ForOp":
-        """Replaces this loop by one without the values with these numbers, which nothing uses,
+        """Replace this loop by one without the values with these numbers, which nothing uses,
         neither inside nor after it."""
         indexes = [index for index in range(len(self.init_args)) if index not in dead]
         end = self.yield_op
@@ -111,7 +111,7 @@ class ForOp(Operation, name="scf.for", traits=(SingleBlock, RecursiveMemoryEffec
         return new
 
     def with_carried(self, init_args: Sequence[Value]) -> "ForOp":
-        """Replaces this loop by one whose body carries values of other types, which it takes and yields
+        """Replace this loop by one whose body carries values of other types, which it takes and yields
         already; these are the values before the first iteration."""
         new = self._carrying(init_args, [value.type for value in init_args])
         self.replace_all_uses_with(new.results)
@@ -217,7 +217,7 @@ class IfOp(Operation, name="scf.if", traits=(SingleBlock, RecursiveMemoryEffects
     else_region = region("empty when there is no else")
 
     def without_results(self, dead: Collection[int]) -> "IfOp":
-        """Replaces this branch by one without the results with these numbers, which nothing
+        """Replace this branch by one without the results with these numbers, which nothing
         uses."""
         numbers = [number for number in range(len(self.results)) if number not in dead]
         for part in self.regions:
@@ -291,7 +291,7 @@ class WhileOp(Operation, name="scf.while", traits=(SingleBlock, RecursiveMemoryE
 
 
 def ensure_yield(body: Region, location: Location) -> None:
-    """Gives a region that the text ended without a terminator its empty `scf.yield`."""
+    """Give a region that the text ended without a terminator its empty `scf.yield`."""
     from tileiras.ir import Block
 
     if not body.blocks:

@@ -180,7 +180,7 @@ class AliasNames:
         self.after: list[Any] = []
 
     def assign(self) -> None:
-        """Names all visited items, in MLIR's order: by depth, types first, by name, in order of visit."""
+        """Name all visited items, in MLIR's order: by depth, types first, by name, in order of visit."""
         ordered = sorted(
             (e for e in self._entries.values() if e.name is not None), key=lambda e: (e.depth, not e.is_type, e.name)
         )
@@ -208,7 +208,7 @@ class AliasNames:
         return location
 
     def visit_operations(self, op: Operation) -> None:
-        """Enters the attributes and result types of `op` and of all operations inside it, without locations."""
+        """Enter the attributes and result types of `op` and of all operations inside it, without locations."""
         entries = self._entries
         for inner in op.walk():
             for attribute in inner.attributes.values():
@@ -227,7 +227,7 @@ class AliasNames:
         return all(entry.name is None for entry in self._entries.values())
 
     def visit(self, item: Location | Attribute, deferred: bool) -> int:
-        """Enters `item` and its components; returns the depth (1 + the deepest alias inside) for its user."""
+        """Enter `item` and its components; return the depth (1 + the deepest alias inside) for its user."""
         entry = self._entries.get(item)
         if entry is not None:
             if not deferred and entry.deferred:

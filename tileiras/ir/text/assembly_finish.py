@@ -81,7 +81,7 @@ OperandPlan = tuple[int, str, str, Any]
 
 
 def finisher(cls: type[Operation]) -> Callable[["Parser", OperationState], Operation]:
-    """Resolves operands, infers types and makes the operation."""
+    """Resolve operands, infer types and make the operation."""
     spelled = _spelled_types(compile_format(cls).elements)
     plans = [(at, f.arity, *_source_of_type(cls, f, spelled)) for at, f in enumerate(cls.operand_fields)]
     if any(arity != "one" for _, arity, _, _ in plans):
@@ -110,7 +110,7 @@ def finisher(cls: type[Operation]) -> Callable[["Parser", OperationState], Opera
 
 
 def _single_operands(plans: Sequence[OperandPlan]) -> Callable[["Parser", OperationState], list[Value]]:
-    """Resolves the operands of an operation whose fields all hold one."""
+    """Resolve the operands of an operation whose fields all hold one."""
 
     def resolve(parser: "Parser", state: OperationState) -> list[Value]:
         values_by_name = parser._values
@@ -133,7 +133,7 @@ def _single_operands(plans: Sequence[OperandPlan]) -> Callable[["Parser", Operat
 def _operands_in_segments(
     plans: Sequence[OperandPlan], writes_sizes: bool
 ) -> Callable[["Parser", OperationState], list[Value]]:
-    """Resolves operands with optional or variadic fields; `writes_sizes`: the operation has an attribute with the
+    """Resolve operands with optional or variadic fields; `writes_sizes`: the operation has an attribute with the
     number of operands of each field."""
 
     def resolve(parser: "Parser", state: OperationState) -> list[Value]:

@@ -444,7 +444,7 @@ def _optional(cls: type[Operation], element: Optional) -> Step:
 
 
 def _probe(cls: type[Operation], element: Element) -> Callable[["Parser", OperationState], bool]:
-    """Reads `element` if it is there; says whether it was."""
+    """Read `element` if it is there; say whether it was."""
     if isinstance(element, Custom):
         step = _custom(cls, element)
 

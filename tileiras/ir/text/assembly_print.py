@@ -40,7 +40,7 @@ Step = Callable[[Any, Any], None]
 
 
 def format_printer(cls: type[Operation], name: str) -> Step:
-    """Prints (operation, printer) under the name `name`."""
+    """Print (operation, printer) under the name `name`."""
     printers = cls.__dict__.get("_format_printers")
     if printers is None:
         printers = {}

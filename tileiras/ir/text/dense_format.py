@@ -146,7 +146,7 @@ def _word(element_type: Type) -> str:
 
 
 def _check_typed(parser: "AttributeParser", text: str, element_type: FloatType | IntegerType) -> None:
-    """Checks one element whose type is known in advance."""
+    """Check one element whose type is known in advance."""
     at = parser.pos
     if isinstance(element_type, FloatType):
         if text in ("true", "false"):

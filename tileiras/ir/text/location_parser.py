@@ -63,7 +63,7 @@ class LocationParser(TokenReader):
         return optional_location if optional_location is not None else self.parse_location_instance()
 
     def parse_location_instance(self) -> Location:
-        """Parses the text inside `loc(...)`."""
+        """Parse the text inside `loc(...)`."""
         self._enter()
         location = self._parse_location_instance()
         self._depth -= 1

@@ -86,7 +86,7 @@ class OperandParser(AttributeParser):
             self._reported.append(error)
 
     def explain(self, parse: Callable[[], Any], message: str) -> Any:
-        """Calls `parse`; if that fails, its error is followed by one that names the construct being read."""
+        """Call `parse`; if that fails, its error is followed by one that names the construct being read."""
         try:
             return parse()
         except ParseError as error:
@@ -186,7 +186,7 @@ class OperandParser(AttributeParser):
         return placeholder
 
     def define(self, name: str, value: Value, offset: int) -> None:
-        """Enters a value under its name (with `%`), replacing a placeholder."""
+        """Enter a value under its name (with `%`), replacing a placeholder."""
         if name in self._values:
             forward = self._forward.pop(name, None)
             if forward is None:
@@ -209,7 +209,7 @@ class OperandParser(AttributeParser):
         self._defined_at[name] = offset
 
     def _define_results(self, names: str, start: int, op: Operation) -> None:
-        """Binds `%a, %b:2` to the results in order."""
+        """Bind `%a, %b:2` to the results in order."""
         results = op._results
         if "," not in names and ":" not in names and len(results) == 1:
             if names in self._values:
@@ -245,7 +245,7 @@ class OperandParser(AttributeParser):
             self._values[name] = value
 
     def _report_undefined(self) -> None:
-        """Reports every name of the finished scope that was used and never defined."""
+        """Report every name of the finished scope that was used and never defined."""
         if not self._forward:
             return
         uses = sorted(offset for _, offset in self._forward.values())

@@ -81,7 +81,7 @@ class Parser(OperandParser):
         return successor
 
     def ensure_terminator(self, region: Region, cls: type[Operation], location: Location) -> None:
-        """Adds the parts that the class's traits make optional in text: the block of a single-block region, its
+        """Add the parts that the class's traits make optional in text: the block of a single-block region, its
         terminator."""
         if not region.blocks and cls.has_trait(SingleBlock):
             region.append(Block())
@@ -92,7 +92,7 @@ class Parser(OperandParser):
             self.terminate_block(block, implicit.terminator, location)
 
     def terminate_block(self, block: Block, terminator: str, location: Location) -> None:
-        """Appends an operand-less `terminator` unless the block ends with a terminator."""
+        """Append an operand-less `terminator` unless the block ends with a terminator."""
         if block.last is None or not block.last.has_trait(Terminator):
             cls = registry.lookup_operation(terminator)
             assert cls is not None, terminator

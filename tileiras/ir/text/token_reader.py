@@ -56,7 +56,7 @@ class TokenReader:
         return SourceLoc(self.source, offset)
 
     def fail(self, offset: int, message: str, notes: tuple = ()) -> NoReturn:
-        """Reports a mistake in the text; `notes` are (location, message) pairs."""
+        """Report a mistake in the text; `notes` are (location, message) pairs."""
         raise ParseError(SourceLoc(self.source, min(offset, len(self.source.text))), message, notes)
 
     def error(self, offset: int, message: str, notes: tuple = ()) -> NoReturn:
@@ -64,7 +64,7 @@ class TokenReader:
         self.fail(offset, message, notes)
 
     def expected(self, what: str, in_hook: bool = False) -> NoReturn:
-        """Reports that the next token is not `what`.
+        """Report that the next token is not `what`.
 
         At the start of a line the error is located after the previous token, where the missing one belongs; in a hook
         (`in_hook`, as `error`) it is located at the next token.
@@ -78,7 +78,7 @@ class TokenReader:
         self.fail(at, f"expected {what}")
 
     def _end_of_previous_token(self, at: int) -> int:
-        """Skips white space and comments backwards."""
+        """Skip white space and comments backwards."""
         while True:
             at = len(self.text[:at].rstrip().rstrip("\0").rstrip())
             line_start = self.text.rfind("\n", 0, at) + 1

@@ -204,7 +204,7 @@ EXPANSIONS: Mapping[str, Callable[[Operation], Any]] = {
 
 
 def expand(op: Operation) -> bool:
-    """Replaces an operation of the table; returns False for another one."""
+    """Replace an operation of the table; return False for another one."""
     rule = EXPANSIONS.get(op.name)
     if rule is None:
         return False

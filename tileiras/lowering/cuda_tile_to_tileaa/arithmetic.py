@@ -74,7 +74,7 @@ def _compare_floats(op: cuda_tile.CmpFOp, args: tuple, rewriter: ConversionRewri
 
 
 def rounded(target: type[Operation]) -> Rule:
-    """Carries the rounding mode and flushing over."""
+    """Carry the rounding mode and flushing over."""
 
     def rule(op: cuda_tile.TileOp, args: tuple, rewriter: ConversionRewriter) -> Any:
         attributes = {"rounding_mode": op.rounding_mode.value, "flush_to_zero": flag(op, "flush_to_zero")}

@@ -37,7 +37,7 @@ def _collective(target: type[Operation]) -> Rule:
 
 
 def _by_running_value(body: Region) -> Region:
-    """Reorders the arguments: (running value, element) per input become all running values, then all elements.
+    """Reorder the arguments: (running value, element) per input become all running values, then all elements.
 
     The specification's text has the element first; its example of a scan and the vendor's compiler, which hands on the
     first argument when a scan's body does (13.5, sm_90), have the running value first.

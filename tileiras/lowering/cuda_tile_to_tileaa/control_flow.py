@@ -52,7 +52,7 @@ def _loop(op: cuda_tile.LoopOp, args: tuple, rewriter: ConversionRewriter) -> An
 
 
 def _yield(op: cuda_tile.YieldOp, args: tuple, rewriter: ConversionRewriter) -> Any:
-    """Ends a branch of `if`, the function of a reduction, or a loop's body."""
+    """End a branch of `if`, the function of a reduction, or a loop's body."""
     parent = op.parent_op.name
     if parent in ("cuda_tile.reduce", "cuda_tile.scan"):
         rewriter.insert(nv_tileaa.YieldOp(list(args)))

@@ -24,7 +24,7 @@ Leaf = Callable[[Operation, Block], list[Value]]
 
 
 def structure_exits(module: Operation) -> None:
-    """Raises VerifyError, located, if an exit would need a placeholder for a value of a type without one."""
+    """Raise VerifyError, located, if an exit would need a placeholder for a value of a type without one."""
     for op in module.regions[0].block.operations:
         if op.name == "cuda_tile.entry":
             block = op.regions[0].block
@@ -66,7 +66,7 @@ def _exits(block: Block) -> Iterator[Operation]:
 
 
 def _break_instead(loop: Operation, exits: list[Operation]) -> None:
-    """Prepends a result to the loop: whether it was left by a `return`."""
+    """Prepend a result to the loop: whether it was left by a `return`."""
     types = [result.type for result in loop.results]
     for exit in exits:
         if exit.name == "cuda_tile.continue":
@@ -129,7 +129,7 @@ def _may_exit(op: Operation) -> bool:
 
 
 def _sink_rest(op: Operation, block: Block) -> None:
-    """Moves the operations after `op` into its branches that fall through; a second such branch gets a copy."""
+    """Move the operations after `op` into its branches that fall through; a second such branch gets a copy."""
     if not op.regions[1].blocks:
         op.regions[1].append(Block()).append(cuda_tile.YieldOp.create(location=op.location))
     rest: list[Operation] = []
@@ -161,7 +161,7 @@ def _sink_rest(op: Operation, block: Block) -> None:
 
 
 def _payload(block: Block, leaf: Leaf) -> list[Value]:
-    """Removes the exits at the end of `block`; returns the values that replace their operands."""
+    """Remove the exits at the end of `block`; return the values that replace their operands."""
     last = block.last
     assert last is not None
     if last.name != "cuda_tile.if":

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def _function(target: type[Operation]) -> Rule:
-    """Carries flushing over, and rounding `approx` as the permission to approximate."""
+    """Carry flushing over, and rounding `approx` as the permission to approximate."""
 
     def rule(op: cuda_tile.FloatUnary, args: tuple, rewriter: ConversionRewriter) -> Any:
         mode = getattr(op, "rounding_mode", None)

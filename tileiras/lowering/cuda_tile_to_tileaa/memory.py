@@ -39,7 +39,7 @@ def ordering(op: cuda_tile.TileOp) -> dict[str, Any]:
 
 
 def with_hints(new: Operation, op: cuda_tile.TileOp, rewriter: ConversionRewriter) -> Any:
-    """Copies the source's hints for this target to the access."""
+    """Copy the source's hints for this target to the access."""
     hints = getattr(op, "optimization_hints", None)
     if hints is not None:
         gpu_name = rewriter.data.gpu_name
@@ -140,7 +140,7 @@ def _load_view(op: cuda_tile.LoadViewTkoOp, args: tuple, rewriter: ConversionRew
 
 
 def _check_padding(view: nv_tileaa.TiledViewType) -> None:
-    """Raises VerifyError for padding that the element type has no number for."""
+    """Raise VerifyError for padding that the element type has no number for."""
     element = view.element_type
     if view.padding is None or not isinstance(element, FloatType):
         return
@@ -259,7 +259,7 @@ def _alloca(op: cuda_tile.AllocaOp, args: tuple, rewriter: ConversionRewriter) -
 
 
 def end_lifetimes(module: Operation) -> None:
-    """Frees allocations at the end of their block, the last one first."""
+    """Free allocations at the end of their block, the last one first."""
     for op in reversed([op for op in module.walk() if isinstance(op, nv_tileaa.AllocaOp)]):
         block: Any = op.parent
         block.insert_before(nv_tileaa.DeallocOp(op.result, location=op.location), block.last)

@@ -12,7 +12,7 @@ from tileiras.targets.sm import Target
 
 
 def check_supported_types(module: Operation, target: Target) -> None:
-    """Raises CompileError at the first operation with a value of a type that the target does not have.
+    """Raise CompileError at the first operation with a value of a type that the target does not have.
 
     Parameters of an entry that nothing uses are no values: launching such a kernel needs no instruction.
     """

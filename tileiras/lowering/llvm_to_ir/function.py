@@ -64,7 +64,7 @@ class FunctionTranslation:
         return self._labels[block]
 
     def emit(self, instruction: str) -> str:
-        """Writes an instruction whose value belongs to no operation; returns its name."""
+        """Write an instruction whose value belongs to no operation; return its name."""
         name = f"%t{self._temporaries}"
         self._temporaries += 1
         self.lines.append(f"  {name} = {instruction}")

@@ -122,7 +122,7 @@ class ModuleTranslation:
         return f"!{self._metadata.setdefault(text, len(self._metadata))}"
 
     def require(self, version: tuple[int, int], what: str, requirement: str = "") -> None:
-        """Records a requirement of inline assembly, which LLVM cannot derive from it: a PTX version, a form of the
+        """Record a requirement of inline assembly, which LLVM cannot derive from it: a PTX version, a form of the
         target.  `what` is the instruction, for messages."""
         if version > self._min_ptx:
             self._min_ptx, self._newest = version, what
@@ -277,7 +277,7 @@ def _global_text(op: llvm.GlobalOp) -> str:
 
 
 def _used_elsewhere(variables: Iterable[llvm.GlobalOp]) -> list[str]:
-    """Keeps LLVM from concluding that internal memory keeps its initial value, or is never read: the other entries of
+    """Keep LLVM from concluding that internal memory keeps its initial value, or is never read: the other entries of
     the file, each a module of its own, share it."""
     internal = [op for op in variables if op.linkage.value == "internal" and op.address_space == 1]
     shared = [op for op in internal if op.constant is None]

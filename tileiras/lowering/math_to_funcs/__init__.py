@@ -73,7 +73,7 @@ def is_instruction(name: str, attributes: Mapping[str, Any]) -> bool:
 
 
 def convert(op: Operation, row: Function) -> llvm.LLVMFuncOp | None:
-    """Converts one operation in place; returns the declaration of the function that it calls, if it calls one.
+    """Convert one operation in place; return the declaration of the function that it calls, if it calls one.
 
     Raises VerifyError for a type that has neither function nor instruction.
     """

@@ -12,7 +12,7 @@ from tileiras.lowering.tileas_to_llvm.emit.types import held_bits, memory_type
 
 
 def convert_global(op: memref.GlobalOp) -> None:
-    """Replaces a variable by that of llvm; two elements of four bits share a byte."""
+    """Replace a variable by that of llvm; two elements of four bits share a byte."""
     element, patterns = op.value.type.element_type, op.value.element_bits()
     if element.width == 4:
         padded = [*patterns, 0]

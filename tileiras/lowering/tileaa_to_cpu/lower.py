@@ -68,7 +68,7 @@ class Lowering:
         return CompileError.at_operation(op, f"is not supported on target cpu{about}")
 
     def require(self, op: Operation, holds: bool, reason: str) -> None:
-        """Raises CompileError at the operation unless the condition holds."""
+        """Raise CompileError at the operation unless the condition holds."""
         if not holds:
             raise self.refuse(op, reason)
 

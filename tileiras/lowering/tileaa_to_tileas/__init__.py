@@ -21,7 +21,7 @@ SHARED = ("arith", "math", "scf", "debuginfo")
 
 
 def convert_function(func: aa.FuncOp, engine: DiagnosticEngine | None = None) -> None:
-    """Converts a function in place; one that is of nv_tileas already stays as it is.
+    """Convert a function in place; one that is of nv_tileas already stays as it is.
 
     Raises CompileError (code 5), located, for an operation that nv_tileas does not have, and for a function that is of
     nv_tileas in part.

@@ -134,7 +134,7 @@ def convert_tileas_to_llvm(
     variables: bool = False,
     wide_indices: bool = False,
 ) -> None:
-    """Converts the functions and globals of `module`, a builtin module, in place.
+    """Convert the functions and globals of `module`, a builtin module, in place.
 
     `flush_to_zero`: all f32 arithmetic treats subnormals as zero; `approximate`: f32 division and square root need
     not be rounded correctly; `variables`: keep the debug operations that bind values to variables; `wide_indices`:

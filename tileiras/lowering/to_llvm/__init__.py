@@ -33,7 +33,7 @@ _FLAGS = {"nsw": ("nsw",), "nuw": ("nuw",), "nsw_nuw": ("nsw", "nuw")}
 
 
 def convert(op: Operation) -> bool:
-    """Converts an operation in place; returns False for one that is not of the tables."""
+    """Convert an operation in place; return False for one that is not of the tables."""
     name = op.name
     cls = OPERATIONS.get(name)
     if cls is None:

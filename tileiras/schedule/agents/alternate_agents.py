@@ -120,7 +120,7 @@ def _check_gain(
     switch: AgentSwitchOp, func: aa.FuncOp, target: Target, plan: AlternatePlan, shares: RegisterShares,
     bytes_before_and_after: tuple[int, int],
 ) -> None:  # fmt: skip
-    """Raises CannotSpecialize where the rule of `auto` leaves all tiles to one agent: if there is one tile, or an SM
+    """Raise CannotSpecialize where the rule of `auto` leaves all tiles to one agent: if there is one tile, or an SM
     would hold fewer CTAs, and one already computes under the dots of another.  `bytes_before_and_after`: of
     shared memory, now and with a second agent."""
     tiles = plan.loop.trip_count
@@ -212,7 +212,7 @@ class _Group:
         plan.loop.replace_with_additional_yields(begin)
 
     def _own_tokens(self, builder: Builder) -> None:
-        """Orders the operations that both agents compute in each round by a token from before the loop: no access of a
+        """Order the operations that both agents compute in each round by a token from before the loop: no access of a
         round orders them."""
         none: Value | None = None
         for op in (op for op in self._plan.tile.operations if op in self._plan.slice.operations):
@@ -242,8 +242,8 @@ class _Group:
         return scf.IfOp.create((own,), types, {}, (Region([work]), Region([other])), location=plan.loop.location)
 
     def _take_turns(self, iterators: Sequence[Value]) -> list[Value]:
-        """Inserts a wait for the turn before each part of a round that has turns, and the end of the turn after it;
-        returns the iterators of the next turns."""
+        """Insert a wait for the turn before each part of a round that has turns, and the end of the turn after it;
+        return the iterators of the next turns."""
         plan = self._plan
         spans = [plan.dots, *([] if plan.ordered is None else [plan.ordered])]
         at: dict[Channel, Value] = dict(zip(self._orders, iterators))

@@ -77,7 +77,7 @@ class ResolveAgentBoundary(FunctionPass):
 def resolve_boundary(
     switch: AgentSwitchOp, func: aa.FuncOp, target: Target, engine: DiagnosticEngine | None = None
 ) -> None:
-    """Gives the agents of a switch, whose first one computes, their warps and registers, in place; a remark says how
+    """Give the agents of a switch, whose first one computes, their warps and registers, in place; a remark says how
     many.
 
     Leaves a switch unchanged that already has the numbers of warps.
@@ -155,7 +155,7 @@ def ctas_of(func: aa.FuncOp, target: Target) -> int:
 
 
 def check_ctas(place: Operation, func: aa.FuncOp, target: Target, alone: Room, beside: Room) -> None:
-    """Raises CannotSpecialize if an SM holds fewer CTAs `beside` a further agent than `alone`."""
+    """Raise CannotSpecialize if an SM holds fewer CTAs `beside` a further agent than `alone`."""
     least = least_ctas_of(func)
     before, after = (
         max(least, occupancy(target, WARP_SIZE * each.warps, each.registers, each.bytes).ctas)
@@ -168,7 +168,7 @@ def check_ctas(place: Operation, func: aa.FuncOp, target: Target, alone: Room, b
 def give_warps(
     switch: AgentSwitchOp, func: aa.FuncOp, target: Target, counts: list[int], shares: RegisterShares, compute: int = 1
 ) -> None:
-    """Writes the warps and registers of the agents of a switch; the first `compute` of them compute, with
+    """Write the warps and registers of the agents of a switch; the first `compute` of them compute, with
     `shares.beside` one more for them."""
     switch.attributes["num_warps"] = DenseArrayAttr(i32, counts)
     func.attributes[tileas.BLOCK_WARPS] = IntegerAttr(shares.warps, i32)
@@ -221,7 +221,7 @@ def _has(region: Region, kinds: tuple[type[Operation], ...]) -> bool:
 
 
 def narrow(region: Region, warps: int) -> None:
-    """Distributes the tiles of the kernel's warps over `warps` warps."""
+    """Distribute the tiles of the kernel's warps over `warps` warps."""
     for op in _operations(region):
         values: list[Value] = [*op.results]
         for inner in op.regions:

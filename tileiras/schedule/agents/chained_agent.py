@@ -183,7 +183,7 @@ class _ChainedDots(Agent[ChainedPipe]):
     def _multiply(
         self, each: ChainedLoop, program: AgentProgram[ChainedPipe], builder: Builder, at: dict[ChainedPipe, Value]
     ) -> None:
-        """Emits the loop, with the waits and signals of its dots."""
+        """Emit the loop, with the waits and signals of its dots."""
         loop, pipes, of = each.loop, self._by_loop[each.loop], program.value
         inits = [*(of(loop.init_args[n]) for n in each.carried), *(at[pipe] for pipe in pipes)]
         bounds = [of(value) for value in (loop.lower_bound, loop.upper_bound, loop.step)]
@@ -353,7 +353,7 @@ def _issue(
     each: ChainedDot, pipe: ChainedPipe, tail: tuple[Value, Value] | None, groups: int, values: dict[Value, Value],
     iterators: dict[ChainedPipe, Value], builder: Builder,
 ) -> Iterator[tuple[int, Operation]]:  # fmt: skip
-    """Emits a dot, by groups of warps, between the wait for its stage and the signal after it; yields the group of each
+    """Emit a dot, by groups of warps, between the wait for its stage and the signal after it; yields the group of each
     operation.  Where it overwrites operands of others, it follows the wait for the `tail` of their pipe."""
     at = iterators[pipe]
     flag = None if tail is None else UnitAttr()
@@ -379,14 +379,14 @@ def _issue(
 
 
 def _drop_first_tails(program: Block) -> None:
-    """Removes the waits for the readers of stages that have not been read so far."""
+    """Remove the waits for the readers of stages that have not been read so far."""
     for op in [inner for outer in program.operations for inner in outer.walk()]:
         if isinstance(op, tileas.ProducerTailOp) and isinstance(op.iterator.defining_op, tileas.CreateIteratorOp):
             op.erase()
 
 
 def _release_no_further(program: Block) -> None:
-    """Marks the last release of a stage that another agent would fill again, if no later operation waits for it."""
+    """Mark the last release of a stage that another agent would fill again, if no later operation waits for it."""
     released: dict[Operation, Operation] = {}
     for op in (inner for outer in program.operations for inner in outer.walk()):
         if isinstance(op, tileas.ConsumerReleaseOp):
@@ -403,7 +403,7 @@ def _release_no_further(program: Block) -> None:
 
 
 def _hand_on(each: ChainedDot, pipe: ChainedPipe, shares_columns: bool, at: dict[ChainedPipe, Value]) -> None:
-    """Inserts the threads' wait for the stage of a pipe in an iteration, and their signal after it.  Where the tile
+    """Insert the threads' wait for the stage of a pipe in an iteration, and their signal after it.  Where the tile
     that they store alternates with scores, its signal also says that they have loaded the scores, and the scores of the
     next iteration show that the tile has been read."""
     flag = UnitAttr() if shares_columns else None
@@ -423,7 +423,7 @@ def _counts(each: ChainedLoop) -> list[int]:
 
 
 def _pass_by(each: ChainedLoop) -> None:
-    """Replaces the numbers and iterators after the dots of a loop by those before it."""
+    """Replace the numbers and iterators after the dots of a loop by those before it."""
     loop = each.loop
     for dot in each.dots:
         if dot.commit is not None:
@@ -433,14 +433,14 @@ def _pass_by(each: ChainedLoop) -> None:
 
 
 def _erase_with_views(op: Operation) -> None:
-    """Removes an operation and the views of its result, which nothing else uses any more."""
+    """Remove an operation and the views of its result, which nothing else uses any more."""
     for user in list(op.results[0].users):
         _erase_with_views(user)
     op.erase()
 
 
 def _drop_waits_for_copies(work: Block, buffers: set[Value]) -> None:
-    """Removes the waits for copies into buffers of pipes, whose mbarriers signal their arrival, if there are no other
+    """Remove the waits for copies into buffers of pipes, whose mbarriers signal their arrival, if there are no other
     copies; and the fences for dots, since each pipe has its own."""
     inside = [op for outer in work.operations for op in outer.walk()]
     for op in inside:

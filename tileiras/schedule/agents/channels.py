@@ -42,13 +42,13 @@ class Channel:
         return instance
 
     def begin(self, builder: Builder, at: Mapping[Any, Value], fills: bool, **attributes: Any) -> Value:
-        """Waits for the next stage, an empty one for an agent that `fills` it and a full one for another; returns its
+        """Wait for the next stage, an empty one for an agent that `fills` it and a full one for another; return its
         token."""
         end, op = (self.producer, tileas.ProducerAcquireOp) if fills else (self.consumer, tileas.ConsumerWaitOp)
         return builder.insert(op(end, at[self], **attributes)).results[0]
 
     def end(self, builder: Builder, token: Value, at: dict[Any, Value], fills: bool, **attributes: Any) -> None:
-        """Signals that the stage is full, or empty, and moves the iterator to the next one."""
+        """Signal that the stage is full, or empty, and move the iterator to the next one."""
         builder.insert((tileas.ProducerCommitOp if fills else tileas.ConsumerReleaseOp)(token, **attributes))
         self.advance(builder, at)
 
@@ -108,7 +108,7 @@ def copy_box(
     builder: Builder, desc: Value, coords: Sequence[Value], token: Value, number: int, multicast: bool,
     together: Value | None = None,
 ) -> None:  # fmt: skip
-    """Copies a tile in boxes into buffer `number` of an acquired stage; `multicast`: of all CTAs of a cluster, where
+    """Copy a tile in boxes into buffer `number` of an acquired stage; `multicast`: of all CTAs of a cluster, where
     the condition `together` holds."""
     buffer = IntegerAttr(number, i32) if number else None
     everywhere = UnitAttr() if multicast else None

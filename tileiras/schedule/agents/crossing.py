@@ -85,7 +85,7 @@ def _cheapest(value: Value, cache: dict[Value, tuple[float, list[Value]]]) -> tu
 
 
 def _hoist(op: Operation) -> None:
-    """Moves an operation, and operations without effects that it uses, to the first place in its block at which their
+    """Move an operation, and operations without effects that it uses, to the first place in its block at which their
     operands are known."""
     block: Any = op.parent
     last: Operation | None = None
@@ -206,7 +206,7 @@ class AgentBeside(Agent[Any]):
                 pipe.signal(builder, at, True)
 
     def end(self, work: Block) -> None:
-        """Removes the operations that have moved; the others are preceded by their wait for the stage."""
+        """Remove the operations that have moved; the others are preceded by their wait for the stage."""
         for acquire, ops in self._fills.items():
             for op in ops:
                 op.erase()

@@ -109,7 +109,7 @@ def add_agent(
     func: aa.FuncOp, target: Target, kind: str, choose: Callable[[Block], Iterable[Operation]],
     rules: tuple[Rule, ...], refusal: Callable[[Reason], Reason], engine: DiagnosticEngine | None = None,
 ) -> None:  # fmt: skip
-    """Adds an agent to the only switch of a function, whose first agent computes, in place; a remark says so, or why
+    """Add an agent to the only switch of a function, whose first agent computes, in place; a remark says so, or why
     not: the `refusal` with a cause.  The agent executes the operations in the partition `kind`; unless there are some,
     `choose` gives them, or raises CannotSpecialize.  The first of the rules that has a proposal for them is applied."""
     switches: list[Any] = [op for op in func.body.blocks[0].operations if op.name == names.AGENT_SWITCH]

@@ -72,7 +72,7 @@ class MaterializeSchedule(FunctionPass):
 
 
 def specialize(func: aa.FuncOp, target: Target, engine: DiagnosticEngine | None = None) -> None:
-    """Splits a function of nv_tileas into agents, in place, if loads of its loops are marked for one.
+    """Split a function of nv_tileas into agents, in place, if loads of its loops are marked for one.
 
     Where that cannot be, these loops are left to the plain schedule, with a remark.
     """
@@ -95,7 +95,7 @@ def specialize(func: aa.FuncOp, target: Target, engine: DiagnosticEngine | None 
 
 
 def _split(func: aa.FuncOp, plan: LoadPlan) -> None:
-    """Makes the agents, which have as many warps as the kernel has."""
+    """Make the agents, which have as many warps as the kernel has."""
     entry = func.body.blocks[0]
     end = entry.last
     assert end is not None
@@ -253,7 +253,7 @@ class _Stage:
         return _outermost(first_use, first=True)
 
     def read(self) -> Operation:
-        """Replaces the loads by copies of the stage; returns the operation after which all have been read."""
+        """Replace the loads by copies of the stage; return the operation after which all have been read."""
         copies: list[Operation] = []
         for staged, buffer in zip(self._pipe.plan.loads, self._pipe.ring.buffers):
             copies += self._read(staged, buffer)
@@ -348,7 +348,7 @@ def _dots(tile: Value) -> list[Operation]:
 
 
 def _release(last: Operation, token: Value) -> None:
-    """Releases the stage of this iteration after the last operation that reads it."""
+    """Release the stage of this iteration after the last operation that reads it."""
     builder = Builder.after(last)
     builder.location = last.location
     builder.insert(tileas.ConsumerReleaseOp(token))
@@ -365,7 +365,7 @@ def _at_or_before(block: Block, last: Operation) -> Operation:
 
 
 def _release_later(place: Operation, loop: scf.ForOp, token: Value) -> None:
-    """Releases the stage of the previous iteration, if there was one, after an operation."""
+    """Release the stage of the previous iteration, if there was one, after an operation."""
     builder = Builder.after(place)
     builder.location = place.location
     later = compare(builder, "ne", loop.induction_variable, loop.lower_bound)
@@ -373,7 +373,7 @@ def _release_later(place: Operation, loop: scf.ForOp, token: Value) -> None:
 
 
 def _release_last(loop: scf.ForOp, tokens: Sequence[Value]) -> None:
-    """Releases the stages that the last iteration of a loop still holds, if there was one."""
+    """Release the stages that the last iteration of a loop still holds, if there was one."""
     builder = Builder.after(loop)
     builder.location = loop.location
     ran = LoopCounter(loop).runs(builder)
@@ -382,7 +382,7 @@ def _release_last(loop: scf.ForOp, tokens: Sequence[Value]) -> None:
 
 
 def _mark_last_releases(block: Block, ring: Ring) -> None:
-    """Marks the releases of a ring's stages after all loops, and after branches with loops, as not waited for, up to
+    """Mark the releases of a ring's stages after all loops, and after branches with loops, as not waited for, up to
     the number of stages of the ring.  Where the last loop is in a branch, the releases after it in that branch are
     included."""
     releases: list[Operation] = []

@@ -159,7 +159,7 @@ def plan_loads(func: aa.FuncOp, target: Target, loops: list[scf.ForOp]) -> LoadP
 
 
 def leave_plain(loops: list[scf.ForOp], target: Target) -> None:
-    """Gives loops the plain schedule, or single stages, instead of agents; loads that could be boxes only in an agent
+    """Give loops the plain schedule, or single stages, instead of agents; loads that could be boxes only in an agent
     are copied by all threads."""
     atom = find_copy_atom(target, "global", "shared", asynchronous=True)
     for loop in loops:
@@ -212,7 +212,7 @@ def _loop_plan(loop: scf.ForOp, atom: CopyAtom, target: Target) -> LoopPlan:
 
 
 def _share_rings(plans: list[LoopPlan], func: aa.FuncOp) -> None:
-    """Makes consecutive loops share one ring: the copies of the later loop begin while the earlier one still
+    """Make consecutive loops share one ring: the copies of the later loop begin while the earlier one still
     multiplies, and pipes, which live as long as the agents, take less memory.  Nested loops cannot: they would take
     stages in another order than they are filled."""
     rings: dict[PipePlan, list[scf.ForOp]] = {}
@@ -248,7 +248,7 @@ def _contains(one: scf.ForOp, other: scf.ForOp) -> bool:
 
 
 def _check_pairs(func: aa.FuncOp, plans: list[LoopPlan]) -> None:
-    """Raises CannotSpecialize where a dot of a pair of CTAs depends on anything but stages of pipes that both CTAs
+    """Raise CannotSpecialize where a dot of a pair of CTAs depends on anything but stages of pipes that both CTAs
     fill, and accumulators that are stages of a pipe: threads of one agent have no barrier with those of another CTA."""
     dots: list[Any] = [op for op in func.walk() if is_of_tensor_memory(op) and op.atom.is_of_pair]
     if not dots:
@@ -369,7 +369,7 @@ def _lead_to(view: Operation, replaced_ops: set[Operation]) -> bool:
 
 
 def _fit(func: aa.FuncOp, plans: list[LoopPlan], target: Target) -> int:
-    """Gives pipes fewer stages until all fit into shared memory, where they live as long as the kernel; returns the
+    """Give pipes fewer stages until all fit into shared memory, where they live as long as the kernel; return the
     bytes used beside them.
 
     Exchanges outside of these loops use less memory in more rounds before a pipe gets fewer stages than its loop asks
@@ -399,7 +399,7 @@ def _budget(func: aa.FuncOp, target: Target) -> int:
 
 
 def _deepen(plans: list[LoopPlan], room: int) -> None:
-    """Gives pipes of loops with single stages another stage while there is room, beginning with the tiles that are read
+    """Give pipes of loops with single stages another stage while there is room, beginning with the tiles that are read
     last: their stages are freed at the end of an iteration, the others while threads compute."""
     available = room - sum(pipe.bytes for plan in plans for pipe in plan.pipes)
     for loop, pipes in plans:

@@ -19,12 +19,12 @@ def marked(program: Block, kind: str) -> list[Operation]:
 
 
 def mark(operations: Iterable[Operation], kind: str) -> None:
-    """Puts operations into a partition."""
+    """Put operations into a partition."""
     for op in operations:
         op.attributes[tileas.PARTITION] = tileas.PartitionAttr(kind)
 
 
 def unmark(operations: Iterable[Operation]) -> None:
-    """Leaves operations to the agent around them."""
+    """Leave operations to the agent around them."""
     for op in operations:
         op.attributes.pop(tileas.PARTITION, None)

@@ -27,7 +27,7 @@ FIRST = -1
 
 
 def overlap_around_pipes(loop: scf.ForOp) -> None:
-    """Splits the iterations of a loop of the agent that computes, in place, by the stages of its operations
+    """Split the iterations of a loop of the agent that computes, in place, by the stages of its operations
     (`nv_tile.aws.stage`); operations on pipes have no slots yet."""
     block = loop.body.block
     copies: dict[Operation, list[Any]] = {}

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 def know_empty_stages(func: aa.FuncOp) -> None:
-    """Marks acquires and releases of such stages `known`, in place, in a function of nv_tileas with its barriers."""
+    """Mark acquires and releases of such stages `known`, in place, in a function of nv_tileas with its barriers."""
     pipes = [op for op in func.body.blocks[0].operations if op.name == names.CREATE_PIPELINE]
     if not pipes:
         return
@@ -91,7 +91,7 @@ STORES = (tileas.TiledStoreOp, tileas.TiledAtomicRMWOp)
 
 
 def say_where_pipes_are_drained(func: aa.FuncOp) -> None:
-    """Puts `consumer_tail` after the last use of pipes whose consumer then stores tiles in boxes, in place."""
+    """Put `consumer_tail` after the last use of pipes whose consumer then stores tiles in boxes, in place."""
     uses = analysis.pipes.PipeUses(func)
     for pipe, operations in uses.pipes.items():
         filling, draining = uses.filling(pipe), uses.draining(pipe)

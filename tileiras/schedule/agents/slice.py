@@ -64,13 +64,13 @@ class AgentSlice:
         self._pending: list[Value] = []
 
     def take(self, op: Operation, operands: Iterable[Value]) -> None:
-        """Adds an operation to the agent, with the values that it uses."""
+        """Add an operation to the agent, with the values that it uses."""
         self._own.add(op)
         self._pending += operands
         self._enter(op)
 
     def close(self) -> None:
-        """Adds the transitive operands of everything in the slice."""
+        """Add the transitive operands of everything in the slice."""
         while self._pending:
             value = self._pending.pop()
             if value not in self._seen:
@@ -78,7 +78,7 @@ class AgentSlice:
                 self._need(value)
 
     def _enter(self, inner: Operation) -> None:
-        """Adds the loops and branches around an operation."""
+        """Add the loops and branches around an operation."""
         op = inner.parent_op
         while op is not None and op is not self._program:
             if isinstance(op, scf.ForOp):
@@ -113,7 +113,7 @@ class AgentSlice:
             self._repeat(op)
 
     def _repeat(self, op: Operation) -> None:
-        """Adds an operation whose result is needed, with everything in its regions."""
+        """Add an operation whose result is needed, with everything in its regions."""
         if op in self.operations:
             return
         self.operations.add(op)
@@ -132,7 +132,7 @@ class AgentSlice:
     """The agent's own values that depend on the repeated operations, as remarks name them."""
 
     def check_order(self, load: Any) -> None:
-        """Raises CannotSpecialize where a load has to wait for an operation of another agent."""
+        """Raise CannotSpecialize where a load has to wait for an operation of another agent."""
         if load.mem_semantic.value != "weak":
             raise CannotSpecialize(load, "agents.ordered")
         seen: set[Value] = set()

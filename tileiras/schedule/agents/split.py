@@ -50,10 +50,10 @@ class Part(ABC, Generic[Pipe]):
 
     @abstractmethod
     def execute(self, op: Operation, program: AgentProgram[Pipe], builder: Builder, at: dict[Pipe, Value]) -> None:
-        """Emits that form; advances the iterators."""
+        """Emit that form; advance the iterators."""
 
     def before(self, loop: scf.ForOp, program: AgentProgram[Pipe], builder: Builder) -> None:
-        """Emits operations before the copy of a loop."""
+        """Emit operations before the copy of a loop."""
 
     def trips(self, loop: scf.ForOp) -> Value | None:
         """Trip count of the copy of a loop with step 1; None if it is that of the loop."""
@@ -79,12 +79,12 @@ class Agent(Part[Pipe]):
         return [pipe for pipe in self.inside(op) if pipe not in self.joined]
 
     def finish(self, builder: Builder, at: dict[Pipe, Value]) -> None:
-        """Appends the agent's last operations; its iterators are at the stages that it would use next."""
+        """Append the agent's last operations; its iterators are at the stages that it would use next."""
 
     # -- the other agent -----------------------------------------------------------------------------------------------
 
     def begin(self, work: Block) -> None:
-        """Prepares the program of the other agent."""
+        """Prepare the program of the other agent."""
 
     def hands_over(self, op: Operation) -> bool:
         """Whether an operation of the other agent takes another form."""
@@ -92,15 +92,15 @@ class Agent(Part[Pipe]):
 
     @abstractmethod
     def hand_over(self, op: Any, rest: Remainder[Pipe], at: dict[Pipe, Value], runs_once: bool) -> None:
-        """Gives the operation that form, in place; advances the iterators.  `runs_once`: outside of all loops."""
+        """Give the operation that form, in place; advances the iterators.  `runs_once`: outside of all loops."""
 
     def end(self, work: Block) -> None:
-        """Completes the program of the other agent."""
+        """Complete the program of the other agent."""
 
 
 def split(switch: AgentSwitchOp, agent: Agent[Any], place: int | None = None) -> AgentSwitchOp:
-    """Moves the operations of an agent from the first agent of a switch to a further one of as many warps, the last one
-    unless `place` gives its number; returns the switch that replaces the given one."""
+    """Move the operations of an agent from the first agent of a switch to a further one of as many warps, the last one
+    unless `place` gives its number; return the switch that replaces the given one."""
     work = switch.agents[0].block
     program = _program_beside(work, agent)
     Remainder(agent).rewrite(work)
@@ -150,7 +150,7 @@ class AgentProgram(Generic[Pipe]):
         """Value of the other program -> value of the agent."""
 
     def clone(self, work: Block, builder: Builder, at: dict[Pipe, Value]) -> None:
-        """Emits the operations of a block; advances the iterators."""
+        """Emit the operations of a block; advances the iterators."""
         none = builder.insert(tileas.CreateMemTokenOp(result=aa.MemTokenType()))
         self._token = none.results[0]
         self._block(work, builder, at)
@@ -162,7 +162,7 @@ class AgentProgram(Generic[Pipe]):
         return self.values.get(value, value)
 
     def _block(self, block: Block, builder: Builder, at: dict[Pipe, Value]) -> None:
-        """Emits the operations of a block except its terminator, as far as the agent executes them."""
+        """Emit the operations of a block except its terminator, as far as the agent executes them."""
         for op in block.operations:
             builder.location = op.location
             if self._agent.takes(op):
@@ -173,7 +173,7 @@ class AgentProgram(Generic[Pipe]):
                 self.repeat(op, builder)
 
     def repeat(self, op: Operation, builder: Builder) -> None:
-        """Clones an operation, without the tokens that order it."""
+        """Clone an operation, without the tokens that order it."""
         for inner in op.walk():
             for value in inner.operands:
                 if isinstance(value.type, aa.MemTokenType) and not is_inside(value, op):
@@ -237,7 +237,7 @@ class AgentProgram(Generic[Pipe]):
     def _end(
         self, old: Block | None, new: Block, numbers: Sequence[int], pipes: Sequence[Pipe], at: dict[Pipe, Value]
     ) -> None:
-        """Fills a block of a loop or branch; it yields the `numbers` values of the old one, and the iterators."""
+        """Fill a block of a loop or branch; it yields the `numbers` values of the old one, and the iterators."""
         inner = Builder.at_end(new)
         values: list[Value] = []
         if old is not None and old.last is not None:
@@ -280,7 +280,7 @@ class Remainder(Generic[Pipe]):
         self._agent = agent
 
     def rewrite(self, work: Block) -> None:
-        """Rewrites the program in place."""
+        """Rewrite the program in place."""
         agent = self._agent
         agent.begin(work)
         builder = Builder.at_start(work)
@@ -289,7 +289,7 @@ class Remainder(Generic[Pipe]):
         agent.end(work)
 
     def block(self, block: Block, at: dict[Pipe, Value], runs_once: bool = False) -> None:
-        """Rewrites the operations of a block; advances the iterators."""
+        """Rewrite the operations of a block; advances the iterators."""
         for op in list(block.operations):
             if self._agent.hands_over(op):
                 self._agent.hand_over(op, self, at, runs_once)
@@ -340,7 +340,7 @@ class Remainder(Generic[Pipe]):
     def _replace(
         self, op: Any, operands: Sequence[Value], regions: list[Region], pipes: list[Pipe], at: dict[Pipe, Value]
     ) -> None:
-        """Replaces a loop or branch by one that yields the iterators as well."""
+        """Replace a loop or branch by one that yields the iterators as well."""
         count = len(op.results)
         types = [*(result.type for result in op.results), *(at[pipe].type for pipe in pipes)]
         new = type(op).create(operands, types, dict(op.attributes), regions, location=op.location)
@@ -359,7 +359,7 @@ def loops_around(loop: Operation, work: Block) -> Iterator[Operation]:
 
 
 def drop_unchanged(loops: Sequence[Operation], work: Block) -> None:
-    """Removes values that the loops around some loops carry unchanged, and results of branches around them that are one
+    """Remove values that the loops around some loops carry unchanged, and results of branches around them that are one
     value on every way."""
     around = {outer for loop in loops for outer in loops_around(loop, work)}
     places = {op: number for number, op in enumerate(inner for outer in work.operations for inner in outer.walk())}

@@ -43,7 +43,7 @@ MOST_PENDING = 7
 
 
 def materialize_async_dots(func: aa.FuncOp) -> None:
-    """Rewrites the dots of warpgroups of a function of nv_tileas, in place.  Tiles that they read in shared memory are
+    """Rewrite the dots of warpgroups of a function of nv_tileas, in place.  Tiles that they read in shared memory are
     in buffers."""
     dots = [op for op in func.walk() if is_of_warpgroups(op)]
     if dots:
@@ -109,7 +109,7 @@ class _Rewriting:
     # -- dots ----------------------------------------------------------------------------------------------------------
 
     def _start(self, dot: tileas.DotOp) -> None:
-        """Inserts the asynchronous dot; the old one stays until its uses have a wait."""
+        """Insert the asynchronous dot; the old one stays until its uses have a wait."""
         builder = Builder.before(dot)
         builder.location = dot.location
         if dot.promoted is not None:
@@ -221,7 +221,7 @@ class _Rewriting:
 
 
 def _insert_dot(builder: Builder, dot: tileas.DotOp, a: Value, accumulator: Value) -> Value:
-    """Inserts the asynchronous form of a dot, with operands in flight; its result."""
+    """Insert the asynchronous form of a dot, with operands in flight; its result."""
     overwrites = UnitAttr() if is_zero(dot.c) else None
     attributes = kept_attributes(dot)
     async_dot = tileas.AsyncDotOp(a, dot.b, accumulator, overwrites=overwrites, result=accumulator.type, **attributes)
@@ -229,7 +229,7 @@ def _insert_dot(builder: Builder, dot: tileas.DotOp, a: Value, accumulator: Valu
 
 
 def _to_async(builder: Builder, tiles: list[Value], unread: UnitAttr | None = None) -> list[Value]:
-    """Puts tiles in flight, with one fence for all."""
+    """Put tiles in flight, with one fence for all."""
     if not tiles:
         return []
     types = [v.type if isinstance(v.type, tileas.InFlightType) else tileas.InFlightType(v.type) for v in tiles]
@@ -262,7 +262,7 @@ def _keep_buffers(loop: scf.ForOp, dot: tileas.DotOp) -> None:
 
 
 def _carry(loop: scf.ForOp, numbers: list[int]) -> None:
-    """Makes loop-carried values of a loop values in flight."""
+    """Make loop-carried values of a loop values in flight."""
     builder = Builder.before(loop)
     builder.location = loop.location
     operands = list(loop.operands)

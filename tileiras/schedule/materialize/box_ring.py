@@ -82,25 +82,25 @@ class BoxRing:
     # -- draining ------------------------------------------------------------------------------------------------------
 
     def wait(self, builder: Builder, iterator: Value) -> Value:
-        """Waits for the stage that an iterator of the consumer's end is at; the token of the stage."""
+        """Wait for the stage that an iterator of the consumer's end is at; the token of the stage."""
         return builder.insert(tileas.ConsumerWaitOp(self.consumer, iterator)).results[0]
 
     def tail(self, builder: Builder, iterator: Value) -> None:
-        """Waits, after the loop, until another CTA has freed its stages; the iterator is at the stage after the last
+        """Wait, after the loop, until another CTA has freed its stages; the iterator is at the stage after the last
         one that was filled."""
         if self._protocol.is_of_pair:
             builder.insert(tileas.ProducerTailOp(self.producer, iterator))
 
     def end(self, builder: Builder) -> None:
-        """Destroys the pipe after a loop that an outer loop may enter again."""
+        """Destroy the pipe after a loop that an outer loop may enter again."""
         builder.insert(tileas.DestroyPipelineOp(self.producer))
 
     def release(self, builder: Builder, token: Value) -> None:
-        """Gives back the stage of a token."""
+        """Give back the stage of a token."""
         builder.insert(tileas.ConsumerReleaseOp(token))
 
     def release_if(self, builder: Builder, token: Value, condition: Value) -> None:
-        """Releases the stage of a token under a condition."""
+        """Release the stage of a token under a condition."""
         body = Block()
         inner = Builder.at_end(body)
         inner.location = builder.location
@@ -122,7 +122,7 @@ def rings_of(builder: Builder, staged: Sequence[tuple[StagedLoad, Value, int]], 
 
 
 def fence_before_boxes(builder: Builder, first: Value, staged: Sequence[StagedLoad]) -> None:
-    """Inserts a fence before the pipes of a loop, where boxes may overwrite shared memory that threads have accessed;
+    """Insert a fence before the pipes of a loop, where boxes may overwrite shared memory that threads have accessed;
     `first` is one of their buffers.  The fence precedes the barrier after the pipes; a fence that is already there is
     used.
 

@@ -10,7 +10,7 @@ from tileiras.ir import Block, Builder, Operation, Region, Value, i32
 
 
 def thread_counts(block: Block, count: Value) -> Value:
-    """Gives commits and waits of a block their numbers of groups, `count` before the first; returns the one after
+    """Give commits and waits of a block their numbers of groups, `count` before the first; return the one after
     it."""
     for op in list(block.operations):
         if isinstance(op, tileas.TensorCommitOp):

@@ -63,7 +63,7 @@ def _is_to_change(op: Operation) -> bool:
 
 
 def materialize_loops(func: aa.FuncOp, target: Target, engine: DiagnosticEngine | None = None) -> None:
-    """Rewrites the loops of a function of nv_tileas, in place, as their schedules say.
+    """Rewrite the loops of a function of nv_tileas, in place, as their schedules say.
 
     A loop that cannot be rewritten in this way is left as it is, and becomes serial with a remark; so does a loop whose
     schedule moves loads but that has no load to move.
@@ -98,7 +98,7 @@ def _rewrite(
 
 
 def _plain(loop: scf.ForOp, schedule: tileas.LoopScheduleAttr) -> tileas.LoopScheduleAttr:
-    """Gives a loop whose operations cannot overlap the plain schedule."""
+    """Give a loop whose operations cannot overlap the plain schedule."""
     withdraw(loop)
     loop.attributes[tileas.LOOP_SCHEDULE] = plain = tileas.LoopScheduleAttr(tileas.PLAIN, schedule.stages)
     return plain

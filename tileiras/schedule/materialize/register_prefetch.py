@@ -73,7 +73,7 @@ def prefetch_loads(loop: scf.ForOp, loads: Sequence[tileas.Load], stages: int, a
 
 
 def _prefetch(loop: scf.ForOp, loads: Sequence[Prefetched]) -> None:
-    """Rewrites a loop, in place."""
+    """Rewrite a loop, in place."""
     counter = LoopCounter(loop)
     block = loop.body.block
     outer = Builder.before(loop)

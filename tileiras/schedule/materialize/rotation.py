@@ -33,7 +33,7 @@ Slots = Mapping[Operation, tuple[int, int]]
 
 
 def rotate(loop: scf.ForOp, slots: Slots, waits_of: WaitsOf) -> scf.ForOp:
-    """Rewrites a loop, in place, whose operations have slots that respect all dependences of `waits_of`; returns the
+    """Rewrite a loop, in place, whose operations have slots that respect all dependences of `waits_of`; return the
     new loop."""
     while (last := max((slots[op][0] for op in _body(loop)), default=0)) > 0:
         slots = _read_in_place(loop, slots, last)
@@ -50,7 +50,7 @@ def _body(loop: scf.ForOp) -> list[Operation]:
 
 
 def _read_in_place(loop: scf.ForOp, slots: Slots, last: int) -> Slots:
-    """Gives operations of the last stage their own copies of views of shared memory that are defined in an earlier
+    """Give operations of the last stage their own copies of views of shared memory that are defined in an earlier
     stage: such a tile lies in memory, and no loop carries it.  Returns the slots of all operations."""
     entry = dict(slots)
     for op in reversed(_body(loop)):  # views of a tile before the tile
@@ -260,7 +260,7 @@ class _Rotation:
         )
 
     def _shift_stages(self) -> None:
-        """Assigns the stages of the new loop: those of the first part remain, and the second runs with its last."""
+        """Assign the stages of the new loop: those of the first part remain, and the second runs with its last."""
         stage = max((slot[0] for op, slot in self.slots.items()), default=0)
         second = {op for op, old in zip(self.slots, self._order) if old in self._is_second}
         for op in second:

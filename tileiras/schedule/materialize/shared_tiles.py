@@ -22,7 +22,7 @@ from tileiras.layout.encoding import is_in_shared
 
 
 def put_into_shared(func: aa.FuncOp) -> None:
-    """Gives the tiles of a function of nv_tileas that go to shared memory buffers, in place."""
+    """Give the tiles of a function of nv_tileas that go to shared memory buffers, in place."""
     converts = [op for op in func.walk() if isinstance(op, tileas.ConvertLayoutOp) and is_in_shared(op.result.type)]
     for op in converts:
         _put(op)

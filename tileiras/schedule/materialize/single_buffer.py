@@ -27,7 +27,7 @@ from .box_ring import BoxRing, fence_before_boxes, following
 
 
 def refill_single_buffers(loop: scf.ForOp, loads: Sequence[tileas.Load], stages: int, atom: CopyAtom | None) -> bool:
-    """Gives loads of a loop a buffer of one stage each, in place; returns False, and leaves the loop unchanged, if
+    """Give loads of a loop a buffer of one stage each, in place; return False, and leave the loop unchanged, if
     `atom` cannot copy one of them, or their readers do not show when a stage is free."""
     if atom is None:
         return False
@@ -129,7 +129,7 @@ class _Rewriting:
         return argument
 
     def _drain(self, part: _Part) -> None:
-        """Inserts the wait for boxes before the first dot that reads them, and the release of their stage after the
+        """Insert the wait for boxes before the first dot that reads them, and the release of their stage after the
         last one."""
         if part.ring is None:
             return
@@ -178,7 +178,7 @@ class _Rewriting:
             part.ring.start(builder, part.fill, again, counter is loop.lower_bound)
 
     def _await(self, builder: Builder) -> Value:
-        """Waits until all copies have landed, for dots to read them."""
+        """Wait until all copies have landed, for dots to read them."""
         wait = tileas.AsyncWaitOp(pending=IntegerAttr(0, i32), result_token=aa.MemTokenType())
         result = builder.insert(wait).results[0]
         builder.insert(tileas.FenceProxyOp())
@@ -258,7 +258,7 @@ class _RewritingForThreads(_Rewriting):
             after.insert(tileas.DeallocTensorOp(self._buffers[each.load]))
 
     def _landed(self, builder: Builder, pending: int) -> Value:
-        """Waits until all groups of copies but the last `pending` have landed."""
+        """Wait until all groups of copies but the last `pending` have landed."""
         wait = tileas.AsyncWaitOp(pending=IntegerAttr(pending, i32), result_token=aa.MemTokenType())
         return builder.insert(wait).results[0]
 

@@ -171,7 +171,7 @@ class _Pipeline:
         return filled
 
     def _head(self, new: scf.ForOp, places: _Places) -> Any:
-        """Inserts the wait and the copies for a later iteration at the head of the body: they overwrite the stage that
+        """Insert the wait and the copies for a later iteration at the head of the body: they overwrite the stage that
         the previous iteration has read, the one before stage `read`, or the one before that."""
         head = Builder.before(places.behind) if places.behind is not None else Builder.at_start(new.body.block)
         head.location = self.loop.location

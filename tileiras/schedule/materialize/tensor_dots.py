@@ -62,7 +62,7 @@ from .tensor_groups import MOST_PENDING, await_groups, most_pending
 
 
 def materialize_tensor_dots(func: aa.FuncOp) -> None:
-    """Rewrites the dots into tensor memory of a function of nv_tileas, in place.  Tiles that they read in shared memory
+    """Rewrite the dots into tensor memory of a function of nv_tileas, in place.  Tiles that they read in shared memory
     are in buffers."""
     dots = [op for op in func.walk() if is_of_tensor_memory(op)]
     if dots:
@@ -170,7 +170,7 @@ class _Rewriting:
     # -- dots ----------------------------------------------------------------------------------------------------------
 
     def _start(self, dot: tileas.DotOp) -> None:
-        """Inserts the dot into its buffer, as a group; the old one stays until its uses have a load."""
+        """Insert the dot into its buffer, as a group; the old one stays until its uses have a load."""
         builder = Builder.before(_before_arrivals(dot))
         builder.location = dot.location
         buffer, adds = self._accumulator(dot, builder)
@@ -243,7 +243,7 @@ class _Rewriting:
         return list(dict.fromkeys((*self._in_place, *self._rescaled)))
 
     def _begin(self, loop: scf.ForOp, rescaled: dict[int, Any]) -> None:
-        """Allocates the buffers of accumulators that iterations rescale, with their initial values."""
+        """Allocate the buffers of accumulators that iterations rescale, with their initial values."""
         outside = Builder.before(loop)
         outside.location = loop.location
         for number, dot in rescaled.items():
@@ -293,7 +293,7 @@ class _Rewriting:
     # -- waits ---------------------------------------------------------------------------------------------------------
 
     def _wait(self, block: Block) -> None:
-        """Inserts the waits of a block."""
+        """Insert the waits of a block."""
 
         def in_flight(places: dict[Operation, int], committed: list[int]) -> Iterator[Future]:
             return self._in_flight(block, places, committed)
@@ -308,7 +308,7 @@ class _Rewriting:
         self._load_what_is_complete(block)
 
     def _load(self, future: Future, builder: Builder) -> None:
-        """Loads a tile for its users from its buffer, whose life ends unless the next iteration uses it again."""
+        """Load a tile for its users from its buffer, whose life ends unless the next iteration uses it again."""
         tile, buffer = future.tile, future.value
         assert tile is not None and buffer is not None, "a tile that is used"
         users = self._users(tile)
@@ -334,7 +334,7 @@ class _Rewriting:
         end.insert(tileas.TensorDeallocOp(buffer))
 
     def _load_argument(self, tile: BlockArgument, buffer: Value, users: list[Operation]) -> None:
-        """Loads the previous iteration's result from a buffer at its first use, before this iteration overwrites it."""
+        """Load the previous iteration's result from a buffer at its first use, before this iteration overwrites it."""
         places = {op: number for number, op in enumerate(tile.block.operations)}
         around = [op for user in users if (op := tile.block.find_ancestor_op(user)) is not None]
         dot = next(dot for dot, home in self._homes.items() if home is buffer)
@@ -396,7 +396,7 @@ class _Rewriting:
         return own and is_left_alone(dot, loop)
 
     def _load_what_is_complete(self, block: Block) -> None:
-        """Loads at the head of an iteration the results that the previous one has waited for."""
+        """Load at the head of an iteration the results that the previous one has waited for."""
         loop: Any = block.parent_op
         for number, dot in self._rescaled.get(loop, {}).items():
             tile = loop.iter_args[number]
@@ -406,7 +406,7 @@ class _Rewriting:
     # -- the end -------------------------------------------------------------------------------------------------------
 
     def _free_rest(self) -> None:
-        """Deallocates buffers that nothing loads, and releases the columns after all of them."""
+        """Deallocate buffers that nothing loads, and release the columns after all of them."""
         operands = [op.buffer for op in self._stored.values()]  # type: ignore[attr-defined]
         scales = [buffer for buffers in self._for_scales.values() for buffer in buffers]
         for buffer in dict.fromkeys((*self._buffers.values(), *operands, *scales)):

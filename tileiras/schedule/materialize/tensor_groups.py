@@ -32,7 +32,7 @@ MOST_PENDING = tileas.MOST_COMMITS // 2
 
 
 def await_groups(program: Block) -> None:
-    """Joins groups of a program, and adds waits, in place, until every group is waited for on each path with further
+    """Join groups of a program, and add waits, in place, until every group is waited for on each path with further
     groups after it."""
     commits = [op for outer in program.operations for op in outer.walk() if isinstance(op, tileas.TensorCommitOp)]
     for commit in commits:
@@ -67,7 +67,7 @@ def _is_followed(commit: tileas.TensorCommitOp) -> bool:
 
 
 def _join(commit: tileas.TensorCommitOp, program: Block) -> None:
-    """Joins a group with the next one.  A wait leaves one group less for each time that the commit is among those
+    """Join a group with the next one.  A wait leaves one group less for each time that the commit is among those
     which it leaves, or ends its own group; where paths differ in that number, the largest one counts, and on the others
     the wait is for a later group."""
     less: dict[tileas.TensorWaitOp, int] = {}
@@ -81,7 +81,7 @@ def _join(commit: tileas.TensorCommitOp, program: Block) -> None:
 
 
 def _add_waits(commit: tileas.TensorCommitOp) -> None:
-    """Inserts waits for a group before the first waits for later ones."""
+    """Insert waits for a group before the first waits for later ones."""
     places = _behind(commit, MOST_PENDING, lambda wait, groups: _pending(wait) <= groups)
     later = {(groups, op): None for op, groups, _ in places
              if isinstance(op, tileas.TensorWaitOp) and _pending(op) < groups}  # fmt: skip

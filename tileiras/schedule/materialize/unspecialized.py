@@ -27,7 +27,7 @@ from .software_pipeline import run_ahead
 def pipeline_in_stages(
     loop: scf.ForOp, loads: Sequence[tileas.Load], stages: int, atom: CopyAtom | None
 ) -> bool:
-    """Materializes the schedule of a loop, in place; returns False, and leaves the loop unchanged, if `atom` cannot
+    """Materialize the schedule of a loop, in place; return False, and leave the loop unchanged, if `atom` cannot
     copy one of the loads, or `stages` are too few for loads to run ahead.
 
     Raises CompileError if the schedule of its operations is impossible.
@@ -49,7 +49,7 @@ def pipeline_in_stages(
 
 
 def overlap_iterations(loop: scf.ForOp) -> None:
-    """Splits the iterations of a loop, in place, by the stages of its operations, and removes these attributes."""
+    """Split the iterations of a loop, in place, by the stages of its operations, and remove these attributes."""
     slots = slots_in(loop)
     withdraw(loop)
     if any(stage for stage, _ in slots.values()):
@@ -57,7 +57,7 @@ def overlap_iterations(loop: scf.ForOp) -> None:
 
 
 def mark_fresh(block: Block) -> None:
-    """Marks acquisitions of stages before a loop as the first of their stages, where that holds."""
+    """Mark acquisitions of stages before a loop as the first of their stages, where that holds."""
     for op in (inner for outer in block.operations for inner in outer.walk()):
         if isinstance(op, tileas.ProducerAcquireOp):
             count, iterator = 0, op.iterator.defining_op

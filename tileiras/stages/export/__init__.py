@@ -85,7 +85,7 @@ def _slot_names(requests: list[tuple[Any, list[Any], str]]) -> dict[str, list[st
 
 
 def load_front_end() -> None:
-    """Raises CompileError (code 2) where the front end is not installed."""
+    """Raise CompileError (code 2) where the front end is not installed."""
     try:
         import cuda.tile  # noqa: F401
         import cuda.tile.compilation  # noqa: F401
@@ -364,7 +364,7 @@ def _shared_writer(functions: int) -> Iterator[Callable[[], bytearray]]:
 
 @contextlib.contextmanager
 def _lines_of_callers() -> Iterator[None]:
-    """Places operations that the front end's own functions make, such as methods of tiles, at the user's call: reports
+    """Place operations that the front end's own functions make, such as methods of tiles, at the user's call: reports
     and profiles would have lines of a package that the user neither wrote nor can change."""
     import cuda.tile
     import cuda.tile._ir2bytecode as front_end

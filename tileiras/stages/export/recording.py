@@ -81,7 +81,7 @@ class Recording:
     # ---- reads -------------------------------------------------------------------------------------------------------
 
     def reads(self, kind: str, path: Any, frame: FrameType | None) -> None:
-        """Notes a read of a path, if it is the user's."""
+        """Note a read of a path, if it is the user's."""
         path = path_text(path)
         if path is None or self._reader(frame) is None:
             return
@@ -96,7 +96,7 @@ class Recording:
             self._read[key] = kinds.observe(kind, absolute, self.base)
 
     def opens(self, path: Any, flags: int, frame: FrameType | None) -> None:
-        """Notes that a file is opened."""
+        """Note that a file is opened."""
         loads = frame is not None and frames.origin_of(frame.f_code.co_filename) is frames.LOADER
         text = path_text(path)
         if text is None:
@@ -118,7 +118,7 @@ class Recording:
         self.reads(FILE, path, frame)
 
     def reads_variable(self, name: str | None, text: str | None, frame: FrameType | None) -> None:
-        """Notes a read of an environment variable, which has a value or none; without a name, of all of them."""
+        """Note a read of an environment variable, which has a value or none; without a name, of all of them."""
         if name in self.own_variables or self._reader(frame) is None:
             return
         kind = VARIABLE if name else VARIABLES
@@ -128,17 +128,17 @@ class Recording:
             self._read[kind, name or ""] = row or Input(kind, name or "", state)
 
     def sets_variable(self, name: str, frame: FrameType | None) -> None:
-        """Notes that a variable is the user's own from here on."""
+        """Note that a variable is the user's own from here on."""
         if self._reader(frame) is not None:
             self.own_variables.add(name)
 
     def reads_property(self, name: str, frame: FrameType | None) -> None:
-        """Notes a read of something that the process is or has."""
+        """Note a read of something that the process is or has."""
         if self._reader(frame) is not None and (PROCESS, name) not in self._read:
             self._read[PROCESS, name] = kinds.observe(PROCESS, name, self.base)
 
     def uses(self, what: str, frame: FrameType | None) -> None:
-        """Notes a use of something that is no input, by the user's module that a frame is of."""
+        """Note a use of something that is no input, by the user's module that a frame is of."""
         if frame is not None and what not in self.unseen:
             self.unseen[what] = Seen(what, *frames.position(frame))
 
@@ -153,7 +153,7 @@ class Recording:
         return reader if threading.current_thread() not in self.threads else None
 
     def imports(self, name: str) -> None:
-        """Notes that a module of the user's is about to import one."""
+        """Note that a module of the user's is about to import one."""
         self.imported.add(name)
         self._earlier.hide(name)
 
@@ -224,7 +224,7 @@ class Recording:
             yield kinds.observe(DISTRIBUTION, package, self.base)
 
     def _library_rows(self, name: str, packages: dict[str, None]) -> Iterator[Input]:
-        """Adds the installed packages that a module is of; the row of a module that no package has installed.
+        """Add the installed packages that a module is of; the row of a module that no package has installed.
 
         The front end is part of the stage's key.
         """
@@ -271,7 +271,7 @@ def is_active() -> bool:
 
 
 def notify(tell: Callable[[Recording], None]) -> None:
-    """Calls `tell` with the recording, if there is one and it is not observing by itself."""
+    """Call `tell` with the recording, if there is one and it is not observing by itself."""
     result = _active
     if result is None or getattr(_busy, "now", False):
         return

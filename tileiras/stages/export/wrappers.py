@@ -189,7 +189,7 @@ _wrappers: dict[tuple[Callable[..., Any], _Tell], Callable[..., Any]] = {}
 
 @contextlib.contextmanager
 def install() -> Iterator[None]:
-    """Wraps functions as long as the block lasts."""
+    """Wrap functions as long as the block lasts."""
     global _wrapped
     _wrapped = _Wrapped()
     mappings = [each for each in (os.environ, getattr(os, "environb", None)) if type(each) is _PLAIN_ENVIRONMENT]

@@ -34,7 +34,7 @@ PLAIN = {"pipeline_strategy": "unspecialize"}
 
 
 def check(kernel: Kernel, *shapes: str, **options) -> str:
-    """Checks that the kernel has these instructions, compiles without a message of ptxas, and is right; returns its
+    """Check that the kernel has these instructions, compiles without a message of ptxas, and is right; return its
     PTX.  The options are `PLAIN` unless others are given."""
     artifact = kernel.compiled(GPU, **{**PLAIN, **options})
     assert instructions(artifact.text) == set(shapes)

@@ -355,7 +355,7 @@ def holds(conditions: Sequence[Condition], lowering: FunctionLowering) -> Value 
 
 
 def spread(value: Value, layout: LinearLayout, lowering: FunctionLowering) -> Value:
-    """Broadcasts each element from the one replica that stores it, through scratch memory."""
+    """Broadcast each element from the one replica that stores it, through scratch memory."""
     return _in_parts(value, _through_area(value, layout, layout, lowering, lowering.area()), lowering)
 
 
@@ -396,7 +396,7 @@ def _plan_of(op: tileas.ConvertLayoutOp, lowering: FunctionLowering) -> ConvertP
 
 
 def _remark(op: tileas.ConvertLayoutOp, plan: ConvertPlan, lowering: FunctionLowering) -> None:
-    """Emits a remark with the cost of a conversion that is more than a renaming of registers."""
+    """Emit a remark with the cost of a conversion that is more than a renaming of registers."""
     if not lowering.engine.remarks or not isinstance(plan.steps, (SharedPlan, WarpShuffle)):
         return
     cause = _wanted_by(op)

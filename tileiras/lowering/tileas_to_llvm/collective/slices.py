@@ -108,7 +108,7 @@ class _Image:
             yield _Place(group, pointers[mixed], (offset & ~occupied) * self._size, condition)
 
     def write(self, value: Value, layout: LinearLayout, box: Sequence[Number]) -> None:
-        """Stores the elements of box `box` of a tile."""
+        """Store the elements of box `box` of a tile."""
         lowering = self._lowering
         emit = lowering.emit
         free = layout.free_variable_masks()

@@ -73,7 +73,7 @@ class FloatRelations:
         """Conjunction -> its unknown and its known operand."""
 
     def note(self, value: Value, predicate: str, first: Value, second: Value) -> None:
-        """Records the relation that a comparison states."""
+        """Record the relation that a comparison states."""
         if predicate not in _PREDICATES:
             return
         cases = _PREDICATES[predicate]
@@ -84,7 +84,7 @@ class FloatRelations:
             self._known[value] = _Relation(first, second, cases)
 
     def combined(self, op: Combined, one: Value, other: Value) -> Value:
-        """Combines two truth values, with few comparisons if both are about the same floats."""
+        """Combine two truth values, with few comparisons if both are about the same floats."""
         if self._emit.truth(one) is not None:
             one, other = other, one
         if (constant := self._emit.truth(other)) is not None and op is not llvm.XOrOp:

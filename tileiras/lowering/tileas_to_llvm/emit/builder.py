@@ -75,13 +75,13 @@ class FragmentBuilder:
     # -- insertion ----------------------------------------------------------------------------------------------------
 
     def insert(self, op: Operation) -> Any:
-        """Inserts the operation and returns its result (the operation itself if it has no result)."""
+        """Insert the operation and return its result (the operation itself if it has no result)."""
         op.location = self.location
         self.block.append(op)
         return op.results[0] if op.results else op
 
     def dominated(self, block: Block, by: Block) -> None:
-        """Makes the values computed in `by` so far available in `block`."""
+        """Make the values computed in `by` so far available in `block`."""
         self._known[block] = dict(self._known.get(by, ()))
 
     def _make(
@@ -211,7 +211,7 @@ class FragmentBuilder:
         return result
 
     def sweep(self) -> None:
-        """Erases joined vectors without uses, whose elements were taken from their origins."""
+        """Erase joined vectors without uses, whose elements were taken from their origins."""
         for value in reversed(self._joined):
             if not value.has_uses:
                 value.owner.erase()
@@ -265,7 +265,7 @@ class FragmentBuilder:
         return self._join(ShuffleOp, (a, b), type, mask=DenseArrayAttr(i32, positions))
 
     def has_spans(self, value: Value, first: Value, spans: Spans) -> None:
-        """Records that each element of an integer, or of a vector of these, is `first` plus a number in its span, and
+        """Record that each element of an integer, or of a vector of these, is `first` plus a number in its span, and
         that no such sum wraps, signed or unsigned."""
         self._spans[value] = first, tuple(spans)
 

@@ -46,7 +46,7 @@ def _values(old: Sequence[Value], lowering: FunctionLowering) -> list[Value]:
 
 
 def _bind(old: Sequence[Value], new: Sequence[Value], lowering: FunctionLowering) -> None:
-    """Gives the values among `old` that have one their LLVM values, in order, from the block arguments."""
+    """Give the values among `old` that have one their LLVM values, in order, from the block arguments."""
     parts_left = iter(new)
     for value in old:
         if not has_no_value(value.type):
@@ -63,7 +63,7 @@ def _conditional(condition: Value, yes: Block, no: Block, lowering: FunctionLowe
 
 
 def _body(block: Block, lowering: FunctionLowering) -> Any:
-    """Lowers a region's block but for its terminator, which is returned."""
+    """Lower a region's block but for its terminator, which is returned."""
     with lowering.emit.region():
         for op in block.operations:
             if op is block.last:
@@ -102,7 +102,7 @@ def _branch_of_others(join: Block, initial: Sequence[Value], lowering: FunctionL
 
 
 def _loop(op: scf.ForOp, bounds: Sequence[Any], initial: list[Value], lowering: FunctionLowering) -> Sequence[Value]:
-    """Emits the blocks of a loop, up to the one after it; returns the values that it carries there."""
+    """Emit the blocks of a loop, up to the one after it; return the values that it carries there."""
     emit = lowering.emit
     lower, upper, step = bounds
     header = lowering.new_block([lower.type, *(v.type for v in initial)])

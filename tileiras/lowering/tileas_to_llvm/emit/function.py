@@ -161,7 +161,7 @@ class FunctionLowering:
         return self.result
 
     def _leave_to_first_cta(self) -> None:
-        """Ends all CTAs of the cluster but the first at once, so that work that is not divided is done once."""
+        """End all CTAs of the cluster but the first at once, so that work that is not divided is done once."""
         emit = self.emit
         body, others = self.new_block(), self.new_block()
         first = emit.icmp("eq", emit.register("cluster.ctarank"), emit.integer(0))
@@ -171,7 +171,7 @@ class FunctionLowering:
         emit.block = body
 
     def block(self, block: Block) -> None:
-        """Lowers the operations of a block to the current place."""
+        """Lower the operations of a block to the current place."""
         for op in block.operations:
             self.operation(op)
 

@@ -133,7 +133,7 @@ def store_vector(
     predicate: Value | None = None,
     ordering: str = "",
 ) -> None:
-    """Stores to `pointer` + `offset` bytes, aligned to the value's size, where `predicate` holds."""
+    """Store to `pointer` + `offset` bytes, aligned to the value's size, where `predicate` holds."""
     emit = lowering.emit
     space = pointer.type.address_space
     if predicate is None and not ordering:
@@ -155,7 +155,7 @@ def store_vector(
 def guarded(
     lowering: FunctionLowering, op: nvvm.AtomOp | nvvm.RedOp, predicate: Value | None, otherwise: Value | None = None
 ) -> Value | None:
-    """Inserts an nvvm operation that is one instruction, executed where `predicate` holds.
+    """Insert an nvvm operation that is one instruction, executed where `predicate` holds.
 
     Returns its result, which is `otherwise` where the predicate does not hold; None for an operation without one.
     """

@@ -31,7 +31,7 @@ def _first_thread(lowering: FunctionLowering) -> Value:
 
 
 def alloca(op: tileas.AllocaOp, args: Sequence[Any], lowering: FunctionLowering) -> Value:
-    """Traps when the heap is exhausted.  The address is the first aligned one in the allocated memory."""
+    """Trap when the heap is exhausted.  The address is the first aligned one in the allocated memory."""
     emit = lowering.emit
     size, alignment = op.bytes, op.alignment.value
     if element_type_of(op.result.type).address_space == SHARED:

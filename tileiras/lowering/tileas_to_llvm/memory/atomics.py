@@ -132,7 +132,7 @@ class _Update:
         return guarded(lowering, op, predicate, compared[0] if compared else emit.zeros(values[-1].type))
 
     def _exchange_loop(self, pointer: Value, value: Value, combine: type[Operation], predicate: Value | None) -> Value:
-        """Reads, combines and exchanges until no other thread has interfered.
+        """Read, combine and exchange until no other thread has interfered.
 
         Whenever a thread has to try again another one has succeeded, so that lanes of a warp that contend for one
         address make progress in any scheduling order.
@@ -246,7 +246,7 @@ def _neighbours(
 
 
 def _sums_of_neighbours(op: tileas.AtomicRMWOp, lowering: FunctionLowering) -> bool:
-    """Adds a tile through pointers, several neighbours at once; false, without code, where they are added singly."""
+    """Add a tile through pointers, several neighbours at once; false, without code, where they are added singly."""
     emit, layout = lowering.emit, lowering.layout(op.pointer)
     value, axis = lowering.value(op.value), vector_axis(op, layout)
     size = 1 if axis is None else _neighbours(op, element_of(value.type), lowering)
@@ -274,7 +274,7 @@ def _sum(
     predicate: Value | None,
     lowering: FunctionLowering,
 ) -> None:
-    """Adds neighbours to memory, each of them atomically; updates that acquire read the old values (`_Update`)."""
+    """Add neighbours to memory, each of them atomically; updates that acquire read the old values (`_Update`)."""
     emit = lowering.emit
     sum_, _ = _SUMS[str(element_of(values.type))]
     count = count_of(values.type) // sum_.packed

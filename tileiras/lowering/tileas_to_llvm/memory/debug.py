@@ -29,7 +29,7 @@ def text_address(text: str, lowering: FunctionLowering) -> Value:
 
 
 def only_where(condition: Value, lowering: FunctionLowering) -> Any:
-    """Moves to a block that runs where `condition` holds; returns the block that follows."""
+    """Move to a block that runs where `condition` holds; return the block that follows."""
     emit = lowering.emit
     inside, after = lowering.new_block(), lowering.new_block()
     emit.insert(llvm.CondBrOp(condition, [], [], trueDest=inside, falseDest=after))

@@ -155,7 +155,7 @@ def store_vector(
 def reduce(
     lowering: FunctionLowering, mode: str, pointer: Value, value: Value, predicate: Value | None, ordering: str
 ) -> None:
-    """Combines one element into every copy."""
+    """Combine one element into every copy."""
     emit = lowering.emit
     operation, kind = _OPERATIONS[mode]
     name = f"red{ordering}.global.{operation}"

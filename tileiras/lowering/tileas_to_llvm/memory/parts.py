@@ -66,7 +66,7 @@ class _Part:
 
 
 def postpone(lowering: FunctionLowering) -> None:
-    """Postpones the operations that only accesses in parts use."""
+    """Postpone the operations that only accesses in parts use."""
     for op in lowering.func.walk():
         if tileas.PARTS in op.attributes:
             lowering.postponed.update(made_only_for(op, made_for(op)))

@@ -116,7 +116,7 @@ def _repeat(count: int, body: Callable[[Value], None], lowering: FunctionLowerin
 
 
 def _print_large(spec: str, old: Value, lowering: FunctionLowering) -> None:
-    """Prints the elements of a tile and the text between them, without the outermost brackets."""
+    """Print the elements of a tile and the text between them, without the outermost brackets."""
     emit = lowering.emit
     layout = lowering.layout(old)
     shape, total = layout.shape, layout.size

@@ -22,7 +22,7 @@ def representative(layout: LinearLayout, lowering: FunctionLowering) -> Value | 
 
 
 def from_elected(value: Value, layout: LinearLayout, lowering: FunctionLowering) -> Value:
-    """Broadcasts a fragment of in-memory elements from the representatives to every thread that holds a replica."""
+    """Broadcast a fragment of in-memory elements from the representatives to every thread that holds a replica."""
     emit = lowering.emit
     free = layout.free_variable_masks()
     if free["register"]:

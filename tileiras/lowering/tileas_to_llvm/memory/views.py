@@ -116,7 +116,7 @@ class TileAddresses:
         return emit.by_thread(("place", lanes, warps, mixed), make)
 
     def keep(self) -> None:
-        """Marks the values made so far as dominating all code emitted from here on."""
+        """Mark the values made so far as dominating all code emitted from here on."""
         self._dominating = dict(self._made)
 
     def forget(self) -> None:

@@ -94,7 +94,7 @@ def _program(program: Block, lowering: FunctionLowering) -> None:
 
 
 def _set_registers(limit: int, lowering: FunctionLowering) -> None:
-    """Adjusts the registers of a warpgroup: it releases some, or takes those that other warpgroups release."""
+    """Adjust the registers of a warpgroup: it releases some, or takes those that other warpgroups release."""
     if limit == INHERITED:
         return
     func = lowering.func

@@ -158,7 +158,7 @@ def _around(op: Operation) -> Iterator[Operation]:
 
 
 def _put_together(op: MapBuildOp, shared: Value, lowering: FunctionLowering) -> None:
-    """Emits zeros, and the replacement of every field of a map."""
+    """Emit zeros, and the replacement of every field of a map."""
     emit, desc = lowering.emit, op.result.type
     zeros, width = emit.zeros(vector_of(i32, 4)), 16
     for offset in range(0, MAP_BYTES, width):

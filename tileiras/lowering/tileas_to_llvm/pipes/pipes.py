@@ -238,8 +238,8 @@ def acquire(
     pipe: Pipe, iterator: Value, lowering: FunctionLowering, group: IntegerAttr | None = None, is_empty: bool = False,
     together: Value | None = None,
 ) -> Value:  # fmt: skip
-    """Waits until the stage of an iterator is empty, where CTAs fill each other's stages in all of them if `together`
-    holds, and returns it."""
+    """Wait until the stage of an iterator is empty, where CTAs fill each other's stages in all of them if `together`
+    holds, and return it."""
     emit = lowering.emit
     stage = _stage(iterator, lowering)
     # The first round finds the phase before the first one complete.
@@ -274,7 +274,7 @@ def _wait_until_empty(
 def _wait_for_cluster(
     pipe: Pipe, stage: Value, parity: Value, together: Value | None, lowering: FunctionLowering
 ) -> None:
-    """Waits, where `together` holds, until the stage is empty in all CTAs, whose producers signal each other.
+    """Wait, where `together` holds, until the stage is empty in all CTAs, whose producers signal each other.
 
     Consumers release the stages that they have read to their producer; its fence passes that on to the other CTAs.  No
     CTA ends before the others have arrived at its mbarriers, since it waits for them in each round.
@@ -298,7 +298,7 @@ def _wait_for_cluster(
 
 
 def _fence_cluster(lowering: FunctionLowering) -> None:
-    """Releases, with this thread's next arrival in another CTA, its warp's writes and those released to it."""
+    """Release, with this thread's next arrival in another CTA, its warp's writes and those released to it."""
     ordering, scope = llvm.AtomicOrderingAttr("acq_rel"), StringAttr("cluster")
     lowering.emit.insert(llvm.FenceOp(ordering=ordering, syncscope=scope))
 

@@ -186,7 +186,7 @@ def _own_vectors(
 
 
 def _store_own(op: tileas.StoreTensorOp, lowering: FunctionLowering) -> None:
-    """Stores to a thread's own place, which no other thread reads: no barrier is needed."""
+    """Store to a thread's own place, which no other thread reads: no barrier is needed."""
     words = lowering.emit.pack(as_data(lowering.value(op.tensor), lowering), i32)
     with lowering.rematerialized():
         for run, pointer in _own_places(op, lowering):

@@ -208,7 +208,7 @@ def _coordinates(
 
 
 def _coordinate(corner: Number, added: Number, lowering: FunctionLowering) -> Value:
-    """Adds coordinates, saturating: one that does not fit 32 bits is outside of every tensor, as is the largest one."""
+    """Add coordinates, saturating: one that does not fit 32 bits is outside of every tensor, as is the largest one."""
     emit = lowering.emit
     if isinstance(corner, int) or corner.type is i32:
         return emit.value(emit.add(corner, added))

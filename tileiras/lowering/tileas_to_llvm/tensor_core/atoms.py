@@ -120,7 +120,7 @@ def copy_async(
     count: Value | None = None,
     predicate: Value | None = None,
 ) -> None:
-    """Starts a copy of `size` bytes from global to shared memory where `predicate` holds; only the first `count` bytes
+    """Start a copy of `size` bytes from global to shared memory where `predicate` holds; only the first `count` bytes
     are read, the rest becomes zero."""
     # Tiles are read once by a CTA: the first-level cache has no use for them where it can be left out.
     bypass = UnitAttr() if size == 16 else None
@@ -136,12 +136,12 @@ def _operation(name: str) -> str:
 
 
 def commit_copies(lowering: FunctionLowering) -> None:
-    """Closes the group of the copies started since the last one."""
+    """Close the group of the copies started since the last one."""
     lowering.emit.insert(THREAD[_operation(_asynchronous(lowering).commit)]())
 
 
 def wait_for_copies(pending: IntegerAttr, lowering: FunctionLowering) -> None:
-    """Waits for this thread's copies but for those of the last `pending` groups."""
+    """Wait for this thread's copies but for those of the last `pending` groups."""
     lowering.emit.insert(THREAD[_operation(_asynchronous(lowering).wait)](numGroups=pending))
 
 

@@ -110,7 +110,7 @@ def tile_loops(program: Block) -> list[scf.ForOp | scf.WhileOp]:
 
 
 def _tile_loop(program: Block) -> scf.ForOp:
-    """Raises CannotSpecialize where a program is not one loop over tiles."""
+    """Raise CannotSpecialize where a program is not one loop over tiles."""
     loops = tile_loops(program)
     if len(loops) != 1:
         first = program.first
@@ -130,7 +130,7 @@ def _touches(op: Operation) -> bool:
 
 
 def _check_round(loop: scf.ForOp, tile: Block) -> None:
-    """Raises CannotSpecialize where something other than pipes, tokens and numbers ties a round to the one before."""
+    """Raise CannotSpecialize where something other than pipes, tokens and numbers ties a round to the one before."""
     for op in (inner for outer in tile.operations for inner in outer.walk()):
         semantic = getattr(op, "mem_semantic", None)
         if isinstance(op, _ACCESSES):

@@ -175,7 +175,7 @@ def _overwrites_scores(each: ChainedLoop) -> bool:
 
 
 def _check_waits(inside: Iterable[Operation], loops: list[ChainedLoop]) -> None:
-    """Raises CannotSpecialize unless threads wait for groups in these loops, or around them, and there are no other
+    """Raise CannotSpecialize unless threads wait for groups in these loops, or around them, and there are no other
     groups."""
     blocks: set[Block | None] = set()
     for each in loops:
@@ -232,7 +232,7 @@ class _Loop:
         return ChainedLoop(self._loop, dots, ops, sorted(self._carried), list(self._fixed))
 
     def _check_stages(self, dots: list[ChainedDot]) -> None:
-        """Raises CannotSpecialize where the next iteration's dots that come first would wait for a stage which this
+        """Raise CannotSpecialize where the next iteration's dots that come first would wait for a stage which this
         one's last dot still reads."""
         for wait in self._moved:
             if not isinstance(wait, ConsumerWaitOp):
@@ -288,7 +288,7 @@ class _Loop:
         return value.index - 1 if is_carried else None  # type: ignore[attr-defined]
 
     def _need(self, value: Value) -> None:
-        """Follows an operand of a dot to the operations that its agent takes over."""
+        """Follow an operand of a dot to the operations that its agent takes over."""
         number = self._number(value)
         if number is not None:
             if number not in self._carried:
@@ -319,7 +319,7 @@ class _Loop:
                 self._need(operand)
 
     def _take_from_ring(self, op: Any, rings: set[Value]) -> None:
-        """Takes over a wait for a stage of a ring whose tiles dots read, or the release of one."""
+        """Take over a wait for a stage of a ring whose tiles dots read, or the release of one."""
         pipe = pipe_of(op.token)
         if pipe is None or not any(buffer in rings for buffer in pipe.buffers):
             return

@@ -116,7 +116,7 @@ def _agent(switch: AgentSwitchOp, func: aa.FuncOp, scales: list[Any]) -> Any:
 
 
 def _check_room(place: Operation, func: aa.FuncOp, target: Target, scales: list[Any]) -> None:
-    """Raises CannotSpecialize where shared memory does not hold the factors."""
+    """Raise CannotSpecialize where shared memory does not hold the factors."""
     budget, before = shared_budget(func, target), room_of(func, target).bytes
     tiles = {tile for scale in scales for tile in tiles_that_cross(scale.factor)}
     after = before + MBARRIER_BYTES + sum(TilePipe.buffer_type(tile).bytes for tile in tiles)

@@ -196,7 +196,7 @@ def _loaded_at_once(load: tileas.TensorLoadOp) -> int:
 
 
 def open_before(switch: AgentSwitchOp) -> tuple[Value, Value]:
-    """Reserves the columns of the first agent before all agents, for all of them."""
+    """Reserve the columns of the first agent before all agents, for all of them."""
     work = switch.agents[0].block
     opened: Any = next(op for op in work.operations if isinstance(op, tileas.TensorOpenOp))
     reserve: Any = opened.memory.defining_op
@@ -213,14 +213,14 @@ def open_before(switch: AgentSwitchOp) -> tuple[Value, Value]:
 
 
 def outlive_agents(buffer: Value, builder: Builder) -> None:
-    """Extends the lifetime of a buffer of the first agent: from before all agents to its deallocation."""
+    """Extend the lifetime of a buffer of the first agent: from before all agents to its deallocation."""
     for user in [user for user in buffer.users if isinstance(user, tileas.TensorDeallocOp)]:
         user.erase()
     builder.insert(buffer.defining_op.detach())
 
 
 def end_before_release(memory: Value, buffers: Sequence[Value], work: Block) -> None:
-    """Ends buffers of tensor memory, or of shared memory, before the columns are released."""
+    """End buffers of tensor memory, or of shared memory, before the columns are released."""
     release = next(op for op in work.operations if isinstance(op, tileas.TensorReleaseOp) and op.memory is memory)
     for buffer in buffers:
         is_tensor = isinstance(buffer.type, tileas.TensorBufferType)
@@ -333,7 +333,7 @@ class _Dots(Agent[AccumulatorPipe]):
 
 
 def replace_stage(old: Value, new: Value, users: Sequence[Operation]) -> None:
-    """Replaces a buffer by a stage of a pipe in some operations; the pipe's buffers end elsewhere."""
+    """Replace a buffer by a stage of a pipe in some operations; the pipe's buffers end elsewhere."""
     for user in users:
         if isinstance(user, tileas.TensorDeallocOp):
             user.erase()
@@ -342,7 +342,7 @@ def replace_stage(old: Value, new: Value, users: Sequence[Operation]) -> None:
 
 
 def _pass_by(loop: scf.ForOp, commit: tileas.TensorCommitOp | None) -> None:
-    """Replaces the results of a loop of dots, and of their commit, by the values before it."""
+    """Replace the results of a loop of dots, and of their commit, by the values before it."""
     for result, value in zip(loop.results, loop.init_args):
         result.replace_all_uses_with(value)
     if commit is not None:

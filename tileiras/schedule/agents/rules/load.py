@@ -112,7 +112,7 @@ def specialize_loops(
 
 
 def _mark_stages(each: LoopPlan, engine: DiagnosticEngine | None) -> None:
-    """Records on loads of a loop with single stages where their pipes have more."""
+    """Record on loads of a loop with single stages where their pipes have more."""
     for pipe in each.pipes:
         if pipe.stages == each.stages:
             continue
@@ -151,7 +151,7 @@ def _gain(func: aa.FuncOp, plan: LoadPlan, target: Target) -> Reason:
 
 
 def _check_single(func: aa.FuncOp, each: LoopPlan) -> None:
-    """Raises CannotSpecialize unless a loop with single stages gains: a pipe has two, and threads leave copies, or
+    """Raise CannotSpecialize unless a loop with single stages gains: a pipe has two, and threads leave copies, or
     dots, to others."""
     if all(pipe.stages == 1 for pipe in each.pipes):
         raise CannotSpecialize(each.loop, "agents.no-second-stage")
@@ -164,7 +164,7 @@ def _check_single(func: aa.FuncOp, each: LoopPlan) -> None:
 
 
 def _check_registers(func: aa.FuncOp, plan: LoadPlan) -> None:
-    """Raises CannotSpecialize where a thread likely has no register left: where warps hold the operands of dots, or
+    """Raise CannotSpecialize where a thread likely has no register left: where warps hold the operands of dots, or
     where beside another agent it has fewer registers for those of warpgroups, which ptxas then serializes (C7512)."""
     dots = [op for op in func.walk() if isinstance(op, tileas.DOTS)]
     if not dots or any(map(is_of_tensor_memory, dots)):

@@ -78,7 +78,7 @@ def store_agent(
 
 
 def _check_room(func: aa.FuncOp, plan: StorePlan, shares: RegisterShares, target: Target) -> None:
-    """Raises CannotSpecialize where shared memory does not hold the tiles beside all else, or where with them, and with
+    """Raise CannotSpecialize where shared memory does not hold the tiles beside all else, or where with them, and with
     a further warp, an SM would hold fewer CTAs than without."""
     converts = {convert for store in plan.stores if (convert := as_it_comes(store.data)[1]) is not None}
     sources = {convert for convert in converts if all(user in plan.stores for user in convert.results[0].users)}
@@ -116,7 +116,7 @@ def _is_in_loop_over_tiles(op: Operation) -> bool:
 
 
 def _check_before(store: Any, stores: set[Any]) -> None:
-    """Raises CannotSpecialize where a store is ordered after anything but stores of the same agent."""
+    """Raise CannotSpecialize where a store is ordered after anything but stores of the same agent."""
     seen: set[Value] = set()
     pending = [] if store.token is None else [store.token]
     while pending:
@@ -135,7 +135,7 @@ def _check_before(store: Any, stores: set[Any]) -> None:
 
 
 def _check_behind(store: Any, stores: set[Any]) -> None:
-    """Raises CannotSpecialize where anything but stores of the same agent is ordered after a store."""
+    """Raise CannotSpecialize where anything but stores of the same agent is ordered after a store."""
     seen: set[Value] = set()
     pending = [store.result_token]
     while pending:

@@ -72,7 +72,7 @@ class _Turn(NamedTuple):
 def order_warpgroups(
     func: aa.FuncOp, switch: AgentSwitchOp, target: Target, engine: DiagnosticEngine | None = None
 ) -> None:
-    """Puts turns around the dots of loops of agents with several warpgroups, in place, where threads compute between
+    """Put turns around the dots of loops of agents with several warpgroups, in place, where threads compute between
     them."""
     for region in switch.agents:
         program = region.block
@@ -136,7 +136,7 @@ def _brings_together(op: Operation) -> bool:
 
 
 def _put(loop: scf.ForOp, turn: _Turn, number: int) -> None:
-    """Inserts the turns of a loop: one from before the loop into its first iteration, and one from its last iteration
+    """Insert the turns of a loop: one from before the loop into its first iteration, and one from its last iteration
     past its end."""
     for builder, op in (
         (Builder.before(loop), tileas.WaitTurnOp), (Builder.after(turn.ends), tileas.EndTurnOp),
@@ -147,7 +147,7 @@ def _put(loop: scf.ForOp, turn: _Turn, number: int) -> None:
 
 
 def _begin_and_end(program: Block, number: int, location: Location) -> None:
-    """Inserts the operations before the turns, where the last warpgroup lets the first one start, and after them, where
+    """Insert the operations before the turns, where the last warpgroup lets the first one start, and after them, where
     the first one waits for the last."""
     start, end = Builder.at_start(program), Builder.before(program.last)
     start.location = end.location = location
