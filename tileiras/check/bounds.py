@@ -57,8 +57,8 @@ def settle(low: np.ndarray, high: np.ndarray, values: np.ndarray, fixed: np.ndar
         return None
     wide = np.asarray(values).astype(np.float64)
     with np.errstate(all="ignore"):
-        known = (low <= wide) & (wide <= high)
-    low, high = np.where(known, low, -np.inf), np.where(known, high, np.inf)
+        is_inside = (low <= wide) & (wide <= high)
+    low, high = np.where(is_inside, low, -np.inf), np.where(is_inside, high, np.inf)
     return Bounds(np.where(fixed, wide, low), np.where(fixed, wide, high))
 
 
@@ -134,8 +134,8 @@ def sum_bounds(
     each = step if step is not None else 2.0 ** -precision(keyword)
     with np.errstate(all="ignore"):
         error = 1.01 * np.maximum(terms, 1) * (each + 2.0**-52) * magnitude
-        lost = magnitude * 1.01 > max_finite(FLOAT_SEMANTICS[keyword])
-        low, high = np.where(lost, -np.inf, sums.low - error), np.where(lost, np.inf, sums.high + error)
+        overflows = magnitude * 1.01 > max_finite(FLOAT_SEMANTICS[keyword])
+        low, high = np.where(overflows, -np.inf, sums.low - error), np.where(overflows, np.inf, sums.high + error)
     return low, high
 
 

@@ -189,11 +189,11 @@ def _dynamic(extents: Any, operands: Iterator[Value], position: dict[Value, int]
             described.append(("constant", int(extent)))
             continue
         value = next(operands)
-        number, known = position.get(source(value)), constant_of(value)
+        number, constant = position.get(source(value)), constant_of(value)
         if number is not None:
             described.append(("parameter", number))
         else:
-            described.append(None if known is None else ("constant", known))
+            described.append(None if constant is None else ("constant", constant))
     return described
 
 
@@ -237,8 +237,8 @@ def _tiled(op: Operation, entry_facts: Facts) -> Iterator[tuple[Any, int]]:
             if number == sparse or not hasattr(user, "index") or number >= len(user.index):
                 continue
             index = source(user.index[number])
-            known = constant_of(index)
-            key = ("constant", known, tile) if known is not None else _index_key(index)
+            constant = constant_of(index)
+            key = ("constant", constant, tile) if constant is not None else _index_key(index)
             if isinstance(index, BlockArgument):
                 parameter.counts_trips |= index.block.parent_op.name == "cuda_tile.for"
             elif index.defining_op.name == "cuda_tile.get_tile_block_id":
@@ -288,12 +288,12 @@ def _arrays(arguments: list[BlockArgument], entry_facts: Facts) -> None:
 
     Numbers behind a pointer are such where the second half of them is multiplied on the way to addresses.
     """
-    known = {view.pointer for view in entry_facts.views}
+    pointers = {view.pointer for view in entry_facts.views}
     starts = [each.position for each in entry_facts.parameters if each.kind == "pointer"]
     for start, end in zip(starts, [*starts[1:], len(arguments)]):
         numbers = [n for n in range(start + 1, end) if entry_facts.parameters[n].kind in ("size", "scalar", "stride")]
         rank = len(numbers) // 2
-        if start in known or not rank or numbers != list(range(start + 1, start + 1 + 2 * rank)):
+        if start in pointers or not rank or numbers != list(range(start + 1, start + 1 + 2 * rank)):
             continue
         sizes, strides = numbers[:rank], numbers[rank:]
         if any(entry_facts.parameters[n].kind == "size" for n in strides):

@@ -87,17 +87,17 @@ class TrackedMemory(Memory):
 
     def _places(self, addresses: np.ndarray, mask: Any) -> Iterable[tuple[Allocation, np.ndarray, np.ndarray]]:
         flat = addresses.reshape(-1)
-        chosen = np.arange(flat.size)
+        indices = np.arange(flat.size)
         if mask is not None:
-            chosen = np.flatnonzero(np.broadcast_to(np.asarray(mask, bool), addresses.shape).reshape(-1))
-        while chosen.size:
-            allocation = self.find(int(flat[chosen[0]]))
+            indices = np.flatnonzero(np.broadcast_to(np.asarray(mask, bool), addresses.shape).reshape(-1))
+        while indices.size:
+            allocation = self.find(int(flat[indices[0]]))
             if allocation is None:
                 return
-            places = flat[chosen] - allocation.address
+            places = flat[indices] - allocation.address
             inside = (places >= 0) & (places < allocation.size)
-            yield allocation, places[inside], chosen[inside]
-            chosen = chosen[~inside]
+            yield allocation, places[inside], indices[inside]
+            indices = indices[~inside]
 
     def load(self, addresses, dtype, *, mask=None, fill=None, alignment=None):
         result = super().load(addresses, dtype, mask=mask, fill=fill, alignment=alignment)
@@ -265,10 +265,10 @@ class TrackingMachine(Machine):
         finally:
             self._looking = False
 
-    def decide(self, what: str, *values: Any) -> None:
+    def decide(self, decision: str, *values: Any) -> None:
         if self._looking:
             return
-        super().decide(what, *values)
+        super().decide(decision, *values)
         for value in values:
             bounds = self.bounds_of(value)
             if bounds is not None and not is_point(bounds).all() and self.unsteady is None:
@@ -353,8 +353,8 @@ def _accessed(meaning: Callable[[Machine, Operation], Any], machine: TrackingMac
     if orders(op):
         memory.ordered.add(machine.block_id)
     memory.loaded, memory.watching = None, True
-    stored = STORES.get(op.name)
-    memory.pending = machine.bounds_of(machine.values.get(getattr(op, stored))) if stored else None
+    operand = STORES.get(op.name)
+    memory.pending = machine.bounds_of(machine.values.get(getattr(op, operand))) if operand else None
     try:
         if op.name in ATOMICS:
             return _atomic(meaning, machine, op)
@@ -403,10 +403,10 @@ def _atomic(meaning: Callable[[Machine, Operation], Any], machine: TrackingMachi
         del memory.accesses
     del memory.writers[before:]
     terms, radii = _terms(machine, op, argument)
-    used = 0
+    offset = 0
     for allocation, where, old in places:
-        part = slice(used, used + where.size)
-        used += where.size
+        part = slice(offset, offset + where.size)
+        offset += where.size
         memory.writers.append((op, allocation, where, dtype.itemsize))
         _add(memory, allocation, where, _Addition(terms[part], radii[part], old), element)
     return outcome
@@ -431,14 +431,14 @@ def _terms(machine: TrackingMachine, op: Operation, argument: np.ndarray) -> tup
             radius = np.where(fixed, 0.0, np.maximum(bounds.high - wide, wide - bounds.low))
         radius = np.where(np.isnan(radius), np.inf, radius)
         magnitude = magnitude + radius
-    chosen = np.ones(wide.shape, bool)
+    active = np.ones(wide.shape, bool)
     if op.name == "cuda_tile.atomic_red_view_tko":
         with machine.looking():
-            _, chosen = locate(machine, machine[op.view], op)
+            _, active = locate(machine, machine[op.view], op)
     elif (mask := machine.get(op.mask)) is not None:
-        chosen = np.broadcast_to(mask, wide.shape)
-    chosen = np.asarray(chosen).reshape(-1)
-    return magnitude.reshape(-1)[chosen], radius.reshape(-1)[chosen]
+        active = np.broadcast_to(mask, wide.shape)
+    active = np.asarray(active).reshape(-1)
+    return magnitude.reshape(-1)[active], radius.reshape(-1)[active]
 
 
 def _add(
@@ -474,8 +474,8 @@ def _add(
         each = 2.0 ** -precision(element.keyword) * magnitude + tiny
         error = 2.02 * ((shadow.count[at] + 1) * each + radius)
         low, high = now - error, now + error
-    known = (magnitude * 1.01 <= max_finite(FLOAT_SEMANTICS[element.keyword])) & (low <= high)
-    shadow.low[at], shadow.high[at] = np.where(known, low, -np.inf), np.where(known, high, np.inf)
+    is_bounded = (magnitude * 1.01 <= max_finite(FLOAT_SEMANTICS[element.keyword])) & (low <= high)
+    shadow.low[at], shadow.high[at] = np.where(is_bounded, low, -np.inf), np.where(is_bounded, high, np.inf)
     shadow.active[at] = ~exact
 
 

@@ -140,7 +140,7 @@ def _cut(interleaved: _Interleaved, least: int) -> _Interleaved | None:
 
 def _is_of_ring(operand: Operand | None) -> bool:
     """Whether an operand is read from a stage of a ring, which holds it for the whole iteration."""
-    if operand is None or operand.stored is not None:
+    if operand is None or operand.smem_tile is not None:
         return False
     copy = operand.source.defining_op
     return isinstance(copy, tileas.CopyOp) and copy.buffer.type.stages > 1 and not is_in_shared(copy.result.type)

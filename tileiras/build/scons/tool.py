@@ -275,8 +275,8 @@ def generate(env: Any, **keywords: Any) -> None:
 
 
 def _loaded_by_call(file: str, function: str) -> Callable[..., Any]:
-    def method(env: Any, *given: Any, **named: Any) -> Any:
-        return getattr(getattr(build.scons, file), function)(env, *given, **named)
+    def method(env: Any, *arguments: Any, **keywords: Any) -> Any:
+        return getattr(getattr(build.scons, file), function)(env, *arguments, **keywords)
 
     patches.as_part_of_scons(method)
     return method

@@ -254,7 +254,7 @@ def copy(
         if op.slice is not None:
             columns = slice_columns(layout, tile.shape, offsets_of(tile))
             slice_offset = lowering.emit.image(columns, lowering.value(op.slice))
-            place = place._replace(moved=slice_offset, moved_bits=gf2.support(columns))
+            place = place._replace(mask=slice_offset, mask_bits=gf2.support(columns))
     except ValueError as error:
         raise VerifyError(str(error)) from None
     with lowering.rematerialized():
