@@ -75,7 +75,8 @@ _STORES = (
     CopyAtom(
         "tma_store", "shared", "global", (16,), "90", "nvgpu.tma.async.store",
         "cp.async.bulk.tensor", TENSOR_MAP, box=_BOX,
-        syntax=".{rank}d.global.shared::cta.tile.bulk_group [{map}, {at}], [{from}]", **{**_STORE, "is_selectable": True},
+        syntax=".{rank}d.global.shared::cta.tile.bulk_group [{map}, {at}], [{from}]",
+        **{**_STORE, "is_selectable": True},
     ),
     CopyAtom(
         "tma_reduce", "shared", "global", (16,), "90", "nvgpu.tma.async.store",
