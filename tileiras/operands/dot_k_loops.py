@@ -21,6 +21,7 @@ from math import prod
 from typing import Any
 
 from tileiras import analysis
+from tileiras.analysis.derivations import erase_unused_sources
 from tileiras.dialects import arith, scf
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.arith.build import binary, integer
@@ -285,7 +286,7 @@ def make_loop(dot: Dot, buffers: dict[Value, Value]) -> None:
     old = op.operands[:2]
     op.erase()
     for value in old:
-        erase_unused(value)
+        erase_unused_sources(value, release)
 
 
 def _part_types(dot: Dot) -> Iterator[tileas.BufferType | None]:
@@ -329,11 +330,6 @@ def step_of_dot(
     return builder.insert(new).results[0]
 
 
-def erase_unused(value: Value) -> None:
-    """Erases the operations that defined an operand and have no other use."""
-    op = value.defining_op
-    if value.has_uses or not isinstance(op, (*OPERAND_MAKERS, tileas.CopyOp)):
-        return
-    operand = op.operands[0]
-    op.erase()
-    erase_unused(operand)
+def release(op: Operation) -> list[Value] | None:
+    """The tile that an operand is made of; None for operations that do not make operands."""
+    return op.operands[:1] if isinstance(op, (*OPERAND_MAKERS, tileas.CopyOp)) else None

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tileiras.analysis.derivations import erase_unused_sources
 from tileiras.analysis.function_pass import FunctionPass
 from tileiras.diagnostics import DiagnosticEngine
 from tileiras.diagnostics.remarks import Remark
@@ -32,7 +33,7 @@ from tileiras.resources.large_dots import is_large, is_multiply_add, matrix_inst
 from tileiras.support.named_tuple import NamedTuple
 from tileiras.targets import Target, mma_atom
 
-from .dot_k_loops import Dot, Operand, erase_unused, operand_of, step_of_dot
+from .dot_k_loops import Dot, Operand, operand_of, release, step_of_dot
 
 if TYPE_CHECKING:
     from tileiras.ir.pass_manager import PassContext
@@ -89,7 +90,7 @@ class _Interleaved(NamedTuple):
         whole = op.operands[:2]
         op.erase()
         for value in whole:
-            erase_unused(value)
+            erase_unused_sources(value, release)
         self.branch.erase()
         # Copies of no bytes write to stages, which other buffers may replace after the loop.
         after = Builder.after(self.loop)
